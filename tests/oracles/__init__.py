@@ -1,0 +1,1 @@
+"""Brute-force truth: plain Python, obviously correct, sharing no code with what it checks."""
