@@ -1,0 +1,1 @@
+"""The papers' tables and the comparisons with other systems, as commands."""

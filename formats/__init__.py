@@ -1,0 +1,1 @@
+"""What is on disk: Arrow schemas, manifests and checksums, the codec of the log."""

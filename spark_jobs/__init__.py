@@ -1,0 +1,1 @@
+"""Rebuilding a resource's index from a snapshot on Spark, one module a resource."""
