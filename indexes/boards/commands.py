@@ -99,6 +99,18 @@ class Configure:
     algorithm: Literal["sparse", "dense"] | None = None
 
 
+@dataclass(slots=True)
+class Create:
+    """Make the board."""
+
+    config: BoardConfig
+
+
+@dataclass(slots=True)
+class Drop:
+    """Delete the board with all that is in it."""
+
+
 Command = Events | Subscribe | SetSubscription | Unsubscribe | Configure
 
 
@@ -107,12 +119,13 @@ class Fault:
     """Why a command, or its element at `index`, does not apply.
 
     `field` is relative to the element ("values.delay", "id", "k"); `kind` says which refusal it is: "invalid" and
-    "unknown" are unprocessable, "taken" and "in_use" conflict with the present state, "missing" is a path that leads nowhere.
+    "unknown" are unprocessable, "taken" and "in_use" conflict with the present state, "different" is a board that stands with another configuration, "missing" a path that leads
+    nowhere.
     """
 
     field: str
     reason: str
-    kind: Literal["invalid", "unknown", "taken", "in_use", "missing"] = "invalid"
+    kind: Literal["invalid", "unknown", "taken", "in_use", "missing", "different"] = "invalid"
     index: int | None = None
 
 

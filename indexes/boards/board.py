@@ -1,0 +1,211 @@
+"""The engine of a board: deterministic commands in, exact lists and tiles out.
+
+    plan = board.prepare(command)      checked against the state that it will meet; nothing has changed yet
+    plan.paint(0.005)                  kernel work, in any one thread
+    plan.settle()                      visible now, at board.seq
+
+`apply` does all of it at once. The same commands in the same order give the same state; no clock or random source is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from dataclasses import replace
+from itertools import islice
+from typing import Any
+
+from indexes.boards.catalogue import Catalogue
+from indexes.boards.commands import (
+    BoardConfig,
+    Command,
+    Configure,
+    Events,
+    Fault,
+    Refused,
+    SetSubscription,
+    Subscribe,
+    Unsubscribe,
+)
+from indexes.boards.painter import Painter
+from indexes.boards.plans import MAX, ConfigurePlan, EditPlan, EventsPlan, Plan, net_entries
+from indexes.boards.subscribers import Standing, Subscribers
+from indexes.boards.views import ListEntry, ObjectView, Slice, SubscriptionView
+
+import numpy as np
+
+Steps = Generator[Callable[[], Any] | None, Any, Plan]
+
+
+class Board:
+    """A ranked set of objects with one range attribute, and the subscriptions to its best k.
+
+    `first_seq` is the seq of the board's own creation. Reads answer for the settled `seq`.
+    """
+
+    def __init__(self, config: BoardConfig, first_seq: int = 0) -> None:
+        self.config = config
+        self.latest_config = config
+        self.seq = first_seq
+        self.next_seq = first_seq + 1
+        self.catalogue = Catalogue(config)
+        self.subscribers = Subscribers()
+        self.painter = Painter(config)
+        self.live_of: dict[int, int] = {}
+        self._watched: dict[int, Standing] = {}
+        self._owner = 0
+
+    @property
+    def object_count(self) -> int:
+        return len(self.catalogue.rows)
+
+    @property
+    def subscription_count(self) -> int:
+        return len(self.subscribers)
+
+    def prepare(self, command: Command, keep_tiles: int = 0) -> Plan:
+        """Check a command and reserve its seqs. Keeps the first `keep_tiles` tiles of events.
+
+        Raises:
+            Refused: it does not apply; nothing has changed.
+        """
+        steps = self.prepare_steps(command, keep_tiles)
+        sent: Any = None
+        while True:
+            try:
+                work = steps.send(sent)
+            except StopIteration as stop:
+                plan: Plan = stop.value
+                return plan
+            sent = work() if work is not None else None
+
+    def prepare_steps(self, command: Command, keep_tiles: int = 0) -> Steps:
+        """As `prepare`, cut into pieces: yields None where others may go first, or a function to run in any thread.
+
+        No other command of this board may be prepared in between.
+        """
+        self._owner += 1
+        owner = self._owner
+        if isinstance(command, Events):
+            accepted = yield from self.catalogue.accept(owner, command)
+            return EventsPlan(self, accepted, keep_tiles)
+        if isinstance(command, Subscribe):
+            edit, whole = yield from self.subscribers.accept_many(owner, command, self.latest_config.ks)
+            return EditPlan(self, whole, edit)
+        if isinstance(command, SetSubscription):
+            return EditPlan(self, *reversed(self.subscribers.accept_set(owner, command, self.latest_config.ks)))
+        if isinstance(command, Unsubscribe):
+            return EditPlan(self, *reversed(self.subscribers.accept_delete(owner, command)))
+        return ConfigurePlan(self, command, self._configured(command))
+
+    def _configured(self, command: Configure) -> BoardConfig:
+        config = self.latest_config
+        if command.ks is not None:
+            uses = self.subscribers.uses
+            held = [k for k in config.ks if k not in command.ks and uses[k] > 0]
+            if held:
+                raise Refused([Fault("ks", f"k = {held[0]} is in use by {uses[held[0]]} subscriptions", "in_use")])
+            config = replace(config, ks=tuple(sorted(command.ks)))
+        if command.algorithm is not None:
+            config = replace(config, algorithm=command.algorithm)
+        return config
+
+    def apply(self, command: Command, keep_tiles: int = 0) -> tuple[Plan, list[Slice]]:
+        """Prepare, paint and settle a command; returns its plan and what live subscriptions must hear of."""
+        plan = self.prepare(command, keep_tiles)
+        heard = []
+        while not plan.done:
+            plan.paint(0.005)
+            part = plan.settle()
+            if part is not None:
+                heard.append(part)
+        return plan, heard
+
+    def replay(self, command: Command) -> Plan:
+        """Apply a command from the log: nothing is painted and no one is told."""
+        plan = self.prepare(command)
+        plan.silent = True
+        while not plan.done:
+            plan.paint(1.0)
+            plan.settle()
+        return plan
+
+    def object(self, key: str) -> ObjectView | None:
+        """The object of an id, or None."""
+        return self.catalogue.get(key)
+
+    def objects(self, after: str | None, limit: int) -> list[ObjectView]:
+        """Up to `limit` objects in order of id, behind `after`. O(n)."""
+        return self.catalogue.after(after, limit)
+
+    def top(self, l: float, r: float, k: int) -> list[ObjectView]:
+        """The k best objects with l <= x <= r, best first; l and r may be infinite. O(k log n)."""
+        rows = self.catalogue.top_rows(max(l, -MAX), min(r, MAX), k)
+        return [self.catalogue.object_at(row) for row in rows.tolist()]
+
+    def subscription(self, key: str) -> SubscriptionView | None:
+        """The subscription of an id, or None."""
+        return self.subscribers.get(key)
+
+    def subscriptions(self, after: str | None, limit: int) -> list[SubscriptionView]:
+        """Up to `limit` subscriptions in order of id, behind `after`."""
+        found = islice(self.subscribers.ids.after(after), limit)
+        return [self.subscribers.view(key, sid) for key, sid in found]
+
+    def watch(self, key: str) -> int:
+        """Keep the list of a subscription from now on; returns its live slot.
+
+        Raises:
+            KeyError: there is no such subscription.
+        """
+        sid = self.subscribers.ids.find(key)
+        if sid < 0:
+            raise KeyError(key)
+        view = self.subscribers.view(key, sid)
+        standing = Standing(sid, view.l, view.r, view.k, view.ttl)
+        l, r = max(view.l, -MAX), min(view.r, MAX)
+        rows = self.catalogue.top_rows(l, r, view.k)
+        live = self.painter.live.add(self.painter.class_of(view.k), view.k, l, r, rows)
+        self.live_of[sid] = live
+        self._watched[live] = standing
+        return live
+
+    def unwatch(self, live: int) -> None:
+        """Keep a live list no longer."""
+        standing = self._watched.pop(live)
+        del self.live_of[standing.sid]
+        self.painter.live.remove(self.painter.class_of(standing.k), live)
+
+    def want_tiles(self, live: int, on: bool) -> None:
+        """Whether a live subscription hears of its tiles too."""
+        self.painter.live.want_tiles(live, on)
+
+    def list_of(self, live: int) -> list[ObjectView]:
+        """A live list as it stands, best first."""
+        return [self.catalogue.object_at(row) for row in self.painter.live.rows(live).tolist()]
+
+    def move_live(self, live: int, after: Standing) -> tuple[ListEntry, ...]:
+        """Carry a live list over to another range or k; returns the net change."""
+        before = self.list_of(live)
+        was = self._watched[live]
+        painter = self.painter
+        l, r = max(after.l, -MAX), min(after.r, MAX)
+        rows = self.catalogue.top_rows(l, r, after.k)
+        painter.live.move(live, painter.class_of(was.k), painter.class_of(after.k), after.k, l, r, rows)
+        self._watched[live] = after
+        return net_entries(before, self.list_of(live))
+
+    def check(self) -> None:
+        """Raise AssertionError unless all parts agree (with nothing pending). O(n log n + m)."""
+        self.painter.objects.check()
+        self.catalogue.view.check()
+        self.painter.subscriptions.check()
+        self.subscribers.check()
+        assert len(self.catalogue.rows) == len(self.catalogue.view) == len(self.painter.objects), "object counts differ"
+        for key, row in self.catalogue.rows.items():
+            mine, theirs = self.painter.objects.arrays, self.catalogue.view.arrays
+            a, b = mine.pos[row], theirs.pos[row]
+            same = (mine.x[a], mine.y[a], mine.c[a]) == (theirs.x[b], theirs.y[b], theirs.c[b])
+            assert same and self.catalogue.ids[row] == key, f"{key} differs between the painting and the reading side"
+        for live, standing in self._watched.items():
+            rows = self.catalogue.top_rows(max(standing.l, -MAX), min(standing.r, MAX), standing.k)
+            assert np.array_equal(self.painter.live.rows(live), rows), f"live list {live} differs from a scan"

@@ -1,0 +1,238 @@
+"""The objects of a board as the outside knows them: ids, creation numbers, payloads, and a copy of the object index.
+
+The copy serves reads while another thread paints; it is moved on when a stretch of changes is done, so that what is read
+is always the exact state at the settled seq.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass, field
+from heapq import nsmallest
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from indexes.boards.commands import DELETE, UPDATE, BoardConfig, Events, Fault, Refused
+from indexes.boards.objects import ObjectIndex
+from indexes.boards.overlay import Overlay, RowPool
+from indexes.boards.painter import new_object_index
+from indexes.boards.step import Changes, advance
+from indexes.boards.views import ObjectView
+
+GONE = -1
+STRIDE = 4_096
+"""Events checked between two points at which a long check may be interrupted."""
+
+Int32 = npt.NDArray[np.int32]
+
+
+class Step(NamedTuple):
+    """The event at `at` creates (`born`) or deletes the object `id`."""
+
+    at: int
+    id: str
+    row: int
+    born: bool
+
+
+@dataclass(slots=True)
+class Accepted:
+    """Events that were checked, with their rows; what it takes to settle them or to take them back."""
+
+    owner: int
+    command: Events
+    changes: Changes
+    faults: list[Fault]
+    positions: list[int] | None
+    steps: list[Step]
+    high_before: int
+    created_before: int
+    undo: list[tuple[str, tuple[int, int] | None]] = field(default_factory=list)
+    named: bool = False
+    next_step: int = 0
+
+    @property
+    def births(self) -> int:
+        """How many objects these events create."""
+        return sum(step.born for step in self.steps)
+
+
+class Catalogue:
+    """Objects by id, settled and pending."""
+
+    def __init__(self, config: BoardConfig) -> None:
+        self.config = config
+        self.sign = -1.0 if config.order == "desc" else 1.0
+        self.view: ObjectIndex = new_object_index(config.index)
+        self.rows: dict[str, int] = {}
+        self.ids: list[str] = []
+        self.created: list[int] = []
+        self.payloads: dict[int, bytes] = {}
+        self._pool = RowPool()
+        self._created = 0
+        self._pending: Overlay[int] = Overlay()
+
+    def accept(self, owner: int, command: Events) -> Generator[None, None, Accepted]:
+        """Check events against the state that they will meet; a generator that yields now and then and returns `Accepted`.
+
+        Raises Refused, having changed nothing, when one does not apply and the command does not skip.
+        """
+        n = len(command)
+        found = list(map(self.rows.get, command.ids)) if not self._pending else [None]
+        if None not in found and not (command.op == DELETE).any():
+            yield
+            return self._all_known(owner, command, np.array(found, np.int32))
+        high_before, created_before = self._pool.high, self._created
+        undo: list[tuple[str, tuple[int, int] | None]] = []
+        faults: list[Fault] = []
+        steps: list[Step] = []
+        rows = np.empty(n, np.int32)
+        created = np.full(n, -1, np.int64)
+        keep: list[int] = []
+        lacks_x = np.isnan(command.x).tolist()
+        lacks_y = np.isnan(command.y).tolist()
+        ops = command.op.tolist()
+        settled, pending = self.rows, self._pending.entries
+        try:
+            for i, key in enumerate(command.ids):
+                entry = pending.get(key)
+                row = settled.get(key, GONE) if entry is None else entry[1]
+                op = ops[i]
+                if row == GONE:
+                    if op in (UPDATE, DELETE):
+                        faults.append(Fault("id", f"there is no object {key!r}", "unknown", i))
+                        continue
+                    if lacks_x[i] or lacks_y[i]:
+                        faults.extend(self._missing(i, lacks_x[i], lacks_y[i]))
+                        continue
+                    row = self._pool.take()
+                    created[len(keep)] = self._created
+                    self._created += 1
+                    steps.append(Step(len(keep), key, row, True))
+                    self._pending.put(owner, key, row, undo)
+                elif op == DELETE:
+                    steps.append(Step(len(keep), key, row, False))
+                    self._pending.put(owner, key, GONE, undo)
+                rows[len(keep)] = row
+                keep.append(i)
+                if i % STRIDE == STRIDE - 1:
+                    yield
+        except GeneratorExit:
+            self._unwind(steps, [], undo, high_before, created_before)
+            raise
+        self._pool.give([step.row for step in steps if not step.born])
+        if faults:
+            command = _pick(command, keep)
+        changes = self._changes(command, rows[: len(keep)], created[: len(keep)])
+        accepted = Accepted(
+            owner, command, changes, faults, keep if faults else None, steps, high_before, created_before, undo
+        )
+        if faults and not command.skip:
+            self.take_back(accepted)
+            raise Refused(faults)
+        return accepted
+
+    def _all_known(self, owner: int, command: Events, rows: Int32) -> Accepted:
+        changes = self._changes(command, rows, np.full(len(rows), -1, np.int64))
+        return Accepted(owner, command, changes, [], None, [], self._pool.high, self._created)
+
+    def _missing(self, i: int, lacks_x: bool, lacks_y: bool) -> Iterator[Fault]:
+        reason = "a new object needs a value"
+        if lacks_x:
+            yield Fault(f"values.{self.config.range_attributes[0]}", reason, "invalid", i)
+        if lacks_y:
+            yield Fault(f"values.{self.config.rank_attribute}", reason, "invalid", i)
+
+    def _changes(self, command: Events, rows: Int32, created: npt.NDArray[np.int64]) -> Changes:
+        touched = np.zeros(len(command), np.uint8)
+        if command.payload:
+            touched[list(command.payload)] = 1
+        kind = (command.op == DELETE).astype(np.uint8)
+        return Changes(kind, rows, command.x, command.y * self.sign, created, touched)
+
+    def take_back(self, accepted: Accepted) -> None:
+        """Undo the newest `accept`: it could not be logged."""
+        given = [step.row for step in accepted.steps if not step.born]
+        self._unwind(accepted.steps, given, accepted.undo, accepted.high_before, accepted.created_before)
+
+    def _unwind(
+        self,
+        steps: list[Step],
+        given: list[int],
+        undo: list[tuple[str, tuple[int, int] | None]],
+        high_before: int,
+        created_before: int,
+    ) -> None:
+        self._pending.take_back(undo)
+        self._pool.take_back(high_before, [step.row for step in steps if step.born], given)
+        self._created = created_before
+
+    @property
+    def high(self) -> int:
+        """Rows ever handed out."""
+        return self._pool.high
+
+    def name_rows(self, accepted: Accepted) -> None:
+        """Write the ids of new rows: all at once, before the first of the events is settled."""
+        if not accepted.named:
+            accepted.named = True
+            more = self._pool.high - len(self.ids)
+            self.ids.extend([""] * more)
+            self.created.extend([-1] * more)
+            for step in accepted.steps:
+                if step.born:
+                    self.ids[step.row] = step.id
+                    self.created[step.row] = int(accepted.changes.created[step.at])
+
+    def advance(self, accepted: Accepted, lo: int, hi: int) -> None:
+        """Move the reading copy of the object index on over events lo..hi."""
+        self.view.reserve(accepted.births + 1, self._pool.high)
+        advance(self.view.arrays, accepted.changes, lo, hi)
+
+    def show_steps(self, accepted: Accepted, hi: int) -> None:
+        """Make creations and deletions before event `hi` visible to look-ups by id."""
+        steps = accepted.steps
+        while accepted.next_step < len(steps) and steps[accepted.next_step].at < hi:
+            step = steps[accepted.next_step]
+            accepted.next_step += 1
+            if step.born:
+                self.rows[step.id] = step.row
+            else:
+                del self.rows[step.id]
+                self.payloads.pop(step.row, None)
+
+    def forget(self, accepted: Accepted) -> None:
+        """All events have been settled: drop them from the overlay."""
+        self._pending.settle(accepted.owner, accepted.undo)
+
+    def object_at(self, row: int) -> ObjectView:
+        """The object of a row that is present."""
+        o = self.view.arrays
+        slot = o.pos[row]
+        return self.show(row, float(o.x[slot]), float(o.y[slot]), int(o.c[slot]))
+
+    def show(self, row: int, x: float, y: float, created: int) -> ObjectView:
+        return ObjectView(self.ids[row], x, y * self.sign, created, self.payloads.get(row))
+
+    def get(self, key: str) -> ObjectView | None:
+        row = self.rows.get(key)
+        return None if row is None else self.object_at(row)
+
+    def after(self, key: str | None, limit: int) -> list[ObjectView]:
+        """Objects in order of id, behind `key`. O(n)."""
+        ids = self.rows if key is None else (other for other in self.rows if other > key)
+        return [self.object_at(self.rows[i]) for i in nsmallest(limit, ids)]
+
+    def top_rows(self, l: float, r: float, k: int) -> Int32:
+        """Rows of the k best with l <= x <= r, best first."""
+        slots = self.view.top(l, r, k)
+        return self.view.arrays.row[slots].astype(np.int32)
+
+
+def _pick(command: Events, keep: list[int]) -> Events:
+    where = {old: new for new, old in enumerate(keep)}
+    payload = {where[i]: p for i, p in command.payload.items() if i in where}
+    ids = [command.ids[i] for i in keep]
+    return Events(command.op[keep], ids, command.x[keep], command.y[keep], payload, command.skip)

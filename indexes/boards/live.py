@@ -1,0 +1,347 @@
+"""The lists of live subscriptions, kept up to date from tiles alone by the subscriber protocol (paper, II-A).
+
+Layout: one arena of object rows; list `v` is `rows[start[v]:start[v] + length[v]]`, best first, with room for `k[v]`. A twin
+arena keeps each list as it was before the event at hand, so that an event of two halves (a move in x) is reported net.
+Values are not stored: at the time a list is touched, the object index already holds the state after the event.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from indexes.boards.objects import ObjectArrays
+from indexes.boards.subscriptions import Forest, SubscriptionIndex, report
+from indexes.boards.tiles import Tiles
+from indexes.jit import kernel
+
+Int32 = npt.NDArray[np.int32]
+Int64 = npt.NDArray[np.int64]
+Float64 = npt.NDArray[np.float64]
+
+
+class Lists(NamedTuple):
+    """Live lists, by live slot. `before` and `before_length` hold a touched list as it was before the event."""
+
+    start: Int64
+    length: Int32
+    k: Int32
+    rows: Int32
+    before: Int32
+    before_length: Int32
+    head: Int32
+    touched: Int32
+
+
+class Deliveries(NamedTuple):
+    """Which tile reaches which live slot, for one event; `next` chains the deliveries of one slot. `n` is the count."""
+
+    live: Int32
+    tile: Int32
+    next: Int32
+    n: Int64
+
+
+class Records(NamedTuple):
+    """What changed in live lists: the object at `row` stood at `old_rank` and stands at `new_rank` (0: outside)."""
+
+    event: Int32
+    live: Int32
+    row: Int32
+    old_rank: Int32
+    new_rank: Int32
+    x: Float64
+    y: Float64
+    n: Int64
+
+
+class TileRecords(NamedTuple):
+    """Which kept tile reaches which live slot that listens to tiles."""
+
+    event: Int32
+    live: Int32
+    tile: Int32
+    n: Int64
+
+
+class Live(NamedTuple):
+    """All that delivery inside a kernel needs. `wants` is 1 for slots that listen to tiles."""
+
+    lists: Lists
+    deliveries: Deliveries
+    records: Records
+    tile_records: TileRecords
+    wants: npt.NDArray[np.uint8]
+
+
+class LiveLists:
+    """Owns the live slots: their lists, their subscription index, and the buffers that a kernel fills."""
+
+    def __init__(self, ks: tuple[int, ...]) -> None:
+        self.index = SubscriptionIndex(ks)
+        self._free: list[int] = []
+        self._room = 0
+        self._arena_used = 0
+        self._holes: dict[int, list[int]] = {}
+        self.count = 0
+        self.tile_readers = 0
+        self.arrays = Live(
+            Lists(*(np.zeros(0, d) for d in (np.int64,) + (np.int32,) * 7)),
+            Deliveries(*(np.zeros(0, np.int32) for _ in range(3)), np.zeros(1, np.int64)),
+            Records(*(np.zeros(0, np.int32) for _ in range(5)), *(np.zeros(0) for _ in range(2)), np.zeros(1, np.int64)),
+            TileRecords(*(np.zeros(0, np.int32) for _ in range(3)), np.zeros(1, np.int64)),
+            np.zeros(0, np.uint8),
+        )
+
+    def add(self, q: int, k: int, l: float, r: float, rows: Int32) -> int:
+        """Keep a list from now on, beginning with `rows`; returns its live slot. Amortised O(k + log m)."""
+        live = self._free.pop() if self._free else self.count
+        self._reserve(live + 1)
+        start = self._place(k)
+        lists = self.arrays.lists
+        lists.start[live] = start
+        lists.k[live] = k
+        lists.head[live] = -1
+        self.arrays.wants[live] = 0
+        self.set_rows(live, rows)
+        self.index.insert_many(q, np.array([live], np.int32), np.array([l]), np.array([r]))
+        self.count += 1
+        return live
+
+    def remove(self, q: int, live: int) -> None:
+        """Forget a list. O(log m)."""
+        self.want_tiles(live, False)
+        self.index.delete_many(q, np.array([live], np.int32))
+        lists = self.arrays.lists
+        self._holes.setdefault(int(lists.k[live]), []).append(int(lists.start[live]))
+        lists.length[live] = 0
+        self._free.append(live)
+        self.count -= 1
+
+    def move(self, live: int, q_old: int, q_new: int, k: int, l: float, r: float, rows: Int32) -> None:
+        """Carry a list over to another range, class or length under the same slot. O(k + log m)."""
+        self.index.delete_many(q_old, np.array([live], np.int32))
+        lists = self.arrays.lists
+        if k != lists.k[live]:
+            self._holes.setdefault(int(lists.k[live]), []).append(int(lists.start[live]))
+            start = self._place(k)
+            lists = self.arrays.lists
+            lists.start[live] = start
+            lists.k[live] = k
+        self.set_rows(live, rows)
+        self.index.insert_many(q_new, np.array([live], np.int32), np.array([l]), np.array([r]))
+
+    def rows(self, live: int) -> Int32:
+        """A copy of the list's object rows, best first."""
+        lists = self.arrays.lists
+        start = lists.start[live]
+        return lists.rows[start : start + lists.length[live]].copy()
+
+    def set_rows(self, live: int, rows: Int32) -> None:
+        """Replace a list."""
+        lists = self.arrays.lists
+        start = lists.start[live]
+        lists.rows[start : start + len(rows)] = rows
+        lists.length[live] = len(rows)
+
+    def want_tiles(self, live: int, on: bool) -> None:
+        """Whether deliveries to this slot are reported tile by tile too."""
+        self.tile_readers += int(on) - int(self.arrays.wants[live])
+        self.arrays.wants[live] = on
+
+    def grow_buffers(self) -> None:
+        """Double what a kernel found too small."""
+        a = self.arrays
+        self.arrays = a._replace(
+            deliveries=Deliveries(*(_grown(f) for f in a.deliveries[:3]), a.deliveries.n),
+            records=Records(*(_grown(f) for f in a.records[:7]), a.records.n),
+            tile_records=TileRecords(*(_grown(f) for f in a.tile_records[:3]), a.tile_records.n),
+        )
+
+    def _place(self, k: int) -> int:
+        holes = self._holes.get(k)
+        if holes:
+            return holes.pop()
+        start = self._arena_used
+        self._arena_used += k
+        lists = self.arrays.lists
+        if self._arena_used > lists.rows.size:
+            size = max(2 * lists.rows.size, self._arena_used, 1024)
+            self.arrays = self.arrays._replace(
+                lists=lists._replace(rows=_grown(lists.rows, size), before=_grown(lists.before, size))
+            )
+        return start
+
+    def _reserve(self, slots: int) -> None:
+        if slots <= self._room:
+            return
+        self._room = max(64, 2 * slots)
+        lists = self.arrays.lists
+        fields = {
+            name: _grown(getattr(lists, name), self._room)
+            for name in ("start", "length", "k", "before_length", "head", "touched")
+        }
+        self.arrays = self.arrays._replace(
+            lists=lists._replace(**fields), wants=_grown(self.arrays.wants, self._room)
+        )
+        if self.arrays.records.event.size == 0:
+            self.grow_buffers()
+
+
+def _grown(a: npt.NDArray[np.generic], size: int | None = None) -> npt.NDArray[np.generic]:
+    out = np.zeros(size if size is not None else max(4096, 2 * a.size), a.dtype)
+    out[: a.size] = a
+    return out
+
+
+@kernel
+def find_receivers(f: Forest, live: Live, tiles: Tiles, first):  # type: ignore[no-untyped-def]
+    """Collect who is reached by the tiles from `first` on. 1, or 0 when a buffer is too small for this event."""
+    d = live.deliveries
+    n = 0
+    fits = 1
+    for t in range(first, tiles.n[0]):
+        if fits == 1:
+            got = report(
+                f, tiles.cls[t], tiles.side[t, 0], tiles.side[t, 1], tiles.side[t, 2], tiles.side[t, 3], d.live[n:]
+            )
+            if got < 0:
+                fits = 0
+            else:
+                for p in range(n, n + got):
+                    d.tile[p] = t
+                n += got
+    if live.records.n[0] + 2 * n > live.records.event.size or live.tile_records.n[0] + n > live.tile_records.event.size:
+        fits = 0
+    d.n[0] = n
+    return fits
+
+
+@kernel
+def deliver(o: ObjectArrays, live: Live, tiles: Tiles, event):  # type: ignore[no-untyped-def]
+    """Apply the collected deliveries in tile order and record the net change of every list. O(k) a delivery.
+
+    The object index must hold the state after the event.
+    """
+    d = live.deliveries
+    lists = live.lists
+    n_touched = 0
+    for p in range(d.n[0]):
+        v = d.live[p]
+        if lists.head[v] < 0:
+            s = lists.start[v]
+            for j in range(s, s + lists.length[v]):
+                lists.before[j] = lists.rows[j]
+            lists.before_length[v] = lists.length[v]
+            lists.touched[n_touched] = v
+            n_touched += 1
+        d.next[p] = lists.head[v]
+        lists.head[v] = p
+        t = d.tile[p]
+        _apply_tile(o, lists, v, tiles.row[t], tiles.gone[t])
+        if live.wants[v]:
+            r = live.tile_records
+            m = r.n[0]
+            r.event[m] = event
+            r.live[m] = v
+            r.tile[m] = t
+            r.n[0] = m + 1
+    for q in range(n_touched):
+        v = lists.touched[q]
+        _record(o, live, tiles, v, event)
+        lists.head[v] = -1
+
+
+@kernel
+def _apply_tile(o, lists, v, row, gone):  # type: ignore[no-untyped-def]
+    rows = lists.rows
+    s = lists.start[v]
+    n = lists.length[v]
+    at = s
+    while at < s + n and rows[at] != row:
+        at += 1
+    if at < s + n:
+        for j in range(at, s + n - 1):
+            rows[j] = rows[j + 1]
+        n -= 1
+    if not gone:
+        slot = o.pos[row]
+        y = o.y[slot]
+        c = o.c[slot]
+        j = s + n
+        while j > s and _worse(o, rows[j - 1], y, c):
+            j -= 1
+        if j < s + lists.k[v]:
+            if n < lists.k[v]:
+                n += 1
+            for p in range(s + n - 1, j, -1):
+                rows[p] = rows[p - 1]
+            rows[j] = row
+    lists.length[v] = n
+
+
+@kernel
+def _worse(o, row, y, c):  # type: ignore[no-untyped-def]
+    """Whether the object at `row` ranks behind (y, c). One that has left the index ranks behind everything."""
+    slot = o.pos[row]
+    return slot < 0 or o.y[slot] > y or (o.y[slot] == y and o.c[slot] > c)
+
+
+@kernel
+def _touched_row(d, tiles, p, row):  # type: ignore[no-untyped-def]
+    while p >= 0 and tiles.row[d.tile[p]] != row:
+        p = d.next[p]
+    return p >= 0
+
+
+@kernel
+def _rank_of(rows, start, n, row):  # type: ignore[no-untyped-def]
+    j = 0
+    while j < n and rows[start + j] != row:
+        j += 1
+    return j + 1 if j < n else 0
+
+
+@kernel
+def _put(o, records, event, v, row, old_rank, new_rank):  # type: ignore[no-untyped-def]
+    m = records.n[0]
+    records.event[m] = event
+    records.live[m] = v
+    records.row[m] = row
+    records.old_rank[m] = old_rank
+    records.new_rank[m] = new_rank
+    if new_rank > 0:
+        records.x[m] = o.x[o.pos[row]]
+        records.y[m] = o.y[o.pos[row]]
+    records.n[0] = m + 1
+
+
+@kernel
+def _record(o, live, tiles, v, event):  # type: ignore[no-untyped-def]
+    """The net change of list v: objects that tiles spoke of, and untouched ones pushed off the end."""
+    d = live.deliveries
+    lists = live.lists
+    records = live.records
+    s = lists.start[v]
+    head = lists.head[v]
+    kept = 0
+    for j in range(s, s + lists.length[v]):
+        if not _touched_row(d, tiles, head, lists.rows[j]):
+            kept += 1
+    for j in range(lists.before_length[v]):
+        row = lists.before[s + j]
+        if not _touched_row(d, tiles, head, row):
+            kept -= 1
+            if kept < 0:
+                _put(o, records, event, v, row, j + 1, 0)
+    p = head
+    while p >= 0:
+        row = tiles.row[d.tile[p]]
+        if not _touched_row(d, tiles, d.next[p], row):
+            old_rank = _rank_of(lists.before, s, lists.before_length[v], row)
+            new_rank = _rank_of(lists.rows, s, lists.length[v], row)
+            if old_rank > 0 or new_rank > 0:
+                _put(o, records, event, v, row, old_rank, new_rank)
+        p = d.next[p]

@@ -1,0 +1,122 @@
+"""The kernel side of a board: its indexes and buffers, touched by one thread at a time."""
+
+from __future__ import annotations
+
+import time
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from indexes.boards.commands import BoardConfig
+from indexes.boards.kd_tree import KdTreeIndex
+from indexes.boards.live import LiveLists
+from indexes.boards.objects import ObjectIndex
+from indexes.boards.paint import Work, make_work
+from indexes.boards.range_tree import RangeTreeIndex
+from indexes.boards.step import DONE, FULL_TILES, Changes, Painted, advance, run
+from indexes.boards.subscriptions import SubscriptionIndex
+from indexes.boards.tiles import Tiles, make_tiles
+
+FIRST_GUESS = 20e-6
+"""Seconds an event is taken to cost before the first one was measured."""
+
+
+def new_object_index(kind: Literal["range-tree", "kd-tree"]) -> ObjectIndex:
+    """An empty object index of the board's kind."""
+    return RangeTreeIndex() if kind == "range-tree" else KdTreeIndex()
+
+
+class Painter:
+    """Owns the object index that painting reads, the subscription index, the live lists and the buffers."""
+
+    def __init__(self, config: BoardConfig) -> None:
+        self.objects = new_object_index(config.index)
+        self.subscriptions = SubscriptionIndex(config.ks)
+        self.live = LiveLists(config.ks)
+        self.dense = config.algorithm == "dense"
+        self.ks = np.array(config.ks, np.int64)
+        self.tiles = make_tiles(4096)
+        self.event = np.zeros(4096, np.int32)
+        self.work: Work = make_work(max(config.ks))
+        self.seconds_per_event = FIRST_GUESS
+
+    def class_of(self, k: int) -> int:
+        """The class of a list length on offer."""
+        return int(np.flatnonzero(self.ks == k)[0])
+
+    def configure(self, ks: tuple[int, ...], dense: bool) -> None:
+        """Offer these list lengths from now on. A class whose k is gone is kept, empty and unpainted, with k = 0."""
+        classes = self.ks.tolist()
+        for k in ks:
+            if k not in classes:
+                self.subscriptions.add_class(k)
+                self.live.index.add_class(k)
+                classes.append(k)
+        self.ks = np.array([k if k in ks else 0 for k in classes], np.int64)
+        self.dense = dense
+        self.work = make_work(max(ks))
+
+    def run(self, changes: Changes, lo: int, hi: int, budget: float, keep: bool) -> tuple[int, int]:
+        """Paint and apply changes from `lo` for about `budget` seconds, at most to `hi`.
+
+        Returns the next change and the number of tiles made. With `keep` they stand in `self.tiles`, the change of
+        tile t in `self.event[t]`.
+        """
+        keep = keep or self.live.tile_readers > 0
+        self.tiles.n[0] = 0
+        self.live.arrays.records.n[0] = 0
+        self.live.arrays.tile_records.n[0] = 0
+        progress = np.array([lo, 0], np.int64)
+        started = time.perf_counter()
+        while True:
+            left = budget - (time.perf_counter() - started)
+            stop = min(hi, int(progress[0]) + max(1, int(left / self.seconds_per_event)))
+            before = int(progress[0])
+            began = time.perf_counter()
+            why = run(
+                self.objects.arrays,
+                self.subscriptions.arrays,
+                self.ks,
+                self.dense,
+                self.work,
+                self.tiles,
+                (self.live.arrays, self.live.index.arrays),
+                Painted(self.event, progress),
+                changes,
+                stop,
+                keep,
+                self.live.count > 0,
+            )
+            done = int(progress[0])
+            if why == DONE:
+                spent = time.perf_counter() - began
+                if done > before:
+                    self.seconds_per_event += 0.2 * (spent / (done - before) - self.seconds_per_event)
+                if done == hi or time.perf_counter() - started >= budget:
+                    return done, int(progress[1])
+            elif why == FULL_TILES:
+                self._grow_tiles()
+            else:
+                self.live.grow_buffers()
+
+    def advance(self, changes: Changes, lo: int, hi: int) -> None:
+        """Apply changes without painting (replay)."""
+        advance(self.objects.arrays, changes, lo, hi)
+
+    def _grow_tiles(self) -> None:
+        old = self.tiles
+        n = int(old.n[0])
+        self.tiles = make_tiles(2 * len(old.row))
+        for new, was in zip(self.tiles, old, strict=True):
+            new[: len(was)] = was
+        self.tiles.n[0] = n
+        event = np.zeros(len(self.tiles.row), np.int32)
+        event[:n] = self.event[:n]
+        self.event = event
+
+
+def kept_tiles(painter: Painter) -> tuple[Tiles, npt.NDArray[np.int32]]:
+    """The tiles of the last run and the change each belongs to, as views valid until the next run."""
+    n = int(painter.tiles.n[0])
+    return Tiles(*(a[:n] for a in painter.tiles[:-1]), painter.tiles.n), painter.event[:n]

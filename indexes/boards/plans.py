@@ -1,0 +1,300 @@
+"""Accepted commands on their way: each is painted by the kernels and then settled where it can be seen.
+
+`paint` touches the kernel side of the board and may run in any one thread; `settle` touches what reads see and runs
+between two paints. A long command alternates between them, and the state between is exact at its own seq.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from indexes.boards.catalogue import Accepted
+from indexes.boards.commands import BoardConfig, Command, Configure, Fault
+from indexes.boards.painter import kept_tiles
+from indexes.boards.step import Changes
+from indexes.boards.subscribers import Change, Edit
+from indexes.boards.views import ListChange, ListEntry, LiveTiles, ObjectView, Slice, TileView
+from indexes.ids import Packed
+
+if TYPE_CHECKING:
+    from indexes.boards.board import Board
+
+MAX = float(np.finfo(np.float64).max)
+
+
+class Plan(ABC):
+    """One accepted command.
+
+    `command` is what the log keeps; `count` single changes take the seqs first_seq..last_seq (none: nothing is logged).
+    `faults` are the elements that were skipped, `positions` the original places of the others. `silent` plans (replay)
+    tell no one and make no tiles.
+    """
+
+    def __init__(self, board: Board, command: Command, count: int, faults: list[Fault]) -> None:
+        self.board = board
+        self.command = command
+        self.count = count
+        self.first_seq = board.next_seq
+        self.last_seq = board.next_seq + count - 1
+        self.faults = faults
+        self.positions: list[int] | None = None
+        self.done = False
+        self.silent = False
+        self.tile_count = 0
+        board.next_seq += count
+
+    @property
+    def work(self) -> float:
+        """Seconds that painting is estimated to take."""
+        return 0.0
+
+    @abstractmethod
+    def paint(self, budget: float) -> None:
+        """Do kernel work for about `budget` seconds."""
+
+    @abstractmethod
+    def settle(self) -> Slice | None:
+        """Make visible what was painted; returns what live subscriptions must hear of, if anything."""
+
+    @abstractmethod
+    def cancel(self) -> None:
+        """Take the command back: it could not be logged. Newest plans first."""
+
+
+class EventsPlan(Plan):
+    """Changes of objects. With `keep` its tiles gather in `tiles`, the first `keep_at_most` of them."""
+
+    def __init__(self, board: Board, accepted: Accepted, keep_at_most: int) -> None:
+        super().__init__(board, accepted.command, len(accepted.command), accepted.faults)
+        self.positions = accepted.positions
+        self.tiles: list[tuple[int, TileView]] = []
+        self._accepted = accepted
+        self._keep_at_most = keep_at_most
+        self._painted = 0
+        self._settled = 0
+        self._payloads = sorted(accepted.command.payload)
+        self._next_payload = 0
+        self.done = self.count == 0
+
+    @property
+    def created(self) -> dict[int, int]:
+        """Creation numbers by position, of the objects that these events create."""
+        numbers = self._accepted.changes.created
+        return {step.at: int(numbers[step.at]) for step in self._accepted.steps if step.born}
+
+    @property
+    def work(self) -> float:
+        return (self.count - self._painted) * self.board.painter.seconds_per_event
+
+    def paint(self, budget: float) -> None:
+        painter, changes = self.board.painter, self._accepted.changes
+        painter.objects.reserve(self._accepted.births + 1, self.board.catalogue.high)
+        if self.silent:
+            painter.advance(changes, self._painted, self.count)
+            self._painted = self.count
+            return
+        keep = len(self.tiles) < self._keep_at_most
+        self._painted, made = painter.run(changes, self._painted, self.count, budget, keep)
+        self.tile_count += made
+
+    def settle(self) -> Slice | None:
+        lo, hi = self._settled, self._painted
+        board, catalogue, accepted = self.board, self.board.catalogue, self._accepted
+        catalogue.name_rows(accepted)
+        catalogue.advance(accepted, lo, hi)
+        out = None
+        if self.silent:
+            self._write_payloads(hi - 1)
+        else:
+            out = self._messages(accepted.changes, hi)
+        catalogue.show_steps(accepted, hi)
+        self._settled = hi
+        board.seq = self.first_seq + hi - 1
+        self.done = hi == self.count
+        if self.done:
+            catalogue.forget(accepted)
+        return out
+
+    def _write_payloads(self, through: int) -> None:
+        """Give and take payloads up to an event, so that what is shown next has those of its moment."""
+        payload, rows = self._accepted.command.payload, self._accepted.changes.row
+        while self._next_payload < len(self._payloads) and self._payloads[self._next_payload] <= through:
+            at = self._payloads[self._next_payload]
+            text = payload[at]
+            if text is None:
+                self.board.catalogue.payloads.pop(int(rows[at]), None)
+            else:
+                self.board.catalogue.payloads[int(rows[at])] = text
+            self._next_payload += 1
+
+    def _messages(self, changes: Changes, hi: int) -> Slice | None:
+        painter = self.board.painter
+        live = painter.live.arrays
+        tiles, tile_events = kept_tiles(painter)
+        room = self._keep_at_most - len(self.tiles)
+        wanted = min(len(tile_events), room) if room > 0 else 0
+        n_records, n_tile_records = int(live.records.n[0]), int(live.tile_records.n[0])
+        if not (wanted or n_records or n_tile_records):
+            self._write_payloads(hi - 1)
+            return None
+        heard = Slice(self.first_seq + hi - 1, [], [], [], [])
+        records = list(zip(*(a[:n_records].tolist() for a in live.records[:7]), strict=True))
+        tile_records = list(zip(*(a[:n_tile_records].tolist() for a in live.tile_records[:3]), strict=True))
+        kept = tile_events[:wanted].tolist()
+        at_record = at_tile = at_tile_record = 0
+        views: dict[int, TileView] = {}
+        for e in sorted({*kept, *(r[0] for r in records), *(r[0] for r in tile_records)}):
+            self._write_payloads(e)
+            views.clear()
+            while at_tile < wanted and kept[at_tile] == e:
+                views[at_tile] = self._tile(at_tile)
+                self.tiles.append((e, views[at_tile]))
+                at_tile += 1
+            first = at_record
+            while at_record < n_records and records[at_record][0] == e:
+                at_record += 1
+            heard.changes.extend(self._changes(self.first_seq + e, records[first:at_record]))
+            first = at_tile_record
+            while at_tile_record < n_tile_records and tile_records[at_tile_record][0] == e:
+                at_tile_record += 1
+            heard.tiles.extend(self._live_tiles(self.first_seq + e, tile_records[first:at_tile_record], views))
+        self._write_payloads(hi - 1)
+        return heard if heard.changes or heard.tiles else None
+
+    def _changes(self, seq: int, records: list[tuple[int, int, int, int, int, float, float]]) -> list[ListChange]:
+        by_live: dict[int, list[tuple[int, int, int, float, float]]] = {}
+        for _, live, *entry in records:
+            by_live.setdefault(live, []).append(tuple(entry))  # type: ignore[arg-type]
+        shared: dict[tuple[tuple[int, int, int, float, float], ...], tuple[ListEntry, ...]] = {}
+        out = []
+        for live, entries in by_live.items():
+            entries.sort(key=lambda entry: (entry[2], entry[1]))
+            key = tuple(entry if entry[2] else (*entry[:3], 0.0, 0.0) for entry in entries)
+            if key not in shared:
+                shared[key] = tuple(self._entry(*entry) for entry in key)
+            out.append(ListChange(seq, live, shared[key]))
+        return out
+
+    def _entry(self, row: int, old_rank: int, new_rank: int, x: float, y: float) -> ListEntry:
+        catalogue = self.board.catalogue
+        shown = catalogue.show(row, x, y, catalogue.created[row]) if new_rank else None
+        return ListEntry(catalogue.ids[row], old_rank or None, new_rank or None, shown)
+
+    def _live_tiles(self, seq: int, records: list[tuple[int, int, int]], views: dict[int, TileView]) -> list[LiveTiles]:
+        by_live: dict[int, list[TileView]] = {}
+        for _, live, t in records:
+            if t not in views:
+                views[t] = self._tile(t)
+            by_live.setdefault(live, []).append(views[t])
+        return [LiveTiles(seq, live, tuple(tiles)) for live, tiles in by_live.items()]
+
+    def _tile(self, t: int) -> TileView:
+        painter, tiles = self.board.painter, self.board.painter.tiles
+        sides = (None if abs(side) >= MAX else side for side in tiles.side[t].tolist())
+        shown = self.board.catalogue.show(int(tiles.row[t]), float(tiles.x[t]), float(tiles.y[t]), int(tiles.c[t]))
+        return TileView(int(painter.ks[tiles.cls[t]]), *sides, shown, bool(tiles.gone[t]))
+
+    def cancel(self) -> None:
+        self.board.catalogue.take_back(self._accepted)
+        self.board.next_seq = self.first_seq
+
+
+class EditPlan(Plan):
+    """Subscriptions made, changed or deleted."""
+
+    def __init__(self, board: Board, command: Command, edit: Edit) -> None:
+        count = len(edit.changes) + (len(edit.fresh) if edit.fresh is not None else 0)
+        super().__init__(board, command, count, edit.faults)
+        self.positions = edit.positions
+        self.edit = edit
+        self._base: Packed | None = None
+        self.done = count == 0
+
+    @property
+    def work(self) -> float:
+        """About 3 us a subscription."""
+        return 3e-6 * self.count
+
+    def paint(self, budget: float) -> None:
+        edit, painter, subscribers = self.edit, self.board.painter, self.board.subscribers
+        if edit.fresh is not None:
+            for k in np.unique(edit.fresh.k):
+                mine = edit.fresh.k == k
+                self._insert(int(k), edit.sids[mine], edit.fresh.l[mine], edit.fresh.r[mine])
+            if edit.packed is not None:
+                self._base = subscribers.ids.merged(edit.packed)
+            elif subscribers.ids.wants_merge():
+                self._base = subscribers.ids.merged()
+        for change in edit.changes:
+            if change.before is not None:
+                painter.subscriptions.delete_many(
+                    painter.class_of(change.before.k), np.array([change.before.sid], np.int32)
+                )
+            if change.after is not None:
+                ends = np.array([change.after.l]), np.array([change.after.r])
+                self._insert(change.after.k, np.array([change.after.sid], np.int32), *ends)
+
+    def _insert(self, k: int, sids: np.ndarray, l: np.ndarray, r: np.ndarray) -> None:  # type: ignore[type-arg]
+        painter = self.board.painter
+        painter.subscriptions.insert_many(
+            painter.class_of(k), np.ascontiguousarray(sids), np.clip(l, -MAX, MAX), np.clip(r, -MAX, MAX)
+        )
+
+    def settle(self) -> Slice | None:
+        board = self.board
+        board.subscribers.settle(self.edit, self._base)
+        board.seq = self.last_seq
+        self.done = True
+        heard = Slice(self.last_seq, [], [], [], [])
+        for i, change in enumerate(self.edit.changes):
+            if change.before is not None and change.before.sid in board.live_of:
+                self._tell(heard, self.first_seq + i, board.live_of[change.before.sid], change)
+        return heard if heard.moved or heard.gone else None
+
+    def _tell(self, heard: Slice, seq: int, live: int, change: Change) -> None:
+        if change.after is None:
+            heard.gone.append((seq, live))
+            return
+        entries = self.board.move_live(live, change.after)
+        heard.moved.append((seq, live))
+        heard.changes.append(ListChange(seq, live, entries))
+
+    def cancel(self) -> None:
+        self.board.subscribers.take_back(self.edit)
+        self.board.next_seq = self.first_seq
+
+
+class ConfigurePlan(Plan):
+    """Another set of list lengths, or another algorithm."""
+
+    def __init__(self, board: Board, command: Configure, config: BoardConfig) -> None:
+        super().__init__(board, command, int(config != board.latest_config), [])
+        self._config = config
+        self._before = board.latest_config
+        self.done = self.count == 0
+        board.latest_config = config
+
+    def paint(self, budget: float) -> None:
+        self.board.painter.configure(self._config.ks, self._config.algorithm == "dense")
+
+    def settle(self) -> Slice | None:
+        self.board.config = self._config
+        self.board.seq = self.last_seq
+        self.done = True
+        return None
+
+    def cancel(self) -> None:
+        self.board.latest_config = self._before
+        self.board.next_seq = self.first_seq
+
+
+def net_entries(before: list[ObjectView], after: list[ObjectView]) -> tuple[ListEntry, ...]:
+    """The net change between two lists of one moment: who left, then who entered. Objects that shift are not named."""
+    old = {entry.id: rank for rank, entry in enumerate(before, 1)}
+    new = {entry.id for entry in after}
+    left = [ListEntry(entry.id, rank, None, None) for rank, entry in enumerate(before, 1) if entry.id not in new]
+    entered = [ListEntry(entry.id, None, rank, entry) for rank, entry in enumerate(after, 1) if entry.id not in old]
+    return (*left, *entered)

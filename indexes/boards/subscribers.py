@@ -1,0 +1,332 @@
+"""The subscriptions of a board as the outside knows them: ids, ranges, list lengths, settled and pending."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Generator
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from indexes.boards.commands import Fault, Refused, SetSubscription, Subscribe, Unsubscribe
+from indexes.boards.overlay import Overlay, RowPool
+from indexes.boards.views import SubscriptionView
+from indexes.ids import IdMap, Packed, common, find_packed, first_repeat, pack
+
+BULK = 4_096
+"""From this many on, new subscriptions go into the packed id base and not into the dict."""
+
+Int32 = npt.NDArray[np.int32]
+Float64 = npt.NDArray[np.float64]
+Steps = Generator[Callable[[], Any] | None, Any, Any]
+
+
+class Standing(NamedTuple):
+    """One subscription: its row (sid), or -1 when it is gone."""
+
+    sid: int
+    l: float
+    r: float
+    k: int
+    ttl: float | None
+
+
+NOBODY = Standing(-1, 0.0, 0.0, 0, None)
+
+
+@dataclass(slots=True)
+class Change:
+    """What one accepted command does to subscriptions: `before` and `after` by id (None: not there)."""
+
+    owner: int
+    id: str
+    before: Standing | None
+    after: Standing | None
+
+
+@dataclass(slots=True)
+class Edit:
+    """An accepted command on subscriptions, with what it takes to settle it or to take it back."""
+
+    owner: int
+    changes: list[Change] = field(default_factory=list)
+    packed: Packed | None = None
+    fresh: Subscribe | None = None
+    sids: Int32 = field(default_factory=lambda: np.empty(0, np.int32))
+    high_before: int = 0
+    taken: list[int] = field(default_factory=list)
+    given: list[int] = field(default_factory=list)
+    uses: Counter[int] = field(default_factory=Counter)
+    undo: list[tuple[str, tuple[int, Standing] | None]] = field(default_factory=list)
+    faults: list[Fault] = field(default_factory=list)
+    positions: list[int] | None = None
+
+
+class Subscribers:
+    """Subscriptions by id. Columns by sid: `l`, `r` (infinite where unbounded) and `k` (0: no such subscription)."""
+
+    def __init__(self) -> None:
+        self.ids = IdMap()
+        self.l: Float64 = np.empty(0)
+        self.r: Float64 = np.empty(0)
+        self.k: Int32 = np.empty(0, np.int32)
+        self.ttl: dict[int, float] = {}
+        self.uses: Counter[int] = Counter()
+        self._pool = RowPool()
+        self._pending: Overlay[Standing] = Overlay()
+        self._pending_bulk: list[tuple[int, Packed, Subscribe, Int32]] = []
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @property
+    def high(self) -> int:
+        """Sids ever handed out."""
+        return self._pool.high
+
+    def get(self, key: str) -> SubscriptionView | None:
+        """A settled subscription."""
+        sid = self.ids.find(key)
+        return None if sid < 0 else self.view(key, sid)
+
+    def view(self, key: str, sid: int) -> SubscriptionView:
+        return SubscriptionView(key, float(self.l[sid]), float(self.r[sid]), int(self.k[sid]), self.ttl.get(sid))
+
+    def latest(self, key: str) -> Standing | None:
+        """A subscription as it will be when everything accepted has been applied."""
+        entry = self._pending.entries.get(key)
+        owner = entry[0] if entry is not None else -1
+        for bulk_owner, packed, command, sids in reversed(self._pending_bulk):
+            if bulk_owner > owner:
+                row = find_packed(packed, key)
+                if row >= 0:
+                    i = int(np.flatnonzero(sids == row)[0])
+                    return _standing(command, i, row)
+        if entry is not None:
+            return None if entry[1].sid < 0 else entry[1]
+        sid = self.ids.find(key)
+        if sid < 0:
+            return None
+        return Standing(sid, float(self.l[sid]), float(self.r[sid]), int(self.k[sid]), self.ttl.get(sid))
+
+    def accept_set(self, owner: int, command: SetSubscription, ks: tuple[int, ...]) -> tuple[Edit, SetSubscription]:
+        """Check one subscription; the command that comes back carries its data whole. An empty edit changes nothing."""
+        edit = Edit(owner, high_before=self._pool.high)
+        before = self.latest(command.id)
+        if before is None and command.must_exist:
+            raise Refused([Fault("id", f"there is no subscription {command.id!r}", "missing")])
+        whole = _filled(command, before)
+        if whole.k is None:
+            raise Refused([Fault("k", "a new subscription needs k")])
+        assert whole.l is not None and whole.r is not None
+        faults = []
+        if whole.k not in ks:
+            faults.append(Fault("k", _not_offered(ks)))
+        if whole.l > whole.r:
+            faults.append(Fault("range", "the lower end lies above the upper end"))
+        if faults:
+            raise Refused(faults)
+        ttl = whole.ttl or None
+        if before is not None and (before.l, before.r, before.k, before.ttl) == (whole.l, whole.r, whole.k, ttl):
+            return edit, whole
+        if before is None:
+            sid = self._pool.take()
+            edit.taken = [sid]
+        else:
+            sid = before.sid
+            edit.uses[before.k] -= 1
+        after = Standing(sid, whole.l, whole.r, whole.k, ttl)
+        edit.uses[whole.k] += 1
+        edit.changes.append(Change(owner, command.id, before, after))
+        self._pending.put(owner, command.id, after, edit.undo)
+        self._use(edit.uses, 1)
+        return edit, whole
+
+    def accept_delete(self, owner: int, command: Unsubscribe) -> tuple[Edit, Unsubscribe]:
+        """Check deletions; ids that are not there are passed over, or refused with `must_exist`."""
+        edit = Edit(owner, high_before=self._pool.high)
+        for key in dict.fromkeys(command.ids):
+            before = self.latest(key)
+            if before is not None:
+                edit.changes.append(Change(owner, key, before, None))
+                edit.uses[before.k] -= 1
+                edit.given.append(before.sid)
+                self._pending.put(owner, key, NOBODY, edit.undo)
+            elif command.must_exist:
+                self.take_back(edit)
+                raise Refused([Fault("id", f"there is no subscription {key!r}", "missing")])
+        self._pool.give(edit.given)
+        self._use(edit.uses, 1)
+        return edit, Unsubscribe([change.id for change in edit.changes])
+
+    def accept_many(self, owner: int, command: Subscribe, ks: tuple[int, ...]) -> Steps:
+        """Check new subscriptions. A generator: it yields functions to be run (in any thread) and is sent their results.
+
+        Nothing changes before it returns.
+
+        Raises Refused when an id is taken (also twice in the command) or a k is not offered, unless the command skips.
+        """
+        faults = _bad_rows(command, ks)
+        packed = None
+        if len(command) > BULK:
+            packed = yield partial(pack, command.ids, np.arange(len(command), dtype=np.int32))
+            clash = yield lambda: first_repeat(packed) is not None
+            settled = None
+            while not clash and settled is not self.ids.base:
+                settled = self.ids.base
+                clash = yield partial(common, settled, packed)
+            clash = clash or self._clashes(packed)
+        else:
+            clash = True
+        if clash:
+            faults += self._taken(command)
+        if faults and not command.skip:
+            raise Refused(sorted(faults, key=lambda fault: (fault.kind == "taken", fault.index)))
+        positions = None
+        if faults:
+            bad = {fault.index for fault in faults}
+            positions = [i for i in range(len(command)) if i not in bad]
+            command = _pick(command, positions)
+            packed = pack(command.ids, np.arange(len(command), dtype=np.int32)) if len(command) > BULK else None
+        return self._accepted(owner, command, packed, faults, positions), command
+
+    def _accepted(
+        self, owner: int, command: Subscribe, packed: Packed | None, faults: list[Fault], positions: list[int] | None
+    ) -> Edit:
+        edit = Edit(owner, high_before=self._pool.high, faults=faults, positions=positions)
+        edit.taken = self._pool.take_many(len(command))
+        edit.sids = np.array(edit.taken, np.int32)
+        edit.fresh = command
+        counts = np.unique(command.k, return_counts=True)
+        edit.uses = Counter(dict(zip(counts[0].tolist(), counts[1].tolist(), strict=True)))
+        if packed is not None:
+            edit.packed = packed._replace(row=edit.sids[packed.row])
+            self._pending_bulk.append((owner, edit.packed, command, edit.sids))
+        else:
+            for i, key in enumerate(command.ids.to_pylist()):
+                self._pending.put(owner, key, _standing(command, i, edit.taken[i]), edit.undo)
+        self._use(edit.uses, 1)
+        return edit
+
+    def _clashes(self, packed: Packed) -> bool:
+        """Whether ids of a bulk command stand in the dicts or in another bulk command under way."""
+        if any(common(packed, other) for _, other, _, _ in self._pending_bulk):
+            return True
+        names = (*self.ids.recent, *self._pending.entries)
+        return any(find_packed(packed, key) >= 0 for key in names)
+
+    def _taken(self, command: Subscribe) -> list[Fault]:
+        faults = []
+        seen: set[str] = set()
+        for i, key in enumerate(command.ids.to_pylist()):
+            if key in seen:
+                faults.append(Fault("id", f"{key!r} stands twice in this request", "taken", i))
+            elif self.latest(key) is not None:
+                faults.append(Fault("id", f"{key!r} is taken", "taken", i))
+            seen.add(key)
+        return faults
+
+    def _use(self, uses: Counter[int], sign: int) -> None:
+        for k, n in uses.items():
+            self.uses[k] += sign * n
+
+    def take_back(self, edit: Edit) -> None:
+        """Undo the newest accepted edit: it could not be logged."""
+        self._pending.take_back(edit.undo)
+        self._pending_bulk = [entry for entry in self._pending_bulk if entry[0] != edit.owner]
+        self._pool.take_back(edit.high_before, edit.taken, edit.given)
+        self._use(edit.uses, -1)
+
+    def settle(self, edit: Edit, base: Packed | None) -> None:
+        """Make an edit visible. `base` is the new id base where a bulk edit made one (`IdMap.merged`)."""
+        self._grow()
+        if edit.fresh is not None:
+            self._settle_fresh(edit, edit.fresh, base)
+        for change in edit.changes:
+            if change.after is None:
+                assert change.before is not None
+                self.ids.delete(change.id)
+                self.k[change.before.sid] = 0
+                self.ttl.pop(change.before.sid, None)
+            else:
+                if change.before is None:
+                    self.ids.insert(change.id, change.after.sid)
+                self._write(change.after)
+        self._pending.settle(edit.owner, edit.undo)
+
+    def _settle_fresh(self, edit: Edit, fresh: Subscribe, base: Packed | None) -> None:
+        self.l[edit.sids] = fresh.l
+        self.r[edit.sids] = fresh.r
+        self.k[edit.sids] = fresh.k
+        for i, seconds in fresh.ttl.items():
+            self.ttl[edit.taken[i]] = seconds
+        if base is not None:
+            self.ids.swap(base)
+        if edit.packed is not None:
+            self._pending_bulk = [entry for entry in self._pending_bulk if entry[0] != edit.owner]
+        else:
+            for key, sid in zip(fresh.ids.to_pylist(), edit.taken, strict=True):
+                self.ids.insert(key, sid)
+
+    def _write(self, standing: Standing) -> None:
+        sid = standing.sid
+        self.l[sid], self.r[sid], self.k[sid] = standing.l, standing.r, standing.k
+        if standing.ttl is None:
+            self.ttl.pop(sid, None)
+        else:
+            self.ttl[sid] = standing.ttl
+
+    def _grow(self) -> None:
+        if self._pool.high > len(self.k):
+            size = max(1024, self._pool.high, len(self.k) * 5 // 4)
+            self.l, self.r, self.k = (_wider(a, size) for a in (self.l, self.r, self.k))
+
+    def check(self) -> None:
+        """Raise AssertionError unless ids, columns and counts agree (with nothing pending)."""
+        self.ids.check()
+        sids = [sid for _, sid in self.ids.after(None)]
+        assert len(set(sids)) == len(sids) == len(self.ids), "a sid is used twice"
+        assert all(self.k[sid] > 0 for sid in sids), "a subscription without k"
+        assert Counter(self.k[sids].tolist()) == +self.uses, "uses of k are counted wrongly"
+
+
+def _standing(command: Subscribe, i: int, sid: int) -> Standing:
+    return Standing(sid, float(command.l[i]), float(command.r[i]), int(command.k[i]), command.ttl.get(i))
+
+
+def _filled(command: SetSubscription, before: Standing | None) -> SetSubscription:
+    """The command with what it leaves out taken from what stands."""
+    old = before or Standing(-1, -np.inf, np.inf, 0, None)
+    return SetSubscription(
+        command.id,
+        old.l if command.l is None else command.l,
+        old.r if command.r is None else command.r,
+        (old.k or None) if command.k is None else command.k,
+        (old.ttl or 0.0) if command.ttl is None else command.ttl,
+    )
+
+
+def _not_offered(ks: tuple[int, ...]) -> str:
+    return f"this board offers k = {', '.join(map(str, ks))}"
+
+
+def _bad_rows(command: Subscribe, ks: tuple[int, ...]) -> list[Fault]:
+    faults = [Fault("k", _not_offered(ks), "invalid", int(i)) for i in np.flatnonzero(~np.isin(command.k, ks))]
+    reversed_ends = np.flatnonzero(command.l > command.r)
+    return faults + [Fault("range", "the lower end lies above the upper end", "invalid", int(i)) for i in reversed_ends]
+
+
+def _pick(command: Subscribe, keep: list[int]) -> Subscribe:
+    where = {old: new for new, old in enumerate(keep)}
+    ttl = {where[i]: seconds for i, seconds in command.ttl.items() if i in where}
+    return Subscribe(command.ids.take(pa.array(keep, pa.int64())), command.l[keep], command.r[keep], command.k[keep], ttl, command.skip)
+
+
+def _wider(a: npt.NDArray[Any], size: int) -> npt.NDArray[Any]:
+    out = np.zeros(size, a.dtype)
+    out[: len(a)] = a
+    return out
