@@ -1,0 +1,159 @@
+"""Idempotency keys: a retry of a write gets the first answer.
+
+A key is claimed when its request's body is complete, its answer is stored in the log's own transaction with the write, and
+what only applying tells (how many tiles) is added afterwards. Answers are kept for a day.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from typing import Any, NamedTuple
+
+from app.storage.log import CompletedAnswer, StoredAnswer
+
+LEFT_OUT = ("tiles", "truncated", "list", "skyline", "candidates", "key")
+"""What a replayed answer does not carry."""
+
+
+class KeyReused(Exception):
+    """Another request was made under this key."""
+
+
+class StillRunning(Exception):
+    """The first request under this key has not been answered yet."""
+
+
+class Replay(NamedTuple):
+    """The first answer under a key."""
+
+    status: int
+    answer: dict[str, Any]
+
+
+class Ticket:
+    """A claimed key: `store` gives what goes into the log, then `complete` or `abandon` ends it."""
+
+    def __init__(self, answers: Answers, scope: str, key: str, request_hash: bytes) -> None:
+        self._answers = answers
+        self._place = (scope, key)
+        self._hash = request_hash
+        self._stored = False
+
+    def store(self, lsn: int, status: int, answer: dict[str, Any], now: float) -> StoredAnswer:
+        """The row to be written with the command. The answer may still lack what applying tells."""
+        self._stored = True
+        scope, key = self._place
+        return StoredAnswer(scope, key, self._hash, lsn, status, _pack(answer), False, now)
+
+    def complete(self, status: int, answer: dict[str, Any]) -> None:
+        """The request is answered with this."""
+        self._answers.finish(self._place, self._hash, status, _without(answer), self._stored)
+
+    def abandon(self) -> None:
+        """The request was refused: the key is free again."""
+        self._answers.release(self._place)
+
+
+class _Kept(NamedTuple):
+    request_hash: bytes
+    status: int
+    answer: dict[str, Any] | None
+    created_at: float
+
+
+class Answers:
+    """The answers kept by scope (whose keys they are) and key."""
+
+    def __init__(self, hours: float = 24.0) -> None:
+        self.seconds = hours * 3600
+        self._kept: dict[tuple[str, str], _Kept] = {}
+        self._completed: list[CompletedAnswer] = []
+        self._awaited: dict[int, tuple[str, str]] = {}
+
+    def load(self, rows: list[StoredAnswer]) -> None:
+        """Take the stored answers at start-up, before the log is replayed."""
+        for row in rows:
+            place = (row.scope, row.key)
+            self._kept[place] = _Kept(row.request_hash, row.status, json.loads(row.answer), row.created_at)
+            if not row.complete:
+                self._awaited[row.lsn] = place
+
+    def awaits(self, lsn: int) -> bool:
+        """Whether the answer to the command in this row still lacks what applying tells."""
+        return lsn in self._awaited
+
+    def learn(self, lsn: int, tile_count: int) -> None:
+        """The command in this row was applied again, with so many tiles."""
+        place = self._awaited.pop(lsn)
+        kept = self._kept[place]
+        if kept.answer is not None and "tile_count" in kept.answer:
+            kept.answer["tile_count"] = tile_count
+        self._completed.append(CompletedAnswer(*place, _pack(kept.answer or {})))
+
+    def claim(self, scope: str, key: str, request_hash: bytes) -> Ticket | Replay:
+        """Claim a key for a request, or get the answer that the same request had.
+
+        Raises:
+            KeyReused: another request came under the key.
+            StillRunning: the same request has not been answered yet.
+        """
+        now = time.time()
+        place = (scope, key)
+        kept = self._kept.get(place)
+        if kept is None or kept.created_at < now - self.seconds:
+            self._kept[place] = _Kept(request_hash, 0, None, now)
+            return Ticket(self, scope, key, request_hash)
+        if kept.request_hash != request_hash:
+            raise KeyReused
+        if kept.answer is None:
+            raise StillRunning
+        return Replay(kept.status, {**kept.answer, "replayed": True})
+
+    def finish(self, place: tuple[str, str], request_hash: bytes, status: int, answer: dict[str, Any], stored: bool) -> None:
+        self._kept[place] = _Kept(request_hash, status, answer, self._kept[place].created_at)
+        if stored:
+            self._completed.append(CompletedAnswer(*place, _pack(answer)))
+
+    def release(self, place: tuple[str, str]) -> None:
+        kept = self._kept.get(place)
+        if kept is not None and kept.answer is None:
+            del self._kept[place]
+
+    def take_completed(self) -> list[CompletedAnswer]:
+        """What is to be added to stored answers with the next write."""
+        completed, self._completed = self._completed, []
+        return completed
+
+    def give_back(self, completed: list[CompletedAnswer]) -> None:
+        """It could not be written: keep it for the write after."""
+        self._completed = completed + self._completed
+
+    def expire(self) -> float:
+        """Forget what is older than the limit; returns the time before which stored answers may go."""
+        before = time.time() - self.seconds
+        self._kept = {p: kept for p, kept in self._kept.items() if kept.created_at >= before or kept.answer is None}
+        return before
+
+
+def hash_request(method: str, path: str, query: str, body: bytes) -> bytes:
+    """What makes two requests the same."""
+    digest = hashlib.sha256()
+    for part in (method.encode(), path.encode(), query.encode(), body):
+        digest.update(len(part).to_bytes(8, "little"))
+        digest.update(part)
+    return digest.digest()
+
+
+def _without(answer: dict[str, Any]) -> dict[str, Any]:
+    """An answer as it is kept; lists inside subscriptions are left out too."""
+    kept = {key: value for key, value in answer.items() if key not in LEFT_OUT}
+    many = kept.get("subscriptions")
+    if isinstance(many, list):
+        kept["subscriptions"] = [{k: v for k, v in one.items() if k not in LEFT_OUT} for one in many]
+    return kept
+
+
+def _pack(answer: dict[str, Any]) -> bytes:
+    return json.dumps(_without(answer), separators=(",", ":")).encode()

@@ -1,0 +1,412 @@
+"""The single writer: every change takes one way, command -> check -> log -> engine -> outcome.
+
+A command is checked on arrival against what the accepted ones before it will have done, joins the group that is next to
+be logged, and is applied once its group is durable. Short commands are applied on the event loop; long ones alternate
+between a slice of kernel work in a thread and a settling step on the loop, so that reads and streams go on in between.
+Boards are independent of each other behind the log: each is a lane of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple, TypeVar
+
+import structlog
+
+from app.idempotency import Answers, Ticket
+from app.storage.catalog import Catalog, DropJob, Job
+from app.storage.log import Log, LogEntry, LogUnavailable, StoredAnswer
+from formats.commands import MORE, Part, decode, encode
+from indexes.boards.board import Board
+from indexes.boards.commands import BoardConfig, Command, Create, Drop, Events, Subscribe
+from indexes.boards.views import Slice
+
+T = TypeVar("T")
+
+INLINE = 0.001
+"""Seconds of work up to which it is done on the event loop itself."""
+
+SLICE = 0.005
+"""Seconds of kernel work between two settling steps."""
+
+TURN = 0.010
+"""Seconds of settling and inline work after which the loop gets to look at other things."""
+
+BULK = 20_000
+"""Elements from which on a command is checked, encoded and logged in pieces and off the loop."""
+
+SLOW_COMMIT = 0.0005
+"""Seconds a commit may take on average to be done on the loop."""
+
+RESOURCE = "boards/"
+
+log = structlog.get_logger("rankcast.writer")
+
+
+class Busy(Exception):
+    """The queue is full."""
+
+
+class Skeleton(NamedTuple):
+    """An answer as far as it is known before applying."""
+
+    status: int
+    answer: dict[str, Any]
+
+
+class Pending:
+    """An accepted command in the writer's hands."""
+
+    __slots__ = ("future", "job", "lane", "skeleton", "ticket")
+
+    def __init__(self, lane: Lane, job: Job, ticket: Ticket | None, skeleton: Skeleton | None) -> None:
+        self.lane = lane
+        self.job = job
+        self.ticket = ticket
+        self.skeleton = skeleton
+        self.future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+
+class Lane:
+    """One board's way behind the log. `accepting` serialises checks that are cut into pieces."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.queue: deque[Pending] = deque()
+        self.running = False
+        self.accepting = asyncio.Lock()
+        self.checking: Any = None
+        self.waiting: list[tuple[Callable[[], Any], asyncio.Future[Any]]] = []
+
+
+class Writer:
+    """Owns the log and the catalog; `submit` is the only way to change anything."""
+
+    def __init__(self, log_store: Log, catalog: Catalog, answers: Answers, max_queue: int = 10_000) -> None:
+        self.catalog = catalog
+        self.answers = answers
+        self.on_slice: Callable[[str, Board, Slice], None] = lambda name, board, part: None
+        self.on_drop: Callable[[str, int], None] = lambda name, seq: None
+        self.queued = 0
+        self.commits = 0
+        self.commit_seconds = 0.0
+        self._log = log_store
+        self._max_queue = max_queue
+        self._lanes: dict[str, Lane] = {}
+        self._group: list[Pending] = []
+        self._flushing = False
+        self._commit_cost = 0.0
+        self._committer = ThreadPoolExecutor(1, "commit")
+        self._kernels = ThreadPoolExecutor(2, "kernel")
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._closed = False
+
+    def recover(self, progress: Callable[[int, int], None] = lambda done, total: None) -> int:
+        """Replay the log into an empty catalog; returns the number of rows. Called once, before anything else."""
+        self.answers.load(self._log.answers(time.time() - self.answers.seconds))
+        parts: list[tuple[str, bytes]] = []
+        rows = 0
+        for row in self._log.replay():
+            parts.append((row.command, row.payload))
+            rows += 1
+            if rows % 1000 == 0:
+                progress(row.lsn, self._log.last_lsn)
+            if row.command.endswith(MORE):
+                continue
+            self._replay(row.resource.removeprefix(RESOURCE), decode(parts), row.lsn, row.last_seq)
+            parts.clear()
+        return rows
+
+    def _replay(self, name: str, command: Command | Create | Drop, lsn: int, last_seq: int) -> None:
+        job = self.catalog.replay(name, command)
+        if job.last_seq != last_seq:
+            raise LogUnavailable(f"row {lsn} of the log ends at seq {last_seq} of {name}, but replay is at {job.last_seq}")
+        awaited = self.answers.awaits(lsn)
+        if not awaited and hasattr(job, "silent"):
+            job.silent = True
+        while not job.done:
+            job.paint(1.0)
+            job.settle()
+        if awaited:
+            self.answers.learn(lsn, job.tile_count)
+
+    async def submit(
+        self,
+        name: str,
+        command: Command,
+        *,
+        keep_tiles: int = 0,
+        ticket: Ticket | None = None,
+        skeleton: Callable[[Any], Skeleton] | None = None,
+    ) -> Any:
+        """Check, log and apply a command of a board; returns its plan once it is durable and visible.
+
+        With a `ticket`, `skeleton(plan)` gives the answer to be stored beside the command.
+
+        Raises:
+            Refused: it does not apply, or there is no such board. Nothing has changed.
+            Busy: too many commands are waiting.
+            LogUnavailable: the log cannot be written. Nothing has changed.
+        """
+        self._admit()
+        lane = self._lane(name)
+        bulk = isinstance(command, Events | Subscribe) and len(command) > BULK
+        if not bulk and not lane.accepting.locked():
+            job: Job = self.catalog.latest(name).prepare(command, keep_tiles)
+        else:
+            self.queued += 1
+            try:
+                async with lane.accepting:
+                    job = await self._check(lane, command, keep_tiles)
+            finally:
+                self.queued -= 1
+        return await self._through(lane, job, ticket, skeleton)
+
+    async def put(self, name: str, config: BoardConfig, ticket: Ticket | None = None, skeleton: Callable[[Any], Skeleton] | None = None) -> Any:
+        """Make a board, or change it to this configuration; raises as `submit`."""
+        return await self._catalog_change(name, lambda: self.catalog.put(name, config), ticket, skeleton)
+
+    async def drop(self, name: str, ticket: Ticket | None = None, skeleton: Callable[[Any], Skeleton] | None = None) -> Any:
+        """Delete a board; raises as `submit`."""
+        return await self._catalog_change(name, lambda: self.catalog.drop(name), ticket, skeleton)
+
+    async def _catalog_change(
+        self, name: str, accept: Callable[[], Job], ticket: Ticket | None, skeleton: Callable[[Any], Skeleton] | None
+    ) -> Any:
+        self._admit()
+        lane = self._lane(name)
+        if lane.accepting.locked():
+            async with lane.accepting:
+                job = accept()
+        else:
+            job = accept()
+        return await self._through(lane, job, ticket, skeleton)
+
+    async def between(self, name: str, fn: Callable[[], T]) -> T:
+        """Run `fn` on the loop at a moment when nothing of this board is being painted."""
+        lane = self._lane(name)
+        if not lane.running:
+            return fn()
+        future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        lane.waiting.append((fn, future))
+        return await future
+
+    def _admit(self) -> None:
+        if self._closed:
+            raise Busy("the service is shutting down")
+        if self.queued >= self._max_queue:
+            raise Busy("too many writes are waiting")
+
+    def _lane(self, name: str) -> Lane:
+        lane = self._lanes.get(name)
+        if lane is None:
+            lane = self._lanes[name] = Lane(name)
+        return lane
+
+    async def _check(self, lane: Lane, command: Command, keep_tiles: int) -> Job:
+        """Check a long command in pieces; heavy pieces run in a thread."""
+        steps = lane.checking = self.catalog.latest(lane.name).prepare_steps(command, keep_tiles)
+        sent: Any = None
+        try:
+            while True:
+                if lane.checking is not steps:
+                    raise LogUnavailable("the log could not be written while this was being checked")
+                try:
+                    work = steps.send(sent)
+                except StopIteration as stop:
+                    job: Job = stop.value
+                    return job
+                if work is None:
+                    sent = await asyncio.sleep(0)
+                else:
+                    sent = await asyncio.get_running_loop().run_in_executor(self._kernels, work)
+        finally:
+            steps.close()
+            lane.checking = None
+
+    async def _through(
+        self, lane: Lane, job: Job, ticket: Ticket | None, skeleton: Callable[[Any], Skeleton] | None
+    ) -> Any:
+        pending = Pending(lane, job, ticket, skeleton(job) if ticket is not None and skeleton is not None else None)
+        self.queued += 1
+        self._group.append(pending)
+        self._schedule()
+        await asyncio.shield(pending.future)
+        return job
+
+    def _schedule(self) -> None:
+        if not self._flushing:
+            self._flushing = True
+            asyncio.get_running_loop().call_soon(self._flush)
+
+    def _flush(self) -> None:
+        """Log what has gathered, here or, where that takes long, in the commit thread."""
+        group, self._group = self._group, []
+        large = any(pending.job.count > BULK for pending in group)
+        if large or self._commit_cost > SLOW_COMMIT:
+            self._spawn(self._commit_in_thread(group))
+            return
+        try:
+            self._commit(group)
+        except LogUnavailable as error:
+            self._fail(group, error)
+        else:
+            self._apply(group)
+        self._flushing = False
+        if self._group:
+            self._schedule()
+
+    async def _commit_in_thread(self, group: list[Pending]) -> None:
+        try:
+            await asyncio.get_running_loop().run_in_executor(self._committer, self._commit, group)
+        except LogUnavailable as error:
+            self._fail(group, error)
+        except BaseException as error:
+            self._fail(group, LogUnavailable(f"the log cannot be written: {type(error).__name__}"))
+            raise
+        else:
+            self._apply(group)
+        finally:
+            self._flushing = False
+            if self._group:
+                self._schedule()
+
+    def _commit(self, group: list[Pending]) -> None:
+        entries: list[LogEntry] = []
+        answers: list[StoredAnswer] = []
+        now = time.time()
+        for pending in group:
+            job = pending.job
+            if job.count:
+                seq = job.first_seq
+                for part in _parts(job):
+                    entries.append(LogEntry(RESOURCE + pending.lane.name, seq, seq + part.count - 1, part.name, part.payload))
+                    seq += part.count
+            if pending.ticket is not None and pending.skeleton is not None:
+                lsn = self._log.last_lsn + len(entries)
+                answers.append(pending.ticket.store(lsn, *pending.skeleton, now))
+        completed = self.answers.take_completed()
+        if not (entries or answers or completed):
+            return
+        began = time.perf_counter()
+        try:
+            self._log.append(entries, answers, completed, now)
+        except LogUnavailable:
+            self.answers.give_back(completed)
+            raise
+        spent = time.perf_counter() - began
+        self.commits += 1
+        self.commit_seconds += spent
+        if len(entries) <= 64:
+            self._commit_cost += 0.05 * (spent - self._commit_cost)
+
+    def _fail(self, group: list[Pending], error: LogUnavailable) -> None:
+        """The group is not in the log: take it and all that was accepted after it back, newest first."""
+        log.error("log unavailable", error=str(error), refused=len(group) + len(self._group))
+        for lane in self._lanes.values():
+            if lane.checking is not None:
+                steps, lane.checking = lane.checking, None
+                steps.close()
+        later, self._group = self._group, []
+        for pending in reversed(group + later):
+            pending.job.cancel()
+            self.queued -= 1
+            if not pending.future.cancelled():
+                pending.future.set_exception(LogUnavailable(str(error)))
+
+    def _apply(self, group: list[Pending]) -> None:
+        lanes = {}
+        for pending in group:
+            pending.lane.queue.append(pending)
+            lanes[pending.lane.name] = pending.lane
+        for lane in lanes.values():
+            if not lane.running:
+                self._run_inline(lane)
+
+    def _run_inline(self, lane: Lane) -> None:
+        """Apply what is short; hand the rest of the lane to a task."""
+        until = time.perf_counter() + TURN
+        while lane.queue:
+            if lane.queue[0].job.work > INLINE or time.perf_counter() > until:
+                lane.running = True
+                self._spawn(self._run_in_slices(lane))
+                return
+            self._apply_one(lane, lane.queue.popleft())
+
+    def _apply_one(self, lane: Lane, pending: Pending) -> None:
+        job = pending.job
+        while not job.done:
+            job.paint(SLICE)
+            self._settle(lane, job)
+        self._finish(pending)
+
+    async def _run_in_slices(self, lane: Lane) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            while lane.queue:
+                pending = lane.queue[0]
+                job = pending.job
+                if not job.done:
+                    await loop.run_in_executor(self._kernels, job.paint, SLICE)
+                    self._settle(lane, job)
+                if job.done:
+                    lane.queue.popleft()
+                    self._finish(pending)
+                waiting, lane.waiting = lane.waiting, []
+                for fn, future in waiting:
+                    _resolve(fn, future)
+        finally:
+            lane.running = False
+            for fn, future in lane.waiting:
+                _resolve(fn, future)
+            lane.waiting = []
+
+    def _settle(self, lane: Lane, job: Job) -> None:
+        part = job.settle()
+        if part is not None:
+            board = self.catalog.board(lane.name)
+            assert board is not None
+            self.on_slice(lane.name, board, part)
+        if isinstance(job, DropJob):
+            self.on_drop(lane.name, job.last_seq)
+
+    def _finish(self, pending: Pending) -> None:
+        self.queued -= 1
+        if not pending.future.done():
+            pending.future.set_result(None)
+
+    def _spawn(self, work: Any) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def close(self) -> None:
+        """Let what was accepted finish, write what answers still lack, and stop."""
+        self._closed = True
+        while self._group or self._flushing or self._tasks:
+            await asyncio.sleep(0.001)
+        completed = self.answers.take_completed()
+        if completed:
+            try:
+                self._log.complete_answers(completed)
+            except LogUnavailable as error:
+                log.warning("answers stay incomplete until the next start", error=str(error))
+        self._committer.shutdown()
+        self._kernels.shutdown()
+
+
+def _parts(job: Job) -> list[Part]:
+    return list(encode(job.command, job.count))
+
+
+def _resolve(fn: Callable[[], Any], future: asyncio.Future[Any]) -> None:
+    if future.cancelled():
+        return
+    try:
+        future.set_result(fn())
+    except Exception as error:
+        future.set_exception(error)
