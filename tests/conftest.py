@@ -1,0 +1,94 @@
+"""What all tests share: how hypothesis searches, and a live service in a process of its own."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+import pytest
+from hypothesis import HealthCheck, settings
+
+# A kernel compiles at its first call, so time says nothing about an example.
+_COMMON = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large]}
+settings.register_profile("default", print_blob=True, **_COMMON)
+settings.register_profile("thorough", print_blob=True, max_examples=2_000, **_COMMON)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+
+def free_port() -> int:
+    """A port of the loopback address that nobody listens on now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+@dataclass
+class LiveService:
+    """`rankcast serve` as a user starts it. Its output goes to `log`."""
+
+    process: subprocess.Popen[bytes]
+    url: str
+    data: Path
+    log: Path
+
+    def wait_until_ready(self, seconds: float = 120.0) -> None:
+        """Returns once /readyz answers 200; fails with the service's own output when it ends or takes too long."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end and self.process.poll() is None:
+            try:
+                if httpx.get(f"{self.url}/readyz", timeout=2.0).status_code == 200:
+                    return
+            except httpx.TransportError:
+                pass
+            time.sleep(0.05)
+        pytest.fail(f"the service is not ready (exit {self.process.poll()}):\n{self.log.read_text()[-4000:]}")
+
+    def stop(self, how: signal.Signals = signal.SIGTERM, seconds: float = 30.0) -> int:
+        """Sends a signal and returns the exit status; a service that stays is killed, which fails the test."""
+        if self.process.poll() is None:
+            self.process.send_signal(how)
+        try:
+            return self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+            pytest.fail(f"the service ignored {how.name}:\n{self.log.read_text()[-4000:]}")
+
+
+StartService = Callable[..., LiveService]
+
+
+@pytest.fixture(scope="session")
+def start_service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StartService]:
+    """Starts services: `start_service(data=None, *options, env={...})`. Those that still run at the end are stopped."""
+    started: list[LiveService] = []
+
+    def start(data: Path | None = None, *options: str, env: dict[str, str] | None = None) -> LiveService:
+        folder = tmp_path_factory.mktemp("service")
+        data = data or folder / "data"
+        port = free_port()
+        command = [Path(sys.executable).with_name("rankcast"), "serve", "--host", "127.0.0.1", "--port", str(port)]
+        log = folder / "log"
+        with log.open("wb") as output:
+            process = subprocess.Popen(
+                [*command, "--data", data, *options], stdout=output, stderr=output, env={**os.environ, **(env or {})}
+            )
+        service = LiveService(process, f"http://127.0.0.1:{port}", data, log)
+        started.append(service)
+        service.wait_until_ready()
+        return service
+
+    yield start
+    for service in started:
+        if service.process.poll() is None:
+            service.process.kill()
+            service.process.wait()
