@@ -1,0 +1,344 @@
+"""The engine against brute force: random worlds full of ties, commands of every kind, lists checked after each."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from typing import Any
+
+import hypothesis.strategies as st
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from formats.commands import decode, encode
+from indexes.boards.board import Board
+from indexes.boards.commands import (
+    DELETE,
+    UPDATE,
+    UPSERT,
+    BoardConfig,
+    Configure,
+    Events,
+    Refused,
+    SetSubscription,
+    Subscribe,
+    Unsubscribe,
+)
+from tests.oracles.world import Ask, Thing, TileSubscriber, World, reaches
+
+INF = float("inf")
+KEYS = [f"o{i}" for i in range(12)]
+ASKS = [f"s{i}" for i in range(10)]
+xs = st.integers(0, 9).map(float)
+ys = st.integers(-3, 4).map(float)
+ends = st.one_of(st.integers(-1, 10).map(float), st.none())
+
+
+def one_event(op: int, key: str, x: float | None, y: float | None, payload: Any = ()) -> Events:
+    nan = float("nan")
+    columns = np.array([nan if x is None else x]), np.array([nan if y is None else y])
+    return Events(np.array([op], np.uint8), [key], *columns, {} if payload == () else {0: payload})
+
+
+def shown(views: list[Any]) -> list[tuple[Any, ...]]:
+    return [tuple(view) for view in views]
+
+
+class Engine(RuleBasedStateMachine):
+    """One board, the truth beside it, subscribers on tiles and live lists on changes."""
+
+    index = "range-tree"
+
+    @initialize(
+        order=st.sampled_from(["asc", "desc"]),
+        algorithm=st.sampled_from(["sparse", "dense"]),
+        ks=st.sampled_from([(1,), (2,), (3,), (1, 3), (2, 5), (40,)]),
+    )
+    def start(self, order: str, algorithm: str, ks: tuple[int, ...]) -> None:
+        self.config = BoardConfig(("x",), "y", order, ks, algorithm, self.index)  # type: ignore[arg-type]
+        self.board = Board(self.config)
+        self.world = World(order)
+        self.subscribers: dict[str, TileSubscriber] = {}
+        self.live: dict[str, int] = {}
+        self.heard: dict[int, list[tuple[Any, ...]]] = {}
+        self.logged: list[Any] = []
+
+    def run(self, command: Any) -> Any:
+        plan, slices = self.board.apply(command, keep_tiles=10**6)
+        if plan.count:
+            self.logged.append([(part.name, part.payload) for part in encode(plan.command, plan.count)])
+        for part in slices:
+            for change in part.changes:
+                self.follow(change)
+            for seq, live in part.gone:
+                assert seq <= self.board.seq
+                self.board.unwatch(live)
+                self.live = {key: slot for key, slot in self.live.items() if slot != live}
+        return plan
+
+    def follow(self, change: Any) -> None:
+        """The wire's rule for a change: take out every listed object, put in those with a new rank, in order."""
+        names = {entry.id for entry in change.entries}
+        now = [item for item in self.heard[change.live] if item[0] not in names]
+        before = {item[0]: rank for rank, item in enumerate(self.heard[change.live], 1)}
+        for entry in change.entries:
+            assert entry.old_rank == before.get(entry.id)
+        for entry in sorted((e for e in change.entries if e.new_rank), key=lambda e: e.new_rank):
+            now.insert(entry.new_rank - 1, tuple(entry.object))
+        self.heard[change.live] = now
+
+    def event(self, op: int, key: str, x: float | None, y: float | None, payload: Any) -> None:
+        world = self.world
+        old = {ask: world.shown(ask) for ask in world.asks}
+        plan = self.run(one_event(op, key, x, y, payload))
+        if op == DELETE:
+            del world.things[key]
+        else:
+            world.upsert(key, x, y)
+            if payload != ():
+                world.things[key].payload = payload
+        tiles = [tile for _, tile in plan.tiles]
+        assert plan.tile_count == len(tiles)
+        reached: Counter[tuple[str, str, bool]] = Counter()
+        for tile in tiles:
+            takers = [ask for ask, sub in self.subscribers.items() if reaches(tile, sub.ask)]
+            assert takers or self.board.config.algorithm == "dense", "a tile of Paint-Sparse reaches no one"
+            for ask in takers:
+                reached[ask, tile.object.id, tile.gone] += 1
+                self.subscribers[ask].apply(tile)
+        assert all(n == 1 for n in reached.values()), "an object was told twice"
+        hit = {ask for ask, _, _ in reached}
+        for ask in world.asks:
+            moved_within = x is not None and op != DELETE
+            if old[ask] == world.shown(ask) and ask in hit:
+                assert moved_within or payload != (), f"{ask} is not affected and heard of it"
+
+    @rule(key=st.sampled_from(KEYS), x=xs, y=ys, payload=st.sampled_from([(), (), b"1", None]))
+    def upsert(self, key: str, x: float, y: float, payload: Any) -> None:
+        self.event(UPSERT, key, x, y, payload)
+
+    @rule(data=st.data(), x=st.one_of(st.none(), xs), y=st.one_of(st.none(), ys), payload=st.sampled_from([(), b"2", None]))
+    def update(self, data: Any, x: float | None, y: float | None, payload: Any) -> None:
+        if self.world.things:
+            self.event(UPDATE, data.draw(st.sampled_from(sorted(self.world.things))), x, y, payload)
+
+    @rule(data=st.data())
+    def delete(self, data: Any) -> None:
+        if self.world.things:
+            self.event(DELETE, data.draw(st.sampled_from(sorted(self.world.things))), None, None, ())
+
+    @rule(data=st.data())
+    def batch(self, data: Any) -> None:
+        """Many events in one command: the same as one after the other."""
+        n = data.draw(st.integers(1, 8))
+        keys = data.draw(st.lists(st.sampled_from(KEYS), min_size=n, max_size=n))
+        ops, x, y = [], [], []
+        there = set(self.world.things)
+        for key in keys:
+            op = data.draw(st.sampled_from([UPSERT, UPSERT, DELETE])) if key in there else UPSERT
+            there = there - {key} if op == DELETE else there | {key}
+            ops.append(op)
+            x.append(data.draw(xs))
+            y.append(data.draw(ys))
+        plan = self.run(Events(np.array(ops, np.uint8), keys, np.array(x), np.array(y)))
+        for op, key, to_x, to_y in zip(ops, keys, x, y, strict=True):
+            if op == DELETE:
+                del self.world.things[key]
+            else:
+                self.world.upsert(key, to_x, to_y)
+        for _, tile in plan.tiles:
+            for sub in self.subscribers.values():
+                if reaches(tile, sub.ask):
+                    sub.apply(tile)
+
+    @rule(key=st.sampled_from(KEYS))
+    def refuse_a_batch_with_one_bad_event(self, key: str) -> None:
+        if key not in self.world.things:
+            good = one_event(UPSERT, "new", 1.0, 1.0)
+            bad = Events(
+                np.array([UPSERT, UPDATE], np.uint8), ["new", key], np.array([1.0, 1.0]), np.array([1.0, 1.0])
+            )
+            before = self.board.seq, self.board.objects(None, 100)
+            with pytest.raises(Refused):
+                self.board.apply(bad)
+            assert (self.board.seq, self.board.objects(None, 100)) == before
+            assert good.ids == ["new"]
+
+    @rule(data=st.data(), key=st.sampled_from(ASKS), l=ends, r=ends)
+    def put_subscription(self, data: Any, key: str, l: float | None, r: float | None) -> None:
+        low, high = (-INF if l is None else l), (INF if r is None else r)
+        k = data.draw(st.sampled_from(self.board.config.ks))
+        if low > high:
+            with pytest.raises(Refused):
+                self.board.apply(SetSubscription(key, low, high, k))
+            return
+        self.run(SetSubscription(key, low, high, k))
+        self.world.asks[key] = Ask(low, high, k)
+        self.subscribers[key] = TileSubscriber(self.world, self.world.asks[key])
+
+    @rule(data=st.data())
+    def subscribe_many(self, data: Any) -> None:
+        free = [key for key in ASKS if key not in self.world.asks]
+        if not free:
+            return
+        keys = data.draw(st.lists(st.sampled_from(free), unique=True, min_size=1))
+        asks = [Ask(*sorted(data.draw(st.tuples(xs, xs))), data.draw(st.sampled_from(self.board.config.ks))) for _ in keys]
+        columns = (np.array([getattr(a, name) for a in asks]) for name in ("l", "r"))
+        self.run(Subscribe(pa.array(keys), *columns, np.array([a.k for a in asks], np.int32)))
+        for key, ask in zip(keys, asks, strict=True):
+            self.world.asks[key] = ask
+            self.subscribers[key] = TileSubscriber(self.world, ask)
+
+    @rule(key=st.sampled_from(ASKS))
+    def unsubscribe(self, key: str) -> None:
+        self.run(Unsubscribe([key]))
+        self.world.asks.pop(key, None)
+        self.subscribers.pop(key, None)
+
+    @rule(key=st.sampled_from(ASKS), tiles=st.booleans())
+    def watch(self, key: str, tiles: bool) -> None:
+        if key in self.world.asks and key not in self.live:
+            live = self.live[key] = self.board.watch(key)
+            self.board.want_tiles(live, tiles)
+            self.heard[live] = shown(self.board.list_of(live))
+
+    @rule(key=st.sampled_from(ASKS))
+    def unwatch(self, key: str) -> None:
+        if key in self.live:
+            self.board.unwatch(self.live.pop(key))
+
+    @rule(more=st.sampled_from([2, 4, 7]), algorithm=st.sampled_from(["sparse", "dense", None]))
+    def configure(self, more: int, algorithm: Any) -> None:
+        used = {ask.k for ask in self.world.asks.values()}
+        self.run(Configure(tuple(sorted({*used, more})), algorithm))
+        other = tuple(k for k in (9,) if k not in used)
+        if used and other:
+            with pytest.raises(Refused):
+                self.board.apply(Configure(other))
+
+    @precondition(lambda self: hasattr(self, "board"))
+    @invariant()
+    def lists_are_exact(self) -> None:
+        self.board.check()
+        for key, ask in self.world.asks.items():
+            truth = self.world.shown(key)
+            assert shown(self.board.top(ask.l, ask.r, ask.k)) == truth
+            assert self.subscribers[key].shown() == truth
+            if key in self.live:
+                assert shown(self.board.list_of(self.live[key])) == truth
+                assert self.heard[self.live[key]] == truth
+        assert set(self.live) <= set(self.world.asks)
+        objects = [Thing(*view) for view in self.board.objects(None, 100)]
+        assert objects == sorted(self.world.things.values(), key=lambda t: t.id)
+        assert [view.id for view in self.board.subscriptions(None, 100)] == sorted(self.world.asks)
+
+    def teardown(self) -> None:
+        """Replaying the log gives the same state, rows and creation numbers included."""
+        if not hasattr(self, "board"):
+            return
+        again = Board(self.config)
+        for parts in self.logged:
+            again.replay(decode(parts))
+        again.check()
+        assert again.seq == self.board.seq
+        assert again.objects(None, 100) == self.board.objects(None, 100)
+        assert again.subscriptions(None, 100) == self.board.subscriptions(None, 100)
+        assert again.catalogue.rows == self.board.catalogue.rows
+        assert again.config == self.board.config
+
+
+class KdEngine(Engine):
+    index = "kd-tree"
+
+
+effort = settings(
+    max_examples=int(os.environ.get("RANKCAST_EXAMPLES", "60")),
+    stateful_step_count=50,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+)
+TestRangeTreeEngine = Engine.TestCase
+TestRangeTreeEngine.settings = effort
+TestKdTreeEngine = KdEngine.TestCase
+TestKdTreeEngine.settings = effort
+
+
+def test_commands_prepared_ahead_are_taken_back_newest_first() -> None:
+    board = Board(BoardConfig(("x",), "y", ks=(2,)))
+    board.apply(one_event(UPSERT, "a", 1.0, 1.0))
+    board.apply(SetSubscription("s", 0.0, 5.0, 2))
+    before = board.seq, board.objects(None, 9), board.subscriptions(None, 9)
+    plans = [
+        board.prepare(command)
+        for command in (
+            one_event(DELETE, "a", None, None),
+            one_event(UPSERT, "a", 2.0, 2.0),
+            one_event(UPSERT, "b", 2.0, 2.0),
+            SetSubscription("s", 1.0, None, None),
+            Unsubscribe(["s"]),
+            SetSubscription("s", 3.0, 4.0, 2),
+            Configure((2, 3)),
+        )
+    ]
+    with pytest.raises(Refused):
+        board.prepare(one_event(UPDATE, "c", 1.0, 1.0))
+    for plan in reversed(plans):
+        plan.cancel()
+    assert (board.seq, board.objects(None, 9), board.subscriptions(None, 9)) == before
+    with pytest.raises(Refused):
+        board.apply(one_event(UPDATE, "b", 1.0, 1.0))
+    board.apply(one_event(UPDATE, "a", 3.0, None))
+    board.check()
+    assert [view.created for view in board.objects(None, 9)] == [0]
+
+
+def test_commands_prepared_ahead_settle_as_if_one_after_the_other() -> None:
+    commands = [
+        one_event(UPSERT, "a", 1.0, 1.0),
+        one_event(DELETE, "a", None, None),
+        one_event(UPSERT, "a", 2.0, 2.0, b"{}"),
+        SetSubscription("s", 0.0, 5.0, 2),
+        SetSubscription("s", 1.0, None, None),
+        Unsubscribe(["s"]),
+        SetSubscription("s", None, 4.0, 2),
+        one_event(UPSERT, "b", 2.0, 1.0),
+    ]
+    config = BoardConfig(("x",), "y", ks=(2,))
+    ahead, stepwise = Board(config), Board(config)
+    plans = [ahead.prepare(command) for command in commands]
+    for plan in plans:
+        while not plan.done:
+            plan.paint(1.0)
+            plan.settle()
+    for command in commands:
+        stepwise.apply(command)
+    ahead.check()
+    assert ahead.objects(None, 9) == stepwise.objects(None, 9)
+    assert ahead.subscriptions(None, 9) == stepwise.subscriptions(None, 9)
+    assert ahead.catalogue.rows == stepwise.catalogue.rows
+    assert not ahead.catalogue._pending and not ahead.subscribers._pending
+
+
+def test_many_subscriptions_come_as_one_command() -> None:
+    board = Board(BoardConfig(("x",), "y", ks=(1, 2)))
+    n = 10_000
+    rng = np.random.default_rng(1)
+    ids = [f"s{i:05d}" for i in rng.permutation(n)]
+    l = rng.integers(0, 50, n).astype(float)
+    command = Subscribe(pa.array(ids), l, l + 3, rng.integers(1, 3, n).astype(np.int32))
+    board.apply(SetSubscription("z", 0.0, 1.0, 1))
+    board.apply(command)
+    board.check()
+    assert board.subscription_count == n + 1
+    assert [view.id for view in board.subscriptions("s00041", 2)] == ["s00042", "s00043"]
+    with pytest.raises(Refused) as refused:
+        board.apply(Subscribe(pa.array([f"t{i}" for i in range(n - 1)] + [ids[0]]), l, l, command.k))
+    assert [(fault.index, fault.kind) for fault in refused.value.faults] == [(n - 1, "taken")]
+    board.apply(Unsubscribe(ids[:5000]))
+    board.check()
+    board.apply(Subscribe(pa.array(ids[:5000]), l[:5000], l[:5000], command.k[:5000]))
+    board.check()
+    assert board.subscription_count == n + 1
