@@ -1,0 +1,319 @@
+"""The shapes of the wire as typed values: what the service answers, and what a caller sends.
+
+Numbers stay as JSON gave them (integers come back as integers). `None` is an unbounded end of a range.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal, NotRequired, TypeAlias, TypedDict
+
+from rankcast_client.errors import FieldError
+
+Order: TypeAlias = Literal["asc", "desc"]
+Algorithm: TypeAlias = Literal["sparse", "dense"]
+Form: TypeAlias = Literal["changes", "tiles"]
+Messages: TypeAlias = Literal["full", "count", "none"]
+Mode: TypeAlias = Literal["each", "batch"]
+OnError: TypeAlias = Literal["refuse", "skip"]
+Pair: TypeAlias = tuple[float | None, float | None]
+Ranges: TypeAlias = Mapping[str, Pair]
+AnyRange: TypeAlias = Pair | Ranges
+"""A pair is enough on a board with one range attribute; otherwise ranges by attribute, unbounded where left out."""
+
+
+class Unset:
+    """The type of `UNSET`."""
+
+    def __repr__(self) -> str:
+        return "UNSET"
+
+
+UNSET: Final = Unset()
+"""Says "leave it as it is" where None means "take it away"."""
+
+
+class Event(TypedDict):
+    """One change of one object, made by `upsert`, `update` or `delete`."""
+
+    op: Literal["upsert", "update", "delete"]
+    id: str
+    values: NotRequired[Mapping[str, float]]
+    payload: NotRequired[Any]
+
+
+def upsert(id: str, values: Mapping[str, float], payload: Any = UNSET) -> Event:
+    """The object has these values from now on, whether it was there or not. All attributes for a new one."""
+    event: Event = {"op": "upsert", "id": id, "values": values}
+    if not isinstance(payload, Unset):
+        event["payload"] = payload
+    return event
+
+
+def update(id: str, values: Mapping[str, float] | None = None, payload: Any = UNSET) -> Event:
+    """An object that is there gets these values; those left out stay. `payload=None` takes the payload away."""
+    event: Event = {"op": "update", "id": id}
+    if values is not None:
+        event["values"] = values
+    if not isinstance(payload, Unset):
+        event["payload"] = payload
+    return event
+
+
+def delete(id: str) -> Event:
+    """The object goes."""
+    return {"op": "delete", "id": id}
+
+
+class Want(TypedDict):
+    """One subscription to register. `range` may be left out: everything. An id left out is made up."""
+
+    id: NotRequired[str]
+    range: NotRequired[AnyRange]
+    k: int
+    ttl: NotRequired[float]
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """An object: alone, or as a member of a list, where its rank is its place."""
+
+    id: str
+    values: Mapping[str, float]
+    created: int
+    payload: Any = None
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Entry:
+        return cls(data["id"], data["values"], data.get("created", -1), data.get("payload"))
+
+
+def entries(data: Sequence[Mapping[str, Any]]) -> tuple[Entry, ...]:
+    """A list as the service sends it, best first."""
+    return tuple(Entry.from_json(entry) for entry in data)
+
+
+@dataclass(frozen=True, slots=True)
+class Sides:
+    """One attribute's sides of a tile; None is an infinite side.
+
+    Holds `(l, r)` iff `l_outer < l <= l_inner` and `r_inner <= r < r_outer`. An infinite outer side takes in every
+    subscription on that side, unbounded ones too, and a finite one never takes in an unbounded one. An infinite inner
+    side takes in the unbounded ones only.
+    """
+
+    l_outer: float | None
+    l_inner: float | None
+    r_inner: float | None
+    r_outer: float | None
+
+    def hold(self, l: float, r: float) -> bool:  # noqa: E741
+        """Whether a subscription with these ends, infinite where unbounded, is inside."""
+        return (
+            (self.l_outer is None or self.l_outer < l)
+            and l <= (-math.inf if self.l_inner is None else self.l_inner)
+            and (math.inf if self.r_inner is None else self.r_inner) <= r
+            and (self.r_outer is None or r < self.r_outer)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """A rectangle of subscriptions and the object that they must hear of.
+
+    `box` has the sides by range attribute; on a board with one, which the wire does not name, the key is "".
+    `gone` says that the object leaves (its values are the old ones). `event` is the index of its event in a request.
+    """
+
+    k: int
+    box: Mapping[str, Sides]
+    object: Entry
+    gone: bool = False
+    event: int | None = None
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Tile:
+        if "box" in data:
+            box = {name: Sides(*sides) for name, sides in data["box"].items()}
+        else:
+            box = {"": Sides(data["l_outer"], data["l_inner"], data["r_inner"], data["r_outer"])}
+        thing = data["object"]
+        return cls(data["k"], box, Entry.from_json(thing), bool(thing.get("gone", False)), data.get("event"))
+
+    def reaches(self, range: AnyRange) -> bool:
+        """Whether a subscription with this range is on the tile (its k must be the tile's, too)."""
+        if isinstance(range, tuple):
+            if len(self.box) != 1:
+                raise ValueError(f"this board has the range attributes {', '.join(self.box)}: give a range for each")
+            return next(iter(self.box.values())).hold(*ends(range))
+        if "" in self.box:
+            if len(range) > 1:
+                raise ValueError("this board has one range attribute")
+            return self.box[""].hold(*ends(next(iter(range.values()), (None, None))))
+        return all(sides.hold(*ends(range.get(name, (None, None)))) for name, sides in self.box.items())
+
+
+def ends(pair: Pair) -> tuple[float, float]:
+    """A pair with infinities in place of None."""
+    low, high = pair
+    return -math.inf if low is None else low, math.inf if high is None else high
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """What a write of objects did. `seq` is that of the last change, `applied` how many there were.
+
+    `tiles` is there with `messages="full"` and `tile_count` with "full" or "count"; `truncated` says that not all tiles
+    are shown. `errors` are the elements passed over with `on_error="skip"`. A `replayed` answer is that of an
+    earlier attempt which had been applied; it has no tiles.
+    """
+
+    seq: int
+    applied: int
+    tile_count: int | None = None
+    tiles: tuple[Tile, ...] | None = None
+    truncated: bool = False
+    errors: tuple[FieldError, ...] = ()
+    replayed: bool = False
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Published:
+        tiles = data.get("tiles")
+        return cls(
+            data["seq"],
+            data.get("applied", 1),
+            data.get("tile_count"),
+            None if tiles is None else tuple(Tile.from_json(tile) for tile in tiles),
+            bool(data.get("truncated", False)),
+            tuple(FieldError.from_json(error) for error in data.get("errors") or ()),
+            bool(data.get("replayed", False)),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Subscription:
+    """A standing question: the best `k` objects within `range`. `list` is its answer at `seq`, if asked for."""
+
+    id: str
+    range: Ranges
+    k: int
+    ttl: float | None = None
+    seq: int | None = None
+    list: tuple[Entry, ...] | None = None
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any], seq: int | None = None) -> Subscription:
+        ranges = {name: (low, high) for name, (low, high) in data["range"].items()}
+        shown = data.get("list")
+        answer = None if shown is None else entries(shown)
+        return cls(data["id"], ranges, data["k"], data.get("ttl"), data.get("seq", seq), answer)
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """What became of a registration: the subscriptions that were made, in the order asked for.
+
+    `errors` are those passed over with `on_error="skip"`. A `replayed` answer, that of an earlier attempt which had
+    been applied, has no lists.
+    """
+
+    seq: int
+    subscriptions: tuple[Subscription, ...]
+    errors: tuple[FieldError, ...] = ()
+    replayed: bool = False
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Registered:
+        seq = data["seq"]
+        made = tuple(Subscription.from_json(one, seq) for one in data.get("subscriptions") or ())
+        errors = tuple(FieldError.from_json(error) for error in data.get("errors") or ())
+        return cls(seq, made, errors, bool(data.get("replayed", False)))
+
+
+@dataclass(frozen=True, slots=True)
+class BoardInfo:
+    """A board's configuration. What else the service says of it (sizes) is in `more`."""
+
+    name: str
+    range_attributes: tuple[str, ...]
+    rank: str
+    order: Order
+    ks: tuple[int, ...]
+    algorithm: Algorithm
+    epsilon: float | None
+    seq: int | None = None
+    more: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def from_json(cls, name: str, data: Mapping[str, Any]) -> BoardInfo:
+        known = {"name", "range_attributes", "rank", "ks", "algorithm", "epsilon", "seq"}
+        return cls(
+            data.get("name", name),
+            tuple(data["range_attributes"]),
+            data["rank"]["attribute"],
+            data["rank"].get("order", "asc"),
+            tuple(data["ks"]),
+            data.get("algorithm", "sparse"),
+            data.get("epsilon"),
+            data.get("seq"),
+            {name: value for name, value in data.items() if name not in known},
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedEntry:
+    """One object that entered a list (`old_rank` None), left it (`new_rank` None) or got new values."""
+
+    id: str
+    old_rank: int | None
+    new_rank: int | None
+    entry: Entry | None
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> ChangedEntry:
+        new_rank = data.get("new_rank")
+        return cls(data["id"], data.get("old_rank"), new_rank, None if new_rank is None else Entry.from_json(data))
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The list with which a stream begins."""
+
+    seq: int
+    entries: tuple[Entry, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Reset:
+    """The whole list anew, after a gap that could not be filled or a change of the question."""
+
+    seq: int
+    entries: tuple[Entry, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What entered, left or got new values. Objects that only shift are not named."""
+
+    seq: int
+    changes: tuple[ChangedEntry, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Tiles:
+    """The tiles of one seq that reach the subscription, in the order in which they apply (`form="tiles"`)."""
+
+    seq: int
+    tiles: tuple[Tile, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """The subscription, or its board, was deleted."""
+
+    seq: int | None
+
+
+StreamEvent: TypeAlias = Snapshot | Reset | Change | Tiles

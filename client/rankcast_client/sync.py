@@ -1,0 +1,170 @@
+"""The synchronous client, for scripts: publish, register, ask. Following lists is the asynchronous client's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+import httpx
+
+from rankcast_client import calls
+from rankcast_client.calls import Call, End
+from rankcast_client.models import (
+    UNSET,
+    Algorithm,
+    AnyRange,
+    BoardInfo,
+    Entry,
+    Event,
+    Messages,
+    Mode,
+    OnError,
+    Order,
+    Published,
+    Registered,
+    Subscription,
+    Want,
+)
+from rankcast_client.transport import Retry, auth_headers, send
+
+T = TypeVar("T")
+
+
+class Rankcast:
+    """A connection to a Rankcast service. Retries and errors as with `AsyncRankcast`; use it in a `with`."""
+
+    def __init__(
+        self,
+        base_url: str = "http://127.0.0.1:8000",
+        key: str | None = None,
+        *,
+        retry: Retry | None = None,
+        timeout: float = 60.0,
+        transport: httpx.BaseTransport | None = None,
+    ) -> None:
+        self.base_url = base_url.rstrip("/")
+        self.retry = retry or Retry()
+        self.http = httpx.Client(
+            base_url=self.base_url,
+            headers=auth_headers(key),
+            timeout=httpx.Timeout(timeout, connect=min(timeout, 10.0)),
+            transport=transport,
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Closes all connections."""
+        self.http.close()
+
+    def send(self, call: Call[T], idempotency_key: str | None = None) -> T:
+        """Sends one call, again where that is needed, and returns what its answer says."""
+        return send(self.http, call, self.retry, idempotency_key)
+
+    def board(self, name: str) -> Board:
+        """A handle of the board with this name, whether it exists or not. Sends nothing."""
+        return Board(self, name)
+
+
+class Board:
+    """One board. Each method means what it means on `AsyncBoard`."""
+
+    def __init__(self, client: Rankcast, name: str) -> None:
+        calls.segment(name)
+        self.client = client
+        self.name = name
+
+    def put(
+        self,
+        range_attributes: Sequence[str],
+        rank: str,
+        *,
+        order: Order = "asc",
+        ks: Iterable[int],
+        algorithm: Algorithm | None = None,
+        epsilon: float | None = None,
+    ) -> BoardInfo:
+        """Makes the board, or finds it there with this configuration."""
+        return self.client.send(calls.put_board(self.name, range_attributes, rank, order, ks, algorithm, epsilon))
+
+    def info(self) -> BoardInfo:
+        """The configuration, and sizes in `more`."""
+        return self.client.send(calls.board_info(self.name))
+
+    def publish(self, event: Event, *, messages: Messages = "count", idempotency_key: str | None = None) -> Published:
+        """Applies one event."""
+        return self.publish_many([event], messages=messages, idempotency_key=idempotency_key)
+
+    def publish_many(
+        self,
+        events: Iterable[Event],
+        *,
+        mode: Mode = "each",
+        messages: Messages = "count",
+        on_error: OnError = "refuse",
+        idempotency_key: str | None = None,
+    ) -> Published:
+        """Applies events in order as one request, all or nothing."""
+        return self.client.send(calls.publish(self.name, list(events), mode, messages, on_error), idempotency_key)
+
+    def upsert(self, id: str, values: Mapping[str, float], payload: Any = UNSET) -> Published:
+        """The object has these values from now on, whether it was there or not."""
+        return self.client.send(calls.write_object("PUT", self.name, id, values, payload))
+
+    def update(self, id: str, values: Mapping[str, float] | None = None, payload: Any = UNSET) -> Published:
+        """Changes some values of an object that is there."""
+        return self.client.send(calls.write_object("PATCH", self.name, id, values, payload))
+
+    def delete_object(self, id: str) -> Published:
+        """Takes the object away."""
+        return self.client.send(calls.delete_object(self.name, id))
+
+    def object(self, id: str) -> Entry:
+        """The object as it is now."""
+        return self.client.send(calls.get_object(self.name, id))
+
+    def top(self, l: End = None, r: End = None, k: int | None = None) -> tuple[Entry, ...]:  # noqa: E741
+        """The k best objects between l and r, both included."""
+        return self.client.send(calls.top(self.name, l, r, k))
+
+    def register(
+        self, range: AnyRange | None = None, *, k: int, id: str | None = None, ttl: float | None = None
+    ) -> Subscription:
+        """Registers one standing question and returns it with its list."""
+        want: Want = {"k": k}
+        if range is not None:
+            want["range"] = range
+        if id is not None:
+            want["id"] = id
+        if ttl is not None:
+            want["ttl"] = ttl
+        return self.register_many([want], lists=True).subscriptions[0]
+
+    def register_many(
+        self,
+        wants: Iterable[Want],
+        *,
+        lists: bool | None = None,
+        on_error: OnError = "refuse",
+        idempotency_key: str | None = None,
+    ) -> Registered:
+        """Registers many as one request, all or nothing."""
+        wants = list(wants)
+        pairs = any(isinstance(want.get("range"), (tuple, list)) for want in wants)
+        attributes = self.info().range_attributes if pairs else ()
+        return self.client.send(calls.register(self.name, wants, attributes, lists, on_error), idempotency_key)
+
+    def subscription(self, id: str) -> Subscription:
+        """The subscription with its list now."""
+        return self.client.send(calls.get_subscription(self.name, id))
+
+    def delete_subscription(self, id: str) -> int:
+        """Deletes it and ends its streams. Returns the seq."""
+        return self.client.send(calls.delete_subscription(self.name, id))

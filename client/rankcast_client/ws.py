@@ -1,0 +1,246 @@
+"""Many subscriptions on one WebSocket. Needs the extra `rankcast-client[ws]`.
+
+Every subscription's list is kept as in `watch.Watch`. When the connection is lost it is made again and each
+subscription is resumed at its own position, so that a list is either continued or reset, never silently wrong.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from dataclasses import dataclass
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
+
+from rankcast_client import calls
+from rankcast_client.errors import ProblemError, Unreachable
+from rankcast_client.models import Entry, Form, Gone, StreamEvent
+from rankcast_client.transport import describe
+from rankcast_client.watch import RECONNECT, Follower
+
+try:
+    from websockets.asyncio.client import ClientConnection, connect
+    from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
+except ImportError as missing:
+    raise ImportError("the WebSocket needs an extra: pip install 'rankcast-client[ws]'") from missing
+
+if TYPE_CHECKING:
+    from rankcast_client.client import AsyncRankcast
+
+BOARDS = "boards/"
+
+Lost = (OSError, ConnectionClosed, InvalidHandshake, TimeoutError)
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """The service refused a subscribe; the socket stays open and follows the others."""
+
+    problem: ProblemError
+
+
+Key: TypeAlias = tuple[str, str]
+SocketEvent: TypeAlias = StreamEvent | Gone | Refused
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """What happened to one of the followed subscriptions, and its list right after."""
+
+    board: str
+    id: str
+    event: SocketEvent
+    list: tuple[Entry, ...]
+
+
+class Socket(AsyncIterator[Message]):
+    """`async for message in socket`: the lists of many subscriptions as they change.
+
+        async with client.socket() as socket:
+            await socket.subscribe("delays", "mine")
+            async for message in socket:
+                print(message.id, message.list)
+
+    Connects when it is first used. Raises ProblemError when the service refuses the connection (a bad key) and
+    Unreachable when the first one cannot be made; one that is lost later is made again for as long as it takes. The
+    last message about a subscription that was deleted has the event `Gone`. Giving up a wait, as with
+    `asyncio.timeout`, loses nothing.
+    """
+
+    def __init__(self, client: AsyncRankcast, *, heartbeat: float = 15.0) -> None:
+        self.reconnects = 0
+        self._client = client
+        self._heartbeat = heartbeat
+        self._followed: dict[Key, Follower] = {}
+        self._said: dict[Key, Follower] = {}
+        self._closed = False
+        self._connection: ClientConnection | None = None
+        self._connecting = asyncio.Lock()
+        self._ever = False
+        self._messages = self._run()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Closes the connection; the iteration ends. Subscriptions stay registered."""
+        self._closed = True
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            await connection.close()
+
+    async def subscribe(self, board: str, id: str, *, form: Form = "changes") -> None:
+        """Follows one more subscription; one followed already starts anew with a snapshot."""
+        follower = Follower(form)
+        if form == "tiles":
+            await follower.ask(self._client.board(board), id)
+        key = (BOARDS + calls.segment(board), id)
+        self._followed[key] = follower
+        connection = await self._connected()
+        if self._said.get(key) is not follower:
+            await self._say(connection, self._subscribing(key, follower))
+
+    async def unsubscribe(self, board: str, id: str) -> None:
+        """Follows it no longer. The subscription itself stays."""
+        key = (BOARDS + board, id)
+        if self._followed.pop(key, None) is not None and self._connection is not None:
+            await self._say(self._connection, {"op": "unsubscribe", "resource": key[0], "id": id})
+
+    def list(self, board: str, id: str) -> tuple[Entry, ...]:
+        """The present list of a followed subscription, best first. KeyError if it is not followed."""
+        return self._followed[BOARDS + board, id].entries
+
+    async def __anext__(self) -> Message:
+        try:
+            return await anext(self._messages)
+        except asyncio.CancelledError:
+            # Giving up a wait ends the generator, not the socket: another one goes on where it was.
+            self._messages = self._run()
+            raise
+
+    def _subscribing(self, key: Key, follower: Follower) -> dict[str, Any]:
+        self._said[key] = follower
+        said = {"op": "subscribe", "resource": key[0], "id": key[1], "form": follower.form}
+        return said | ({"after": follower.cursor} if follower.cursor else {})
+
+    async def _say(self, connection: ClientConnection, message: Mapping[str, Any]) -> None:
+        try:
+            await connection.send(json.dumps(message))
+        except ConnectionClosed:
+            # The reading side notices as well, and subscribes all that are followed anew.
+            return
+
+    async def _connected(self) -> ClientConnection:
+        """The open connection; made, with all subscriptions resumed, where there is none."""
+        async with self._connecting:
+            failures = 0
+            while self._connection is None:
+                if self._closed:
+                    raise Unreachable("this socket has been closed")
+                asked = None
+                try:
+                    self._connection = await self._open()
+                    break
+                except InvalidStatus as refusal:
+                    response = refusal.response
+                    problem = ProblemError.from_response(
+                        response.status_code,
+                        response.reason_phrase,
+                        bytes(response.body or b""),
+                        response.headers.get("Retry-After"),
+                    )
+                    if 400 <= problem.status < 500 and problem.status != 429:
+                        raise problem from None
+                    why, asked = str(problem), problem.retry_after
+                except Lost as error:
+                    why = describe(error)
+                failures += 1
+                if not self._ever and failures >= self._client.retry.attempts:
+                    raise Unreachable(f"{self._client.base_url} does not answer: {why}")
+                await asyncio.sleep((RECONNECT if self._ever else self._client.retry).pause(failures, asked))
+            return self._connection
+
+    async def _open(self) -> ClientConnection:
+        url = "ws" + self._client.base_url.removeprefix("http") + "/v1/stream"
+        headers = {"Authorization": f"Bearer {self._client.key}"} if self._client.key else {}
+        connection = await connect(url, additional_headers=headers, max_size=None, compression=None, ping_interval=None)
+        self.reconnects += self._ever
+        self._ever = True
+        self._said = {}
+        for key, follower in tuple(self._followed.items()):
+            await connection.send(json.dumps(self._subscribing(key, follower)))
+        return connection
+
+    async def _run(self) -> AsyncGenerator[Message, None]:
+        silent = 0
+        while not self._closed:
+            connection = await self._connected()
+            try:
+                async with asyncio.timeout(self._heartbeat):
+                    text = await connection.recv()
+            except TimeoutError:
+                silent += 1
+                if silent < 3:
+                    await self._say(connection, {"op": "ping"})
+                else:
+                    silent = 0
+                    self._drop(connection)
+                continue
+            except ConnectionClosed:
+                silent = 0
+                self._drop(connection)
+                if not self._closed:
+                    await asyncio.sleep(RECONNECT.pause(1))
+                continue
+            silent = 0
+            try:
+                message = await self._take(json.loads(text))
+            except asyncio.CancelledError:
+                self._drop(connection)
+                raise
+            if message is not None:
+                yield message
+
+    def _drop(self, connection: ClientConnection) -> None:
+        """Gives a connection up without a word; the next one resumes from the cursors."""
+        if self._connection is connection:
+            self._connection = None
+        connection.transport.abort()
+
+    async def _take(self, data: Mapping[str, Any]) -> Message | None:
+        event = data.get("event", "")
+        if event == "heartbeat":
+            for (resource, _), follower in self._followed.items():
+                if follower.begun and resource in data["cursors"]:
+                    follower.cursor = data["cursors"][resource]
+            return None
+        key = (str(data.get("resource", "")), str(data.get("id", "")))
+        if key not in self._followed:
+            if event == "error" and "resource" not in data:
+                raise ProblemError.from_json(data["problem"])
+            return None
+        follower = self._followed[key]
+        board, id = key[0].removeprefix(BOARDS), key[1]
+        if event == "gone":
+            return Message(board, id, Gone(data.get("seq")), self._followed.pop(key).entries)
+        if event == "error":
+            del self._followed[key]
+            problem = ProblemError.from_json(data["problem"])
+            was_there = problem.status == 404 and follower.begun
+            return Message(board, id, Gone(None) if was_there else Refused(problem), follower.entries)
+        if event == "reset" and follower.form == "tiles":
+            try:
+                await follower.ask(self._client.board(board), id)
+            except ProblemError as problem:
+                if problem.status != 404:
+                    raise
+        told = follower.take(event, data)
+        if follower.begun and data.get("cursor"):
+            follower.cursor = data["cursor"]
+        return None if told is None else Message(board, id, told, follower.entries)

@@ -1,0 +1,260 @@
+"""Many lists on one WebSocket, resumed one by one after the connection was lost."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+from websockets.asyncio.server import Server, ServerConnection, serve
+from websockets.http11 import Request, Response
+
+from rankcast_client import AsyncRankcast, Change, Gone, ProblemError, Reset, Snapshot, Unreachable, ws
+from rankcast_client.transport import Retry
+from rankcast_client.ws import Message, Refused, Socket
+from tests.client.service import QUICK, changed, listed
+
+Talk = Callable[[ServerConnection], Awaitable[None]]
+DELAYS = "boards/delays"
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ws, "RECONNECT", Retry(attempts=0, first=0.001, most=0.01))
+
+
+class Peer:
+    """A WebSocket server that holds one conversation of the script per connection."""
+
+    def __init__(self, *script: Talk) -> None:
+        self.script = list(script)
+        self.heard: list[dict[str, Any]] = []
+        self.keys: list[str | None] = []
+
+    async def talk(self, connection: ServerConnection) -> None:
+        assert connection.request is not None
+        self.keys.append(connection.request.headers.get("Authorization"))
+        await self.script.pop(0)(connection)
+
+    async def hear(self, connection: ServerConnection) -> dict[str, Any]:
+        said = json.loads(await connection.recv())
+        self.heard.append(said)
+        return dict(said)
+
+    def run(self, test: Callable[[AsyncRankcast], Awaitable[None]]) -> None:
+        async def main() -> None:
+            async with (
+                asyncio.timeout(10),
+                serve(self.talk, "127.0.0.1", 0) as server,
+                AsyncRankcast(address(server), "secret", retry=QUICK) as client,
+            ):
+                await test(client)
+
+        asyncio.run(main())
+
+
+def address(server: Server) -> str:
+    host, port = next(iter(server.sockets)).getsockname()[:2]
+    return f"http://{host}:{port}"
+
+
+async def say(connection: ServerConnection, event: str, id: str | None = "mine", **data: Any) -> None:
+    about = {} if id is None else {"resource": DELAYS, "id": id}
+    await connection.send(json.dumps(about | {"event": event} | data))
+
+
+async def first(connection: ServerConnection, id: str = "mine") -> None:
+    await say(connection, "snapshot", id, seq=4, cursor="e:4", list=listed(("a", 50), ("b", 40)))
+
+
+async def entered(connection: ServerConnection, id: str = "mine") -> None:
+    changes = [changed("c", None, 1, 60), changed("b", 2, None)]
+    await say(connection, "change", id, seq=6, cursor="e:6", changes=changes)
+
+
+def ids(message: Message) -> list[str]:
+    return [entry.id for entry in message.list]
+
+
+def test_each_subscription_resumes_at_its_own_position() -> None:
+    async def once(connection: ServerConnection) -> None:
+        for id in ("mine", "yours", "late"):
+            assert (await peer.hear(connection))["id"] == id
+        await first(connection)
+        await first(connection, "yours")
+        await entered(connection)
+        await connection.close()
+
+    async def again(connection: ServerConnection) -> None:
+        for _ in range(3):
+            await peer.hear(connection)
+        await entered(connection, "yours")
+        await say(connection, "reset", "mine", seq=8, cursor="e:8", list=listed(("z", 1)))
+        await say(connection, "gone", "yours", seq=9, cursor="e:9")
+        await say(connection, "error", "late", problem={"type": "/problems/not-found", "status": 404, "title": "No"})
+        await connection.wait_closed()
+
+    peer = Peer(once, again)
+
+    async def test(client: AsyncRankcast) -> None:
+        async with client.socket() as socket:
+            for id in ("mine", "yours", "late"):
+                await socket.subscribe("delays", id)
+            messages = [await anext(socket) for _ in range(7)]
+            assert [(m.id, type(m.event)) for m in messages] == [
+                ("mine", Snapshot),
+                ("yours", Snapshot),
+                ("mine", Change),
+                ("yours", Change),
+                ("mine", Reset),
+                ("yours", Gone),
+                ("late", Refused),
+            ]
+            assert [ids(m) for m in messages[:5]] == [["a", "b"], ["a", "b"], ["c", "a"], ["c", "a"], ["z"]]
+            assert [entry.id for entry in socket.list("delays", "mine")] == ["z"]
+            assert socket.reconnects == 1
+
+    peer.run(test)
+    assert [said.get("after") for said in peer.heard] == [None, None, None, "e:6", "e:4", None]
+    assert peer.keys == ["Bearer secret"] * 2
+
+
+def test_a_heartbeat_moves_the_positions_of_lists_that_have_begun() -> None:
+    async def once(connection: ServerConnection) -> None:
+        await peer.hear(connection)
+        await first(connection)
+        await peer.hear(connection)
+        await say(connection, "heartbeat", None, cursors={DELAYS: "e:17"})
+        await connection.close()
+
+    async def again(connection: ServerConnection) -> None:
+        await peer.hear(connection)
+        await peer.hear(connection)
+        await first(connection, "other")
+        await connection.wait_closed()
+
+    peer = Peer(once, again)
+
+    async def test(client: AsyncRankcast) -> None:
+        async with client.socket() as socket:
+            await socket.subscribe("delays", "mine")
+            await anext(socket)
+            await socket.subscribe("delays", "other")
+            assert (await anext(socket)).id == "other"
+
+    peer.run(test)
+    assert [said.get("after") for said in peer.heard] == [None, None, "e:17", None]
+
+
+def test_a_silent_peer_is_asked_and_then_given_up() -> None:
+    async def silent(connection: ServerConnection) -> None:
+        await peer.hear(connection)
+        await first(connection)
+        while (await peer.hear(connection))["op"] == "ping":
+            pass
+
+    async def again(connection: ServerConnection) -> None:
+        await peer.hear(connection)
+        await entered(connection)
+        await connection.wait_closed()
+
+    peer = Peer(silent, again)
+
+    async def test(client: AsyncRankcast) -> None:
+        async with client.socket(heartbeat=0.05) as socket:
+            await socket.subscribe("delays", "mine")
+            assert isinstance((await anext(socket)).event, Snapshot)
+            assert isinstance((await anext(socket)).event, Change)
+
+    peer.run(test)
+    assert [said["op"] for said in peer.heard] == ["subscribe", "ping", "ping", "subscribe"]
+
+
+def test_what_is_no_longer_followed_is_not_told() -> None:
+    async def once(connection: ServerConnection) -> None:
+        await peer.hear(connection)
+        await first(connection)
+        assert (await peer.hear(connection))["op"] == "unsubscribe"
+        await entered(connection)
+        await say(connection, "unsubscribed")
+        assert (await peer.hear(connection))["op"] == "subscribe"
+        await entered(connection)
+        await say(connection, "snapshot", seq=9, cursor="e:9", list=[])
+        await connection.wait_closed()
+
+    peer = Peer(once)
+
+    async def test(client: AsyncRankcast) -> None:
+        async with client.socket() as socket:
+            await socket.subscribe("delays", "mine")
+            await anext(socket)
+            await socket.unsubscribe("delays", "mine")
+            await socket.subscribe("delays", "mine")
+            message = await anext(socket)
+            assert isinstance(message.event, Snapshot)
+            assert message.list == ()
+
+    peer.run(test)
+
+
+def test_giving_up_a_wait_loses_nothing() -> None:
+    async def once(connection: ServerConnection) -> None:
+        await peer.hear(connection)
+        await asyncio.sleep(0.1)
+        await first(connection)
+        await entered(connection)
+        await connection.wait_closed()
+
+    peer = Peer(once)
+
+    async def test(client: AsyncRankcast) -> None:
+        async with client.socket() as socket:
+            await socket.subscribe("delays", "mine")
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(anext(socket), 0.02)
+            assert ids(await anext(socket)) == ["a", "b"]
+            assert ids(await anext(socket)) == ["c", "a"]
+        assert socket.reconnects == 0
+
+    peer.run(test)
+
+
+def test_closing_ends_the_iteration_of_another_task() -> None:
+    async def once(connection: ServerConnection) -> None:
+        await peer.hear(connection)
+        await connection.wait_closed()
+
+    peer = Peer(once)
+
+    async def test(client: AsyncRankcast) -> None:
+        socket = client.socket()
+        await socket.subscribe("delays", "mine")
+
+        async def read() -> list[Message]:
+            return [message async for message in socket]
+
+        reader = asyncio.create_task(read())
+        await asyncio.sleep(0.02)
+        await socket.aclose()
+        assert await reader == []
+
+    peer.run(test)
+
+
+def test_a_refused_connection_raises() -> None:
+    async def refuse(connection: ServerConnection, request: Request) -> Response:
+        return connection.respond(401, "no key")
+
+    async def main() -> None:
+        async with serve(lambda connection: connection.wait_closed(), "127.0.0.1", 0, process_request=refuse) as server:
+            url = address(server)
+            async with AsyncRankcast(url, retry=QUICK) as client:
+                with pytest.raises(ProblemError, match="401"):
+                    await Socket(client).subscribe("delays", "mine")
+        async with AsyncRankcast(url, retry=QUICK) as client:
+            with pytest.raises(Unreachable):
+                await Socket(client).subscribe("delays", "mine")
+
+    asyncio.run(main())
