@@ -1,0 +1,107 @@
+"""Subscriptions with a time to live: deleted when for that long no stream of theirs was open and no request named them.
+
+The clock starts anew with the service. Deadlines lie in a heap; being named only moves the entry in the dict, and the
+heap is put right when the old deadline comes up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import time
+from collections.abc import Awaitable, Callable
+
+import structlog
+
+from indexes.boards.board import Board
+from indexes.boards.subscribers import Edit
+
+log = structlog.get_logger("rankcast.expiry")
+
+Place = tuple[str, str]
+
+
+class Expiry:
+    """Watches the deadlines; `is_open` tells whether a stream of a subscription is open, `delete` deletes some of a board."""
+
+    def __init__(
+        self,
+        is_open: Callable[[str, str], bool],
+        delete: Callable[[str, list[str]], Awaitable[object]],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._is_open = is_open
+        self._delete = delete
+        self._clock = clock
+        self._standing: dict[Place, tuple[float, float]] = {}
+        self._heap: list[tuple[float, Place]] = []
+
+    def __len__(self) -> int:
+        return len(self._standing)
+
+    def start(self, name: str, board: Board) -> None:
+        """Take up a board that was recovered."""
+        if board.subscribers.ttl:
+            for key, sid in board.subscribers.ids.after(None):
+                seconds = board.subscribers.ttl.get(sid)
+                if seconds is not None:
+                    self._set(name, key, seconds)
+
+    def saw(self, name: str, edit: Edit) -> None:
+        """Subscriptions were made, changed or deleted."""
+        if edit.fresh is not None:
+            for i, seconds in edit.fresh.ttl.items():
+                self._set(name, edit.fresh.ids[i].as_py(), seconds)
+        for change in edit.changes:
+            if change.after is not None and change.after.ttl is not None:
+                self._set(name, change.id, change.after.ttl)
+            else:
+                self._standing.pop((name, change.id), None)
+
+    def drop(self, name: str) -> None:
+        """A board was deleted."""
+        self._standing = {place: value for place, value in self._standing.items() if place[0] != name}
+
+    def touch(self, name: str, key: str) -> None:
+        """A request named a subscription."""
+        standing = self._standing.get((name, key))
+        if standing is not None:
+            self._standing[name, key] = (self._clock() + standing[1], standing[1])
+
+    def _set(self, name: str, key: str, seconds: float) -> None:
+        due = self._clock() + seconds
+        self._standing[name, key] = (due, seconds)
+        heapq.heappush(self._heap, (due, (name, key)))
+
+    def due(self) -> dict[str, list[str]]:
+        """The subscriptions whose time has come, by board; those with an open stream start anew."""
+        now = self._clock()
+        out: dict[str, list[str]] = {}
+        while self._heap and self._heap[0][0] <= now:
+            _, place = heapq.heappop(self._heap)
+            standing = self._standing.get(place)
+            if standing is None:
+                continue
+            if self._is_open(*place):
+                standing = self._standing[place] = (now + standing[1], standing[1])
+            if standing[0] > now:
+                heapq.heappush(self._heap, (standing[0], place))
+            else:
+                out.setdefault(place[0], []).append(place[1])
+                self._standing[place] = (now + standing[1], standing[1])
+                heapq.heappush(self._heap, self._retry(place, standing[1], now))
+        return out
+
+    def _retry(self, place: Place, seconds: float, now: float) -> tuple[float, Place]:
+        """Should the deletion fail (the log away), it is tried again."""
+        return now + max(seconds, 1.0), place
+
+    async def run(self) -> None:
+        """Delete what is due, until cancelled."""
+        while True:
+            await asyncio.sleep(0.25)
+            for name, keys in self.due().items():
+                try:
+                    await self._delete(name, keys)
+                except Exception as error:
+                    log.warning("expired subscriptions stay for now", board=name, count=len(keys), error=str(error))
