@@ -111,7 +111,9 @@ class Answers:
             raise StillRunning
         return Replay(kept.status, {**kept.answer, "replayed": True})
 
-    def finish(self, place: tuple[str, str], request_hash: bytes, status: int, answer: dict[str, Any], stored: bool) -> None:
+    def finish(
+        self, place: tuple[str, str], request_hash: bytes, status: int, answer: dict[str, Any], stored: bool
+    ) -> None:
         self._kept[place] = _Kept(request_hash, status, answer, self._kept[place].created_at)
         if stored:
             self._completed.append(CompletedAnswer(*place, _pack(answer)))

@@ -124,7 +124,9 @@ class Writer:
     def _replay(self, name: str, command: Command | Create | Drop, lsn: int, last_seq: int) -> None:
         job = self.catalog.replay(name, command)
         if job.last_seq != last_seq:
-            raise LogUnavailable(f"row {lsn} of the log ends at seq {last_seq} of {name}, but replay is at {job.last_seq}")
+            raise LogUnavailable(
+                f"row {lsn} of the log ends at seq {last_seq} of {name}, but replay is at {job.last_seq}"
+            )
         awaited = self.answers.awaits(lsn)
         if not awaited and hasattr(job, "silent"):
             job.silent = True
@@ -166,11 +168,19 @@ class Writer:
                 self.queued -= 1
         return await self._through(lane, job, ticket, skeleton)
 
-    async def put(self, name: str, config: BoardConfig, ticket: Ticket | None = None, skeleton: Callable[[Any], Skeleton] | None = None) -> Any:
+    async def put(
+        self,
+        name: str,
+        config: BoardConfig,
+        ticket: Ticket | None = None,
+        skeleton: Callable[[Any], Skeleton] | None = None,
+    ) -> Any:
         """Make a board, or change it to this configuration; raises as `submit`."""
         return await self._catalog_change(name, lambda: self.catalog.put(name, config), ticket, skeleton)
 
-    async def drop(self, name: str, ticket: Ticket | None = None, skeleton: Callable[[Any], Skeleton] | None = None) -> Any:
+    async def drop(
+        self, name: str, ticket: Ticket | None = None, skeleton: Callable[[Any], Skeleton] | None = None
+    ) -> Any:
         """Delete a board; raises as `submit`."""
         return await self._catalog_change(name, lambda: self.catalog.drop(name), ticket, skeleton)
 
@@ -284,7 +294,9 @@ class Writer:
             if job.count:
                 seq = job.first_seq
                 for part in _parts(job):
-                    entries.append(LogEntry(RESOURCE + pending.lane.name, seq, seq + part.count - 1, part.name, part.payload))
+                    entries.append(
+                        LogEntry(RESOURCE + pending.lane.name, seq, seq + part.count - 1, part.name, part.payload)
+                    )
                     seq += part.count
             if pending.ticket is not None and pending.skeleton is not None:
                 lsn = self._log.last_lsn + len(entries)

@@ -191,9 +191,9 @@ def report(
 
 @inline_kernel
 def limit(height: int, depth: int, cap: int) -> int:
-    """How many points a subtree of that height may hold after it was laid anew: 95% at the bottom, 85% at the root."""
+    """How many points a subtree of that height may hold after it was laid anew: 95% at the bottom, 80% at the root."""
     slots = cap << height
-    return slots if depth == 0 else slots - slots * (5 * depth + 10 * height) // (100 * depth)
+    return slots if depth == 0 else slots - slots * (5 * depth + 15 * height) // (100 * depth)
 
 
 @kernel

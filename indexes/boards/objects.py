@@ -36,7 +36,10 @@ def implement(arrays: type, *kernels: Callable[..., Any]) -> None:
 
 
 def _dispatched(inline: bool) -> Callable[[F], F]:
-    """Make a declaration callable; `inline` pastes the machine code into callers (small, hot primitives only)."""
+    """Make a declaration callable; `inline` pastes the machine code into callers (small, hot primitives only).
+
+    No function of the protocol allocates, so none counts references.
+    """
 
     def declare(function: F) -> F:
         name = function.__name__
@@ -45,7 +48,7 @@ def _dispatched(inline: bool) -> Callable[[F], F]:
         def plain(o: Any, *args: Any) -> Any:
             return _kernels[type(o)][name](o, *args)
 
-        @overload(plain, jit_options={"nogil": True, "forceinline": inline}, strict=False)
+        @overload(plain, jit_options={"nogil": True, "forceinline": inline, "_nrt": False}, strict=False)
         @wraps(function)
         def choose(o: Any, *args: Any) -> Any:
             chosen = _kernels.get(getattr(o, "instance_class", type(None)), {}).get(name)

@@ -256,6 +256,7 @@ class EditPlan(Plan):
 
     def _tell(self, heard: Slice, seq: int, live: int, change: Change) -> None:
         if change.after is None:
+            self.board.unwatch(live)
             heard.gone.append((seq, live))
             return
         entries = self.board.move_live(live, change.after)

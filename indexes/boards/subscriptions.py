@@ -95,7 +95,7 @@ class SubscriptionIndex:
             raise ValueError(f"{len(sid)} sids, {len(left)} left ends and {len(right)} right ends")
         if len(sid) == 0:
             return
-        if sid.min() < 0 or len(np.unique(sid)) < len(sid):
+        if sid.min() < 0 or _repeats(sid):
             raise ValueError("sids must be distinct and not negative")
         known = sid[sid < len(self.arrays.pos)]
         if (self.arrays.pos[known] >= 0).any():
@@ -111,7 +111,7 @@ class SubscriptionIndex:
     def delete_many(self, q: int, sids: ArrayLike) -> None:
         """Remove subscriptions from class q, in place, O(log m) each. Raises KeyError for a sid not in class q."""
         sid = np.ascontiguousarray(sids, np.int32)
-        if len(np.unique(sid)) < len(sid):
+        if _repeats(sid):
             raise KeyError("a sid is named twice")
         for one in sid[~self._in_class(q, sid)]:
             raise KeyError(int(one))
@@ -127,6 +127,7 @@ class SubscriptionIndex:
 
     def report(self, q: int, l_outer: float, l_inner: float, r_inner: float, r_outer: float) -> NDArray[np.int32]:
         """The sids of class q that a tile reaches, in the index's order. O(sqrt m + answer)."""
+        l_inner, r_inner = max(l_inner, -MAX), min(r_inner, MAX)
         size = count(self.arrays, q, l_outer, l_inner, r_inner, r_outer)
         out = np.empty(size, np.int32)
         report(self.arrays, q, l_outer, l_inner, r_inner, r_outer, out)
@@ -189,6 +190,11 @@ def _ends(values: ArrayLike) -> NDArray[np.float64]:
     if np.isnan(ends).any():
         raise ValueError("an end of a range is NaN")
     return np.clip(ends, -MAX, MAX)
+
+
+def _repeats(sid: NDArray[np.int32]) -> bool:
+    ordered = np.sort(sid)
+    return bool((ordered[1:] == ordered[:-1]).any())
 
 
 def _shape(size: int) -> tuple[int, int]:

@@ -75,7 +75,6 @@ class Engine(RuleBasedStateMachine):
                 self.follow(change)
             for seq, live in part.gone:
                 assert seq <= self.board.seq
-                self.board.unwatch(live)
                 self.live = {key: slot for key, slot in self.live.items() if slot != live}
         return plan
 
