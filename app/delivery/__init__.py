@@ -1,0 +1,1 @@
+"""Who hears of what: live subscriptions, their readers, and the streams that carry changes to them."""

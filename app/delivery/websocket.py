@@ -1,0 +1,232 @@
+"""Many live subscriptions on one WebSocket: `subscribe`, `unsubscribe`, `ping` and `auth`, and what comes back.
+
+What is refused is answered by an `error` with the problem, and the socket stays open. One task sends, one receives: a
+peer that does not read is waited for before more of its operations are taken.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterable
+from typing import Any
+
+from starlette.requests import HTTPConnection
+from starlette.types import Receive, Scope, Send
+
+from app.delivery.feed import Form, Message, socket_text
+from app.delivery.hub import Hub
+from app.delivery.readers import POLICY, Outbox, Reader
+from app.problems import FieldError, Problem, invalid, many, not_found
+from app.security import ANONYMOUS, Keyring
+
+LARGEST_MESSAGE = 1 << 16
+MOST_ANSWERS = 256
+SECONDS_TO_AUTHENTICATE = 30.0
+
+_NEEDED = {"subscribe": ("resource", "id"), "unsubscribe": ("resource", "id"), "ping": (), "auth": ("key",)}
+_OPTIONAL = {"subscribe": ("form", "after")}
+_FORMS: dict[object, Form] = {"changes": "changes", "tiles": "tiles"}
+
+
+class StreamSocket:
+    """The ASGI application behind `/v1/stream`."""
+
+    def __init__(self, hub: Hub, keyring: Keyring) -> None:
+        self._hub = hub
+        self._keyring = keyring
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        socket = _Socket(self._hub, self._keyring, receive, send)
+        await receive()
+        try:
+            socket.admit(HTTPConnection(scope).headers.get("authorization"))
+            self._hub.join(socket)
+        except Problem as problem:
+            await problem.response()(scope, receive, send)
+            return
+        try:
+            await send({"type": "websocket.accept"})
+            await socket.run()
+        finally:
+            self._hub.part(socket)
+
+
+class _Entry(Reader):
+    """A stream of a socket, by the resource and the id that its peer calls it."""
+
+    __slots__ = ("key",)
+
+    def __init__(self, outbox: Outbox, key: tuple[str, str]) -> None:
+        super().__init__(outbox, f'{{"resource":{json.dumps(key[0])},"id":{json.dumps(key[1])},')
+        self.key = key
+
+
+class _Socket(Outbox):
+    """A connection with any number of streams. `key_id` is None until the peer has said its key."""
+
+    transport = "websocket"
+
+    def __init__(self, hub: Hub, keyring: Keyring, receive: Receive, send: Send) -> None:
+        super().__init__(hub, hub.limits.stream_queue)
+        self._keyring = keyring
+        self._receive = receive
+        self._send = send
+        self._key_id: str | None = None
+        self._open: dict[tuple[str, str], Reader] = {}
+        self._answers = Reader(self)
+        self._emptied = asyncio.Event()
+
+    def readers(self) -> Iterable[Reader]:
+        return self._open.values()
+
+    async def send_queue(self) -> None:
+        while (entry := self.take()) is not None:
+            reader, item = entry
+            text = item.block.decode() if reader is self._answers else socket_text(reader.prefix, item)
+            await self._send({"type": "websocket.send", "text": text})
+        self._emptied.set()
+
+    async def send_heartbeat(self) -> None:
+        boards = {reader.feed.board for reader in self._open.values() if reader.feed is not None}
+        cursors = {f"boards/{board}": self.hub.cursor(board) for board in sorted(boards)}
+        await self._send({"type": "websocket.send", "text": _compact({"event": "heartbeat", "cursors": cursors})})
+
+    async def send_end(self, code: int) -> None:
+        await self._send({"type": "websocket.close", "code": code})
+
+    def on_finish(self, reader: Reader) -> None:
+        if isinstance(reader, _Entry) and self._open.get(reader.key) is reader:
+            del self._open[reader.key]
+
+    # --- what the peer says -----------------------------------------------------------------------------------------
+
+    def admit(self, authorization: str | None) -> None:
+        """Take the key of the handshake, if it has one. Raises the problem 401 when nobody knows it."""
+        if self._keyring.open:
+            self._take_key(ANONYMOUS)
+        elif authorization is not None:
+            scheme, _, secret = authorization.partition(" ")
+            self._identify(secret.strip() if scheme.lower() == "bearer" else "")
+
+    def _identify(self, secret: str) -> None:
+        key = self._keyring.identify(secret)
+        if key is None:
+            raise Problem("unauthorized", "the key is not known", headers={"WWW-Authenticate": "Bearer"})
+        self._take_key(key.id)
+
+    def _take_key(self, key_id: str) -> None:
+        self._key_id = key_id
+        self.keys.add(key_id)
+
+    async def listen(self) -> None:
+        patience = None
+        if self._key_id is None:
+            patience = asyncio.get_running_loop().call_later(SECONDS_TO_AUTHENTICATE, self._end_unless_known)
+        try:
+            while (received := await self._receive())["type"] != "websocket.disconnect":
+                await self._take(received.get("text"))
+                while self._answers.waiting >= MOST_ANSWERS:
+                    self._emptied.clear()
+                    await self._emptied.wait()
+        finally:
+            if patience is not None:
+                patience.cancel()
+
+    def _end_unless_known(self) -> None:
+        if self._key_id is None:
+            self.end(POLICY)
+
+    async def _take(self, text: str | None) -> None:
+        operation: dict[str, Any] = {}
+        try:
+            operation = _parse(text)
+            match operation["op"]:
+                case "subscribe":
+                    await self._subscribe(operation)
+                case "unsubscribe":
+                    self._unsubscribe(operation["resource"], operation["id"])
+                case "ping":
+                    self._answer({"event": "pong"})
+                case "auth":
+                    self._authenticate(operation["key"])
+        except _Bad as bad:
+            self._refuse(bad.operation, bad.problem)
+        except Problem as problem:
+            self._refuse(operation, problem)
+
+    async def _subscribe(self, operation: dict[str, Any]) -> None:
+        resource, id = key = operation["resource"], operation["id"]
+        form = _FORMS.get(operation.get("form", "changes"))
+        if form is None:
+            raise invalid("form", "must be changes or tiles")
+        if self._key_id is None:
+            raise Problem("unauthorized", 'send {"op": "auth", "key": ...} first')
+        kind, _, board = resource.partition("/")
+        if kind != "boards" or not board:
+            raise not_found("resource", f"there is no resource {resource!r}")
+        if not self._keyring.allows(self._key_id, "boards:read"):
+            raise Problem("forbidden", "the key does not have the scope boards:read")
+        entry = _Entry(self, key)
+        await self.hub.open(entry, board, id, form, operation.get("after"), self._open.get(key))
+        if entry.feed is not None:
+            self._open[key] = entry
+
+    def _unsubscribe(self, resource: str, id: str) -> None:
+        reader = self._open.pop((resource, id), None)
+        if reader is None:
+            raise not_found("id", "this socket does not follow it")
+        self.hub.leave(reader)
+        self._answer({"resource": resource, "id": id, "event": "unsubscribed"})
+
+    def _authenticate(self, secret: str) -> None:
+        if not self._keyring.open:
+            self._identify(secret)
+        self._answer({"event": "authenticated"})
+
+    def _refuse(self, operation: dict[str, Any], problem: Problem) -> None:
+        named = {field: value for field in ("resource", "id") if isinstance(value := operation.get(field), str)}
+        self._answer({"event": "error", "resource": None, "id": None, **named, "problem": problem.document()})
+
+    def _answer(self, document: dict[str, Any]) -> None:
+        self._answers.begin([Message(-1, "answer", _compact(document).encode())])
+
+
+class _Bad(Exception):
+    """An operation that cannot be carried out as it stands, with as much of it as could be read."""
+
+    def __init__(self, problem: Problem, operation: dict[str, Any] | None = None) -> None:
+        self.problem = problem
+        self.operation = operation or {}
+
+
+def _parse(text: str | None) -> dict[str, Any]:
+    """An operation whose fields are there and are strings. Raises `_Bad`."""
+    if text is None:
+        raise _Bad(Problem("malformed", "operations are text, not binary"))
+    if len(text) > LARGEST_MESSAGE:
+        raise _Bad(Problem("too-large", f"an operation has at most {LARGEST_MESSAGE} characters"))
+    try:
+        read = json.loads(text)
+    except (ValueError, RecursionError):
+        raise _Bad(Problem("malformed", "the message is not JSON")) from None
+    if not isinstance(read, dict):
+        raise _Bad(invalid("op", "an operation is an object"))
+    operation = {field: value for field, value in read.items() if value is not None or field not in ("form", "after")}
+    op = operation.get("op")
+    if not isinstance(op, str) or op not in _NEEDED:
+        raise _Bad(invalid("op", f"must be one of {', '.join(_NEEDED)}"), operation)
+    known = ("op", *_NEEDED[op], *_OPTIONAL.get(op, ()))
+    errors = [FieldError(field, "is required") for field in _NEEDED[op] if field not in operation]
+    for field, value in operation.items():
+        if field not in known:
+            errors.append(FieldError(field[:80], "is not a known field"))
+        elif not isinstance(value, str):
+            errors.append(FieldError(field, "must be a string"))
+    if errors:
+        raise _Bad(many(errors), operation)
+    return operation
+
+
+def _compact(document: dict[str, Any]) -> str:
+    return json.dumps(document, separators=(",", ":"))
