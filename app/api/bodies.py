@@ -1,0 +1,120 @@
+"""How request bodies are read: JSON, NDJSON or an Arrow stream by content type, whole, and strictly."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import Enum
+from typing import TypeVar
+
+import pyarrow as pa
+from pydantic import TypeAdapter, ValidationError
+from pydantic_core import from_json
+from starlette.requests import ClientDisconnect, Request
+
+from app.problems import Problem, from_validation
+
+T = TypeVar("T")
+
+
+class Kind(Enum):
+    """What a body is."""
+
+    JSON = "application/json"
+    NDJSON = "application/x-ndjson"
+    ARROW = "application/vnd.apache.arrow.stream"
+
+
+BULK = (Kind.JSON, Kind.NDJSON, Kind.ARROW)
+_KINDS = {kind.value: kind for kind in Kind}
+_UTF8 = frozenset({"", "utf-8", "utf8", "us-ascii"})
+
+
+def kind_of(request: Request, offered: tuple[Kind, ...] = (Kind.JSON,)) -> Kind:
+    """What the request says its body is. Raises the problem 415 when that is not offered."""
+    header = request.headers.get("content-type", "")
+    media, _, parameters = header.partition(";")
+    kind = _KINDS.get(media.strip().lower())
+    if kind not in offered or kind is None:
+        choice = ", ".join(one.value for one in offered)
+        raise Problem("unsupported-media-type", f"send {choice}, not {header[:80]!r}" if header else f"send {choice}")
+    if parameters:
+        _check_charset(parameters)
+    if request.headers.get("content-encoding", "identity").lower() not in ("identity", ""):
+        raise Problem("unsupported-media-type", "compressed bodies are not understood")
+    return kind
+
+
+def _check_charset(parameters: str) -> None:
+    for parameter in parameters.split(";"):
+        name, _, value = parameter.partition("=")
+        if name.strip().lower() == "charset" and value.strip(" \"'").lower() not in _UTF8:
+            raise Problem("unsupported-media-type", "text is read as UTF-8 only")
+
+
+async def read(request: Request) -> bytes | bytearray:
+    """The whole body; the guard has seen to its size. Raises `ClientDisconnect` when the caller goes away."""
+    message = await request.receive()
+    body: bytes | bytearray = message.get("body", b"")
+    while message.get("more_body", False) or message["type"] == "http.disconnect":
+        if message["type"] == "http.disconnect":
+            raise ClientDisconnect
+        if not isinstance(body, bytearray):
+            body = bytearray(body)
+        message = await request.receive()
+        body += message.get("body", b"")
+    return body
+
+
+def check_literals(raw: bytes | bytearray) -> None:
+    """Refuse NaN and Infinity, which the validators would read as numbers although they are not JSON."""
+    if b"NaN" in raw or b"Infinity" in raw:
+        try:
+            from_json(bytes(raw), allow_inf_nan=False, cache_strings="none")
+        except ValueError as error:
+            raise Problem("malformed", f"the body is not JSON: {error}") from None
+
+
+def validated(raw: bytes | bytearray, adapter: TypeAdapter[T], tags: frozenset[str] = frozenset()) -> T:
+    """A JSON body as `adapter`'s type. Raises 400 when it is not JSON, 413 or 422 when it is not valid."""
+    check_literals(raw)
+    try:
+        return adapter.validate_json(raw)
+    except ValidationError as failure:
+        raise from_validation(failure, tags=tags) from None
+
+
+async def read_json(request: Request, adapter: TypeAdapter[T]) -> T:
+    """Read and validate a body that can only be JSON."""
+    kind_of(request)
+    return validated(await read(request), adapter)
+
+
+def lines(raw: bytes | bytearray) -> Iterator[tuple[int, bytes]]:
+    """The lines of NDJSON with their numbers from 1; blank ones are passed over."""
+    start, number, size = 0, 0, len(raw)
+    while start < size:
+        end = raw.find(b"\n", start)
+        end = size if end < 0 else end
+        number += 1
+        line = bytes(raw[start:end]).strip(b" \t\r")
+        if line:
+            yield number, line
+        start = end + 1
+
+
+def not_json(line: int, why: str) -> Problem:
+    """The 400 for a line that is not JSON."""
+    return Problem("malformed", f"line {line} is not JSON: {why}")
+
+
+def arrow_table(raw: bytes | bytearray) -> pa.Table:
+    """The batches of an Arrow IPC stream, checked from end to end, in chunks as they came. Raises the problem 400."""
+    try:
+        with pa.ipc.open_stream(pa.py_buffer(raw)) as reader:
+            batches = []
+            for batch in reader:
+                batch.validate(full=True)
+                batches.append(batch)
+            return pa.Table.from_batches(batches, reader.schema)
+    except (pa.ArrowException, OSError, ValueError, MemoryError, NotImplementedError, OverflowError, EOFError) as error:
+        raise Problem("malformed", f"the body is not an Arrow IPC stream: {str(error)[:200]}") from None

@@ -1,0 +1,76 @@
+"""Lists in pages: how many, and after which id."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from typing import Annotated, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from starlette.requests import Request
+
+from app.problems import FieldError, Problem, from_validation, invalid, many
+
+Q = TypeVar("Q", bound=BaseModel)
+
+DEFAULT, MOST = 100, 1000
+_ID = re.compile(r"[A-Za-z0-9._:-]{1,400}")
+
+
+class Query(BaseModel):
+    """A query string; numbers are read from text, unknown parameters are refused."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class PageQuery(Query):
+    """Which page of a list."""
+
+    limit: Annotated[int, Field(ge=1, le=MOST, description="Most items in the answer.")] = DEFAULT
+    cursor: Annotated[str | None, Field(description="The `next` of the page before.")] = None
+
+    @property
+    def after(self) -> str | None:
+        """The id that the page comes after. Raises the problem 422 for a cursor that was never handed out."""
+        return None if self.cursor is None else read_cursor(self.cursor)
+
+
+def cursor(last_id: str) -> str:
+    """The opaque mark of the place after an id.
+
+    >>> read_cursor(cursor("DL95"))
+    'DL95'
+    """
+    return base64.urlsafe_b64encode(b"1" + last_id.encode()).rstrip(b"=").decode()
+
+
+def read_cursor(text: str) -> str:
+    """The id in a cursor. Raises the problem 422."""
+    try:
+        raw = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True).decode("ascii")
+    except (binascii.Error, ValueError):
+        raw = ""
+    if raw[:1] != "1" or not _ID.fullmatch(raw[1:]):
+        raise invalid("cursor", "is not a cursor of this list")
+    return raw[1:]
+
+
+def query(request: Request, model: type[Q]) -> Q:
+    """The query string as a model. Raises the problem 422; a parameter given twice is refused."""
+    if not request.scope["query_string"]:
+        given: dict[str, str] = {}
+    else:
+        pairs = request.query_params.multi_items()
+        given = dict(pairs)
+        if len(given) < len(pairs):
+            names = [name for name, _ in pairs]
+            raise many([FieldError(name, "is given more than once") for name in given if names.count(name) > 1])
+    try:
+        return model.model_validate(given)
+    except ValidationError as failure:
+        raise _query_problem(failure) from None
+
+
+def _query_problem(failure: ValidationError) -> Problem:
+    return from_validation(failure)

@@ -1,0 +1,207 @@
+"""How routes are added: documented by their models, guarded by a scope, and called with the plain request.
+
+FastAPI's own way of calling an endpoint (solving dependencies, two exit stacks) takes longer than most answers here. So
+a route is described to FastAPI by a signature made from its models, which is what the OpenAPI document is made from,
+while the endpoint itself takes the request and reads its body with `app.api.bodies`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from inspect import Parameter, Signature
+from typing import Annotated, Any, cast
+
+from fastapi import Body, FastAPI, Header, Path, Query
+from fastapi.routing import APIRoute
+from pydantic import BaseModel
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from app.api.bodies import Kind
+from app.idempotency import Answers, Replay, Ticket, hash_request
+from app.problems import NAME_PATTERN, PROBLEMS, invalid
+from app.security import ANONYMOUS, Keyring
+
+Endpoint = Callable[[Request], Awaitable[Response]]
+
+_PROBLEM = {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
+_REFUSALS: dict[int | str, dict[str, Any]] = {
+    "4XX": {"description": "Refused; nothing was changed.", "content": _PROBLEM},
+    "503": {"description": "Not now; `Retry-After` says when to ask again.", "content": _PROBLEM},
+}
+_LARGE = 1 << 20
+_IDEMPOTENCY = re.compile(r"[!-~]{1,255}")
+
+PathName = Annotated[str, Path(min_length=1, max_length=128, pattern=NAME_PATTERN)]
+IdempotencyKey = Annotated[
+    str | None,
+    Header(
+        alias="Idempotency-Key",
+        pattern="^[!-~]{1,255}$",
+        description="The same request under the same key gets the first answer again, for 24 hours.",
+    ),
+]
+
+
+def idempotency_key(request: Request) -> str | None:
+    """The request's Idempotency-Key. Raises the problem 422 when it is not 1 to 255 visible characters."""
+    key = request.headers.get("idempotency-key")
+    if key is not None and not _IDEMPOTENCY.fullmatch(key):
+        raise invalid("Idempotency-Key", "must be 1 to 255 visible ASCII characters")
+    return key
+
+
+async def claim(answers: Answers, request: Request, raw: bytes | bytearray) -> Ticket | Replay | None:
+    """What the request's Idempotency-Key gives it: the right to answer, the first answer, or None without a key.
+
+    Raises the problem 422 for a malformed key, `KeyReused` and `StillRunning`.
+    """
+    key = idempotency_key(request)
+    if key is None:
+        return None
+    scope = request.scope
+    parts = (
+        scope["method"],
+        scope["path"],
+        scope["query_string"].decode("latin-1"),
+        cast(bytes, raw),
+    )
+    digest = await asyncio.to_thread(hash_request, *parts) if len(raw) > _LARGE else hash_request(*parts)
+    return answers.claim(scope.get("key_id", ANONYMOUS), key, digest)
+
+
+class DirectRoute(APIRoute):
+    """A route that is documented as any other and calls its endpoint with the request alone."""
+
+    def __init__(
+        self, path: str, described: Callable[..., Any], endpoint: Endpoint, admit: Callable[[Scope], None], **more: Any
+    ) -> None:
+        super().__init__(path, described, **more)
+
+        async def run(scope: Scope, receive: Receive, send: Send) -> None:
+            admit(scope)
+            response = await endpoint(Request(scope, receive, send))
+            await response(scope, receive, send)
+
+        self.app = run
+
+
+class Routes:
+    """Adds routes to an application."""
+
+    def __init__(self, app: FastAPI, keyring: Keyring) -> None:
+        self._app = app
+        self._keyring = keyring
+
+    def add(
+        self,
+        method: str,
+        path: str,
+        endpoint: Endpoint,
+        *,
+        needs: str | None,
+        tag: str,
+        answers: Mapping[int, Any],
+        body: Any = None,
+        bulk: type[BaseModel] | None = None,
+        query: type[BaseModel] | None = None,
+        content: str = "application/json",
+    ) -> None:
+        """Serve `method` at `path`.
+
+        `needs` is the scope that a key must have (None: no key is asked for), `answers` the model of each good status,
+        `body` the model of a JSON body; with `bulk`, the model of one element, it may come as NDJSON or Arrow too.
+        The endpoint's docstring is its description. Every write takes an Idempotency-Key.
+        """
+        parameters = [
+            Parameter(name, Parameter.KEYWORD_ONLY, annotation=PathName) for name in re.findall(r"{(\w+)}", path)
+        ]
+        if query is not None:
+            parameters.append(Parameter("query", Parameter.KEYWORD_ONLY, annotation=Annotated[query, Query()]))
+        if body is not None:
+            parameters.append(Parameter("body", Parameter.KEYWORD_ONLY, annotation=Annotated[body, Body()]))
+        if method != "GET":
+            parameters.append(
+                Parameter("idempotency_key", Parameter.KEYWORD_ONLY, annotation=IdempotencyKey, default=None)
+            )
+        extra: dict[str, Any] = {} if needs is None else {"security": [{"key": []}], "x-scope": needs}
+        if bulk is not None:
+            extra["requestBody"] = {"content": _bulk_content(bulk)}
+        good: dict[int | str, dict[str, Any]] = {}
+        for status, model in answers.items():
+            good[status] = {"description": "Done."} if model is None else {"description": "Done.", "model": model}
+            if content != "application/json":
+                good[status] = {"description": "Done.", "content": {content: {"schema": {"type": "string"}}}}
+        route = DirectRoute(
+            path,
+            _described(endpoint, parameters),
+            endpoint,
+            self._admission(needs),
+            methods=[method],
+            status_code=next(iter(answers)),
+            tags=[tag],
+            summary=endpoint.__name__.replace("_", " ").capitalize(),
+            description=" ".join((endpoint.__doc__ or "").split()),
+            operation_id=endpoint.__name__,
+            responses={**good, **_REFUSALS},
+            openapi_extra=extra,
+            response_model=None,
+        )
+        self._app.router.routes.append(route)
+
+    def _admission(self, needs: str | None) -> Callable[[Scope], None]:
+        if needs is None:
+            return lambda _: None
+        keyring = self._keyring
+
+        def admit(scope: Scope) -> None:
+            if keyring.open:
+                return
+            header = next((value for name, value in scope["headers"] if name == b"authorization"), b"")
+            scope["key_id"] = keyring.admit(header.decode("latin-1"), needs)
+
+        return admit
+
+
+def _described(endpoint: Endpoint, parameters: list[Parameter]) -> Callable[..., Any]:
+    def described(**_: Any) -> None: ...
+
+    described.__name__ = endpoint.__name__
+    described.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+    return described
+
+
+def _bulk_content(element: type[BaseModel]) -> dict[str, Any]:
+    title = element.__name__
+    return {
+        Kind.NDJSON.value: {"schema": {"type": "string", "description": f"One {title} a line."}},
+        Kind.ARROW.value: {"schema": {"type": "string", "format": "binary", "description": "An Arrow IPC stream."}},
+    }
+
+
+def complete_schema(schema: dict[str, Any]) -> dict[str, Any]:
+    """Add to a generated OpenAPI document what no route brings: the problem document and the keys."""
+    components = schema.setdefault("components", {})
+    components.setdefault("schemas", {})["Problem"] = {
+        "type": "object",
+        "required": ["type", "title", "status", "detail", "errors"],
+        "properties": {
+            "type": {"type": "string", "enum": [f"/problems/{slug}" for slug in PROBLEMS]},
+            "title": {"type": "string"},
+            "status": {"type": "integer"},
+            "detail": {"type": "string"},
+            "errors": {
+                "type": "array",
+                "items": {
+                    "type": "object",
+                    "required": ["field", "reason"],
+                    "properties": {"field": {"type": "string"}, "reason": {"type": "string"}},
+                },
+            },
+        },
+    }
+    components["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
+    return schema

@@ -1,0 +1,76 @@
+"""What requests carry: the types of numbers, names and payloads, and how they are checked."""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic_core import to_json
+
+from app.problems import ATTRIBUTE_PATTERN, NAME_PATTERN
+
+LARGEST = 1e300
+NAME_LENGTH = 128
+NAME_REASON = "must be 1 to 128 of A-Z a-z 0-9 . _ : - and not be . or .."
+
+Number = Annotated[float, Field(strict=True, allow_inf_nan=False, ge=-LARGEST, le=LARGEST)]
+"""A float64 as requests may carry it; true and "1" are not numbers."""
+
+Name = Annotated[str, StringConstraints(strict=True, min_length=1, max_length=NAME_LENGTH, pattern=NAME_PATTERN)]
+"""A name or id."""
+
+Attribute = Annotated[str, StringConstraints(strict=True, pattern=ATTRIBUTE_PATTERN)]
+"""The name of an attribute."""
+
+_NAME = r"^[A-Za-z0-9._:-]{1,128}$"
+
+
+class Strict(BaseModel):
+    """A body: unknown fields are refused and nothing is converted."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+def payload_text(value: Any, limit: int) -> bytes | None:
+    """A payload as compact JSON text, None for null.
+
+    Raises ValueError with the reason when it is longer than `limit` bytes or holds a number that is not finite.
+    """
+    if value is None:
+        return None
+    text = to_json(value, inf_nan_mode="constants")
+    if len(text) > limit:
+        raise ValueError(f"must be at most {limit} bytes of compact JSON, not {len(text)}")
+    if (b"Infinity" in text or b"NaN" in text) and not _finite(value):
+        raise ValueError("must not hold a number beyond the range of float64")
+    return text
+
+
+def _finite(value: Any) -> bool:
+    if isinstance(value, float):
+        return math.isfinite(value)
+    if isinstance(value, dict):
+        return all(map(_finite, value.values()))
+    return not isinstance(value, list) or all(map(_finite, value))
+
+
+def bad_names(names: pa.StringArray) -> npt.NDArray[np.int64]:
+    """The indexes of the strings that are no names; nulls are left to the caller."""
+    dots = pc.is_in(names, value_set=pa.array([".", ".."]))
+    good = pc.and_(pc.match_substring_regex(names, _NAME), pc.invert(dots))
+    return np.flatnonzero(~np.asarray(good.fill_null(True)))
+
+
+def bad_numbers(values: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
+    """The indexes of the values that are not finite or too large; NaN counts as such."""
+    return np.flatnonzero(~(np.abs(values) <= LARGEST))
+
+
+def number_reason(value: float) -> str:
+    """Why a value is no number that requests may carry."""
+    return f"must be at most {LARGEST:g} in size" if math.isfinite(value) else "must be finite"

@@ -1,0 +1,118 @@
+"""Where everything is wired: read this first.
+
+A request passes the guard (`app.guard`), reaches a route of `app.api`, and becomes a command. Whatever is opened from
+the data directory is opened in the lifespan, so that an application can be made, and its document written, without one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+from starlette.middleware import Middleware
+
+from app import logs, problems
+from app.api import admin, health
+from app.api.routing import Routes, complete_schema
+from app.guard import Guard
+from app.idempotency import Answers, KeyReused, StillRunning
+from app.metrics import Metrics
+from app.problems import FieldError, Problem
+from app.security import Keyring, check_door
+from app.settings import Settings
+from app.storage import Stores, open_stores
+from app.storage.log import LogUnavailable
+from app.writer import Busy
+
+
+class Lifecycle:
+    """Whether requests are served. `stopping` is called once, before open connections are waited for."""
+
+    def __init__(self) -> None:
+        self.ready = False
+        self.stopping: list[Callable[[], None]] = []
+
+    def stop(self) -> None:
+        """Serve nothing more and end what would not end by itself."""
+        self.ready = False
+        hooks, self.stopping = self.stopping, []
+        for hook in hooks:
+            hook()
+
+
+_REUSED = FieldError("Idempotency-Key", "came before with another request")
+_OTHERS: dict[type[Exception], Callable[[Exception], Problem]] = {
+    LogUnavailable: lambda _: Problem("log-unavailable", "nothing was changed; try again later"),
+    Busy: lambda busy: Problem("busy", str(busy)),
+    KeyReused: lambda _: Problem("key-reused", errors=[_REUSED]),
+    StillRunning: lambda _: Problem("in-progress", "the first request under this key has not been answered yet"),
+}
+
+
+def create_app(settings: Settings | None = None, stores: Stores | None = None) -> FastAPI:
+    """The whole service. `stores` may be opened before, so that what is wrong with them is said before it starts."""
+    settings = settings or Settings()
+    log = logs.get("service")
+    lifecycle = Lifecycle()
+    metrics = Metrics()
+    keyring = Keyring()
+    key_routes = admin.KeyRoutes(keyring)
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        opened = (
+            stores if stores is not None else await asyncio.to_thread(open_stores, settings.data, settings.database)
+        )
+        try:
+            keyring.load(opened.keys.all())
+            check_door(settings, keyring)
+            answers = Answers(settings.idempotency_hours)
+            key_routes.start(opened, answers)
+            lifecycle.ready = True
+            log.info("ready", data=str(opened.directory.path), epoch=opened.directory.epoch, lsn=opened.log.last_lsn)
+            yield
+        finally:
+            lifecycle.stop()
+            opened.close()
+            log.info("stopped")
+
+    app = FastAPI(
+        title="Rankcast",
+        version=_version(),
+        description="A publish/subscribe service in which every subscription is a ranked standing query.",
+        lifespan=lifespan,
+        redirect_slashes=False,
+        docs_url=None,
+        redoc_url=None,
+        telemetry={"tracing": False, "metrics": False, "logs": False},
+        middleware=[
+            Middleware(Guard, settings=settings, keyring=keyring, metrics=metrics, ready=lambda: lifecycle.ready),
+        ],
+    )
+    app.state.lifecycle = lifecycle
+    problems.install(app, _OTHERS)
+
+    routes = Routes(app, keyring)
+    health.add_routes(routes, metrics, lambda: lifecycle.ready)
+    key_routes.add_routes(routes)
+
+    def openapi() -> dict[str, Any]:
+        if app.openapi_schema is None:
+            schema = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
+            app.openapi_schema = complete_schema(schema)
+        return app.openapi_schema
+
+    app.openapi = openapi  # type: ignore[method-assign]
+    return app
+
+
+def _version() -> str:
+    try:
+        return version("rankcast")
+    except PackageNotFoundError:
+        return "0"

@@ -1,0 +1,312 @@
+"""Refusals as ``application/problem+json`` (RFC 9457): a stable type, and each bad field with the reason."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from indexes.boards.commands import Fault, Refused
+
+MOST_ERRORS = 100
+_MOST_CHARACTERS = 80
+
+PROBLEMS: dict[str, tuple[int, str]] = {
+    "malformed": (400, "The request cannot be read"),
+    "unauthorized": (401, "A key is needed"),
+    "forbidden": (403, "The key does not allow this"),
+    "foreign-host": (403, "This host name is not served"),
+    "foreign-origin": (403, "Pages of other origins may not ask"),
+    "not-found": (404, "There is no such thing"),
+    "method-not-allowed": (405, "The method is not offered here"),
+    "id-taken": (409, "The id is taken"),
+    "in-use": (409, "It is in use"),
+    "different": (409, "It exists with another configuration"),
+    "last-admin": (409, "The last key with admin stays"),
+    "in-progress": (409, "The same request is still running"),
+    "too-large": (413, "The request is too large"),
+    "unsupported-media-type": (415, "The content type is not understood"),
+    "invalid": (422, "The request is not valid"),
+    "key-reused": (422, "The idempotency key belongs to another request"),
+    "too-many": (429, "Too many"),
+    "internal": (500, "Something went wrong here"),
+    "not-ready": (503, "The service is not ready yet"),
+    "busy": (503, "The writer's queue is full"),
+    "log-unavailable": (503, "The log cannot be written"),
+}
+_BY_STATUS = {
+    400: "malformed",
+    401: "unauthorized",
+    403: "forbidden",
+    404: "not-found",
+    405: "method-not-allowed",
+    413: "too-large",
+    415: "unsupported-media-type",
+    422: "invalid",
+    429: "too-many",
+    503: "not-ready",
+}
+_RETRY_AFTER = {"not-ready": "1", "busy": "1", "log-unavailable": "5", "too-many": "5"}
+
+
+class FieldError(NamedTuple):
+    """One bad field: its path, as in ``events[3].values.delay``, and the reason in plain words."""
+
+    field: str
+    reason: str
+
+
+class Problem(HTTPException):
+    """A refusal; raised anywhere in a request, answered as a problem document. `slug` is a key of `PROBLEMS`."""
+
+    def __init__(
+        self, slug: str, detail: str = "", errors: Iterable[FieldError] = (), headers: Mapping[str, str] | None = None
+    ) -> None:
+        status, self.title = PROBLEMS[slug]
+        self.slug = slug
+        self.errors = list(errors)
+        super().__init__(status, detail or self.title, {**_retry(slug), **(headers or {})})
+
+    def document(self) -> dict[str, Any]:
+        """The problem's members; at most `MOST_ERRORS` errors are listed."""
+        detail = self.detail
+        if len(self.errors) > MOST_ERRORS:
+            detail = f"{detail} ({len(self.errors)} errors, the first {MOST_ERRORS} are listed)"
+        return {
+            "type": f"/problems/{self.slug}",
+            "title": self.title,
+            "status": self.status_code,
+            "detail": detail,
+            "errors": [error._asdict() for error in self.errors[:MOST_ERRORS]],
+        }
+
+    def response(self) -> Response:
+        """The answer that carries this problem."""
+        body = json.dumps(self.document(), separators=(",", ":")).encode()
+        return Response(body, self.status_code, self.headers, "application/problem+json")
+
+
+def _retry(slug: str) -> dict[str, str]:
+    return {"Retry-After": _RETRY_AFTER[slug]} if slug in _RETRY_AFTER else {}
+
+
+def invalid(field: str, reason: str) -> Problem:
+    """The 422 for one bad field."""
+    return Problem("invalid", f"{field}: {reason}", [FieldError(field, reason)])
+
+
+def not_found(field: str, reason: str) -> Problem:
+    """The 404 for a resource or an id in the path."""
+    return Problem("not-found", reason, [FieldError(field, reason)])
+
+
+def many(errors: Sequence[FieldError]) -> Problem:
+    """The 422 for several bad fields."""
+    first = errors[0]
+    return Problem("invalid", f"{first.field}: {first.reason}", errors)
+
+
+# --- field paths and reasons ----------------------------------------------------------------------------------------
+
+
+def path(loc: Iterable[int | str], tags: frozenset[str] = frozenset()) -> str:
+    """A pydantic location as a field path; a name in `tags` right after an index is a union's branch, not a field.
+
+    >>> path(("events", 3, "upsert", "values", "delay"), frozenset({"upsert"}))
+    'events[3].values.delay'
+    """
+    text = ""
+    after_index = False
+    for part in loc:
+        if isinstance(part, int):
+            text += f"[{part}]"
+            after_index = True
+            continue
+        if not (after_index and part in tags):
+            name = part if len(part) <= _MOST_CHARACTERS else part[:_MOST_CHARACTERS] + "..."
+            text = f"{text}.{name}" if text else name
+        after_index = False
+    return text
+
+
+_REASONS = {
+    "missing": "is required",
+    "extra_forbidden": "is not a known field",
+    "unexpected_keyword_argument": "is not a known field",
+    "float_type": "must be a number",
+    "float_parsing": "must be a number",
+    "int_type": "must be an integer",
+    "int_parsing": "must be an integer",
+    "int_parsing_size": "must be a smaller integer",
+    "int_from_float": "must be an integer",
+    "finite_number": "must be finite",
+    "string_type": "must be a string",
+    "bool_type": "must be true or false",
+    "bool_parsing": "must be true or false",
+    "list_type": "must be a list",
+    "tuple_type": "must be a list",
+    "dict_type": "must be an object",
+    "model_type": "must be an object",
+    "model_attributes_type": "must be an object",
+    "none_required": "must be null",
+    "recursion_loop": "is nested too deeply",
+}
+NAME_PATTERN = r"^(?:[A-Za-z0-9._:-]*[A-Za-z0-9_:-][A-Za-z0-9._:-]*|\.{3,})$"
+ATTRIBUTE_PATTERN = r"^[A-Za-z_][A-Za-z0-9_]{0,63}$"
+_PATTERNS = {
+    NAME_PATTERN: "must be made of A-Z a-z 0-9 . _ : - and not be . or ..",
+    ATTRIBUTE_PATTERN: "must be a letter or _ and up to 63 letters, digits or _",
+}
+
+
+def reason(error: ErrorDetails | dict[str, Any]) -> str:
+    """Why pydantic refused a value, in plain words."""
+    kind = error["type"]
+    if kind in _REASONS:
+        return _REASONS[kind]
+    ctx: dict[str, Any] = error.get("ctx", {})
+    match kind:
+        case "greater_than_equal":
+            return f"must be at least {ctx['ge']:g}"
+        case "less_than_equal":
+            return f"must be at most {ctx['le']:g}"
+        case "greater_than":
+            return f"must be greater than {ctx['gt']:g}"
+        case "literal_error" | "enum":
+            return f"must be {ctx['expected']}"
+        case "union_tag_invalid":
+            return f"must be one of {ctx['expected_tags']}"
+        case "union_tag_not_found":
+            return "is required"
+        case "string_pattern_mismatch":
+            return _PATTERNS.get(ctx["pattern"], str(error["msg"]))
+        case "string_too_long":
+            return f"must be at most {ctx['max_length']} characters"
+        case "string_too_short":
+            return f"must be at least {ctx['min_length']} characters"
+        case "too_long":
+            return f"must have at most {ctx['max_length']} elements"
+        case "too_short":
+            return f"must have at least {ctx['min_length']} elements"
+        case "value_error":
+            return str(ctx["error"])
+    text = str(error["msg"])
+    return text[:1].lower() + text[1:]
+
+
+def field_error(
+    error: ErrorDetails | dict[str, Any], prefix: str = "", tags: frozenset[str] = frozenset()
+) -> FieldError:
+    """One of pydantic's errors as a field and a reason; `prefix` is the path of what was validated."""
+    loc: tuple[int | str, ...] = error["loc"]
+    if error["type"] in ("union_tag_invalid", "union_tag_not_found"):
+        loc = (*loc, error["ctx"]["discriminator"].strip("'"))
+    field = path(loc, tags)
+    if prefix:
+        field = prefix + ("" if not field or field.startswith("[") else ".") + field
+    return FieldError(field, reason(error))
+
+
+def from_validation(failure: ValidationError, prefix: str = "", tags: frozenset[str] = frozenset()) -> Problem:
+    """A failed validation as 400 (not JSON), 413 (a list beyond the limit) or 422."""
+    errors = failure.errors(include_url=False, include_input=False)
+    for error in errors:
+        if error["type"] == "json_invalid":
+            return Problem("malformed", f"the body is not JSON: {error['ctx']['error']}")
+    listed = [field_error(error, prefix, tags) for error in errors]
+    for error, bad in zip(errors, listed, strict=True):
+        if error["type"] == "too_long" and len(error["loc"]) == 1:
+            return Problem("too-large", f"{bad.field}: {bad.reason}", [bad])
+    return many(listed)
+
+
+def fault_error(fault: Fault, elements: str = "") -> FieldError:
+    """A command's fault; `elements` names the request's list that the fault's index counts in."""
+    if fault.index is None:
+        return FieldError(fault.field, fault.reason)
+    return FieldError(
+        path((elements, fault.index, fault.field)) if fault.field else f"{elements}[{fault.index}]", fault.reason
+    )
+
+
+_FAULT_SLUGS = (
+    ("missing", "not-found"),
+    ("invalid", "invalid"),
+    ("unknown", "invalid"),
+    ("taken", "id-taken"),
+    ("in_use", "in-use"),
+    ("different", "different"),
+)
+
+
+def from_refused(refused: Refused, elements: str = "") -> Problem:
+    """A refused command: 404 before 422 before 409 where several hold; all faults are listed."""
+    kinds = {fault.kind for fault in refused.faults}
+    slug = next((slug for kind, slug in _FAULT_SLUGS if kind in kinds), "invalid")
+    errors = [fault_error(fault, elements) for fault in refused.faults]
+    detail = f"{errors[0].field}: {errors[0].reason}" if errors else ""
+    return Problem(slug, detail, errors)
+
+
+# --- handlers -------------------------------------------------------------------------------------------------------
+
+
+def allowed_methods(routes: Sequence[BaseRoute], scope_path: str) -> str:
+    """The methods of every route that serves a path, as an Allow header."""
+    methods: set[str] = set()
+    for route in routes:
+        if isinstance(route, Route) and route.path_regex.match(scope_path):
+            methods |= route.methods or set()
+    return ", ".join(sorted(methods))
+
+
+def install(app: FastAPI, others: Mapping[type[Exception], Callable[[Exception], Problem]]) -> None:
+    """Make every refusal of `app` a problem document; `others` says which problem another exception is.
+
+    What is not expected here is answered by the guard.
+    """
+
+    async def on_http(request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        if isinstance(error, Problem):
+            return error.response()
+        if error.status_code == 405:
+            allow = allowed_methods(request.app.routes, request.scope["path"])
+            return Problem("method-not-allowed", f"allowed here: {allow}", headers={"Allow": allow}).response()
+        detail = f"nothing is served at {request.scope['path'][:200]}" if error.status_code == 404 else error.detail
+        return Problem(_BY_STATUS.get(error.status_code, "malformed"), detail, headers=error.headers).response()
+
+    async def on_request_validation(_: Request, error: Exception) -> Response:
+        assert isinstance(error, RequestValidationError)
+        places = ("query", "path", "body", "header", "cookie")
+        listed = []
+        for one in error.errors():
+            loc = one["loc"]
+            listed.append(field_error({**one, "loc": loc[1:] if loc and loc[0] in places else loc}))
+        return many(listed).response()
+
+    async def on_refused(_: Request, error: Exception) -> Response:
+        assert isinstance(error, Refused)
+        return from_refused(error).response()
+
+    app.add_exception_handler(HTTPException, on_http)
+    app.add_exception_handler(RequestValidationError, on_request_validation)
+    app.add_exception_handler(Refused, on_refused)
+    for kind, problem_of in others.items():
+        app.add_exception_handler(kind, _answered(problem_of))
+
+
+def _answered(problem_of: Callable[[Exception], Problem]) -> Callable[[Request, Exception], Awaitable[Response]]:
+    async def answer(_: Request, error: Exception) -> Response:
+        return problem_of(error).response()
+
+    return answer

@@ -1,0 +1,71 @@
+"""The HTTP server around the application: one process, one event loop."""
+
+from __future__ import annotations
+
+import resource
+import socket
+from types import FrameType
+
+import uvicorn
+from fastapi import FastAPI
+
+from app import logs
+from app.settings import Settings
+
+_MOST_FILES = 1 << 20
+
+
+class Server(uvicorn.Server):
+    """uvicorn that ends the application's streams before it waits for open connections, and then exits with 0."""
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        for server in self.servers:
+            for bound in server.sockets:
+                host, port = bound.getsockname()[:2]
+                logs.get("service").info("listening", url=f"http://{f'[{host}]' if ':' in host else host}:{port}")
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        logs.get("service").info("stopping")
+        app = self.config.app
+        assert isinstance(app, FastAPI)
+        app.state.lifecycle.stop()
+        await super().shutdown(sockets)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        self.force_exit = self.should_exit
+        self.should_exit = True
+
+
+def serve(app: FastAPI, settings: Settings) -> bool:
+    """Serve until SIGTERM or SIGINT; a second signal does not wait. False when it could not start."""
+    raise_file_limit()
+    config = uvicorn.Config(
+        app,
+        host=settings.host.strip("[]"),
+        port=settings.port,
+        loop="uvloop",
+        http="httptools",
+        ws="websockets-sansio",
+        ws_max_size=1 << 20,
+        ws_per_message_deflate=False,
+        lifespan="on",
+        log_config=None,
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        timeout_keep_alive=settings.keep_alive_seconds,
+        timeout_graceful_shutdown=settings.shutdown_seconds,
+        backlog=4096,
+    )
+    server = Server(config)
+    server.run()
+    return server.started
+
+
+def raise_file_limit() -> None:
+    """Let the process open as many files, that is connections, as the system allows it."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _MOST_FILES if hard == resource.RLIM_INFINITY else min(hard, _MOST_FILES)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))

@@ -1,0 +1,109 @@
+"""The data directory: who may use it, which format it has, and the epoch of its history.
+
+``lock`` is held by the one process that uses it, ``FORMAT`` is the version of what is in it, ``EPOCH`` a random id
+written at the first use: the same epoch is the same history. The rest belongs to the modules beside this one.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import secrets
+from pathlib import Path
+
+FORMAT = 1
+
+
+class DirectoryUnusable(Exception):
+    """The data directory cannot be used; the message says which and why."""
+
+
+class DataDirectory:
+    """An open data directory; holds its lock until `close`."""
+
+    def __init__(self, path: Path, lock: int, epoch: str) -> None:
+        self.path = path
+        self.epoch = epoch
+        self._lock: int | None = lock
+
+    @classmethod
+    def open(cls, path: Path) -> DataDirectory:
+        """Take the directory's lock and read its format, making it when it is missing.
+
+        Raises `DirectoryUnusable` when another process holds the lock, the format is newer, or it cannot be written.
+        """
+        path = path.absolute()
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            lock = _take(path)
+        except OSError as error:
+            raise DirectoryUnusable(f"the data directory {path} cannot be used: {error.strerror or error}") from error
+        try:
+            _check_format(path)
+            return cls(path, lock, _epoch(path))
+        except OSError as error:
+            os.close(lock)
+            raise DirectoryUnusable(f"the data directory {path} cannot be used: {error.strerror or error}") from error
+        except BaseException:
+            os.close(lock)
+            raise
+
+    @property
+    def database_url(self) -> str:
+        """The URL of the embedded database."""
+        return f"sqlite:///{self.path / 'rankcast.db'}"
+
+    def close(self) -> None:
+        """Release the lock."""
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+
+def _take(path: Path) -> int:
+    lock = os.open(path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        holder = os.read(lock, 32).decode("ascii", "replace").strip()
+        os.close(lock)
+        by = f" (process {holder})" if holder.isdigit() else ""
+        raise DirectoryUnusable(f"the data directory {path} is in use by another process{by}") from None
+    os.ftruncate(lock, 0)
+    os.write(lock, f"{os.getpid()}\n".encode())
+    return lock
+
+
+def _check_format(path: Path) -> None:
+    file = path / "FORMAT"
+    if not file.exists():
+        _write(file, f"{FORMAT}\n")
+        return
+    text = file.read_text(errors="replace").strip()
+    if not text.isdigit() or not 1 <= int(text) <= FORMAT:
+        raise DirectoryUnusable(f"the data directory {path} has format {text[:20]!r}; this service reads 1 to {FORMAT}")
+
+
+def _epoch(path: Path) -> str:
+    file = path / "EPOCH"
+    if not file.exists():
+        _write(file, secrets.token_hex(8) + "\n")
+    epoch = file.read_text(errors="replace").strip()
+    if not (epoch.isascii() and epoch.isalnum()):
+        raise DirectoryUnusable(f"{file} is damaged")
+    return epoch
+
+
+def _write(file: Path, text: str) -> None:
+    """Whole and durable, or not at all."""
+    partial = file.with_name(file.name + ".partial")
+    with partial.open("w") as out:
+        out.write(text)
+        out.flush()
+        os.fsync(out.fileno())
+    os.replace(partial, file)
+    folder = os.open(file.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
