@@ -11,12 +11,11 @@ import heapq
 import time
 from collections.abc import Awaitable, Callable
 
-import structlog
-
+from app import logs
 from indexes.boards.board import Board
 from indexes.boards.subscribers import Edit
 
-log = structlog.get_logger("rankcast.expiry")
+log = logs.get("expiry")
 
 Place = tuple[str, str]
 

@@ -15,14 +15,16 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple, TypeVar
 
-import structlog
-
+from app import logs
 from app.idempotency import Answers, Ticket
+from app.metrics import Metrics
 from app.storage.catalog import Catalog, DropJob, Job
 from app.storage.log import Log, LogEntry, LogUnavailable, StoredAnswer
 from formats.commands import MORE, Part, decode, encode
 from indexes.boards.board import Board
 from indexes.boards.commands import BoardConfig, Command, Create, Drop, Events, Subscribe
+from indexes.boards.plans import EditPlan
+from indexes.boards.subscribers import Edit
 from indexes.boards.views import Slice
 
 T = TypeVar("T")
@@ -44,7 +46,7 @@ SLOW_COMMIT = 0.0005
 
 RESOURCE = "boards/"
 
-log = structlog.get_logger("rankcast.writer")
+log = logs.get("writer")
 
 
 class Busy(Exception):
@@ -86,15 +88,17 @@ class Lane:
 class Writer:
     """Owns the log and the catalog; `submit` is the only way to change anything."""
 
-    def __init__(self, log_store: Log, catalog: Catalog, answers: Answers, max_queue: int = 10_000) -> None:
+    def __init__(
+        self, log_store: Log, catalog: Catalog, answers: Answers, metrics: Metrics, max_queue: int = 10_000
+    ) -> None:
         self.catalog = catalog
         self.answers = answers
         self.on_slice: Callable[[str, Board, Slice], None] = lambda name, board, part: None
+        self.on_edit: Callable[[str, Edit], None] = lambda name, edit: None
         self.on_drop: Callable[[str, int], None] = lambda name, seq: None
         self.queued = 0
-        self.commits = 0
-        self.commit_seconds = 0.0
         self._log = log_store
+        self._metrics = metrics
         self._max_queue = max_queue
         self._lanes: dict[str, Lane] = {}
         self._group: list[Pending] = []
@@ -311,8 +315,8 @@ class Writer:
             self.answers.give_back(completed)
             raise
         spent = time.perf_counter() - began
-        self.commits += 1
-        self.commit_seconds += spent
+        self._metrics.group_size.observe(len(group))
+        self._metrics.commit_seconds.observe(spent)
         if len(entries) <= 64:
             self._commit_cost += 0.05 * (spent - self._commit_cost)
 
@@ -383,11 +387,17 @@ class Writer:
             board = self.catalog.board(lane.name)
             assert board is not None
             self.on_slice(lane.name, board, part)
-        if isinstance(job, DropJob):
+        if isinstance(job, EditPlan):
+            self.on_edit(lane.name, job.edit)
+        elif isinstance(job, DropJob):
             self.on_drop(lane.name, job.last_seq)
 
     def _finish(self, pending: Pending) -> None:
         self.queued -= 1
+        job = pending.job
+        self._metrics.changes.labels(RESOURCE + pending.lane.name, type(job.command).__name__).inc(job.count)
+        if job.tile_count:
+            self._metrics.tiles.labels(RESOURCE + pending.lane.name).inc(job.tile_count)
         if not pending.future.done():
             pending.future.set_result(None)
 
@@ -395,6 +405,11 @@ class Writer:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+    async def forget_answers(self) -> None:
+        """Drop the answers that are older than the limit. Raises LogUnavailable."""
+        before = self.answers.expire()
+        await asyncio.get_running_loop().run_in_executor(self._committer, self._log.forget_answers, before)
 
     async def close(self) -> None:
         """Let what was accepted finish, write what answers still lack, and stop."""

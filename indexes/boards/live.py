@@ -7,12 +7,11 @@ Values are not stored: at the time a list is touched, the object index already h
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from indexes.boards.objects import ObjectArrays
 from indexes.boards.subscriptions import Forest, SubscriptionIndex, report
 from indexes.boards.tiles import Tiles
 from indexes.jit import kernel
@@ -220,7 +219,7 @@ def find_receivers(f: Forest, live: Live, tiles: Tiles, first):  # type: ignore[
 
 
 @kernel
-def deliver(o: ObjectArrays, live: Live, tiles: Tiles, event):  # type: ignore[no-untyped-def]
+def deliver(o: Any, live: Live, tiles: Tiles, event):  # type: ignore[no-untyped-def]
     """Apply the collected deliveries in tile order and record the net change of every list. O(k) a delivery.
 
     The object index must hold the state after the event.

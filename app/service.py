@@ -1,0 +1,103 @@
+"""The running service: the writer with what hangs on it, from an opened data directory to the last answered write."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import sys
+import time
+
+from app import logs
+from app.delivery.hub import Hub
+from app.expiry import Expiry
+from app.idempotency import Answers
+from app.metrics import Metrics
+from app.security import Keyring
+from app.settings import Settings
+from app.storage import Stores
+from app.storage.catalog import Catalog
+from app.storage.log import LogUnavailable
+from app.writer import Writer
+from indexes.boards.commands import Unsubscribe
+from indexes.boards.warm import warm
+
+ANSWERS_EXPIRE_EVERY = 600.0
+
+log = logs.get("service")
+
+
+class Service:
+    """What the routes need: `writer` for changes, `catalog` for reads, `hub` for streams, `expiry` for times to live."""
+
+    def __init__(self, settings: Settings, stores: Stores, metrics: Metrics, keyring: Keyring) -> None:
+        self.settings = settings
+        self.stores = stores
+        self.catalog = Catalog()
+        self.answers = Answers(settings.idempotency_hours)
+        self.writer = Writer(stores.log, self.catalog, self.answers, metrics, settings.max_queue)
+        self.hub = Hub(stores.directory.epoch, settings, self.catalog.board, self.writer.between, metrics)
+        self.expiry = Expiry(self.hub.is_read, self._expire)
+        self.writer.on_slice = self.hub.deliver
+        self.writer.on_edit = self.expiry.saw
+        self.writer.on_drop = self._dropped
+        self.hub.on_open = self.expiry.touch
+        keyring.on_removed.append(self.hub.end_key)
+        self._chores: list[asyncio.Task[None]] = []
+
+    async def start(self) -> None:
+        """Load the kernels, replay the log, and begin. Nothing is served before this is done."""
+        began = time.perf_counter()
+        await asyncio.to_thread(warm)
+        log.info("kernels warm", seconds=round(time.perf_counter() - began, 2))
+        began = time.perf_counter()
+        rows = await asyncio.to_thread(self.writer.recover, _say_progress)
+        log.info("log replayed", rows=rows, boards=len(self.catalog.names()), seconds=round(time.perf_counter() - began, 2))
+        for name in self.catalog.names():
+            board = self.catalog.board(name)
+            if board is not None:
+                self.expiry.start(name, board)
+        _tune_interpreter()
+        self.hub.start()
+        self._chores = [asyncio.create_task(self.expiry.run()), asyncio.create_task(self._expire_answers())]
+
+    def stop_streams(self) -> None:
+        """End every open stream properly; called when the service begins to stop."""
+        self._chores.append(asyncio.ensure_future(self.hub.close_all()))
+
+    async def close(self) -> None:
+        """Finish what was accepted."""
+        closing = [task for task in self._chores if task.get_coro().__name__ == "close_all"]  # type: ignore[union-attr]
+        for task in self._chores:
+            if task not in closing:
+                task.cancel()
+        await asyncio.gather(*self._chores, return_exceptions=True)
+        await self.writer.close()
+
+    def _dropped(self, name: str, seq: int) -> None:
+        self.hub.board_gone(name, seq)
+        self.expiry.drop(name)
+
+    async def _expire(self, name: str, keys: list[str]) -> None:
+        await self.writer.submit(name, Unsubscribe(keys))
+        log.info("subscriptions expired", board=name, count=len(keys))
+
+    async def _expire_answers(self) -> None:
+        while True:
+            await asyncio.sleep(ANSWERS_EXPIRE_EVERY)
+            try:
+                await self.writer.forget_answers()
+            except LogUnavailable as error:
+                log.warning("old answers stay for now", error=str(error))
+
+
+def _say_progress(done: int, total: int) -> None:
+    log.info("replaying the log", row=done, of=total)
+
+
+def _tune_interpreter() -> None:
+    """The collector need not walk what stays for good (ten times the p99 of single events), and a loop that is always
+    busy hands the interpreter to a kernel thread sooner."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 100)
+    sys.setswitchinterval(0.0005)
