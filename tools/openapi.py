@@ -1,7 +1,6 @@
 """Write `openapi.yaml` from the service, or check that the one in the checkout is what the service says.
 
-    python -m tools.openapi             writes it
-    python -m tools.openapi --check     exits with 1 and a diff when it has drifted
+`python -m tools.openapi` writes it; with `--check` it exits with 1 and a diff when the file has drifted.
 """
 
 from __future__ import annotations
