@@ -17,13 +17,14 @@ from fastapi.openapi.utils import get_openapi
 from starlette.middleware import Middleware
 
 from app import logs, problems
-from app.api import admin, health
+from app.api import admin, health, streams
 from app.api.routing import Routes, complete_schema
 from app.guard import Guard
-from app.idempotency import Answers, KeyReused, StillRunning
+from app.idempotency import KeyReused, StillRunning
 from app.metrics import Metrics
 from app.problems import FieldError, Problem
 from app.security import Keyring, check_door
+from app.service import Service
 from app.settings import Settings
 from app.storage import Stores, open_stores
 from app.storage.log import LogUnavailable
@@ -62,6 +63,7 @@ def create_app(settings: Settings | None = None, stores: Stores | None = None) -
     metrics = Metrics()
     keyring = Keyring()
     key_routes = admin.KeyRoutes(keyring)
+    stream_routes = streams.StreamRoutes(keyring)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -71,11 +73,16 @@ def create_app(settings: Settings | None = None, stores: Stores | None = None) -
         try:
             keyring.load(opened.keys.all())
             check_door(settings, keyring)
-            answers = Answers(settings.idempotency_hours)
-            key_routes.start(opened, answers)
+            service = Service(settings, opened, metrics, keyring)
+            await service.start()
+            key_routes.start(opened, service.answers)
+            stream_routes.start(service.hub)
+            lifecycle.stopping.append(service.stop_streams)
             lifecycle.ready = True
             log.info("ready", data=str(opened.directory.path), epoch=opened.directory.epoch, lsn=opened.log.last_lsn)
             yield
+            lifecycle.stop()
+            await service.close()
         finally:
             lifecycle.stop()
             opened.close()
@@ -100,6 +107,7 @@ def create_app(settings: Settings | None = None, stores: Stores | None = None) -
     routes = Routes(app, keyring)
     health.add_routes(routes, metrics, lambda: lifecycle.ready)
     key_routes.add_routes(routes)
+    stream_routes.add_routes(routes, app)
 
     def openapi() -> dict[str, Any]:
         if app.openapi_schema is None:

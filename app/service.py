@@ -61,15 +61,14 @@ class Service:
         self._chores = [asyncio.create_task(self.expiry.run()), asyncio.create_task(self._expire_answers())]
 
     def stop_streams(self) -> None:
-        """End every open stream properly; called when the service begins to stop."""
-        self._chores.append(asyncio.ensure_future(self.hub.close_all()))
+        """End every open stream; called when the service begins to stop."""
+        self.hub.stop()
 
     async def close(self) -> None:
         """Finish what was accepted."""
-        closing = [task for task in self._chores if task.get_coro().__name__ == "close_all"]  # type: ignore[union-attr]
+        await self.hub.close_all()
         for task in self._chores:
-            if task not in closing:
-                task.cancel()
+            task.cancel()
         await asyncio.gather(*self._chores, return_exceptions=True)
         await self.writer.close()
 
