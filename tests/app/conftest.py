@@ -1,0 +1,36 @@
+"""A service of its own for each test, in this process, on a data directory that is thrown away."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from app.main import create_app
+from app.settings import Settings
+
+URL = "http://127.0.0.1"
+
+MakeClient = Callable[..., TestClient]
+
+
+@pytest.fixture
+def make_client(tmp_path: Path) -> Iterator[MakeClient]:
+    """`make_client(**settings)` starts a service and gives a client of it."""
+    with ExitStack() as stack:
+
+        def make(**given: Any) -> TestClient:
+            app = create_app(Settings(**{"data": tmp_path / "data", **given}))
+            return stack.enter_context(TestClient(app, base_url=URL, raise_server_exceptions=False))
+
+        yield make
+
+
+@pytest.fixture
+def client(make_client: MakeClient) -> TestClient:
+    """A client of a service with the default settings."""
+    return make_client()
