@@ -92,8 +92,12 @@ def serve(settings: Settings) -> None:
     logs.configure(settings)
     try:
         stores = open_stores(settings.data, settings.database)
+    except (DirectoryUnusable, LogUnavailable) as refusal:
+        raise fail(str(refusal)) from None
+    try:
         check_door(settings, Keyring(stores.keys.all()))
-    except (DirectoryUnusable, LogUnavailable, DoorOpen) as refusal:
+    except (DoorOpen, LogUnavailable) as refusal:
+        stores.close()
         raise fail(str(refusal)) from None
     if not run(create_app(settings, stores), settings):
         raise fail(f"could not listen on {settings.host}:{settings.port}")

@@ -91,8 +91,7 @@ class Guard:
             await Problem("internal", detail).response()(scope, receive, answer)
         finally:
             self._metrics.requests_open.dec()
-            route = getattr(scope.get("route"), "path", _UNMATCHED)
-            self._metrics.observe(scope["method"], route, status, seconds)
+            self._metrics.observe(scope["method"], _template(scope), status, seconds)
             if status >= self._log_from:
                 self._log.info(
                     "request",
@@ -122,7 +121,7 @@ class Guard:
             self._log.exception("socket failed", request_id=scope["request_id"], path=scope["path"])
             raise
         finally:
-            self._metrics.observe("WS", getattr(scope.get("route"), "path", _UNMATCHED), status, None)
+            self._metrics.observe("WS", _template(scope), status, None)
 
     def _refusal(self, scope: Scope, headers: _Headers) -> Problem | None:
         """Why a request does not even reach its route."""
@@ -178,6 +177,16 @@ class _Headers:
                 self.origin = value
             elif name == b"x-request-id" and _REQUEST_ID.fullmatch(value):
                 self.request_id = value
+
+
+def _template(scope: Scope) -> str:
+    """The path of the route that was taken, with the names of its parameters."""
+    route = scope.get("route")
+    if route is not None:
+        template: str = route.path
+        return template
+    matched_whole = "endpoint" in scope and not scope.get("path_params")
+    return scope["path"] if matched_whole else _UNMATCHED
 
 
 def _host_name(authority: bytes) -> str:

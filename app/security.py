@@ -12,6 +12,7 @@ import re
 import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator
+from typing import Literal, get_args
 
 from app.problems import Problem
 from app.settings import Settings
@@ -20,10 +21,20 @@ from app.storage.keys import KeyRow
 ADMIN = "admin"
 ANONYMOUS = ""
 ANY = ""
-SCOPES = (
-    ADMIN,
-    *(f"{kind}:{act}" for kind in ("boards", "matchers", "relays", "maps", "feeds") for act in ("read", "write")),
-)
+ScopeName = Literal[
+    "admin",
+    "boards:read",
+    "boards:write",
+    "matchers:read",
+    "matchers:write",
+    "relays:read",
+    "relays:write",
+    "maps:read",
+    "maps:write",
+    "feeds:read",
+    "feeds:write",
+]
+SCOPES: tuple[str, ...] = get_args(ScopeName)
 
 _BEARER = re.compile(r"[Bb][Ee][Aa][Rr][Ee][Rr] +([!-~]+) *")
 

@@ -17,7 +17,7 @@ from fastapi import Body, FastAPI, Header, Path, Query
 from fastapi.routing import APIRoute
 from pydantic import BaseModel
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import JSONResponse, Response
 from starlette.types import Receive, Scope, Send
 
 from app.api.bodies import Kind
@@ -127,7 +127,7 @@ class Routes:
             parameters.append(
                 Parameter("idempotency_key", Parameter.KEYWORD_ONLY, annotation=IdempotencyKey, default=None)
             )
-        extra: dict[str, Any] = {} if needs is None else {"security": [{"key": []}], "x-scope": needs}
+        extra: dict[str, Any] = {} if needs is None else {"security": [{"key": []}]}
         if bulk is not None:
             extra["requestBody"] = {"content": _bulk_content(bulk)}
         good: dict[int | str, dict[str, Any]] = {}
@@ -149,6 +149,7 @@ class Routes:
             responses={**good, **_REFUSALS},
             openapi_extra=extra,
             response_model=None,
+            response_class=JSONResponse if content == "application/json" else Response,
         )
         self._app.router.routes.append(route)
 

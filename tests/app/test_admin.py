@@ -3,8 +3,10 @@ from pathlib import Path
 import pytest
 from starlette.testclient import TestClient
 
+from app.main import create_app
+from app.settings import Settings
 from app.storage import open_stores
-from tests.app.conftest import MakeClient
+from tests.app.conftest import URL, MakeClient
 
 KEYS = "/v1/admin/keys"
 
@@ -102,7 +104,7 @@ def test_a_replay_makes_no_second_key_and_shows_none(client: TestClient) -> None
 
 
 def test_keys_outlive_the_service(make_client: MakeClient, tmp_path: Path) -> None:
-    with make_client() as client:
+    with TestClient(create_app(Settings(data=tmp_path / "data")), base_url=URL) as client:
         key = create(client, "admin")["key"]
     stores = open_stores(tmp_path / "data")
     assert len(stores.keys.all()) == 1

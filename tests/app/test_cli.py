@@ -1,11 +1,23 @@
+import logging
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import structlog
 from typer.testing import CliRunner, Result
 
 from app.cli import cli
 from app.settings import Settings
 from app.storage import open_stores
+
+
+@pytest.fixture(autouse=True)
+def _logs_as_before() -> Iterator[None]:
+    root = logging.getLogger()
+    handlers = root.handlers[:]
+    yield
+    root.handlers[:] = handlers
+    structlog.reset_defaults()
 
 
 def run(*arguments: str) -> Result:

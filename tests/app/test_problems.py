@@ -11,7 +11,6 @@ from indexes.boards.commands import Fault, Refused
 
 class Inner(Strict):
     values: dict[str, Number]
-    range: dict[str, tuple[Number | None, Number | None]] = {}
 
 
 class Outer(Strict):
