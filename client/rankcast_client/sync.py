@@ -114,6 +114,18 @@ class Board:
         """Applies events in order as one request, all or nothing."""
         return self.client.send(calls.publish(self.name, list(events), mode, messages, on_error), idempotency_key)
 
+    def publish_arrow(
+        self,
+        stream: bytes,
+        *,
+        mode: Mode = "each",
+        messages: Messages = "none",
+        on_error: OnError = "refuse",
+        idempotency_key: str | None = None,
+    ) -> Published:
+        """Applies the events of an Arrow IPC stream with the columns `op, id, <attribute>..., payload` (JSON text)."""
+        return self.client.send(calls.publish_arrow(self.name, stream, mode, messages, on_error), idempotency_key)
+
     def upsert(self, id: str, values: Mapping[str, float], payload: Any = UNSET) -> Published:
         """The object has these values from now on, whether it was there or not."""
         return self.client.send(calls.write_object("PUT", self.name, id, values, payload))

@@ -1,0 +1,258 @@
+"""``rankcast load``: a file's rows as objects of a board."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from app.commands import DEFAULT_URL, Key, Url, fail, told
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from app.commands.rows import BadRow, Chunk, Columns, Format, Source
+    from rankcast_client import Board, BoardInfo, Published
+
+SHOWN_ROWS = 10
+
+
+def register(cli: typer.Typer) -> None:
+    """Adds the command."""
+    cli.command("load")(load)
+
+
+def load(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="CSV, Parquet or NDJSON, also as .gz; - is the input.")],
+    board: Annotated[str, typer.Option("--board", "-b", help="The board's name.")],
+    format: Annotated[
+        Literal["csv", "parquet", "ndjson"] | None, typer.Option("--format", help="Left out: by the file's name.")
+    ] = None,
+    id: Annotated[
+        str, typer.Option("--id", metavar="COLUMN[,COLUMN...]", help="Whose values, joined, are the object's id.")
+    ] = "id",
+    range: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--range",
+            metavar="[ATTRIBUTE=]COLUMN",
+            help="Column of a range attribute; once for each. Left out: the column that is called like the attribute.",
+        ),
+    ] = None,
+    rank: Annotated[
+        str | None, typer.Option("--rank", metavar="[ATTRIBUTE=]COLUMN", help="Column of the rank attribute.")
+    ] = None,
+    payload: Annotated[
+        str | None, typer.Option("--payload", metavar="COLUMN[,COLUMN...]", help="Columns that make up the payload.")
+    ] = None,
+    whole_payload: Annotated[
+        str | None, typer.Option("--payload-json", metavar="COLUMN", help="A column that is the payload: JSON.")
+    ] = None,
+    op: Annotated[
+        str | None,
+        typer.Option("--op", metavar="COLUMN", help="Column with upsert, update or delete; else upsert."),
+    ] = None,
+    null: Annotated[
+        list[str] | None, typer.Option("--null", metavar="TEXT", help="Also means an empty cell in a CSV, such as NA.")
+    ] = None,
+    on_error: Annotated[
+        Literal["refuse", "skip"], typer.Option("--on-error", help="Stop at a bad row, or pass it over and say so.")
+    ] = "refuse",
+    create: Annotated[bool, typer.Option("--create", help="Make the board if it is missing; needs --order.")] = False,
+    order: Annotated[
+        Literal["asc", "desc"] | None, typer.Option("--order", help="With --create: are small or large values better?")
+    ] = None,
+    ks: Annotated[str, typer.Option("--ks", metavar="K[,K...]", help="With --create: list lengths on offer.")] = "10",
+    url: Url = DEFAULT_URL,
+    key: Key = None,
+) -> None:
+    """Load a file's rows as objects of a board, 50,000 a request.
+
+    A row whose id is there already changes that object. Each request is applied whole or not at all; when a row is
+    refused, the message names it, and says up to which row the file is loaded.
+
+    Examples:
+
+    rankcast load cars.parquet --board cars
+
+    rankcast load flights.csv --board delays --id carrier,flight --rank delay=arr_delay --null NA --on-error skip
+
+    rankcast load scores.ndjson --board arcade --range level --rank score --create --order desc --ks 5,10
+    """
+    from app.commands.rows import Columns, Unreadable
+    from rankcast_client import Rankcast
+
+    if create and order is None:
+        raise typer.BadParameter("--create needs --order asc (small is better) or desc (large is better)")
+    if payload and whole_payload:
+        raise typer.BadParameter("give --payload or --payload-json, not both")
+    with told(), Rankcast(url, key, timeout=600.0) as client:
+        handle = client.board(board)
+        info = _board(handle, _names(range or []), rank, order if create else None, ks)
+        columns = Columns(
+            tuple(id.split(",")),
+            _numbers(info, range or [], rank),
+            tuple(payload.split(",")) if payload else (),
+            whole_payload,
+            op,
+        )
+        try:
+            with _opened(file, format, null or []) as source:
+                _send(source, columns, handle, str(file), on_error)
+        except Unreadable as error:
+            raise fail(f"{file}: {error}") from None
+
+
+def _names(options: list[str]) -> list[tuple[str, str]]:
+    """(attribute, column) of each option; a column alone is an attribute of the same name."""
+    return [(name, column or name) for name, _, column in (option.partition("=") for option in options)]
+
+
+def _board(
+    board: Board, ranges: list[tuple[str, str]], rank: str | None, order: Literal["asc", "desc"] | None, ks: str
+) -> BoardInfo:
+    from rankcast_client import ProblemError
+
+    try:
+        return board.info()
+    except ProblemError as problem:
+        if problem.status != 404:
+            raise
+    if order is None:
+        raise fail(f"there is no board {board.name!r}; with --create and --order asc or desc it is made")
+    if not ranges or rank is None:
+        raise fail(f"there is no board {board.name!r}; to make it, name its attributes with --range and --rank")
+    try:
+        lengths = [int(k) for k in ks.split(",")]
+    except ValueError:
+        raise typer.BadParameter(f"--ks is a list of integers such as 5,10, not {ks!r}") from None
+    info = board.put([name for name, _ in ranges], rank.partition("=")[0], order=order, ks=lengths)
+    typer.echo(f"made the board {board.name}", err=True)
+    return info
+
+
+def _numbers(info: BoardInfo, ranges: list[str], rank: str | None) -> dict[str, str]:
+    """The column of each attribute of the board."""
+    numbers = {name: name for name in (*info.range_attributes, info.rank)}
+    for option in ranges:
+        name, _, column = option.partition("=")
+        if not column and len(info.range_attributes) == 1:
+            name, column = info.range_attributes[0], name
+        if name not in info.range_attributes:
+            raise typer.BadParameter(f"{info.name} has no range attribute {name!r}: {', '.join(info.range_attributes)}")
+        numbers[name] = column or name
+    if rank is not None:
+        name, _, column = rank.partition("=")
+        if column and name != info.rank:
+            raise typer.BadParameter(f"{info.name} ranks by {info.rank!r}, not by {name!r}")
+        numbers[info.rank] = column or name
+    return numbers
+
+
+@contextmanager
+def _opened(file: Path, format: Format | None, nulls: list[str]) -> Iterator[Source]:
+    from app.commands.rows import Source, Unreadable, format_of
+
+    if str(file) == "-":
+        if format is None:
+            raise typer.BadParameter("what comes from the input needs --format")
+        yield Source(sys.stdin.buffer, format, size=None, packed=False, nulls=nulls)
+        return
+    try:
+        with file.open("rb") as opened:
+            packed = file.suffix.lower() == ".gz"
+            yield Source(opened, format or format_of(file), size=file.stat().st_size, packed=packed, nulls=nulls)
+    except OSError as error:
+        raise Unreadable(error.strerror or str(error)) from None
+
+
+def _send(source: Source, columns: Columns, board: Board, name: str, on_error: Literal["refuse", "skip"]) -> None:
+    """Sends chunk by chunk with a progress bar, and says in the end what has become of the rows."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+    started = time.monotonic()
+    applied = 0
+    last = 0
+    seq: int | None = None
+    skipped: list[BadRow] = []
+    bar = Progress(
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.percentage:>3.0f}%"),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
+    )
+    with bar:
+        task = bar.add_task(f"{name} -> {board.name}", total=source.total)
+        for chunk in source.chunks(columns):
+            if chunk.bad and on_error == "refuse":
+                raise _refused(chunk.bad, last)
+            skipped += chunk.bad
+            if len(chunk.rows):
+                answer, bad = _publish(board, chunk, on_error, last)
+                applied += answer.applied
+                skipped += bad
+                seq = answer.seq
+            last = max([last, *(bad.row for bad in chunk.bad), *chunk.rows[-1:]])
+            bar.update(task, completed=source.done, description=f"{name} -> {board.name}: {applied:,} rows")
+        if source.total is not None:
+            bar.update(task, completed=source.total)
+    took = time.monotonic() - started
+    at = "" if seq is None else f", seq {seq}"
+    typer.echo(f"{applied:,} of {applied + len(skipped):,} rows are on {board.name}{at} ({took:.1f} s)")
+    if skipped:
+        typer.echo("passed over:\n" + _list(skipped), err=True)
+
+
+def _publish(
+    board: Board, chunk: Chunk, on_error: Literal["refuse", "skip"], last: int
+) -> tuple[Published, list[BadRow]]:
+    """One request. A refusal names the file's rows."""
+    from app.commands.rows import BadRow
+    from rankcast_client import FieldError, ProblemError
+
+    def located(errors: tuple[FieldError, ...]) -> list[BadRow]:
+        return [
+            BadRow(chunk.rows[error.index], f"{error.field.partition('].')[2] or 'row'} {error.reason}")
+            for error in errors
+            if error.index is not None and error.index < len(chunk.rows)
+        ]
+
+    try:
+        answer = board.publish_arrow(stream_of(chunk.batch), messages="none", on_error=on_error)
+    except ProblemError as problem:
+        bad = located(problem.errors)
+        if not bad:
+            raise
+        raise _refused(bad, last) from None
+    return answer, located(answer.errors)
+
+
+def stream_of(batch: pa.RecordBatch) -> bytes:
+    """A batch as an Arrow IPC stream."""
+    import pyarrow as pa
+
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    return bytes(sink.getvalue())
+
+
+def _refused(bad: list[BadRow], last: int) -> typer.Exit:
+    before = f"rows 1 to {last:,} are loaded" if last else "nothing was loaded"
+    return fail(f"bad rows; {before}, and --on-error skip passes such rows over\n{_list(bad)}")
+
+
+def _list(bad: list[BadRow]) -> str:
+    lines = [f"  row {row:,}: {reason}" for row, reason in bad[:SHOWN_ROWS]]
+    if len(bad) > SHOWN_ROWS:
+        lines.append(f"  and {len(bad) - SHOWN_ROWS:,} more")
+    return "\n".join(lines)

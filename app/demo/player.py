@@ -1,0 +1,88 @@
+"""Plays arrivals into the board `delays`, and asks some hundred standing questions of it.
+
+An object is a flight number: its place is the distance flown, its rank the latest arrival delay, the worst first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator
+from itertools import product
+
+from app.demo.flights import DAY, Arrivals
+from rankcast_client import AsyncBoard, Event, Want, upsert
+
+BOARD = "delays"
+KS = (5, 10)
+LONGEST = 5_000
+TICK_SECONDS = 0.05
+MOST_EVENTS = 1_000
+
+
+def events(arrivals: Arrivals, start: int, end: int) -> list[Event]:
+    """The arrivals from `start` up to `end`, without it, as events."""
+    return [
+        upsert(id, {"distance": distance, "delay": delay}, arrivals.payload(i))
+        for i, id, distance, delay in zip(
+            range(start, end),
+            arrivals.id[start:end].to_pylist(),
+            arrivals.distance[start:end].tolist(),
+            arrivals.delay[start:end].tolist(),
+            strict=True,
+        )
+    ]
+
+
+async def make_board(board: AsyncBoard) -> None:
+    """Makes the board, or finds it there. Raises ProblemError when it is there and another one."""
+    await board.put(["distance"], "delay", order="desc", ks=KS)
+
+
+def bands() -> Iterator[Want]:
+    """The standing questions: bands of distance, narrow and wide, each half over the next, some open at an end."""
+    ranges: list[tuple[int | None, int | None]] = [(None, None)]
+    for width in (100, 250, 500, 1_000):
+        ranges += [(low, low + width) for low in range(0, LONGEST - width + 1, width // 2)]
+    ranges += [(low, None) for low in range(500, LONGEST, 500)]
+    ranges += [(None, high) for high in range(500, LONGEST, 500)]
+    for (low, high), k in product(ranges, KS):
+        words = ["" if low is None else f"from-{low}-", "" if high is None else f"to-{high}-"]
+        yield {"id": f"{''.join(words) or 'all-'}best-{k}", "range": {"distance": (low, high)}, "k": k}
+
+
+async def subscribe(board: AsyncBoard) -> int:
+    """Registers the questions that are not there yet. Returns how many there are."""
+    wants = list(bands())
+    there = {subscription.id async for subscription in board.subscriptions()}
+    missing = [want for want in wants if want["id"] not in there]
+    if missing:
+        await board.register_many(missing, lists=False)
+    return len(wants)
+
+
+async def play(board: AsyncBoard, arrivals: Arrivals, speed: float, say: Callable[[int, int], None]) -> None:
+    """Plays the year, again and again, at `speed` days a second; `say(arrival, total)` hears of every step.
+
+    Where the service is slower than that, the clock waits for it: no arrival is left out.
+    """
+    landed = arrivals.landed
+    total = 0
+    while True:
+        minute = float(landed[0])
+        at = 0
+        before = time.monotonic()
+        while at < len(arrivals):
+            await asyncio.sleep(TICK_SECONDS)
+            now = time.monotonic()
+            minute += (now - before) * speed * DAY
+            before = now
+            end = int(landed.searchsorted(minute, side="right"))
+            if end - at > MOST_EVENTS:
+                end = at + MOST_EVENTS
+                minute = float(landed[end - 1])
+            if end > at:
+                await board.publish_many(events(arrivals, at, end), messages="none")
+                total += end - at
+                at = end
+                say(at - 1, total)

@@ -1,0 +1,215 @@
+"""What the commands make of text and files before anything is sent."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import typer
+
+from app.commands import line, parse_range, ranges_of, rows
+from app.commands.load import stream_of
+from app.commands.rows import BadRow, Columns, Source, Unreadable, format_of
+
+SCORES = Columns(("id",), {"level": "level", "score": "points"})
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "ends"),
+    [
+        ("500:1000", None, (500, 1000)),
+        ("500:", None, (500, None)),
+        (":1000", None, (None, 1000)),
+        (":", None, (None, None)),
+        ("-5:-1.5", None, (-5, -1.5)),
+        (" 1e3 : 2e3 ", None, (1000, 2000)),
+        ("-inf:3", None, (None, 3)),
+        ("price=-2:", "price", (-2, None)),
+    ],
+)
+def test_a_range_reads_low_to_high(text: str, name: str | None, ends: tuple[float | None, float | None]) -> None:
+    assert parse_range(text) == (name, ends)
+
+
+@pytest.mark.parametrize("text", ["500", "", "a:b", "1:2:3", "nan:3", "10:5", "x=y=1:2", "1-2"])
+def test_what_is_no_range_is_said_to_be_none(text: str) -> None:
+    with pytest.raises(typer.BadParameter):
+        parse_range(text)
+
+
+def test_ranges_name_their_attribute_where_there_are_several() -> None:
+    assert ranges_of(["1:2"], ["x"]) == {"x": (1, 2)}
+    assert ranges_of(["y=1:2"], ["x", "y"]) == {"y": (1, 2)}
+    assert ranges_of(None, ["x"]) == {}
+    for texts in (["1:2"], ["z=1:2"], ["x=1:2", "x=2:3"]):
+        with pytest.raises(typer.BadParameter):
+            ranges_of(texts, ["x", "y"])
+
+
+def test_lines_for_pipes_have_one_field_a_tab() -> None:
+    assert line(12345678, "change", None, 2, "a\tb\n", 719.5, {"to": "IAH"}) == (
+        '12345678\tchange\t-\t2\ta b \t719.5\t{"to":"IAH"}'
+    )
+
+
+def load(path: Path, columns: Columns, **options: Any) -> tuple[list[dict[str, Any]], list[int], list[BadRow]]:
+    """All events of a file, their rows, and the rows that are none."""
+    events: list[dict[str, Any]] = []
+    numbers: list[int] = []
+    bad: list[BadRow] = []
+    with path.open("rb") as file:
+        packed = path.suffix == ".gz"
+        source = Source(file, format_of(path), size=path.stat().st_size, packed=packed, **options)
+        for chunk in source.chunks(columns):
+            events += pa.ipc.open_stream(stream_of(chunk.batch)).read_all().to_pylist()
+            numbers += chunk.rows
+            bad += chunk.bad
+        assert source.done == source.total
+    assert len(events) == len(numbers)
+    return events, numbers, bad
+
+
+def test_a_csv_names_its_bad_rows_and_keeps_the_others(tmp_path: Path) -> None:
+    path = tmp_path / "scores.csv"
+    path.write_text(
+        "id,level,points,city\n"
+        "ada,12,9100,London\n"
+        "grace, 17 ,8700,\n"
+        "alan,,1,x\n"
+        ",1,1,x\n"
+        'bob,1,"many, many",x\n'
+        "eve,1,inf,x\n"
+        "nan,1,NA,x\n"
+        "007,1,1e3,007\n"
+    )
+    columns = Columns(("id",), {"level": "level", "score": "points"}, fields=("city", "points"))
+    events, numbers, bad = load(path, columns, nulls=["NA"])
+    assert [(event["id"], event["level"], event["score"]) for event in events] == [
+        ("ada", 12, 9100),
+        ("grace", 17, 8700),
+        ("007", 1, 1000),
+    ]
+    assert [json.loads(event["payload"]) for event in events] == [
+        {"city": "London", "points": 9100},
+        {"city": None, "points": 8700},
+        {"city": "007", "points": 1000.0},
+    ]
+    assert numbers == [1, 2, 8]
+    assert bad == [
+        BadRow(3, "level is empty"),
+        BadRow(4, "id is empty"),
+        BadRow(5, "points is 'many, many', which is no number"),
+        BadRow(6, "points is not finite"),
+        BadRow(7, "points is empty"),
+    ]
+
+
+def test_an_id_is_joined_and_quoted_line_ends_are_no_rows(tmp_path: Path) -> None:
+    path = tmp_path / "flights.csv.gz"
+    path.write_bytes(gzip.compress(b'carrier,flight,note,x,y\nUA,15,"two\nlines",1,2\nAA,7,,3,4\n'))
+    columns = Columns(("carrier", "flight"), {"x": "x", "y": "y"}, fields=("note",))
+    with path.open("rb") as file:
+        (chunk,) = Source(file, "csv", size=path.stat().st_size, packed=True).chunks(columns)
+    assert chunk.batch.column("id").to_pylist() == ["UA15", "AA7"]
+    assert chunk.batch.column("payload").to_pylist() == ['{"note":"two\\nlines"}', '{"note":null}']
+
+
+def test_a_parquet_file_is_read_with_its_types(tmp_path: Path) -> None:
+    path = tmp_path / "cars.parquet"
+    table = pa.table(
+        {
+            "op": ["upsert", "update", "delete", None],
+            "id": [1, 2, 3, 4],
+            "level": pa.array([1.5, None, None, None], pa.float32()),
+            "points": [7, 8, None, 9],
+            "extra": [{"a": 1}, None, {"a": float("nan")}, None],
+        }
+    )
+    pq.write_table(table, path)
+    columns = Columns(("id",), {"level": "level", "score": "points"}, payload="extra", op="op")
+    events, numbers, bad = load(path, columns)
+    assert [(event["op"], event["id"], event["level"], event["score"]) for event in events] == [
+        ("upsert", "1", 1.5, 7),
+        ("update", "2", None, 8),
+        ("delete", "3", None, None),
+    ]
+    assert [event["payload"] for event in events] == ['{"a":1.0}', None, '{"a":null}']
+    assert numbers == [1, 2, 3]
+    assert bad == [BadRow(4, "level is empty")]
+
+    with pytest.raises(Unreadable, match="no column 'miles'"):
+        load(path, Columns(("id",), {"level": "miles"}))
+    with pytest.raises(Unreadable, match=r"'extra' is struct.*not numbers"):
+        load(path, Columns(("id",), {"level": "extra"}))
+
+
+def test_lines_are_read_plain_or_in_the_services_own_shape(tmp_path: Path) -> None:
+    path = tmp_path / "scores.ndjson"
+    own = Columns(("id",), {"level": "level", "score": "score"})
+    lines = [
+        '{"id": "a", "level": 1, "score": 2, "city": "Rome"}',
+        "",
+        '{"op": "update", "id": "b", "values": {"score": 3}, "payload": [1]}',
+        '{"op": "delete", "id": "c", "values": {}}',
+        "{",
+        "[]",
+        '{"id": "d", "level": "1", "score": 2}',
+        '{"level": 1, "score": 2}',
+        '{"id": "e", "score": 2}',
+    ]
+    path.write_text("\n".join(lines))
+    events, numbers, bad = load(path, own)
+    assert [(event["op"], event["id"], event["level"], event["score"], event["payload"]) for event in events] == [
+        ("upsert", "a", 1, 2, None),
+        ("update", "b", None, 3, "[1]"),
+        ("delete", "c", None, None, None),
+    ]
+    assert numbers == [1, 3, 4]
+    assert [row for row, _ in bad] == [5, 6, 7, 8, 9]
+    assert bad[2].reason == 'level is "1", which is no number'
+
+    events, _, _ = load(path, Columns(("id",), {"level": "level", "score": "score"}, fields=("city",)))
+    assert events[0]["payload"] == '{"city":"Rome"}'
+
+
+def test_a_file_is_cut_into_chunks_that_know_their_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rows, "CHUNK_ROWS", 3)
+    monkeypatch.setattr(rows, "CSV_BLOCK_BYTES", 32)
+    path = tmp_path / "scores.csv"
+    path.write_text("id,level,points\n" + "".join(f"o{i},{i},{'x' if i == 7 else i}\n" for i in range(1, 21)))
+    events, numbers, bad = load(path, SCORES)
+    assert numbers == [row for row in range(1, 21) if row != 7]
+    assert [event["level"] for event in events] == numbers
+    assert [row for row, _ in bad] == [7]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.csv", "id,level\nada,12\n", "points"),
+        ("a.csv", "id,level,points\nada,12\n", "Expected 3 columns"),
+        ("a.csv", "", "[Ee]mpty"),
+        ("a.parquet", "no parquet at all", "[Pp]arquet"),
+    ],
+)
+def test_a_file_that_cannot_be_read_says_why(tmp_path: Path, name: str, content: str, message: str) -> None:
+    path = tmp_path / name
+    path.write_text(content)
+    with pytest.raises(Unreadable, match=message):
+        load(path, SCORES)
+
+
+def test_a_name_says_the_format() -> None:
+    assert [format_of(Path(name)) for name in ("a.CSV", "a.csv.gz", "b.parquet", "c.jsonl")] == [
+        "csv",
+        "csv",
+        "parquet",
+        "ndjson",
+    ]
+    with pytest.raises(Unreadable, match="--format"):
+        format_of(Path("data"))
