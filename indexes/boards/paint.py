@@ -1,0 +1,124 @@
+"""Painting: from a change of one object to the tiles of everyone it concerns (Algorithm 3 of the paper).
+
+A change is a new y of the object in a slot, seen before the object index knows it: an insertion is a better y from
++inf, a deletion a worse one to +inf. A better y is one object on its new region. A worse y is the object on its old
+region, then every object that becomes exposed, in (y, created) order, on what it gains. Each class of subscriptions is
+painted on its own; all share the lists of the largest k.
+
+Paint-Dense, here, sends the least number of tiles when every range may be subscribed to (Theorem 2). Paint-Sparse, in
+`sparse.py`, knows the subscriptions.
+
+Source: Yu, Agarwal and Yang, "Processing and notifying range top-k subscriptions", III.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from indexes.boards.forest import NODE
+from indexes.boards.region import (
+    EXPOSED,
+    MIN_Y,
+    SNAP,
+    Work,
+    enter_east,
+    enter_west,
+    exposed,
+    gain_strips,
+    make_work,
+    nearest,
+    region_strips,
+    take_prefix,
+)
+from indexes.boards.sparse import paint_sparse
+from indexes.boards.tiles import sign
+from indexes.jit import kernel
+
+__all__ = ["Work", "make_work", "paint", "paint_region"]
+
+INF = np.inf
+
+
+@kernel
+def paint(o, f, ks, dense, s, y_new, w, tiles):  # type: ignore[no-untyped-def]
+    """Append the tiles for slot `s` of object index `o` taking `y_new`; the index still holds the old y and is not
+    changed.
+
+    Either y may be +inf. Class q of forest `f` has k = ks[q]; a class with k = 0 is left out. `dense` paints for every
+    possible subscription, otherwise only those in `f` are told, each of an object at most once. Class after class: the
+    tiles of the object from west to east, then those of exposed objects in (y, created) order. Returns 1, or 0 when
+    `tiles` is too small; then it is as before. O(k log n) and O(k) for each tile, plus searches of `f` if not dense.
+    """
+    return 1 if o.y[s] == y_new else _paint(o, f, ks, dense, s, y_new, w, tiles)
+
+
+@kernel
+def paint_region(o, f, ks, dense, s, w, tiles):  # type: ignore[no-untyped-def]
+    """Append the tiles of the present region of slot `s`, for a change that leaves its rank alone. As `paint`
+    otherwise."""
+    return 1 if o.y[s] == INF else _paint(o, f, ks, dense, s, o.y[s], w, tiles)
+
+
+@kernel
+def _paint(o, f, ks, dense, s, y_new, w, tiles):  # type: ignore[no-untyped-def]
+    kmax = 0
+    for q in range(len(ks)):
+        if dense or f.cnt[f.head[q, NODE] + 1] > 0:
+            kmax = max(kmax, ks[q])
+    start = tiles.n[0]
+    ok = True
+    if kmax > 0:
+        a, b = nearest(o, s, min(o.y[s], y_new), kmax, w)
+        for q in range(len(ks)):
+            k = ks[q]
+            if ok and k > 0:
+                if dense:
+                    ok = _paint_dense(o, q, k, s, y_new, min(a, k), min(b, k), w, tiles)
+                elif f.cnt[f.head[q, NODE] + 1] > 0:
+                    ok = paint_sparse(o, f, q, k, s, y_new, min(a, k), min(b, k), w, tiles)
+        if not ok:
+            tiles.n[0] = start
+    return 1 if ok else 0
+
+
+@kernel
+def _paint_dense(o, q, k, s, y_new, a, b, w, tiles):  # type: ignore[no-untyped-def]
+    """Paint-Dense for one class with the lists' lengths a and b. False when `tiles` is too small."""
+    y, c = o.y[s], o.c[s]
+    gone = y_new == INF
+    take_prefix(w, k)
+    ok = _put(w, region_strips(w, k, a, b), q, o.row[s], o.x[s], y if gone else y_new, gone, c, tiles)
+    w.stats[MIN_Y] += y_new > y
+    more = y_new > y
+    while more and ok:
+        n, complete = exposed(o, s, k, y, c, y_new, -INF, INF, w)
+        for e in range(n):
+            h = w.hit[e] >> 1
+            xh = o.x[h]
+            y, c = o.y[h], o.c[h]
+            if ok and w.west[k] < xh < w.east[k]:
+                w.stats[MIN_Y] += 1
+                strips = gain_strips(w, k, a, b, xh)
+                w.stats[EXPOSED] += strips > 0
+                ok = _put(w, strips, q, o.row[h], xh, y, False, c, tiles)
+                if w.hit[e] & 1:
+                    b = enter_east(w, k, b, xh)
+                else:
+                    a = enter_west(w, k, a, xh)
+        more = not complete
+    return ok
+
+
+@kernel
+def _put(w, n, q, row, x, y, gone, c, tiles):  # type: ignore[no-untyped-def]
+    """Append the n strips as tiles of one object."""
+    start = tiles.n[0]
+    ok = start + n <= len(tiles.row)
+    if ok:
+        for t in range(n):
+            for side in range(4):
+                tiles.side[start + t, side] = w.strip[t, side]
+        tiles.n[0] = start + n
+        sign(tiles, start, q, row, x, y, gone, c)
+        w.stats[SNAP] += n
+    return ok

@@ -1,0 +1,247 @@
+"""The influence region of an object and how it shrinks: Algorithms 4 and 5 of the paper, and the walk that drives them.
+
+The lists. `west[1..a]` are the x of the nearest objects better than the object at hand (x_i, y_i) met going west,
+nearest first, `east[1..b]` those going east; both have at most k entries, start with x_i itself and go on with
+infinities. The object is in the top-k of (l, r) exactly on the strips z = 1..k
+
+    west[z] < l <= west[z-1],     x_i <= r < east[k-z+1]
+
+because such a range holds z - 1 better objects of the west and at most k - z of the east. When another object h takes a
+place in a list, what the object loses is what h gains; the strips are the same, cut at x_h. Ties in x only make strips
+empty, whichever side an object at x_i is counted on.
+
+Source: Yu, Agarwal and Yang, "Processing and notifying range top-k subscriptions", II-B and III-A.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from indexes.boards.objects import MAX, next_east, next_west
+from indexes.jit import inline_kernel, kernel
+
+INF = np.inf
+
+MIN_Y, SNAP, MERGE, REFRESH, EXPOSED = range(5)
+"""Counters in `Work.stats`, as the paper counts: `min_y` calls (a
+worse y costs one more than it exposes), snaps (one for each strip of updated and exposed objects), boxes searched to
+merge two tiles, snaps to renew l* and r*, objects exposed."""
+
+HITS = 2048
+"""Exposed objects looked at together; more are found in further rounds."""
+
+
+class Work(NamedTuple):
+    """Scratch of the painting kernels for lists of up to `kmax`; `make_work` makes one. `stats` counts up for ever."""
+
+    all_west: NDArray[np.float64]
+    all_east: NDArray[np.float64]
+    west: NDArray[np.float64]
+    east: NDArray[np.float64]
+    strip: NDArray[np.float64]
+    best_y: NDArray[np.float64]
+    best_c: NDArray[np.int64]
+    hit: NDArray[np.int64]
+    spare: NDArray[np.int64]
+    stats: NDArray[np.int64]
+
+
+def make_work(kmax: int) -> Work:
+    """Scratch for classes of up to `kmax`."""
+    return Work(
+        *(np.empty(kmax + 2) for _ in range(4)),
+        np.empty((kmax + 2, 4)),
+        np.empty(kmax + 1),
+        np.empty(kmax + 1, np.int64),
+        np.empty(HITS, np.int64),
+        np.empty(HITS, np.int64),
+        np.zeros(8, np.int64),
+    )
+
+
+@kernel
+def nearest(o, s, y, k, w):  # type: ignore[no-untyped-def]
+    """Fill `all_west` and `all_east` with the nearest k objects better than (y, created) on either side of slot `s`.
+
+    Returns their numbers (a, b). O(k log n).
+    """
+    c = o.c[s]
+    w.all_west[:] = -INF
+    w.all_east[:] = INF
+    w.all_west[0] = w.all_east[0] = o.x[s]
+    a = 0
+    j = next_west(o, s, y, c)
+    while j >= 0:
+        a += 1
+        w.all_west[a] = o.x[j]
+        j = next_west(o, j, y, c) if a < k else -1
+    b = 0
+    j = next_east(o, s, y, c)
+    while j >= 0:
+        b += 1
+        w.all_east[b] = o.x[j]
+        j = next_east(o, j, y, c) if b < k else -1
+    return a, b
+
+
+@kernel
+def take_prefix(w: Work, k: int) -> None:
+    """Start a class: its lists are the first k of the lists of the largest class."""
+    for z in range(k + 1):
+        w.west[z] = w.all_west[z]
+        w.east[z] = w.all_east[z]
+
+
+@kernel
+def region_strips(w: Work, k: int, a: int, b: int) -> int:
+    """Algorithm 4: write the strips of the influence region to `strip`, west to east; returns their number.
+
+    Neighbours with the same r_outer are one, which happens where the east runs out of objects or has ties in x.
+    """
+    x = w.west[0]
+    n = 0
+    for z in range(min(a + 1, k), 0, -1):
+        r_outer = w.east[k - z + 1]
+        if w.west[z] < w.west[z - 1] and x < r_outer:
+            if n > 0 and w.strip[n - 1, 3] == r_outer:
+                w.strip[n - 1, 1] = w.west[z - 1]
+            else:
+                w.strip[n, 0], w.strip[n, 1], w.strip[n, 2], w.strip[n, 3] = w.west[z], w.west[z - 1], x, r_outer
+                n += 1
+    return n
+
+
+@kernel
+def gain_strips(w: Work, k: int, a: int, b: int, xh: float) -> int:
+    """Algorithm 5: write the strips that an object at `xh` gains by entering a list to `strip`, west to east.
+
+    They are where (l, r) holds both objects and exactly k - 1 of the lists. Returns their number.
+    """
+    l_most, r_least = min(xh, w.west[0]), max(xh, w.west[0])
+    n = 0
+    for z in range(min(a + 1, k), max(k - b, 1) - 1, -1):
+        l_outer, l_inner = w.west[z], min(w.west[z - 1], l_most)
+        r_inner, r_outer = max(w.east[k - z], r_least), w.east[k - z + 1]
+        if l_outer < l_inner and r_inner < r_outer:
+            w.strip[n, 0], w.strip[n, 1], w.strip[n, 2], w.strip[n, 3] = l_outer, l_inner, r_inner, r_outer
+            n += 1
+    return n
+
+
+@inline_kernel
+def enter_west(w: Work, k: int, a: int, xh: float) -> int:
+    """Put `xh` in its place in the west list and drop the k+1-st; returns the new length."""
+    a = min(a + 1, k)
+    z = a
+    while w.west[z - 1] < xh:
+        w.west[z] = w.west[z - 1]
+        z -= 1
+    w.west[z] = xh
+    return a
+
+
+@inline_kernel
+def enter_east(w: Work, k: int, b: int, xh: float) -> int:
+    """Put `xh` in its place in the east list and drop the k+1-st; returns the new length."""
+    b = min(b + 1, k)
+    z = b
+    while w.east[z - 1] > xh:
+        w.east[z] = w.east[z - 1]
+        z -= 1
+    w.east[z] = xh
+    return b
+
+
+# The sweep. Objects become exposed when y_i worsens exactly where fewer than k nearer objects of their own side are
+# better than they are, so they are met walking outward with the k-th best y so far as threshold; no `min_y` call is
+# left.
+
+
+@kernel
+def exposed(o, s, k, y, c, y_end, l_end, r_end, w):  # type: ignore[no-untyped-def]
+    """Find the objects that become exposed as slot `s` worsens from just past (y, c) to `y_end`, within [l_end, r_end].
+
+    Writes them to `hit` in (y, created) order, each as 2 * slot + (1 if east of s). Returns (how many, whether these
+    are all); if not, go on after the last. O(log n) for each object met.
+    """
+    T, Tc = min(y_end, MAX), o.c[s]
+    n = 0
+    complete = True
+    for east in range(2):
+        j = s
+        better = 0
+        seen = 0
+        U, Uc = T, Tc
+        while j >= 0:
+            j = next_east(o, j, U, Uc) if east else next_west(o, j, U, Uc)
+            if j >= 0 and (o.x[j] > r_end if east else o.x[j] < l_end):
+                j = -1
+            if j >= 0:
+                yj, cj = o.y[j], o.c[j]
+                if yj < y or (yj == y and cj <= c):
+                    better += 1
+                else:
+                    if n == HITS:
+                        n = HITS // 2
+                        _sort(o, w, HITS)
+                        last = w.hit[n - 1] >> 1
+                        T, Tc = o.y[last], o.c[last] + 1
+                        complete = False
+                    w.hit[n] = 2 * j + east
+                    n += yj < T or (yj == T and cj < Tc)
+                seen = _keep_best(w, seen, k, yj, cj)
+                U, Uc = T, Tc
+                if seen == k and (w.best_y[k - 1] < T or (w.best_y[k - 1] == T and w.best_c[k - 1] < Tc)):
+                    U, Uc = w.best_y[k - 1], w.best_c[k - 1]
+                if better == k:
+                    j = -1
+    _sort(o, w, n)
+    return n, complete
+
+
+@inline_kernel
+def _keep_best(w: Work, n: int, k: int, y: float, c: int) -> int:
+    """Keep the k least (y, c) seen, in order."""
+    z = min(n, k - 1)
+    while z > 0 and (w.best_y[z - 1] > y or (w.best_y[z - 1] == y and w.best_c[z - 1] > c)):
+        w.best_y[z], w.best_c[z] = w.best_y[z - 1], w.best_c[z - 1]
+        z -= 1
+    w.best_y[z], w.best_c[z] = y, c
+    return min(n + 1, k)
+
+
+@kernel
+def _sort(o, w, n):  # type: ignore[no-untyped-def]
+    """Order hits by (y, created): runs by insertion, then merges."""
+    run = 16
+    for start in range(0, n, run):
+        for i in range(start + 1, min(start + run, n)):
+            hit = w.hit[i]
+            y, c = o.y[hit >> 1], o.c[hit >> 1]
+            j = i - 1
+            while j >= start and _after(o, w.hit[j] >> 1, y, c):
+                w.hit[j + 1] = w.hit[j]
+                j -= 1
+            w.hit[j + 1] = hit
+    while run < n:
+        for start in range(0, n, 2 * run):
+            middle, end = min(start + run, n), min(start + 2 * run, n)
+            i, j = start, middle
+            for t in range(start, end):
+                if i < middle and (j == end or _after(o, w.hit[j] >> 1, o.y[w.hit[i] >> 1], o.c[w.hit[i] >> 1])):
+                    w.spare[t] = w.hit[i]
+                    i += 1
+                else:
+                    w.spare[t] = w.hit[j]
+                    j += 1
+        for t in range(n):
+            w.hit[t] = w.spare[t]
+        run *= 2
+
+
+@inline_kernel
+def _after(o, s, y, c):  # type: ignore[no-untyped-def]
+    return o.y[s] > y or (o.y[s] == y and o.c[s] > c)

@@ -1,0 +1,213 @@
+"""Painting against brute force: who hears of what, with which values, in how many tiles."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from indexes.boards import objects as protocol
+from indexes.boards.paint import make_work, paint, paint_region
+from indexes.boards.range_tree import RangeTreeIndex
+from indexes.boards.subscriptions import SubscriptionIndex
+from indexes.boards.tiles import make_tiles
+from tests.oracles.painting import INF, Object, Tile, every_range, fewest_tiles, hear, must_hear, reaches, top
+
+INDEXES = [RangeTreeIndex]
+try:
+    from indexes.boards.kd_tree import KdTreeIndex
+
+    INDEXES.append(KdTreeIndex)
+except ImportError:
+    pass
+
+
+class Board:
+    """A tiny board: an object index, subscriptions by class, and the plain facts beside them."""
+
+    def __init__(self, index, ks, dense, subscriptions, capacity=4096):
+        self.objects = index()
+        self.objects.reserve(64, 64)
+        self.subscriptions = SubscriptionIndex(ks)
+        self.ks = np.array(ks, np.int64)
+        self.dense = dense
+        self.work = make_work(max(ks))
+        self.tiles = make_tiles(capacity)
+        self.world = {}
+        self.created = 0
+        self.ranges = {q: [] for q in range(len(ks))}
+        for sid, (q, l, r) in enumerate(subscriptions):
+            self.subscriptions.insert_many(q, [sid], [l], [r])
+            self.ranges[q].append((l, r))
+
+    def _paint(self, row, y):
+        self.tiles.n[0] = 0
+        slot = np.int64(self.objects.arrays.pos[row])
+        assert paint(
+            self.objects.arrays, self.subscriptions.arrays, self.ks, self.dense, slot, y, self.work, self.tiles
+        )
+
+    def change(self, row, x, y):
+        """Set an object's y (+inf deletes it); a new row is inserted at x. Returns worlds before and after."""
+        before = list(self.world.values())
+        o = self.objects.arrays
+        if row not in self.world:
+            self.created += 1
+            self.world[row] = Object(row, x, y, self.created)
+            protocol.insert(o, row, x, INF, self.created)
+            self._paint(row, y)
+            protocol.set_y(o, np.int64(o.pos[row]), y)
+        else:
+            self._paint(row, y)
+            if y == INF:
+                del self.world[row]
+                protocol.delete(o, row)
+            else:
+                self.world[row] = self.world[row]._replace(y=y)
+                protocol.set_y(o, np.int64(o.pos[row]), y)
+        return before, list(self.world.values())
+
+    def tell_again(self, row):
+        """A new payload: the tiles of the object's present region."""
+        self.tiles.n[0] = 0
+        o = self.objects.arrays
+        slot = np.int64(o.pos[row])
+        assert paint_region(o, self.subscriptions.arrays, self.ks, self.dense, slot, self.work, self.tiles)
+
+    def painted(self, q):
+        """The tiles of class q."""
+        t = self.tiles
+        return [
+            Tile(*t.side[i].tolist(), Object(int(t.row[i]), float(t.x[i]), float(t.y[i]), int(t.c[i])), bool(t.gone[i]))
+            for i in range(t.n[0])
+            if t.cls[i] == q
+        ]
+
+
+def check_protocol(tiles, ranges, before, after, row, k, touched=False):
+    """Every range's list is right after the tiles, it hears what it must, and each thing once."""
+    for l, r in ranges:
+        mine, heard = hear(top(before, l, r, k), tiles, l, r, k)
+        assert mine == top(after, l, r, k), (l, r, tiles)
+        assert len(set(heard)) == len(heard), (l, r, heard)
+        assert set(heard) == must_hear(before, after, row, l, r, k, touched), (l, r, heard, tiles)
+
+
+def check_order(tiles, row):
+    """The changed object's own tiles from west to east, then exposed objects by (y, created)."""
+    for one, two in itertools.pairwise(tiles):
+        if one.object.id == two.object.id:
+            assert one.l_inner <= two.l_outer or one.l_inner < two.l_inner
+        elif one.object.id != row:
+            assert (one.object.y, one.object.created) < (two.object.y, two.object.created)
+        else:
+            assert two.object.id != row
+
+
+def count_tiles(tiles):
+    """How many tiles name each object."""
+    named = [tile.object.id for tile in tiles]
+    return {one: named.count(one) for one in named}
+
+
+def told_by(tiles, ranges):
+    """The ranges each object's tiles reach."""
+    told = {}
+    for tile in tiles:
+        told.setdefault(tile.object.id, set()).update((l, r) for l, r in ranges if reaches(tile, l, r))
+    return told
+
+
+def check_values(tiles, before, after, row):
+    """Tiles carry the values after the change; those of an object that is gone, its last ones."""
+    now, was = {one.id: one for one in after}, {one.id: one for one in before}
+    for tile in tiles:
+        assert tile.gone == (tile.object.id not in now)
+        assert tile.object == (was if tile.gone else now)[tile.object.id]
+        assert tile.l_outer < tile.l_inner
+        assert tile.r_inner < tile.r_outer
+
+
+def check_dense(board, before, after, row, touched=False, fewest=False):
+    for q, k in enumerate(board.ks.tolist()):
+        tiles = board.painted(q)
+        ranges = every_range([*before, *after])
+        check_values(tiles, before, after, row)
+        check_order(tiles, row)
+        check_protocol(tiles, ranges, before, after, row, k, touched)
+        if fewest:
+            for told, n in zip(told_by(tiles, ranges).values(), count_tiles(tiles).values(), strict=True):
+                assert n == fewest_tiles(told, ranges)
+
+
+def check_sparse(board, before, after, row, touched=False, fewest=False):
+    for q, k in enumerate(board.ks.tolist()):
+        tiles = board.painted(q)
+        ranges = board.ranges[q]
+        check_values(tiles, before, after, row)
+        check_order(tiles, row)
+        check_protocol(tiles, ranges, before, after, row, k, touched)
+        for tile in tiles:
+            assert any(reaches(tile, l, r) for l, r in ranges)
+        if fewest:
+            for told, n in zip(told_by(tiles, ranges).values(), count_tiles(tiles).values(), strict=True):
+                assert n <= 2 * fewest_tiles(told, ranges)
+
+
+coordinates = st.integers(0, 5).map(float)
+changes = st.lists(
+    st.tuples(st.integers(0, 7), coordinates, st.one_of(coordinates, st.just(INF))), min_size=1, max_size=25
+)
+ends = st.one_of(st.just(None), st.sampled_from([v / 2 for v in range(-1, 12)]))
+
+
+@st.composite
+def subscriptions(draw, classes, most):
+    some = []
+    for q in range(classes):
+        for l, r in draw(st.lists(st.tuples(ends, ends), max_size=most)):
+            some.append((q, -INF if l is None else l, INF if r is None else r))
+    return some
+
+
+def play(board, script, check, **how):
+    for row, x, y in script:
+        if row in board.world and board.world[row].y == y:
+            board.tell_again(row)
+            world = list(board.world.values())
+            check(board, world, world, row, touched=True, **how)
+        elif row in board.world or y < INF:
+            before, after = board.change(row, x, y)
+            check(board, before, after, row, **how)
+
+
+@pytest.mark.parametrize("index", INDEXES)
+@settings(max_examples=60, deadline=None)
+@given(script=changes, ks=st.sampled_from([(1,), (2,), (3,), (1, 4), (3, 2)]))
+def test_dense_tells_every_possible_range_exactly_what_it_must_hear(index, script, ks):
+    play(Board(index, ks, True, []), script, check_dense)
+
+
+@settings(max_examples=40, deadline=None)
+@given(script=st.lists(st.tuples(st.integers(0, 4), coordinates, st.one_of(coordinates, st.just(INF))), max_size=12),
+       k=st.integers(1, 3))  # fmt: skip
+def test_dense_sends_the_fewest_tiles(script, k):
+    play(Board(RangeTreeIndex, (k,), True, []), script, check_dense, fewest=True)
+
+
+@pytest.mark.parametrize("index", INDEXES)
+@settings(max_examples=100, deadline=None)
+@given(data=st.data(), script=changes, ks=st.sampled_from([(1,), (2,), (3,), (2, 4), (3, 1)]))
+def test_sparse_tells_each_subscriber_exactly_what_it_must_hear(index, data, script, ks):
+    board = Board(index, ks, False, data.draw(subscriptions(len(ks), 40)))
+    play(board, script, check_sparse)
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data(), script=changes, k=st.integers(1, 3))
+def test_sparse_sends_at_most_twice_the_fewest_tiles(data, script, k):
+    board = Board(RangeTreeIndex, (k,), False, data.draw(subscriptions(1, 9)))
+    play(board, script, check_sparse, fewest=True)
