@@ -34,10 +34,10 @@ NOBODY = int(np.iinfo(np.int64).max)
 FIRST = int(np.iinfo(np.int64).min)
 """Before every `created`."""
 
-FULL, ROOT = 15.0, 12.8
+FULL, ROOT = 15.0, 13.5
 """Objects a leaf that a window of 4 leaves, and the whole array, may hold."""
 
-BUILD = 11.0
+BUILD = 12.5
 """Objects a leaf after a build or a growth, at most."""
 
 
@@ -299,20 +299,20 @@ def next_east(o: RangeTree, s: int, T: float, Tc: int) -> int:
 
 
 @kernel
-def _pull(o: RangeTree, v: int, b: int) -> bool:
-    """Recompute the least object below node `b` of level `v`; whether it changed."""
-    base = o.off[v - 1] + (b << 4)
-    y = lanes_least(o.least, base)
+def _pull(least: NDArray[np.float64], holder: NDArray[np.int64], i: int, below: int) -> bool:
+    """Recompute the least object of node `i` from its children, at `below` and after; whether it changed."""
+    y = lanes_least(least, below)
     c = NOBODY
     if y <= MAX:
-        ties = lanes_upto(o.least, base, y)
+        ties = lanes_upto(least, below, y)
+        c = holder[below + low_bit(ties)]
+        ties &= ties - 1
         while ties != 0:
-            c = min(c, o.holder[base + low_bit(ties)])
+            c = min(c, holder[below + low_bit(ties)])
             ties &= ties - 1
-    i = o.off[v] + b
-    changed = o.least[i] != y or o.holder[i] != c
-    o.least[i] = y
-    o.holder[i] = c
+    changed = least[i] != y or holder[i] != c
+    least[i] = y
+    holder[i] = c
     return changed
 
 
@@ -327,28 +327,24 @@ def _count_live(o: RangeTree, s: int, change: int) -> None:
 
 @kernel
 def set_y(o: RangeTree, s: int, y: float) -> None:
-    """Climb while the path's least object changes: one step at most unless `s` is or becomes it."""
+    """Recompute the path's least objects as far as `s` was or may become one of them: seldom even the first.
+
+    That one test, rather than a case for rising and one for falling, is what branch prediction likes.
+    """
     old = o.least[s]
     c = o.holder[s]
     o.least[s] = y
     if (old <= MAX) != (y <= MAX):
         _count_live(o, s, 1 if y <= MAX else -1)
     b = s >> 4
+    i = o.off[1] + b
     v = 1
-    going = y != old
-    while going and v < o.off.size - 1:
-        i = o.off[v] + b
-        if y < old:
-            going = y < o.least[i] or (y == o.least[i] and c < o.holder[i])
-            if going:
-                o.least[i] = y
-                o.holder[i] = c
-        else:
-            going = o.holder[i] == c
-            if going:
-                going = _pull(o, v, b)
+    going = True
+    while going and v < o.off.size - 1 and ((o.least[i] >= y) | (o.holder[i] == c)):
+        going = _pull(o.least, o.holder, i, o.off[v - 1] + (b << 4))
         b >>= 4
         v += 1
+        i = o.off[v] + b
 
 
 @kernel
@@ -417,7 +413,7 @@ def _spread(o: RangeTree, a: int, e: int) -> None:
     for v in range(1, o.off.size - 1):
         here = o.off[v] - o.y.size
         for b in range(first, last + 1):
-            _pull(o, v, b)
+            _pull(o.least, o.holder, o.off[v] + b, o.off[v - 1] + (b << 4))
             live = 0
             if v == 1:
                 live = bit_count(lanes_upto(o.y, b << 4, MAX))
