@@ -73,16 +73,19 @@ def load(
 ) -> None:
     """Load a file's rows as objects of a board, 50,000 a request.
 
-    A row whose id is there already changes that object. Each request is applied whole or not at all; when a row is
-    refused, the message names it, and says up to which row the file is loaded.
+    A row whose id is there already changes that object. Each request is
+    applied whole or not at all; when a row is refused, the message names it
+    and says up to which row the file is loaded.
 
     Examples:
 
     rankcast load cars.parquet --board cars
 
-    rankcast load flights.csv --board delays --id carrier,flight --rank delay=arr_delay --null NA --on-error skip
+    rankcast load flights.csv --board delays --id carrier,flight
+    --rank delay=arr_delay --null NA --on-error skip
 
-    rankcast load scores.ndjson --board arcade --range level --rank score --create --order desc --ks 5,10
+    rankcast load scores.ndjson --board arcade --range level --rank score
+    --create --order desc --ks 5,10
     """
     from app.commands.rows import Columns, Unreadable
     from rankcast_client import Rankcast

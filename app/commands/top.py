@@ -30,7 +30,8 @@ def top(
 ) -> None:
     """Show the best objects of a board right now.
 
-    Plain lines have the rank, the id, the rank attribute, the range attributes and the payload, separated by tabs.
+    Plain lines have the rank, the id, the rank attribute, the range
+    attributes and the payload, separated by tabs.
 
     Example: rankcast top delays --range 500:1000 -k 5
     """

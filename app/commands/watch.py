@@ -60,11 +60,13 @@ def watch(
 ) -> None:
     """Follow the best objects of a board, live, until Ctrl-C.
 
-    Registers a subscription for the time being and deletes it at the end; --id follows one that is there. A lost
-    connection is made again, and the list goes on where it was.
+    Registers a subscription for the time being and deletes it at the end;
+    --id follows one that is there. A lost connection is made again, and the
+    list goes on where it was.
 
-    Plain lines have the seq, what happened (snapshot, change or reset), the old rank, the new rank, the id, the rank
-    attribute, the range attributes and the payload, separated by tabs; a rank of - is outside the list.
+    Plain lines have the seq, what happened (snapshot, change or reset), the
+    old rank, the new rank, the id, the rank attribute, the range attributes
+    and the payload, separated by tabs; a rank of - is outside the list.
 
     Example: rankcast watch delays --range 500:1000 -k 5
     """
