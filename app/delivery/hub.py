@@ -175,15 +175,20 @@ class Hub:
         """Begin the chores: heartbeats, and letting go of lists that nobody came back for."""
         self._chores = asyncio.create_task(self._do_chores())
 
-    async def close_all(self, seconds: float = PATIENCE) -> None:
-        """Let in no more connections and end all properly; those whose peers take nothing are given up after `seconds`."""
+    def stop(self) -> None:
+        """Let nobody in any more, and end all connections as soon as their queues are empty."""
         self._closing = True
         if self._chores is not None:
             self._chores.cancel()
         for outbox in list(self._outboxes):
             outbox.end(GOING_AWAY)
-        give_up = self._clock() + seconds
-        while self._outboxes and self._clock() < give_up:
+
+    async def close_all(self, seconds: float = PATIENCE) -> None:
+        """Stop, and return when all connections have ended; those that take nothing are cut after `seconds`."""
+        self.stop()
+        loop = asyncio.get_running_loop()
+        give_up = loop.time() + seconds
+        while self._outboxes and loop.time() < give_up:
             await asyncio.sleep(0.01)
         for outbox in list(self._outboxes):
             outbox.abort()

@@ -1,8 +1,8 @@
 """Bounded queues between what changes and the connections that carry it.
 
 A `Reader` is one stream: one subscription in one form on one connection. An `Outbox` is a connection: one queue for all
-its readers, emptied by the connection's own task, so that a slow one holds up nobody else. A reader with too much in the
-queue falls behind: what it has there is void, and once the queue is empty it gets its whole list again.
+its readers, emptied by the connection's own task, so that a slow one holds up nobody else. A reader with too much in
+the queue falls behind: what it has there is void, and once the queue is empty it gets its whole list again.
 """
 
 from __future__ import annotations

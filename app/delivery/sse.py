@@ -29,7 +29,7 @@ START = {
 
 
 class EventStream(Response):
-    """The answer to a request for a stream. `key_id` is who asked; the position `after` is continued where it can be."""
+    """The answer to a request for a stream. `key_id` is who asked; it goes on from `after` where it can."""
 
     media_type = "text/event-stream"
 

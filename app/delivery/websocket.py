@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from starlette.requests import HTTPConnection
@@ -30,18 +30,19 @@ _FORMS: dict[object, Form] = {"changes": "changes", "tiles": "tiles"}
 
 
 class StreamSocket:
-    """The ASGI application behind `/v1/stream`."""
+    """The ASGI application behind `/v1/stream`. `hub` is asked for when a socket comes, since it may start later."""
 
-    def __init__(self, hub: Hub, keyring: Keyring) -> None:
+    def __init__(self, hub: Callable[[], Hub], keyring: Keyring) -> None:
         self._hub = hub
         self._keyring = keyring
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        socket = _Socket(self._hub, self._keyring, receive, send)
+        hub = self._hub()
+        socket = _Socket(hub, self._keyring, receive, send)
         await receive()
         try:
             socket.admit(HTTPConnection(scope).headers.get("authorization"))
-            self._hub.join(socket)
+            hub.join(socket)
         except Problem as problem:
             await problem.response()(scope, receive, send)
             return
@@ -49,7 +50,7 @@ class StreamSocket:
             await send({"type": "websocket.accept"})
             await socket.run()
         finally:
-            self._hub.part(socket)
+            hub.part(socket)
 
 
 class _Entry(Reader):
