@@ -14,7 +14,7 @@ from indexes.boards.live import LiveLists
 from indexes.boards.objects import ObjectIndex
 from indexes.boards.paint import Work, make_work
 from indexes.boards.range_tree import RangeTreeIndex
-from indexes.boards.step import DONE, FULL_TILES, Changes, Painted, advance, run
+from indexes.boards.step import DONE, FULL_TILES, Changes, Painted, advance, run, run_heard
 from indexes.boards.subscriptions import SubscriptionIndex
 from indexes.boards.tiles import Tiles, make_tiles
 
@@ -74,20 +74,7 @@ class Painter:
             stop = min(hi, int(progress[0]) + max(1, int(left / self.seconds_per_event)))
             before = int(progress[0])
             began = time.perf_counter()
-            why = run(
-                self.objects.arrays,
-                self.subscriptions.arrays,
-                self.ks,
-                self.dense,
-                self.work,
-                self.tiles,
-                (self.live.arrays, self.live.index.arrays),
-                Painted(self.event, progress),
-                changes,
-                stop,
-                keep,
-                self.live.count > 0,
-            )
+            why = self._pass(changes, progress, stop, keep)
             done = int(progress[0])
             if why == DONE:
                 spent = time.perf_counter() - began
@@ -99,6 +86,13 @@ class Painter:
                 self._grow_tiles()
             else:
                 self.live.grow_buffers()
+
+    def _pass(self, changes: Changes, progress: npt.NDArray[np.int64], stop: int, keep: bool) -> int:
+        state = (self.objects.arrays, self.subscriptions.arrays, self.ks, self.dense, self.work, self.tiles)
+        painted = Painted(self.event, progress)
+        if self.live.count == 0:
+            return int(run(*state, painted, changes, stop, keep))
+        return int(run_heard(*state, self.live.arrays, self.live.index.arrays, painted, changes, stop, keep))
 
     def advance(self, changes: Changes, lo: int, hi: int) -> None:
         """Apply changes without painting (replay)."""

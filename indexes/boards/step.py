@@ -14,7 +14,7 @@ import numpy.typing as npt
 from indexes.boards.live import deliver, find_receivers
 from indexes.boards.objects import delete, insert, set_y
 from indexes.boards.paint import paint, paint_region
-from indexes.jit import kernel
+from indexes.jit import inline_kernel, kernel
 
 SET, DELETE = 0, 1
 DONE, FULL_TILES, FULL_LIVE = 0, 1, 2
@@ -40,39 +40,38 @@ class Painted(NamedTuple):
 
 
 @kernel
-def _paint_change(o, f, ks, dense, w, tiles, kind, row, x, y, c, touched):  # type: ignore[no-untyped-def]
-    """Paint one change. Returns 1, or 0 when the tiles do not fit; then nothing has changed.
+def _paint_change(o, f, ks, dense, w, tiles, changes, e, y):  # type: ignore[no-untyped-def]
+    """Paint change e, which gives its object `y`. Returns 1, or 0 when the tiles do not fit; then nothing has changed.
 
     An insertion leaves its object in the index at y = +inf, a move leaves it at its new x; `_finish` completes both and
     `_undo` takes both back.
     """
+    row = changes.row[e]
+    x = changes.x[e]
     s = np.int64(o.pos[row])
     ok = 1
-    if kind == DELETE:
+    if changes.kind[e] == DELETE:
         ok = paint(o, f, ks, dense, s, np.inf, w, tiles)
     elif s < 0:
-        insert(o, row, x, np.inf, c)
+        insert(o, row, x, np.inf, changes.created[e])
         ok = paint(o, f, ks, dense, np.int64(o.pos[row]), y, w, tiles)
         if ok == 0:
             delete(o, row)
     elif not np.isnan(x) and x != o.x[s]:
-        old_x = o.x[s]
-        old_y = o.y[s]
-        old_c = o.c[s]
-        new_y = old_y if np.isnan(y) else y
+        old_x, old_y, old_c = o.x[s], o.y[s], o.c[s]
         first = tiles.n[0]
         ok = paint(o, f, ks, dense, s, np.inf, w, tiles)
         if ok == 1:
             delete(o, row)
             insert(o, row, x, np.inf, old_c)
-            ok = paint(o, f, ks, dense, np.int64(o.pos[row]), new_y, w, tiles)
+            ok = paint(o, f, ks, dense, np.int64(o.pos[row]), y, w, tiles)
             if ok == 0:
                 delete(o, row)
                 insert(o, row, old_x, old_y, old_c)
                 tiles.n[0] = first
-    elif not np.isnan(y) and y != o.y[s]:
+    elif y != o.y[s]:
         ok = paint(o, f, ks, dense, s, y, w, tiles)
-    elif touched:
+    elif changes.touched[e]:
         ok = paint_region(o, f, ks, dense, s, w, tiles)
     return ok
 
@@ -92,58 +91,80 @@ def _undo(o, kind, row, was_slot, old_x, old_y, old_c):  # type: ignore[no-untyp
 def _finish(o, kind, row, y):  # type: ignore[no-untyped-def]
     if kind == DELETE:
         delete(o, row)
-    elif not np.isnan(y) and y != o.y[o.pos[row]]:
+    elif y != o.y[o.pos[row]]:
         set_y(o, np.int64(o.pos[row]), y)
 
 
+@inline_kernel
+def _count(painted, tiles, first, e, keep):  # type: ignore[no-untyped-def]
+    painted.progress[1] += tiles.n[0] - first
+    if keep:
+        for t in range(first, tiles.n[0]):
+            painted.event[t] = e
+
+
 @kernel
-def run(o, f, ks, dense, w, tiles, live, painted, changes, hi, keep, listen):  # type: ignore[no-untyped-def]
+def run(o, f, ks, dense, w, tiles, painted, changes, hi, keep):  # type: ignore[no-untyped-def]
     """Paint and apply changes from `painted.progress[0]` up to `hi`.
 
-    With `keep` tiles gather in `tiles`, else each change's overwrite the last one's. With `listen` live lists move on.
-    Returns DONE, or FULL_TILES / FULL_LIVE when a buffer has to grow before the change at progress[0] can be applied;
-    that change has then left no trace. Cost follows the tiles made and the live lists reached.
+    With `keep` tiles gather in `tiles`, else each change's overwrite the last one's. Returns DONE, or FULL_TILES when the
+    buffer has to grow before the change at progress[0] can be applied; that change has then left no trace.
     """
     why = DONE
     e = painted.progress[0]
     while e < hi and why == DONE:
         if not keep:
             tiles.n[0] = 0
-        kind = changes.kind[e]
-        row = changes.row[e]
-        x = changes.x[e]
-        y = changes.y[e]
         first = tiles.n[0]
-        was_slot = o.pos[row]
-        old_x = 0.0
-        old_y = 0.0
-        old_c = np.int64(0)
-        if was_slot >= 0:
-            old_x = o.x[was_slot]
-            old_y = o.y[was_slot]
-            old_c = o.c[was_slot]
-            if kind != DELETE and np.isnan(y):
-                y = old_y
-        if _paint_change(o, f, ks, dense, w, tiles, kind, row, x, y, changes.created[e], changes.touched[e]) == 0:
+        row = changes.row[e]
+        y = _given_y(o, row, changes.y[e])
+        if _paint_change(o, f, ks, dense, w, tiles, changes, e, y) == 0:
             why = FULL_TILES
         else:
-            heard = listen and tiles.n[0] > first
-            if heard and find_receivers(live[1], live[0], tiles, first) == 0:
-                _undo(o, kind, row, was_slot, old_x, old_y, old_c)
-                tiles.n[0] = first
-                why = FULL_LIVE
-            else:
-                _finish(o, kind, row, y)
-                if heard:
-                    deliver(o, live[0], tiles, e)
-                made = tiles.n[0] - first
-                painted.progress[1] += made
-                if keep:
-                    for t in range(first, tiles.n[0]):
-                        painted.event[t] = e
-                e += 1
+            _finish(o, changes.kind[e], row, y)
+            _count(painted, tiles, first, e, keep)
+            e += 1
     painted.progress[0] = e
     return why
+
+
+@kernel
+def run_heard(o, f, ks, dense, w, tiles, live, listeners, painted, changes, hi, keep):  # type: ignore[no-untyped-def]
+    """As `run`, and move the live lists on. `listeners` is the forest of live slots.
+
+    FULL_LIVE says that a buffer of `live` has to grow. The cost beyond `run` follows the live lists reached.
+    """
+    why = DONE
+    e = painted.progress[0]
+    while e < hi and why == DONE:
+        if not keep:
+            tiles.n[0] = 0
+        first = tiles.n[0]
+        row = changes.row[e]
+        slot = o.pos[row]
+        old_x, old_y, old_c = (o.x[slot], o.y[slot], o.c[slot]) if slot >= 0 else (0.0, 0.0, np.int64(-1))
+        y = _given_y(o, row, changes.y[e])
+        if _paint_change(o, f, ks, dense, w, tiles, changes, e, y) == 0:
+            why = FULL_TILES
+        elif tiles.n[0] > first and find_receivers(listeners, live, tiles, first) == 0:
+            _undo(o, changes.kind[e], row, slot, old_x, old_y, old_c)
+            tiles.n[0] = first
+            why = FULL_LIVE
+        else:
+            _finish(o, changes.kind[e], row, y)
+            if tiles.n[0] > first:
+                deliver(o, live, tiles, e)
+            _count(painted, tiles, first, e, keep)
+            e += 1
+    painted.progress[0] = e
+    return why
+
+
+@inline_kernel
+def _given_y(o, row, y):  # type: ignore[no-untyped-def]
+    """The y that an object will have: the one given, or the one it has."""
+    slot = o.pos[row]
+    return o.y[slot] if slot >= 0 and np.isnan(y) else y
 
 
 @kernel
