@@ -21,7 +21,7 @@ Place = tuple[str, str]
 
 
 class Expiry:
-    """Watches the deadlines; `is_open` tells whether a stream of a subscription is open, `delete` deletes some of a board."""
+    """Watches the deadlines. `is_open` tells whether a subscription has an open stream, `delete` deletes some."""
 
     def __init__(
         self,

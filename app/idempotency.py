@@ -1,7 +1,7 @@
 """Idempotency keys: a retry of a write gets the first answer.
 
-A key is claimed when its request's body is complete, its answer is stored in the log's own transaction with the write, and
-what only applying tells (how many tiles) is added afterwards. Answers are kept for a day.
+A key is claimed when its request's body is complete, its answer is stored in the log's own transaction with the write,
+and what only applying tells (how many tiles) is added afterwards. Answers are kept for a day.
 """
 
 from __future__ import annotations

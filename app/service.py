@@ -27,7 +27,7 @@ log = logs.get("service")
 
 
 class Service:
-    """What the routes need: `writer` for changes, `catalog` for reads, `hub` for streams, `expiry` for times to live."""
+    """What the routes need: `writer` for changes, `catalog` for reads, `hub` for streams, `expiry` for lifetimes."""
 
     def __init__(self, settings: Settings, stores: Stores, metrics: Metrics, keyring: Keyring) -> None:
         self.settings = settings
@@ -51,7 +51,9 @@ class Service:
         log.info("kernels warm", seconds=round(time.perf_counter() - began, 2))
         began = time.perf_counter()
         rows = await asyncio.to_thread(self.writer.recover, _say_progress)
-        log.info("log replayed", rows=rows, boards=len(self.catalog.names()), seconds=round(time.perf_counter() - began, 2))
+        log.info(
+            "log replayed", rows=rows, boards=len(self.catalog.names()), seconds=round(time.perf_counter() - began, 2)
+        )
         for name in self.catalog.names():
             board = self.catalog.board(name)
             if board is not None:

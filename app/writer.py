@@ -299,9 +299,9 @@ class Writer:
                 seq = job.first_seq
                 for part in _parts(job):
                     entries.append(
-                        LogEntry(RESOURCE + pending.lane.name, seq, seq + part.count - 1, part.name, part.payload)
+                        LogEntry(RESOURCE + pending.lane.name, seq, seq + part.size - 1, part.name, part.payload)
                     )
-                    seq += part.count
+                    seq += part.size
             if pending.ticket is not None and pending.skeleton is not None:
                 lsn = self._log.last_lsn + len(entries)
                 answers.append(pending.ticket.store(lsn, *pending.skeleton, now))

@@ -1,7 +1,7 @@
 """The log's codec: a board's commands as bytes, and back.
 
-A command is one msgpack map; one with more than `PART` elements is cut into Arrow IPC streams of that many rows each, all
-but the last with a "+" behind the name. Columns of numbers are little-endian bytes.
+A command is one msgpack map; one with more than `PART` elements is cut into Arrow IPC streams of that many rows each,
+all but the last with a "+" behind the name. Columns of numbers are little-endian bytes.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Part(NamedTuple):
     """One row of the log: the name of the command, how many elements it holds, and its payload."""
 
     name: str
-    count: int
+    size: int
     payload: bytes
 
 
@@ -118,11 +118,15 @@ def _floats(column: bytes) -> np.ndarray[Any, np.dtype[np.float64]]:
     return np.frombuffer(column, "<f8").astype(np.float64)
 
 
+def _sparse(values: dict[int, Any], n: int, kind: pa.DataType) -> pa.Array:
+    return pa.array([values.get(i) for i in range(n)], kind) if values else pa.nulls(n, kind)
+
+
 def _event_table(command: Events) -> pa.Table:
     n = len(command)
     given = np.zeros(n, bool)
     given[list(command.payload)] = True
-    payload = pa.array((command.payload.get(i) for i in range(n)), pa.binary(), size=n) if command.payload else pa.nulls(n, pa.binary())
+    payload = _sparse(command.payload, n, pa.binary())
     columns = [command.op, pa.array(command.ids, pa.string()), command.x, command.y, given, payload]
     return pa.table([pa.array(c) for c in columns], ["op", "id", "x", "y", "given", "payload"])
 
@@ -140,7 +144,7 @@ def _events_of(table: pa.Table) -> Events:
 
 
 def _subscription_table(command: Subscribe) -> pa.Table:
-    ttl = pa.array((command.ttl.get(i) for i in range(len(command))), pa.float64()) if command.ttl else pa.nulls(len(command), pa.float64())
+    ttl = _sparse(command.ttl, len(command), pa.float64())
     columns = [command.ids, command.l, command.r, command.k, ttl]
     return pa.table([pa.array(c) if not isinstance(c, pa.Array) else c for c in columns], ["id", "l", "r", "k", "ttl"])
 

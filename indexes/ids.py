@@ -2,7 +2,8 @@
 
 Layout: a *base* of all ids that came in bulk, as one string of bytes with offsets, sorted by bytes (for ASCII: by code
 point), with the row number beside each; and a dict of what came since. Looking up in the base is a binary search, and
-its order is the order in which ids are listed. A deleted id of the base keeps its place with row -1 until the next merge.
+its order is the order in which ids are listed. A deleted id of the base keeps its place with row -1 until the next
+merge.
 """
 
 from __future__ import annotations
@@ -254,9 +255,7 @@ def _merge(a, b, out):  # type: ignore[no-untyped-def]
     size = 0
     offset[0] = 0
     while i < ra.size or j < rb.size:
-        from_a = j == rb.size or (
-            i < ra.size and _compare(ta, oa[i], oa[i + 1], tb, ob[j], ob[j + 1]) <= 0
-        )
+        from_a = j == rb.size or (i < ra.size and _compare(ta, oa[i], oa[i + 1], tb, ob[j], ob[j + 1]) <= 0)
         if from_a:
             if ra[i] >= 0:
                 for p in range(oa[i], oa[i + 1]):

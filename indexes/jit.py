@@ -1,8 +1,8 @@
 """How kernels are compiled, and where the compiled code is kept.
 
 Numba's on-disk cache looks at the file of the kernel itself and does not notice an edited callee in another module, so
-the cache folder is named by a hash of every source below ``indexes/``: an edit anywhere opens a new folder. The folder is
-`RANKCAST_CACHE`, or ``.cache/kernels`` in the checkout.
+the cache folder is named by a hash of every source below ``indexes/``: an edit anywhere opens a new folder. It lies in
+`RANKCAST_CACHE`, or in ``.cache/kernels`` of the checkout.
 """
 
 from __future__ import annotations

@@ -4,7 +4,8 @@
     plan.paint(0.005)                  kernel work, in any one thread
     plan.settle()                      visible now, at board.seq
 
-`apply` does all of it at once. The same commands in the same order give the same state; no clock or random source is read.
+`apply` does all of it at once. The same commands in the same order give the same state; no clock or random source is
+read.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from collections.abc import Callable, Generator
 from dataclasses import replace
 from itertools import islice
 from typing import Any
+
+import numpy as np
 
 from indexes.boards.catalogue import Catalogue
 from indexes.boards.commands import (
@@ -30,8 +33,6 @@ from indexes.boards.painter import Painter
 from indexes.boards.plans import MAX, ConfigurePlan, EditPlan, EventsPlan, Plan, net_entries
 from indexes.boards.subscribers import Standing, Subscribers
 from indexes.boards.views import ListEntry, ObjectView, Slice, SubscriptionView
-
-import numpy as np
 
 Steps = Generator[Callable[[], Any] | None, Any, Plan]
 
@@ -92,9 +93,11 @@ class Board:
             edit, whole = yield from self.subscribers.accept_many(owner, command, self.latest_config.ks)
             return EditPlan(self, whole, edit)
         if isinstance(command, SetSubscription):
-            return EditPlan(self, *reversed(self.subscribers.accept_set(owner, command, self.latest_config.ks)))
+            edit, filled = self.subscribers.accept_set(owner, command, self.latest_config.ks)
+            return EditPlan(self, filled, edit)
         if isinstance(command, Unsubscribe):
-            return EditPlan(self, *reversed(self.subscribers.accept_delete(owner, command)))
+            edit, found = self.subscribers.accept_delete(owner, command)
+            return EditPlan(self, found, edit)
         return ConfigurePlan(self, command, self._configured(command))
 
     def _configured(self, command: Configure) -> BoardConfig:

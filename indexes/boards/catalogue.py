@@ -1,7 +1,7 @@
 """The objects of a board as the outside knows them: ids, creation numbers, payloads, and a copy of the object index.
 
-The copy serves reads while another thread paints; it is moved on when a stretch of changes is done, so that what is read
-is always the exact state at the settled seq.
+The copy serves reads while another thread paints; it is moved on when a stretch of changes is done, so that what is
+read is always the exact state at the settled seq.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class Catalogue:
         self._pending: Overlay[int] = Overlay()
 
     def accept(self, owner: int, command: Events) -> Generator[None, None, Accepted]:
-        """Check events against the state that they will meet; a generator that yields now and then and returns `Accepted`.
+        """Check events against the state that they will meet; a generator that yields now and then.
 
         Raises Refused, having changed nothing, when one does not apply and the command does not skip.
         """

@@ -1,13 +1,13 @@
 """The lists of live subscriptions, kept up to date from tiles alone by the subscriber protocol (paper, II-A).
 
-Layout: one arena of object rows; list `v` is `rows[start[v]:start[v] + length[v]]`, best first, with room for `k[v]`. A twin
-arena keeps each list as it was before the event at hand, so that an event of two halves (a move in x) is reported net.
-Values are not stored: at the time a list is touched, the object index already holds the state after the event.
+Layout: one arena of object rows; list `v` is `rows[start[v]:start[v] + length[v]]`, best first, with room for `k[v]`. A
+twin arena keeps each list as it was before the event at hand, so that an event of two halves (a move in x) is reported
+net. Values are not stored: when a list is touched, the object index already holds the state after the event.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -87,11 +87,7 @@ class LiveLists:
         self.count = 0
         self.tile_readers = 0
         self.arrays = Live(
-            Lists(*(np.zeros(0, d) for d in (np.int64,) + (np.int32,) * 7)),
-            Deliveries(*(np.zeros(0, np.int32) for _ in range(3)), np.zeros(1, np.int64)),
-            Records(*(np.zeros(0, np.int32) for _ in range(5)), *(np.zeros(0) for _ in range(2)), np.zeros(1, np.int64)),
-            TileRecords(*(np.zeros(0, np.int32) for _ in range(3)), np.zeros(1, np.int64)),
-            np.zeros(0, np.uint8),
+            _empty(Lists), _empty(Deliveries), _empty(Records), _empty(TileRecords), np.zeros(0, np.uint8)
         )
 
     def add(self, q: int, k: int, l: float, r: float, rows: Int32) -> int:
@@ -152,11 +148,10 @@ class LiveLists:
 
     def grow_buffers(self) -> None:
         """Double what a kernel found too small."""
-        a = self.arrays
-        self.arrays = a._replace(
-            deliveries=Deliveries(*(_grown(f) for f in a.deliveries[:3]), a.deliveries.n),
-            records=Records(*(_grown(f) for f in a.records[:7]), a.records.n),
-            tile_records=TileRecords(*(_grown(f) for f in a.tile_records[:3]), a.tile_records.n),
+        self.arrays = self.arrays._replace(
+            deliveries=_grown_buffer(self.arrays.deliveries),
+            records=_grown_buffer(self.arrays.records),
+            tile_records=_grown_buffer(self.arrays.tile_records),
         )
 
     def _place(self, k: int) -> int:
@@ -182,14 +177,25 @@ class LiveLists:
             name: _grown(getattr(lists, name), self._room)
             for name in ("start", "length", "k", "before_length", "head", "touched")
         }
-        self.arrays = self.arrays._replace(
-            lists=lists._replace(**fields), wants=_grown(self.arrays.wants, self._room)
-        )
+        self.arrays = self.arrays._replace(lists=lists._replace(**fields), wants=_grown(self.arrays.wants, self._room))
         if self.arrays.records.event.size == 0:
             self.grow_buffers()
 
 
-def _grown(a: npt.NDArray[np.generic], size: int | None = None) -> npt.NDArray[np.generic]:
+B = TypeVar("B", Lists, Deliveries, Records, TileRecords)
+
+
+def _empty(kind: type[B]) -> B:
+    """Columns without room; `n`, where there is one, is the count."""
+    dtypes = {"start": np.int64, "x": np.float64, "y": np.float64, "n": np.int64}
+    return kind(**{name: np.zeros(int(name == "n"), dtypes.get(name, np.int32)) for name in kind._fields})
+
+
+def _grown_buffer(buffer: B) -> B:
+    return buffer._replace(**{name: _grown(getattr(buffer, name)) for name in buffer._fields if name != "n"})
+
+
+def _grown(a: npt.NDArray[Any], size: int | None = None) -> npt.NDArray[Any]:
     out = np.zeros(size if size is not None else max(4096, 2 * a.size), a.dtype)
     out[: a.size] = a
     return out

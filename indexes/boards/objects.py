@@ -1,29 +1,34 @@
 """The object index of a board: one protocol, two structures behind it (`range_tree`, `kd_tree`).
 
 An index is a NamedTuple of arrays indexed by *slot*: ``x``, ``y`` float64, ``c`` int64 (created), ``row`` int32 (the
-caller's number of the object), and ``pos`` int32[rows], the slot of each row or -1. Slots may change when objects come, go
-or move; rows never do. Objects are ordered by position (x, created) and ranked by (y, created), smaller is better;
+caller's number of the object), and ``pos`` int32[rows], the slot of each row or -1. Slots may change when objects come,
+go or move; rows never do. Objects are ordered by position (x, created) and ranked by (y, created), smaller is better;
 ``created`` is unique, so both orders are total. An object with y = +inf is there, but no query sees it.
 
-The functions at the top are what kernels call. Compiled, they resolve to the structure's own kernel by the type of ``o``,
-in kernels cached on disk as well; uncompiled (``NUMBA_DISABLE_JIT=1``) they look the type up. A structure names its
-kernels once, with `implement`.
+The functions from `next_west` to `delete` are what kernels call. Compiled, they resolve to the structure's own kernel by
+the type of ``o``, in kernels cached on disk as well; uncompiled (``NUMBA_DISABLE_JIT=1``) they look the type up. A
+structure names its kernels once, with `implement`. `ObjectIndex` is the same protocol for Python.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import wraps
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
-from indexes.jit import kernel  # noqa: F401  (sets the cache folder before numba is imported)
+from indexes.jit import kernel
 
-from numba.extending import overload  # isort: skip
+from numba.extending import overload  # isort: skip  (indexes.jit sets the cache folder first)
 
 MAX = float(np.finfo(np.float64).max)
 """An unbounded end of a range, and the threshold below which every present object lies."""
+
+BEFORE_ALL = int(np.iinfo(np.int64).min)
+"""Comes before every `created`."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -71,6 +76,39 @@ def next_east(o: Any, s: int, T: float, Tc: int) -> int:
     raise NotImplementedError
 
 
+@_dispatched(inline=False)
+def first_west(o: Any, s: int, T: float, Tc: int, k: int, out: NDArray[Any]) -> int:
+    """Write the nearest k slots before `s` with (y, created) < (T, Tc) to `out`, nearest first; returns how many.
+
+    The same as k calls of `next_west`, and faster.
+    """
+    raise NotImplementedError
+
+
+@_dispatched(inline=False)
+def first_east(o: Any, s: int, T: float, Tc: int, k: int, out: NDArray[Any]) -> int:
+    """Write the nearest k slots after `s` with (y, created) < (T, Tc) to `out`, nearest first; returns how many."""
+    raise NotImplementedError
+
+
+@_dispatched(inline=False)
+def min_y(o: Any, lo: float, hi: float, y0: float, c0: int) -> int:
+    """The slot of the least (y, created) > (y0, c0) with lo <= x <= hi and y finite, or -1 (paper, II-B)."""
+    raise NotImplementedError
+
+
+@_dispatched(inline=False)
+def top(o: Any, lo: float, hi: float, k: int, out: NDArray[Any]) -> int:
+    """Write the slots of the k best with lo <= x <= hi to `out` (signed integers), best first; returns how many."""
+    raise NotImplementedError
+
+
+@_dispatched(inline=False)
+def count(o: Any, lo: float, hi: float) -> int:
+    """The number of objects of finite y with lo <= x <= hi."""
+    raise NotImplementedError
+
+
 @_dispatched(inline=True)
 def set_y(o: Any, s: int, y: float) -> None:
     """Give slot `s` a new y; +inf hides the object and keeps its place."""
@@ -79,7 +117,7 @@ def set_y(o: Any, s: int, y: float) -> None:
 
 @_dispatched(inline=False)
 def insert(o: Any, row: int, x: float, y: float, c: int) -> int:
-    """Add an object under an absent row and answer its slot; -1 if there is no room (see `ObjectIndex.reserve`)."""
+    """Add an object under an absent row and return its slot; -1 if there is no room (see `ObjectIndex.reserve`)."""
     raise NotImplementedError
 
 
@@ -87,3 +125,136 @@ def insert(o: Any, row: int, x: float, y: float, c: int) -> int:
 def delete(o: Any, row: int) -> None:
     """Take out the object of a present row."""
     raise NotImplementedError
+
+
+@kernel
+def walk(o, s, y_end, k, east, best_y, best_c, out, n):  # type: ignore[no-untyped-def]
+    """Append the slots on one side of `s` that are exposed as `s` worsens to `y_end` to out[n:]; returns the new n.
+
+    Goes outward below the k-th best (y, created) met so far, starting at (y_end, created of s): the k-skyband of nearness
+    and rank. When `out` is full the walk goes on and only counts.
+    """
+    y, c = o.y[s], o.c[s]
+    T, Tc = min(y_end, MAX), c
+    seen = 0
+    better = 0
+    j = s
+    while j >= 0:
+        j = next_east(o, j, T, Tc) if east else next_west(o, j, T, Tc)
+        if j >= 0:
+            yj, cj = o.y[j], o.c[j]
+            if yj < y or (yj == y and cj < c):
+                better += 1
+            else:
+                if n < out.size:
+                    out[n] = j
+                n += 1
+            z = min(seen, k - 1)
+            while z > 0 and (best_y[z - 1] > yj or (best_y[z - 1] == yj and best_c[z - 1] > cj)):
+                best_y[z], best_c[z] = best_y[z - 1], best_c[z - 1]
+                z -= 1
+            best_y[z], best_c[z] = yj, cj
+            seen = min(seen + 1, k)
+            if seen == k:
+                T, Tc = best_y[k - 1], best_c[k - 1]
+            if better == k:
+                j = -1
+    return n
+
+
+class ObjectIndex(ABC):
+    """The objects of a board by position and rank. Kernels work on `arrays`; re-read it after `reserve`."""
+
+    arrays: Any
+
+    @classmethod
+    @abstractmethod
+    def build(cls, x: ArrayLike, y: ArrayLike, created: ArrayLike, rows: ArrayLike) -> Self:
+        """The index of objects given by column; O(n log n)."""
+
+    @abstractmethod
+    def reserve(self, inserts: int, rows: int = 0) -> None:
+        """Make room for that many insertions by kernels, and for rows below `rows`; may replace `arrays`."""
+
+    @abstractmethod
+    def check(self) -> None:
+        """Raise AssertionError, with the state, if an invariant is broken; O(n log n)."""
+
+    def __len__(self) -> int:
+        """The number of objects, those with y = +inf included."""
+        return int(self.arrays.size[0])
+
+    def slot(self, row: int) -> int | None:
+        """Where a row's object is, None if it is absent; O(1)."""
+        pos = self.arrays.pos
+        return int(pos[row]) if 0 <= row < len(pos) and pos[row] >= 0 else None
+
+    def insert(self, row: int, x: float, y: float, created: int) -> int:
+        """Add an object and return its slot; ValueError if the row is present. Costs what the structure says."""
+        if self.slot(row) is not None:
+            raise ValueError(f"row {row} is present")
+        self.reserve(1, row + 1)
+        return int(insert(self.arrays, row, x, y, created))
+
+    def delete(self, row: int) -> None:
+        """Take out an object; KeyError if the row is absent."""
+        self._present(row)
+        delete(self.arrays, row)
+
+    def move(self, row: int, x: float) -> int:
+        """Give an object a new x, keep its y and created, and return its slot; KeyError if the row is absent."""
+        slot, o = self._present(row), self.arrays
+        y, created = float(o.y[slot]), int(o.c[slot])
+        delete(o, row)
+        return int(insert(o, row, x, y, created))
+
+    def set_y(self, slot: int, y: float) -> None:
+        """Give an object a new y; +inf hides it."""
+        set_y(self.arrays, slot, y)
+
+    def first_k(self, slot: int, k: int, y: float | None = None) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The k slots nearest to `slot` on either side (west, east) that rank before it, were its y the one given.
+
+        O(k log n): the lists of the influence region (paper, II-B).
+        """
+        o, out = self.arrays, np.empty(k, np.int64)
+        T, Tc = min(float(o.y[slot]) if y is None else y, MAX), int(o.c[slot])
+        west = out[: first_west(o, slot, T, Tc, k, out)].copy()
+        return west, out[: first_east(o, slot, T, Tc, k, out)].copy()
+
+    def min_y(self, lo: float, hi: float, y0: float = -np.inf, created0: int = BEFORE_ALL) -> int | None:
+        """The slot of the least (y, created) beyond (y0, created0) in [lo, hi], None if there is none."""
+        slot = int(min_y(self.arrays, lo, hi, y0, created0))
+        return None if slot < 0 else slot
+
+    def sweep(self, slot: int, y_new: float, k: int) -> NDArray[np.int64]:
+        """The slots that rank from `slot` to (y_new, its created) and are beaten by fewer than k objects nearer to it on
+        their own side, by rank. O(log n) for each object met.
+
+        Every object exposed in a list of k as `slot` worsens to y_new is among them, in the order of the sweep (paper,
+        III-A), and no other unless the board holds too few objects, or too many at one x, for some list to gain it.
+        """
+        o = self.arrays
+        best_y, best_c = np.empty(k), np.empty(k, np.int64)
+        out = np.empty(max(64, 4 * k), np.int64)
+        while True:
+            n = walk(o, slot, y_new, k, False, best_y, best_c, out, 0)
+            n = walk(o, slot, y_new, k, True, best_y, best_c, out, n)
+            if n <= len(out):
+                return out[:n][np.lexsort((o.c[out[:n]], o.y[out[:n]]))]
+            out = np.empty(n, np.int64)
+
+    def top(self, lo: float, hi: float, k: int) -> NDArray[np.int64]:
+        """The slots of the k best in [lo, hi], best first; O(k log n) where objects are spread evenly."""
+        out = np.empty(k, np.int64)
+        return out[: top(self.arrays, lo, hi, k, out)]
+
+    def count(self, lo: float, hi: float) -> int:
+        """How many objects of finite y lie in [lo, hi]."""
+        return int(count(self.arrays, lo, hi))
+
+    def _present(self, row: int) -> int:
+        slot = self.slot(row)
+        if slot is None:
+            raise KeyError(row)
+        return slot

@@ -18,6 +18,8 @@ from indexes.boards.step import DONE, FULL_TILES, Changes, Painted, advance, run
 from indexes.boards.subscriptions import SubscriptionIndex
 from indexes.boards.tiles import Tiles, make_tiles
 
+COLUMNS = tuple(name for name in Tiles._fields if name != "n")
+
 FIRST_GUESS = 20e-6
 """Seconds an event is taken to cost before the first one was measured."""
 
@@ -94,6 +96,10 @@ class Painter:
             return int(run(*state, painted, changes, stop, keep))
         return int(run_heard(*state, self.live.arrays, self.live.index.arrays, painted, changes, stop, keep))
 
+    def kept_events(self) -> npt.NDArray[np.int32]:
+        """The change that each of the kept tiles of the last run belongs to; valid until the next run."""
+        return self.event[: int(self.tiles.n[0])]
+
     def advance(self, changes: Changes, lo: int, hi: int) -> None:
         """Apply changes without painting (replay)."""
         advance(self.objects.arrays, changes, lo, hi)
@@ -102,15 +108,9 @@ class Painter:
         old = self.tiles
         n = int(old.n[0])
         self.tiles = make_tiles(2 * len(old.row))
-        for new, was in zip(self.tiles, old, strict=True):
-            new[: len(was)] = was
+        for name in COLUMNS:
+            getattr(self.tiles, name)[:n] = getattr(old, name)[:n]
         self.tiles.n[0] = n
         event = np.zeros(len(self.tiles.row), np.int32)
         event[:n] = self.event[:n]
         self.event = event
-
-
-def kept_tiles(painter: Painter) -> tuple[Tiles, npt.NDArray[np.int32]]:
-    """The tiles of the last run and the change each belongs to, as views valid until the next run."""
-    n = int(painter.tiles.n[0])
-    return Tiles(*(a[:n] for a in painter.tiles[:-1]), painter.tiles.n), painter.event[:n]

@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from indexes.boards.catalogue import Accepted
-from indexes.boards.commands import BoardConfig, Command, Configure, Fault
-from indexes.boards.painter import kept_tiles
+from indexes.boards.commands import BoardConfig, Command, Configure, Create, Drop, Fault, FloatArray
 from indexes.boards.step import Changes
-from indexes.boards.subscribers import Change, Edit
+from indexes.boards.subscribers import Change, Edit, Int32
 from indexes.boards.views import ListChange, ListEntry, LiveTiles, ObjectView, Slice, TileView
 from indexes.ids import Packed
 
@@ -35,7 +34,7 @@ class Plan(ABC):
 
     def __init__(self, board: Board, command: Command, count: int, faults: list[Fault]) -> None:
         self.board = board
-        self.command = command
+        self.command: Command | Create | Drop = command
         self.count = count
         self.first_seq = board.next_seq
         self.last_seq = board.next_seq + count - 1
@@ -133,7 +132,7 @@ class EventsPlan(Plan):
     def _messages(self, changes: Changes, hi: int) -> Slice | None:
         painter = self.board.painter
         live = painter.live.arrays
-        tiles, tile_events = kept_tiles(painter)
+        tile_events = painter.kept_events()
         room = self._keep_at_most - len(self.tiles)
         wanted = min(len(tile_events), room) if room > 0 else 0
         n_records, n_tile_records = int(live.records.n[0]), int(live.tile_records.n[0])
@@ -193,9 +192,10 @@ class EventsPlan(Plan):
 
     def _tile(self, t: int) -> TileView:
         painter, tiles = self.board.painter, self.board.painter.tiles
-        sides = (None if abs(side) >= MAX else side for side in tiles.side[t].tolist())
+        l_outer, l_inner, r_inner, r_outer = (None if abs(side) >= MAX else side for side in tiles.side[t].tolist())
         shown = self.board.catalogue.show(int(tiles.row[t]), float(tiles.x[t]), float(tiles.y[t]), int(tiles.c[t]))
-        return TileView(int(painter.ks[tiles.cls[t]]), *sides, shown, bool(tiles.gone[t]))
+        k = int(painter.ks[tiles.cls[t]])
+        return TileView(k, l_outer, l_inner, r_inner, r_outer, shown, bool(tiles.gone[t]))
 
     def cancel(self) -> None:
         self.board.catalogue.take_back(self._accepted)
@@ -237,7 +237,7 @@ class EditPlan(Plan):
                 ends = np.array([change.after.l]), np.array([change.after.r])
                 self._insert(change.after.k, np.array([change.after.sid], np.int32), *ends)
 
-    def _insert(self, k: int, sids: np.ndarray, l: np.ndarray, r: np.ndarray) -> None:  # type: ignore[type-arg]
+    def _insert(self, k: int, sids: Int32, l: FloatArray, r: FloatArray) -> None:
         painter = self.board.painter
         painter.subscriptions.insert_many(
             painter.class_of(k), np.ascontiguousarray(sids), np.clip(l, -MAX, MAX), np.clip(r, -MAX, MAX)

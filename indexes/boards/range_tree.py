@@ -19,20 +19,14 @@ from __future__ import annotations
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from indexes.boards.objects import MAX, implement
+from indexes.boards.lanes import bit_count, high_bit, lanes_least, lanes_upto, low_bit
+from indexes.boards.objects import BEFORE_ALL, MAX, ObjectIndex, implement
 from indexes.jit import inline_kernel, kernel
-
-from llvmlite import ir  # isort: skip  (indexes.jit has to come before numba)
-from numba import types  # isort: skip
-from numba.extending import intrinsic, overload  # isort: skip
 
 NOBODY = int(np.iinfo(np.int64).max)
 """The `holder` of a node without an object of finite y."""
-
-FIRST = int(np.iinfo(np.int64).min)
-"""Before every `created`."""
 
 FULL, ROOT = 15.0, 13.5
 """Objects a leaf that a window of 4 leaves, and the whole array, may hold."""
@@ -67,7 +61,7 @@ def _empty(leaves: int, rows: int) -> RangeTree:
     slots, nodes = widths[0] * 16, sum(widths)
     off = np.cumsum([0, slots, *widths])
     least, holder = np.full(slots + nodes, np.inf), np.full(slots + nodes, NOBODY)
-    fence_x, fence_c = np.full(nodes, np.inf), np.full(nodes, FIRST)
+    fence_x, fence_c = np.full(nodes, np.inf), np.full(nodes, BEFORE_ALL)
     fence_x[off[1:-1] - slots] = -np.inf
     return RangeTree(
         x=np.full(slots, np.inf), y=least[:slots], c=holder[:slots], row=np.full(slots, -1, np.int32),
@@ -86,167 +80,101 @@ def _packed(x: Any, y: Any, c: Any, row: Any, leaves: int, rows: int) -> RangeTr
     return o
 
 
-class RangeTreeIndex:
-    """The object index as a range tree. Queries O(log n) for each object they find, updates O(log n) amortised
-    (insertions O(log^2 n)); 28 bytes a slot, 37 a node.
+class RangeTreeIndex(ObjectIndex):
+    """The object index as a range tree.
+
+    `set_y`, `delete` and each object that a query finds: O(log n). `insert` and `move`: O(log^2 n) amortised. `min_y`:
+    O(log n) for each object of the range at or before the bound. 28 bytes a slot and 36 a node, of which there are 16 to
+    20 and 1.1 to 1.3 for 12 objects.
     """
 
-    def __init__(self, arrays: RangeTree | None = None) -> None:
-        self.arrays = _empty(1, 0) if arrays is None else arrays
+    def __init__(self) -> None:
+        self.arrays = _empty(1, 0)
 
     @classmethod
-    def build(cls, x: Any, y: Any, created: Any, rows: Any) -> Self:
+    def build(cls, x: ArrayLike, y: ArrayLike, created: ArrayLike, rows: ArrayLike) -> Self:
         """The index of objects given by column; O(n log n)."""
-        x, y, created, rows = (np.asarray(a, t) for a, t in ((x, float), (y, float), (created, np.int64), (rows, np.int32)))
+        x, y = np.asarray(x, np.float64), np.asarray(y, np.float64)
+        created, rows = np.asarray(created, np.int64), np.asarray(rows, np.int32)
         order = np.lexsort((created, x))
         leaves = int(np.ceil(len(x) / BUILD))
-        return cls(_packed(x[order], y[order], created[order], rows[order], leaves, int(rows.max(initial=-1)) + 1))
-
-    def __len__(self) -> int:
-        return int(self.arrays.size[0])
+        index = cls()
+        index.arrays = _packed(x[order], y[order], created[order], rows[order], leaves, int(rows.max(initial=-1)) + 1)
+        return index
 
     def reserve(self, inserts: int, rows: int = 0) -> None:
-        """Make room for that many insertions by kernels and for rows below `rows`. Replaces `arrays` when it grows
-        (or shrinks, below an eighth): O(n), amortised O(1) an insertion.
+        """Make room for that many insertions by kernels, and for rows below `rows`. O(1) unless the array has to grow (or
+        to shrink, where it is nearly empty): then O(n), which is O(1) an insertion over time.
         """
         o = self.arrays
-        n = len(self) + inserts
-        leaves = len(o.fill)
-        if n > ROOT * leaves or (leaves > 16 and 8 * n < leaves):
+        n, leaves = len(self) + inserts, len(o.fill)
+        if n > int(ROOT * leaves) or (leaves > 16 and n < leaves):
             s = np.flatnonzero(o.row >= 0)
             wanted = int(np.ceil(max(n, 1.25 * len(self)) / BUILD))
             o = _packed(o.x[s], o.y[s], o.c[s], o.row[s], wanted, len(o.pos))
         if rows > len(o.pos):
-            o = o._replace(pos=np.append(o.pos, np.full(max(rows, len(o.pos) * 5 // 4) - len(o.pos), -1, np.int32)))
+            more = max(rows, len(o.pos) * 5 // 4) - len(o.pos)
+            o = o._replace(pos=np.append(o.pos, np.full(more, -1, np.int32)))
         self.arrays = o
 
-
-# Sixteen lanes at once. Each primitive is one vector instruction sequence when compiled, and a loop otherwise.
-
-
-def _block(context: Any, builder: Any, array_type: Any, array: Any, base: Any) -> Any:
-    """Load a[base : base + 16]."""
-    data = context.make_array(array_type)(context, builder, value=array).data
-    lanes = ir.VectorType(ir.DoubleType(), 16).as_pointer()
-    return builder.load(builder.bitcast(builder.gep(data, [base]), lanes), align=8)
-
-
-@intrinsic
-def _lanes_upto(typing: Any, a: Any, base: Any, T: Any) -> Any:
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        block = _block(context, builder, signature.args[0], args[0], args[1])
-        undefined = ir.Constant(block.type, ir.Undefined)
-        one = builder.insert_element(undefined, args[2], ir.Constant(ir.IntType(32), 0))
-        every = builder.shuffle_vector(one, undefined, ir.Constant(ir.VectorType(ir.IntType(32), 16), [0] * 16))
-        mask = builder.bitcast(builder.fcmp_ordered("<=", block, every), ir.IntType(16))
-        return builder.zext(mask, ir.IntType(64))
-
-    return types.int64(a, types.int64, types.float64), codegen
-
-
-@intrinsic
-def _lanes_least(typing: Any, a: Any, base: Any) -> Any:
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        block = _block(context, builder, signature.args[0], args[0], args[1])
-        width = 16
-        while width > 1:
-            width //= 2
-            index = ir.VectorType(ir.IntType(32), width)
-            low = builder.shuffle_vector(block, block, ir.Constant(index, list(range(width))))
-            high = builder.shuffle_vector(block, block, ir.Constant(index, list(range(width, 2 * width))))
-            block = builder.select(builder.fcmp_ordered("<", low, high), low, high)
-        return builder.extract_element(block, ir.Constant(ir.IntType(32), 0))
-
-    return types.float64(a, types.int64), codegen
-
-
-@intrinsic
-def _bits_low(typing: Any, mask: Any) -> Any:
-    return types.int64(types.int64), lambda c, b, s, args: b.cttz(args[0], ir.Constant(ir.IntType(1), 1))
+    def check(self) -> None:
+        """Raise AssertionError, with the state, if an invariant is broken; O(n)."""
+        o = self.arrays
+        slots, leaves, state = len(o.y), len(o.fill), repr(self.arrays)
+        held = np.arange(slots) % 16 < np.repeat(o.fill, 16)
+        s = np.flatnonzero(held)
+        assert int(o.size[0]) == len(s) <= ROOT * leaves + 1, state
+        assert np.isfinite(o.x[held]).all(), state
+        holes = (np.isposinf(o.x) & np.isposinf(o.y) & (o.c == NOBODY) & (o.row == -1))[~held]
+        assert holes.all(), state
+        assert (np.lexsort((o.c[s], o.x[s])) == np.arange(len(s))).all(), state
+        assert len(np.unique(o.c[s])) == len(s), state
+        assert (o.pos[o.row[s]] == s).all() and (o.pos >= 0).sum() == len(s), state
+        assert np.shares_memory(o.y, o.least) and np.shares_memory(o.c, o.holder), state
+        for v in range(1, len(o.off) - 1):
+            width = (int(o.off[v]) - int(o.off[v - 1])) // 16
+            below = slice(int(o.off[v - 1]), int(o.off[v]))
+            y, c = o.least[below].reshape(width, 16), o.holder[below].reshape(width, 16)
+            nodes = slice(int(o.off[v]), int(o.off[v]) + width)
+            assert (o.least[nodes] == y.min(1)).all(), state
+            holder = np.where((y == y.min(1)[:, None]) & np.isfinite(y), c, NOBODY).min(1)
+            assert (o.holder[nodes] == holder).all(), state
+            live = np.isfinite(y) if v == 1 else o.live[below.start - slots : below.stop - slots].reshape(width, 16)
+            assert (o.live[nodes.start - slots : nodes.stop - slots] == live.sum(1)).all(), state
+            assert np.isposinf(o.least[nodes.stop : int(o.off[v + 1])]).all(), state
+            for fence, first in ((o.fence_x, np.inf), (o.fence_c, None)):
+                here = fence[nodes.start - slots : nodes.stop - slots]
+                if v > 1:
+                    assert (here == fence[below.start - slots : below.stop - slots : 16]).all(), state
+                if first is not None:
+                    assert (fence[nodes.stop - slots : int(o.off[v + 1]) - slots] == first).all(), state
+        fences = [(float(x), int(c)) for x, c in zip(o.fence_x[:leaves], o.fence_c[:leaves], strict=True)]
+        assert fences == sorted(fences) and fences[0] == (-np.inf, BEFORE_ALL), state
+        for b in np.flatnonzero(o.fill):
+            first, last = int(b) * 16, int(b) * 16 + int(o.fill[b]) - 1
+            assert fences[b] <= (o.x[first], o.c[first]), state
+            assert b + 1 == leaves or (o.x[last], o.c[last]) < fences[b + 1], state
 
 
-@intrinsic
-def _bits_high(typing: Any, mask: Any) -> Any:
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        zeros = builder.ctlz(args[0], ir.Constant(ir.IntType(1), 1))
-        return builder.sub(ir.Constant(ir.IntType(64), 63), zeros)
-
-    return types.int64(types.int64), codegen
+@inline_kernel
+def _beyond(o, base, lane, T, east):  # type: ignore[no-untyped-def]
+    """The lanes of a block that are at most T and lie east, or west, of one of them."""
+    return lanes_upto(o.least, base, T) & ((-2 << lane) if east else (1 << lane) - 1)
 
 
-@intrinsic
-def _bits_count(typing: Any, mask: Any) -> Any:
-    return types.int64(types.int64), lambda c, b, s, args: b.ctpop(args[0])
-
-
-def lanes_upto(a: Any, base: int, T: float) -> int:
-    """The bit mask of the lanes j < 16 with a[base + j] <= T."""
-    return sum(1 << j for j in range(16) if a[base + j] <= T)
-
-
-def lanes_least(a: Any, base: int) -> float:
-    """The least of a[base : base + 16]."""
-    return float(a[base : base + 16].min())
-
-
-def low_bit(mask: int) -> int:
-    """The number of the lowest bit set; mask is not 0."""
-    return int(mask & -mask).bit_length() - 1
-
-
-def high_bit(mask: int) -> int:
-    """The number of the highest bit set; mask is not 0."""
-    return int(mask).bit_length() - 1
-
-
-def bit_count(mask: int) -> int:
-    """How many bits are set."""
-    return int(mask).bit_count()
-
-
-_PASTED: dict[str, Any] = {"jit_options": {"nogil": True, "forceinline": True}, "strict": False}
-
-
-@overload(lanes_upto, **_PASTED)
-def _compiled_lanes_upto(a: Any, base: int, T: float) -> Any:
-    return lambda a, base, T: _lanes_upto(a, base, T)
-
-
-@overload(lanes_least, **_PASTED)
-def _compiled_lanes_least(a: Any, base: int) -> Any:
-    return lambda a, base: _lanes_least(a, base)
-
-
-@overload(low_bit, **_PASTED)
-def _compiled_low_bit(mask: int) -> Any:
-    return lambda mask: _bits_low(mask)
-
-
-@overload(high_bit, **_PASTED)
-def _compiled_high_bit(mask: int) -> Any:
-    return lambda mask: _bits_high(mask)
-
-
-@overload(bit_count, **_PASTED)
-def _compiled_bit_count(mask: int) -> Any:
-    return lambda mask: _bits_count(mask)
-
-
-@kernel
-def next_west(o: RangeTree, s: int, T: float, Tc: int) -> int:
-    """Climb until an earlier sibling holds something better, then go down along the last such children."""
+@inline_kernel
+def _next(o, s, T, Tc, east):  # type: ignore[no-untyped-def]
+    """Climb until a sibling on that side holds something better, then go down along the nearest such children."""
     found = -1
     at = s
     v = 0
     down = False
     while found < 0 and v < o.off.size - 1:
         base = o.off[v] + (at & -16)
-        hits = lanes_upto(o.least, base, T)
-        if not down:
-            hits &= (1 << (at & 15)) - 1
+        hits = lanes_upto(o.least, base, T) if down else _beyond(o, base, at & 15, T, east)
         lane = -1
         while hits != 0 and lane < 0:
-            j = high_bit(hits)
+            j = low_bit(hits) if east else high_bit(hits)
             if o.least[base + j] < T or o.holder[base + j] < Tc:
                 lane = j
             else:
@@ -266,36 +194,61 @@ def next_west(o: RangeTree, s: int, T: float, Tc: int) -> int:
 
 
 @kernel
+def next_west(o: RangeTree, s: int, T: float, Tc: int) -> int:
+    """O(log n)."""
+    return _next(o, s, T, Tc, False)
+
+
+@kernel
 def next_east(o: RangeTree, s: int, T: float, Tc: int) -> int:
-    """Climb until a later sibling holds something better, then go down along the first such children."""
-    found = -1
+    """O(log n)."""
+    return _next(o, s, T, Tc, True)
+
+
+@inline_kernel
+def _first(o, s, T, Tc, k, out, east):  # type: ignore[no-untyped-def]
+    """Take all hits of a leaf from one mask, then climb and go down to the next leaf that has any."""
+    n = 0
     at = s
     v = 0
-    down = False
-    while found < 0 and v < o.off.size - 1:
-        base = o.off[v] + (at & -16)
-        hits = lanes_upto(o.least, base, T)
-        if not down:
-            hits &= -2 << (at & 15)
+    base = at & -16
+    hits = _beyond(o, base, at & 15, T, east)
+    while v < o.off.size - 1:
         lane = -1
         while hits != 0 and lane < 0:
-            j = low_bit(hits)
+            j = low_bit(hits) if east else high_bit(hits)
+            hits ^= 1 << j
             if o.least[base + j] < T or o.holder[base + j] < Tc:
-                lane = j
-            else:
-                hits &= hits - 1
-        if lane < 0:
-            at >>= 4
-            v += 1
+                if v == 0:
+                    out[n] = base + j
+                    n += 1
+                    hits = hits if n < k else 0
+                else:
+                    lane = j
+        if lane >= 0:
+            v -= 1
+            at = ((at & -16) + lane) << 4
+            base = o.off[v] + at
+            hits = lanes_upto(o.least, base, T)
         else:
-            down = True
-            at = (at & -16) + lane
-            if v == 0:
-                found = at
-            else:
-                v -= 1
-                at <<= 4
-    return found
+            v = v + 1 if n < k else o.off.size
+            at >>= 4
+            if v < o.off.size - 1:
+                base = o.off[v] + (at & -16)
+                hits = _beyond(o, base, at & 15, T, east)
+    return n
+
+
+@kernel
+def first_west(o: RangeTree, s: int, T: float, Tc: int, k: int, out: NDArray[Any]) -> int:
+    """O(k + log n) where a part of the objects is better, O(k log n) at worst."""
+    return _first(o, s, T, Tc, k, out, False)
+
+
+@kernel
+def first_east(o: RangeTree, s: int, T: float, Tc: int, k: int, out: NDArray[Any]) -> int:
+    """As `first_west`."""
+    return _first(o, s, T, Tc, k, out, True)
 
 
 @kernel
@@ -492,4 +445,177 @@ def delete(o: RangeTree, row: int) -> None:
     o.size[0] -= 1
 
 
-implement(RangeTree, next_west, next_east, set_y, insert, delete)
+# A query over a range of x works on slots a..e, then on their parents, and so on: of each level it takes the nodes at
+# either end that are no whole families, and leaves the rest to the next level.
+
+
+@inline_kernel
+def _ends(a, e):  # type: ignore[no-untyped-def]
+    """Of the nodes a..e of one level: a..l and r..e are to be taken; (l + 16) >> 4 to (r - 1) >> 4 are left above."""
+    l, r = e, e + 1
+    if a >> 4 != e >> 4:
+        l = a | 15 if a & 15 != 0 else a - 1
+        r = e & -16 if e & 15 != 15 else e + 1
+    return l, r
+
+
+@kernel
+def _slot_from(o: RangeTree, lo: float) -> int:
+    """A slot before every object with x >= lo and after every other one."""
+    leaf = _leaf_of(o, lo, BEFORE_ALL)
+    s = leaf << 4
+    while s < (leaf << 4) + o.fill[leaf] and o.x[s] < lo:
+        s += 1
+    return s
+
+
+@kernel
+def _slot_upto(o: RangeTree, hi: float) -> int:
+    """A slot at or after the last object with x <= hi and before every other one."""
+    leaf = _leaf_of(o, hi, NOBODY)
+    s = (leaf << 4) + o.fill[leaf] - 1
+    while s >= leaf << 4 and o.x[s] > hi:
+        s -= 1
+    return s
+
+
+@kernel
+def count(o: RangeTree, lo: float, hi: float) -> int:
+    """Add up the counts of whole nodes; O(log n)."""
+    n = 0
+    a = _slot_from(o, lo)
+    e = _slot_upto(o, hi)
+    v = 0
+    while a <= e:
+        l, r = _ends(a, e)
+        n += _live_in(o, v, a, l) + _live_in(o, v, r, e)
+        a = (l + 16) >> 4
+        e = (r - 1) >> 4
+        v += 1
+    return n
+
+
+@kernel
+def _live_in(o: RangeTree, v: int, a: int, e: int) -> int:
+    """The number of objects of finite y below siblings a..e of level v."""
+    n = 0
+    if v == 0 and a <= e:
+        n = bit_count(lanes_upto(o.y, a & -16, MAX) & (-1 << (a & 15)) & ((2 << (e & 15)) - 1))
+    elif v > 0:
+        for j in range(o.off[v] - o.y.size + a, o.off[v] - o.y.size + e + 1):
+            n += o.live[j]
+    return n
+
+
+@kernel
+def top(o: RangeTree, lo: float, hi: float, k: int, out: NDArray[Any]) -> int:
+    """Best first, and `out` is the queue: the k most promising nodes and slots in order of their least objects.
+
+    The first entry that is a node gives way to its child with the same least object, and the other children are put in
+    their places; what falls off the end has k better entries, so k better objects, before it.
+    """
+    n = 0
+    a = _slot_from(o, lo)
+    e = _slot_upto(o, hi)
+    v = 0
+    while a <= e and k > 0:
+        l, r = _ends(a, e)
+        for j in range(a, l + 1):
+            n = _enqueue(o, k, out, n, o.off[v] + j)
+        for j in range(r, e + 1):
+            n = _enqueue(o, k, out, n, o.off[v] + j)
+        a = (l + 16) >> 4
+        e = (r - 1) >> 4
+        v += 1
+    place = 0
+    while place < n:
+        i = out[place]
+        if i < o.y.size:
+            place += 1
+        else:
+            v = 1
+            while i >= o.off[v + 1]:
+                v += 1
+            below = o.off[v - 1] + ((i - o.off[v]) << 4)
+            last = out[n - 1]
+            hits = lanes_upto(o.least, below, o.least[last] if n == k else MAX)
+            while hits != 0:
+                child = below + low_bit(hits)
+                hits &= hits - 1
+                if o.holder[child] == o.holder[i]:
+                    out[place] = child
+                else:
+                    n = _enqueue(o, k, out, n, child)
+    return n
+
+
+@kernel
+def _enqueue(o: RangeTree, k: int, out: NDArray[Any], n: int, i: int) -> int:
+    """Put node or slot i in its place among the best k of the queue; returns the new length."""
+    y = o.least[i]
+    c = o.holder[i]
+    z = n
+    if n == k:
+        last = out[n - 1]
+        z = n - 1 if y < o.least[last] or (y == o.least[last] and c < o.holder[last]) else -1
+    if y <= MAX and z >= 0:
+        n = z + 1
+        while z > 0 and (o.least[out[z - 1]] > y or (o.least[out[z - 1]] == y and o.holder[out[z - 1]] > c)):
+            out[z] = out[z - 1]
+            z -= 1
+        out[z] = i
+    return n
+
+
+@kernel
+def min_y(o: RangeTree, lo: float, hi: float, y0: float, c0: int) -> int:
+    """Go down only where a node's least object is at or before the bound; else it is the node's answer."""
+    best = -1
+    a = _slot_from(o, lo)
+    e = _slot_upto(o, hi)
+    v = 0
+    while a <= e:
+        l, r = _ends(a, e)
+        best = _least_beyond(o, v, a, l, y0, c0, best)
+        best = _least_beyond(o, v, r, e, y0, c0, best)
+        a = (l + 16) >> 4
+        e = (r - 1) >> 4
+        v += 1
+    while best >= o.y.size:
+        v = 1
+        while best >= o.off[v + 1]:
+            v += 1
+        c = o.holder[best]
+        best = o.off[v - 1] + ((best - o.off[v]) << 4)
+        while o.holder[best] != c:
+            best += 1
+    return best
+
+
+@kernel
+def _least_beyond(o: RangeTree, level: int, a: int, e: int, y0: float, c0: int, best: int) -> int:
+    """The slot or node whose least object is the least beyond (y0, c0) below siblings a..e of a level, unless `best` is
+    better. In preorder without a stack: the number of a node says what comes next.
+    """
+    v = level
+    b = a
+    while b <= e or v < level:
+        i = o.off[v] + b
+        y = o.least[i]
+        c = o.holder[i]
+        promising = y <= MAX and (best < 0 or y < o.least[best] or (y == o.least[best] and c < o.holder[best]))
+        beyond = y > y0 or (y == y0 and c > c0)
+        if promising and beyond:
+            best = i
+        if promising and not beyond and v > 0:
+            b <<= 4
+            v -= 1
+        else:
+            while v < level and b & 15 == 15:
+                b >>= 4
+                v += 1
+            b += 1
+    return best
+
+
+implement(RangeTree, next_west, next_east, first_west, first_east, min_y, top, count, set_y, insert, delete)

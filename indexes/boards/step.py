@@ -33,7 +33,7 @@ class Changes(NamedTuple):
 
 
 class Painted(NamedTuple):
-    """What a pass leaves behind: `event[t]` is the change that made kept tile t, `progress` is (next change, tiles made)."""
+    """What a pass leaves behind: `event[t]` is the change of kept tile t, `progress` (next change, tiles made)."""
 
     event: npt.NDArray[np.int32]
     progress: npt.NDArray[np.int64]
@@ -92,7 +92,7 @@ def _finish(o, kind, row, y):  # type: ignore[no-untyped-def]
     if kind == DELETE:
         delete(o, row)
     elif y != o.y[o.pos[row]]:
-        set_y(o, np.int64(o.pos[row]), y)
+        set_y(o, o.pos[row], y)
 
 
 @inline_kernel
@@ -107,8 +107,8 @@ def _count(painted, tiles, first, e, keep):  # type: ignore[no-untyped-def]
 def run(o, f, ks, dense, w, tiles, painted, changes, hi, keep):  # type: ignore[no-untyped-def]
     """Paint and apply changes from `painted.progress[0]` up to `hi`.
 
-    With `keep` tiles gather in `tiles`, else each change's overwrite the last one's. Returns DONE, or FULL_TILES when the
-    buffer has to grow before the change at progress[0] can be applied; that change has then left no trace.
+    With `keep` tiles gather in `tiles`, else each change's overwrite the last one's. Returns DONE, or FULL_TILES when
+    the buffer has to grow before the change at progress[0] can be applied; that change has then left no trace.
     """
     why = DONE
     e = painted.progress[0]
@@ -185,4 +185,4 @@ def advance(o, changes, lo, hi):  # type: ignore[no-untyped-def]
             delete(o, row)
             insert(o, row, x, old_y if np.isnan(y) else y, old_c)
         elif not np.isnan(y):
-            set_y(o, s, y)
+            set_y(o, o.pos[row], y)

@@ -164,7 +164,7 @@ class Subscribers:
         return edit, Unsubscribe([change.id for change in edit.changes])
 
     def accept_many(self, owner: int, command: Subscribe, ks: tuple[int, ...]) -> Steps:
-        """Check new subscriptions. A generator: it yields functions to be run (in any thread) and is sent their results.
+        """Check new subscriptions. A generator: it yields functions to be run in any thread and is sent their results.
 
         Nothing changes before it returns.
 
@@ -174,7 +174,7 @@ class Subscribers:
         packed = None
         if len(command) > BULK:
             packed = yield partial(pack, command.ids, np.arange(len(command), dtype=np.int32))
-            clash = yield lambda: first_repeat(packed) is not None
+            clash = yield partial(_repeats, packed)
             settled = None
             while not clash and settled is not self.ids.base:
                 settled = self.ids.base
@@ -294,6 +294,10 @@ class Subscribers:
         assert Counter(self.k[sids].tolist()) == +self.uses, "uses of k are counted wrongly"
 
 
+def _repeats(packed: Packed) -> bool:
+    return first_repeat(packed) is not None
+
+
 def _standing(command: Subscribe, i: int, sid: int) -> Standing:
     return Standing(sid, float(command.l[i]), float(command.r[i]), int(command.k[i]), command.ttl.get(i))
 
@@ -323,7 +327,14 @@ def _bad_rows(command: Subscribe, ks: tuple[int, ...]) -> list[Fault]:
 def _pick(command: Subscribe, keep: list[int]) -> Subscribe:
     where = {old: new for new, old in enumerate(keep)}
     ttl = {where[i]: seconds for i, seconds in command.ttl.items() if i in where}
-    return Subscribe(command.ids.take(pa.array(keep, pa.int64())), command.l[keep], command.r[keep], command.k[keep], ttl, command.skip)
+    return Subscribe(
+        command.ids.take(pa.array(keep, pa.int64())),
+        command.l[keep],
+        command.r[keep],
+        command.k[keep],
+        ttl,
+        command.skip,
+    )
 
 
 def _wider(a: npt.NDArray[Any], size: int) -> npt.NDArray[Any]:

@@ -71,8 +71,8 @@ class LiveTiles(NamedTuple):
 class Slice(NamedTuple):
     """What live subscriptions must hear of after a stretch of commands, each list in order of seq.
 
-    `moved` names subscriptions whose question changed (their net change is in `changes`), `gone` those deleted, whose live
-    slots are free again.
+    `moved` names subscriptions whose question changed (their net change is in `changes`), `gone` those deleted, whose
+    live slots are free again.
     """
 
     last_seq: int

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pytest
 
 from app.idempotency import Answers, Replay, Ticket
 from app.metrics import Metrics

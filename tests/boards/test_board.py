@@ -119,7 +119,12 @@ class Engine(RuleBasedStateMachine):
     def upsert(self, key: str, x: float, y: float, payload: Any) -> None:
         self.event(UPSERT, key, x, y, payload)
 
-    @rule(data=st.data(), x=st.one_of(st.none(), xs), y=st.one_of(st.none(), ys), payload=st.sampled_from([(), b"2", None]))
+    @rule(
+        data=st.data(),
+        x=st.one_of(st.none(), xs),
+        y=st.one_of(st.none(), ys),
+        payload=st.sampled_from([(), b"2", None]),
+    )
     def update(self, data: Any, x: float | None, y: float | None, payload: Any) -> None:
         if self.world.things:
             self.event(UPDATE, data.draw(st.sampled_from(sorted(self.world.things))), x, y, payload)
@@ -157,9 +162,7 @@ class Engine(RuleBasedStateMachine):
     def refuse_a_batch_with_one_bad_event(self, key: str) -> None:
         if key not in self.world.things:
             good = one_event(UPSERT, "new", 1.0, 1.0)
-            bad = Events(
-                np.array([UPSERT, UPDATE], np.uint8), ["new", key], np.array([1.0, 1.0]), np.array([1.0, 1.0])
-            )
+            bad = Events(np.array([UPSERT, UPDATE], np.uint8), ["new", key], np.array([1.0, 1.0]), np.array([1.0, 1.0]))
             before = self.board.seq, self.board.objects(None, 100)
             with pytest.raises(Refused):
                 self.board.apply(bad)
@@ -184,7 +187,9 @@ class Engine(RuleBasedStateMachine):
         if not free:
             return
         keys = data.draw(st.lists(st.sampled_from(free), unique=True, min_size=1))
-        asks = [Ask(*sorted(data.draw(st.tuples(xs, xs))), data.draw(st.sampled_from(self.board.config.ks))) for _ in keys]
+        asks = [
+            Ask(*sorted(data.draw(st.tuples(xs, xs))), data.draw(st.sampled_from(self.board.config.ks))) for _ in keys
+        ]
         columns = (np.array([getattr(a, name) for a in asks]) for name in ("l", "r"))
         self.run(Subscribe(pa.array(keys), *columns, np.array([a.k for a in asks], np.int32)))
         for key, ask in zip(keys, asks, strict=True):

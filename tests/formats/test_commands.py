@@ -70,7 +70,7 @@ def same(a: Any, b: Any) -> None:
 )
 def test_a_command_comes_back(command: Any) -> None:
     parts = list(codec.encode(command, 3))
-    assert [(part.count, part.name.endswith(codec.MORE)) for part in parts] == [(3, False)]
+    assert [(part.size, part.name.endswith(codec.MORE)) for part in parts] == [(3, False)]
     same(command, codec.decode([(part.name, part.payload) for part in parts]))
 
 
@@ -79,12 +79,14 @@ def test_a_long_command_is_cut_and_joined(make: Any, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(codec, "PART", 10)
     command = make(35)
     parts = list(codec.encode(command, 35))
-    assert [part.count for part in parts] == [10, 10, 10, 5]
+    assert [part.size for part in parts] == [10, 10, 10, 5]
     assert [part.name.endswith(codec.MORE) for part in parts] == [True, True, True, False]
     same(command, codec.decode([(part.name, part.payload) for part in parts]))
 
 
-@pytest.mark.parametrize(("name", "payload"), [("events", b"\xc1"), ("events", b"\x80"), ("nonsense", b"\x80"), ("events.arrow", b"x")])
+@pytest.mark.parametrize(
+    ("name", "payload"), [("events", b"\xc1"), ("events", b"\x80"), ("nonsense", b"\x80"), ("events.arrow", b"x")]
+)
 def test_damage_is_reported(name: str, payload: bytes) -> None:
     with pytest.raises(codec.Damaged):
         codec.decode([(name, payload)])

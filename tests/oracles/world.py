@@ -1,4 +1,4 @@
-"""A board by brute force: objects and subscriptions in dicts, lists by sorting, subscribers that live on tiles alone."""
+"""A board by brute force: objects and subscriptions in dicts, lists by sorting, subscribers on tiles alone."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class World:
 
 
 def reaches(tile: Any, ask: Ask) -> bool:
-    """The wire's rule: outer sides open, inner sides closed, an infinite outer side takes in everything on that side."""
+    """The wire's rule: outer sides open, inner closed, an infinite outer side takes in everything on that side."""
     infinity = float("inf")
     if tile.k != ask.k:
         return False
