@@ -28,7 +28,7 @@ from app.service import Service
 from app.settings import Settings
 from app.storage import Stores, open_stores
 from app.storage.log import LogUnavailable
-from app.writer import Busy
+from app.writer import Busy, Failed
 
 
 class Lifecycle:
@@ -50,6 +50,7 @@ _REUSED = FieldError("Idempotency-Key", "came before with another request")
 _OTHERS: dict[type[Exception], Callable[[Exception], Problem]] = {
     LogUnavailable: lambda _: Problem("log-unavailable", "nothing was changed; try again later"),
     Busy: lambda busy: Problem("busy", str(busy)),
+    Failed: lambda failed: Problem("not-ready", str(failed)),
     KeyReused: lambda _: Problem("key-reused", errors=[_REUSED]),
     StillRunning: lambda _: Problem("in-progress", "the first request under this key has not been answered yet"),
 }

@@ -60,6 +60,10 @@ class Skeleton(NamedTuple):
     answer: dict[str, Any]
 
 
+class Failed(Exception):
+    """A board could not apply what is in the log. It answers no more writes until the service starts again."""
+
+
 class Pending:
     """An accepted command in the writer's hands."""
 
@@ -80,6 +84,7 @@ class Lane:
         self.name = name
         self.queue: deque[Pending] = deque()
         self.running = False
+        self.failed = False
         self.accepting = asyncio.Lock()
         self.checking: Any = None
         self.waiting: list[tuple[Callable[[], Any], asyncio.Future[Any]]] = []
@@ -158,8 +163,7 @@ class Writer:
             Busy: too many commands are waiting.
             LogUnavailable: the log cannot be written. Nothing has changed.
         """
-        self._admit()
-        lane = self._lane(name)
+        lane = self._admit(name)
         bulk = isinstance(command, Events | Subscribe) and len(command) > BULK
         if not bulk and not lane.accepting.locked():
             job: Job = self.catalog.latest(name).prepare(command, keep_tiles)
@@ -191,8 +195,7 @@ class Writer:
     async def _catalog_change(
         self, name: str, accept: Callable[[], Job], ticket: Ticket | None, skeleton: Callable[[Any], Skeleton] | None
     ) -> Any:
-        self._admit()
-        lane = self._lane(name)
+        lane = self._admit(name)
         if lane.accepting.locked():
             async with lane.accepting:
                 job = accept()
@@ -209,11 +212,15 @@ class Writer:
         lane.waiting.append((fn, future))
         return await future
 
-    def _admit(self) -> None:
+    def _admit(self, name: str) -> Lane:
+        lane = self._lane(name)
+        if lane.failed:
+            raise Failed(f"board {name!r} failed; its log is whole and is replayed at the next start")
         if self._closed:
             raise Busy("the service is shutting down")
         if self.queued >= self._max_queue:
             raise Busy("too many writes are waiting")
+        return lane
 
     def _lane(self, name: str) -> Lane:
         lane = self._lanes.get(name)
@@ -351,7 +358,12 @@ class Writer:
                 lane.running = True
                 self._spawn(self._run_in_slices(lane))
                 return
-            self._apply_one(lane, lane.queue.popleft())
+            try:
+                self._apply_one(lane, lane.queue[0])
+            except Exception as error:
+                self._give_up(lane, error)
+            else:
+                lane.queue.popleft()
 
     def _apply_one(self, lane: Lane, pending: Pending) -> None:
         job = pending.job
@@ -375,11 +387,23 @@ class Writer:
                 waiting, lane.waiting = lane.waiting, []
                 for fn, future in waiting:
                     _resolve(fn, future)
+        except Exception as error:
+            self._give_up(lane, error)
         finally:
             lane.running = False
             for fn, future in lane.waiting:
                 _resolve(fn, future)
             lane.waiting = []
+
+    def _give_up(self, lane: Lane, error: Exception) -> None:
+        """An engine failed on a command that it had accepted: nobody is told that it was applied."""
+        log.critical("board failed", board=lane.name, exc_info=error)
+        lane.failed = True
+        while lane.queue:
+            pending = lane.queue.popleft()
+            self.queued -= 1
+            if not pending.future.done():
+                pending.future.set_exception(Failed(f"board {lane.name!r} failed: {error}"))
 
     def _settle(self, lane: Lane, job: Job) -> None:
         part = job.settle()

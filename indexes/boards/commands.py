@@ -119,8 +119,8 @@ class Fault:
     """Why a command, or its element at `index`, does not apply.
 
     `field` is relative to the element ("values.delay", "id", "k"). `kind` says which refusal it is: "invalid" and
-    "unknown" are unprocessable, "taken" and "in_use" conflict with the present state, "different" is a board that stands
-    with another configuration, "missing" a path that leads nowhere.
+    "unknown" are unprocessable, "taken" and "in_use" conflict with the present state, "different" is a board with
+    another configuration, "missing" a path that leads nowhere.
     """
 
     field: str
