@@ -1,7 +1,7 @@
 """Rows of a file as events: which column is what, how CSV, Parquet and NDJSON are read, and which rows are no good.
 
-A file is read in chunks, each of which becomes one Arrow record batch in the service's own columns: `op` if the file
-says it, `id`, the attributes, `payload` as JSON text. Rows are counted from 1; a CSV's header is not one of them.
+A file is read in chunks, each of which becomes one Arrow record batch in the service's own columns: `op`, `id`, the
+attributes, `payload` as JSON text. Rows are counted from 1; a CSV's header is not one of them.
 """
 
 from __future__ import annotations
@@ -194,18 +194,17 @@ def convert(batch: pa.RecordBatch, columns: Columns, first: int, *, text: bool) 
     """A batch of the file's columns as events; its first row has the number `first`."""
     made: dict[str, pa.Array] = {}
     reasons: dict[int, str] = {}
-    ops = None
-    if columns.op is not None:
-        ops = made["op"] = pc.fill_null(_cast(batch, columns.op, pa.string()), "upsert")
+    if columns.op is None:
+        made["op"] = pa.repeat("upsert", batch.num_rows)
+    else:
+        made["op"] = pc.fill_null(_cast(batch, columns.op, pa.string()), "upsert")
     ids = [_cast(batch, name, pa.string()) for name in columns.ids]
     for name, array in zip(columns.ids, ids, strict=True):
         _note(reasons, array.is_null(), f"{name} is empty")
     made["id"] = pc.binary_join_element_wise(*ids, "", null_handling="emit_null")
     for attribute, name in columns.numbers.items():
         made[attribute] = _numbers(batch.column(name), name, reasons)
-        missing = made[attribute].is_null()
-        if ops is not None:
-            missing = pc.and_(missing, pc.equal(ops, "upsert"))
+        missing = pc.and_(made[attribute].is_null(), pc.equal(made["op"], "upsert"))
         _note(reasons, missing, f"{name} is empty")
     if columns.fields or columns.payload is not None:
         made["payload"] = pa.array(_payloads(batch, columns, reasons, text=text), pa.string())

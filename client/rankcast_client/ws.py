@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from dataclasses import dataclass
 from types import TracebackType
@@ -74,6 +75,7 @@ class Socket(AsyncIterator[Message]):
         self._heartbeat = heartbeat
         self._followed: dict[Key, Follower] = {}
         self._said: dict[Key, Follower] = {}
+        self._leaving: Counter[Key] = Counter()
         self._closed = False
         self._connection: ClientConnection | None = None
         self._connecting = asyncio.Lock()
@@ -110,6 +112,7 @@ class Socket(AsyncIterator[Message]):
         """Follows it no longer. The subscription itself stays."""
         key = (BOARDS + board, id)
         if self._followed.pop(key, None) is not None and self._connection is not None:
+            self._leaving[key] += 1
             await self._say(self._connection, {"op": "unsubscribe", "resource": key[0], "id": id})
 
     def list(self, board: str, id: str) -> tuple[Entry, ...]:
@@ -173,6 +176,7 @@ class Socket(AsyncIterator[Message]):
         self.reconnects += self._ever
         self._ever = True
         self._said = {}
+        self._leaving.clear()
         for key, follower in tuple(self._followed.items()):
             await connection.send(json.dumps(self._subscribing(key, follower)))
         return connection
@@ -221,9 +225,13 @@ class Socket(AsyncIterator[Message]):
                     follower.cursor = data["cursors"][resource]
             return None
         key = (str(data.get("resource", "")), str(data.get("id", "")))
+        if event == "error" and data.get("resource") is None:
+            raise ProblemError.from_json(data["problem"])
+        if self._leaving[key]:
+            # What comes before the answer to an unsubscribe is about the list that was followed then.
+            self._leaving[key] -= event in ("unsubscribed", "error")
+            return None
         if key not in self._followed:
-            if event == "error" and "resource" not in data:
-                raise ProblemError.from_json(data["problem"])
             return None
         follower = self._followed[key]
         board, id = key[0].removeprefix(BOARDS), key[1]

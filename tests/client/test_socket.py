@@ -178,6 +178,7 @@ def test_what_is_no_longer_followed_is_not_told() -> None:
         await first(connection)
         assert (await peer.hear(connection))["op"] == "unsubscribe"
         await entered(connection)
+        await say(connection, "gone", seq=7, cursor="e:7")
         await say(connection, "unsubscribed")
         assert (await peer.hear(connection))["op"] == "subscribe"
         await entered(connection)
