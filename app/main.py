@@ -17,7 +17,7 @@ from fastapi.openapi.utils import get_openapi
 from starlette.middleware import Middleware
 
 from app import logs, problems
-from app.api import admin, health, streams
+from app.api import admin, boards, health, streams
 from app.api.routing import Routes, complete_schema
 from app.guard import Guard
 from app.idempotency import KeyReused, StillRunning
@@ -64,6 +64,7 @@ def create_app(settings: Settings | None = None, stores: Stores | None = None) -
     metrics = Metrics()
     keyring = Keyring()
     key_routes = admin.KeyRoutes(keyring)
+    board_routes = boards.BoardRoutes()
     stream_routes = streams.StreamRoutes(keyring)
 
     @asynccontextmanager
@@ -77,6 +78,7 @@ def create_app(settings: Settings | None = None, stores: Stores | None = None) -
             service = Service(settings, opened, metrics, keyring)
             await service.start()
             key_routes.start(opened, service.answers)
+            board_routes.start(service)
             stream_routes.start(service.hub)
             lifecycle.stopping.append(service.stop_streams)
             lifecycle.ready = True
@@ -108,6 +110,7 @@ def create_app(settings: Settings | None = None, stores: Stores | None = None) -
     routes = Routes(app, keyring)
     health.add_routes(routes, metrics, lambda: lifecycle.ready)
     key_routes.add_routes(routes)
+    board_routes.add_routes(routes)
     stream_routes.add_routes(routes, app)
 
     def openapi() -> dict[str, Any]:

@@ -229,13 +229,9 @@ def from_validation(failure: ValidationError, prefix: str = "", tags: frozenset[
     return many(listed)
 
 
-def fault_error(fault: Fault, elements: str = "") -> FieldError:
-    """A command's fault; `elements` names the request's list that the fault's index counts in."""
-    if fault.index is None:
-        return FieldError(fault.field, fault.reason)
-    return FieldError(
-        path((elements, fault.index, fault.field)) if fault.field else f"{elements}[{fault.index}]", fault.reason
-    )
+def fault_error(fault: Fault) -> FieldError:
+    """A command's fault as a bad field; its index, if any, counts in a list that the caller names."""
+    return FieldError(fault.field if fault.index is None else path((fault.index, fault.field)), fault.reason)
 
 
 _FAULT_SLUGS = (
@@ -248,11 +244,11 @@ _FAULT_SLUGS = (
 )
 
 
-def from_refused(refused: Refused, elements: str = "") -> Problem:
-    """A refused command: 404 before 422 before 409 where several hold; all faults are listed."""
+def from_refused(refused: Refused, named: Callable[[Fault], FieldError] = fault_error) -> Problem:
+    """A refused command: 404 before 422 before 409 where several hold; all faults are listed, as `named` says."""
     kinds = {fault.kind for fault in refused.faults}
     slug = next((slug for kind, slug in _FAULT_SLUGS if kind in kinds), "invalid")
-    errors = [fault_error(fault, elements) for fault in refused.faults]
+    errors = [named(fault) for fault in refused.faults]
     detail = f"{errors[0].field}: {errors[0].reason}" if errors else ""
     return Problem(slug, detail, errors)
 

@@ -4,16 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from enum import Enum
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 import pyarrow as pa
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 from pydantic_core import from_json
 from starlette.requests import ClientDisconnect, Request
 
 from app.problems import Problem, from_validation
 
 T = TypeVar("T")
+R_co = TypeVar("R_co", covariant=True)
+
+
+class Reads(Protocol[R_co]):
+    """A pydantic validator of either kind."""
+
+    def validate_json(self, data: bytes | bytearray, /) -> R_co:
+        """The value of JSON text. Raises ValidationError."""
 
 
 class Kind(Enum):
@@ -74,16 +82,16 @@ def check_literals(raw: bytes | bytearray) -> None:
             raise Problem("malformed", f"the body is not JSON: {error}") from None
 
 
-def validated(raw: bytes | bytearray, adapter: TypeAdapter[T], tags: frozenset[str] = frozenset()) -> T:
+def validated(raw: bytes | bytearray, adapter: Reads[T]) -> T:
     """A JSON body as `adapter`'s type. Raises 400 when it is not JSON, 413 or 422 when it is not valid."""
     check_literals(raw)
     try:
         return adapter.validate_json(raw)
     except ValidationError as failure:
-        raise from_validation(failure, tags=tags) from None
+        raise from_validation(failure) from None
 
 
-async def read_json(request: Request, adapter: TypeAdapter[T]) -> T:
+async def read_json(request: Request, adapter: Reads[T]) -> T:
     """Read and validate a body that can only be JSON."""
     kind_of(request)
     return validated(await read(request), adapter)

@@ -106,14 +106,14 @@ class Routes:
         tag: str,
         answers: Mapping[int, Any],
         body: Any = None,
-        bulk: type[BaseModel] | None = None,
+        bulk: str | None = None,
         query: type[BaseModel] | None = None,
         content: str = "application/json",
     ) -> None:
         """Serve `method` at `path`.
 
         `needs` is the scope that a key must have (None: no key is asked for), `answers` the model of each good status,
-        `body` the model of a JSON body; with `bulk`, the model of one element, it may come as NDJSON or Arrow too.
+        `body` the model of a JSON body; with `bulk`, the name of one element, it may come as NDJSON or Arrow too.
         The endpoint's docstring is its description. Every write takes an Idempotency-Key.
         """
         parameters = [
@@ -175,10 +175,9 @@ def _described(endpoint: Endpoint, parameters: list[Parameter]) -> Callable[...,
     return described
 
 
-def _bulk_content(element: type[BaseModel]) -> dict[str, Any]:
-    title = element.__name__
+def _bulk_content(element: str) -> dict[str, Any]:
     return {
-        Kind.NDJSON.value: {"schema": {"type": "string", "description": f"One {title} a line."}},
+        Kind.NDJSON.value: {"schema": {"type": "string", "description": f"One {element} a line."}},
         Kind.ARROW.value: {"schema": {"type": "string", "format": "binary", "description": "An Arrow IPC stream."}},
     }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import Annotated, Any
 
 import numpy as np
@@ -57,6 +58,14 @@ def _finite(value: Any) -> bool:
     if isinstance(value, dict):
         return all(map(_finite, value.values()))
     return not isinstance(value, list) or all(map(_finite, value))
+
+
+_IS_NAME = re.compile(NAME_PATTERN.replace("$", r"\Z"))
+
+
+def is_name(text: str) -> bool:
+    """Whether a string can be a name or id."""
+    return len(text) <= NAME_LENGTH and _IS_NAME.match(text) is not None
 
 
 def bad_names(names: pa.StringArray) -> npt.NDArray[np.int64]:

@@ -95,7 +95,9 @@ def test_a_long_field_name_is_cut() -> None:
 
 def test_unknown_ids_go_before_taken_ones() -> None:
     faults = [Fault("id", "is taken", "taken", 0), Fault("id", "is not known", "unknown", 2)]
-    problem = problems.from_refused(Refused(faults), "events")
+    problem = problems.from_refused(
+        Refused(faults), lambda fault: FieldError(f"events[{fault.index}].{fault.field}", fault.reason)
+    )
     assert problem.status_code == 422
     assert fields(problem) == ["events[0].id", "events[2].id"]
 

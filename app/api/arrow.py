@@ -1,0 +1,89 @@
+"""Columns out of Arrow batches, checked value by value."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pt
+
+from app.api.elements import ElementError
+from app.api.values import LARGEST, number_reason
+from app.problems import FieldError, many
+
+Float64 = npt.NDArray[np.float64]
+
+
+def check_columns(schema: pa.Schema, needed: Iterable[str], known: Iterable[str]) -> None:
+    """Refuse, with the problem 422, a table that lacks a column, has one twice, or has one that is not known."""
+    names = list(schema.names)
+    allowed = set(known) | set(needed)
+    errors = [FieldError(name, "is a column that is needed") for name in needed if name not in names]
+    for name in dict.fromkeys(names):
+        if name not in allowed:
+            errors.append(FieldError(name[:80], "is not a known column"))
+        elif names.count(name) > 1:
+            errors.append(FieldError(name, "is there more than once"))
+    if errors:
+        raise many(errors)
+
+
+def strings(batch: pa.RecordBatch, name: str) -> pa.StringArray | None:
+    """A column of text; None when it is not there. Raises the problem 422 for another type."""
+    column = _column(batch, name)
+    if column is None:
+        return None
+    if pt.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    if pt.is_null(column.type) or pt.is_large_string(column.type) or pt.is_string_view(column.type):
+        column = column.cast(pa.string())
+    if not pt.is_string(column.type):
+        raise many([FieldError(name, f"must be a column of text, not {column.type}")])
+    return column
+
+
+def floats(batch: pa.RecordBatch, name: str) -> Float64 | None:
+    """A column of numbers, NaN where it is null; None when it is not there. Raises the problem 422 for another type."""
+    column = _column(batch, name)
+    if column is None:
+        return None
+    kind = column.type
+    if not (pt.is_integer(kind) or pt.is_floating(kind) or pt.is_decimal(kind) or pt.is_null(kind)):
+        raise many([FieldError(name, f"must be a column of numbers, not {kind}")])
+    numbers = column.cast(pa.float64(), safe=False)
+    out: Float64 = numbers.to_numpy(zero_copy_only=False)
+    if column.null_count:
+        out = np.where(nulls(column), np.nan, out)
+    return out
+
+
+def integers(batch: pa.RecordBatch, name: str) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]] | None:
+    """A column of whole numbers, and where it is null; None when it is not there. Raises 422 for another type."""
+    column = _column(batch, name)
+    if column is None:
+        return None
+    if not (pt.is_integer(column.type) or pt.is_null(column.type)) or column.type == pa.uint64():
+        raise many([FieldError(name, f"must be a column of integers, not {column.type}")])
+    filled = column.cast(pa.int64()).fill_null(0)
+    return filled.to_numpy(zero_copy_only=False), nulls(column)
+
+
+def nulls(column: pa.Array) -> npt.NDArray[np.bool_]:
+    """Where a column is null."""
+    return np.asarray(pc.is_null(column))
+
+
+def given_but_bad(batch: pa.RecordBatch, name: str, values: Float64, start: int, field: str) -> list[ElementError]:
+    """The errors of a column's numbers: NaN, infinite or too large where they are not null."""
+    if np.all(np.abs(values) <= LARGEST):
+        return []
+    bad = np.flatnonzero(~(np.abs(values) <= LARGEST) & ~nulls(_column(batch, name)))
+    return [ElementError(start + i, field, number_reason(values[i])) for i in bad.tolist()]
+
+
+def _column(batch: pa.RecordBatch, name: str) -> pa.Array | None:
+    index = batch.schema.get_field_index(name)
+    return None if index < 0 else batch.column(index)

@@ -1,0 +1,182 @@
+"""Events of a board out of bodies: JSON lists, NDJSON and Arrow become the same columns."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+from pydantic_core import from_json
+
+from app.api.arrow import check_columns, floats, given_but_bad, nulls, strings
+from app.api.board_models import BoardValidators, EventsQuery
+from app.api.bodies import Kind, arrow_table
+from app.api.elements import ElementError, Lines, Place, read_list
+from app.api.values import NAME_REASON, bad_names, payload_text
+from app.problems import invalid
+from indexes.boards.commands import DELETE, UPDATE, UPSERT, Events
+
+_OPS = {"upsert": UPSERT, "update": UPDATE, "delete": DELETE}
+_OP_REASON = "must be 'upsert', 'update' or 'delete'"
+_NOTHING: dict[str, float] = {}
+
+
+class ReadEvents(NamedTuple):
+    """Events out of a body. `indexes` are their places in it where some were skipped, `errors` say why those were."""
+
+    command: Events
+    messages: str
+    place: Place
+    indexes: list[int] | None
+    errors: list[ElementError]
+
+    def place_of(self, position: int) -> int:
+        """The place in the body of the event at a position of the command."""
+        return position if self.indexes is None else self.indexes[position]
+
+
+class EventReader:
+    """Reads the events of a board with these attributes; payloads of at most `max_payload` bytes."""
+
+    def __init__(self, x_name: str, y_name: str, validators: BoardValidators, max_payload: int) -> None:
+        self._x_name = x_name
+        self._y_name = y_name
+        self._validators = validators
+        self._max_payload = max_payload
+
+    def read(self, kind: Kind, raw: bytes | bytearray, asked: EventsQuery) -> ReadEvents:
+        """The events of a body; `asked` counts for NDJSON and Arrow. Raises the problems 400, 413 and 422."""
+        place = Place("events")
+        columns = _Columns()
+        skip, messages = asked.on_error == "skip", str(asked.messages)
+        if kind is Kind.JSON:
+            rest, items, columns.errors = read_list(raw, self._validators.events, self._validators.event, "events")
+            skip, messages = rest.get("on_error") == "skip", rest.get("messages", "full")
+            self._add_items(columns, items)
+        elif kind is Kind.NDJSON:
+            source = Lines(raw, self._validators.event)
+            place.numbered = source.numbered
+            for items, errors in source:
+                columns.errors += errors
+                self._add_items(columns, items)
+        else:
+            table = arrow_table(raw)
+            check_columns(table.schema, ("op", "id"), (self._x_name, self._y_name, "payload"))
+            for batch in table.to_batches():
+                self._add_batch(columns, batch)
+        if columns.errors and not skip:
+            raise place.refusal(columns.errors)
+        command, indexes = columns.command(skip)
+        return ReadEvents(command, messages, place, indexes, columns.errors)
+
+    def one(self, op: int, id: str, body: dict[str, Any]) -> Events:
+        """The event that a request about one object is. Raises the problem 422."""
+        values = body.get("values", _NOTHING)
+        payload: dict[int, bytes | None] = {}
+        if "payload" in body:
+            try:
+                payload[0] = payload_text(body["payload"], self._max_payload)
+            except ValueError as error:
+                raise invalid("payload", str(error)) from None
+        x, y = values.get(self._x_name, math.nan), values.get(self._y_name, math.nan)
+        return Events(np.array([op], np.uint8), [id], np.array([x]), np.array([y]), payload)
+
+    def _add_items(self, columns: _Columns, items: list[Any]) -> None:
+        """Append validated elements; None stands for one that is known to be bad."""
+        x_name, y_name, nan = self._x_name, self._y_name, math.nan
+        start = len(columns.ids)
+        ops = bytearray()
+        xs: list[float] = []
+        ys: list[float] = []
+        for index, item in enumerate(items, start):
+            if item is None:
+                item = {"op": "delete", "id": ""}
+            op = _OPS[item["op"]]
+            ops.append(op)
+            columns.ids.append(item["id"])
+            values = item.get("values", _NOTHING)
+            xs.append(values.get(x_name, nan))
+            ys.append(values.get(y_name, nan))
+            if op == DELETE and len(item) > 2:
+                for field in item.keys() & {"values", "payload"}:
+                    columns.errors.append(ElementError(index, field, "is not taken by a delete"))
+            elif "payload" in item:
+                self._add_payload(columns, index, item["payload"])
+        columns.op.append(np.frombuffer(ops, np.uint8))
+        columns.x.append(np.array(xs, np.float64))
+        columns.y.append(np.array(ys, np.float64))
+
+    def _add_payload(self, columns: _Columns, index: int, value: Any) -> None:
+        try:
+            columns.payload[index] = payload_text(value, self._max_payload)
+        except ValueError as error:
+            columns.errors.append(ElementError(index, "payload", str(error)))
+
+    def _add_batch(self, columns: _Columns, batch: pa.RecordBatch) -> None:
+        start, n = len(columns.ids), len(batch)
+        op, ids = strings(batch, "op"), strings(batch, "id")
+        assert op is not None and ids is not None, "the columns were checked"
+        ops = np.asarray(pc.index_in(op, value_set=pa.array(list(_OPS))).fill_null(len(_OPS)))
+        wrong = columns.errors
+        wrong += [ElementError(start + i, "op", _OP_REASON) for i in np.flatnonzero(ops == len(_OPS)).tolist()]
+        wrong += [ElementError(start + i, "id", "is required") for i in np.flatnonzero(nulls(ids)).tolist()]
+        wrong += [ElementError(start + i, "id", NAME_REASON) for i in bad_names(ids).tolist()]
+        for name, into in ((self._x_name, columns.x), (self._y_name, columns.y)):
+            values = floats(batch, name)
+            if values is None:
+                values = np.full(n, np.nan)
+            else:
+                wrong += given_but_bad(batch, name, values, start, f"values.{name}")
+                wrong += _not_taken(start, (ops == DELETE) & ~np.isnan(values), "values")
+            into.append(values)
+        columns.op.append(ops.astype(np.uint8))
+        columns.ids += ids.fill_null("").to_pylist()
+        payload = strings(batch, "payload")
+        if payload is not None:
+            given = ~nulls(payload)
+            wrong += _not_taken(start, (ops == DELETE) & given, "payload")
+            for i in np.flatnonzero((ops != DELETE) & given).tolist():
+                self._add_payload_text(columns, start + i, payload[i].as_py())
+
+    def _add_payload_text(self, columns: _Columns, index: int, text: str) -> None:
+        try:
+            value = from_json(text, allow_inf_nan=False)
+        except ValueError as error:
+            columns.errors.append(ElementError(index, "payload", f"is not JSON: {error}"))
+        else:
+            self._add_payload(columns, index, value)
+
+
+class _Columns:
+    """Columns in the making, a piece for each chunk of the body."""
+
+    def __init__(self) -> None:
+        self.op: list[npt.NDArray[np.uint8]] = []
+        self.ids: list[str] = []
+        self.x: list[npt.NDArray[np.float64]] = []
+        self.y: list[npt.NDArray[np.float64]] = []
+        self.payload: dict[int, bytes | None] = {}
+        self.errors: list[ElementError] = []
+
+    def command(self, skip: bool) -> tuple[Events, list[int] | None]:
+        """The command without the elements that have errors, and the places of the others if there were such."""
+        op, x, y = _joined(self.op, np.uint8), _joined(self.x, np.float64), _joined(self.y, np.float64)
+        if not self.errors:
+            return Events(op, self.ids, x, y, self.payload, skip), None
+        bad = {error.index for error in self.errors}
+        keep = [i for i in range(len(self.ids)) if i not in bad]
+        payload = {at: self.payload[i] for at, i in enumerate(keep) if i in self.payload}
+        return Events(op[keep], [self.ids[i] for i in keep], x[keep], y[keep], payload, skip), keep
+
+
+def _joined(pieces: list[Any], kind: type[Any]) -> Any:
+    if len(pieces) == 1:
+        return pieces[0]
+    return np.concatenate(pieces) if pieces else np.empty(0, kind)
+
+
+def _not_taken(start: int, where: npt.NDArray[np.bool_], field: str) -> list[ElementError]:
+    return [ElementError(start + i, field, "is not taken by a delete") for i in np.flatnonzero(where).tolist()]

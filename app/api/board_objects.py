@@ -1,0 +1,198 @@
+"""The objects of boards: events, and objects one by one."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from app.api.board_context import (
+    BoardContext,
+    Done,
+    NoQuery,
+    element_refusal,
+    id_in_path,
+    json_of,
+    json_response,
+    skipped,
+)
+from app.api.board_events import ReadEvents
+from app.api.board_models import (
+    Applied,
+    EventsBody,
+    EventsQuery,
+    MessagesQuery,
+    ObjectAnswer,
+    ObjectBody,
+    ObjectPatch,
+    Objects,
+)
+from app.api.bodies import BULK, Kind, kind_of, read, validated
+from app.api.elements import Place
+from app.api.paging import PageQuery, cursor, query
+from app.api.routing import Routes
+from app.api.values import NAME_REASON, is_name
+from app.idempotency import Ticket
+from app.problems import invalid, not_found
+from app.writer import Skeleton
+from indexes.boards.commands import DELETE, UPDATE, UPSERT, BoardConfig, Events, Refused
+from indexes.boards.plans import EventsPlan
+
+_EVENTS = EventsQuery()
+
+
+class ObjectRoutes:
+    """``/v1/boards/{board}/events`` and ``/v1/boards/{board}/objects``."""
+
+    def __init__(self, context: BoardContext) -> None:
+        self._context = context
+
+    def add_routes(self, routes: Routes) -> None:
+        """Serve the objects."""
+        board, tag, write, see = "/v1/boards/{board}", "boards", "boards:write", "boards:read"
+        one = board + "/objects/{id}"
+        add, done, asked = routes.add, {200: Applied}, MessagesQuery
+        add(
+            "POST",
+            board + "/events",
+            self.post_events,
+            needs=write,
+            tag=tag,
+            answers=done,
+            body=EventsBody,
+            bulk="Event",
+            query=EventsQuery,
+        )
+        put = {201: Applied, 200: Applied}
+        add("PUT", one, self.put_object, needs=write, tag=tag, answers=put, body=ObjectBody, query=asked)
+        add("PATCH", one, self.patch_object, needs=write, tag=tag, answers=done, body=ObjectPatch, query=asked)
+        add("DELETE", one, self.delete_object, needs=write, tag=tag, answers=done, query=asked)
+        add("GET", one, self.get_object, needs=see, tag=tag, answers={200: ObjectAnswer})
+        add("GET", board + "/objects", self.list_objects, needs=see, tag=tag, answers={200: Objects}, query=PageQuery)
+
+    async def post_events(self, request: Request) -> Response:
+        """Change many objects, in order; all of them or none, unless `on_error` is `skip`.
+
+        The answer has the tiles: which subscriptions must hear of which object. The query parameters go with NDJSON
+        and Arrow bodies (columns `op`, `id`, the attributes, `payload` as JSON text); in JSON they are fields.
+        """
+        kind = kind_of(request, BULK)
+        asked = _EVENTS
+        if kind is Kind.JSON:
+            query(request, NoQuery)
+        else:
+            asked = query(request, EventsQuery)
+        raw = await read(request)
+
+        async def run(ticket: Ticket | None) -> Done:
+            def parse(config: BoardConfig) -> ReadEvents:
+                return self._context.event_reader(config).read(kind, raw, asked)
+
+            found = await self._context.parsed(request, raw, parse)
+            try:
+                return await self._apply(request, found, ticket)
+            except Refused as refused:
+                raise element_refusal(refused, found.place, found.place_of) from None
+
+        return await self._context.once(request, raw, run)
+
+    async def put_object(self, request: Request) -> Response:
+        """Make an object, or merge values into it."""
+        if not is_name(id_in_path(request)):
+            raise invalid("id", NAME_REASON)
+        return await self._one(request, UPSERT)
+
+    async def patch_object(self, request: Request) -> Response:
+        """Change some values of an object, or its payload."""
+        return await self._one(request, UPDATE)
+
+    async def delete_object(self, request: Request) -> Response:
+        """Delete an object."""
+        return await self._one(request, DELETE)
+
+    async def get_object(self, request: Request) -> Response:
+        """An object as it is."""
+        query(request, NoQuery)
+        board = self._context.board(request)
+        found = board.object(id_in_path(request))
+        if found is None:
+            raise not_found("id", f"there is no object {id_in_path(request)[:128]!r}")
+        shown = found if found.payload is not None else found._replace(payload=b"null")
+        return json_response(json_of(board.config).object(shown, f'"seq":{board.seq},'))
+
+    async def list_objects(self, request: Request) -> Response:
+        """The objects in order of id."""
+        page = query(request, PageQuery)
+        board = self._context.board(request)
+        found = board.objects(page.after, page.limit + 1)
+        items = found[: page.limit]
+        more = json.dumps(cursor(items[-1].id)) if len(found) > page.limit else "null"
+        write = json_of(board.config).object
+        return json_response(
+            f'{{"seq":{board.seq},"items":[{",".join([write(item) for item in items])}],"next":{more}}}'
+        )
+
+    async def _one(self, request: Request, op: int) -> Response:
+        """One event about the object in the path."""
+        messages = query(request, MessagesQuery).messages
+        raw: bytes | bytearray = b""
+        if op != DELETE:
+            kind_of(request)
+            raw = await read(request)
+
+        async def run(ticket: Ticket | None) -> Done:
+            config = self._context.config(request)
+            validators = self._context.validators(config)
+            body: dict[str, Any] = {}
+            if op != DELETE:
+                body = validated(raw, validators.put_object if op == UPSERT else validators.patch_object)
+            command = self._context.event_reader(config).one(op, id_in_path(request), body)
+            try:
+                return await self._apply(
+                    request, ReadEvents(command, messages, Place(""), None, []), ticket, op == UPSERT
+                )
+            except Refused as refused:
+                unknown = next((fault for fault in refused.faults if fault.kind == "unknown"), None)
+                if unknown is not None:
+                    raise not_found("id", unknown.reason) from None
+                raise Refused([replace(fault, index=None) for fault in refused.faults]) from None
+
+        return await self._context.once(request, raw, run)
+
+    async def _apply(self, request: Request, found: ReadEvents, ticket: Ticket | None, makes: bool = False) -> Done:
+        """Submit events and say what they did. With `makes` the status is 201 where the object is new."""
+        command: Events = found.command
+
+        def kept(plan: EventsPlan) -> dict[str, Any]:
+            answer: dict[str, Any] = {"seq": plan.last_seq, "applied": plan.count}
+            if found.messages != "none":
+                answer["tile_count"] = plan.tile_count
+            if command.skip:
+                answer["errors"] = skipped(found.errors, plan.faults, found.place, found.place_of)
+            return answer
+
+        def status(plan: EventsPlan) -> int:
+            return 201 if makes and plan.created else 200
+
+        plan: EventsPlan = await self._context.writer.submit(
+            request.path_params["board"],
+            command,
+            keep_tiles=self._context.settings.max_tiles if found.messages == "full" else 0,
+            ticket=ticket,
+            skeleton=None if ticket is None else lambda plan: Skeleton(status(plan), kept(plan)),
+        )
+        answer = kept(plan)
+        text = json.dumps(answer, separators=(",", ":"))
+        if found.messages == "full":
+            text = f"{text[:-1]},{self._tiles(found, plan)}}}"
+        return Done(json_response(text, status(plan)), answer)
+
+    @staticmethod
+    def _tiles(found: ReadEvents, plan: EventsPlan) -> str:
+        positions = plan.positions
+        events: list[int | None] = [found.place_of(at if positions is None else positions[at]) for at, _ in plan.tiles]
+        text = f'"tiles":{json_of(plan.board.config).tiles([tile for _, tile in plan.tiles], events)}'
+        return text if len(plan.tiles) == plan.tile_count else f'{text},"truncated":true'

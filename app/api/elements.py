@@ -1,0 +1,143 @@
+"""Many elements in one body: what is wrong with which, and how NDJSON and JSON lists are taken apart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, Protocol
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails, from_json
+
+from app.api.bodies import check_literals, lines, not_json
+from app.problems import FieldError, Problem, field_error, from_validation, many, path
+
+CHUNK = 10_000
+"""Lines that are taken apart at a time."""
+
+
+class Validator(Protocol):
+    """What pydantic's validators have in common."""
+
+    def validate_json(self, data: bytes | bytearray, /) -> Any:
+        """The value of JSON text. Raises ValidationError."""
+
+    def validate_python(self, value: Any, /) -> Any:
+        """A checked value. Raises ValidationError."""
+
+
+@dataclass(frozen=True, slots=True)
+class ElementError:
+    """One bad field of the element at `index`; `field` is relative to the element."""
+
+    index: int
+    field: str
+    reason: str
+
+
+class Place:
+    """How errors name elements: as ``events[3]``, and beside it the line if they came as lines."""
+
+    def __init__(self, name: str, numbered: Sequence[int] | None = None) -> None:
+        self.name = name
+        self.numbered = numbered
+
+    def error(self, error: ElementError) -> FieldError:
+        """An element's error with its whole path."""
+        field = path((self.name, error.index, error.field)) if error.field else f"{self.name}[{error.index}]"
+        line = "" if self.numbered is None else f" (line {self.numbered[error.index]})"
+        return FieldError(field, error.reason + line)
+
+    def refusal(self, errors: Iterable[ElementError]) -> Problem:
+        """The 422 for bad elements."""
+        return many([self.error(error) for error in sorted(errors, key=lambda error: error.index)])
+
+
+def read_list(
+    raw: bytes | bytearray, whole: Validator, element: Validator, name: str
+) -> tuple[dict[str, Any], list[Any], list[ElementError]]:
+    """A JSON body with a list of elements under `name`: its other fields, the elements, and what is wrong with which.
+
+    An element that is wrong is None in the list; that is only answered when the body says ``"on_error": "skip"``.
+    Raises the problems 400, 413 and 422.
+    """
+    check_literals(raw)
+    try:
+        body: dict[str, Any] = whole.validate_json(raw)
+    except ValidationError as failure:
+        return _spared(failure, raw, whole, element, name)
+    return body, body.pop(name), []
+
+
+def _spared(
+    failure: ValidationError, raw: bytes | bytearray, whole: Validator, element: Validator, name: str
+) -> tuple[dict[str, Any], list[Any], list[ElementError]]:
+    """What can be used of a body that failed, if it says so and only elements are wrong."""
+    refusal = from_validation(failure)
+    if refusal.slug != "invalid":
+        raise refusal from None
+    body = from_json(bytes(raw))
+    if not isinstance(body, dict) or body.get("on_error") != "skip" or not isinstance(body.get(name), list):
+        raise refusal from None
+    elements = body[name]
+    try:
+        rest: dict[str, Any] = whole.validate_python({**body, name: []})
+    except ValidationError:
+        raise refusal from None
+    del rest[name]
+    items: list[Any] = []
+    errors: list[ElementError] = []
+    for index, one in enumerate(elements):
+        try:
+            items.append(element.validate_python(one))
+        except ValidationError as wrong:
+            items.append(None)
+            errors.extend(_errors(wrong, index))
+    return rest, items, errors
+
+
+class Lines:
+    """The elements of an NDJSON body, in chunks. `numbered` has the line of each element that was read."""
+
+    def __init__(self, raw: bytes | bytearray, element: Validator) -> None:
+        self._raw = raw
+        self._element = element
+        self._literals = b"NaN" in raw or b"Infinity" in raw
+        self.numbered: list[int] = []
+
+    def __iter__(self) -> Iterator[tuple[list[Any], list[ElementError]]]:
+        """Chunks of elements, wrong ones as None, and what is wrong with them. Raises the problem 400."""
+        numbered = lines(self._raw)
+        while chunk := list(islice(numbered, CHUNK)):
+            items: list[Any] = []
+            errors: list[ElementError] = []
+            validate = self._element.validate_json
+            for number, line in chunk:
+                try:
+                    items.append(validate(line))
+                except ValidationError as wrong:
+                    details = wrong.errors(include_url=False, include_input=False)
+                    if details[0]["type"] == "json_invalid":
+                        raise not_json(number, str(details[0]["ctx"]["error"])) from None
+                    errors.extend(_listed(details, len(self.numbered)))
+                    items.append(None)
+                if self._literals:
+                    self._check_literals(number, line)
+                self.numbered.append(number)
+            yield items, errors
+
+    @staticmethod
+    def _check_literals(number: int, line: bytes) -> None:
+        try:
+            check_literals(line)
+        except Problem as problem:
+            raise not_json(number, problem.detail) from None
+
+
+def _errors(failure: ValidationError, index: int) -> list[ElementError]:
+    return _listed(failure.errors(include_url=False, include_input=False), index)
+
+
+def _listed(details: list[ErrorDetails], index: int) -> list[ElementError]:
+    return [ElementError(index, *field_error(error)) for error in details]
