@@ -20,7 +20,7 @@ from app.delivery.readers import POLICY, Outbox, Reader
 from app.problems import FieldError, Problem, invalid, many, not_found
 from app.security import ANONYMOUS, Keyring
 
-LARGEST_MESSAGE = 1 << 16
+LARGEST_MESSAGE = 1 << 12
 MOST_ANSWERS = 256
 SECONDS_TO_AUTHENTICATE = 30.0
 

@@ -1,0 +1,492 @@
+"""Streams as they are on the wire: server-sent events and the WebSocket, over a real server."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Any
+
+import httpx
+import pytest
+import uvicorn
+import websockets
+from fastapi import FastAPI
+from websockets.asyncio.client import ClientConnection
+
+from app import problems
+from app.api.routing import Routes
+from app.api.streams import StreamRoutes
+from app.security import Keyring, new_key
+from tests.delivery.world import Limits, Service
+
+PATH = "/v1/boards/delays/subscriptions/mine/stream"
+
+
+class Site:
+    """A served hub. `secret` opens it once it has a key."""
+
+    def __init__(self, limits: Limits | None, *, keys: bool) -> None:
+        self.service = Service(limits=limits or Limits())
+        world = self.service.world
+        world.subscribe("mine")
+        for i in range(4):
+            world.put(f"o{i}", i, 10.0 * i)
+        world.take_slice()
+        self.keyring = Keyring()
+        self.secret, self.key = new_key("test", ["boards:read"])
+        if keys:
+            self.keyring.add(self.key)
+        self.keyring.on_removed.append(self.service.hub.end_key)
+        self.port = 0
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def change(self, i: int, payload: bytes | None = None) -> None:
+        self.service.deliver(partial(self.service.world.put, "o0", 0, -float(i), payload))
+
+    @asynccontextmanager
+    async def follow(self, query: str = "", **headers: str) -> AsyncIterator[Events]:
+        async with (
+            httpx.AsyncClient(base_url=self.url, timeout=10) as client,
+            client.stream("GET", PATH + query, headers=headers) as response,
+        ):
+            yield Events(response)
+
+    @asynccontextmanager
+    async def socket(self, key: str | None = None) -> AsyncIterator[Peer]:
+        headers = {} if key is None else {"Authorization": f"Bearer {key}"}
+        url = f"ws://127.0.0.1:{self.port}/v1/stream"
+        async with websockets.connect(url, additional_headers=headers, proxy=None) as connection:
+            yield Peer(connection)
+
+
+class Events:
+    """The blocks of a response, parsed."""
+
+    def __init__(self, response: httpx.Response) -> None:
+        self.response = response
+        self._lines = response.aiter_lines()
+
+    async def next(self) -> tuple[str, str | None, Any]:
+        """The next block: event, id and data. A heartbeat has no event."""
+        fields: dict[str, str] = {}
+        async for line in self._lines:
+            if not line:
+                return fields.get("event", ""), fields.get("id"), json.loads(fields.get("data", "null"))
+            name, _, value = line.partition(": ")
+            fields[name] = value
+        raise EOFError
+
+
+class Peer:
+    """A WebSocket's other end."""
+
+    def __init__(self, connection: ClientConnection) -> None:
+        self.connection = connection
+
+    async def say(self, **operation: Any) -> None:
+        await self.connection.send(json.dumps(operation))
+
+    async def next(self) -> dict[str, Any]:
+        document: dict[str, Any] = json.loads(await asyncio.wait_for(self.connection.recv(), 10))
+        return document
+
+    async def ask(self, **operation: Any) -> dict[str, Any]:
+        await self.say(**operation)
+        return await self.next()
+
+    async def problem(self, text: str | bytes) -> tuple[int, list[str]]:
+        """Send something that is refused; the status and the bad fields. The socket is still open then."""
+        await self.connection.send(text)
+        refused = await self.next()
+        assert refused["event"] == "error"
+        assert (await self.ask(op="ping")) == {"event": "pong"}
+        return refused["problem"]["status"], [error["field"] for error in refused["problem"]["errors"]]
+
+
+def served(
+    case: Callable[[Site], Awaitable[None]] | None = None, *, limits: Limits | None = None, keys: bool = False
+) -> Any:
+    """Run a test against a server of its own."""
+    if case is None:
+        return partial(served, limits=limits, keys=keys)
+
+    async def serve() -> None:
+        site = Site(limits, keys=keys)
+        app = FastAPI()
+        problems.install(app, {})
+        streams = StreamRoutes(site.keyring)
+        streams.add_routes(Routes(app, site.keyring), app)
+        streams.start(site.service.hub)
+        config = uvicorn.Config(
+            app, log_level="error", lifespan="off", ws="websockets-sansio", timeout_graceful_shutdown=2
+        )
+        with socket.socket() as listening:
+            listening.bind(("127.0.0.1", 0))
+            site.port = listening.getsockname()[1]
+            server = uvicorn.Server(config)
+            server.install_signal_handlers = lambda: None  # type: ignore[attr-defined]
+            serving = asyncio.create_task(server._serve([listening]))
+            while not server.started:
+                await asyncio.sleep(0.005)
+            try:
+                await asyncio.wait_for(case(site), 30)
+            finally:
+                await site.service.hub.close_all(1)
+                server.should_exit = True
+                await serving
+
+    def run() -> None:
+        asyncio.run(serve())
+
+    run.__name__ = getattr(case, "__name__", "run")
+    return run
+
+
+async def until(done: Callable[[], bool]) -> None:
+    async with asyncio.timeout(10):
+        while not done():
+            await asyncio.sleep(0.005)
+
+
+# --- server-sent events -----------------------------------------------------------------------------------------------
+
+
+@served
+async def test_a_stream_is_events_with_positions(site: Site) -> None:
+    async with site.follow() as events:
+        assert events.response.headers["content-type"].startswith("text/event-stream")
+        event, position, data = await events.next()
+        assert (event, position, data["seq"]) == ("snapshot", "e1:5", 5)
+        assert data["list"][0] == {"rank": 1, "id": "o0", "values": {"distance": 0, "delay": 0}, "created": 0}
+        site.change(1, b'{"to":"IAH"}')
+        assert await events.next() == (
+            "change",
+            "e1:6",
+            {
+                "seq": 6,
+                "changes": [
+                    {
+                        "id": "o0",
+                        "old_rank": 1,
+                        "new_rank": 1,
+                        "values": {"distance": 0, "delay": -1},
+                        "created": 0,
+                        "payload": {"to": "IAH"},
+                    }
+                ],
+            },
+        )
+        site.service.deliver(partial(site.service.world.unsubscribe, "mine"))
+        assert await events.next() == ("gone", "e1:7", {"seq": 7})
+        with pytest.raises(EOFError):
+            await events.next()
+
+
+@served
+async def test_last_event_id_is_continued(site: Site) -> None:
+    async with site.follow() as events:
+        _, position, _ = await events.next()
+    await until(lambda: site.service.hub.counts().connections == 0)
+    site.change(1)
+    assert position is not None
+    async with site.follow(**{"Last-Event-ID": position}) as events:
+        assert (await events.next())[:2] == ("change", "e1:6")
+    async with site.follow(f"?after={position}") as events:
+        assert (await events.next())[:2] == ("change", "e1:6")
+    async with site.follow("?after=e1:6", **{"Last-Event-ID": "nonsense"}) as events:
+        assert (await events.next())[0] == "reset"
+
+
+@served
+async def test_tiles_are_sent_on_demand(site: Site) -> None:
+    async with site.follow("?form=tiles") as events:
+        await events.next()
+        site.change(1)
+        event, _, data = await events.next()
+        assert event == "tiles"
+        assert data["tiles"][0]["object"]["gone"] is False
+
+
+@served
+async def test_what_can_not_be_followed_is_a_problem(site: Site) -> None:
+    async with httpx.AsyncClient(base_url=site.url) as client:
+        for path, status in (
+            ("/v1/boards/delays/subscriptions/yours/stream", 404),
+            ("/v1/boards/other/subscriptions/mine/stream", 404),
+            (f"{PATH}?form=sums", 422),
+            (f"{PATH}?from=1", 422),
+        ):
+            answer = await client.get(path)
+            assert answer.status_code == status
+            assert answer.headers["content-type"] == "application/problem+json"
+
+
+@served(limits=Limits(max_streams=1))
+async def test_too_many_streams_are_refused(site: Site) -> None:
+    async with site.follow() as events:
+        await events.next()
+        async with site.follow() as more:
+            assert more.response.status_code == 429
+    await until(lambda: site.service.hub.counts().connections == 0)
+    async with site.follow() as events:
+        assert (await events.next())[0] == "snapshot"
+
+
+@served(limits=Limits(heartbeat_seconds=0.1))
+async def test_a_quiet_stream_gets_positions_alone(site: Site) -> None:
+    site.service.hub._clock = asyncio.get_running_loop().time
+    site.service.hub.start()
+    async with site.follow() as events:
+        await events.next()
+        site.service.world.put("far", 1, 1000)
+        site.service.world.take_slice()
+        assert await events.next() == ("", "e1:6", None)
+
+
+@served
+async def test_a_service_that_ends_finishes_its_streams(site: Site) -> None:
+    async with site.follow() as events, site.socket() as peer:
+        await events.next()
+        await peer.ask(op="subscribe", resource="boards/delays", id="mine")
+        await site.service.hub.close_all(2)
+        with pytest.raises(EOFError):
+            await events.next()
+        with pytest.raises(websockets.ConnectionClosed) as closed:
+            await peer.next()
+        assert closed.value.rcvd is not None
+        assert closed.value.rcvd.code == 1001
+        assert site.service.hub.counts().connections == 0
+
+
+@served(keys=True)
+async def test_a_deleted_key_ends_its_streams(site: Site) -> None:
+    async with httpx.AsyncClient(base_url=site.url) as client:
+        assert (await client.get(PATH)).status_code == 401
+    async with site.follow(Authorization=f"Bearer {site.secret}") as events, site.socket(site.secret) as peer:
+        await events.next()
+        await peer.ask(op="subscribe", resource="boards/delays", id="mine")
+        _, other = new_key("other", ["admin"])
+        site.keyring.add(other)
+        site.keyring.remove(site.key.id)
+        with pytest.raises(EOFError):
+            await events.next()
+        with pytest.raises(websockets.ConnectionClosed) as closed:
+            await peer.next()
+        assert closed.value.rcvd is not None
+        assert closed.value.rcvd.code == 1008
+
+
+@asynccontextmanager
+async def stuck(site: Site) -> AsyncIterator[asyncio.StreamReader]:
+    """A reader that has not read although its stream was changed so often that it fell behind."""
+    payload = json.dumps("x" * 4000).encode()
+    with socket.socket() as raw:
+        raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8192)
+        raw.setblocking(False)
+        await asyncio.get_running_loop().sock_connect(raw, ("127.0.0.1", site.port))
+        reader, writer = await asyncio.open_connection(sock=raw, limit=1 << 16)
+        writer.write(f"GET {PATH} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode())
+        await until(lambda: site.service.hub.counts().streams == 1)
+        (stream,) = site.service.hub._outboxes
+        async with site.follow() as quick:
+            await quick.next()
+            for i in range(5000):
+                if stream.late:
+                    break
+                site.change(i + 1, payload)
+                assert (await quick.next())[0] == "change"
+            assert stream.late, "the system's buffers are too large for this test"
+        yield reader
+        writer.close()
+
+
+@served(limits=Limits(stream_queue=16))
+async def test_a_reader_that_does_not_read_holds_up_nobody_and_gets_a_reset(site: Site) -> None:
+    async with stuck(site) as reader:
+        seqs: list[int] = []
+        event = ""
+        resets = 0
+        while not seqs or seqs[-1] != site.service.world.seq:
+            line = (await asyncio.wait_for(reader.readline(), 10)).decode()
+            if line.startswith("event: "):
+                event = line[7:].strip()
+            elif line.startswith("data: "):
+                seqs.append(json.loads(line[6:])["seq"])
+                resets += event == "reset"
+                if event == "change":
+                    assert seqs[-1] == seqs[-2] + 1, "a hole"
+        assert resets == 1
+
+
+@served(limits=Limits(stream_queue=16))
+async def test_a_reader_that_goes_away_without_reading_is_let_go(site: Site) -> None:
+    async with stuck(site):
+        pass
+    await until(lambda: site.service.hub.counts().connections == 0)
+
+
+@served(limits=Limits(stream_queue=16))
+async def test_a_reader_that_does_not_read_is_cut_at_the_end(site: Site) -> None:
+    async with stuck(site):
+        await site.service.hub.close_all(0.1)
+        await until(lambda: site.service.hub.counts().connections == 0)
+
+
+# --- the WebSocket ----------------------------------------------------------------------------------------------------
+
+SUBSCRIBE = {"op": "subscribe", "resource": "boards/delays", "id": "mine"}
+
+
+@served
+async def test_many_subscriptions_on_one_socket(site: Site) -> None:
+    site.service.world.subscribe("yours")
+    async with site.socket() as peer:
+        first = await peer.ask(**SUBSCRIBE)
+        assert first["resource"] == "boards/delays"
+        assert (first["id"], first["event"], first["cursor"], first["seq"]) == ("mine", "snapshot", "e1:6", 6)
+        assert len(first["list"]) == 3
+        second = await peer.ask(**{**SUBSCRIBE, "id": "yours", "form": "tiles"})
+        assert (second["id"], second["event"]) == ("yours", "snapshot")
+        site.change(1)
+        got = [await peer.next(), await peer.next()]
+        assert {(one["id"], one["event"], one["seq"]) for one in got} == {("mine", "change", 7), ("yours", "tiles", 7)}
+        site.service.deliver(partial(site.service.world.unsubscribe, "yours"))
+        assert await peer.next() == {
+            "resource": "boards/delays",
+            "id": "yours",
+            "event": "gone",
+            "cursor": "e1:8",
+            "seq": 8,
+        }
+        gone = await peer.ask(op="unsubscribe", resource="boards/delays", id="mine")
+        assert gone == {"resource": "boards/delays", "id": "mine", "event": "unsubscribed"}
+        site.change(2)
+        assert await peer.ask(op="ping") == {"event": "pong"}
+        assert site.service.hub.counts().streams == 0
+
+
+@served
+async def test_after_is_continued_and_a_second_subscribe_replaces_the_first(site: Site) -> None:
+    async with site.socket() as peer:
+        await peer.ask(**SUBSCRIBE)
+        site.change(1)
+        assert (await peer.next())["seq"] == 6
+        again = await peer.ask(**SUBSCRIBE, after="e1:5")
+        assert (again["event"], again["seq"]) == ("change", 6)
+        assert (await peer.ask(**SUBSCRIBE, after="e2:5"))["event"] == "reset"
+        assert (await peer.ask(**SUBSCRIBE, form="tiles", after=None))["event"] == "snapshot"
+        site.change(2)
+        assert (await peer.next())["event"] == "tiles"
+        assert await peer.ask(op="ping") == {"event": "pong"}
+        assert site.service.hub.counts().streams == 1
+
+
+@served
+async def test_what_is_refused_keeps_the_socket_open(site: Site) -> None:
+    async with site.socket() as peer:
+        assert await peer.problem("{") == (400, [])
+        assert await peer.problem("[" * 4000) == (400, [])
+        assert await peer.problem("1" * 5000) == (413, [])
+        assert await peer.problem(b"{}") == (400, [])
+        assert await peer.problem("[]") == (422, ["op"])
+        assert await peer.problem("{}") == (422, ["op"])
+        assert await peer.problem('{"op": "dance"}') == (422, ["op"])
+        assert await peer.problem('{"op": ["ping"]}') == (422, ["op"])
+        assert await peer.problem('{"op": "ping", "loud": 1}') == (422, ["loud"])
+        assert await peer.problem('{"op": "subscribe", "id": 5}') == (422, ["resource", "id"])
+        assert await peer.problem('{"op": "auth"}') == (422, ["key"])
+        for field, value, status in (
+            ("resource", "boards/other", 404),
+            ("resource", "boards", 404),
+            ("resource", "ads/delays", 404),
+            ("id", "yours", 404),
+            ("form", "sums", 422),
+            ("after", "5", 0),
+        ):
+            operation = {**SUBSCRIBE, field: value}
+            answer = await peer.ask(**operation)
+            assert answer.get("problem", {}).get("status", 0) == status
+            assert (answer["resource"], answer["id"]) == (operation["resource"], operation["id"])
+        assert await peer.problem('{"op": "unsubscribe", "resource": "boards/delays", "id": "yours"}') == (404, ["id"])
+
+
+@served
+async def test_a_refused_subscribe_leaves_the_stream_that_is_open(site: Site) -> None:
+    async with site.socket() as peer:
+        await peer.ask(**SUBSCRIBE)
+        assert (await peer.ask(**SUBSCRIBE, form="sums"))["event"] == "error"
+        site.change(1)
+        assert (await peer.next())["event"] == "change"
+
+
+@served(limits=Limits(max_streams=2))
+async def test_too_many_streams_on_a_socket_are_refused(site: Site) -> None:
+    for id in ("two", "three"):
+        site.service.world.subscribe(id)
+    async with site.socket() as peer:
+        assert (await peer.ask(**SUBSCRIBE))["event"] == "snapshot"
+        assert (await peer.ask(**{**SUBSCRIBE, "id": "two"}))["event"] == "snapshot"
+        assert (await peer.ask(**{**SUBSCRIBE, "id": "three"}))["problem"]["status"] == 429
+        assert (await peer.ask(**SUBSCRIBE))["event"] == "snapshot"
+
+
+@served(limits=Limits(heartbeat_seconds=0.1))
+async def test_a_heartbeat_has_a_cursor_for_each_resource(site: Site) -> None:
+    site.service.hub._clock = asyncio.get_running_loop().time
+    site.service.hub.start()
+    async with site.socket() as peer:
+        await peer.ask(**SUBSCRIBE)
+        assert await peer.next() == {"event": "heartbeat", "cursors": {"boards/delays": "e1:5"}}
+        await peer.say(op="unsubscribe", resource="boards/delays", id="mine")
+        while (message := await peer.next())["event"] != "unsubscribed":
+            pass
+        while (message := await peer.next())["event"] != "heartbeat":
+            pass
+        assert message == {"event": "heartbeat", "cursors": {}}
+
+
+@served(keys=True)
+async def test_a_socket_may_bring_its_key_in_the_handshake_or_say_it(site: Site) -> None:
+    async with site.socket(site.secret) as peer:
+        assert (await peer.ask(**SUBSCRIBE))["event"] == "snapshot"
+    with pytest.raises(websockets.InvalidStatus) as refused:
+        async with site.socket("rk_wrong"):
+            pass
+    assert refused.value.response.status_code == 401
+    assert json.loads(refused.value.response.body or b"")["type"] == "/problems/unauthorized"
+    async with site.socket() as peer:
+        assert (await peer.ask(**SUBSCRIBE))["problem"]["status"] == 401
+        assert (await peer.ask(op="auth", key="rk_wrong"))["problem"]["status"] == 401
+        assert await peer.ask(op="auth", key=site.secret) == {"event": "authenticated"}
+        assert (await peer.ask(**SUBSCRIBE))["event"] == "snapshot"
+    secret, narrow = new_key("narrow", ["maps:read"])
+    site.keyring.add(narrow)
+    async with site.socket(secret) as peer:
+        assert (await peer.ask(**SUBSCRIBE))["problem"]["status"] == 403
+
+
+@served
+async def test_a_socket_that_goes_away_closes_its_streams(site: Site) -> None:
+    async with site.socket() as peer:
+        await peer.ask(**SUBSCRIBE)
+        assert site.service.hub.counts() == (1, 1, 1)
+    await until(lambda: site.service.hub.counts() == (0, 0, 1))
+
+
+@served
+async def test_operations_wait_for_a_peer_that_does_not_read(site: Site) -> None:
+    async with site.socket() as peer:
+        await peer.ask(**SUBSCRIBE)
+        pings = 3000
+        text = json.dumps({"op": "ping"})
+        for _ in range(pings):
+            await peer.connection.send(text)
+        for _ in range(pings):
+            assert (await peer.next())["event"] == "pong"
