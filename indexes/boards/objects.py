@@ -5,8 +5,8 @@ caller's number of the object), and ``pos`` int32[rows], the slot of each row or
 go or move; rows never do. Objects are ordered by position (x, created) and ranked by (y, created), smaller is better;
 ``created`` is unique, so both orders are total. An object with y = +inf is there, but no query sees it.
 
-The functions from `next_west` to `delete` are what kernels call. Compiled, they resolve to the structure's own kernel by
-the type of ``o``, in kernels cached on disk as well; uncompiled (``NUMBA_DISABLE_JIT=1``) they look the type up. A
+The functions from `next_west` to `delete` are what kernels call. Compiled, they resolve to the structure's own kernel
+by the type of ``o``, in kernels cached on disk as well; uncompiled (``NUMBA_DISABLE_JIT=1``) they look the type up. A
 structure names its kernels once, with `implement`. `ObjectIndex` is the same protocol for Python.
 """
 
@@ -46,6 +46,8 @@ def _dispatched(inline: bool) -> Callable[[F], F]:
     No function of the protocol allocates, so none counts references.
     """
 
+    options: Any = {"nogil": True, "forceinline": inline, "_nrt": False}
+
     def declare(function: F) -> F:
         name = function.__name__
 
@@ -53,7 +55,7 @@ def _dispatched(inline: bool) -> Callable[[F], F]:
         def plain(o: Any, *args: Any) -> Any:
             return _kernels[type(o)][name](o, *args)
 
-        @overload(plain, jit_options={"nogil": True, "forceinline": inline, "_nrt": False}, strict=False)
+        @overload(plain, jit_options=options, strict=False)
         @wraps(function)
         def choose(o: Any, *args: Any) -> Any:
             chosen = _kernels.get(getattr(o, "instance_class", type(None)), {}).get(name)
@@ -131,8 +133,8 @@ def delete(o: Any, row: int) -> None:
 def walk(o, s, y_end, k, east, best_y, best_c, out, n):  # type: ignore[no-untyped-def]
     """Append the slots on one side of `s` that are exposed as `s` worsens to `y_end` to out[n:]; returns the new n.
 
-    Goes outward below the k-th best (y, created) met so far, starting at (y_end, created of s): the k-skyband of nearness
-    and rank. When `out` is full the walk goes on and only counts.
+    Goes outward below the k-th best (y, created) met so far, starting at (y_end, created of s): the k-skyband of
+    nearness and rank. When `out` is full the walk goes on and only counts.
     """
     y, c = o.y[s], o.c[s]
     T, Tc = min(y_end, MAX), c
@@ -228,11 +230,11 @@ class ObjectIndex(ABC):
         return None if slot < 0 else slot
 
     def sweep(self, slot: int, y_new: float, k: int) -> NDArray[np.int64]:
-        """The slots that rank from `slot` to (y_new, its created) and are beaten by fewer than k objects nearer to it on
-        their own side, by rank. O(log n) for each object met.
+        """The slots that rank between `slot` and (y_new, its created) and are beaten by fewer than k objects nearer to
+        it on their own side, by rank. O(log n) for each object met.
 
         Every object exposed in a list of k as `slot` worsens to y_new is among them, in the order of the sweep (paper,
-        III-A), and no other unless the board holds too few objects, or too many at one x, for some list to gain it.
+        III-A). Another one is only where the board holds too few objects, or too many at one x, for a list to gain it.
         """
         o = self.arrays
         best_y, best_c = np.empty(k), np.empty(k, np.int64)

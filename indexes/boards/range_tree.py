@@ -1,15 +1,15 @@
 """The dynamic range tree: objects in position order in a packed-memory array under an implicit wide tree.
 
-Layout: level 0 is the slots, in leaves of 16, filled from the left; holes have x = y = +inf and row = -1. A node of level
-v + 1 stands above 16 neighbours of level v, up to a level of at most 16 nodes. The levels lie one after another in
-``least`` and ``holder`` (level v from ``off[v]``, ``y`` and ``c`` are views of level 0): the lexicographically least
+Layout: level 0 is the slots, in leaves of 16, filled from the left; holes have x = y = +inf and row = -1. A node of
+level v + 1 stands above 16 neighbours of level v, up to a level of at most 16 nodes. The levels lie one after another
+in ``least`` and ``holder`` (level v from ``off[v]``; ``y`` and ``c`` are views of level 0): the lexicographically least
 (y, created) below a node, (inf, NOBODY) if no finite y is there. ``fence`` is a lower bound of the positions below a
 node: everything to its left lies strictly before its fence, everything in it or to its right does not.
 
-A slot is looked up in 16-wide blocks: one vector comparison of a block with a threshold gives a bit mask, and only lanes
-in that mask are looked at for ties. An insertion shifts within its leaf; a full leaf spreads the smallest enclosing window
-of 4, 16, 64, ... leaves that has room, where the room asked for grows with the window (Bender, Demaine, Farach-Colton,
-"Cache-oblivious B-trees"), so that n insertions in any order cost O(n log^2 n) moves.
+A slot is looked for in blocks of 16: one vector comparison of a block with a threshold gives a bit mask, and only lanes
+in that mask are looked at for ties. An insertion shifts within its leaf; a full leaf spreads the smallest enclosing
+window of 4, 16, 64, ... leaves that has room, where the room asked for grows with the window (Bender, Demaine and
+Farach-Colton, "Cache-oblivious B-trees"), so that n insertions in any order cost O(n log^2 n) moves.
 
 The paper's dynamic range tree (IV-D) with the least y per node in place of sorted secondary lists.
 """
@@ -84,8 +84,7 @@ class RangeTreeIndex(ObjectIndex):
     """The object index as a range tree.
 
     `set_y`, `delete` and each object that a query finds: O(log n). `insert` and `move`: O(log^2 n) amortised. `min_y`:
-    O(log n) for each object of the range at or before the bound. 28 bytes a slot and 36 a node, of which there are 16 to
-    20 and 1.1 to 1.3 for 12 objects.
+    O(log n) for each object of the range at or before the bound. About 50 bytes an object.
     """
 
     def __init__(self) -> None:
@@ -103,8 +102,9 @@ class RangeTreeIndex(ObjectIndex):
         return index
 
     def reserve(self, inserts: int, rows: int = 0) -> None:
-        """Make room for that many insertions by kernels, and for rows below `rows`. O(1) unless the array has to grow (or
-        to shrink, where it is nearly empty): then O(n), which is O(1) an insertion over time.
+        """Make room for that many insertions by kernels, and for rows below `rows`.
+
+        O(1) unless the array has to grow, or to shrink where it is nearly empty: then O(n), O(1) an insertion in all.
         """
         o = self.arrays
         n, leaves = len(self) + inserts, len(o.fill)
@@ -120,40 +120,40 @@ class RangeTreeIndex(ObjectIndex):
     def check(self) -> None:
         """Raise AssertionError, with the state, if an invariant is broken; O(n)."""
         o = self.arrays
-        slots, leaves, state = len(o.y), len(o.fill), repr(self.arrays)
+        slots, leaves = len(o.y), len(o.fill)
         held = np.arange(slots) % 16 < np.repeat(o.fill, 16)
         s = np.flatnonzero(held)
-        assert int(o.size[0]) == len(s) <= ROOT * leaves + 1, state
-        assert np.isfinite(o.x[held]).all(), state
+        assert int(o.size[0]) == len(s) <= ROOT * leaves + 1, o
+        assert np.isfinite(o.x[held]).all(), o
         holes = (np.isposinf(o.x) & np.isposinf(o.y) & (o.c == NOBODY) & (o.row == -1))[~held]
-        assert holes.all(), state
-        assert (np.lexsort((o.c[s], o.x[s])) == np.arange(len(s))).all(), state
-        assert len(np.unique(o.c[s])) == len(s), state
-        assert (o.pos[o.row[s]] == s).all() and (o.pos >= 0).sum() == len(s), state
-        assert np.shares_memory(o.y, o.least) and np.shares_memory(o.c, o.holder), state
+        assert holes.all(), o
+        assert (np.lexsort((o.c[s], o.x[s])) == np.arange(len(s))).all(), o
+        assert len(np.unique(o.c[s])) == len(s), o
+        assert (o.pos[o.row[s]] == s).all() and (o.pos >= 0).sum() == len(s), o
+        assert np.shares_memory(o.y, o.least) and np.shares_memory(o.c, o.holder), o
         for v in range(1, len(o.off) - 1):
             width = (int(o.off[v]) - int(o.off[v - 1])) // 16
             below = slice(int(o.off[v - 1]), int(o.off[v]))
             y, c = o.least[below].reshape(width, 16), o.holder[below].reshape(width, 16)
             nodes = slice(int(o.off[v]), int(o.off[v]) + width)
-            assert (o.least[nodes] == y.min(1)).all(), state
+            assert (o.least[nodes] == y.min(1)).all(), o
             holder = np.where((y == y.min(1)[:, None]) & np.isfinite(y), c, NOBODY).min(1)
-            assert (o.holder[nodes] == holder).all(), state
+            assert (o.holder[nodes] == holder).all(), o
             live = np.isfinite(y) if v == 1 else o.live[below.start - slots : below.stop - slots].reshape(width, 16)
-            assert (o.live[nodes.start - slots : nodes.stop - slots] == live.sum(1)).all(), state
-            assert np.isposinf(o.least[nodes.stop : int(o.off[v + 1])]).all(), state
+            assert (o.live[nodes.start - slots : nodes.stop - slots] == live.sum(1)).all(), o
+            assert np.isposinf(o.least[nodes.stop : int(o.off[v + 1])]).all(), o
             for fence, first in ((o.fence_x, np.inf), (o.fence_c, None)):
                 here = fence[nodes.start - slots : nodes.stop - slots]
                 if v > 1:
-                    assert (here == fence[below.start - slots : below.stop - slots : 16]).all(), state
+                    assert (here == fence[below.start - slots : below.stop - slots : 16]).all(), o
                 if first is not None:
-                    assert (fence[nodes.stop - slots : int(o.off[v + 1]) - slots] == first).all(), state
+                    assert (fence[nodes.stop - slots : int(o.off[v + 1]) - slots] == first).all(), o
         fences = [(float(x), int(c)) for x, c in zip(o.fence_x[:leaves], o.fence_c[:leaves], strict=True)]
-        assert fences == sorted(fences) and fences[0] == (-np.inf, BEFORE_ALL), state
+        assert fences == sorted(fences) and fences[0] == (-np.inf, BEFORE_ALL), o
         for b in np.flatnonzero(o.fill):
             first, last = int(b) * 16, int(b) * 16 + int(o.fill[b]) - 1
-            assert fences[b] <= (o.x[first], o.c[first]), state
-            assert b + 1 == leaves or (o.x[last], o.c[last]) < fences[b + 1], state
+            assert fences[b] <= (o.x[first], o.c[first]), o
+            assert b + 1 == leaves or (o.x[last], o.c[last]) < fences[b + 1], o
 
 
 @inline_kernel
@@ -472,7 +472,7 @@ def _slot_from(o: RangeTree, lo: float) -> int:
 @kernel
 def _slot_upto(o: RangeTree, hi: float) -> int:
     """A slot at or after the last object with x <= hi and before every other one."""
-    leaf = _leaf_of(o, hi, NOBODY)
+    leaf = _leaf_of(o, min(hi, MAX), NOBODY)
     s = (leaf << 4) + o.fill[leaf] - 1
     while s >= leaf << 4 and o.x[s] > hi:
         s -= 1
