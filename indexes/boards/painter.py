@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 
 from indexes.boards.commands import BoardConfig
-from indexes.boards.kd_tree import KdTreeIndex
 from indexes.boards.live import LiveLists
 from indexes.boards.objects import ObjectIndex
 from indexes.boards.paint import Work, make_work
@@ -20,13 +19,16 @@ from indexes.boards.tiles import Tiles, make_tiles
 
 COLUMNS = tuple(name for name in Tiles._fields if name != "n")
 
+INDEXES: dict[str, type[ObjectIndex]] = {"range-tree": RangeTreeIndex}
+"""The object indexes that a board may choose from."""
+
 FIRST_GUESS = 20e-6
 """Seconds an event is taken to cost before the first one was measured."""
 
 
 def new_object_index(kind: Literal["range-tree", "kd-tree"]) -> ObjectIndex:
     """An empty object index of the board's kind."""
-    return RangeTreeIndex() if kind == "range-tree" else KdTreeIndex()
+    return INDEXES[kind]()
 
 
 class Painter:

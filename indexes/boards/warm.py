@@ -10,13 +10,13 @@ import pyarrow as pa
 
 from indexes.boards.board import Board
 from indexes.boards.commands import DELETE, UPSERT, BoardConfig, Events, SetSubscription, Subscribe, Unsubscribe
+from indexes.boards.painter import INDEXES
 
 
 def warm() -> None:
     """Run every path of the engine once on a tiny board of each kind. Seconds when cold, well below one when warm."""
-    kinds = get_args(get_type_hints(BoardConfig)["index"])
     algorithms = get_args(get_type_hints(BoardConfig)["algorithm"])
-    for index, algorithm in product(kinds, algorithms):
+    for index, algorithm in product(INDEXES, algorithms):
         _exercise(Board(BoardConfig(("x",), "y", "asc", (1, 3), algorithm, index)))
 
 
@@ -37,7 +37,7 @@ def _exercise(board: Board) -> None:
     board.apply(SetSubscription("s1", 0.1, 0.2, 3))
     board.apply(Unsubscribe(["s1", "s2"]))
     board.apply(Events(np.full(50, DELETE, np.uint8), ids[:50], np.full(50, np.nan), np.full(50, np.nan)))
-    board.replay(Events(np.full(1, UPSERT, np.uint8), ids[:1], np.zeros(1), np.zeros(1)))
     board.subscriptions("s3", 3)
     board.top(-np.inf, np.inf, 10)
     board.check()
+    Board(board.config).replay(Events(np.full(1, UPSERT, np.uint8), ids[:1], np.zeros(1), np.zeros(1)))
