@@ -7,7 +7,7 @@ the data directory is opened in the lifespan, so that an application can be made
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
@@ -37,6 +37,12 @@ class Lifecycle:
     def __init__(self) -> None:
         self.ready = False
         self.stopping: list[Callable[[], None]] = []
+        self.draining: Callable[[], Awaitable[None]] | None = None
+
+    async def drain(self) -> None:
+        """Wait until the streams have ended, so that the server does not cut them."""
+        if self.draining is not None:
+            await self.draining()
 
     def stop(self) -> None:
         """Serve nothing more and end what would not end by itself."""
@@ -80,7 +86,8 @@ def create_app(settings: Settings | None = None, stores: Stores | None = None) -
             key_routes.start(opened, service.answers)
             board_routes.start(service)
             stream_routes.start(service.hub)
-            lifecycle.stopping.append(service.stop_streams)
+            lifecycle.stopping.append(service.hub.stop)
+            lifecycle.draining = service.hub.close_all
             lifecycle.ready = True
             log.info("ready", data=str(opened.directory.path), epoch=opened.directory.epoch, lsn=opened.log.last_lsn)
             yield

@@ -30,6 +30,7 @@ class Server(uvicorn.Server):
         app = self.config.app
         assert isinstance(app, FastAPI)
         app.state.lifecycle.stop()
+        await app.state.lifecycle.drain()
         await super().shutdown(sockets)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:

@@ -62,10 +62,6 @@ class Service:
         self.hub.start()
         self._chores = [asyncio.create_task(self.expiry.run()), asyncio.create_task(self._expire_answers())]
 
-    def stop_streams(self) -> None:
-        """End every open stream; called when the service begins to stop."""
-        self.hub.stop()
-
     async def close(self) -> None:
         """Finish what was accepted."""
         await self.hub.close_all()

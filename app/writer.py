@@ -455,9 +455,12 @@ def _parts(job: Job) -> list[Part]:
 
 
 def _resolve(fn: Callable[[], Any], future: asyncio.Future[Any]) -> None:
-    if future.cancelled():
-        return
+    """Run `fn` also when nobody waits for it any more: what it takes up or lets go has to be taken up or let go."""
     try:
-        future.set_result(fn())
+        result = fn()
     except Exception as error:
-        future.set_exception(error)
+        if not future.cancelled():
+            future.set_exception(error)
+    else:
+        if not future.cancelled():
+            future.set_result(result)
