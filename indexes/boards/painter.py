@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from indexes.boards.commands import BoardConfig
+from indexes.boards.kd_tree import KdTreeIndex
 from indexes.boards.live import LiveLists
 from indexes.boards.objects import ObjectIndex
 from indexes.boards.paint import Work, make_work
@@ -19,7 +20,7 @@ from indexes.boards.tiles import Tiles, make_tiles
 
 COLUMNS = tuple(name for name in Tiles._fields if name != "n")
 
-INDEXES: dict[str, type[ObjectIndex]] = {"range-tree": RangeTreeIndex}
+INDEXES: dict[str, type[ObjectIndex]] = {"range-tree": RangeTreeIndex, "kd-tree": KdTreeIndex}
 """The object indexes that a board may choose from."""
 
 FIRST_GUESS = 20e-6
