@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 SHOWN_ROWS = 10
 
 
+class Stopped(Exception):
+    """The rest of the file was not loaded; the message says why."""
+
+
 def register(cli: typer.Typer) -> None:
     """Adds the command."""
     cli.command("load")(load)
@@ -109,6 +113,8 @@ def load(
                 _send(source, columns, handle, str(file), on_error)
         except Unreadable as error:
             raise fail(f"{file}: {error}") from None
+        except Stopped as why:
+            raise fail(str(why)) from None
 
 
 def _names(options: list[str]) -> list[tuple[str, str]]:
@@ -249,9 +255,9 @@ def stream_of(batch: pa.RecordBatch) -> bytes:
     return bytes(sink.getvalue())
 
 
-def _refused(bad: list[BadRow], last: int) -> typer.Exit:
+def _refused(bad: list[BadRow], last: int) -> Stopped:
     before = f"rows 1 to {last:,} are loaded" if last else "nothing was loaded"
-    return fail(f"bad rows; {before}, and --on-error skip passes such rows over\n{_list(bad)}")
+    return Stopped(f"bad rows; {before}, and --on-error skip passes such rows over\n{_list(bad)}")
 
 
 def _list(bad: list[BadRow]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import signal
 import sys
 import tempfile
@@ -138,12 +139,19 @@ class _Says:
             typer.echo(f"{at:%B %Y}, {total:,} arrivals")
 
 
+def _me() -> str:
+    """How this command is called: by its name where that finds it, else by the path that found it."""
+    found = shutil.which("rankcast")
+    return "rankcast" if found and Path(found).resolve() == Path(sys.argv[0]).resolve() else sys.argv[0]
+
+
 def _invitation(url: str, asked: int, speed: float, arrivals: int, data: Path) -> str:
     at = "" if url == "http://127.0.0.1:8000" else f" --url {url}"
     pace = "a day a second" if speed == 1 else f"{speed:g} days a second"
+    me = _me()
     board = f"{url}/v1/boards/delays"
     return f"""
-Playing a year of flights into the board "delays", {pace}: {arrivals:,} arrivals in New York's order of 2013.
+Playing the {arrivals:,} arrivals of 2013 into the board "delays", as they landed, {pace}.
 {asked} subscriptions are kept up to date. The data is in {data}
 
 Open
@@ -153,8 +161,8 @@ Open
   {url}/metrics
 
 Type
-  rankcast watch delays --range 500:1000 -k 5{at}
-  rankcast top delays --range :300{at}
+  {me} watch delays --range 500:1000 -k 5{at}
+  {me} top delays --range :300{at}
   curl -s '{board}/top?l=500&r=1000&k=5'
   curl -sN {board}/subscriptions/from-500-to-1000-best-5/stream
   curl -s -X PUT {board}/subscriptions/mine -H 'Content-Type: application/json' \\

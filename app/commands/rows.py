@@ -182,7 +182,9 @@ def _read(step: Any) -> Any:
     try:
         return step()
     except pa.ArrowKeyError as error:
-        raise Unreadable(str(error).strip("'\"")) from None
+        # What the reader of CSV says of a column that it was told to include.
+        found = re.search(r"Column '(.*)' in include_columns", str(error))
+        raise Unreadable(f"there is no column {found[1]!r}" if found else str(error)) from None
     except (pa.ArrowException, OSError, EOFError, UnicodeDecodeError) as error:
         raise Unreadable(str(error)) from None
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from rankcast_client import AsyncRankcast
 
 HOST = "127.0.0.1"
-START_SECONDS = 180.0
+START_SECONDS = 900.0
 STOP_SECONDS = 20.0
 TAIL_LINES = 8
 

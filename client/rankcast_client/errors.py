@@ -62,9 +62,10 @@ class ProblemError(RankcastError):
         text = f"{self.status} {self.title}"
         if self.detail and self.detail != self.title:
             text += f": {self.detail}"
-        shown = [f"{error.field}: {error.reason}" if error.field else error.reason for error in self.errors[:5]]
-        if len(self.errors) > 5:
-            shown.append(f"and {len(self.errors) - 5} more")
+        told = [error for error in self.errors if error.reason not in self.detail]
+        shown = [f"{error.field}: {error.reason}" if error.field else error.reason for error in told[:5]]
+        if len(told) > 5:
+            shown.append(f"and {len(told) - 5} more")
         return text + (f" ({'; '.join(shown)})" if shown else "")
 
     @classmethod
