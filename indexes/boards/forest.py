@@ -23,12 +23,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from indexes.jit import inline_kernel, kernel
-
-from numba import njit  # isort: skip  (indexes.jit has to come before numba)
-
-vector_kernel = njit(cache=True, nogil=True, fastmath={"nnan", "nsz"})
-"""As `kernel`, for loops over columns without NaN: least and greatest values are then found several at a time."""
+from indexes.jit import inline_kernel
+from indexes.lean import lean_kernel, vector_kernel
 
 INF = np.inf
 MAX = float(np.finfo(np.float64).max)
@@ -149,7 +145,7 @@ def count(f: Forest, q: int, l_outer: float, l_inner: float, r_inner: float, r_o
     return total
 
 
-@kernel
+@lean_kernel
 def report(
     f: Forest,
     q: int,
@@ -196,7 +192,7 @@ def limit(height: int, depth: int, cap: int) -> int:
     return slots if depth == 0 else slots - slots * (5 * depth + 15 * height) // (100 * depth)
 
 
-@kernel
+@lean_kernel
 def insert(f: Forest, q: int, sid: int, l: float, r: float) -> bool:
     """Add a subscription. False, with nothing changed, if class q is full: `reserve` first. Amortised O(log^2 m).
 
@@ -237,7 +233,7 @@ def insert(f: Forest, q: int, sid: int, l: float, r: float) -> bool:
     return height <= depth
 
 
-@kernel
+@lean_kernel
 def _pack(f: Forest, base: int, at: int, leaf: int, leaves: int, cap: int) -> int:
     """Move the points of so many leaves from `leaf` on together at slot `at`; returns their number."""
     n = 0
@@ -353,7 +349,7 @@ def lay(f: Forest, q: int, top: int, n: int) -> None:
             _join(f, base + node, base + 2 * node)
 
 
-@kernel
+@lean_kernel
 def _select(
     key: NDArray[np.float64], other: NDArray[np.float64], sid: NDArray[np.int32], start: int, end: int, middle: int
 ) -> None:
@@ -382,7 +378,7 @@ def _select(
             start = end
 
 
-@kernel
+@lean_kernel
 def insert_many(f: Forest, q: int, sids: NDArray[np.int32], l: NDArray[np.float64], r: NDArray[np.float64]) -> int:
     done = 0
     for j in range(len(sids)):
@@ -390,7 +386,7 @@ def insert_many(f: Forest, q: int, sids: NDArray[np.int32], l: NDArray[np.float6
     return done
 
 
-@kernel
+@lean_kernel
 def delete_many(f: Forest, q: int, sids: NDArray[np.int32]) -> None:
     for j in range(len(sids)):
         delete(f, q, sids[j])

@@ -32,14 +32,14 @@ from indexes.boards.region import (
 )
 from indexes.boards.sparse import paint_sparse
 from indexes.boards.tiles import sign
-from indexes.jit import kernel
+from indexes.lean import lean_kernel
 
 __all__ = ["Work", "make_work", "paint", "paint_region"]
 
 INF = np.inf
 
 
-@kernel
+@lean_kernel
 def paint(o, f, ks, dense, s, y_new, w, tiles):  # type: ignore[no-untyped-def]
     """Append the tiles for slot `s` of object index `o` taking `y_new`; the index still holds the old y and is not
     changed.
@@ -52,14 +52,14 @@ def paint(o, f, ks, dense, s, y_new, w, tiles):  # type: ignore[no-untyped-def]
     return 1 if o.y[s] == y_new else _paint(o, f, ks, dense, s, y_new, w, tiles)
 
 
-@kernel
+@lean_kernel
 def paint_region(o, f, ks, dense, s, w, tiles):  # type: ignore[no-untyped-def]
     """Append the tiles of the present region of slot `s`, for a change that leaves its rank alone. As `paint`
     otherwise."""
     return 1 if o.y[s] == INF else _paint(o, f, ks, dense, s, o.y[s], w, tiles)
 
 
-@kernel
+@lean_kernel
 def _paint(o, f, ks, dense, s, y_new, w, tiles):  # type: ignore[no-untyped-def]
     kmax = 0
     for q in range(len(ks)):
@@ -81,7 +81,7 @@ def _paint(o, f, ks, dense, s, y_new, w, tiles):  # type: ignore[no-untyped-def]
     return 1 if ok else 0
 
 
-@kernel
+@lean_kernel
 def _paint_dense(o, q, k, s, y_new, a, b, w, tiles):  # type: ignore[no-untyped-def]
     """Paint-Dense for one class with the lists' lengths a and b. False when `tiles` is too small."""
     y, c = o.y[s], o.c[s]
@@ -109,7 +109,7 @@ def _paint_dense(o, q, k, s, y_new, a, b, w, tiles):  # type: ignore[no-untyped-
     return ok
 
 
-@kernel
+@lean_kernel
 def _put(w, n, q, row, x, y, gone, c, tiles):  # type: ignore[no-untyped-def]
     """Append the n strips as tiles of one object."""
     start = tiles.n[0]

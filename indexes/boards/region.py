@@ -21,7 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from indexes.boards.objects import MAX, next_east, next_west
-from indexes.jit import inline_kernel, kernel
+from indexes.jit import inline_kernel
+from indexes.lean import lean_kernel
 
 INF = np.inf
 
@@ -62,7 +63,7 @@ def make_work(kmax: int) -> Work:
     )
 
 
-@kernel
+@lean_kernel
 def nearest(o, s, y, k, w):  # type: ignore[no-untyped-def]
     """Fill `all_west` and `all_east` with the nearest k objects better than (y, created) on either side of slot `s`.
 
@@ -87,7 +88,7 @@ def nearest(o, s, y, k, w):  # type: ignore[no-untyped-def]
     return a, b
 
 
-@kernel
+@lean_kernel
 def take_prefix(w: Work, k: int) -> None:
     """Start a class: its lists are the first k of the lists of the largest class."""
     for z in range(k + 1):
@@ -95,7 +96,7 @@ def take_prefix(w: Work, k: int) -> None:
         w.east[z] = w.all_east[z]
 
 
-@kernel
+@lean_kernel
 def region_strips(w: Work, k: int, a: int, b: int) -> int:
     """Algorithm 4: write the strips of the influence region to `strip`, west to east; returns their number.
 
@@ -114,7 +115,7 @@ def region_strips(w: Work, k: int, a: int, b: int) -> int:
     return n
 
 
-@kernel
+@lean_kernel
 def gain_strips(w: Work, k: int, a: int, b: int, xh: float) -> int:
     """Algorithm 5: write the strips that an object at `xh` gains by entering a list to `strip`, west to east.
 
@@ -160,7 +161,7 @@ def enter_east(w: Work, k: int, b: int, xh: float) -> int:
 # left.
 
 
-@kernel
+@lean_kernel
 def exposed(o, s, k, y, c, y_end, l_end, r_end, w):  # type: ignore[no-untyped-def]
     """Find the objects that become exposed as slot `s` worsens from just past (y, c) to `y_end`, within [l_end, r_end].
 
@@ -213,7 +214,7 @@ def _keep_best(w: Work, n: int, k: int, y: float, c: int) -> int:
     return min(n + 1, k)
 
 
-@kernel
+@lean_kernel
 def _sort(o, w, n):  # type: ignore[no-untyped-def]
     """Order hits by (y, created): runs by insertion, then merges."""
     run = 16

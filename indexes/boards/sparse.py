@@ -25,12 +25,13 @@ from indexes.boards.region import (
     take_prefix,
 )
 from indexes.boards.tiles import sign
-from indexes.jit import inline_kernel, kernel
+from indexes.jit import inline_kernel
+from indexes.lean import lean_kernel
 
 INF = np.inf
 
 
-@kernel
+@lean_kernel
 def paint_sparse(o, f, q, k, s, y_new, a, b, w, tiles):  # type: ignore[no-untyped-def]
     """Paint-Sparse for class q with the lists' lengths a and b. False when `tiles` is too small."""
     y, c = o.y[s], o.c[s]
@@ -68,7 +69,7 @@ def paint_sparse(o, f, q, k, s, y_new, a, b, w, tiles):  # type: ignore[no-untyp
     return ok
 
 
-@kernel
+@lean_kernel
 def greedy(f, q, w, n, chain, tiles):  # type: ignore[no-untyped-def]
     """Append the tiles that cover the subscriptions of the strips and no others.
 
@@ -110,7 +111,7 @@ def above(v):  # type: ignore[no-untyped-def]
     return np.nextafter(v, INF)
 
 
-@kernel
+@lean_kernel
 def put_box(west, east, south, north, tiles):  # type: ignore[no-untyped-def]
     """Append the closed box as a tile, its outer sides opened by the least step; nothing for an empty box."""
     t = tiles.n[0]
@@ -124,7 +125,7 @@ def put_box(west, east, south, north, tiles):  # type: ignore[no-untyped-def]
     return ok or west > east
 
 
-@kernel
+@lean_kernel
 def first_left(f, q, w, k, a):  # type: ignore[no-untyped-def]
     """l*: the least l of the subscriptions in the region, inf if there are none."""
     found = INF
@@ -136,7 +137,7 @@ def first_left(f, q, w, k, a):  # type: ignore[no-untyped-def]
     return found
 
 
-@kernel
+@lean_kernel
 def last_right(f, q, w, k, b):  # type: ignore[no-untyped-def]
     """r*: the greatest r of the subscriptions in the region, -inf if there are none."""
     found = -INF

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from indexes.jit import kernel
+from indexes.lean import lean_kernel
 
 
 class Tiles(NamedTuple):
@@ -48,7 +48,7 @@ def make_tiles(capacity: int) -> Tiles:
     )
 
 
-@kernel
+@lean_kernel
 def sign(tiles: Tiles, start: int, q: int, row: int, x: float, y: float, gone: bool, c: int) -> None:
     """Write the object and the class on the tiles from `start` to the last."""
     for t in range(start, tiles.n[0]):
