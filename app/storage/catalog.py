@@ -79,7 +79,8 @@ class Catalog:
 
     def drop(self, name: str) -> Job:
         """Accept the deletion of a board. Raises Refused (missing)."""
-        return DropJob(self.entries[name], self.latest(name))
+        board = self.latest(name)
+        return DropJob(self.entries[name], board)
 
     def replay(self, name: str, command: Command | Create | Drop) -> Job:
         """Accept a command from the log."""
