@@ -4,7 +4,7 @@ Layout: slot = row, so slots never move. Nodes come from a pool with a free list
 its objects by position (x, created) or by rank (y, created), ``dim`` 0 or 1: what lies before the cut is on the left.
 Since `created` is unique, any objects can be cut, however many are equal. A node keeps the bounding box of the objects
 of finite y below it as (x_lo, x_hi, y_lo, y_hi), empty (inf, -inf, inf, -inf); ``holder``, the slot of the least
-(y, created) of these, or -1; their number ``live``; and the number ``count`` of all its objects.
+(y, created) of these, or -1; their number ``live``; and the number ``total`` of all its objects.
 
 Balance: an inner node has at least 13 objects and each of its children at most three quarters of them, so that a leaf
 has 4 to 15 (the root may have fewer), the nodes are at most half as many as the objects and the depth is at most
@@ -31,6 +31,9 @@ FULL = 16
 BUCKET = 12
 """A leaf made by a rebuild has at most so many; an inner node has more."""
 
+Index = Any
+"""An integer of any width: a slot, a node or a number of them."""
+
 OBJECTS, FREE = 0, 1
 """Places in `size`: objects in the tree, nodes on the free list."""
 
@@ -47,7 +50,7 @@ class KdTree(NamedTuple):
     box: NDArray[np.float64]  # by node, as all up to bucket
     holder: NDArray[np.int32]
     live: NDArray[np.int32]
-    count: NDArray[np.int32]
+    total: NDArray[np.int32]
     up: NDArray[np.int32]
     left: NDArray[np.int32]  # -1: a leaf
     right: NDArray[np.int32]
@@ -67,20 +70,27 @@ def _nodes_for(objects: int) -> int:
 
 def _empty(rows: int, nodes: int) -> KdTree:
     o = KdTree(
-        *(np.empty(rows, t) for t in (np.float64, np.float64, np.int64)),
-        np.arange(rows, dtype=np.int32),
-        np.full(rows, -1, np.int32),
-        np.full(rows, -1, np.int32),
-        np.empty((nodes, 4)),
-        *(np.empty(nodes, np.int32) for _ in range(6)),
-        np.empty(nodes, np.int8),
-        np.empty(nodes),
-        np.empty(nodes, np.int64),
-        np.empty((nodes, FULL), np.int32),
-        np.arange(nodes - 1, -1, -1, dtype=np.int32),
-        np.array([0, nodes - 1]),
-        np.empty(rows, np.int32),
-        np.empty((128, 3), np.int32),
+        x=np.empty(rows),
+        y=np.empty(rows),
+        c=np.empty(rows, np.int64),
+        row=np.arange(rows, dtype=np.int32),
+        pos=np.full(rows, -1, np.int32),
+        at=np.full(rows, -1, np.int32),
+        box=np.empty((nodes, 4)),
+        holder=np.empty(nodes, np.int32),
+        live=np.empty(nodes, np.int32),
+        total=np.empty(nodes, np.int32),
+        up=np.empty(nodes, np.int32),
+        left=np.empty(nodes, np.int32),
+        right=np.empty(nodes, np.int32),
+        dim=np.empty(nodes, np.int8),
+        cut=np.empty(nodes),
+        cut_c=np.empty(nodes, np.int64),
+        bucket=np.empty((nodes, FULL), np.int32),
+        free=np.arange(nodes - 1, -1, -1, dtype=np.int32),
+        size=np.array([0, nodes - 1]),
+        order=np.empty(rows, np.int32),
+        stack=np.empty((128, 3), np.int32),
     )
     o.up[0], o.dim[0] = -1, 0
     _build(o, 0, 0)
@@ -120,7 +130,7 @@ class KdTreeIndex(ObjectIndex):
             self.arrays = new = _empty(rows, nodes)
             for field in ("x", "y", "c", "pos", "at"):
                 getattr(new, field)[: len(o.pos)] = getattr(o, field)
-            for field in ("box", "holder", "live", "count", "up", "left", "right", "dim", "cut", "cut_c", "bucket"):
+            for field in ("box", "holder", "live", "total", "up", "left", "right", "dim", "cut", "cut_c", "bucket"):
                 getattr(new, field)[: len(o.up)] = getattr(o, field)
             free = int(o.size[FREE])
             new.free[nodes - len(o.up) : nodes - len(o.up) + free] = o.free[:free]
@@ -135,7 +145,7 @@ class KdTreeIndex(ObjectIndex):
         while cells:
             node, parent, xs, ys = cells.pop()
             seen.append(node)
-            l, r, n = int(o.left[node]), int(o.right[node]), int(o.count[node])
+            l, r, n = int(o.left[node]), int(o.right[node]), int(o.total[node])
             assert o.up[node] == parent, o
             if l < 0:
                 rows = o.bucket[node, :n]
@@ -149,7 +159,7 @@ class KdTreeIndex(ObjectIndex):
                 holder = int(rows[np.lexsort((o.c[rows], o.y[rows]))[0]]) if live else -1
             else:
                 cut = (float(o.cut[node]), int(o.cut_c[node]))
-                assert n > BUCKET and n == o.count[l] + o.count[r] and 4 * max(o.count[l], o.count[r]) <= 3 * n, o
+                assert n > BUCKET and n == o.total[l] + o.total[r] and 4 * max(o.total[l], o.total[r]) <= 3 * n, o
                 cells.append((l, node, xs if o.dim[node] else (xs[0], cut), (ys[0], cut) if o.dim[node] else ys))
                 cells.append((r, node, xs if o.dim[node] else (cut, xs[1]), (cut, ys[1]) if o.dim[node] else ys))
                 live = int(o.live[l] + o.live[r])
@@ -157,7 +167,7 @@ class KdTreeIndex(ObjectIndex):
                 holders = [int(h) for h in (o.holder[l], o.holder[r]) if h >= 0]
                 holder = min(holders, key=lambda h: (o.y[h], o.c[h]), default=-1)
             assert o.live[node] == live and o.holder[node] == holder and (o.box[node] == box).all(), o
-        assert len(held) == len(set(held)) == o.size[OBJECTS] == o.count[0] == (o.pos >= 0).sum(), o
+        assert len(held) == len(set(held)) == o.size[OBJECTS] == o.total[0] == (o.pos >= 0).sum(), o
         assert sorted(seen + o.free[: o.size[FREE]].tolist()) == list(range(len(o.up))), o
         assert (o.row == np.arange(len(o.row))).all() and np.isfinite(o.x[held]).all(), o
 
@@ -180,7 +190,7 @@ def _near(o, node, east):  # type: ignore[no-untyped-def]
 @inline_kernel
 def _scan(o, leaf, s, T, Tc, east, best):  # type: ignore[no-untyped-def]
     """The slot of a leaf beyond `s` that ranks before (T, Tc) and is nearer than `best`, or `best`."""
-    for j in range(o.count[leaf]):
+    for j in range(o.total[leaf]):
         i = np.int64(o.bucket[leaf, j])
         if _better(o, i, T, Tc):
             if east:
@@ -224,19 +234,19 @@ def _next(o, s, T, Tc, east):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def next_west(o: KdTree, s: int, T: float, Tc: int) -> int:
+def next_west(o: KdTree, s: Index, T: float, Tc: int) -> Index:
     """O(log n) for objects spread evenly, O(sqrt n) at worst."""
     return _next(o, s, T, Tc, False)
 
 
 @kernel
-def next_east(o: KdTree, s: int, T: float, Tc: int) -> int:
+def next_east(o: KdTree, s: Index, T: float, Tc: int) -> Index:
     """As `next_west`."""
     return _next(o, s, T, Tc, True)
 
 
 @kernel
-def first_west(o: KdTree, s: int, T: float, Tc: int, k: int, out: NDArray[Any]) -> int:
+def first_west(o: KdTree, s: Index, T: float, Tc: int, k: int, out: NDArray[Any]) -> Index:
     """One search after another."""
     n = 0
     j = np.int64(s)
@@ -249,7 +259,7 @@ def first_west(o: KdTree, s: int, T: float, Tc: int, k: int, out: NDArray[Any]) 
 
 
 @kernel
-def first_east(o: KdTree, s: int, T: float, Tc: int, k: int, out: NDArray[Any]) -> int:
+def first_east(o: KdTree, s: Index, T: float, Tc: int, k: int, out: NDArray[Any]) -> Index:
     """One search after another."""
     n = 0
     j = np.int64(s)
@@ -270,7 +280,7 @@ def _first_child(o, node):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def min_y(o: KdTree, lo: float, hi: float, y0: float, c0: int) -> int:
+def min_y(o: KdTree, lo: float, hi: float, y0: float, c0: int) -> Index:
     """Search the better child first; a box inside the range and beyond the bound is its own answer."""
     best = np.int64(-1)
     node = np.int64(0)
@@ -287,7 +297,7 @@ def min_y(o: KdTree, lo: float, hi: float, y0: float, c0: int) -> int:
                     elif o.left[node] >= 0:
                         step = _first_child(o, node)
                     else:
-                        for j in range(o.count[node]):
+                        for j in range(o.total[node]):
                             i = np.int64(o.bucket[node, j])
                             beyond = o.y[i] > y0 or (o.y[i] == y0 and o.c[i] > c0)
                             if beyond and o.y[i] <= MAX and lo <= o.x[i] <= hi:
@@ -301,7 +311,7 @@ def min_y(o: KdTree, lo: float, hi: float, y0: float, c0: int) -> int:
 
 
 @kernel
-def count(o: KdTree, lo: float, hi: float) -> int:
+def count(o: KdTree, lo: float, hi: float) -> Index:
     """Add up the counts of boxes inside the range; O(sqrt n)."""
     n = 0
     node = np.int64(0)
@@ -315,7 +325,7 @@ def count(o: KdTree, lo: float, hi: float) -> int:
                 if o.left[node] >= 0:
                     step = np.int64(o.left[node])
                 else:
-                    for j in range(o.count[node]):
+                    for j in range(o.total[node]):
                         i = o.bucket[node, j]
                         n += o.y[i] <= MAX and lo <= o.x[i] <= hi
         elif last == o.left[node]:
@@ -326,7 +336,7 @@ def count(o: KdTree, lo: float, hi: float) -> int:
 
 
 @kernel
-def top(o: KdTree, lo: float, hi: float, k: int, out: NDArray[Any]) -> int:
+def top(o: KdTree, lo: float, hi: float, k: int, out: NDArray[Any]) -> Index:
     """Best first, and `out` is the queue: slots, and nodes as their complements, in order of their least objects.
 
     It starts with the boxes inside the range and the objects of those across its ends. The first entry that is a node
@@ -345,7 +355,7 @@ def top(o: KdTree, lo: float, hi: float, k: int, out: NDArray[Any]) -> int:
                 if o.left[node] >= 0:
                     step = np.int64(o.left[node])
                 else:
-                    for j in range(o.count[node]):
+                    for j in range(o.total[node]):
                         i = np.int64(o.bucket[node, j])
                         if lo <= o.x[i] <= hi:
                             n = _enqueue(o, k, out, n, i)
@@ -360,7 +370,7 @@ def top(o: KdTree, lo: float, hi: float, k: int, out: NDArray[Any]) -> int:
             place += 1
         elif o.left[node] < 0:
             out[place] = o.holder[node]
-            for j in range(o.count[node]):
+            for j in range(o.total[node]):
                 if o.bucket[node, j] != o.holder[node]:
                     n = _enqueue(o, k, out, n, np.int64(o.bucket[node, j]))
         else:
@@ -371,7 +381,7 @@ def top(o: KdTree, lo: float, hi: float, k: int, out: NDArray[Any]) -> int:
 
 
 @kernel
-def _enqueue(o: KdTree, k: int, out: NDArray[Any], n: int, entry: int) -> int:
+def _enqueue(o: KdTree, k: int, out: NDArray[Any], n: Index, entry: Index) -> Index:
     """Put a slot or a node in its place among the best k of the queue; returns the new length."""
     s = entry if entry >= 0 else np.int64(o.holder[~entry])
     if s >= 0 and o.y[s] <= MAX:
@@ -398,7 +408,7 @@ def _enqueue(o: KdTree, k: int, out: NDArray[Any], n: int, entry: int) -> int:
 
 
 @kernel
-def set_y(o: KdTree, s: int, y: float) -> None:
+def set_y(o: KdTree, s: Index, y: float) -> None:
     """Repair the boxes above, or take the object to the leaf of its new y; O(log^2 n) amortised."""
     if y != o.y[s]:
         o.y[s] = y
@@ -412,7 +422,7 @@ def set_y(o: KdTree, s: int, y: float) -> None:
 
 
 @kernel
-def insert(o: KdTree, row: int, x: float, y: float, c: int) -> int:
+def insert(o: KdTree, row: Index, x: float, y: float, c: int) -> Index:
     """Put the object into the leaf of its cell, which is cut when full; O(log^2 n) amortised."""
     room = row < o.pos.size and (o.size[OBJECTS] + 1) // 2 + 4 <= o.up.size
     if room:
@@ -426,7 +436,7 @@ def insert(o: KdTree, row: int, x: float, y: float, c: int) -> int:
 
 
 @kernel
-def delete(o: KdTree, row: int) -> None:
+def delete(o: KdTree, row: Index) -> None:
     """Take the object out of its leaf; O(log^2 n) amortised."""
     _take_out(o, row)
     o.pos[row] = -1
@@ -443,7 +453,7 @@ def _child_for(o, node, s):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _leaf_of(o: KdTree, s: int) -> int:
+def _leaf_of(o: KdTree, s: Index) -> Index:
     """The leaf in whose cell slot `s` lies."""
     node = np.int64(0)
     while o.left[node] >= 0:
@@ -452,44 +462,44 @@ def _leaf_of(o: KdTree, s: int) -> int:
 
 
 @kernel
-def _put_in(o: KdTree, s: int) -> None:
+def _put_in(o: KdTree, s: Index) -> None:
     node = np.int64(0)
     while o.left[node] >= 0:
-        o.count[node] += 1
+        o.total[node] += 1
         node = _child_for(o, node, s)
-    o.bucket[node, o.count[node]] = s
-    o.count[node] += 1
+    o.bucket[node, o.total[node]] = s
+    o.total[node] += 1
     o.at[s] = node
     _settle(o, node)
 
 
 @kernel
-def _take_out(o: KdTree, s: int) -> None:
+def _take_out(o: KdTree, s: Index) -> None:
     leaf = np.int64(o.at[s])
     j = 0
     while o.bucket[leaf, j] != s:
         j += 1
-    o.bucket[leaf, j] = o.bucket[leaf, o.count[leaf] - 1]
+    o.bucket[leaf, j] = o.bucket[leaf, o.total[leaf] - 1]
     node = leaf
     while node >= 0:
-        o.count[node] -= 1
+        o.total[node] -= 1
         node = np.int64(o.up[node])
     _settle(o, leaf)
 
 
 @kernel
-def _settle(o: KdTree, leaf: int) -> None:
+def _settle(o: KdTree, leaf: Index) -> None:
     """Repair the boxes above a leaf that has changed, and rebuild the highest node that is out of balance."""
     sick = np.int64(-1)
     pulling = True
     node = np.int64(leaf)
     while node >= 0:
         pulling = pulling and _pull(o, node)
-        n = o.count[node]
+        n = o.total[node]
         if o.left[node] < 0:
             if n == FULL:
                 sick = node
-        elif n <= BUCKET or 4 * max(o.count[o.left[node]], o.count[o.right[node]]) > 3 * n:
+        elif n <= BUCKET or 4 * max(o.total[o.left[node]], o.total[o.right[node]]) > 3 * n:
             sick = node
         node = np.int64(o.up[node])
     if sick >= 0:
@@ -497,13 +507,13 @@ def _settle(o: KdTree, leaf: int) -> None:
 
 
 @kernel
-def _pull(o: KdTree, node: int) -> bool:
+def _pull(o: KdTree, node: Index) -> bool:
     """Recompute the box, the least object and the live count of a node from below; whether any has changed."""
     x_lo, x_hi, y_lo, y_hi = np.inf, -np.inf, np.inf, -np.inf
     h = np.int64(-1)
-    live = 0
+    live: Index = 0
     if o.left[node] < 0:
-        for j in range(o.count[node]):
+        for j in range(o.total[node]):
             i = np.int64(o.bucket[node, j])
             if o.y[i] <= MAX:
                 live += 1
@@ -533,7 +543,7 @@ def _pull(o: KdTree, node: int) -> bool:
 
 
 @kernel
-def _gather(o: KdTree, top_node: int) -> int:
+def _gather(o: KdTree, top_node: Index) -> Index:
     """Write the slots below a node to `order` and free the nodes below it; returns how many slots."""
     n = 0
     node = np.int64(top_node)
@@ -544,7 +554,7 @@ def _gather(o: KdTree, top_node: int) -> int:
             node = np.int64(o.left[node])
         else:
             if down:
-                for j in range(o.count[node]):
+                for j in range(o.total[node]):
                     o.order[n] = o.bucket[node, j]
                     n += 1
             going = node != top_node
@@ -558,7 +568,7 @@ def _gather(o: KdTree, top_node: int) -> int:
 
 
 @kernel
-def _build(o: KdTree, top_node: int, n: int) -> None:
+def _build(o: KdTree, top_node: Index, n: Index) -> None:
     """Make a balanced tree of order[:n] below a node, cutting by position and rank in turn."""
     o.stack[0, 0] = top_node
     o.stack[0, 1] = 0
@@ -574,14 +584,14 @@ def _build(o: KdTree, top_node: int, n: int) -> None:
         elif hi - lo <= BUCKET:
             o.left[node] = -1
             o.right[node] = -1
-            o.count[node] = hi - lo
+            o.total[node] = hi - lo
             for j in range(hi - lo):
                 o.bucket[node, j] = o.order[lo + j]
                 o.at[o.order[lo + j]] = node
             _pull(o, node)
         else:
             middle = (lo + hi) >> 1
-            o.count[node] = hi - lo
+            o.total[node] = hi - lo
             if o.dim[node] == 1:
                 _select(o.order, o.y, o.c, lo, hi - 1, middle)
                 o.cut[node] = o.y[o.order[middle]]
@@ -609,7 +619,9 @@ def _build(o: KdTree, top_node: int, n: int) -> None:
 
 
 @kernel
-def _select(order: NDArray[np.int32], v: NDArray[np.float64], c: NDArray[np.int64], a: int, e: int, kth: int) -> None:
+def _select(
+    order: NDArray[np.int32], v: NDArray[np.float64], c: NDArray[np.int64], a: Index, e: Index, kth: Index
+) -> None:
     """Put the slots of order[a..e] around the kth by (v, c): lesser ones before it, greater ones after it."""
     while a < e:
         low, middle, high = order[a], order[(a + e) >> 1], order[e]
