@@ -67,7 +67,7 @@ class Guard:
             if message["type"] == "http.response.start":
                 status = message["status"]
                 seconds = perf_counter() - started
-                message["headers"] = [*message.get("headers", ()), (b"x-request-id", request_id)]
+                message = {**message, "headers": [*message.get("headers", ()), (b"x-request-id", request_id)]}
             await send(message)
 
         self._metrics.requests_open.inc()
