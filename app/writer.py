@@ -242,7 +242,8 @@ class Writer:
                     job: Job = stop.value
                     return job
                 if work is None:
-                    sent = await asyncio.sleep(0)
+                    await asyncio.sleep(0)
+                    sent = None
                 else:
                     sent = await asyncio.get_running_loop().run_in_executor(self._kernels, work)
         finally:

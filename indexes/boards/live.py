@@ -188,7 +188,8 @@ B = TypeVar("B", Lists, Deliveries, Records, TileRecords)
 def _empty(kind: type[B]) -> B:
     """Columns without room; `n`, where there is one, is the count."""
     dtypes = {"start": np.int64, "x": np.float64, "y": np.float64, "n": np.int64}
-    return kind(**{name: np.zeros(int(name == "n"), dtypes.get(name, np.int32)) for name in kind._fields})
+    columns: dict[str, Any] = {name: np.zeros(int(name == "n"), dtypes.get(name, np.int32)) for name in kind._fields}
+    return kind(**columns)
 
 
 def _grown_buffer(buffer: B) -> B:
