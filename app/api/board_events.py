@@ -22,6 +22,7 @@ from indexes.boards.commands import DELETE, UPDATE, UPSERT, Events
 _OPS = {"upsert": UPSERT, "update": UPDATE, "delete": DELETE}
 _OP_REASON = "must be 'upsert', 'update' or 'delete'"
 _NOTHING: dict[str, float] = {}
+_BAD = {"op": "upsert", "id": ""}
 
 
 class ReadEvents(NamedTuple):
@@ -74,6 +75,8 @@ class EventReader:
 
     def one(self, op: int, id: str, body: dict[str, Any]) -> Events:
         """The event that a request about one object is. Raises the problem 422."""
+        if body.get("id", id) != id:
+            raise invalid("id", f"is {id!r} in the path")
         values = body.get("values", _NOTHING)
         payload: dict[int, bytes | None] = {}
         if "payload" in body:
@@ -86,28 +89,23 @@ class EventReader:
 
     def _add_items(self, columns: _Columns, items: list[Any]) -> None:
         """Append validated elements; None stands for one that is known to be bad."""
-        x_name, y_name, nan = self._x_name, self._y_name, math.nan
-        start = len(columns.ids)
-        ops = bytearray()
-        xs: list[float] = []
-        ys: list[float] = []
-        for index, item in enumerate(items, start):
-            if item is None:
-                item = {"op": "delete", "id": ""}
-            op = _OPS[item["op"]]
-            ops.append(op)
-            columns.ids.append(item["id"])
-            values = item.get("values", _NOTHING)
-            xs.append(values.get(x_name, nan))
-            ys.append(values.get(y_name, nan))
-            if op == DELETE and len(item) > 2:
-                for field in item.keys() & {"values", "payload"}:
-                    columns.errors.append(ElementError(index, field, "is not taken by a delete"))
-            elif "payload" in item:
-                self._add_payload(columns, index, item["payload"])
+        if columns.errors:
+            items = [_BAD if item is None else item for item in items]
+        start, x_name, y_name, nan = len(columns.ids), self._x_name, self._y_name, math.nan
+        ops = bytes([_OPS[item["op"]] for item in items])
+        values = [item.get("values", _NOTHING) for item in items]
+        columns.ids += [item["id"] for item in items]
         columns.op.append(np.frombuffer(ops, np.uint8))
-        columns.x.append(np.array(xs, np.float64))
-        columns.y.append(np.array(ys, np.float64))
+        columns.x.append(np.array([given.get(x_name, nan) for given in values], np.float64))
+        columns.y.append(np.array([given.get(y_name, nan) for given in values], np.float64))
+        for i in [i for i, item in enumerate(items) if "payload" in item]:
+            if ops[i] != DELETE:
+                self._add_payload(columns, start + i, items[i]["payload"])
+        if DELETE in ops:
+            for i, item in enumerate(items):
+                if ops[i] == DELETE and len(item) > 2:
+                    for field in sorted(item.keys() & {"values", "payload"}):
+                        columns.errors.append(ElementError(start + i, field, "is not taken by a delete"))
 
     def _add_payload(self, columns: _Columns, index: int, value: Any) -> None:
         try:

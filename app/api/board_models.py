@@ -123,8 +123,8 @@ class ObjectBody(Strict):
 
     values: dict[Attribute, Number] = Field(default_factory=dict)
     payload: Any = None
+    id: Annotated[Name | None, Field(description="That of the path.")] = None
     seq: Ignored = None
-    id: Ignored = None
     created: Ignored = None
 
 
@@ -250,7 +250,7 @@ class SubscriptionBody(Strict):
     range: dict[Attribute, Range] = Field(default_factory=dict)
     k: Annotated[int, Field(ge=1)]
     ttl: Annotated[float | None, Field(strict=True, gt=0, allow_inf_nan=False)] = None
-    id: Name | None = None
+    id: Annotated[Name | None, Field(description="That of the path.")] = None
     seq: Ignored = None
     list: Ignored = None
 
@@ -357,7 +357,7 @@ def validators(range_attributes: tuple[str, ...], rank_attribute: str, most: int
     return BoardValidators(
         events=_made(_fields({"events": _list(event, most)}, {**options, "on_error": _ON_ERROR})),
         event=_made(event),
-        put_object=_made(_fields({}, {**object_fields, "seq": _ANY, "id": _ANY, "created": _ANY})),
+        put_object=_made(_fields({}, {**object_fields, "seq": _ANY, "id": _NAME, "created": _ANY})),
         patch_object=_made(_fields({}, object_fields)),
         subscriptions=_made(_fields({"subscriptions": _list(subscription, most)}, {**lists, "on_error": _ON_ERROR})),
         subscription=_made(subscription),

@@ -18,6 +18,12 @@ URL = "http://127.0.0.1"
 MakeClient = Callable[..., TestClient]
 
 
+@pytest.fixture(autouse=True)
+def _kernels_when_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Most of these tests need no kernel, so that none is loaded before its first call."""
+    monkeypatch.setattr("app.service.warm", lambda: None)
+
+
 @pytest.fixture
 def make_client(tmp_path: Path) -> Iterator[MakeClient]:
     """`make_client(**settings)` starts a service and gives a client of it."""

@@ -1,0 +1,66 @@
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from app.main import create_app
+
+
+@pytest.fixture(scope="module")
+def document() -> dict[str, Any]:
+    return create_app().openapi()
+
+
+def operations(document: dict[str, Any]) -> list[tuple[str, str, dict[str, Any]]]:
+    return [(path, method, one) for path, item in document["paths"].items() for method, one in item.items()]
+
+
+def test_every_operation_is_described_and_can_be_refused(document: dict[str, Any]) -> None:
+    ids = [one["operationId"] for _, _, one in operations(document)]
+    assert len(ids) == len(set(ids))
+    for path, method, one in operations(document):
+        assert one["description"], path
+        assert {"4XX", "503"} <= one["responses"].keys(), path
+        assert any(status in one["responses"] for status in ("200", "201")), (path, method)
+
+
+def test_every_write_takes_an_idempotency_key(document: dict[str, Any]) -> None:
+    for path, method, one in operations(document):
+        names = {parameter["name"] for parameter in one.get("parameters", [])}
+        assert ("Idempotency-Key" in names) == (method != "get"), (path, method)
+
+
+def test_all_but_health_ask_for_a_key(document: dict[str, Any]) -> None:
+    for path, _, one in operations(document):
+        assert ("security" in one) == (path not in ("/healthz", "/readyz")), path
+
+
+def test_every_reference_is_there(document: dict[str, Any]) -> None:
+    schemas = document["components"]["schemas"]
+
+    def walk(node: Any) -> None:
+        if isinstance(node, dict):
+            if "$ref" in node:
+                assert node["$ref"].removeprefix("#/components/schemas/") in schemas
+            for value in node.values():
+                walk(value)
+        elif isinstance(node, list):
+            for value in node:
+                walk(value)
+
+    walk(document)
+
+
+@pytest.mark.parametrize("key", ["", "a b", "x" * 256])
+def test_a_malformed_idempotency_key_is_refused(client: TestClient, key: str) -> None:
+    body = {"name": "n", "scopes": ["admin"]}
+    answer = client.post("/v1/admin/keys", json=body, headers={"idempotency-key": key})
+    assert answer.status_code == 422
+    assert answer.json()["errors"][0]["field"] == "Idempotency-Key"
+    assert client.get("/v1/admin/keys").json()["items"] == []
+
+
+def test_a_bad_method_says_all_that_are_offered(client: TestClient) -> None:
+    answer = client.post("/v1/boards/a")
+    assert answer.status_code == 405
+    assert answer.headers["allow"] == "DELETE, GET, PATCH, PUT"
