@@ -137,7 +137,6 @@ class BoardRoutes:
             def skeleton(job: Any) -> Skeleton:
                 return Skeleton(200, {"seq": job.last_seq})
 
-            self._context.config(request)
             job = await self._context.writer.drop(request.path_params["board"], ticket, skeleton)
             answer = {"seq": job.last_seq}
             return Done(JSONResponse(answer), answer)
