@@ -306,7 +306,8 @@ async def _without_lists(found: ReadSubscriptions, plan: EditPlan) -> AsyncItera
     command, attribute = _made(plan), plan.board.config.range_attributes[0]
     for start in range(0, plan.count, PIECE):
         at = range(start, min(start + PIECE, plan.count))
-        yield await asyncio.to_thread(_piece, found, plan, command, attribute, at)
+        parts = found, plan, command, attribute, at
+        yield _piece(*parts) if len(at) <= LISTS else await asyncio.to_thread(_piece, *parts)
 
 
 def _piece(found: ReadSubscriptions, plan: EditPlan, command: Subscribe, attribute: str, at: range) -> str:
