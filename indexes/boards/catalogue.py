@@ -49,6 +49,7 @@ class Accepted:
     steps: list[Step]
     high_before: int
     created_before: int
+    payloads_before: list[tuple[int, bytes | None]]
     undo: list[tuple[str, tuple[int, int] | None]] = field(default_factory=list)
     named: bool = False
     next_step: int = 0
@@ -70,6 +71,7 @@ class Catalogue:
         self.ids: list[str] = []
         self.created: list[int] = []
         self.payloads: dict[int, bytes] = {}
+        self._latest_payloads: dict[int, bytes] = {}
         self._pool = RowPool()
         self._created = 0
         self._pending: Overlay[int] = Overlay()
@@ -125,9 +127,10 @@ class Catalogue:
         self._pool.give([step.row for step in steps if not step.born])
         if faults:
             command = _pick(command, keep)
-        changes = self._changes(command, rows[: len(keep)], created[: len(keep)])
+        positions = keep if faults else None
+        changes, before = self._changes(command, rows[: len(keep)], created[: len(keep)], steps)
         accepted = Accepted(
-            owner, command, changes, faults, keep if faults else None, steps, high_before, created_before, undo
+            owner, command, changes, faults, positions, steps, high_before, created_before, before, undo
         )
         if faults and not command.skip:
             self.take_back(accepted)
@@ -135,8 +138,8 @@ class Catalogue:
         return accepted
 
     def _all_known(self, owner: int, command: Events, rows: Int32) -> Accepted:
-        changes = self._changes(command, rows, np.full(len(rows), -1, np.int64))
-        return Accepted(owner, command, changes, [], None, [], self._pool.high, self._created)
+        changes, before = self._changes(command, rows, np.full(len(rows), -1, np.int64), [])
+        return Accepted(owner, command, changes, [], None, [], self._pool.high, self._created, before)
 
     def _missing(self, i: int, lacks_x: bool, lacks_y: bool) -> Iterator[Fault]:
         reason = "a new object needs a value"
@@ -145,15 +148,30 @@ class Catalogue:
         if lacks_y:
             yield Fault(f"values.{self.config.rank_attribute}", reason, "invalid", i)
 
-    def _changes(self, command: Events, rows: Int32, created: npt.NDArray[np.int64]) -> Changes:
+    def _changes(
+        self, command: Events, rows: Int32, created: npt.NDArray[np.int64], steps: list[Step]
+    ) -> tuple[Changes, list[tuple[int, bytes | None]]]:
+        """The columns for the kernels, and what takes back the payloads as the last accepted command leaves them."""
         touched = np.zeros(len(command), np.uint8)
-        if command.payload:
-            touched[list(command.payload)] = 1
+        latest = self._latest_payloads
+        undo: list[tuple[int, bytes | None]] = []
+        for at in sorted(command.payload):
+            row, text = int(rows[at]), command.payload[at]
+            before = latest.get(row)
+            if text != before:
+                touched[at] = 1
+                undo.append((row, before))
+                _set_payload(latest, row, text)
+        for step in steps:
+            if not step.born and step.row in latest:
+                undo.append((step.row, latest.pop(step.row)))
         kind = (command.op == DELETE).astype(np.uint8)
-        return Changes(kind, rows, command.x, command.y * self.sign, created, touched)
+        return Changes(kind, rows, command.x, command.y * self.sign, created, touched), undo
 
     def take_back(self, accepted: Accepted) -> None:
         """Undo the newest `accept`: it could not be logged."""
+        for row, text in reversed(accepted.payloads_before):
+            _set_payload(self._latest_payloads, row, text)
         given = [step.row for step in accepted.steps if not step.born]
         self._unwind(accepted.steps, given, accepted.undo, accepted.high_before, accepted.created_before)
 
@@ -229,6 +247,13 @@ class Catalogue:
         """Rows of the k best with l <= x <= r, best first."""
         slots = self.view.top(l, r, k)
         return self.view.arrays.row[slots].astype(np.int32)
+
+
+def _set_payload(payloads: dict[int, bytes], row: int, text: bytes | None) -> None:
+    if text is None:
+        payloads.pop(row, None)
+    else:
+        payloads[row] = text
 
 
 def _pick(command: Events, keep: list[int]) -> Events:

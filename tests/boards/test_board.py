@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import hypothesis.strategies as st
@@ -92,6 +93,7 @@ class Engine(RuleBasedStateMachine):
     def event(self, op: int, key: str, x: float | None, y: float | None, payload: Any) -> None:
         world = self.world
         old = {ask: world.shown(ask) for ask in world.asks}
+        before = replace(world.things[key]) if key in world.things else None
         plan = self.run(one_event(op, key, x, y, payload))
         if op == DELETE:
             del world.things[key]
@@ -109,6 +111,8 @@ class Engine(RuleBasedStateMachine):
                 reached[ask, tile.object.id, tile.gone] += 1
                 self.subscribers[ask].apply(tile)
         assert all(n == 1 for n in reached.values()), "an object was told twice"
+        if op != DELETE and before == world.things[key]:
+            assert not tiles, "an event that changes nothing was told"
         hit = {ask for ask, _, _ in reached}
         for ask in world.asks:
             moved_within = x is not None and op != DELETE
