@@ -59,7 +59,7 @@ def _print(info: BoardInfo, best: tuple[Entry, ...], title: str) -> None:
     from rich.markup import escape
     from rich.table import Table
 
-    table = Table(title=f"{info.name}: {title}", title_justify="left")
+    table = Table()
     table.add_column("rank", justify="right")
     table.add_column("id")
     for name in columns(info):
@@ -68,4 +68,6 @@ def _print(info: BoardInfo, best: tuple[Entry, ...], title: str) -> None:
         table.add_column("payload")
     for rank, entry in enumerate(best, 1):
         table.add_row(str(rank), *map(escape, cells(info, entry)[: len(table.columns) - 1]))
-    Console().print(table)
+    console = Console()
+    console.print(f"{info.name}: {title}", style="bold", markup=False, highlight=False)
+    console.print(table)

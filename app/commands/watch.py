@@ -146,14 +146,14 @@ async def _table(info: BoardInfo, mine: Subscription, stream: Watch) -> None:
     from rich.live import Live
 
     picture = Picture(info, mine)
-    with Live(picture.draw(stream), auto_refresh=False, transient=False) as live:
+    with Live(picture.draw(stream.connected, stream.seq), auto_refresh=False, transient=False) as live:
         drawing = asyncio.create_task(_draw(picture, stream, live))
         try:
             async for event in stream:
                 picture.take(event, stream.list)
         finally:
             drawing.cancel()
-            live.update(picture.draw(stream), refresh=True)
+            live.update(picture.draw(stream.connected, stream.seq), refresh=True)
 
 
 async def _draw(picture: Picture, stream: Watch, live: Any) -> None:
@@ -162,7 +162,7 @@ async def _draw(picture: Picture, stream: Watch, live: Any) -> None:
     while True:
         state = (picture.events, stream.connected, int(time.monotonic()))
         if state != drawn:
-            live.update(picture.draw(stream), refresh=True)
+            live.update(picture.draw(stream.connected, stream.seq), refresh=True)
             drawn = state
         await asyncio.sleep(FRAME_SECONDS)
 
@@ -199,14 +199,14 @@ class Picture:
         self._list = now
         self.events += 1
 
-    def draw(self, stream: Watch) -> Group:
+    def draw(self, connected: bool, seq: int | None) -> Group:
         """The picture at this moment."""
         from rich.console import Group
         from rich.markup import escape
         from rich.table import Table
         from rich.text import Text
 
-        table = Table(title=self._title, title_justify="left", min_width=min(60, len(self._title)))
+        table = Table()
         table.add_column("rank", justify="right")
         table.add_column("was", min_width=4)
         table.add_column("id", min_width=8)
@@ -217,9 +217,8 @@ class Picture:
         for rank, entry in enumerate(self._list, 1):
             mark, until = self._marks.get(entry.id, ("", 0.0))
             table.add_row(str(rank), mark if now < until else "", *map(escape, cells(self._info, entry)))
-        state = "live" if stream.connected else "connecting ..."
+        state = "live" if connected else "connecting ..."
         left = f"left: {', '.join(reversed(self._left))}" if self._left else "left: nobody yet"
-        seq = "" if stream.seq is None else f"seq {stream.seq}, "
-        return Group(
-            table, Text(left, style="dim"), Text(f"{state}, {seq}{max(0, self.events - 1)} changes. Ctrl-C ends.")
-        )
+        at = "" if seq is None else f"seq {seq}, "
+        foot = f"{state}, {at}{max(0, self.events - 1)} changes. Ctrl-C ends."
+        return Group(Text(self._title, style="bold"), table, Text(left, style="dim"), Text(foot))

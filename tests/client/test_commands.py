@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import io
 import json
 from pathlib import Path
 from typing import Any
@@ -11,10 +12,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import typer
+from rich.console import Console
 
 from app.commands import line, parse_range, ranges_of, rows
 from app.commands.load import stream_of
 from app.commands.rows import BadRow, Columns, Source, Unreadable, format_of
+from app.commands.watch import Picture
+from rankcast_client import BoardInfo, Change, Entry, Snapshot, Subscription
 
 SCORES = Columns(("id",), {"level": "level", "score": "points"})
 
@@ -55,6 +59,32 @@ def test_lines_for_pipes_have_one_field_a_tab() -> None:
     assert line(12345678, "change", None, 2, "a\tb\n", 719.5, {"to": "IAH"}) == (
         '12345678\tchange\t-\t2\ta b \t719.5\t{"to":"IAH"}'
     )
+
+
+def test_the_picture_marks_who_came_who_moved_and_who_left() -> None:
+    info = BoardInfo("delays", ("distance",), "delay", "desc", (3,), "sparse", None)
+    picture = Picture(info, Subscription("mine", {"distance": (500, None)}, 3))
+    a, b, c, d = (
+        Entry(id, {"distance": 700, "delay": delay}, 0) for id, delay in zip("abcd", (9, 8, 7, 10), strict=True)
+    )
+    better = Entry("b", {"distance": 700, "delay": 8.5}, 0, {"to": "IAH"})
+    picture.take(Snapshot(1, (a, b, c)), (a, b, c))
+    picture.take(Change(2, ()), (d, a, b))
+    picture.take(Change(3, ()), (d, a, better))
+
+    console = Console(width=100, file=io.StringIO())
+    console.print(picture.draw(True, 3))
+    assert isinstance(console.file, io.StringIO)
+    shown = console.file.getvalue()
+    rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in shown.splitlines() if line.startswith("│")]
+    assert rows == [
+        ["1", "new", "d", "10", "700", ""],
+        ["2", "▼ 1", "a", "9", "700", ""],
+        ["3", "•", "b", "8.5", "700", "to IAH"],
+    ]
+    assert shown.startswith("delays: the 3 with the largest delay, distance from 500\n")
+    assert "left: c" in shown
+    assert "live, seq 3, 2 changes" in shown
 
 
 def load(path: Path, columns: Columns, **options: Any) -> tuple[list[dict[str, Any]], list[int], list[BadRow]]:
