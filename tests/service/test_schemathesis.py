@@ -1,0 +1,111 @@
+"""Every operation of the OpenAPI document against the live service, with generated requests, good and bad."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from random import Random
+
+import pytest
+import requests
+import schemathesis
+from hypothesis import HealthCheck, Phase, settings
+from schemathesis import Case
+from schemathesis.checks import not_a_server_error
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    negative_data_rejection,
+    response_headers_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+    unsupported_method,
+)
+
+from app.main import create_app
+from tests.conftest import LiveService, StartService
+from tests.service.talk import Json, Talk
+
+CHECKS = [
+    not_a_server_error,
+    status_code_conformance,
+    content_type_conformance,
+    response_headers_conformance,
+    response_schema_conformance,
+    negative_data_rejection,
+    unsupported_method,
+]
+CONFIG: Json = {"range_attributes": ["x"], "rank": {"attribute": "y"}, "ks": [1, 3]}
+DRAW = Random(0)
+
+
+class Attacked:
+    """A service of its own with an admin's key, and something on it to hit."""
+
+    def __init__(self, service: LiveService) -> None:
+        self.service = service
+        self.url = service.url
+        open_door = Talk(service.url)
+        key = open_door.good("POST", "/v1/admin/keys", {"name": "fuzz", "scopes": ["admin"]})["key"]
+        open_door.close()
+        self.headers = {"Authorization": f"Bearer {key}"}
+        self.talk = Talk(service.url, key)
+        stock(self.talk)
+
+    def aim(self, case: Case) -> None:
+        """Let more than half of the requests go to a board and ids that are there."""
+        if case.path_parameters and DRAW.random() < 0.6:
+            case.path_parameters = {name: "b" if name == "board" else "a" for name in case.path_parameters}
+
+
+@pytest.fixture(scope="module")
+def attacked(start_service: StartService) -> Iterator[Attacked]:
+    attacked = Attacked(start_service())
+    yield attacked
+    attacked.talk.close()
+
+
+def stock(talk: Talk) -> None:
+    """Make what the requests below aim at, unless it is there."""
+    if talk.ask("PUT", "/v1/boards/b", CONFIG).status_code in (200, 201):
+        talk.ask("PUT", "/v1/boards/b/objects/a", {"values": {"x": 1, "y": 1}})
+        talk.ask("PUT", "/v1/boards/b/subscriptions/a", {"k": 1})
+
+
+EXAMPLES = settings(
+    max_examples=25,
+    derandomize=True,
+    deadline=None,
+    phases=[Phase.explicit, Phase.generate],
+    suppress_health_check=list(HealthCheck),
+)
+operations = schemathesis.openapi.from_dict(create_app().openapi())
+
+
+@operations.exclude(path_regex="/stream$").parametrize()
+@EXAMPLES
+def test_an_operation_keeps_to_its_document(case: Case, attacked: Attacked) -> None:
+    attacked.aim(case)
+    response = case.call(base_url=attacked.url, headers=attacked.headers, timeout=20)
+    case.validate_response(response, checks=CHECKS)
+    if case.method == "DELETE" and response.status_code == 200:
+        stock(attacked.talk)
+
+
+@operations.include(path_regex="/stream$").parametrize()
+@EXAMPLES
+def test_a_stream_begins_or_is_refused(case: Case, attacked: Attacked) -> None:
+    attacked.aim(case)
+    request = case.as_transport_kwargs(base_url=attacked.url, headers=attacked.headers)
+    with requests.request(**request, stream=True, timeout=20) as response:
+        kind = response.headers["content-type"]
+        assert response.status_code in (200, 400, 404, 405, 422), response.text
+        if response.status_code == 200:
+            assert kind.startswith("text/event-stream")
+            assert response.raw.readline().startswith(b"id: ")
+        else:
+            assert kind == "application/problem+json"
+
+
+def test_the_service_is_well_afterwards(attacked: Attacked) -> None:
+    assert attacked.talk.ask("GET", "/readyz").status_code == 200
+    assert attacked.service.stop() == 0
+    assert "Traceback" not in attacked.service.log.read_text()
