@@ -22,8 +22,8 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from indexes.boards.objects import BEFORE_ALL, MAX, ObjectIndex, implement
-from indexes.jit import inline_kernel, kernel
+from indexes.boards.objects import BEFORE_ALL, MAX, ObjectIndex, implement, lean_kernel
+from indexes.jit import inline_kernel
 
 FULL = 16
 """A leaf with so many objects is cut."""
@@ -194,13 +194,11 @@ def _scan(o, leaf, s, T, Tc, east, best):  # type: ignore[no-untyped-def]
         i = np.int64(o.bucket[leaf, j])
         if _better(o, i, T, Tc):
             if east:
-                fits = o.x[i] > o.x[s] or (o.x[i] == o.x[s] and o.c[i] > o.c[s])
-                if fits and (best < 0 or o.x[i] < o.x[best] or (o.x[i] == o.x[best] and o.c[i] < o.c[best])):
-                    best = i
+                closer = _lesser(o.x, o.c, s, i) and (best < 0 or _lesser(o.x, o.c, i, best))
             else:
-                fits = o.x[i] < o.x[s] or (o.x[i] == o.x[s] and o.c[i] < o.c[s])
-                if fits and (best < 0 or o.x[i] > o.x[best] or (o.x[i] == o.x[best] and o.c[i] > o.c[best])):
-                    best = i
+                closer = _lesser(o.x, o.c, i, s) and (best < 0 or _lesser(o.x, o.c, best, i))
+            if closer:
+                best = i
     return best
 
 
@@ -233,42 +231,78 @@ def _next(o, s, T, Tc, east):  # type: ignore[no-untyped-def]
     return best
 
 
-@kernel
+@lean_kernel
 def next_west(o: KdTree, s: Index, T: float, Tc: int) -> Index:
     """O(log n) for objects spread evenly, O(sqrt n) at worst."""
     return _next(o, s, T, Tc, False)
 
 
-@kernel
+@lean_kernel
 def next_east(o: KdTree, s: Index, T: float, Tc: int) -> Index:
     """As `next_west`."""
     return _next(o, s, T, Tc, True)
 
 
-@kernel
+@inline_kernel
+def _collect(o, leaf, s, T, Tc, k, out, n, east):  # type: ignore[no-untyped-def]
+    """Put the slots of a leaf beyond `s` that rank before (T, Tc) in their places among the k nearest."""
+    for j in range(o.total[leaf]):
+        i = np.int64(o.bucket[leaf, j])
+        if _better(o, i, T, Tc) and (_lesser(o.x, o.c, s, i) if east else _lesser(o.x, o.c, i, s)):
+            z = n
+            moving = z > 0
+            while moving:
+                moving = _lesser(o.x, o.c, i, out[z - 1]) if east else _lesser(o.x, o.c, out[z - 1], i)
+                if moving:
+                    if z < k:
+                        out[z] = out[z - 1]
+                    z -= 1
+                    moving = z > 0
+            if z < k:
+                out[z] = i
+                n = min(n + 1, k)
+    return n
+
+
+@inline_kernel
+def _first(o, s, T, Tc, k, out, east):  # type: ignore[no-untyped-def]
+    """As `_next`, with the k-th nearest so far in place of the nearest."""
+    near = np.int64(o.at[s])
+    n = _collect(o, near, s, T, Tc, k, out, 0, east)
+    while near != 0:
+        apex = np.int64(o.up[near])
+        node = np.int64(o.left[apex]) + o.right[apex] - near
+        last = apex
+        while node != apex:
+            step = np.int64(o.up[node])
+            if last == step:
+                hopeful = o.holder[node] >= 0 and _better(o, o.holder[node], T, Tc)
+                if east:
+                    hopeful = hopeful and o.box[node, 1] >= o.x[s] and (n < k or o.box[node, 0] <= o.x[out[k - 1]])
+                else:
+                    hopeful = hopeful and o.box[node, 0] <= o.x[s] and (n < k or o.box[node, 1] >= o.x[out[k - 1]])
+                if hopeful and o.left[node] < 0:
+                    n = _collect(o, node, s, T, Tc, k, out, n, east)
+                elif hopeful:
+                    step = np.int64(_near(o, node, east))
+            elif last == _near(o, node, east):
+                step = np.int64(o.left[node]) + o.right[node] - last
+            last = node
+            node = step
+        near = apex
+    return n
+
+
+@lean_kernel
 def first_west(o: KdTree, s: Index, T: float, Tc: int, k: int, out: NDArray[Any]) -> Index:
-    """One search after another."""
-    n = 0
-    j = np.int64(s)
-    while j >= 0 and n < k:
-        j = next_west(o, j, T, Tc)
-        if j >= 0:
-            out[n] = j
-            n += 1
-    return n
+    """One search for all: O(k + log n) for objects spread evenly, O(sqrt n + k) at worst."""
+    return _first(o, s, T, Tc, k, out, False)
 
 
-@kernel
+@lean_kernel
 def first_east(o: KdTree, s: Index, T: float, Tc: int, k: int, out: NDArray[Any]) -> Index:
-    """One search after another."""
-    n = 0
-    j = np.int64(s)
-    while j >= 0 and n < k:
-        j = next_east(o, j, T, Tc)
-        if j >= 0:
-            out[n] = j
-            n += 1
-    return n
+    """As `first_west`."""
+    return _first(o, s, T, Tc, k, out, True)
 
 
 @inline_kernel
@@ -279,7 +313,7 @@ def _first_child(o, node):  # type: ignore[no-untyped-def]
     return r if hl < 0 or (hr >= 0 and _better(o, hr, o.y[hl], o.c[hl])) else l
 
 
-@kernel
+@lean_kernel
 def min_y(o: KdTree, lo: float, hi: float, y0: float, c0: int) -> Index:
     """Search the better child first; a box inside the range and beyond the bound is its own answer."""
     best = np.int64(-1)
@@ -310,7 +344,7 @@ def min_y(o: KdTree, lo: float, hi: float, y0: float, c0: int) -> Index:
     return best
 
 
-@kernel
+@lean_kernel
 def count(o: KdTree, lo: float, hi: float) -> Index:
     """Add up the counts of boxes inside the range; O(sqrt n)."""
     n = 0
@@ -335,7 +369,7 @@ def count(o: KdTree, lo: float, hi: float) -> Index:
     return n
 
 
-@kernel
+@lean_kernel
 def top(o: KdTree, lo: float, hi: float, k: int, out: NDArray[Any]) -> Index:
     """Best first, and `out` is the queue: slots, and nodes as their complements, in order of their least objects.
 
@@ -380,7 +414,7 @@ def top(o: KdTree, lo: float, hi: float, k: int, out: NDArray[Any]) -> Index:
     return n
 
 
-@kernel
+@lean_kernel
 def _enqueue(o: KdTree, k: int, out: NDArray[Any], n: Index, entry: Index) -> Index:
     """Put a slot or a node in its place among the best k of the queue; returns the new length."""
     s = entry if entry >= 0 else np.int64(o.holder[~entry])
@@ -407,7 +441,7 @@ def _enqueue(o: KdTree, k: int, out: NDArray[Any], n: Index, entry: Index) -> In
     return n
 
 
-@kernel
+@lean_kernel
 def set_y(o: KdTree, s: Index, y: float) -> None:
     """Repair the boxes above, or take the object to the leaf of its new y; O(log^2 n) amortised."""
     if y != o.y[s]:
@@ -421,7 +455,7 @@ def set_y(o: KdTree, s: Index, y: float) -> None:
             _put_in(o, s)
 
 
-@kernel
+@lean_kernel
 def insert(o: KdTree, row: Index, x: float, y: float, c: int) -> Index:
     """Put the object into the leaf of its cell, which is cut when full; O(log^2 n) amortised."""
     room = row < o.pos.size and (o.size[OBJECTS] + 1) // 2 + 4 <= o.up.size
@@ -435,7 +469,7 @@ def insert(o: KdTree, row: Index, x: float, y: float, c: int) -> Index:
     return row if room else -1
 
 
-@kernel
+@lean_kernel
 def delete(o: KdTree, row: Index) -> None:
     """Take the object out of its leaf; O(log^2 n) amortised."""
     _take_out(o, row)
@@ -452,7 +486,7 @@ def _child_for(o, node, s):  # type: ignore[no-untyped-def]
     return np.int64(o.left[node]) if before else np.int64(o.right[node])
 
 
-@kernel
+@lean_kernel
 def _leaf_of(o: KdTree, s: Index) -> Index:
     """The leaf in whose cell slot `s` lies."""
     node = np.int64(0)
@@ -461,7 +495,7 @@ def _leaf_of(o: KdTree, s: Index) -> Index:
     return node
 
 
-@kernel
+@lean_kernel
 def _put_in(o: KdTree, s: Index) -> None:
     node = np.int64(0)
     while o.left[node] >= 0:
@@ -473,7 +507,7 @@ def _put_in(o: KdTree, s: Index) -> None:
     _settle(o, node)
 
 
-@kernel
+@lean_kernel
 def _take_out(o: KdTree, s: Index) -> None:
     leaf = np.int64(o.at[s])
     j = 0
@@ -487,7 +521,7 @@ def _take_out(o: KdTree, s: Index) -> None:
     _settle(o, leaf)
 
 
-@kernel
+@lean_kernel
 def _settle(o: KdTree, leaf: Index) -> None:
     """Repair the boxes above a leaf that has changed, and rebuild the highest node that is out of balance."""
     sick = np.int64(-1)
@@ -506,7 +540,7 @@ def _settle(o: KdTree, leaf: Index) -> None:
         _build(o, sick, _gather(o, sick))
 
 
-@kernel
+@lean_kernel
 def _pull(o: KdTree, node: Index) -> bool:
     """Recompute the box, the least object and the live count of a node from below; whether any has changed."""
     x_lo, x_hi, y_lo, y_hi = np.inf, -np.inf, np.inf, -np.inf
@@ -542,7 +576,7 @@ def _pull(o: KdTree, node: Index) -> bool:
     return changed
 
 
-@kernel
+@lean_kernel
 def _gather(o: KdTree, top_node: Index) -> Index:
     """Write the slots below a node to `order` and free the nodes below it; returns how many slots."""
     n = 0
@@ -567,7 +601,7 @@ def _gather(o: KdTree, top_node: Index) -> Index:
     return n
 
 
-@kernel
+@lean_kernel
 def _build(o: KdTree, top_node: Index, n: Index) -> None:
     """Make a balanced tree of order[:n] below a node, cutting by position and rank in turn."""
     o.stack[0, 0] = top_node
@@ -618,7 +652,7 @@ def _build(o: KdTree, top_node: Index, n: Index) -> None:
             depth += 3
 
 
-@kernel
+@lean_kernel
 def _select(
     order: NDArray[np.int32], v: NDArray[np.float64], c: NDArray[np.int64], a: Index, e: Index, kth: Index
 ) -> None:

@@ -20,9 +20,10 @@ from typing import Any, Self, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from indexes.jit import kernel
+from indexes.jit import cache_folder  # noqa: F401  (sets the cache folder before numba is imported)
 
-from numba.extending import overload  # isort: skip  (indexes.jit sets the cache folder first)
+from numba import njit  # isort: skip
+from numba.extending import overload  # isort: skip
 
 MAX = float(np.finfo(np.float64).max)
 """An unbounded end of a range, and the threshold below which every present object lies."""
@@ -32,7 +33,18 @@ BEFORE_ALL = int(np.iinfo(np.int64).min)
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+_LEAN: dict[str, Any] = {"nogil": True, "_nrt": False}
+_compile = njit(cache=True, **_LEAN)
+
 _kernels: dict[type, dict[str, Callable[..., Any]]] = {}
+
+
+def lean_kernel(function: F) -> F:
+    """As `indexes.jit.kernel`, for code that allocates nothing: it counts no references to arrays.
+
+    Counting is most of the time of a walk over many small nodes, in a kernel with a loop too tangled to have it pruned.
+    """
+    return _compile(function)  # type: ignore[no-any-return,return-value,unused-ignore]
 
 
 def implement(arrays: type, *kernels: Callable[..., Any]) -> None:
@@ -41,12 +53,8 @@ def implement(arrays: type, *kernels: Callable[..., Any]) -> None:
 
 
 def _dispatched(inline: bool) -> Callable[[F], F]:
-    """Make a declaration callable; `inline` pastes the machine code into callers (small, hot primitives only).
-
-    No function of the protocol allocates, so none counts references.
-    """
-
-    options: Any = {"nogil": True, "forceinline": inline, "_nrt": False}
+    """Make a declaration callable; `inline` pastes the machine code into callers (small, hot primitives only)."""
+    options: Any = {**_LEAN, "forceinline": inline}
 
     def declare(function: F) -> F:
         name = function.__name__
@@ -129,7 +137,7 @@ def delete(o: Any, row: int) -> None:
     raise NotImplementedError
 
 
-@kernel
+@lean_kernel
 def walk(o, s, y_end, k, east, best_y, best_c, out, n):  # type: ignore[no-untyped-def]
     """Append the slots on one side of `s` that are exposed as `s` worsens to `y_end` to out[n:]; returns the new n.
 

@@ -22,8 +22,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from indexes.boards.lanes import bit_count, high_bit, lanes_least, lanes_upto, low_bit
-from indexes.boards.objects import BEFORE_ALL, MAX, ObjectIndex, implement
-from indexes.jit import inline_kernel, kernel
+from indexes.boards.objects import BEFORE_ALL, MAX, ObjectIndex, implement, lean_kernel
+from indexes.jit import inline_kernel
 
 NOBODY = int(np.iinfo(np.int64).max)
 """The `holder` of a node without an object of finite y."""
@@ -193,13 +193,13 @@ def _next(o, s, T, Tc, east):  # type: ignore[no-untyped-def]
     return found
 
 
-@kernel
+@lean_kernel
 def next_west(o: RangeTree, s: int, T: float, Tc: int) -> int:
     """O(log n)."""
     return _next(o, s, T, Tc, False)
 
 
-@kernel
+@lean_kernel
 def next_east(o: RangeTree, s: int, T: float, Tc: int) -> int:
     """O(log n)."""
     return _next(o, s, T, Tc, True)
@@ -239,19 +239,19 @@ def _first(o, s, T, Tc, k, out, east):  # type: ignore[no-untyped-def]
     return n
 
 
-@kernel
+@lean_kernel
 def first_west(o: RangeTree, s: int, T: float, Tc: int, k: int, out: NDArray[Any]) -> int:
     """O(k + log n) where a part of the objects is better, O(k log n) at worst."""
     return _first(o, s, T, Tc, k, out, False)
 
 
-@kernel
+@lean_kernel
 def first_east(o: RangeTree, s: int, T: float, Tc: int, k: int, out: NDArray[Any]) -> int:
     """As `first_west`."""
     return _first(o, s, T, Tc, k, out, True)
 
 
-@kernel
+@lean_kernel
 def _pull(least: NDArray[np.float64], holder: NDArray[np.int64], i: int, below: int) -> bool:
     """Recompute the least object of node `i` from its children, at `below` and after; whether it changed."""
     y = lanes_least(least, below)
@@ -269,7 +269,7 @@ def _pull(least: NDArray[np.float64], holder: NDArray[np.int64], i: int, below: 
     return changed
 
 
-@kernel
+@lean_kernel
 def _count_live(o: RangeTree, s: int, change: int) -> None:
     """Add to the number of present objects on the path above slot `s`."""
     b = s
@@ -278,7 +278,7 @@ def _count_live(o: RangeTree, s: int, change: int) -> None:
         o.live[o.off[v] + b - o.y.size] += change
 
 
-@kernel
+@lean_kernel
 def set_y(o: RangeTree, s: int, y: float) -> None:
     """Recompute the path's least objects as far as `s` was or may become one of them: seldom even the first.
 
@@ -300,7 +300,7 @@ def set_y(o: RangeTree, s: int, y: float) -> None:
         i = o.off[v] + b
 
 
-@kernel
+@lean_kernel
 def _leaf_of(o: RangeTree, x: float, c: int) -> int:
     """The last leaf whose fence is not after (x, c): the only one that may hold that position."""
     b = 0
@@ -332,7 +332,7 @@ def _clear(o, s):  # type: ignore[no-untyped-def]
     o.row[s] = -1
 
 
-@kernel
+@lean_kernel
 def _spread(o: RangeTree, a: int, e: int) -> None:
     """Spread the objects of leaves a..e-1 evenly over them: pack them to the left, then place them from the right."""
     n = 0
@@ -381,7 +381,7 @@ def _spread(o: RangeTree, a: int, e: int) -> None:
         last >>= 4
 
 
-@kernel
+@lean_kernel
 def _make_room(o: RangeTree, leaf: int) -> bool:
     """Spread the smallest window around a full leaf that has room; False if the whole array has none."""
     leaves = o.fill.size
@@ -405,7 +405,7 @@ def _make_room(o: RangeTree, leaf: int) -> bool:
     return made
 
 
-@kernel
+@lean_kernel
 def insert(o: RangeTree, row: int, x: float, y: float, c: int) -> int:
     """Find the leaf by fences, make room if it is full, shift the rest of the leaf by one."""
     leaf = _leaf_of(o, x, c)
@@ -430,7 +430,7 @@ def insert(o: RangeTree, row: int, x: float, y: float, c: int) -> int:
     return s
 
 
-@kernel
+@lean_kernel
 def delete(o: RangeTree, row: int) -> None:
     """Hide the object, then close the gap in its leaf."""
     s = o.pos[row]
@@ -459,7 +459,7 @@ def _ends(a, e):  # type: ignore[no-untyped-def]
     return l, r
 
 
-@kernel
+@lean_kernel
 def _slot_from(o: RangeTree, lo: float) -> int:
     """A slot before every object with x >= lo and after every other one."""
     leaf = _leaf_of(o, lo, BEFORE_ALL)
@@ -469,7 +469,7 @@ def _slot_from(o: RangeTree, lo: float) -> int:
     return s
 
 
-@kernel
+@lean_kernel
 def _slot_upto(o: RangeTree, hi: float) -> int:
     """A slot at or after the last object with x <= hi and before every other one."""
     leaf = _leaf_of(o, min(hi, MAX), NOBODY)
@@ -479,7 +479,7 @@ def _slot_upto(o: RangeTree, hi: float) -> int:
     return s
 
 
-@kernel
+@lean_kernel
 def count(o: RangeTree, lo: float, hi: float) -> int:
     """Add up the counts of whole nodes; O(log n)."""
     n = 0
@@ -495,7 +495,7 @@ def count(o: RangeTree, lo: float, hi: float) -> int:
     return n
 
 
-@kernel
+@lean_kernel
 def _live_in(o: RangeTree, v: int, a: int, e: int) -> int:
     """The number of objects of finite y below siblings a..e of level v."""
     n = 0
@@ -507,7 +507,7 @@ def _live_in(o: RangeTree, v: int, a: int, e: int) -> int:
     return n
 
 
-@kernel
+@lean_kernel
 def top(o: RangeTree, lo: float, hi: float, k: int, out: NDArray[Any]) -> int:
     """Best first, and `out` is the queue: the k most promising nodes and slots in order of their least objects.
 
@@ -549,7 +549,7 @@ def top(o: RangeTree, lo: float, hi: float, k: int, out: NDArray[Any]) -> int:
     return n
 
 
-@kernel
+@lean_kernel
 def _enqueue(o: RangeTree, k: int, out: NDArray[Any], n: int, i: int) -> int:
     """Put node or slot i in its place among the best k of the queue; returns the new length."""
     y = o.least[i]
@@ -567,7 +567,7 @@ def _enqueue(o: RangeTree, k: int, out: NDArray[Any], n: int, i: int) -> int:
     return n
 
 
-@kernel
+@lean_kernel
 def min_y(o: RangeTree, lo: float, hi: float, y0: float, c0: int) -> int:
     """Go down only where a node's least object is at or before the bound; else it is the node's answer."""
     best = -1
@@ -592,7 +592,7 @@ def min_y(o: RangeTree, lo: float, hi: float, y0: float, c0: int) -> int:
     return best
 
 
-@kernel
+@lean_kernel
 def _least_beyond(o: RangeTree, level: int, a: int, e: int, y0: float, c0: int, best: int) -> int:
     """The slot or node whose least object is the least beyond (y0, c0) below siblings a..e of a level, unless `best` is
     better. In preorder without a stack: the number of a node says what comes next.
