@@ -106,7 +106,7 @@ async def _play(arrivals: Arrivals, port: int, data: Path, speed: float, key: st
     from rankcast_client import AsyncRankcast
 
     check_port(port)
-    typer.echo("starting the service ...")
+    typer.echo("starting the service; where its kernels are not compiled yet, this takes minutes ...")
     async with running(port, data) as service, AsyncRankcast(service.url, key) as client:
         board = client.board(player.BOARD)
         await player.make_board(board)

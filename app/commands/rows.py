@@ -296,14 +296,16 @@ def _dumps(value: Any) -> str:
 
 
 def event_of(record: Any, columns: Columns) -> dict[str, Any]:
-    """One line as the cells of an event. The service's own shape, with `values`, is understood as well.
+    """One line as the cells of an event. The service's own shape of events is understood, too.
 
     Raises ValueError with what is wrong with it.
     """
     if not isinstance(record, dict):
         raise ValueError("this is no JSON object")
-    own = isinstance(record.get("values"), dict)
-    values = record["values"] if own else record
+    own = isinstance(record.get("values"), dict) or (
+        record.get("op") in ("update", "delete") and not any(name in record for name in columns.numbers.values())
+    )
+    values = record.get("values", {}) if own else record
     cells: dict[str, Any] = {}
     op = record.get(columns.op) if columns.op is not None else record.get("op") if own else None
     cells["op"] = "upsert" if op is None else op

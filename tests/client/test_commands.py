@@ -185,7 +185,7 @@ def test_lines_are_read_plain_or_in_the_services_own_shape(tmp_path: Path) -> No
         '{"id": "a", "level": 1, "score": 2, "city": "Rome"}',
         "",
         '{"op": "update", "id": "b", "values": {"score": 3}, "payload": [1]}',
-        '{"op": "delete", "id": "c", "values": {}}',
+        '{"op": "delete", "id": "c"}',
         "{",
         "[]",
         '{"id": "d", "level": "1", "score": 2}',
