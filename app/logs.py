@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import sys
-from typing import Any
+from contextlib import suppress
+from typing import Any, TextIO, cast
 
 import structlog
 from structlog.typing import Processor
@@ -12,9 +13,26 @@ from structlog.typing import Processor
 from app.settings import Settings
 
 
+class _Patient:
+    """A stream whose failures are nobody's: a full disk or a closed pipe must not stop what is logged about."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        with suppress(OSError, ValueError):
+            return self._stream.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with suppress(OSError, ValueError):
+            self._stream.flush()
+
+
 def configure(settings: Settings) -> None:
     """Send all logs, structlog's and the standard library's, to stderr in the chosen format."""
     as_json = settings.log_format == "json" or (settings.log_format == "auto" and not sys.stderr.isatty())
+    stream = _Patient(sys.stderr)
     level = logging.getLevelNamesMapping()[settings.log_level.upper()]
     shared: list[Processor] = [
         structlog.stdlib.add_log_level,
@@ -28,10 +46,10 @@ def configure(settings: Settings) -> None:
     structlog.configure(
         processors=[*shared, *render],
         wrapper_class=structlog.make_filtering_bound_logger(level),
-        logger_factory=structlog.WriteLoggerFactory(file=sys.stderr),
+        logger_factory=structlog.WriteLoggerFactory(file=cast(TextIO, stream)),
         cache_logger_on_first_use=False,
     )
-    handler = logging.StreamHandler(sys.stderr)
+    handler = logging.StreamHandler(cast(TextIO, stream))
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=[*shared, structlog.stdlib.ExtraAdder()],

@@ -67,13 +67,21 @@ class Failed(Exception):
 class Pending:
     """An accepted command in the writer's hands."""
 
-    __slots__ = ("future", "job", "lane", "skeleton", "ticket")
+    __slots__ = ("future", "job", "lane", "skeleton", "then", "ticket")
 
-    def __init__(self, lane: Lane, job: Job, ticket: Ticket | None, skeleton: Skeleton | None) -> None:
+    def __init__(
+        self,
+        lane: Lane,
+        job: Job,
+        ticket: Ticket | None,
+        skeleton: Skeleton | None,
+        then: Callable[[Any], None] | None,
+    ) -> None:
         self.lane = lane
         self.job = job
         self.ticket = ticket
         self.skeleton = skeleton
+        self.then = then
         self.future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
 
@@ -153,10 +161,12 @@ class Writer:
         keep_tiles: int = 0,
         ticket: Ticket | None = None,
         skeleton: Callable[[Any], Skeleton] | None = None,
+        then: Callable[[Any], None] | None = None,
     ) -> Any:
         """Check, log and apply a command of a board; returns its plan once it is durable and visible.
 
-        With a `ticket`, `skeleton(plan)` gives the answer to be stored beside the command.
+        With a `ticket`, `skeleton(plan)` gives the answer to be stored beside the command. `then(plan)` is called in
+        the moment when the board stands at the plan's last seq, before anything that follows.
 
         Raises:
             Refused: it does not apply, or there is no such board. Nothing has changed.
@@ -174,7 +184,7 @@ class Writer:
                     job = await self._check(lane, command, keep_tiles)
             finally:
                 self.queued -= 1
-        return await self._through(lane, job, ticket, skeleton)
+        return await self._through(lane, job, ticket, skeleton, then)
 
     async def put(
         self,
@@ -182,18 +192,24 @@ class Writer:
         config: BoardConfig,
         ticket: Ticket | None = None,
         skeleton: Callable[[Any], Skeleton] | None = None,
+        then: Callable[[Any], None] | None = None,
     ) -> Any:
-        """Make a board, or change it to this configuration; raises as `submit`."""
-        return await self._catalog_change(name, lambda: self.catalog.put(name, config), ticket, skeleton)
+        """Make a board, or change it to this configuration; `then` and what it raises as in `submit`."""
+        return await self._catalog_change(name, lambda: self.catalog.put(name, config), ticket, skeleton, then)
 
     async def drop(
         self, name: str, ticket: Ticket | None = None, skeleton: Callable[[Any], Skeleton] | None = None
     ) -> Any:
         """Delete a board; raises as `submit`."""
-        return await self._catalog_change(name, lambda: self.catalog.drop(name), ticket, skeleton)
+        return await self._catalog_change(name, lambda: self.catalog.drop(name), ticket, skeleton, None)
 
     async def _catalog_change(
-        self, name: str, accept: Callable[[], Job], ticket: Ticket | None, skeleton: Callable[[Any], Skeleton] | None
+        self,
+        name: str,
+        accept: Callable[[], Job],
+        ticket: Ticket | None,
+        skeleton: Callable[[Any], Skeleton] | None,
+        then: Callable[[Any], None] | None,
     ) -> Any:
         lane = self._admit(name)
         if lane.accepting.locked():
@@ -201,7 +217,7 @@ class Writer:
                 job = accept()
         else:
             job = accept()
-        return await self._through(lane, job, ticket, skeleton)
+        return await self._through(lane, job, ticket, skeleton, then)
 
     async def between(self, name: str, fn: Callable[[], T]) -> T:
         """Run `fn` on the loop at a moment when nothing of this board is being painted."""
@@ -251,9 +267,15 @@ class Writer:
             lane.checking = None
 
     async def _through(
-        self, lane: Lane, job: Job, ticket: Ticket | None, skeleton: Callable[[Any], Skeleton] | None
+        self,
+        lane: Lane,
+        job: Job,
+        ticket: Ticket | None,
+        skeleton: Callable[[Any], Skeleton] | None,
+        then: Callable[[Any], None] | None,
     ) -> Any:
-        pending = Pending(lane, job, ticket, skeleton(job) if ticket is not None and skeleton is not None else None)
+        stored = skeleton(job) if ticket is not None and skeleton is not None else None
+        pending = Pending(lane, job, ticket, stored, then)
         self.queued += 1
         self._group.append(pending)
         self._schedule()
@@ -276,11 +298,15 @@ class Writer:
             self._commit(group)
         except LogUnavailable as error:
             self._fail(group, error)
+        except BaseException as error:
+            self._fail(group, LogUnavailable(f"the log cannot be written: {type(error).__name__}"))
+            raise
         else:
             self._apply(group)
-        self._flushing = False
-        if self._group:
-            self._schedule()
+        finally:
+            self._flushing = False
+            if self._group:
+                self._schedule()
 
     async def _commit_in_thread(self, group: list[Pending]) -> None:
         try:
@@ -423,7 +449,14 @@ class Writer:
         self._metrics.changes.labels(RESOURCE + pending.lane.name, type(job.command).__name__).inc(job.count)
         if job.tile_count:
             self._metrics.tiles.labels(RESOURCE + pending.lane.name).inc(job.tile_count)
-        if not pending.future.done():
+        if pending.future.done():
+            return
+        try:
+            if pending.then is not None:
+                pending.then(job)
+        except Exception as error:
+            pending.future.set_exception(error)
+        else:
             pending.future.set_result(None)
 
     def _spawn(self, work: Any) -> None:

@@ -185,14 +185,19 @@ class SubscriptionRoutes:
                 head = f'"seq":{plan.last_seq},'
                 return Skeleton(status(plan), json.loads(write.subscription(_view(plan), head)))
 
+            text = ""
+
+            def show(plan: EditPlan) -> None:
+                nonlocal text
+                text = _with_list(write, plan.board, _view(plan))
+
             try:
                 plan = await self._context.writer.submit(
-                    name, command, ticket=ticket, skeleton=None if ticket is None else skeleton
+                    name, command, ticket=ticket, skeleton=None if ticket is None else skeleton, then=show
                 )
             except Refused as refused:
                 raise _one_refusal(refused, config) from None
             self._context.service.expiry.touch(name, id)
-            text = _with_list(write, plan.board, _view(plan))
             return Done(json_response(text, status(plan)), {} if ticket is None else skeleton(plan).answer)
 
         return await self._context.once(request, raw, run)

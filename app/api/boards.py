@@ -85,12 +85,15 @@ class BoardRoutes:
                 answer = _configuration(name, config, None if made else job.board)
                 return Skeleton(201 if made else 200, {"seq": job.last_seq, **answer})
 
-            job = await self._context.writer.put(name, config, ticket, skeleton)
-            status, answer = skeleton(job)
-            board = self._context.catalog.board(name)
-            if board is not None and board.seq >= job.last_seq:
-                answer = _shown(name, board)
-            return Done(JSONResponse(answer, status), answer)
+            answer: dict[str, Any] = {}
+
+            def show(_: Any) -> None:
+                board = self._context.catalog.board(name)
+                assert board is not None, "it was just made or changed"
+                answer.update(_shown(name, board))
+
+            job = await self._context.writer.put(name, config, ticket, skeleton, show)
+            return Done(JSONResponse(answer, skeleton(job).status), answer)
 
         return await self._context.once(request, raw, run)
 
@@ -118,8 +121,12 @@ class BoardRoutes:
                     200, {"seq": plan.last_seq, **_configuration(name, plan.board.latest_config, plan.board)}
                 )
 
-            plan = await self._context.writer.submit(name, command, ticket=ticket, skeleton=skeleton)
-            answer = _shown(name, plan.board)
+            answer: dict[str, Any] = {}
+
+            def show(plan: Any) -> None:
+                answer.update(_shown(name, plan.board))
+
+            await self._context.writer.submit(name, command, ticket=ticket, skeleton=skeleton, then=show)
             return Done(JSONResponse(answer), answer)
 
         return await self._context.once(request, raw, run)
