@@ -62,12 +62,16 @@ class AsyncRankcast:
         self.base_url = base_url.rstrip("/")
         self.key = key
         self.retry = retry or Retry()
-        self.http = httpx.AsyncClient(
-            base_url=self.base_url,
-            headers=auth_headers(key),
-            timeout=httpx.Timeout(timeout, connect=min(timeout, 10.0), pool=None),
-            limits=httpx.Limits(max_connections=None, max_keepalive_connections=32),
-            transport=transport,
+        self.http, self.streams = (
+            httpx.AsyncClient(
+                base_url=self.base_url,
+                headers=auth_headers(key),
+                timeout=httpx.Timeout(timeout, connect=min(timeout, 10.0), pool=None),
+                limits=httpx.Limits(max_connections=most, max_keepalive_connections=32),
+                transport=transport,
+            )
+            # For every request a pool looks at each of its connections, so streams have a pool of their own.
+            for most in (100, None)
         )
 
     async def __aenter__(self) -> Self:
@@ -81,6 +85,7 @@ class AsyncRankcast:
     async def aclose(self) -> None:
         """Closes all connections."""
         await self.http.aclose()
+        await self.streams.aclose()
 
     async def send(self, call: Call[T], idempotency_key: str | None = None) -> T:
         """Sends one call, again where that is needed, and returns what its answer says."""

@@ -176,7 +176,7 @@ class Watch(AsyncIterator[StreamEvent]):
 
     async def _connection(self) -> AsyncGenerator[StreamEvent, None]:
         """The events of one connection, until it ends or breaks."""
-        follower, http = self._follower, self._board.client.http
+        follower, http = self._follower, self._board.client.streams
         if follower.form == "tiles" and not follower.begun:
             await follower.ask(self._board, self.id)
         headers = {"Accept": "text/event-stream", "Cache-Control": "no-store"}
