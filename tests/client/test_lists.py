@@ -122,7 +122,7 @@ def test_with_several_attributes_a_tile_reaches_who_is_inside_in_each() -> None:
 
 def test_a_tile_for_others_changes_nothing() -> None:
     best = TopKList(0, 10, 2, rank="y")
-    tile = {"k": 2, "l_outer": None, "l_inner": 5, "r_inner": 5, "r_outer": 10}
+    tile: dict[str, Any] = {"k": 2, "l_outer": None, "l_inner": 5, "r_inner": 5, "r_outer": 10}
     thing = {"object": {"id": "a", "values": {"x": 5, "y": 1}, "created": 0, "gone": False}}
     assert not best.apply(tile | thing), "its outer side is open"
     assert not best.apply(tile | {"r_outer": None, "k": 3} | thing)
