@@ -9,7 +9,7 @@ import pytest
 import requests
 import schemathesis
 from hypothesis import HealthCheck, Phase, settings
-from schemathesis import Case
+from schemathesis import Case, SerializationContext
 from schemathesis.checks import not_a_server_error
 from schemathesis.specs.openapi.checks import (
     content_type_conformance,
@@ -22,7 +22,7 @@ from schemathesis.specs.openapi.checks import (
 
 from app.main import create_app
 from tests.conftest import LiveService, StartService
-from tests.service.talk import Json, Talk
+from tests.service.talk import ARROW, NDJSON, Json, Talk
 
 CHECKS = [
     not_a_server_error,
@@ -30,7 +30,6 @@ CHECKS = [
     content_type_conformance,
     response_headers_conformance,
     response_schema_conformance,
-    negative_data_rejection,
     unsupported_method,
 ]
 CONFIG: Json = {"range_attributes": ["x"], "rank": {"attribute": "y"}, "ks": [1, 3]}
@@ -50,10 +49,12 @@ class Attacked:
         self.talk = Talk(service.url, key)
         stock(self.talk)
 
-    def aim(self, case: Case) -> None:
-        """Let more than half of the requests go to a board and ids that are there."""
-        if case.path_parameters and DRAW.random() < 0.6:
+    def aim(self, case: Case) -> bool:
+        """Let more than half of the requests go to a board and ids that are there; says whether this one does."""
+        aimed = bool(case.path_parameters) and DRAW.random() < 0.6
+        if aimed:
             case.path_parameters = {name: "b" if name == "board" else "a" for name in case.path_parameters}
+        return aimed
 
 
 @pytest.fixture(scope="module")
@@ -71,21 +72,39 @@ def stock(talk: Talk) -> None:
 
 
 EXAMPLES = settings(
-    max_examples=25,
+    max_examples=20,
     derandomize=True,
     deadline=None,
     phases=[Phase.explicit, Phase.generate],
     suppress_health_check=list(HealthCheck),
 )
-operations = schemathesis.openapi.from_dict(create_app().openapi())
+
+
+def document() -> Json:
+    """The OpenAPI document without its keys: each request here brings one."""
+    found = create_app().openapi()
+    for methods in found["paths"].values():
+        for operation in methods.values():
+            operation.pop("security", None)
+    return found
+
+
+@schemathesis.serializer(NDJSON, ARROW)
+def as_it_is(_: SerializationContext, value: object) -> bytes:
+    """A bulk body is a string in the document."""
+    return value if isinstance(value, bytes) else str(value).encode(errors="surrogatepass")
+
+
+operations = schemathesis.openapi.from_dict(document())
 
 
 @operations.exclude(path_regex="/stream$").parametrize()
 @EXAMPLES
 def test_an_operation_keeps_to_its_document(case: Case, attacked: Attacked) -> None:
-    attacked.aim(case)
+    aimed = attacked.aim(case)
     response = case.call(base_url=attacked.url, headers=attacked.headers, timeout=20)
-    case.validate_response(response, checks=CHECKS)
+    judge_the_bad = not aimed and response.status_code != 413
+    case.validate_response(response, checks=[*CHECKS, negative_data_rejection] if judge_the_bad else CHECKS)
     if case.method == "DELETE" and response.status_code == 200:
         stock(attacked.talk)
 

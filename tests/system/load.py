@@ -59,7 +59,7 @@ class Writer(threading.Thread):
         self.load, self.number, self.kind = load, number, kind
         self.random = Random(number)
         self.writes: list[Write] = []
-        self.held = threading.Event()
+        self.held_for = 0
         self.failed: BaseException | None = None
 
     def run(self) -> None:
@@ -75,9 +75,8 @@ class Writer(threading.Thread):
     def _until_answered(self, client: httpx.Client, write: Write) -> None:
         while write.answer is None:
             if not self.load.gate.is_set():
-                self.held.set()
+                self.held_for = self.load.holds
                 self.load.gate.wait()
-                self.held.clear()
             client.base_url = httpx.URL(self.load.url)
             if write.send(client) == 0 and not self.load.gate.is_set():
                 continue
@@ -132,6 +131,7 @@ class Load:
         self.path = "/v1/boards/load"
         self.stopped = False
         self.gate = threading.Event()
+        self.holds = 0
         self.model = BoardModel(X, Y, "desc", [1, 5])
         self.applied: dict[int, Write] = {}
         talk = Talk(url)
@@ -150,10 +150,19 @@ class Load:
 
     def hold(self) -> None:
         """Let no writer begin anything; returns when all wait."""
+        self.pause()
+        self.wait_held()
+
+    def pause(self) -> None:
+        """Let no writer begin anything."""
+        self.holds += 1
         self.gate.clear()
+
+    def wait_held(self) -> None:
+        """Returns when all writers wait."""
         for writer in self.writers:
-            while not writer.held.wait(0.05) and writer.is_alive():
-                pass
+            while writer.held_for < self.holds and writer.is_alive():
+                time.sleep(0.005)
             self._check(writer)
 
     def stop(self) -> None:
@@ -186,7 +195,8 @@ class Load:
         for write in writes[len(self.applied) :]:
             assert write.answer is not None
             first = self.model.seq + 1
-            assert write.answer["seq"] == first + write.size - 1, (write.key, write.answer, first, write.size)
+            last = write.answer["seq"]
+            assert last == first + write.size - 1, self.around(first, write)
             while waiting and waiting[0][0] < first:
                 self.compare(*waiting.pop(0))
             assert not waiting or waiting[0][0] >= write.answer["seq"], (
@@ -201,6 +211,13 @@ class Load:
         for one in waiting:
             self.compare(*one)
         return len(writes)
+
+    def around(self, seq: int, write: Write) -> str:
+        """What is known near a seq that is not as it should be."""
+        every = [one for writer in self.writers for one in writer.writes]
+        near = [one for one in every if one.answer is None or abs(one.answer["seq"] - seq) < 200]
+        told = [(one.key, one.path, one.size, one.tried, one.answer) for one in near]
+        return f"{write.key} with {write.size} follows {seq - 1}; " + "\n".join(map(str, told))
 
     def read(self, talk: Talk) -> tuple[int, Any]:
         """The whole state, with the seq at which it was read (nobody may write meanwhile)."""

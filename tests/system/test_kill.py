@@ -53,9 +53,9 @@ def test_killed_ten_times_in_a_row(start_service: StartService) -> None:
         before = load.answered
         wait_until(lambda before=before: load.answered >= before + draw.randrange(20, 200))
         time.sleep(draw.random() * 0.05)
-        load.gate.clear()
+        load.pause()
         service.stop(signal.SIGKILL)
-        load.hold()
+        load.wait_held()
         pending = [writer.writes[-1] for writer in load.writers if writer.writes[-1].answer is None]
         if number % 4 == 1:
             half = start_half(service.data)
