@@ -98,7 +98,7 @@ def _empty(rows: int, nodes: int) -> KdTree:
 
 
 class KdTreeIndex(ObjectIndex):
-    """The object index as a k-d tree: O(n) space, about 100 bytes an object, half of it untouched as a rule.
+    """The object index as a k-d tree: O(n) space, about 110 bytes an object, half of them in reserve for nodes.
 
     Updates O(log^2 n) amortised. Queries O(log n) for each object they find where objects are spread evenly, O(sqrt n)
     at worst.

@@ -74,6 +74,21 @@ def _bits_count(typing: Any, mask: Any) -> Any:
     return types.int64(types.int64), lambda c, b, s, args: b.ctpop(args[0])
 
 
+@_intrinsic
+def _touch(typing: Any, a: Any, i: Any) -> Any:
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        data = context.make_array(signature.args[0])(context, builder, value=args[0]).data
+        address = builder.bitcast(builder.gep(data, [args[1]]), ir.IntType(8).as_pointer())
+        number = ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [address.type, number, number, number])
+        prefetch = builder.module.declare_intrinsic("llvm.prefetch", [address.type], kind)
+        to_read, keep, data_cache = (ir.Constant(number, value) for value in (0, 3, 1))
+        builder.call(prefetch, [address, to_read, keep, data_cache])
+        return context.get_dummy_value()
+
+    return types.void(a, types.int64), codegen
+
+
 def lanes_upto(a: Any, base: int, T: float) -> int:
     """The bit mask of the lanes j < 16 with a[base + j] <= T."""
     return sum(1 << j for j in range(16) if a[base + j] <= T)
@@ -82,6 +97,10 @@ def lanes_upto(a: Any, base: int, T: float) -> int:
 def lanes_least(a: Any, base: int) -> float:
     """The least of a[base : base + 16]."""
     return float(a[base : base + 16].min())
+
+
+def prefetch_block(a: Any, base: int) -> None:
+    """Ask for a[base : base + 16] to be brought near; `base` may lie outside the array."""
 
 
 def low_bit(mask: int) -> int:
@@ -107,6 +126,15 @@ def _compiled_lanes_upto(a: Any, base: int, T: float) -> Any:
 @overload(lanes_least, **_PASTED)
 def _compiled_lanes_least(a: Any, base: int) -> Any:
     return lambda a, base: _lanes_least(a, base)
+
+
+@overload(prefetch_block, **_PASTED)
+def _compiled_prefetch_block(a: Any, base: int) -> Any:
+    def both_lines(a: Any, base: int) -> None:
+        _touch(a, base)
+        _touch(a, base + 8)
+
+    return both_lines
 
 
 @overload(low_bit, **_PASTED)

@@ -21,17 +21,17 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from indexes.boards.lanes import bit_count, high_bit, lanes_least, lanes_upto, low_bit
+from indexes.boards.lanes import bit_count, high_bit, lanes_least, lanes_upto, low_bit, prefetch_block
 from indexes.boards.objects import BEFORE_ALL, MAX, ObjectIndex, implement, lean_kernel
 from indexes.jit import inline_kernel
 
 NOBODY = int(np.iinfo(np.int64).max)
 """The `holder` of a node without an object of finite y."""
 
-FULL, ROOT = 15.0, 13.5
+FULL, ROOT = 15.0, 14.0
 """Objects a leaf that a window of 4 leaves, and the whole array, may hold."""
 
-BUILD = 12.5
+BUILD = 13.4
 """Objects a leaf after a build or a growth, at most."""
 
 
@@ -123,7 +123,7 @@ class RangeTreeIndex(ObjectIndex):
         slots, leaves = len(o.y), len(o.fill)
         held = np.arange(slots) % 16 < np.repeat(o.fill, 16)
         s = np.flatnonzero(held)
-        assert int(o.size[0]) == len(s) <= ROOT * leaves + 1, o
+        assert int(o.size[0]) == len(s) <= FULL * leaves, o
         assert np.isfinite(o.x[held]).all(), o
         holes = (np.isposinf(o.x) & np.isposinf(o.y) & (o.c == NOBODY) & (o.row == -1))[~held]
         assert holes.all(), o
@@ -163,8 +163,16 @@ def _beyond(o, base, lane, T, east):  # type: ignore[no-untyped-def]
 
 
 @inline_kernel
+def _expect(o, base, east):  # type: ignore[no-untyped-def]
+    """A walk that is in this leaf will ask for the x of its hits, and for the next leaf soon."""
+    prefetch_block(o.x, base)
+    prefetch_block(o.least, base + 16 if east else base - 16)
+
+
+@inline_kernel
 def _next(o, s, T, Tc, east):  # type: ignore[no-untyped-def]
     """Climb until a sibling on that side holds something better, then go down along the nearest such children."""
+    _expect(o, s & -16, east)
     found = -1
     at = s
     v = 0
@@ -212,6 +220,7 @@ def _first(o, s, T, Tc, k, out, east):  # type: ignore[no-untyped-def]
     at = s
     v = 0
     base = at & -16
+    _expect(o, base, east)
     hits = _beyond(o, base, at & 15, T, east)
     while v < o.off.size - 1:
         lane = -1
@@ -229,6 +238,8 @@ def _first(o, s, T, Tc, k, out, east):  # type: ignore[no-untyped-def]
             v -= 1
             at = ((at & -16) + lane) << 4
             base = o.off[v] + at
+            if v == 0:
+                _expect(o, base, east)
             hits = lanes_upto(o.least, base, T)
         else:
             v = v + 1 if n < k else o.off.size
