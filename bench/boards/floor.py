@@ -1,0 +1,167 @@
+"""What the service is held against over HTTP: apps that do one part of its work and nothing else.
+
+`bare`: a plain FastAPI application. One route validates a batch of events with pydantic models, one commits a row
+through the service's own writer: the same queue, the same group commit, the same log.
+`frame`: the commit alone again, behind the guard and the kind of route that the service uses.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Literal
+
+import uvicorn
+from fastapi import FastAPI
+from pydantic import BaseModel
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from app import service as tuning
+from app.api.bodies import read
+from app.api.routing import Routes
+from app.guard import Guard
+from app.idempotency import Answers
+from app.metrics import Metrics
+from app.security import Keyring
+from app.settings import Settings
+from app.storage import open_stores
+from app.storage.catalog import Catalog
+from app.writer import Writer
+from bench.process import HOST
+from indexes.boards.commands import Command, Create, Drop, Fault, Unsubscribe
+
+LANE = "nothing"
+
+
+class Event(BaseModel):
+    op: Literal["upsert", "update", "delete"]
+    id: str
+    values: dict[str, float] | None = None
+    payload: Any = None
+
+
+class Batch(BaseModel):
+    events: list[Event]
+    mode: Literal["each", "batch"] = "each"
+    messages: Literal["full", "count", "none"] = "full"
+    on_error: Literal["refuse", "skip"] = "refuse"
+
+
+class Values(BaseModel):
+    values: dict[str, float]
+    payload: Any = None
+
+
+class Row:
+    """A command that changes nothing: one row of the log."""
+
+    def __init__(self) -> None:
+        self.command: Command | Create | Drop = Unsubscribe([LANE])
+        self.count = 1
+        self.first_seq = self.last_seq = 0
+        self.done = False
+        self.tile_count = 0
+        self.faults: list[Fault] = []
+        self.positions: list[int] | None = None
+        self.work = 0.0
+
+    def paint(self, budget: float) -> None:
+        pass
+
+    def settle(self) -> None:
+        self.done = True
+
+    def cancel(self) -> None:
+        pass
+
+
+class Committer:
+    """A writer with an empty catalog on a data directory of its own."""
+
+    def __init__(self, data: Path) -> None:
+        self._stores = open_stores(data)
+        self.metrics = Metrics()
+        self._writer: Writer | None = None
+
+    @asynccontextmanager
+    async def running(self, _: FastAPI) -> AsyncIterator[None]:
+        self._writer = Writer(self._stores.log, Catalog(), Answers(24.0), self.metrics)
+        tuning._tune_interpreter()
+        yield
+        await self._writer.close()
+        self._stores.close()
+
+    async def commit(self) -> int:
+        """Write one row and wait until it is durable."""
+        writer = self._writer
+        assert writer is not None
+        row = Row()
+        await writer._through(writer._lane(LANE), row, None, None)
+        return row.last_seq
+
+
+def bare_app(data: Path) -> FastAPI:
+    committer = Committer(data)
+    app = FastAPI(lifespan=committer.running)
+
+    @app.get("/readyz")
+    async def ready() -> dict[str, str]:
+        return {"status": "ready"}
+
+    @app.post("/v1/boards/{board}/events")
+    async def events(board: str, batch: Batch) -> dict[str, int]:
+        return {"seq": 0, "applied": len(batch.events)}
+
+    @app.put("/v1/boards/{board}/objects/{id}")
+    async def put(board: str, id: str, body: Values) -> dict[str, int]:
+        return {"seq": await committer.commit(), "applied": 1}
+
+    return app
+
+
+def frame_app(data: Path) -> FastAPI:
+    committer = Committer(data)
+    settings, keyring = Settings(data=data), Keyring()
+    guard = Middleware(Guard, settings=settings, keyring=keyring, metrics=committer.metrics, ready=lambda: True)
+    app = FastAPI(lifespan=committer.running, middleware=[guard])
+    routes = Routes(app, keyring)
+
+    async def readyz(_: Request) -> Response:
+        return JSONResponse({"status": "ready"})
+
+    async def put_object(request: Request) -> Response:
+        await read(request)
+        return Response(b'{"seq":%d,"applied":1}' % await committer.commit(), media_type="application/json")
+
+    routes.add("GET", "/readyz", readyz, needs=None, tag="health", answers={200: None})
+    path = "/v1/boards/{board}/objects/{id}"
+    routes.add("PUT", path, put_object, needs="boards:write", tag="boards", answers={200: None})
+    return app
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("kind", choices=("bare", "frame"))
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--port", type=int, required=True)
+    given = parser.parse_args()
+    app = (bare_app if given.kind == "bare" else frame_app)(given.data)
+    uvicorn.run(
+        app,
+        host=HOST,
+        port=given.port,
+        loop="uvloop",
+        http="httptools",
+        ws="none",
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+    )
+
+
+if __name__ == "__main__":
+    main()

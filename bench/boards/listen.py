@@ -1,0 +1,245 @@
+"""The load generator of the stream benchmark, a process of its own: ``python -m bench.boards.listen``.
+
+It holds all live subscriptions, half of them as server-sent events on a connection each, half on WebSockets, and sends
+the events that change each list once a second, in small requests spread evenly. List i is about object i alone, whose y
+is the number of the second, so that a change tells which request it comes from. What arrives is kept with its time and
+read when it is over: each list is replayed change by change from its first snapshot, and compared with what the service
+answers in the end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import time
+from collections import deque
+from collections.abc import Iterator
+from typing import Any
+
+from app.server import raise_file_limit
+from bench.exchange import Clock, Closed, Exchange, connect, milliseconds, request
+from bench.process import Failed
+from bench.wire import Capture, SocketCapture, SseCapture, open_capture, socket_opening, sse_opening
+
+OPEN_AT_ONCE = 100
+OPEN_SECONDS = 120.0
+LAST_SECONDS = 20.0
+CONNECTIONS = 8
+"""Connections for the events, and for the lists at the end."""
+
+Message = tuple[float, dict[str, Any]]
+
+
+class Listener:
+    """One run. The job says how many lists, how they are read, for how long, and how many events a request has."""
+
+    def __init__(self, job: dict[str, Any]) -> None:
+        self._job = job
+        self._port: int = job["port"]
+        self._lists: int = job["lists"]
+        self._groups: int = job["lists"] // job["batch"]
+        self._path = f"/v1/boards/{job['board']}"
+        self._sse: list[SseCapture] = []
+        self._ws: list[SocketCapture] = []
+        self._arrived = 0
+        self.errors: list[str] = []
+
+    async def run(self) -> dict[str, Any]:
+        """Open everything, send the events, wait for what they cause, and check it."""
+        began = time.perf_counter()
+        await self._open()
+        opened = time.perf_counter() - began
+        requests = self._requests()
+        clock = Clock(self._job["pid"])
+        already = self._arrived
+        due, answered = await self._send(requests)
+        elapsed = time.perf_counter() - due[0]
+        await self._arrive(already + len(requests) * self._job["batch"], LAST_SECONDS)
+        spent = clock.read()
+        self.errors += [f"a stream ended with status {one.status}" for one in self._captures() if one.lost]
+        latencies = self._check(due, await self._final_lists())
+        for capture in self._captures():
+            capture.transport.abort()
+        return {
+            "opened": opened,
+            "elapsed": elapsed,
+            "requests": len(requests),
+            "changes": {name: len(values) for name, values in latencies.items()},
+            "ms": {name: milliseconds(values) for name, values in latencies.items()},
+            "answer_ms": milliseconds(answered),
+            "errors": len(self.errors),
+            "first_errors": self.errors[:5],
+            **spent,
+        }
+
+    def _captures(self) -> Iterator[Capture]:
+        yield from self._sse
+        yield from self._ws
+
+    def _count(self, messages: int) -> None:
+        self._arrived += messages
+
+    async def _arrive(self, messages: int, seconds: float) -> bool:
+        """Wait until so many messages have come altogether."""
+        end = time.perf_counter() + seconds
+        while self._arrived < messages and time.perf_counter() < end:
+            await asyncio.sleep(0.01)
+        return self._arrived >= messages
+
+    async def _open(self) -> None:
+        """Open all streams, a few at a time, and wait for their snapshots."""
+        half = self._lists // 2
+        for start in range(0, half, OPEN_AT_ONCE):
+            some = range(start, min(start + OPEN_AT_ONCE, half))
+            self._sse += await asyncio.gather(*[self._open_sse(i) for i in some])
+            await self._snapshots(some.stop)
+        each = -(-(self._lists - half) // self._job["sockets"])
+        for start in range(half, self._lists, each):
+            some = range(start, min(start + each, self._lists))
+            socket = await open_capture(self._port, lambda: SocketCapture(socket_opening("/v1/stream"), self._count))
+            self._ws.append(socket)
+            while not socket.status and not socket.lost:
+                await asyncio.sleep(0.001)
+            for i in some:
+                operation = {"op": "subscribe", "resource": f"boards/{self._job['board']}", "id": f"l{i}"}
+                socket.say(json.dumps(operation).encode())
+            await self._snapshots(some.stop)
+
+    async def _open_sse(self, i: int) -> Any:
+        opening = sse_opening(f"{self._path}/subscriptions/l{i}/stream")
+        return await open_capture(self._port, lambda: SseCapture(opening, self._count))
+
+    async def _snapshots(self, count: int) -> None:
+        if not await self._arrive(count, OPEN_SECONDS):
+            raise Failed(f"{count} streams were opened, {self._arrived} snapshots came")
+
+    def _requests(self) -> list[bytes]:
+        """The events of every second, object after object."""
+        batch = self._job["batch"]
+        made = []
+        for second in range(1, self._job["seconds"] + 1):
+            for first in range(0, self._groups * batch, batch):
+                events = ",".join(
+                    [f'{{"op":"update","id":"o{i}","values":{{"y":{second}}}}}' for i in range(first, first + batch)]
+                )
+                body = f'{{"messages":"none","events":[{events}]}}'
+                made.append(request("POST", f"{self._path}/events", body.encode()))
+        return made
+
+    async def _send(self, requests: list[bytes]) -> tuple[list[float], list[float]]:
+        """Send each request when it is due, whatever became of the last; when each was due, seconds to each answer."""
+        waiting: deque[tuple[float, bytes]] = deque()
+        answered: list[float] = []
+        asked: dict[Exchange, float] = {}
+
+        def on_answer(exchange: Exchange, status: int, body: bytes) -> None:
+            answered.append(time.perf_counter() - asked[exchange])
+            if status != 200:
+                self.errors.append(f"events were answered {status}: {body[:200].decode(errors='replace')}")
+            if waiting:
+                asked[exchange], payload = waiting.popleft()
+                exchange.ask(payload)
+            else:
+                free.append(exchange)
+
+        exchanges = [await connect(self._port, on_answer) for _ in range(CONNECTIONS)]
+        free = deque(exchanges)
+        start = time.perf_counter() + 0.5
+        due = [start + n / self._groups for n in range(len(requests))]
+        for at, payload in zip(due, requests, strict=True):
+            if (left := at - time.perf_counter()) > 0:
+                await asyncio.sleep(left)
+            if free:
+                exchange = free.popleft()
+                asked[exchange] = at
+                exchange.ask(payload)
+            else:
+                waiting.append((at, payload))
+        end = time.perf_counter() + LAST_SECONDS
+        while len(answered) < len(requests) and time.perf_counter() < end:
+            await asyncio.sleep(0.01)
+        if len(answered) < len(requests):
+            self.errors.append(f"{len(requests) - len(answered)} requests were not answered")
+        for exchange in exchanges:
+            exchange.transport.close()
+        return due, answered
+
+    async def _final_lists(self) -> dict[str, dict[str, Any]]:
+        """What the service answers for each subscription now."""
+        loop = Closed((request("GET", f"{self._path}/subscriptions/l{i}") for i in range(self._lists)), keep=True)
+        await loop.run(self._port, CONNECTIONS)
+        return {answer["id"]: answer for answer in map(json.loads, loop.answers)}
+
+    def _check(self, due: list[float], final: dict[str, dict[str, Any]]) -> dict[str, list[float]]:
+        """Replay every list; returns the seconds from an event's due time to each change it caused, by transport."""
+        told: dict[str, dict[str, list[Message]]] = {"SSE": {}, "WebSocket": {}}
+        for i, capture in enumerate(self._sse):
+            told["SSE"][f"l{i}"] = [
+                (at, {"event": event, **json.loads(data)}) for at, event, data, _ in capture.messages() if event
+            ]
+        for socket in self._ws:
+            if socket.closed:
+                self.errors.append(f"a socket was closed with {socket.closed}")
+            for at, text in socket.pieces:
+                message = json.loads(text)
+                if "id" in message:
+                    told["WebSocket"].setdefault(message["id"], []).append((at, message))
+        heard = set(told["SSE"]) | set(told["WebSocket"])
+        self.errors += [f"{name}: nothing came" for name in sorted(set(final) - heard)[:5]]
+        return {
+            transport: [
+                wait for name, messages in lists.items() for wait in self._replay(name, messages, due, final[name])
+            ]
+            for transport, lists in told.items()
+        }
+
+    def _replay(self, name: str, messages: list[Message], due: list[float], final: dict[str, Any]) -> list[float]:
+        """Apply one list's messages in order and hold every one against what it must be."""
+        group = int(name[1:]) // self._job["batch"]
+        waits: list[float] = []
+        entries: list[Any] = []
+        seq = -1
+        for n, (at, message) in enumerate(messages):
+            if (message["event"] == "snapshot") != (n == 0) or (n and message["event"] != "change"):
+                self.errors.append(f"{name}: message {n} is a {message['event']}")
+                return waits
+            if message["seq"] <= seq:
+                self.errors.append(f"{name}: seq {message['seq']} after {seq}")
+            seq = message["seq"]
+            if n == 0:
+                entries = [(one["id"], one["values"]) for one in message["list"]]
+                continue
+            changes = message["changes"]
+            gone = {change["id"] for change in changes}
+            old = [id for id, _ in entries]
+            for change in changes:
+                was = old.index(change["id"]) + 1 if change["id"] in old else None
+                if change["old_rank"] != was:
+                    self.errors.append(f"{name}: old_rank {change['old_rank']} of {change['id']} is {was}")
+            entries = [entry for entry in entries if entry[0] not in gone]
+            for change in sorted((c for c in changes if c["new_rank"] is not None), key=lambda c: c["new_rank"]):
+                entries.insert(change["new_rank"] - 1, (change["id"], change["values"]))
+            second = entries[0][1]["y"] if entries else 0
+            if second != n:
+                self.errors.append(f"{name}: change {n} carries second {second}")
+                return waits
+            waits.append(at - due[(second - 1) * self._groups + group])
+        if len(messages) != self._job["seconds"] + 1:
+            self.errors.append(f"{name}: {len(messages) - 1} changes of {self._job['seconds']}")
+        if [(one["id"], one["values"]) for one in final["list"]] != entries:
+            self.errors.append(f"{name}: the list is {final['list']}, its changes lead to {entries}")
+        return waits
+
+
+def main() -> None:
+    import uvloop
+
+    job = json.loads(sys.stdin.buffer.read())
+    raise_file_limit()
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        json.dump(runner.run(Listener(job).run()), sys.stdout)
+
+
+if __name__ == "__main__":
+    main()

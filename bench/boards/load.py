@@ -1,0 +1,83 @@
+"""The load generator of the HTTP benchmark, a process of its own: ``python -m bench.boards.load``.
+
+Reads a job as JSON, makes every request of a phase before its clock starts, and answers what the phases took as JSON.
+The phases of a job go on where the last one stopped: the objects' y is that of the paper's workload, event after event.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import sys
+from typing import Any
+
+from bench.exchange import Clock, Closed, request
+
+PATH = "/v1/boards/{board}"
+
+
+class Events:
+    """The events of the workload as request bodies: `i` is an object, and its y goes up or down by a coin."""
+
+    def __init__(self, job: dict[str, Any]) -> None:
+        self._random = random.Random(job["seed"])
+        self._x: list[float] = job["x"]
+        self._y: list[float] = job["y"]
+        self._path = PATH.format(board=job["board"])
+
+    def _next(self) -> tuple[int, float]:
+        chance = self._random.random
+        i = int(chance() * len(self._y))
+        u, y = chance(), self._y[i]
+        self._y[i] = y * u if chance() < 0.5 else y + (1.0 - y) * u
+        return i, self._y[i]
+
+    def batches(self, count: int, size: int, messages: str) -> list[bytes]:
+        """Requests of `size` updates each."""
+        made = []
+        for _ in range(count):
+            changed = [self._next() for _ in range(size)]
+            events = ",".join([f'{{"op":"update","id":"o{i}","values":{{"y":{y!r}}}}}' for i, y in changed])
+            body = f'{{"mode":"each","messages":"{messages}","events":[{events}]}}'
+            made.append(request("POST", f"{self._path}/events", body.encode()))
+        return made
+
+    def singles(self, count: int, query: str) -> list[bytes]:
+        """Requests that put one object each."""
+        made = []
+        for _ in range(count):
+            i, y = self._next()
+            body = f'{{"values":{{"x":{self._x[i]!r},"y":{y!r}}}}}'
+            made.append(request("PUT", f"{self._path}/objects/o{i}{query}", body.encode()))
+        return made
+
+
+async def run(job: dict[str, Any]) -> list[dict[str, Any]]:
+    """Run the phases; each says which of the job's servers it asks, and `again` sends the last phase's requests."""
+    events = Events(job)
+    payloads: list[bytes] = []
+    results = []
+    for phase in job["phases"]:
+        if not phase.get("again"):
+            if phase["kind"] == "batches":
+                payloads = events.batches(phase["count"], phase["size"], phase["messages"])
+            else:
+                payloads = events.singles(phase["count"], phase.get("query", ""))
+        server = job["servers"][phase["server"]]
+        clock = Clock(server["pid"])
+        result = await Closed(payloads).run(server["port"], phase["connections"])
+        results.append({**result, **clock.read(), "request_bytes": sum(map(len, payloads)) / len(payloads)})
+    return results
+
+
+def main() -> None:
+    import uvloop
+
+    job = json.loads(sys.stdin.buffer.read())
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        json.dump(runner.run(run(job)), sys.stdout)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,300 @@
+"""The service over HTTP: a million subscriptions in one request, batches of events, single events.
+
+Everything is measured against `rankcast serve` in a process of its own with its durable log, by a load generator in
+another. Beside it run the apps of `bench.boards.floor`, in rounds that alternate with the service's.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from statistics import median
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from bench.boards.workload import World, make_ranges, make_world
+from bench.process import Failed, Server, run_job, service, serving
+from bench.report import Report, count, ratio
+
+BOARD = "bench"
+K = 10
+ARROW = "application/vnd.apache.arrow.stream"
+
+SECONDS_WANTED = 20.0
+BYTES_WANTED = 250.0
+EVENTS_WANTED = 40_000.0
+SLOWER_WANTED = 1.5
+
+BATCH = 1_000
+FEW, MANY = 2, 32
+"""Connections for batches and for single events."""
+
+
+class Size(NamedTuple):
+    """How much is run: batches and single events are per round."""
+
+    n: int = 10_000
+    m: int = 2_000_000
+    rounds: int = 5
+    batches: int = 100
+    singles: int = 5_000
+
+
+QUICK = Size(m=200_000, rounds=2, batches=10, singles=1_000)
+
+
+class Registered(NamedTuple):
+    """What the registration took."""
+
+    seconds: float
+    body_bytes: int
+    resident: float
+    later: float
+
+
+@contextmanager
+def board_service(size: Size, folder: Path) -> Iterator[tuple[Server, World]]:
+    """A service with a board of n objects and no subscriptions."""
+    world = make_world(size.n, 1)
+    with service(folder) as server:
+        config = {"range_attributes": ["x"], "rank": {"attribute": "y"}, "ks": [K], "algorithm": "sparse"}
+        server.ask("PUT", f"/v1/boards/{BOARD}", json.dumps(config).encode())
+        table = pa.table(
+            {
+                "op": pa.array(["upsert"] * size.n),
+                "id": pa.array([f"o{i}" for i in range(size.n)]),
+                "x": world.x,
+                "y": world.y,
+            }
+        )
+        answer = server.ask("POST", f"/v1/boards/{BOARD}/events?messages=count", to_stream(table), ARROW)
+        _expect(answer["applied"] == size.n, f"{size.n} objects were sent, {answer['applied']} applied")
+        yield server, world
+
+
+def register(server: Server, m: int) -> Registered:
+    """Register m subscriptions as one Arrow stream. Ids are `s0`, `s1`, ...; ranges are uniform."""
+    l, r = make_ranges(m)
+    ids = pa.array([f"s{i}" for i in range(m)])
+    body = to_stream(pa.table({"id": ids, "k": pa.array(np.full(m, K, np.int32)), "x_min": l, "x_max": r}))
+    before = server.resident()
+    began = time.perf_counter()
+    server.ask("POST", f"/v1/boards/{BOARD}/subscriptions", body, ARROW)
+    seconds = time.perf_counter() - began
+    after = server.resident()
+    time.sleep(2.0)
+    later = server.resident()
+    found = server.ask("GET", f"/v1/boards/{BOARD}")["subscriptions"]
+    _expect(found == m, f"{m} subscriptions were sent, the board has {found}")
+    return Registered(seconds, len(body), (after - before) / m, (later - before) / m)
+
+
+class Bench:
+    """Registration, batches and single events, written to a report."""
+
+    def __init__(self, report: Report, size: Size) -> None:
+        self._report = report
+        self._size = size
+
+    def show(self, parts: frozenset[str]) -> None:
+        """Run the parts: "register", "http". The second needs the first, and runs it."""
+        size = self._size
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            with board_service(size, folder) as (server, world):
+                self._registered(register(server, size.m))
+                if "http" in parts:
+                    self._loads(server, world, folder)
+
+    def _registered(self, found: Registered) -> None:
+        report, m = self._report, self._size.m
+        report.heading("Registration", 3)
+        report.text(
+            f"One `POST .../subscriptions` with an Arrow stream of {m:,} rows (columns `id`, `k`, `x_min`, `x_max`; "
+            f"{found.body_bytes / 1e6:.0f} MB, ids `s0` to `s{m - 1}`), from the first byte sent to the answer. "
+            "Resident memory is that of the service's process after less that before, shared by the subscriptions."
+        )
+        report.table(
+            ("m", "seconds", "subscriptions/s", "resident bytes/subscription", "two seconds later"),
+            [
+                (
+                    f"{m:,}",
+                    f"{found.seconds:.2f}",
+                    f"{m / found.seconds:,.0f}",
+                    f"{found.resident:.0f}",
+                    f"{found.later:.0f}",
+                )
+            ],
+        )
+        report.verdict(
+            f"{m:,} subscriptions as one Arrow stream in at most {SECONDS_WANTED:.0f} s",
+            f"{found.seconds:.2f} s",
+            found.seconds <= SECONDS_WANTED,
+        )
+        worst = max(found.resident, found.later)
+        report.verdict(
+            f"at most {BYTES_WANTED:.0f} resident bytes a subscription with its id",
+            f"{worst:.0f}",
+            worst <= BYTES_WANTED,
+        )
+
+    def _loads(self, server: Server, world: World, folder: Path) -> None:
+        with ExitStack() as stack:
+            servers = {"service": server}
+            for kind in ("bare", "frame"):
+                command = ["-m", "bench.boards.floor", kind, "--data", str(folder / kind)]
+                servers[kind] = stack.enter_context(serving(folder, kind, command))
+            job = {
+                "board": BOARD,
+                "seed": 5,
+                "x": world.x.tolist(),
+                "y": world.y.tolist(),
+                "servers": {name: {"port": one.port, "pid": one.pid} for name, one in servers.items()},
+                "phases": self._phases(),
+            }
+            before = server.ask("GET", f"/v1/boards/{BOARD}")["seq"]
+            results = run_job("bench.boards.load", job)
+            after = server.ask("GET", f"/v1/boards/{BOARD}")["seq"]
+        told: dict[str, list[dict[str, Any]]] = {}
+        for phase, result in zip(job["phases"], results, strict=True):
+            told.setdefault(phase["name"], []).append(result)
+            _expect(set(result["statuses"]) == {"200"}, f"{phase['name']} was answered {result['statuses']}")
+        sent = sum(p["count"] * p.get("size", 1) for p in job["phases"] if p["server"] == "service")
+        _expect(after - before == sent, f"{sent} events were sent, seq went on by {after - before}")
+        self._batches(told)
+        self._singles(told)
+
+    def _phases(self) -> list[dict[str, Any]]:
+        """Rounds of each load on the service and on what it is held against; the first of each only warms up."""
+        size = self._size
+        batch = {"kind": "batches", "count": size.batches, "size": BATCH, "messages": "count", "connections": FEW}
+        single = {"kind": "singles", "count": size.singles, "connections": MANY}
+        warm = max(MANY, size.singles // 10)
+        phases = [
+            {**batch, "server": "service", "name": "warm", "count": max(2, size.batches // 10)},
+            {**batch, "server": "bare", "name": "warm", "again": True},
+        ]
+        for _ in range(size.rounds):
+            phases += [
+                {**batch, "server": "service", "name": "batches"},
+                {**batch, "server": "bare", "name": "parse", "again": True},
+            ]
+        phases += [
+            {
+                **single,
+                "server": name,
+                "name": "warm",
+                "count": warm,
+                "again": name != "service",
+            }
+            for name in ("service", "bare", "frame")
+        ]
+        for _ in range(size.rounds):
+            phases += [
+                {**single, "server": "service", "name": "full"},
+                {**single, "server": "bare", "name": "bare", "again": True},
+                {**single, "server": "frame", "name": "frame", "again": True},
+                {**single, "server": "service", "name": "none", "query": "?messages=none"},
+            ]
+        return phases
+
+    def _batches(self, told: dict[str, list[dict[str, Any]]]) -> None:
+        size, report = self._size, self._report
+        report.heading("Batches of events", 3)
+        body = median(one["request_bytes"] for one in told["batches"])
+        report.text(
+            f"n = {size.n:,}, m = {size.m:,}, k = {K}; {size.rounds} rounds of {size.batches} JSON bodies with "
+            f'{BATCH:,} updates each (`{{"op":"update","id":"o123","values":{{"y":0.5}}}}`, {body / 1024:.0f} KiB a '
+            f"request), `messages=count`, {FEW} connections that send the next when the last is answered. The bare "
+            "route is FastAPI with pydantic models that validates the same bodies and does nothing with them; rounds "
+            "alternate."
+        )
+        rows = []
+        for name, label in (("batches", "service"), ("parse", "bare FastAPI and pydantic")):
+            rates = [one["requests"] * BATCH / one["elapsed"] for one in told[name]]
+            rows.append((label, *_rate_columns(rates, told[name], BATCH)))
+        ours = [one["requests"] * BATCH / one["elapsed"] for one in told["batches"]]
+        floor = [one["requests"] * BATCH / one["elapsed"] for one in told["parse"]]
+        share = median(a / b for a, b in zip(ours, floor, strict=True))
+        rows[0] = (*rows[0], ratio(share))
+        rows[1] = (*rows[1], "1")
+        report.table(
+            ("", "events/s", "least and greatest", "ms a batch, p50", "p99", "server CPU, us/event", "CPU of one core",
+             "of bare"),
+            rows,
+        )  # fmt: skip
+        report.verdict(
+            f"{EVENTS_WANTED:,.0f} events/s in batches of {BATCH:,} with `messages=count`",
+            f"{median(ours):,.0f} events/s, {ratio(share)} of the bare route",
+            median(ours) >= EVENTS_WANTED,
+        )
+
+    def _singles(self, told: dict[str, list[dict[str, Any]]]) -> None:
+        size, report = self._size, self._report
+        report.heading("Single events", 3)
+        report.text(
+            f"The same board; {size.rounds} rounds of {size.singles:,} `PUT .../objects/{{id}}` with both values, "
+            f"{MANY} connections. The endpoints beside it commit one row through the same writer, group commit and "
+            "log, and apply nothing: a plain FastAPI route with a pydantic body, and a route behind the service's own "
+            "guard that reads the body and does not look at it."
+        )
+        labels = {
+            "full": "service, with the tiles",
+            "none": "service, `messages=none`",
+            "bare": "one row, plain FastAPI",
+            "frame": "one row, the service's frame",
+        }
+        rates = {name: [one["requests"] / one["elapsed"] for one in told[name]] for name in labels}
+        rows = []
+        for name, label in labels.items():
+            slower = {
+                floor: ratio(median(b / a for a, b in zip(rates[name], rates[floor], strict=True)))
+                for floor in ("bare", "frame")
+            }
+            rows.append((label, *_rate_columns(rates[name], told[name], 1), slower["bare"], slower["frame"]))
+        report.table(
+            ("", "requests/s", "least and greatest", "ms, p50", "p99", "server CPU, us/request", "CPU of one core",
+             "slower than plain", "slower than frame"),
+            rows,
+        )  # fmt: skip
+        for floor, label in (("bare", "a plain FastAPI endpoint"), ("frame", "an endpoint in the service's own frame")):
+            slower_by = median(b / a for a, b in zip(rates["full"], rates[floor], strict=True))
+            report.verdict(
+                f"single events at {MANY} connections at most {SLOWER_WANTED} times slower than {label} that commits "
+                "one row",
+                f"{median(rates['full']):,.0f} requests/s, {ratio(slower_by)} times slower",
+                slower_by <= SLOWER_WANTED,
+            )
+
+
+def _rate_columns(rates: list[float], told: list[dict[str, Any]], each: int) -> tuple[str, ...]:
+    """Rate, its spread, latencies, processor time of the server an item, and its share of a core."""
+    requests = sum(one["requests"] for one in told)
+    cpu = sum(one["server_cpu"] for one in told)
+    return (
+        f"{median(rates):,.0f}",
+        f"{min(rates):,.0f}-{max(rates):,.0f}",
+        count(median(one["ms"]["p50"] for one in told)),
+        count(median(one["ms"]["p99"] for one in told)),
+        f"{cpu / (requests * each) * 1e6:.1f}",
+        f"{cpu / sum(one['elapsed'] for one in told):.2f}",
+    )
+
+
+def to_stream(table: pa.Table) -> bytes:
+    """A table as an Arrow IPC stream."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table, max_chunksize=50_000)
+    return sink.getvalue().to_pybytes()
+
+
+def _expect(true: bool, otherwise: str) -> None:
+    if not true:
+        raise Failed(otherwise)
