@@ -14,7 +14,13 @@ from pydantic import ValidationError
 
 from app.settings import Settings
 
-COMMANDS: tuple[str, ...] = ()
+COMMANDS: tuple[str, ...] = (
+    "app.commands.load",
+    "app.commands.watch",
+    "app.commands.top",
+    "app.commands.play",
+    "app.commands.bench",
+)
 """Modules with a function ``register(cli)`` that adds their commands."""
 
 cli = typer.Typer(

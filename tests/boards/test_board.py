@@ -263,8 +263,8 @@ class KdEngine(Engine):
 
 
 effort = settings(
-    max_examples=int(os.environ.get("RANKCAST_EXAMPLES", "60")),
-    stateful_step_count=50,
+    max_examples=int(os.environ.get("RANKCAST_EXAMPLES", "20")),
+    stateful_step_count=40,
     deadline=None,
     suppress_health_check=list(HealthCheck),
 )
