@@ -20,7 +20,10 @@ from indexes.boards.tiles import Tiles, make_tiles
 
 COLUMNS = tuple(name for name in Tiles._fields if name != "n")
 
-INDEXES: dict[Literal["range-tree", "kd-tree"], type[ObjectIndex]] = {"range-tree": RangeTreeIndex, "kd-tree": KdTreeIndex}
+INDEXES: dict[Literal["range-tree", "kd-tree"], type[ObjectIndex]] = {
+    "range-tree": RangeTreeIndex,
+    "kd-tree": KdTreeIndex,
+}
 """The object indexes that a board may choose from."""
 
 FIRST_GUESS = 20e-6
