@@ -53,7 +53,10 @@ class Work(NamedTuple):
 def make_work(kmax: int) -> Work:
     """Scratch for classes of up to `kmax`."""
     return Work(
-        *(np.empty(kmax + 2) for _ in range(4)),
+        np.empty(kmax + 2),
+        np.empty(kmax + 2),
+        np.empty(kmax + 2),
+        np.empty(kmax + 2),
         np.empty((kmax + 2, 4)),
         np.empty(kmax + 1),
         np.empty(kmax + 1, np.int64),
