@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import http.client
 import json
 import os
@@ -111,11 +112,18 @@ def serving(folder: Path, name: str, command: list[str]) -> Iterator[Server]:
                 process.wait()
 
 
+def end_with_parent() -> None:
+    """Have the system end this process when the one that started it is killed (Linux)."""
+    if sys.platform == "linux":
+        set_death_signal = 1
+        ctypes.CDLL(None).prctl(set_death_signal, signal.SIGTERM)
+
+
 @contextmanager
 def service(folder: Path) -> Iterator[Server]:
     """`rankcast serve` on a data directory of its own below `folder`, with its durable log."""
-    command = ["-c", "from app.cli import main; main()", "serve", "--host", HOST, "--data", str(folder / "data")]
-    with serving(folder, "service", command) as server:
+    start = "from bench.process import end_with_parent; end_with_parent(); from app.cli import main; main()"
+    with serving(folder, "service", ["-c", start, "serve", "--host", HOST, "--data", str(folder / "data")]) as server:
         yield server
 
 

@@ -31,7 +31,7 @@ from app.settings import Settings
 from app.storage import open_stores
 from app.storage.catalog import Catalog
 from app.writer import Writer
-from bench.process import HOST
+from bench.process import HOST, end_with_parent
 from indexes.boards.commands import Command, Create, Drop, Fault, Unsubscribe
 
 LANE = "nothing"
@@ -149,6 +149,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--port", type=int, required=True)
     given = parser.parse_args()
+    end_with_parent()
     app = (bare_app if given.kind == "bare" else frame_app)(given.data)
     uvicorn.run(
         app,

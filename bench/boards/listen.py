@@ -19,7 +19,7 @@ from typing import Any
 
 from app.server import raise_file_limit
 from bench.exchange import Clock, Closed, Exchange, connect, milliseconds, request
-from bench.process import Failed
+from bench.process import Failed, end_with_parent
 from bench.wire import Capture, SocketCapture, SseCapture, open_capture, socket_opening, sse_opening
 
 OPEN_AT_ONCE = 100
@@ -235,6 +235,7 @@ class Listener:
 def main() -> None:
     import uvloop
 
+    end_with_parent()
     job = json.loads(sys.stdin.buffer.read())
     raise_file_limit()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:

@@ -13,6 +13,7 @@ import sys
 from typing import Any
 
 from bench.exchange import Clock, Closed, request
+from bench.process import end_with_parent
 
 PATH = "/v1/boards/{board}"
 
@@ -74,6 +75,7 @@ async def run(job: dict[str, Any]) -> list[dict[str, Any]]:
 def main() -> None:
     import uvloop
 
+    end_with_parent()
     job = json.loads(sys.stdin.buffer.read())
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         json.dump(runner.run(run(job)), sys.stdout)

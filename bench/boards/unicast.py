@@ -15,7 +15,7 @@ from bench.boards.workload import new_y
 from indexes.boards.forest import CAP, DEPTH, NODE, SLOT, rest
 from indexes.boards.objects import min_y, next_east, next_west, set_y
 from indexes.boards.region import nearest, take_prefix
-from indexes.jit import kernel
+from indexes.lean import lean_kernel
 
 
 class Told(NamedTuple):
@@ -33,7 +33,7 @@ def make_told(m: int) -> Told:
     return Told(np.empty(m, np.int64), np.empty(m), np.empty(m), np.empty(m, np.int64))
 
 
-@kernel
+@lean_kernel
 def unicast_events(o, f, k, w, events, n, model, walk, told):  # type: ignore[no-untyped-def]
     """Unicast on all events; returns (subscriptions told, calls of `min_y`). With `walk` those calls are answered by a
     walk from the changed object in place of the index's own `min_y`."""
@@ -50,7 +50,7 @@ def unicast_events(o, f, k, w, events, n, model, walk, told):  # type: ignore[no
     return total, calls
 
 
-@kernel
+@lean_kernel
 def unicast(o, f, k, s, y, w, walk, told):  # type: ignore[no-untyped-def]
     """Fill `told` for slot `s` taking `y`, which the object index does not know yet; (how many, calls of `min_y`)."""
     old, c = o.y[s], o.c[s]
@@ -90,7 +90,7 @@ def unicast(o, f, k, s, y, w, walk, told):  # type: ignore[no-untyped-def]
     return n, calls
 
 
-@kernel
+@lean_kernel
 def gather(f, l_outer, x, r_outer, told):  # type: ignore[no-untyped-def]
     """Write the subscriptions with l_outer < l <= x <= r < r_outer to `told`; returns how many."""
     base, cap, first = f.head[0, NODE], f.head[0, CAP], f.head[0, SLOT]
@@ -119,7 +119,7 @@ def gather(f, l_outer, x, r_outer, told):  # type: ignore[no-untyped-def]
     return n
 
 
-@kernel
+@lean_kernel
 def min_y_around(o, s, l, r, y, c, y_end, c_end):  # type: ignore[no-untyped-def]
     """The slot with the least (y, created) after (y, c) and before (y_end, c_end) whose x is in [l, r], a range that
     holds slot `s`; -1 if there is none.

@@ -19,7 +19,7 @@ from indexes.boards.range_tree import RangeTree, RangeTreeIndex
 from indexes.boards.region import nearest
 from indexes.boards.subscriptions import SubscriptionIndex
 from indexes.boards.tiles import Tiles, make_tiles
-from indexes.jit import kernel
+from indexes.lean import lean_kernel
 
 INF = np.inf
 
@@ -69,7 +69,7 @@ def scratch(k: int) -> tuple[Work, Tiles]:
     return make_work(k), make_tiles(1 << 17)
 
 
-@kernel
+@lean_kernel
 def new_y(y: float, u: float, side: float, model: int) -> float:
     """The y that an event gives an object that has `y`."""
     if model == UNIFORM:
@@ -81,7 +81,7 @@ def new_y(y: float, u: float, side: float, model: int) -> float:
     return chosen
 
 
-@kernel
+@lean_kernel
 def paint_events(o, f, ks, dense, w, tiles, events, n, model):  # type: ignore[no-untyped-def]
     """Paint and apply all events; returns the number of tiles, or -1 when one event's did not fit."""
     made = 0
@@ -96,7 +96,7 @@ def paint_events(o, f, ks, dense, w, tiles, events, n, model):  # type: ignore[n
     return made if fits else -1
 
 
-@kernel
+@lean_kernel
 def count_events(o, f, ks, w, tiles, events, n, model, totals):  # type: ignore[no-untyped-def]
     """Paint-Sparse on all events, and what the paper counts beside it, added to `totals`.
 
