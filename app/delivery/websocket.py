@@ -208,7 +208,7 @@ def _parse(text: str | None) -> dict[str, Any]:
     if len(text) > LARGEST_MESSAGE:
         raise _Bad(Problem("too-large", f"an operation has at most {LARGEST_MESSAGE} characters"))
     try:
-        read = json.loads(text)
+        read = json.loads(text, parse_constant=_no_json)
     except (ValueError, RecursionError):
         raise _Bad(Problem("malformed", "the message is not JSON")) from None
     if not isinstance(read, dict):
@@ -227,6 +227,11 @@ def _parse(text: str | None) -> dict[str, Any]:
     if errors:
         raise _Bad(many(errors), operation)
     return operation
+
+
+def _no_json(literal: str) -> None:
+    """NaN and Infinity, which Python would read."""
+    raise ValueError(literal)
 
 
 def _compact(document: dict[str, Any]) -> str:
