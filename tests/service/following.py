@@ -169,10 +169,12 @@ class SocketStream(Follower):
 
 
 class WsFollower(Follower):
-    """A WebSocket. What it says of each (resource, id) goes to `streams`, all of it to `frames`."""
+    """A WebSocket. What it says of each (resource, id) goes to `streams`, all of it to `frames`; `gate` as above."""
 
     def __init__(self, url: str, key: str | None = None, **more: Any) -> None:
         super().__init__()
+        self.gate = threading.Event()
+        self.gate.set()
         headers = {} if key is None else {"Authorization": f"Bearer {key}"}
         connecting = connect(
             url.replace("http", "ws", 1) + "/v1/stream",
@@ -191,6 +193,7 @@ class WsFollower(Follower):
     def _read(self) -> None:
         try:
             while True:
+                self.gate.wait()
                 self._take(strict(self.socket.recv()))
         except ConnectionClosed as closed:
             code = closed.rcvd.code if closed.rcvd else None
@@ -225,6 +228,7 @@ class WsFollower(Follower):
         return found
 
     def leave(self) -> None:
+        self.gate.set()
         self.ended = self.ended or "left"
         self.socket.close()
         self.thread.join(10)

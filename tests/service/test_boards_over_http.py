@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 
 import httpx
 import pyarrow as pa
 import pytest
 
 from tests.conftest import LiveService
-from tests.oracles.service import BoardModel, Question, TileReader, covers, plain
+from tests.oracles.service import BoardModel, Question, TileReader, apply_changes, covers, plain
+from tests.service.following import SseFollower
 from tests.service.history import Player
 from tests.service.talk import ARROW, NDJSON, Json, Talk, arrow, event_table, fresh, ndjson, problem
 
@@ -425,6 +427,79 @@ def test_every_write_takes_an_idempotency_key(talk: Talk) -> None:
         assert first.status_code == again.status_code in (200, 201), first.text
         assert first.json()["seq"] == again.json()["seq"] == seq
         assert again.json()["replayed"] is True
+
+
+def test_the_same_request_many_times_at_once_is_applied_once(talk: Talk, shared: LiveService) -> None:
+    path = made(talk)
+    body = ndjson(upsert(f"o{n % 500}", n % 7, n) for n in range(40_000))
+    headers = {"Content-Type": NDJSON, "Idempotency-Key": fresh("at-once")}
+    answers: list[httpx.Response] = []
+
+    def send() -> None:
+        with httpx.Client(base_url=shared.url, timeout=60) as client:
+            answers.append(client.post(f"{path}/events?messages=none", content=body, headers=headers))
+
+    threads = [threading.Thread(target=send) for _ in range(5)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    first = [answer for answer in answers if answer.status_code == 200 and "replayed" not in answer.json()]
+    assert len(first) == 1 and first[0].json()["seq"] == 40_000
+    for answer in answers:
+        if answer.status_code == 409:
+            problem(answer, 409)
+        else:
+            assert answer.status_code == 200 and answer.json()["seq"] == 40_000
+    assert talk.good("GET", path)["seq"] == 40_000
+
+
+# --- long writes ------------------------------------------------------------------------------------------------------
+
+
+def test_reads_and_streams_beside_a_long_write_are_exact(talk: Talk, shared: LiveService) -> None:
+    """The i-th event gives object i mod 500 the value i, so the list after any seq is known without a model."""
+    path = made(talk)
+    talk.good("PUT", f"{path}/subscriptions/mine", {"k": 5})
+    reader = SseFollower(shared.url, f"{path}/subscriptions/mine/stream")
+    reader.first()
+    n = 150_000
+    columns = {
+        "op": pa.array(["upsert"] * n),
+        "id": pa.array([f"o{i % 500}" for i in range(n)]),
+        "distance": pa.array([float(i % 3) for i in range(n)]),
+        "delay": pa.array([float(i) for i in range(n)]),
+    }
+    body = arrow(pa.table(columns), 50_000)
+    told: list[httpx.Response] = []
+
+    def write() -> None:
+        with httpx.Client(base_url=shared.url, timeout=120) as client:
+            headers = {"Content-Type": ARROW}
+            told.append(client.post(f"{path}/events?messages=none", content=body, headers=headers))
+
+    def right(seq: int, found: list[Json]) -> bool:
+        last = seq - 2
+        wanted = [i for i in range(last, last - 5, -1) if i >= 0]
+        return [(entry["id"], entry["values"]["delay"]) for entry in found] == [(f"o{i % 500}", i) for i in wanted]
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    seen = set()
+    while writer.is_alive():
+        for where in ("top", "subscriptions/mine"):
+            answer = talk.good("GET", f"{path}/{where}")
+            assert right(answer["seq"], answer["list"]), answer
+            seen.add(answer["seq"])
+    assert told[0].status_code == 200 and told[0].json()["seq"] == n + 1
+    assert any(1 < seq < n + 1 for seq in seen), "no read came in between"
+    reader.wait(lambda: reader.said[-1].seq == n + 1)
+    entries: list[Json] = []
+    for said in reader.said:
+        changed = said.event == "change"
+        entries = apply_changes(entries, said.data["changes"]) if changed else said.data["list"]
+        assert right(said.seq, entries), said
+    reader.leave()
 
 
 @pytest.mark.parametrize("key", ["", "a b", "ä".encode().decode("latin-1"), "x" * 256])

@@ -552,7 +552,10 @@ MUCH = 60
 
 
 @pytest.mark.parametrize("form", ["changes", "tiles"])
-def test_a_slow_reader_is_right_afterwards_and_harms_nobody(hasty: LiveService, closing: list[Any], form: str) -> None:
+@pytest.mark.parametrize("transport", ["sse", "websocket"])
+def test_a_slow_reader_is_right_afterwards_and_harms_nobody(
+    hasty: LiveService, closing: list[Any], transport: str, form: str
+) -> None:
     """It does not read while its subscription moves to and fro between long lists; then it gets one net change or a
     reset, and goes on exactly."""
     talk = Talk(hasty.url)
@@ -567,9 +570,20 @@ def test_a_slow_reader_is_right_afterwards_and_harms_nobody(hasty: LiveService, 
     ]
     talk.good("POST", f"{crowd.path}/events", {"events": things, "messages": "none"})
     crowd.model.events(things)
-    slow = SseFollower(hasty.url, crowd.stream("s0"), buffer=2048, paused=True, form=form)
+    slow: Follower
+    if transport == "sse":
+        slow = sse = SseFollower(hasty.url, crowd.stream("s0"), buffer=2048, paused=True, form=form)
+        closing.append(sse)
+        gate = sse.gate
+    else:
+        socket = WsFollower(hasty.url, max_queue=1)
+        closing.append(socket)
+        slow = socket.subscribe(crowd.name, "s0", form=form)
+        slow.first()
+        gate = socket.gate
+        gate.clear()
     quick = SseFollower(hasty.url, crowd.stream("s0"), form=form)
-    closing += [slow, quick]
+    closing.append(quick)
     quick.first()
     for move_number in range(MUCH):
         place = 1000.0 + move_number % 2 * 1000
@@ -580,7 +594,7 @@ def test_a_slow_reader_is_right_afterwards_and_harms_nobody(hasty: LiveService, 
     assert [said.event for said in quick.said[1:]] == ["change" if form == "changes" else "reset"] * MUCH
     for _ in range(5):
         crowd.act()
-    slow.gate.set()
+    gate.set()
     checked = crowd.checked("s0", form, strictly=False)
     hears_all(slow, checked)
     assert checked.resets + checked.merged > 0 and len(slow.said) < len(quick.said)
