@@ -67,6 +67,25 @@ class Server:
             raise Failed(f"{method} {path} is answered {answer.status}: {text[:500].decode(errors='replace')}")
         return json.loads(text)
 
+    def send(self, path: str, body: bytes, kind: str, seconds: float = 300.0) -> tuple[float, float, int]:
+        """POST a large body and throw a large answer away: seconds to its first byte and to its last, and its length.
+
+        Raises `Failed` for a refusal.
+        """
+        head = f"POST {path} HTTP/1.1\r\nhost: {HOST}\r\nconnection: close\r\n"
+        with socket.create_connection((HOST, self.port), seconds) as connection:
+            began = time.perf_counter()
+            connection.sendall(f"{head}content-type: {kind}\r\ncontent-length: {len(body)}\r\n\r\n".encode())
+            connection.sendall(body)
+            answer = connection.recv(1 << 16)
+            first = time.perf_counter() - began
+            total, piece = len(answer), bytearray(1 << 20)
+            while (size := connection.recv_into(piece)) > 0:
+                total += size
+        if not answer.startswith(b"HTTP/1.1 2"):
+            raise Failed(f"POST {path} is answered {answer[:500].decode(errors='replace')}")
+        return first, time.perf_counter() - began, total
+
     def wait(self) -> None:
         """Returns once /readyz answers 200. Raises `Failed` when the process ends or takes too long."""
         end = time.monotonic() + START_SECONDS

@@ -29,12 +29,13 @@ from app.metrics import Metrics
 from app.security import Keyring
 from app.settings import Settings
 from app.storage import open_stores
-from app.storage.catalog import Catalog
+from app.storage.catalog import Catalog, Job
 from app.writer import Writer
 from bench.process import HOST, end_with_parent
-from indexes.boards.commands import Command, Create, Drop, Fault, Unsubscribe
+from indexes.boards.commands import BoardConfig, Command, Create, Drop, Fault, Unsubscribe
 
 LANE = "nothing"
+CONFIG = BoardConfig(("x",), "y")
 
 
 class Event(BaseModel):
@@ -79,8 +80,15 @@ class Row:
         pass
 
 
+class Rows(Catalog):
+    """A catalog that takes every configuration, and makes one row of it."""
+
+    def put(self, name: str, config: BoardConfig) -> Job:
+        return Row()
+
+
 class Committer:
-    """A writer with an empty catalog on a data directory of its own."""
+    """A writer with a catalog of rows, on a data directory of its own."""
 
     def __init__(self, data: Path) -> None:
         self._stores = open_stores(data)
@@ -89,7 +97,7 @@ class Committer:
 
     @asynccontextmanager
     async def running(self, _: FastAPI) -> AsyncIterator[None]:
-        self._writer = Writer(self._stores.log, Catalog(), Answers(24.0), self.metrics)
+        self._writer = Writer(self._stores.log, Rows(), Answers(24.0), self.metrics)
         tuning._tune_interpreter()
         yield
         await self._writer.close()
@@ -97,11 +105,9 @@ class Committer:
 
     async def commit(self) -> int:
         """Write one row and wait until it is durable."""
-        writer = self._writer
-        assert writer is not None
-        row = Row()
-        await writer._through(writer._lane(LANE), row, None, None)
-        return row.last_seq
+        assert self._writer is not None
+        row = await self._writer.put(LANE, CONFIG)
+        return int(row.last_seq)
 
 
 def bare_app(data: Path) -> FastAPI:
