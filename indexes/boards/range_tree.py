@@ -473,7 +473,7 @@ def _ends(a, e):  # type: ignore[no-untyped-def]
 @lean_kernel
 def _slot_from(o: RangeTree, lo: float) -> int:
     """A slot before every object with x >= lo and after every other one."""
-    leaf = _leaf_of(o, lo, BEFORE_ALL)
+    leaf = _leaf_of(o, min(lo, MAX), BEFORE_ALL)
     s = leaf << 4
     while s < (leaf << 4) + o.fill[leaf] and o.x[s] < lo:
         s += 1

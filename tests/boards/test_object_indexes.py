@@ -157,6 +157,12 @@ class Changes(RuleBasedStateMachine):
     def ask(self, data, k, limit, created, lo, hi):
         compare(self.index, self.truth, self._pick(data), created, k, limit, lo, hi)
 
+    @precondition(lambda self: self.truth.things)
+    @rule(data=st.data(), k=ks, lo=ends, hi=ends)
+    def ask_at_the_rank_of_an_object(self, data, k, lo, hi):
+        rival = self.truth.things[self._pick(data)]
+        compare(self.index, self.truth, self._pick(data), rival.created, k, rival.y, lo, hi)
+
     @invariant()
     def holds(self):
         if hasattr(self, "index"):
@@ -197,7 +203,11 @@ def test_queries_on_several_levels_agree_with_sorting(kind, grid):
         limit = float(random.integers(0, span)) if grid else float(random.random())
         row = int(random.integers(3_000))
         compare(index, truth, row, int(random.integers(3_000)), int(random.choice([1, 10, 40])), limit, lo, hi)
-    assert rows_of(index, index.top(-INF, INF, 5_000)) == truth.top(-INF, INF, 5_000)
+    for lo, hi in ((-INF, INF), (-MAX, MAX), (INF, INF), (-INF, -INF), (MAX, INF), (0.5, 0.2)):
+        assert rows_of(index, index.top(lo, hi, 5_000)) == truth.top(lo, hi, 5_000)
+        assert index.count(lo, hi) == truth.count(lo, hi)
+        least = index.min_y(lo, hi)
+        assert rows_of(index, [] if least is None else [least]) == truth.top(lo, hi, 1)
 
 
 @pytest.mark.parametrize("kind", INDEXES)
