@@ -26,7 +26,7 @@ from bench.boards.workload import (
     subscription_index,
 )
 from bench.report import Report, count, ratio, spread
-from indexes.boards.region import MIN_Y, SNAP
+from indexes.boards.work import MIN_Y, SNAP
 
 KS = (1, 2, 5, 10, 15, 20)
 K = 10
@@ -200,10 +200,11 @@ class Tables:
 
 
 def measure(world: World, forest: Forest, k: int, model: int = COIN) -> Counts:
-    """Run a world's events through Paint-Dense, then Paint-Sparse."""
+    """Run a world's events through Paint-Dense, then Paint-Sparse, searching the forest strip by strip as the paper
+    counts."""
     ks = np.array([k])
     n, events = len(world.x), len(world.events)
-    work, tiles = scratch(k)
+    work, tiles = scratch(k, room=0)
     tiles_dense = paint_events(object_index(world), forest, ks, True, work, tiles, world.events, n, model)
     dense = work.stats / events
     work.stats[:] = 0

@@ -19,6 +19,7 @@ from indexes.boards.range_tree import RangeTree, RangeTreeIndex
 from indexes.boards.region import nearest
 from indexes.boards.subscriptions import SubscriptionIndex
 from indexes.boards.tiles import Tiles, make_tiles
+from indexes.boards.work import ROOM
 from indexes.lean import lean_kernel
 
 INF = np.inf
@@ -64,9 +65,9 @@ def subscription_index(m: int, seed: int = 7) -> Forest:
     return index.arrays
 
 
-def scratch(k: int) -> tuple[Work, Tiles]:
-    """Work and tiles that no event of the workload outgrows."""
-    return make_work(k), make_tiles(1 << 17)
+def scratch(k: int, room: int = ROOM) -> tuple[Work, Tiles]:
+    """Work, with a short list of so much room, and tiles that no event of the workload outgrows."""
+    return make_work(k, room), make_tiles(1 << 17)
 
 
 @lean_kernel

@@ -15,6 +15,9 @@ from numba import types  # isort: skip
 from numba.extending import intrinsic, overload  # isort: skip
 
 
+LANES = 16
+"""Numbers in a block. A column that is read by blocks has room for one more behind its last number."""
+
 _intrinsic: Any = intrinsic
 _PASTED: dict[str, Any] = {"jit_options": {"nogil": True, "forceinline": True}, "strict": False}
 
@@ -22,21 +25,36 @@ _PASTED: dict[str, Any] = {"jit_options": {"nogil": True, "forceinline": True}, 
 def _block(context: Any, builder: Any, array_type: Any, array: Any, base: Any) -> Any:
     """Load a[base : base + 16]."""
     data = context.make_array(array_type)(context, builder, value=array).data
-    lanes = ir.VectorType(ir.DoubleType(), 16).as_pointer()
+    lanes = ir.VectorType(context.get_value_type(array_type.dtype), 16).as_pointer()
     return builder.load(builder.bitcast(builder.gep(data, [base]), lanes), align=8)
+
+
+def _every(builder: Any, kind: Any, value: Any) -> Any:
+    """A block with the value in every lane."""
+    undefined = ir.Constant(kind, ir.Undefined)
+    one = builder.insert_element(undefined, value, ir.Constant(ir.IntType(32), 0))
+    return builder.shuffle_vector(one, undefined, ir.Constant(ir.VectorType(ir.IntType(32), 16), [0] * 16))
 
 
 @_intrinsic
 def _lanes_upto(typing: Any, a: Any, base: Any, T: Any) -> Any:
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         block = _block(context, builder, signature.args[0], args[0], args[1])
-        undefined = ir.Constant(block.type, ir.Undefined)
-        one = builder.insert_element(undefined, args[2], ir.Constant(ir.IntType(32), 0))
-        every = builder.shuffle_vector(one, undefined, ir.Constant(ir.VectorType(ir.IntType(32), 16), [0] * 16))
-        mask = builder.bitcast(builder.fcmp_ordered("<=", block, every), ir.IntType(16))
+        mask = builder.bitcast(builder.fcmp_ordered("<=", block, _every(builder, block.type, args[2])), ir.IntType(16))
         return builder.zext(mask, ir.IntType(64))
 
     return types.int64(a, types.int64, types.float64), codegen
+
+
+@_intrinsic
+def _lanes_within(typing: Any, a: Any, base: Any, least: Any, most: Any) -> Any:
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        block = _block(context, builder, signature.args[0], args[0], args[1])
+        above = builder.icmp_signed(">=", block, _every(builder, block.type, args[2]))
+        below = builder.icmp_signed("<=", block, _every(builder, block.type, args[3]))
+        return builder.zext(builder.bitcast(builder.and_(above, below), ir.IntType(16)), ir.IntType(64))
+
+    return types.int64(a, types.int64, types.int64, types.int64), codegen
 
 
 @_intrinsic
@@ -89,14 +107,42 @@ def _touch(typing: Any, a: Any, i: Any) -> Any:
     return types.void(a, types.int64), codegen
 
 
+@_intrinsic
+def _lanes_pack(typing: Any, a: Any, base: Any, mask: Any, out: Any, at: Any) -> Any:
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        block = _block(context, builder, signature.args[0], args[0], args[1])
+        chosen = ir.VectorType(ir.IntType(1), 16)
+        data = context.make_array(signature.args[3])(context, builder, value=args[3]).data
+        target = builder.gep(data, [args[4]])
+        kind = ir.FunctionType(ir.VoidType(), [block.type, target.type, chosen])
+        name = "llvm.masked.compressstore.v16" + ("f64" if signature.args[0].dtype is types.float64 else "i64")
+        compress = builder.module.declare_intrinsic(name, (), kind)
+        lanes = builder.bitcast(builder.trunc(args[2], ir.IntType(16)), chosen)
+        builder.call(compress, [block, target, lanes])
+        return context.get_dummy_value()
+
+    return types.void(a, types.int64, types.int64, out, types.int64), codegen
+
+
 def lanes_upto(a: Any, base: int, T: float) -> int:
     """The bit mask of the lanes j < 16 with a[base + j] <= T."""
     return sum(1 << j for j in range(16) if a[base + j] <= T)
 
 
+def lanes_within(a: Any, base: int, least: int, most: int) -> int:
+    """The bit mask of the lanes j < 16 with least <= a[base + j] <= most, for a column of int64."""
+    return sum(1 << j for j in range(16) if least <= a[base + j] <= most)
+
+
 def lanes_least(a: Any, base: int) -> float:
     """The least of a[base : base + 16]."""
     return float(a[base : base + 16].min())
+
+
+def lanes_pack(a: Any, base: int, mask: int, out: Any, at: int) -> None:
+    """Copy the lanes of a[base : base + 16] in the mask to out[at:], one after the other."""
+    chosen = [a[base + j] for j in range(16) if mask >> j & 1]
+    out[at : at + len(chosen)] = chosen
 
 
 def prefetch_block(a: Any, base: int) -> None:
@@ -123,9 +169,19 @@ def _compiled_lanes_upto(a: Any, base: int, T: float) -> Any:
     return lambda a, base, T: _lanes_upto(a, base, T)
 
 
+@overload(lanes_within, **_PASTED)
+def _compiled_lanes_within(a: Any, base: int, least: int, most: int) -> Any:
+    return lambda a, base, least, most: _lanes_within(a, base, least, most)
+
+
 @overload(lanes_least, **_PASTED)
 def _compiled_lanes_least(a: Any, base: int) -> Any:
     return lambda a, base: _lanes_least(a, base)
+
+
+@overload(lanes_pack, **_PASTED)
+def _compiled_lanes_pack(a: Any, base: int, mask: int, out: Any, at: int) -> Any:
+    return lambda a, base, mask, out, at: _lanes_pack(a, base, mask, out, at)
 
 
 @overload(prefetch_block, **_PASTED)

@@ -16,25 +16,13 @@ from __future__ import annotations
 import numpy as np
 
 from indexes.boards.forest import NODE
-from indexes.boards.region import (
-    EXPOSED,
-    MIN_Y,
-    SNAP,
-    Work,
-    enter_east,
-    enter_west,
-    exposed,
-    gain_strips,
-    make_work,
-    nearest,
-    region_strips,
-    take_prefix,
-)
+from indexes.boards.region import enter_east, enter_west, exposed, gain_strips, nearest, region_strips, take_prefix
 from indexes.boards.sparse import paint_sparse
 from indexes.boards.tiles import sign
-from indexes.lean import lean_kernel
+from indexes.boards.work import EXPOSED, MIN_Y, SNAP, Work, make_work
+from indexes.lean import inner_kernel, lean_kernel
 
-__all__ = ["Work", "make_work", "paint", "paint_region"]
+__all__ = ["Work", "make_work", "paint"]
 
 INF = np.inf
 
@@ -44,31 +32,21 @@ def paint(o, f, ks, dense, s, y_new, w, tiles):  # type: ignore[no-untyped-def]
     """Append the tiles for slot `s` of object index `o` taking `y_new`; the index still holds the old y and is not
     changed.
 
-    Either y may be +inf. Class q of forest `f` has k = ks[q]; a class with k = 0 is left out. `dense` paints for every
+    Either y may be +inf. A `y_new` that is the old y makes the tiles of the object's present region, for a change that
+    leaves its rank alone. Class q of forest `f` has k = ks[q]; a class with k = 0 is left out. `dense` paints for every
     possible subscription, otherwise only those in `f` are told, each of an object at most once. Class after class: the
     tiles of the object from west to east, then those of exposed objects in (y, created) order. Returns 1, or 0 when
     `tiles` is too small; then it is as before. O(k log n) and O(k) for each tile, plus searches of `f` if not dense.
     """
-    return 1 if o.y[s] == y_new else _paint(o, f, ks, dense, s, y_new, w, tiles)
-
-
-@lean_kernel
-def paint_region(o, f, ks, dense, s, w, tiles):  # type: ignore[no-untyped-def]
-    """Append the tiles of the present region of slot `s`, for a change that leaves its rank alone. As `paint`
-    otherwise."""
-    return 1 if o.y[s] == INF else _paint(o, f, ks, dense, s, o.y[s], w, tiles)
-
-
-@lean_kernel
-def _paint(o, f, ks, dense, s, y_new, w, tiles):  # type: ignore[no-untyped-def]
-    kmax = 0
+    kmax = np.int64(0)
     for q in range(len(ks)):
         if dense or f.cnt[f.head[q, NODE] + 1] > 0:
             kmax = max(kmax, ks[q])
     start = tiles.n[0]
+    better = min(o.y[s], y_new)
     ok = True
-    if kmax > 0:
-        a, b = nearest(o, s, min(o.y[s], y_new), kmax, w)
+    if kmax > 0 and better < INF:
+        a, b = nearest(o, s, better, kmax, w)
         for q in range(len(ks)):
             k = ks[q]
             if ok and k > 0:
@@ -81,7 +59,7 @@ def _paint(o, f, ks, dense, s, y_new, w, tiles):  # type: ignore[no-untyped-def]
     return 1 if ok else 0
 
 
-@lean_kernel
+@inner_kernel
 def _paint_dense(o, q, k, s, y_new, a, b, w, tiles):  # type: ignore[no-untyped-def]
     """Paint-Dense for one class with the lists' lengths a and b. False when `tiles` is too small."""
     y, c = o.y[s], o.c[s]
@@ -100,7 +78,7 @@ def _paint_dense(o, q, k, s, y_new, a, b, w, tiles):  # type: ignore[no-untyped-
                 w.stats[MIN_Y] += 1
                 strips = gain_strips(w, k, a, b, xh)
                 w.stats[EXPOSED] += strips > 0
-                ok = _put(w, strips, q, o.row[h], xh, y, False, c, tiles)
+                ok = _put(w, strips, q, o.row[h], xh, y, y == INF, c, tiles)
                 if w.hit[e] & 1:
                     b = enter_east(w, k, b, xh)
                 else:
@@ -109,7 +87,7 @@ def _paint_dense(o, q, k, s, y_new, a, b, w, tiles):  # type: ignore[no-untyped-
     return ok
 
 
-@lean_kernel
+@inner_kernel
 def _put(w, n, q, row, x, y, gone, c, tiles):  # type: ignore[no-untyped-def]
     """Append the n strips as tiles of one object."""
     start = tiles.n[0]

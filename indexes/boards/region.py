@@ -15,58 +15,17 @@ Source: Yu, Agarwal and Yang, "Processing and notifying range top-k subscription
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
-from numpy.typing import NDArray
 
 from indexes.boards.objects import MAX, next_east, next_west
+from indexes.boards.work import HITS, Work
 from indexes.jit import inline_kernel
-from indexes.lean import lean_kernel
+from indexes.lean import inner_kernel
 
 INF = np.inf
 
-MIN_Y, SNAP, MERGE, REFRESH, EXPOSED = range(5)
-"""Counters in `Work.stats`, as the paper counts: `min_y` calls (a
-worse y costs one more than it exposes), snaps (one for each strip of updated and exposed objects), boxes searched to
-merge two tiles, snaps to renew l* and r*, objects exposed."""
 
-HITS = 2048
-"""Exposed objects looked at together; more are found in further rounds."""
-
-
-class Work(NamedTuple):
-    """Scratch of the painting kernels for lists of up to `kmax`; `make_work` makes one. `stats` counts up for ever."""
-
-    all_west: NDArray[np.float64]
-    all_east: NDArray[np.float64]
-    west: NDArray[np.float64]
-    east: NDArray[np.float64]
-    strip: NDArray[np.float64]
-    best_y: NDArray[np.float64]
-    best_c: NDArray[np.int64]
-    hit: NDArray[np.int64]
-    spare: NDArray[np.int64]
-    stats: NDArray[np.int64]
-
-
-def make_work(kmax: int) -> Work:
-    """Scratch for classes of up to `kmax`."""
-    return Work(
-        np.empty(kmax + 2),
-        np.empty(kmax + 2),
-        np.empty(kmax + 2),
-        np.empty(kmax + 2),
-        np.empty((kmax + 2, 4)),
-        np.empty(kmax + 1),
-        np.empty(kmax + 1, np.int64),
-        np.empty(HITS, np.int64),
-        np.empty(HITS, np.int64),
-        np.zeros(8, np.int64),
-    )
-
-
-@lean_kernel
+@inner_kernel
 def nearest(o, s, y, k, w):  # type: ignore[no-untyped-def]
     """Fill `all_west` and `all_east` with the nearest k objects better than (y, created) on either side of slot `s`.
 
@@ -91,7 +50,7 @@ def nearest(o, s, y, k, w):  # type: ignore[no-untyped-def]
     return a, b
 
 
-@lean_kernel
+@inner_kernel
 def take_prefix(w: Work, k: int) -> None:
     """Start a class: its lists are the first k of the lists of the largest class."""
     for z in range(k + 1):
@@ -99,7 +58,7 @@ def take_prefix(w: Work, k: int) -> None:
         w.east[z] = w.all_east[z]
 
 
-@lean_kernel
+@inner_kernel
 def region_strips(w: Work, k: int, a: int, b: int) -> int:
     """Algorithm 4: write the strips of the influence region to `strip`, west to east; returns their number.
 
@@ -118,7 +77,7 @@ def region_strips(w: Work, k: int, a: int, b: int) -> int:
     return n
 
 
-@lean_kernel
+@inner_kernel
 def gain_strips(w: Work, k: int, a: int, b: int, xh: float) -> int:
     """Algorithm 5: write the strips that an object at `xh` gains by entering a list to `strip`, west to east.
 
@@ -164,7 +123,7 @@ def enter_east(w: Work, k: int, b: int, xh: float) -> int:
 # left.
 
 
-@lean_kernel
+@inner_kernel
 def exposed(o, s, k, y, c, y_end, l_end, r_end, w):  # type: ignore[no-untyped-def]
     """Find the objects that become exposed as slot `s` worsens from just past (y, c) to `y_end`, within [l_end, r_end].
 
@@ -172,7 +131,7 @@ def exposed(o, s, k, y, c, y_end, l_end, r_end, w):  # type: ignore[no-untyped-d
     are all); if not, go on after the last. O(log n) for each object met.
     """
     T, Tc = min(y_end, MAX), o.c[s]
-    n = 0
+    n = np.int64(0)
     complete = True
     for east in range(2):
         j = s
@@ -189,8 +148,8 @@ def exposed(o, s, k, y, c, y_end, l_end, r_end, w):  # type: ignore[no-untyped-d
                     better += 1
                 else:
                     if n == HITS:
-                        n = HITS // 2
-                        _sort(o, w, HITS)
+                        _sort(o, w, n)
+                        n = np.int64(HITS // 2)
                         last = w.hit[n - 1] >> 1
                         T, Tc = o.y[last], o.c[last] + 1
                         complete = False
@@ -217,7 +176,7 @@ def _keep_best(w: Work, n: int, k: int, y: float, c: int) -> int:
     return min(n + 1, k)
 
 
-@lean_kernel
+@inner_kernel
 def _sort(o, w, n):  # type: ignore[no-untyped-def]
     """Order hits by (y, created): runs by insertion, then merges."""
     run = 16

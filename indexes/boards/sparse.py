@@ -3,7 +3,8 @@ paper).
 
 Every strip shrinks to the bounding box of its subscriptions, an empty one goes. Going west to east, a box is joined
 with the one before it while the box around both holds no subscription that is not in a strip of the object. The sweep
-looks for exposed objects only between l* and r*, the ends of the subscriptions still inside the shrinking region.
+looks for exposed objects only between l* and r*, the ends of the subscriptions still inside the shrinking region. Few
+subscriptions are fetched once and gone over in hand, see `shortlist.py`; the tiles are the same.
 """
 
 from __future__ import annotations
@@ -11,65 +12,83 @@ from __future__ import annotations
 import numpy as np
 
 from indexes.boards.forest import exists, snap
-from indexes.boards.region import (
-    EXPOSED,
-    MERGE,
-    MIN_Y,
-    REFRESH,
-    SNAP,
-    enter_east,
-    enter_west,
-    exposed,
-    gain_strips,
-    region_strips,
-    take_prefix,
-)
-from indexes.boards.tiles import sign
-from indexes.jit import inline_kernel
-from indexes.lean import lean_kernel
+from indexes.boards.region import enter_east, enter_west, exposed, gain_strips, region_strips, take_prefix
+from indexes.boards.shortlist import count_better, cover, ends, enter, fetch, shrink
+from indexes.boards.tiles import above, below, put_box, sign
+from indexes.boards.work import EXPOSED, MERGE, MIN_Y, REFRESH, SNAP
+from indexes.lean import inner_kernel
 
 INF = np.inf
 
+RAISING, LOWERING = 1024, 2048
+"""So many subscriptions in the square are fetched when an object rises, and when it falls and exposes others."""
 
-@lean_kernel
+EVERY = 4
+"""Exposed objects between two looks at whether the square has become small."""
+
+
+@inner_kernel
 def paint_sparse(o, f, q, k, s, y_new, a, b, w, tiles):  # type: ignore[no-untyped-def]
-    """Paint-Sparse for class q with the lists' lengths a and b. False when `tiles` is too small."""
+    """Paint-Sparse for class q with the lists' lengths a and b. False when `tiles` is too small.
+
+    Where the square holds few subscriptions they are fetched once, the others are searched for strip by strip. A square
+    that begins large becomes small as the sweep goes on.
+    """
+    h = w.short
     y, c = o.y[s], o.c[s]
     gone = y_new == INF
+    lowers = y_new > y
     take_prefix(w, k)
     start = tiles.n[0]
-    ok, l_first, r_last = greedy(f, q, w, region_strips(w, k, a, b), False, tiles)
+    n = fetch(f, q, w.west[k], w.west[0], w.west[0], w.east[k], np.int64(LOWERING if lowers else RAISING), h)
+    if n < 0:
+        ok, l_first, r_last = greedy(f, q, w, region_strips(w, k, a, b), False, tiles)
+    else:
+        count_better(h, n, w, a, b)
+        ok, l_first, r_last = cover(h, n, np.int64(0), k - 1, k, tiles)
     sign(tiles, start, q, o.row[s], o.x[s], y if gone else y_new, gone, c)
-    alive = l_first <= r_last
-    w.stats[MIN_Y] += y_new > y
-    more = y_new > y and alive
+    w.stats[MIN_Y] += lowers
+    more = lowers and l_first <= r_last
+    entered = 0
     while more and ok:
-        n, complete = exposed(o, s, k, y, c, y_new, l_first, r_last, w)
-        for e in range(n):
-            h = w.hit[e] >> 1
-            xh = o.x[h]
-            y, c = o.y[h], o.c[h]
-            if ok and alive and l_first <= xh <= r_last and w.west[k] < xh < w.east[k]:
+        found, complete = exposed(o, s, k, y, c, y_new, l_first, r_last, w)
+        for e in range(found):
+            j = w.hit[e] >> 1
+            east = w.hit[e] & 1 == 1
+            xh = o.x[j]
+            y, c = o.y[j], o.c[j]
+            if ok and l_first <= xh <= r_last:
                 w.stats[MIN_Y] += 1
+                entered += 1
+                if entered % EVERY == 0:
+                    if n >= 0:
+                        n = shrink(h, n, l_first, r_last)
+                    else:
+                        n = fetch(f, q, below(l_first), w.west[0], w.west[0], above(r_last), np.int64(LOWERING), h)
+                        count_better(h, n, w, a, b)
                 start = tiles.n[0]
-                ok, l, r = greedy(f, q, w, gain_strips(w, k, a, b, xh), True, tiles)
-                sign(tiles, start, q, o.row[h], xh, y, False, c)
-                if w.hit[e] & 1:
+                l, r = INF, -INF
+                if n < 0:
+                    ok, l, r = greedy(f, q, w, gain_strips(w, k, a, b, xh), True, tiles)
+                elif enter(h, n, k, xh, east):
+                    ok, l, r = cover(h, n, k, k, k, tiles)
+                sign(tiles, start, q, o.row[j], xh, y, y == INF, c)
+                if east:
                     b = enter_east(w, k, b, xh)
                 else:
                     a = enter_west(w, k, a, xh)
-                if l <= r:
-                    w.stats[EXPOSED] += 1
-                    if l <= l_first:
-                        l_first = first_left(f, q, w, k, a)
-                    if r >= r_last:
-                        r_last = last_right(f, q, w, k, b)
-                    alive = l_first <= r_last
-        more = alive and not complete
+                w.stats[EXPOSED] += l <= r
+                if l <= l_first or r >= r_last:
+                    if n < 0:
+                        l_first = first_left(f, q, w, k, a) if l <= l_first else l_first
+                        r_last = last_right(f, q, w, k, b) if r >= r_last else r_last
+                    else:
+                        l_first, r_last = ends(h, n, k)
+        more = l_first <= r_last and not complete
     return ok
 
 
-@lean_kernel
+@inner_kernel
 def greedy(f, q, w, n, chain, tiles):  # type: ignore[no-untyped-def]
     """Append the tiles that cover the subscriptions of the strips and no others.
 
@@ -101,31 +120,7 @@ def greedy(f, q, w, n, chain, tiles):  # type: ignore[no-untyped-def]
     return ok, l_first, r_last
 
 
-@inline_kernel
-def below(v):  # type: ignore[no-untyped-def]
-    return np.nextafter(v, -INF)
-
-
-@inline_kernel
-def above(v):  # type: ignore[no-untyped-def]
-    return np.nextafter(v, INF)
-
-
-@lean_kernel
-def put_box(west, east, south, north, tiles):  # type: ignore[no-untyped-def]
-    """Append the closed box as a tile, its outer sides opened by the least step; nothing for an empty box."""
-    t = tiles.n[0]
-    ok = t < len(tiles.row)
-    if west <= east and ok:
-        tiles.side[t, 0] = below(west)
-        tiles.side[t, 1] = east
-        tiles.side[t, 2] = south
-        tiles.side[t, 3] = above(north)
-        tiles.n[0] = t + 1
-    return ok or west > east
-
-
-@lean_kernel
+@inner_kernel
 def first_left(f, q, w, k, a):  # type: ignore[no-untyped-def]
     """l*: the least l of the subscriptions in the region, inf if there are none."""
     found = INF
@@ -137,7 +132,7 @@ def first_left(f, q, w, k, a):  # type: ignore[no-untyped-def]
     return found
 
 
-@lean_kernel
+@inner_kernel
 def last_right(f, q, w, k, b):  # type: ignore[no-untyped-def]
     """r*: the greatest r of the subscriptions in the region, -inf if there are none."""
     found = -INF

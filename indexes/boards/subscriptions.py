@@ -29,6 +29,7 @@ from indexes.boards.forest import (
     report,
     snap,
 )
+from indexes.boards.lanes import LANES
 
 __all__ = ["MAX", "Forest", "SubscriptionIndex", "count", "delete", "exists", "insert", "report", "snap"]
 
@@ -209,8 +210,8 @@ def _empty_forest(slots: int, nodes: int, classes: int, sids: int) -> Forest:
     box = np.empty((nodes, 4), np.float64)
     box[:, 0::2], box[:, 1::2] = INF, -INF
     return Forest(
-        np.zeros(slots, np.float64),
-        np.zeros(slots, np.float64),
+        np.zeros(slots + LANES, np.float64),
+        np.zeros(slots + LANES, np.float64),
         np.full(slots, -1, np.int32),
         box,
         np.zeros(nodes, np.float64),

@@ -13,7 +13,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from indexes.lean import lean_kernel
+from indexes.jit import inline_kernel
+from indexes.lean import inner_kernel
+
+INF = np.inf
 
 
 class Tiles(NamedTuple):
@@ -48,8 +51,32 @@ def make_tiles(capacity: int) -> Tiles:
     )
 
 
-@lean_kernel
+@inner_kernel
 def sign(tiles: Tiles, start: int, q: int, row: int, x: float, y: float, gone: bool, c: int) -> None:
     """Write the object and the class on the tiles from `start` to the last."""
     for t in range(start, tiles.n[0]):
         tiles.row[t], tiles.x[t], tiles.y[t], tiles.gone[t], tiles.c[t], tiles.cls[t] = row, x, y, gone, c, q
+
+
+@inline_kernel
+def below(v):  # type: ignore[no-untyped-def]
+    return np.nextafter(v, -INF)
+
+
+@inline_kernel
+def above(v):  # type: ignore[no-untyped-def]
+    return np.nextafter(v, INF)
+
+
+@inner_kernel
+def put_box(west, east, south, north, tiles):  # type: ignore[no-untyped-def]
+    """Append the closed box as a tile, its outer sides opened by the least step; nothing for an empty box."""
+    t = tiles.n[0]
+    ok = t < len(tiles.row)
+    if west <= east and ok:
+        tiles.side[t, 0] = below(west)
+        tiles.side[t, 1] = east
+        tiles.side[t, 2] = south
+        tiles.side[t, 3] = above(north)
+        tiles.n[0] = t + 1
+    return ok or west > east

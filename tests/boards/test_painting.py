@@ -10,10 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from indexes.boards import objects as protocol
-from indexes.boards.paint import make_work, paint, paint_region
+from indexes.boards.paint import make_work, paint
 from indexes.boards.range_tree import RangeTreeIndex
 from indexes.boards.subscriptions import SubscriptionIndex
 from indexes.boards.tiles import make_tiles
+from indexes.boards.work import ROOM
 from tests.oracles.painting import INF, Object, Tile, every_range, fewest_tiles, hear, must_hear, reaches, top
 
 INDEXES = [RangeTreeIndex]
@@ -28,13 +29,13 @@ except ImportError:
 class Board:
     """A tiny board: an object index, subscriptions by class, and the plain facts beside them."""
 
-    def __init__(self, index, ks, dense, subscriptions, capacity=4096):
+    def __init__(self, index, ks, dense, subscriptions, capacity=4096, room=ROOM):
         self.objects = index()
         self.objects.reserve(64, 64)
         self.subscriptions = SubscriptionIndex(ks)
         self.ks = np.array(ks, np.int64)
         self.dense = dense
-        self.work = make_work(max(ks))
+        self.work = make_work(max(ks), room)
         self.tiles = make_tiles(capacity)
         self.world = {}
         self.created = 0
@@ -75,7 +76,7 @@ class Board:
         self.tiles.n[0] = 0
         o = self.objects.arrays
         slot = np.int64(o.pos[row])
-        assert paint_region(o, self.subscriptions.arrays, self.ks, self.dense, slot, self.work, self.tiles)
+        assert paint(o, self.subscriptions.arrays, self.ks, self.dense, slot, float(o.y[slot]), self.work, self.tiles)
 
     def painted(self, q):
         """The tiles of class q."""
@@ -206,8 +207,32 @@ def test_sparse_tells_each_subscriber_exactly_what_it_must_hear(index, data, scr
     play(board, script, check_sparse)
 
 
+@settings(max_examples=100, deadline=None)
+@given(
+    data=st.data(), script=changes, ks=st.sampled_from([(1,), (2,), (3,), (2, 4), (3, 1)]), room=st.sampled_from([0, 6])
+)
+def test_a_short_list_that_overflows_changes_nothing(data, script, ks, room):
+    subscribed = data.draw(subscriptions(len(ks), 40))
+    boards = [Board(RangeTreeIndex, ks, False, subscribed, room=size) for size in (room, ROOM)]
+
+    def check(board, before, after, row, touched=False):
+        check_sparse(board, before, after, row, touched)
+
+    seen = []
+    for board in boards:
+        painted = []
+
+        def keep(*facts, painted=painted, **how):
+            check(*facts, **how)
+            painted.append([facts[0].painted(q) for q in range(len(ks))])
+
+        play(board, script, keep)
+        seen.append(painted)
+    assert seen[0] == seen[1]
+
+
 @settings(max_examples=60, deadline=None)
-@given(data=st.data(), script=changes, k=st.integers(1, 3))
-def test_sparse_sends_at_most_twice_the_fewest_tiles(data, script, k):
-    board = Board(RangeTreeIndex, (k,), False, data.draw(subscriptions(1, 9)))
+@given(data=st.data(), script=changes, k=st.integers(1, 3), room=st.sampled_from([0, ROOM]))
+def test_sparse_sends_at_most_twice_the_fewest_tiles(data, script, k, room):
+    board = Board(RangeTreeIndex, (k,), False, data.draw(subscriptions(1, 9)), room=room)
     play(board, script, check_sparse, fewest=True)

@@ -166,7 +166,7 @@ def test_the_layout_follows_from_the_calls_alone():
         return index
 
     one, two = run(), run()
-    live = one.arrays.sid >= 0
+    live = np.flatnonzero(one.arrays.sid >= 0)
     for name in ("sid", "pos", "cnt", "box", "head", "axis", "cut"):
         assert np.array_equal(getattr(one.arrays, name), getattr(two.arrays, name)), name
     assert np.array_equal(one.arrays.l[live], two.arrays.l[live])
