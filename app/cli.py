@@ -5,12 +5,14 @@ from __future__ import annotations
 import importlib
 import inspect
 import json
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin
 
 import typer
 from pydantic import ValidationError
+from rich.console import Console
 
 from app.settings import Settings
 
@@ -112,9 +114,13 @@ def serve(settings: Settings) -> None:
 @cli.command()
 def warm() -> None:
     """Compile the kernels into the cache, so that the service starts in seconds."""
-    from indexes.boards.warm import warm as compile_kernels
+    began = time.perf_counter()
+    err = Console(stderr=True)
+    with err.status("Compiling the kernels: about half a minute on two cores, once for each version"):
+        from indexes.boards.warm import warm as compile_kernels
 
-    compile_kernels()
+        compile_kernels()
+    err.print(f"Kernels ready in {time.perf_counter() - began:.1f} s")
 
 
 _Data = Annotated[

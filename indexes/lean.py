@@ -17,6 +17,7 @@ from numba import njit  # isort: skip
 F = TypeVar("F", bound=Callable[..., Any])
 
 _lean = njit(cache=True, nogil=True, _nrt=False)
+_inner = njit(cache=True, nogil=True, _nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 _vector = njit(cache=True, nogil=True, _nrt=False, fastmath={"nnan", "nsz"})
 _pasted = njit(cache=True, nogil=True, _nrt=False, forceinline=True)
 
@@ -24,6 +25,12 @@ _pasted = njit(cache=True, nogil=True, _nrt=False, forceinline=True)
 def lean_kernel(function: F) -> F:
     """As `indexes.jit.kernel`, for functions that make no arrays; numba refuses one that does."""
     return _lean(function)  # type: ignore[no-any-return]
+
+
+def inner_kernel(function: F) -> F:
+    """As `lean_kernel`, for functions that only kernels call: what lets Python call them is left out, which for a
+    NamedTuple of many arrays is most of the time it takes to compile."""
+    return _inner(function)  # type: ignore[no-any-return]
 
 
 def vector_kernel(function: F) -> F:

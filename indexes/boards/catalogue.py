@@ -166,7 +166,9 @@ class Catalogue:
             if not step.born and step.row in latest:
                 undo.append((step.row, latest.pop(step.row)))
         kind = (command.op == DELETE).astype(np.uint8)
-        return Changes(kind, rows, command.x, command.y * self.sign, created, touched), undo
+        # Columns of an Arrow body may be read-only, which kernels would be compiled for anew.
+        x = np.require(command.x, np.float64, ("C", "W"))
+        return Changes(kind, rows, x, command.y * self.sign, created, touched), undo
 
     def take_back(self, accepted: Accepted) -> None:
         """Undo the newest `accept`: it could not be logged."""

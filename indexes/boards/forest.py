@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from indexes.jit import inline_kernel
-from indexes.lean import lean_kernel, vector_kernel
+from indexes.lean import inner_kernel, lean_kernel, vector_kernel
 
 INF = np.inf
 MAX = float(np.finfo(np.float64).max)
@@ -233,7 +233,7 @@ def insert(f: Forest, q: int, sid: int, l: float, r: float) -> bool:
     return height <= depth
 
 
-@lean_kernel
+@inner_kernel
 def _pack(f: Forest, base: int, at: int, leaf: int, leaves: int, cap: int) -> int:
     """Move the points of so many leaves from `leaf` on together at slot `at`; returns their number."""
     n = 0
@@ -349,7 +349,7 @@ def lay(f: Forest, q: int, top: int, n: int) -> None:
             _join(f, base + node, base + 2 * node)
 
 
-@lean_kernel
+@inner_kernel
 def _select(
     key: NDArray[np.float64], other: NDArray[np.float64], sid: NDArray[np.int32], start: int, end: int, middle: int
 ) -> None:

@@ -22,8 +22,9 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from indexes.boards.objects import BEFORE_ALL, MAX, ObjectIndex, implement, lean_kernel
+from indexes.boards.objects import BEFORE_ALL, MAX, ObjectIndex, implement
 from indexes.jit import inline_kernel
+from indexes.lean import inner_kernel, lean_kernel
 
 FULL = 16
 """A leaf with so many objects is cut."""
@@ -414,7 +415,7 @@ def top(o: KdTree, lo: float, hi: float, k: int, out: NDArray[Any]) -> Index:
     return n
 
 
-@lean_kernel
+@inner_kernel
 def _enqueue(o: KdTree, k: int, out: NDArray[Any], n: Index, entry: Index) -> Index:
     """Put a slot or a node in its place among the best k of the queue; returns the new length."""
     s = entry if entry >= 0 else np.int64(o.holder[~entry])
@@ -486,7 +487,7 @@ def _child_for(o, node, s):  # type: ignore[no-untyped-def]
     return np.int64(o.left[node]) if before else np.int64(o.right[node])
 
 
-@lean_kernel
+@inner_kernel
 def _leaf_of(o: KdTree, s: Index) -> Index:
     """The leaf in whose cell slot `s` lies."""
     node = np.int64(0)
@@ -495,7 +496,7 @@ def _leaf_of(o: KdTree, s: Index) -> Index:
     return node
 
 
-@lean_kernel
+@inner_kernel
 def _put_in(o: KdTree, s: Index) -> None:
     node = np.int64(0)
     while o.left[node] >= 0:
@@ -507,7 +508,7 @@ def _put_in(o: KdTree, s: Index) -> None:
     _settle(o, node)
 
 
-@lean_kernel
+@inner_kernel
 def _take_out(o: KdTree, s: Index) -> None:
     leaf = np.int64(o.at[s])
     j = 0
@@ -521,7 +522,7 @@ def _take_out(o: KdTree, s: Index) -> None:
     _settle(o, leaf)
 
 
-@lean_kernel
+@inner_kernel
 def _settle(o: KdTree, leaf: Index) -> None:
     """Repair the boxes above a leaf that has changed, and rebuild the highest node that is out of balance."""
     sick = np.int64(-1)
@@ -540,7 +541,7 @@ def _settle(o: KdTree, leaf: Index) -> None:
         _build(o, sick, _gather(o, sick))
 
 
-@lean_kernel
+@inner_kernel
 def _pull(o: KdTree, node: Index) -> bool:
     """Recompute the box, the least object and the live count of a node from below; whether any has changed."""
     x_lo, x_hi, y_lo, y_hi = np.inf, -np.inf, np.inf, -np.inf
@@ -576,7 +577,7 @@ def _pull(o: KdTree, node: Index) -> bool:
     return changed
 
 
-@lean_kernel
+@inner_kernel
 def _gather(o: KdTree, top_node: Index) -> Index:
     """Write the slots below a node to `order` and free the nodes below it; returns how many slots."""
     n = 0
@@ -652,7 +653,7 @@ def _build(o: KdTree, top_node: Index, n: Index) -> None:
             depth += 3
 
 
-@lean_kernel
+@inner_kernel
 def _select(
     order: NDArray[np.int32], v: NDArray[np.float64], c: NDArray[np.int64], a: Index, e: Index, kth: Index
 ) -> None:

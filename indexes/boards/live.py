@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from indexes.boards.subscriptions import Forest, SubscriptionIndex, report
 from indexes.boards.tiles import Tiles
-from indexes.jit import kernel
+from indexes.lean import inner_kernel
 
 Int32 = npt.NDArray[np.int32]
 Int64 = npt.NDArray[np.int64]
@@ -202,7 +202,7 @@ def _grown(a: npt.NDArray[Any], size: int | None = None) -> npt.NDArray[Any]:
     return out
 
 
-@kernel
+@inner_kernel
 def find_receivers(f: Forest, live: Live, tiles: Tiles, first):  # type: ignore[no-untyped-def]
     """Collect who is reached by the tiles from `first` on. 1, or 0 when a buffer is too small for this event."""
     d = live.deliveries
@@ -225,7 +225,7 @@ def find_receivers(f: Forest, live: Live, tiles: Tiles, first):  # type: ignore[
     return fits
 
 
-@kernel
+@inner_kernel
 def deliver(o: Any, live: Live, tiles: Tiles, event):  # type: ignore[no-untyped-def]
     """Apply the collected deliveries in tile order and record the net change of every list. O(k) a delivery.
 
@@ -260,7 +260,7 @@ def deliver(o: Any, live: Live, tiles: Tiles, event):  # type: ignore[no-untyped
         lists.head[v] = -1
 
 
-@kernel
+@inner_kernel
 def _apply_tile(o, lists, v, row, gone):  # type: ignore[no-untyped-def]
     rows = lists.rows
     s = lists.start[v]
@@ -288,21 +288,21 @@ def _apply_tile(o, lists, v, row, gone):  # type: ignore[no-untyped-def]
     lists.length[v] = n
 
 
-@kernel
+@inner_kernel
 def _worse(o, row, y, c):  # type: ignore[no-untyped-def]
     """Whether the object at `row` ranks behind (y, c). One that has left the index ranks behind everything."""
     slot = o.pos[row]
     return slot < 0 or o.y[slot] > y or (o.y[slot] == y and o.c[slot] > c)
 
 
-@kernel
+@inner_kernel
 def _touched_row(d, tiles, p, row):  # type: ignore[no-untyped-def]
     while p >= 0 and tiles.row[d.tile[p]] != row:
         p = d.next[p]
     return p >= 0
 
 
-@kernel
+@inner_kernel
 def _rank_of(rows, start, n, row):  # type: ignore[no-untyped-def]
     j = 0
     while j < n and rows[start + j] != row:
@@ -310,7 +310,7 @@ def _rank_of(rows, start, n, row):  # type: ignore[no-untyped-def]
     return j + 1 if j < n else 0
 
 
-@kernel
+@inner_kernel
 def _put(o, records, event, v, row, old_rank, new_rank):  # type: ignore[no-untyped-def]
     m = records.n[0]
     records.event[m] = event
@@ -324,7 +324,7 @@ def _put(o, records, event, v, row, old_rank, new_rank):  # type: ignore[no-unty
     records.n[0] = m + 1
 
 
-@kernel
+@inner_kernel
 def _record(o, live, tiles, v, event):  # type: ignore[no-untyped-def]
     """The net change of list v: objects that tiles spoke of, and untouched ones pushed off the end."""
     d = live.deliveries

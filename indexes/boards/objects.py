@@ -20,9 +20,8 @@ from typing import Any, Self, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from indexes.jit import cache_folder  # noqa: F401  (sets the cache folder before numba is imported)
+from indexes.lean import lean_kernel
 
-from numba import njit  # isort: skip
 from numba.extending import overload  # isort: skip
 
 MAX = float(np.finfo(np.float64).max)
@@ -34,17 +33,8 @@ BEFORE_ALL = int(np.iinfo(np.int64).min)
 F = TypeVar("F", bound=Callable[..., Any])
 
 _LEAN: dict[str, Any] = {"nogil": True, "_nrt": False}
-_compile = njit(cache=True, **_LEAN)
 
 _kernels: dict[type, dict[str, Callable[..., Any]]] = {}
-
-
-def lean_kernel(function: F) -> F:
-    """As `indexes.jit.kernel`, for code that allocates nothing: it counts no references to arrays.
-
-    Counting is most of the time of a walk over many small nodes, in a kernel with a loop too tangled to have it pruned.
-    """
-    return _compile(function)  # type: ignore[no-any-return,return-value,unused-ignore]
 
 
 def implement(arrays: type, *kernels: Callable[..., Any]) -> None:
@@ -54,7 +44,7 @@ def implement(arrays: type, *kernels: Callable[..., Any]) -> None:
 
 def _dispatched(inline: bool) -> Callable[[F], F]:
     """Make a declaration callable; `inline` pastes the machine code into callers (small, hot primitives only)."""
-    options: Any = {**_LEAN, "forceinline": inline}
+    options: Any = {**_LEAN, "forceinline": inline, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 
     def declare(function: F) -> F:
         name = function.__name__

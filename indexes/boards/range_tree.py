@@ -22,8 +22,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from indexes.boards.lanes import bit_count, high_bit, lanes_least, lanes_upto, low_bit, prefetch_block
-from indexes.boards.objects import BEFORE_ALL, MAX, ObjectIndex, implement, lean_kernel
+from indexes.boards.objects import BEFORE_ALL, MAX, ObjectIndex, implement
 from indexes.jit import inline_kernel
+from indexes.lean import inner_kernel, lean_kernel
 
 NOBODY = int(np.iinfo(np.int64).max)
 """The `holder` of a node without an object of finite y."""
@@ -262,7 +263,7 @@ def first_east(o: RangeTree, s: int, T: float, Tc: int, k: int, out: NDArray[Any
     return _first(o, s, T, Tc, k, out, True)
 
 
-@lean_kernel
+@inner_kernel
 def _pull(least: NDArray[np.float64], holder: NDArray[np.int64], i: int, below: int) -> bool:
     """Recompute the least object of node `i` from its children, at `below` and after; whether it changed."""
     y = lanes_least(least, below)
@@ -280,7 +281,7 @@ def _pull(least: NDArray[np.float64], holder: NDArray[np.int64], i: int, below: 
     return changed
 
 
-@lean_kernel
+@inner_kernel
 def _count_live(o: RangeTree, s: int, change: int) -> None:
     """Add to the number of present objects on the path above slot `s`."""
     b = s
@@ -311,7 +312,7 @@ def set_y(o: RangeTree, s: int, y: float) -> None:
         i = o.off[v] + b
 
 
-@lean_kernel
+@inner_kernel
 def _leaf_of(o: RangeTree, x: float, c: int) -> int:
     """The last leaf whose fence is not after (x, c): the only one that may hold that position."""
     b = 0
@@ -392,7 +393,7 @@ def _spread(o: RangeTree, a: int, e: int) -> None:
         last >>= 4
 
 
-@lean_kernel
+@inner_kernel
 def _make_room(o: RangeTree, leaf: int) -> bool:
     """Spread the smallest window around a full leaf that has room; False if the whole array has none."""
     leaves = o.fill.size
@@ -470,7 +471,7 @@ def _ends(a, e):  # type: ignore[no-untyped-def]
     return l, r
 
 
-@lean_kernel
+@inner_kernel
 def _slot_from(o: RangeTree, lo: float) -> int:
     """A slot before every object with x >= lo and after every other one."""
     leaf = _leaf_of(o, min(lo, MAX), BEFORE_ALL)
@@ -480,7 +481,7 @@ def _slot_from(o: RangeTree, lo: float) -> int:
     return s
 
 
-@lean_kernel
+@inner_kernel
 def _slot_upto(o: RangeTree, hi: float) -> int:
     """A slot at or after the last object with x <= hi and before every other one."""
     leaf = _leaf_of(o, min(hi, MAX), NOBODY)
@@ -506,7 +507,7 @@ def count(o: RangeTree, lo: float, hi: float) -> int:
     return n
 
 
-@lean_kernel
+@inner_kernel
 def _live_in(o: RangeTree, v: int, a: int, e: int) -> int:
     """The number of objects of finite y below siblings a..e of level v."""
     n = 0
@@ -560,7 +561,7 @@ def top(o: RangeTree, lo: float, hi: float, k: int, out: NDArray[Any]) -> int:
     return n
 
 
-@lean_kernel
+@inner_kernel
 def _enqueue(o: RangeTree, k: int, out: NDArray[Any], n: int, i: int) -> int:
     """Put node or slot i in its place among the best k of the queue; returns the new length."""
     y = o.least[i]
@@ -603,7 +604,7 @@ def min_y(o: RangeTree, lo: float, hi: float, y0: float, c0: int) -> int:
     return best
 
 
-@lean_kernel
+@inner_kernel
 def _least_beyond(o: RangeTree, level: int, a: int, e: int, y0: float, c0: int, best: int) -> int:
     """The slot or node whose least object is the least beyond (y0, c0) below siblings a..e of a level, unless `best` is
     better. In preorder without a stack: the number of a node says what comes next.

@@ -13,8 +13,9 @@ import numpy.typing as npt
 
 from indexes.boards.live import deliver, find_receivers
 from indexes.boards.objects import delete, insert, set_y
-from indexes.boards.paint import paint, paint_region
-from indexes.jit import inline_kernel, kernel
+from indexes.boards.paint import paint
+from indexes.jit import inline_kernel
+from indexes.lean import inner_kernel, lean_kernel
 
 SET, DELETE = 0, 1
 DONE, FULL_TILES, FULL_LIVE = 0, 1, 2
@@ -39,7 +40,7 @@ class Painted(NamedTuple):
     progress: npt.NDArray[np.int64]
 
 
-@kernel
+@inner_kernel
 def _paint_change(o, f, ks, dense, w, tiles, changes, e, y):  # type: ignore[no-untyped-def]
     """Paint change e, which gives its object `y`. Returns 1, or 0 when the tiles do not fit; then nothing has changed.
 
@@ -69,14 +70,12 @@ def _paint_change(o, f, ks, dense, w, tiles, changes, e, y):  # type: ignore[no-
                 delete(o, row)
                 insert(o, row, old_x, old_y, old_c)
                 tiles.n[0] = first
-    elif y != o.y[s]:
+    elif y != o.y[s] or changes.touched[e]:
         ok = paint(o, f, ks, dense, s, y, w, tiles)
-    elif changes.touched[e]:
-        ok = paint_region(o, f, ks, dense, s, w, tiles)
     return ok
 
 
-@kernel
+@inner_kernel
 def _undo(o, kind, row, was_slot, old_x, old_y, old_c):  # type: ignore[no-untyped-def]
     """Take back what `_paint_change` did to the index."""
     if kind != DELETE:
@@ -87,12 +86,12 @@ def _undo(o, kind, row, was_slot, old_x, old_y, old_c):  # type: ignore[no-untyp
             insert(o, row, old_x, old_y, old_c)
 
 
-@kernel
+@inner_kernel
 def _finish(o, kind, row, y):  # type: ignore[no-untyped-def]
     if kind == DELETE:
         delete(o, row)
     elif y != o.y[o.pos[row]]:
-        set_y(o, o.pos[row], y)
+        set_y(o, int(o.pos[row]), y)
 
 
 @inline_kernel
@@ -103,7 +102,7 @@ def _count(painted, tiles, first, e, keep):  # type: ignore[no-untyped-def]
             painted.event[t] = e
 
 
-@kernel
+@lean_kernel
 def run(o, f, ks, dense, w, tiles, painted, changes, hi, keep):  # type: ignore[no-untyped-def]
     """Paint and apply changes from `painted.progress[0]` up to `hi`.
 
@@ -128,7 +127,7 @@ def run(o, f, ks, dense, w, tiles, painted, changes, hi, keep):  # type: ignore[
     return why
 
 
-@kernel
+@lean_kernel
 def run_heard(o, f, ks, dense, w, tiles, live, listeners, painted, changes, hi, keep):  # type: ignore[no-untyped-def]
     """As `run`, and move the live lists on. `listeners` is the forest of live slots.
 
@@ -167,7 +166,7 @@ def _given_y(o, row, y):  # type: ignore[no-untyped-def]
     return o.y[slot] if slot >= 0 and np.isnan(y) else y
 
 
-@kernel
+@lean_kernel
 def advance(o, changes, lo, hi):  # type: ignore[no-untyped-def]
     """Apply changes lo..hi to an object index and tell no one: for replay, and for the copy that serves reads."""
     for e in range(lo, hi):
@@ -185,4 +184,4 @@ def advance(o, changes, lo, hi):  # type: ignore[no-untyped-def]
             delete(o, row)
             insert(o, row, x, old_y if np.isnan(y) else y, old_c)
         elif not np.isnan(y):
-            set_y(o, o.pos[row], y)
+            set_y(o, int(o.pos[row]), y)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from collections.abc import Iterable
 from itertools import product
-from typing import get_args, get_type_hints
+from typing import Literal, get_args, get_type_hints
 
 import numpy as np
 import pyarrow as pa
@@ -11,23 +14,37 @@ import pyarrow as pa
 from indexes.boards.board import Board
 from indexes.boards.commands import DELETE, UPSERT, BoardConfig, Events, SetSubscription, Subscribe, Unsubscribe
 from indexes.boards.painter import INDEXES
+from indexes.jit import cache_folder
 
 
 def warm() -> None:
-    """Run every path of the engine once on a tiny board of each kind. Seconds when cold, well below one when warm."""
+    """Make every kernel ready. Well below a second from the cache; cold, half a minute on two cores.
+
+    When the cache is empty, the kernels of each object index are compiled in a process of its own first.
+    """
+    if not any(cache_folder().rglob("*.nbi")):
+        command = [sys.executable, "-m", "indexes.boards.warm"]
+        for process in [subprocess.Popen([*command, index]) for index in INDEXES]:
+            process.wait()
+    exercise(INDEXES)
+
+
+def exercise(indexes: Iterable[Literal["range-tree", "kd-tree"]]) -> None:
+    """Run every path of the engine once on tiny boards over these object indexes."""
     algorithms = get_args(get_type_hints(BoardConfig)["algorithm"])
-    for index, algorithm in product(INDEXES, algorithms):
+    for index, algorithm in product(indexes, algorithms):
         _exercise(Board(BoardConfig(("x",), "y", "asc", (1, 3), algorithm, index)))
 
 
 def _exercise(board: Board) -> None:
     rng = np.random.default_rng(0)
-    n = 200
+    n = 600
     ids = [f"o{i}" for i in range(n)]
     ends = np.sort(rng.random((5_000, 2)))
     names = pa.array([f"s{i}" for i in range(len(ends))])
     board.apply(Subscribe(names, ends[:, 0].copy(), ends[:, 1].copy(), np.full(len(ends), 3, np.int32)))
     board.apply(SetSubscription("wide", -np.inf, np.inf, 1))
+    board.apply(Events(np.full(n, UPSERT, np.uint8), ids, rng.random(n), rng.random(n), {0: b"{}"}))
     board.want_tiles(board.watch("wide"), True)
     board.watch("s1")
     for _ in range(3):
@@ -41,3 +58,7 @@ def _exercise(board: Board) -> None:
     board.top(-np.inf, np.inf, 10)
     board.check()
     Board(board.config).replay(Events(np.full(1, UPSERT, np.uint8), ids[:1], np.zeros(1), np.zeros(1)))
+
+
+if __name__ == "__main__":
+    exercise(index for index in INDEXES if index in sys.argv)

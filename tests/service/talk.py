@@ -34,10 +34,10 @@ def strict(text: str | bytes) -> Any:
 class Talk:
     """Requests to one service. `calls` holds the last ones, for messages of failed tests."""
 
-    def __init__(self, url: str, key: str | None = None) -> None:
+    def __init__(self, url: str, key: str | None = None, http: httpx.Client | None = None) -> None:
         self.url = url
         headers = {} if key is None else {"Authorization": f"Bearer {key}"}
-        self.http = httpx.Client(base_url=url, headers=headers, timeout=60.0)
+        self.http = http or httpx.Client(base_url=url, headers=headers, timeout=60.0)
         self.calls: list[str] = []
 
     def close(self) -> None:
