@@ -192,7 +192,10 @@ class ObjectRoutes:
 
     @staticmethod
     def _tiles(found: ReadEvents, plan: EventsPlan) -> str:
-        positions = plan.positions
-        events: list[int | None] = [found.place_of(at if positions is None else positions[at]) for at, _ in plan.tiles]
-        text = f'"tiles":{json_of(plan.board.config).tiles([tile for _, tile in plan.tiles], events)}'
-        return text if len(plan.tiles) == plan.tile_count else f'{text},"truncated":true'
+        write = json_of(plan.board.config).tiles
+        place, positions = found.place_of, plan.positions
+        parts = [
+            write(rows, [place(at if positions is None else positions[at]) for at in rows.event]) for rows in plan.kept
+        ]
+        text = f'"tiles":[{",".join(parts)}]'
+        return text if sum(len(rows.event) for rows in plan.kept) == plan.tile_count else f'{text},"truncated":true'

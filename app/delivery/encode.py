@@ -6,10 +6,14 @@ escaping, payloads are compact JSON text. All functions give `str`; who sends it
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from math import isinf
 
-from indexes.boards.views import ListEntry, ObjectView, SubscriptionView, TileView
+import numpy as np
+import numpy.typing as npt
+from pydantic_core import to_json
+
+from indexes.boards.views import ListEntry, ObjectView, SubscriptionView, TileRows, TileView
 
 EXACT = float(1 << 53)
 
@@ -25,6 +29,18 @@ def number(value: float) -> str:
         if whole == value:
             return str(whole)
     return float.__repr__(value)
+
+
+def numbers(values: npt.NDArray[np.float64]) -> list[str]:
+    """As `number` for each in turn, and null for an infinite one; several times faster than one by one.
+
+    >>> numbers(np.array([1400.0, -0.0, 0.1, np.inf]))
+    ['1400', '0', '0.1', 'null']
+    """
+    # Adding 0 turns -0 into 0.
+    text = to_json((values.ravel() + 0.0).tolist(), inf_nan_mode="null").decode()
+    found = text[1:-1].split(",")
+    return [one.removesuffix(".0") for one in found] if ".0," in text or text.endswith(".0]") else found
 
 
 def end(value: float | None) -> str:
@@ -85,9 +101,18 @@ class BoardJson:
             f'"gone":{"true" if gone else "false"}}}}}'
         )
 
-    def tiles(self, tiles: Sequence[TileView], events: Iterable[int | None] | None = None) -> str:
-        """Tiles in the order in which they apply; `events`, if told, are the indexes of the events they belong to."""
-        if events is None:
-            return f"[{','.join([self.tile(tile) for tile in tiles])}]"
-        heads = ('"event":null,' if event is None else f'"event":{event},' for event in events)
-        return f"[{','.join([self.tile(tile, head) for tile, head in zip(tiles, heads, strict=True)])}]"
+    def tiles(self, rows: TileRows, events: Iterable[int | None]) -> str:
+        """Tiles by column, in the order in which they apply; `events` are the indexes of the events they belong to."""
+        texts = iter(numbers(rows.numbers))
+        x, y = self._x, self._y
+        found = []
+        for event, k, id, created, gone, payload in zip(
+            events, rows.k, rows.id, rows.created, rows.gone, rows.payload, strict=True
+        ):
+            more = "" if payload is None else f',"payload":{payload.decode()}'
+            found.append(
+                f'{{"event":{"null" if event is None else event},"k":{k},"l_outer":{next(texts)},'
+                f'"l_inner":{next(texts)},"r_inner":{next(texts)},"r_outer":{next(texts)},"object":{{"id":"{id}",'
+                f'{x}{next(texts)}{y}{next(texts)}}},"created":{created}{more},"gone":{"true" if gone else "false"}}}}}'
+            )
+        return ",".join(found)

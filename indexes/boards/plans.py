@@ -15,7 +15,7 @@ from indexes.boards.catalogue import Accepted
 from indexes.boards.commands import BoardConfig, Command, Configure, Create, Drop, Fault, FloatArray
 from indexes.boards.step import Changes
 from indexes.boards.subscribers import Change, Edit, Int32
-from indexes.boards.views import ListChange, ListEntry, LiveTiles, ObjectView, Slice, TileView
+from indexes.boards.views import ListChange, ListEntry, LiveTiles, ObjectView, Slice, TileRows, TileView
 from indexes.ids import Packed
 
 if TYPE_CHECKING:
@@ -64,19 +64,24 @@ class Plan(ABC):
 
 
 class EventsPlan(Plan):
-    """Changes of objects. With `keep` its tiles gather in `tiles`, the first `keep_at_most` of them."""
+    """Changes of objects. The first `keep_at_most` tiles gather in `kept`."""
 
     def __init__(self, board: Board, accepted: Accepted, keep_at_most: int) -> None:
         super().__init__(board, accepted.command, len(accepted.command), accepted.faults)
         self.positions = accepted.positions
-        self.tiles: list[tuple[int, TileView]] = []
+        self.kept: list[TileRows] = []
         self._accepted = accepted
-        self._keep_at_most = keep_at_most
+        self._room = keep_at_most
         self._painted = 0
         self._settled = 0
         self._payloads = sorted(accepted.command.payload)
         self._next_payload = 0
         self.done = self.count == 0
+
+    @property
+    def tiles(self) -> list[tuple[int, TileView]]:
+        """The tiles that were kept, each with the place of its event in the command."""
+        return [view for rows in self.kept for view in rows.views()]
 
     @property
     def created(self) -> dict[int, int]:
@@ -95,8 +100,7 @@ class EventsPlan(Plan):
             painter.advance(changes, self._painted, self.count)
             self._painted = self.count
             return
-        keep = len(self.tiles) < self._keep_at_most
-        self._painted, made = painter.run(changes, self._painted, self.count, budget, keep)
+        self._painted, made = painter.run(changes, self._painted, self.count, budget, self._room > 0)
         self.tile_count += made
 
     def settle(self) -> Slice | None:
@@ -133,35 +137,58 @@ class EventsPlan(Plan):
         painter = self.board.painter
         live = painter.live.arrays
         tile_events = painter.kept_events()
-        room = self._keep_at_most - len(self.tiles)
-        wanted = min(len(tile_events), room) if room > 0 else 0
+        wanted = min(len(tile_events), self._room)
         n_records, n_tile_records = int(live.records.n[0]), int(live.tile_records.n[0])
-        if not (wanted or n_records or n_tile_records):
-            self._write_payloads(hi - 1)
-            return None
-        heard = Slice(self.first_seq + hi - 1, [], [], [], [])
-        records = list(zip(*(a[:n_records].tolist() for a in live.records[:7]), strict=True))
-        tile_records = list(zip(*(a[:n_tile_records].tolist() for a in live.tile_records[:3]), strict=True))
         kept = tile_events[:wanted].tolist()
-        at_record = at_tile = at_tile_record = 0
-        views: dict[int, TileView] = {}
-        for e in sorted({*kept, *(r[0] for r in records), *(r[0] for r in tile_records)}):
-            self._write_payloads(e)
-            views.clear()
-            while at_tile < wanted and kept[at_tile] == e:
-                views[at_tile] = self._tile(at_tile)
-                self.tiles.append((e, views[at_tile]))
-                at_tile += 1
-            first = at_record
-            while at_record < n_records and records[at_record][0] == e:
-                at_record += 1
-            heard.changes.extend(self._changes(self.first_seq + e, records[first:at_record]))
-            first = at_tile_record
-            while at_tile_record < n_tile_records and tile_records[at_tile_record][0] == e:
-                at_tile_record += 1
-            heard.tiles.extend(self._live_tiles(self.first_seq + e, tile_records[first:at_tile_record], views))
+        rows = painter.tiles.row[:wanted].tolist()
+        payloads = self.board.catalogue.payloads
+        texts: list[bytes | None] = []
+        heard = Slice(self.first_seq + hi - 1, [], [], [], [])
+        if n_records or n_tile_records or (wanted and self._next_payload < len(self._payloads)):
+            records = list(zip(*(a[:n_records].tolist() for a in live.records[:7]), strict=True))
+            tile_records = list(zip(*(a[:n_tile_records].tolist() for a in live.tile_records[:3]), strict=True))
+            at_record = at_tile_record = 0
+            views: dict[int, TileView] = {}
+            for e in sorted({*kept, *(r[0] for r in records), *(r[0] for r in tile_records)}):
+                self._write_payloads(e)
+                views.clear()
+                while len(texts) < wanted and kept[len(texts)] == e:
+                    texts.append(payloads.get(rows[len(texts)]))
+                first = at_record
+                while at_record < n_records and records[at_record][0] == e:
+                    at_record += 1
+                heard.changes.extend(self._changes(self.first_seq + e, records[first:at_record]))
+                first = at_tile_record
+                while at_tile_record < n_tile_records and tile_records[at_tile_record][0] == e:
+                    at_tile_record += 1
+                heard.tiles.extend(self._live_tiles(self.first_seq + e, tile_records[first:at_tile_record], views))
+        else:
+            texts = [payloads.get(row) for row in rows]
+        if wanted:
+            self.kept.append(self._tile_rows(kept, rows, texts))
+            self._room -= wanted
         self._write_payloads(hi - 1)
         return heard if heard.changes or heard.tiles else None
+
+    def _tile_rows(self, events: list[int], rows: list[int], payload: list[bytes | None]) -> TileRows:
+        n = len(rows)
+        painter, tiles, catalogue = self.board.painter, self.board.painter.tiles, self.board.catalogue
+        numbers = np.empty((n, 6))
+        numbers[:, :4] = tiles.side[:n]
+        numbers[:, :4][np.abs(numbers[:, :4]) >= MAX] = np.inf
+        numbers[:, 4] = tiles.x[:n]
+        numbers[:, 5] = tiles.y[:n]
+        numbers[:, 5] *= catalogue.sign
+        ids = catalogue.ids
+        return TileRows(
+            events,
+            numbers,
+            painter.ks[tiles.cls[:n]].tolist(),
+            [ids[row] for row in rows],
+            tiles.c[:n].tolist(),
+            tiles.gone[:n].astype(bool).tolist(),
+            payload,
+        )
 
     def _changes(self, seq: int, records: list[tuple[int, int, int, int, int, float, float]]) -> list[ListChange]:
         by_live: dict[int, list[tuple[int, int, int, float, float]]] = {}

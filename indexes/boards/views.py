@@ -5,7 +5,12 @@ Rank values carry the user's sign again, unbounded ends are infinities in views 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from math import isinf
 from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
 
 
 class ObjectView(NamedTuple):
@@ -41,6 +46,26 @@ class TileView(NamedTuple):
     r_outer: float | None
     object: ObjectView
     gone: bool
+
+
+class TileRows(NamedTuple):
+    """Tiles by column: the place of the event in its command, the four sides, x and y (one row of `numbers`; a side may
+    be infinite), and the rest of a `TileView`."""
+
+    event: list[int]
+    numbers: npt.NDArray[np.float64]
+    k: list[int]
+    id: list[str]
+    created: list[int]
+    gone: list[bool]
+    payload: list[bytes | None]
+
+    def views(self) -> Iterator[tuple[int, TileView]]:
+        """The tiles one by one, each with the place of its event."""
+        for t, (*sides, x, y) in enumerate(self.numbers.tolist()):
+            l_outer, l_inner, r_inner, r_outer = (None if isinf(side) else side for side in sides)
+            shown = ObjectView(self.id[t], x, y, self.created[t], self.payload[t])
+            yield self.event[t], TileView(self.k[t], l_outer, l_inner, r_inner, r_outer, shown, self.gone[t])
 
 
 class ListEntry(NamedTuple):

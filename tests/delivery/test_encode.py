@@ -3,12 +3,13 @@ from __future__ import annotations
 import json
 import math
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.delivery.encode import BoardJson, end, number
-from indexes.boards.views import ListEntry, ObjectView, SubscriptionView, TileView
+from app.delivery.encode import BoardJson, end, number, numbers
+from indexes.boards.views import ListEntry, ObjectView, SubscriptionView, TileRows, TileView
 
 WRITE = BoardJson("distance", "delay")
 PLAIN = ObjectView("UA1545", 1400.0, 11.5, 17, None)
@@ -72,7 +73,7 @@ def test_changes_carry_values_whenever_there_is_a_new_rank() -> None:
     ]
 
 
-def test_tiles_name_their_event_only_when_told() -> None:
+def test_tiles_are_written_one_by_one_and_by_column_alike() -> None:
     tile = TileView(5, None, 1400.0, 1400.0, 2475.0, PLAIN, False)
     gone = TileView(5, -math.inf, 1.0, 2.0, math.inf, LOADED, True)
     first = {
@@ -83,11 +84,33 @@ def test_tiles_name_their_event_only_when_told() -> None:
         "r_outer": 2475,
         "object": {"id": "UA1545", "values": {"distance": 1400, "delay": 11.5}, "created": 17, "gone": False},
     }
-    plain = json.loads(WRITE.tiles([tile, gone]))
-    assert plain[0] == first
-    assert plain[1]["object"]["gone"] is True
-    assert plain[1]["l_outer"] is None
-    assert [one["event"] for one in json.loads(WRITE.tiles([tile, gone], [0, None]))] == [0, None]
+    one_by_one = [json.loads(WRITE.tile(one)) for one in (tile, gone)]
+    assert one_by_one[0] == first
+    assert one_by_one[1]["object"]["gone"] is True
+    assert one_by_one[1]["l_outer"] is None
+    sides = np.array([[-math.inf, 1400.0, 1400.0, 2475.0], [-math.inf, 1.0, 2.0, math.inf]])
+    values = np.array([[one.object.x, one.object.y] for one in (tile, gone)])
+    rows = TileRows(
+        [0, 3],
+        np.hstack([sides, values]),
+        [5, 5],
+        [PLAIN.id, LOADED.id],
+        [PLAIN.created, LOADED.created],
+        [False, True],
+        [PLAIN.payload, LOADED.payload],
+    )
+    by_column = json.loads(f"[{WRITE.tiles(rows, [0, None])}]")
+    assert by_column == [{"event": 0, **one_by_one[0]}, {"event": None, **one_by_one[1]}]
+    assert [event for event, _ in rows.views()] == [0, 3]
+    assert [json.loads(WRITE.tile(view)) for _, view in rows.views()] == one_by_one
+
+
+@given(st.lists(st.floats(allow_nan=False), min_size=1))
+def test_numbers_written_together_read_as_those_written_alone(values: list[float]) -> None:
+    together = [json.loads(text) for text in numbers(np.array(values))]
+    alone = [json.loads(end(value)) for value in values]
+    assert together == alone
+    assert [math.copysign(1, one) for one in together if one == 0] == [1] * together.count(0)
 
 
 def test_a_subscription_shows_its_range_and_may_show_its_list() -> None:

@@ -27,7 +27,9 @@ def test_nothing_is_compiled_while_requests_are_served(tmp_path: Path) -> None:
     for start in range(2):
         with TestClient(create_app(settings), base_url="http://127.0.0.1") as client:
             before = compiled()
-            assert min(before[f"indexes.boards.step.{name}"] for name in ("run", "run_heard", "advance")) == len(INDEXES)
+            assert min(before[f"indexes.boards.step.{name}"] for name in ("run", "run_heard", "advance")) == len(
+                INDEXES
+            )
             talk = Talk("http://127.0.0.1", http=client)
             for algorithm in ("sparse", "dense"):
                 for index in ("range-tree", "kd-tree"):
