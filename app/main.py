@@ -18,6 +18,7 @@ from starlette.middleware import Middleware
 
 from app import logs, problems
 from app.api import admin, boards, health, streams
+from app.api.direct import Direct
 from app.api.routing import Routes, complete_schema
 from app.guard import Guard
 from app.idempotency import KeyReused, StillRunning
@@ -109,6 +110,7 @@ def create_app(settings: Settings | None = None, stores: Stores | None = None) -
         telemetry={"tracing": False, "metrics": False, "logs": False},
         middleware=[
             Middleware(Guard, settings=settings, keyring=keyring, metrics=metrics, ready=lambda: lifecycle.ready),
+            Middleware(Direct),
         ],
     )
     app.state.lifecycle = lifecycle

@@ -49,6 +49,7 @@ class Metrics:
         self.stream_messages = Counter("rankcast_stream_messages", "Messages to streams.", ["event"], registry=r)
         self.stream_collapses = Counter("rankcast_stream_collapses", "Queues of slow readers merged.", registry=r)
         self._seen: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
+        self._applied: dict[tuple[str, str], tuple[Counter, Counter]] = {}
 
     def observe(self, method: str, route: str, status: int, seconds: float | None) -> None:
         """Count one answered request, and if `seconds` is given how long its first byte took. About 2 us."""
@@ -61,6 +62,16 @@ class Metrics:
         found[0].inc()
         if seconds is not None:
             found[1].observe(seconds)
+
+    def applied(self, resource: str, command: str, changes: int, tiles: int) -> None:
+        """Count what one command did to a resource."""
+        found = self._applied.get((resource, command))
+        if found is None:
+            found = self.changes.labels(resource, command), self.tiles.labels(resource)
+            self._applied[resource, command] = found
+        found[0].inc(changes)
+        if tiles:
+            found[1].inc(tiles)
 
     def gauge(self, name: str, help_text: str, label: str, values: Callable[[], Mapping[str, float]]) -> None:
         """A gauge whose values are asked for at each scrape, one for each value of `label`."""

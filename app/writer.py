@@ -13,6 +13,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
 from typing import Any, NamedTuple, TypeVar
 
 from app import logs
@@ -23,7 +24,7 @@ from app.storage.log import Log, LogEntry, LogUnavailable, StoredAnswer
 from formats.commands import MORE, Part, decode, encode
 from indexes.boards.board import Board
 from indexes.boards.commands import BoardConfig, Command, Create, Drop, Events, Subscribe
-from indexes.boards.plans import EditPlan
+from indexes.boards.plans import EditPlan, EventsGroup, EventsPlan
 from indexes.boards.subscribers import Edit
 from indexes.boards.views import Slice
 
@@ -41,8 +42,8 @@ TURN = 0.010
 BULK = 20_000
 """Elements from which on a command is checked, encoded and logged in pieces and off the loop."""
 
-SLOW_COMMIT = 0.0005
-"""Seconds a commit may take on average to be done on the loop."""
+SLOW_COMMIT = 0.002
+"""Seconds a commit may take on average to be done on the loop: a busy loop hands over to a thread about as slowly."""
 
 RESOURCE = "boards/"
 
@@ -279,7 +280,8 @@ class Writer:
         self.queued += 1
         self._group.append(pending)
         self._schedule()
-        await asyncio.shield(pending.future)
+        # What `then` takes up has to be taken up also when the client has gone meanwhile.
+        await (pending.future if then is None else asyncio.shield(pending.future))
         return job
 
     def _schedule(self) -> None:
@@ -380,35 +382,52 @@ class Writer:
     def _run_inline(self, lane: Lane) -> None:
         """Apply what is short; hand the rest of the lane to a task."""
         until = time.perf_counter() + TURN
-        while lane.queue:
-            if lane.queue[0].job.work > INLINE or time.perf_counter() > until:
-                lane.running = True
-                self._spawn(self._run_in_slices(lane))
-                return
-            try:
-                self._apply_one(lane, lane.queue[0])
-            except Exception as error:
-                self._give_up(lane, error)
-            else:
-                lane.queue.popleft()
+        try:
+            while lane.queue:
+                if lane.queue[0].job.work > INLINE or time.perf_counter() > until:
+                    lane.running = True
+                    self._spawn(self._run_in_slices(lane))
+                    return
+                self._apply_short(lane)
+        except Exception as error:
+            self._give_up(lane, error)
 
-    def _apply_one(self, lane: Lane, pending: Pending) -> None:
-        job = pending.job
+    def _apply_short(self, lane: Lane) -> None:
+        """Apply the next job of the lane, and with it the short events behind it."""
+        together, plans, work = [lane.queue[0]], [], 0.0
+        for pending in lane.queue:
+            work += pending.job.work
+            if work > INLINE or not isinstance(pending.job, EventsPlan) or pending.job.started:
+                break
+            plans.append(pending.job)
+        job: Job | EventsGroup = lane.queue[0].job
+        if len(plans) > 1:
+            together, job = list(islice(lane.queue, len(plans))), EventsGroup(plans)
         while not job.done:
             job.paint(SLICE)
             self._settle(lane, job)
-        self._finish(pending)
+        for pending in together:
+            lane.queue.popleft()
+            self._finish(pending)
 
     async def _run_in_slices(self, lane: Lane) -> None:
+        """Apply what is long in the kernel thread. Short jobs behind it are done here: the hop would cost more."""
         loop = asyncio.get_running_loop()
+        until = time.perf_counter() + TURN
         try:
             while lane.queue:
                 pending = lane.queue[0]
                 job = pending.job
-                if not job.done:
+                if job.work > INLINE:
                     await loop.run_in_executor(self._kernels, job.paint, SLICE)
                     self._settle(lane, job)
-                if job.done:
+                    until = time.perf_counter() + TURN
+                elif time.perf_counter() > until:
+                    await asyncio.sleep(0)
+                    until = time.perf_counter() + TURN
+                else:
+                    self._apply_short(lane)
+                if lane.queue and lane.queue[0] is pending and job.done:
                     lane.queue.popleft()
                     self._finish(pending)
                 waiting, lane.waiting = lane.waiting, []
@@ -432,7 +451,7 @@ class Writer:
             if not pending.future.done():
                 pending.future.set_exception(Failed(f"board {lane.name!r} failed: {error}"))
 
-    def _settle(self, lane: Lane, job: Job) -> None:
+    def _settle(self, lane: Lane, job: Job | EventsGroup) -> None:
         part = job.settle()
         if part is not None:
             board = self.catalog.board(lane.name)
@@ -446,9 +465,7 @@ class Writer:
     def _finish(self, pending: Pending) -> None:
         self.queued -= 1
         job = pending.job
-        self._metrics.changes.labels(RESOURCE + pending.lane.name, type(job.command).__name__).inc(job.count)
-        if job.tile_count:
-            self._metrics.tiles.labels(RESOURCE + pending.lane.name).inc(job.tile_count)
+        self._metrics.applied(RESOURCE + pending.lane.name, type(job.command).__name__, job.count, job.tile_count)
         if pending.future.done():
             return
         try:

@@ -39,8 +39,11 @@ def numbers(values: npt.NDArray[np.float64]) -> list[str]:
     """
     # Adding 0 turns -0 into 0.
     text = to_json((values.ravel() + 0.0).tolist(), inf_nan_mode="null").decode()
-    found = text[1:-1].split(",")
-    return [one.removesuffix(".0") for one in found] if ".0," in text or text.endswith(".0]") else found
+    return [_pointless(one) if one.endswith(".0") else one for one in text[1:-1].split(",")]
+
+
+def _pointless(text: str) -> str:
+    return text[:-2] if abs(float(text)) <= EXACT else text
 
 
 def end(value: float | None) -> str:

@@ -22,6 +22,7 @@ from starlette.responses import JSONResponse, Response
 
 from app import service as tuning
 from app.api.bodies import read
+from app.api.direct import Direct
 from app.api.routing import Routes
 from app.guard import Guard
 from app.idempotency import Answers
@@ -133,7 +134,7 @@ def frame_app(data: Path) -> FastAPI:
     committer = Committer(data)
     settings, keyring = Settings(data=data), Keyring()
     guard = Middleware(Guard, settings=settings, keyring=keyring, metrics=committer.metrics, ready=lambda: True)
-    app = FastAPI(lifespan=committer.running, middleware=[guard])
+    app = FastAPI(lifespan=committer.running, middleware=[guard, Middleware(Direct)])
     routes = Routes(app, keyring)
 
     async def readyz(_: Request) -> Response:

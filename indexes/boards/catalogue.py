@@ -206,10 +206,10 @@ class Catalogue:
                     self.ids[step.row] = step.id
                     self.created[step.row] = int(accepted.changes.created[step.at])
 
-    def advance(self, accepted: Accepted, lo: int, hi: int) -> None:
-        """Move the reading copy of the object index on over events lo..hi."""
-        self.view.reserve(accepted.births + 1, self._pool.high)
-        advance(self.view.arrays, accepted.changes, lo, hi)
+    def advance(self, changes: Changes, births: int, lo: int, hi: int) -> None:
+        """Move the reading copy of the object index on over events lo..hi, `births` of which may create objects."""
+        self.view.reserve(births + 1, self._pool.high)
+        advance(self.view.arrays, changes, lo, hi)
 
     def show_steps(self, accepted: Accepted, hi: int) -> None:
         """Make creations and deletions before event `hi` visible to look-ups by id."""

@@ -7,7 +7,10 @@ between two paints. A long command alternates between them, and the state betwee
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING
+from bisect import bisect_left
+from collections.abc import Sequence
+from operator import itemgetter
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -63,6 +66,79 @@ class Plan(ABC):
         """Take the command back: it could not be logged. Newest plans first."""
 
 
+Record = tuple[int, int, int, int, int, float, float]
+
+
+class Pass:
+    """What a pass of the kernels left behind, by event of the pass: kept tiles, changed live lists, and the tiles that
+    live readers of tiles get."""
+
+    def __init__(self, board: Board) -> None:
+        painter = board.painter
+        live = painter.live.arrays
+        n_records, n_tile_records = int(live.records.n[0]), int(live.tile_records.n[0])
+        self._board = board
+        self.events: list[int] = painter.kept_events().tolist()
+        self.rows: list[int] = painter.tiles.row[: len(self.events)].tolist()
+        self._records: list[Record] = []
+        self._tile_records: list[tuple[int, int, int]] = []
+        self._columns: TileRows | None = None
+        if n_records:
+            self._records = list(zip(*(a[:n_records].tolist() for a in live.records[:7]), strict=True))
+        if n_tile_records:
+            self._tile_records = list(zip(*(a[:n_tile_records].tolist() for a in live.tile_records[:3]), strict=True))
+
+    def tiles_between(self, lo: int, hi: int) -> tuple[int, int]:
+        """The first of the kept tiles of events lo..hi - 1, and the one after the last."""
+        return bisect_left(self.events, lo), bisect_left(self.events, hi)
+
+    def records_between(self, lo: int, hi: int) -> list[Record]:
+        """What changed in live lists by these events."""
+        return _between(self._records, lo, hi)
+
+    def tile_records_between(self, lo: int, hi: int) -> list[tuple[int, int, int]]:
+        """Which tiles of these events live readers of tiles get."""
+        return _between(self._tile_records, lo, hi)
+
+    def tile_rows(self, first: int, last: int, start: int, payload: list[bytes | None]) -> TileRows:
+        """Kept tiles by column, of a command whose events begin at `start`."""
+        if self._columns is None:
+            self._columns = self._all_columns()
+        all_of_them, ids = self._columns, self._board.catalogue.ids
+        return TileRows(
+            [e - start for e in self.events[first:last]],
+            all_of_them.numbers[first:last],
+            all_of_them.k[first:last],
+            [ids[row] for row in self.rows[first:last]],
+            all_of_them.created[first:last],
+            all_of_them.gone[first:last],
+            payload,
+        )
+
+    def _all_columns(self) -> TileRows:
+        """All kept tiles at once, without the ids: a row may pass to another object within a pass."""
+        n = len(self.events)
+        painter, tiles = self._board.painter, self._board.painter.tiles
+        numbers = np.empty((n, 6))
+        numbers[:, :4] = tiles.side[:n]
+        numbers[:, :4][np.abs(numbers[:, :4]) >= MAX] = np.inf
+        numbers[:, 4] = tiles.x[:n]
+        numbers[:, 5] = tiles.y[:n]
+        numbers[:, 5] *= self._board.catalogue.sign
+        k, created, gone = painter.ks[tiles.cls[:n]], tiles.c[:n], tiles.gone[:n].astype(bool)
+        return TileRows([], numbers, k.tolist(), [], created.tolist(), gone.tolist(), [])
+
+
+R = TypeVar("R", bound=tuple[int, ...] | Record)
+
+
+def _between(records: list[R], lo: int, hi: int) -> list[R]:
+    """The records of events lo..hi - 1; they are in order of their events."""
+    if not records:
+        return records
+    return records[bisect_left(records, lo, key=itemgetter(0)) : bisect_left(records, hi, key=itemgetter(0))]
+
+
 class EventsPlan(Plan):
     """Changes of objects. The first `keep_at_most` tiles gather in `kept`."""
 
@@ -82,6 +158,21 @@ class EventsPlan(Plan):
     def tiles(self) -> list[tuple[int, TileView]]:
         """The tiles that were kept, each with the place of its event in the command."""
         return [view for rows in self.kept for view in rows.views()]
+
+    @property
+    def started(self) -> bool:
+        """Whether some of it was painted."""
+        return self._painted > 0
+
+    @property
+    def changes(self) -> Changes:
+        """The events by column."""
+        return self._accepted.changes
+
+    @property
+    def births(self) -> int:
+        """How many objects these events create."""
+        return self._accepted.births
 
     @property
     def created(self) -> dict[int, int]:
@@ -104,15 +195,19 @@ class EventsPlan(Plan):
         self.tile_count += made
 
     def settle(self) -> Slice | None:
-        lo, hi = self._settled, self._painted
+        catalogue, accepted = self.board.catalogue, self._accepted
+        catalogue.advance(accepted.changes, accepted.births, self._settled, self._painted)
+        return self.show(None if self.silent else Pass(self.board), 0, self._painted)
+
+    def show(self, found: Pass | None, start: int, hi: int) -> Slice | None:
+        """Make the events before `hi` visible; they are in the pass from event `start` on. None: nobody is told."""
         board, catalogue, accepted = self.board, self.board.catalogue, self._accepted
         catalogue.name_rows(accepted)
-        catalogue.advance(accepted, lo, hi)
         out = None
-        if self.silent:
+        if found is None:
             self._write_payloads(hi - 1)
         else:
-            out = self._messages(accepted.changes, hi)
+            out = self._messages(found, start, hi)
         catalogue.show_steps(accepted, hi)
         self._settled = hi
         board.seq = self.first_seq + hi - 1
@@ -133,64 +228,43 @@ class EventsPlan(Plan):
                 self.board.catalogue.payloads[int(rows[at])] = text
             self._next_payload += 1
 
-    def _messages(self, changes: Changes, hi: int) -> Slice | None:
-        painter = self.board.painter
-        live = painter.live.arrays
-        tile_events = painter.kept_events()
-        wanted = min(len(tile_events), self._room)
-        n_records, n_tile_records = int(live.records.n[0]), int(live.tile_records.n[0])
-        kept = tile_events[:wanted].tolist()
-        rows = painter.tiles.row[:wanted].tolist()
+    def _messages(self, found: Pass, start: int, hi: int) -> Slice | None:
+        lo = start + self._settled
+        first, last = found.tiles_between(lo, start + hi)
+        last = min(last, first + self._room)
+        rows = found.rows[first:last]
+        records = found.records_between(lo, start + hi)
+        tile_records = found.tile_records_between(lo, start + hi)
         payloads = self.board.catalogue.payloads
         texts: list[bytes | None] = []
         heard = Slice(self.first_seq + hi - 1, [], [], [], [])
-        if n_records or n_tile_records or (wanted and self._next_payload < len(self._payloads)):
-            records = list(zip(*(a[:n_records].tolist() for a in live.records[:7]), strict=True))
-            tile_records = list(zip(*(a[:n_tile_records].tolist() for a in live.tile_records[:3]), strict=True))
+        if records or tile_records or (rows and self._next_payload < len(self._payloads)):
             at_record = at_tile_record = 0
             views: dict[int, TileView] = {}
-            for e in sorted({*kept, *(r[0] for r in records), *(r[0] for r in tile_records)}):
-                self._write_payloads(e)
+            events = found.events[first:last]
+            for e in sorted({*events, *(r[0] for r in records), *(r[0] for r in tile_records)}):
+                seq = self.first_seq + e - start
+                self._write_payloads(e - start)
                 views.clear()
-                while len(texts) < wanted and kept[len(texts)] == e:
+                while len(texts) < len(rows) and events[len(texts)] == e:
                     texts.append(payloads.get(rows[len(texts)]))
-                first = at_record
-                while at_record < n_records and records[at_record][0] == e:
+                begin = at_record
+                while at_record < len(records) and records[at_record][0] == e:
                     at_record += 1
-                heard.changes.extend(self._changes(self.first_seq + e, records[first:at_record]))
-                first = at_tile_record
-                while at_tile_record < n_tile_records and tile_records[at_tile_record][0] == e:
+                heard.changes.extend(self._changes(seq, records[begin:at_record]))
+                begin = at_tile_record
+                while at_tile_record < len(tile_records) and tile_records[at_tile_record][0] == e:
                     at_tile_record += 1
-                heard.tiles.extend(self._live_tiles(self.first_seq + e, tile_records[first:at_tile_record], views))
+                heard.tiles.extend(self._live_tiles(seq, tile_records[begin:at_tile_record], views))
         else:
             texts = [payloads.get(row) for row in rows]
-        if wanted:
-            self.kept.append(self._tile_rows(kept, rows, texts))
-            self._room -= wanted
+        if rows:
+            self.kept.append(found.tile_rows(first, last, start, texts))
+            self._room -= len(rows)
         self._write_payloads(hi - 1)
         return heard if heard.changes or heard.tiles else None
 
-    def _tile_rows(self, events: list[int], rows: list[int], payload: list[bytes | None]) -> TileRows:
-        n = len(rows)
-        painter, tiles, catalogue = self.board.painter, self.board.painter.tiles, self.board.catalogue
-        numbers = np.empty((n, 6))
-        numbers[:, :4] = tiles.side[:n]
-        numbers[:, :4][np.abs(numbers[:, :4]) >= MAX] = np.inf
-        numbers[:, 4] = tiles.x[:n]
-        numbers[:, 5] = tiles.y[:n]
-        numbers[:, 5] *= catalogue.sign
-        ids = catalogue.ids
-        return TileRows(
-            events,
-            numbers,
-            painter.ks[tiles.cls[:n]].tolist(),
-            [ids[row] for row in rows],
-            tiles.c[:n].tolist(),
-            tiles.gone[:n].astype(bool).tolist(),
-            payload,
-        )
-
-    def _changes(self, seq: int, records: list[tuple[int, int, int, int, int, float, float]]) -> list[ListChange]:
+    def _changes(self, seq: int, records: list[Record]) -> list[ListChange]:
         by_live: dict[int, list[tuple[int, int, int, float, float]]] = {}
         for _, live, *entry in records:
             by_live.setdefault(live, []).append(tuple(entry))  # type: ignore[arg-type]
@@ -227,6 +301,50 @@ class EventsPlan(Plan):
     def cancel(self) -> None:
         self.board.catalogue.take_back(self._accepted)
         self.board.next_seq = self.first_seq
+
+
+class EventsGroup:
+    """Short commands of one board that follow one another, painted in one pass: calling the kernels costs more than
+    a single event does."""
+
+    def __init__(self, plans: Sequence[EventsPlan]) -> None:
+        self._plans = plans
+        self._board = plans[0].board
+        columns = zip(*(plan.changes for plan in plans), strict=True)
+        self._changes = Changes(*(np.concatenate(parts) for parts in columns))
+        self._births = sum(plan.births for plan in plans)
+        self._painted = 0
+        self._settled = 0
+
+    @property
+    def done(self) -> bool:
+        return self._settled == len(self._changes.row)
+
+    def paint(self, budget: float) -> None:
+        """As `Plan.paint`."""
+        painter, changes = self._board.painter, self._changes
+        painter.objects.reserve(self._births + 1, self._board.catalogue.high)
+        self._painted, _ = painter.run(changes, self._painted, len(changes.row), budget, keep=True)
+
+    def settle(self) -> Slice | None:
+        """As `Plan.settle`, for what was painted of all commands."""
+        self._board.catalogue.advance(self._changes, self._births, self._settled, self._painted)
+        found = Pass(self._board)
+        heard = Slice(0, [], [], [], [])
+        start = 0
+        for plan in self._plans:
+            end = start + plan.count
+            if start < self._painted and end > self._settled:
+                lo, hi = max(start, self._settled), min(end, self._painted)
+                first, last = found.tiles_between(lo, hi)
+                plan.tile_count += last - first
+                part = plan.show(found, start, hi - start)
+                if part is not None:
+                    heard.changes.extend(part.changes)
+                    heard.tiles.extend(part.tiles)
+            start = end
+        self._settled = self._painted
+        return heard._replace(last_seq=self._board.seq) if heard.changes or heard.tiles else None
 
 
 class EditPlan(Plan):

@@ -110,6 +110,7 @@ def test_numbers_written_together_read_as_those_written_alone(values: list[float
     together = [json.loads(text) for text in numbers(np.array(values))]
     alone = [json.loads(end(value)) for value in values]
     assert together == alone
+    assert [type(one) for one in together] == [type(one) for one in alone]
     assert [math.copysign(1, one) for one in together if one == 0] == [1] * together.count(0)
 
 
