@@ -12,9 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.boards.workload import new_y
-from indexes.boards.forest import CAP, DEPTH, NODE, SLOT, rest
+from indexes.boards.forest import ALL, CAP, DEPTH, NODE, SLOT, STEP, next_block, overlapping
+from indexes.boards.lanes import low_bit
 from indexes.boards.objects import min_y, next_east, next_west, set_y
 from indexes.boards.region import nearest, take_prefix
+from indexes.boards.tiles import below
 from indexes.lean import lean_kernel
 
 
@@ -93,29 +95,27 @@ def unicast(o, f, k, s, y, w, walk, told):  # type: ignore[no-untyped-def]
 @lean_kernel
 def gather(f, l_outer, x, r_outer, told):  # type: ignore[no-untyped-def]
     """Write the subscriptions with l_outer < l <= x <= r < r_outer to `told`; returns how many."""
-    base, cap, first = f.head[0, NODE], f.head[0, CAP], f.head[0, SLOT]
-    leaves = 1 << f.head[0, DEPTH]
+    base, cap, first, depth = f.head[0, NODE], f.head[0, CAP], f.head[0, SLOT], f.head[0, DEPTH]
+    leaves, top = 1 << depth, 1 << (depth % STEP)
+    r_below, r_last = below(x), below(r_outer)
     n = 0
-    node = 1
-    while node:
-        west, east, south, north = (
-            f.box[base + node, 0],
-            f.box[base + node, 1],
-            f.box[base + node, 2],
-            f.box[base + node, 3],
-        )
-        if (east <= l_outer) | (west > x) | (north < x) | (south >= r_outer):
-            node = rest(node)
-        elif node < leaves:
-            node *= 2
-        else:
-            start = first + (node - leaves) * cap
-            for p in range(start, start + f.cnt[base + node]):
-                l, r = f.l[p], f.r[p]
-                if (l > l_outer) & (l <= x) & (r >= x) & (r < r_outer):
-                    told.place[n], told.l[n], told.r[n] = p, l, r
-                    n += 1
-            node = rest(node)
+    block, lanes = top, (1 << top) - 1
+    while block:
+        mask = overlapping(f, base + block, l_outer, x, r_below, r_last) & lanes & ALL
+        down = 0
+        while mask and not down:
+            node = block + low_bit(mask)
+            mask &= mask - 1
+            if node < leaves:
+                down = node
+            else:
+                start = first + (node - leaves) * cap
+                for p in range(start, start + f.cnt[base + node]):
+                    l, r = f.l[p], f.r[p]
+                    if (l > l_outer) & (l <= x) & (r >= x) & (r < r_outer):
+                        told.place[n], told.l[n], told.r[n] = p, l, r
+                        n += 1
+        block, lanes = next_block(block, down, top)
     return n
 
 

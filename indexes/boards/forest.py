@@ -23,6 +23,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from indexes.boards.lanes import LANES, bit_count, lanes_max, lanes_min, lanes_upto, low_bit
+from indexes.boards.tiles import below
 from indexes.jit import inline_kernel
 from indexes.lean import inner_kernel, lean_kernel, vector_kernel
 
@@ -39,7 +41,10 @@ class Forest(NamedTuple):
     l: NDArray[np.float64]
     r: NDArray[np.float64]
     sid: NDArray[np.int32]
-    box: NDArray[np.float64]
+    west: NDArray[np.float64]
+    east: NDArray[np.float64]
+    south: NDArray[np.float64]
+    north: NDArray[np.float64]
     cut: NDArray[np.float64]
     axis: NDArray[np.uint8]
     cnt: NDArray[np.int32]
@@ -47,17 +52,59 @@ class Forest(NamedTuple):
     pos: NDArray[np.int32]
 
 
-# Walking a class. `rest` is the node after the subtree of `node` in the order of the walk, 0 at the end.
+# Walking a class. The descendants of a node four levels down are sixteen nodes in a row, whose boxes are compared at
+# once: a walk goes from block to block of sixteen, the first step being as short as the depth asks for. The way back
+# is arithmetic too.
+
+ALL = (1 << LANES) - 1
+STEP = 4
 
 
 @inline_kernel
-def rest(node: int) -> int:
-    while node & 1:
-        node >>= 1
-    return node + (node > 0)
+def overlapping(f, i, l_outer, l_inner, r_below, r_last):  # type: ignore[no-untyped-def]
+    """The mask of the 16 boxes from `i` on that the tile with r_below < r <= r_last may reach into."""
+    return (
+        lanes_upto(f.west, i, l_inner)
+        & ~lanes_upto(f.east, i, l_outer)
+        & lanes_upto(f.south, i, r_last)
+        & ~lanes_upto(f.north, i, r_below)
+    )
 
 
-@vector_kernel
+@inline_kernel
+def reached(f, p, end, l_outer, l_inner, r_below, r_last):  # type: ignore[no-untyped-def]
+    """The mask of the up to 16 points in slots p..end - 1 that the tile reaches."""
+    return (
+        lanes_upto(f.l, p, l_inner)
+        & ~lanes_upto(f.l, p, l_outer)
+        & lanes_upto(f.r, p, r_last)
+        & ~lanes_upto(f.r, p, r_below)
+        & (ALL >> max(p + LANES - end, 0))
+    )
+
+
+@inline_kernel
+def inside(f, i, l_outer, l_inner, r_inner, r_outer):  # type: ignore[no-untyped-def]
+    return (f.west[i] > l_outer) & (f.east[i] <= l_inner) & (f.south[i] >= r_inner) & (f.north[i] < r_outer)
+
+
+@inline_kernel
+def next_block(block, down, top):  # type: ignore[no-untyped-def]
+    """Where a walk goes on from a block: to the descendants of node `down`, or (0) back up, behind what was seen.
+
+    Returns the block, 0 at the end, and the lanes to be looked at in it.
+    """
+    parent = block >> STEP
+    above = top if parent < 2 * top else parent & ~(LANES - 1)
+    lanes = (ALL << max(parent - above + 1, 0)) & ((1 << top) - 1 if above == top else ALL)
+    if down:
+        above, lanes = down << STEP, ALL
+    elif block == top:
+        above = 0
+    return above, lanes
+
+
+@lean_kernel
 def snap(
     f: Forest, q: int, l_outer: float, l_inner: float, r_inner: float, r_outer: float
 ) -> tuple[float, float, float, float]:
@@ -65,83 +112,100 @@ def snap(
 
     (inf, -inf, inf, -inf) when there are none. A subtree whose box lies inside the result so far is skipped. O(sqrt m).
     """
-    base, cap, first = f.head[q, NODE], f.head[q, CAP], f.head[q, SLOT]
-    leaves = 1 << f.head[q, DEPTH]
+    base, cap, first, depth = f.head[q, NODE], f.head[q, CAP], f.head[q, SLOT], f.head[q, DEPTH]
+    leaves, top = 1 << depth, 1 << (depth % STEP)
+    r_below, r_last = below(r_inner), below(r_outer)
     a, b, c, d = INF, -INF, INF, -INF
-    node = 1 if l_outer < l_inner and r_inner < r_outer else 0
-    while node:
-        w, e, s, n = f.box[base + node, 0], f.box[base + node, 1], f.box[base + node, 2], f.box[base + node, 3]
-        apart = (e <= l_outer) | (w > l_inner) | (n < r_inner) | (s >= r_outer)
-        known = (w >= a) & (e <= b) & (s >= c) & (n <= d)
-        if apart | known:
-            node = rest(node)
-        elif (w > l_outer) & (e <= l_inner) & (s >= r_inner) & (n < r_outer):
-            a, b, c, d = min(a, w), max(b, e), min(c, s), max(d, n)
-            node = rest(node)
-        elif node < leaves:
-            node *= 2
-        else:
-            start = first + (node - leaves) * cap
-            for p in range(start, start + f.cnt[base + node]):
-                l, r = f.l[p], f.r[p]
-                inside = (l > l_outer) & (l <= l_inner) & (r >= r_inner) & (r < r_outer)
-                a = min(a, l if inside else INF)
-                b = max(b, l if inside else -INF)
-                c = min(c, r if inside else INF)
-                d = max(d, r if inside else -INF)
-            node = rest(node)
+    block = top if l_outer < l_inner and r_inner < r_outer else 0
+    lanes = (1 << top) - 1
+    while block:
+        i = base + block
+        new = lanes_upto(f.west, i, below(a)) | ~lanes_upto(f.east, i, b)
+        new |= lanes_upto(f.south, i, below(c)) | ~lanes_upto(f.north, i, d)
+        mask = overlapping(f, i, l_outer, l_inner, r_below, r_last) & new & lanes & ALL
+        down = 0
+        while mask and not down:
+            node = block + low_bit(mask)
+            mask &= mask - 1
+            i = base + node
+            w, e, s, n = f.west[i], f.east[i], f.south[i], f.north[i]
+            if (w < a) | (e > b) | (s < c) | (n > d):
+                if inside(f, i, l_outer, l_inner, r_inner, r_outer):
+                    a, b, c, d = min(a, w), max(b, e), min(c, s), max(d, n)
+                elif node < leaves:
+                    down = node
+                else:
+                    p = first + (node - leaves) * cap
+                    end = p + f.cnt[i]
+                    while p < end:
+                        found = reached(f, p, end, l_outer, l_inner, r_below, r_last)
+                        if found:
+                            outside = lanes_upto(f.l, p, below(a)) | ~lanes_upto(f.l, p, b)
+                            outside |= lanes_upto(f.r, p, below(c)) | ~lanes_upto(f.r, p, d)
+                            found &= outside
+                        if found:
+                            a, b = min(a, lanes_min(f.l, p, found)), max(b, lanes_max(f.l, p, found))
+                            c, d = min(c, lanes_min(f.r, p, found)), max(d, lanes_max(f.r, p, found))
+                        p += LANES
+        block, lanes = next_block(block, down, top)
     return a, b, c, d
 
 
-@vector_kernel
+@lean_kernel
 def exists(f: Forest, q: int, l_outer: float, l_inner: float, r_inner: float, r_outer: float) -> bool:
     """Does the tile reach any subscription of class q? Stops at the first found."""
-    base, cap, first = f.head[q, NODE], f.head[q, CAP], f.head[q, SLOT]
-    leaves = 1 << f.head[q, DEPTH]
-    found = False
-    node = 1 if l_outer < l_inner and r_inner < r_outer else 0
-    while node:
-        w, e, s, n = f.box[base + node, 0], f.box[base + node, 1], f.box[base + node, 2], f.box[base + node, 3]
-        if (e <= l_outer) | (w > l_inner) | (n < r_inner) | (s >= r_outer):
-            node = rest(node)
-        elif (w > l_outer) & (e <= l_inner) & (s >= r_inner) & (n < r_outer):
-            found = True
-            node = 0
-        elif node < leaves:
-            node *= 2
-        else:
-            start = first + (node - leaves) * cap
-            hits = 0
-            for p in range(start, start + f.cnt[base + node]):
-                l, r = f.l[p], f.r[p]
-                hits += (l > l_outer) & (l <= l_inner) & (r >= r_inner) & (r < r_outer)
-            found = hits > 0
-            node = 0 if found else rest(node)
-    return found
+    base, cap, first, depth = f.head[q, NODE], f.head[q, CAP], f.head[q, SLOT], f.head[q, DEPTH]
+    leaves, top = 1 << depth, 1 << (depth % STEP)
+    r_below, r_last = below(r_inner), below(r_outer)
+    found = 0
+    block = top if l_outer < l_inner and r_inner < r_outer else 0
+    lanes = (1 << top) - 1
+    while block and not found:
+        mask = overlapping(f, base + block, l_outer, l_inner, r_below, r_last) & lanes & ALL
+        down = 0
+        while mask and not down and not found:
+            node = block + low_bit(mask)
+            mask &= mask - 1
+            if inside(f, base + node, l_outer, l_inner, r_inner, r_outer):
+                found = 1
+            elif node < leaves:
+                down = node
+            else:
+                p = first + (node - leaves) * cap
+                end = p + f.cnt[base + node]
+                while p < end and not found:
+                    found = reached(f, p, end, l_outer, l_inner, r_below, r_last)
+                    p += LANES
+        block, lanes = next_block(block, down, top)
+    return found != 0
 
 
-@vector_kernel
+@lean_kernel
 def count(f: Forest, q: int, l_outer: float, l_inner: float, r_inner: float, r_outer: float) -> int:
     """The number of subscriptions of class q that the tile reaches. O(sqrt m)."""
-    base, cap, first = f.head[q, NODE], f.head[q, CAP], f.head[q, SLOT]
-    leaves = 1 << f.head[q, DEPTH]
+    base, cap, first, depth = f.head[q, NODE], f.head[q, CAP], f.head[q, SLOT], f.head[q, DEPTH]
+    leaves, top = 1 << depth, 1 << (depth % STEP)
+    r_below, r_last = below(r_inner), below(r_outer)
     total = 0
-    node = 1 if l_outer < l_inner and r_inner < r_outer else 0
-    while node:
-        w, e, s, n = f.box[base + node, 0], f.box[base + node, 1], f.box[base + node, 2], f.box[base + node, 3]
-        if (e <= l_outer) | (w > l_inner) | (n < r_inner) | (s >= r_outer):
-            node = rest(node)
-        elif (w > l_outer) & (e <= l_inner) & (s >= r_inner) & (n < r_outer):
-            total += f.cnt[base + node]
-            node = rest(node)
-        elif node < leaves:
-            node *= 2
-        else:
-            start = first + (node - leaves) * cap
-            for p in range(start, start + f.cnt[base + node]):
-                l, r = f.l[p], f.r[p]
-                total += (l > l_outer) & (l <= l_inner) & (r >= r_inner) & (r < r_outer)
-            node = rest(node)
+    block = top if l_outer < l_inner and r_inner < r_outer else 0
+    lanes = (1 << top) - 1
+    while block:
+        mask = overlapping(f, base + block, l_outer, l_inner, r_below, r_last) & lanes & ALL
+        down = 0
+        while mask and not down:
+            node = block + low_bit(mask)
+            mask &= mask - 1
+            if inside(f, base + node, l_outer, l_inner, r_inner, r_outer):
+                total += f.cnt[base + node]
+            elif node < leaves:
+                down = node
+            else:
+                p = first + (node - leaves) * cap
+                end = p + f.cnt[base + node]
+                while p < end:
+                    total += bit_count(reached(f, p, end, l_outer, l_inner, r_below, r_last))
+                    p += LANES
+        block, lanes = next_block(block, down, top)
     return total
 
 
@@ -159,26 +223,33 @@ def report(
 
     Returns how many, or -1 as soon as `out` is too small (its contents are then void). O(sqrt m + answer).
     """
-    base, cap, first = f.head[q, NODE], f.head[q, CAP], f.head[q, SLOT]
-    leaves = 1 << f.head[q, DEPTH]
+    base, cap, first, depth = f.head[q, NODE], f.head[q, CAP], f.head[q, SLOT], f.head[q, DEPTH]
+    leaves, top = 1 << depth, 1 << (depth % STEP)
+    r_below, r_last = below(r_inner), below(r_outer)
     size = len(out)
     total = 0
-    node = 1 if l_outer < l_inner and r_inner < r_outer else 0
-    while node:
-        w, e, s, n = f.box[base + node, 0], f.box[base + node, 1], f.box[base + node, 2], f.box[base + node, 3]
-        if (e <= l_outer) | (w > l_inner) | (n < r_inner) | (s >= r_outer):
-            node = rest(node)
-        elif node < leaves:
-            node *= 2
-        else:
-            start = first + (node - leaves) * cap
-            for p in range(start, start + f.cnt[base + node]):
-                l, r = f.l[p], f.r[p]
-                inside = (l > l_outer) & (l <= l_inner) & (r >= r_inner) & (r < r_outer)
-                if inside & (total < size):
-                    out[total] = f.sid[p]
-                total += inside
-            node = rest(node) if total <= size else 0
+    block = top if l_outer < l_inner and r_inner < r_outer else 0
+    lanes = (1 << top) - 1
+    while block and total <= size:
+        mask = overlapping(f, base + block, l_outer, l_inner, r_below, r_last) & lanes & ALL
+        down = 0
+        while mask and not down:
+            node = block + low_bit(mask)
+            mask &= mask - 1
+            if node < leaves:
+                down = node
+            else:
+                p = first + (node - leaves) * cap
+                end = p + f.cnt[base + node]
+                while p < end:
+                    found = reached(f, p, end, l_outer, l_inner, r_below, r_last)
+                    while found:
+                        if total < size:
+                            out[total] = f.sid[p + low_bit(found)]
+                        total += 1
+                        found &= found - 1
+                    p += LANES
+        block, lanes = next_block(block, down, top)
     return total if total <= size else -1
 
 
@@ -225,10 +296,10 @@ def insert(f: Forest, q: int, sid: int, l: float, r: float) -> bool:
             f.pos[sid] = at + n
         while node:
             f.cnt[base + node] += 1
-            f.box[base + node, 0] = min(f.box[base + node, 0], l)
-            f.box[base + node, 1] = max(f.box[base + node, 1], l)
-            f.box[base + node, 2] = min(f.box[base + node, 2], r)
-            f.box[base + node, 3] = max(f.box[base + node, 3], r)
+            f.west[base + node] = min(f.west[base + node], l)
+            f.east[base + node] = max(f.east[base + node], l)
+            f.south[base + node] = min(f.south[base + node], r)
+            f.north[base + node] = max(f.north[base + node], r)
             node >>= 1
     return height <= depth
 
@@ -265,7 +336,7 @@ def delete(f: Forest, q: int, sid: int) -> None:
         a, b, c, d = INF, -INF, INF, -INF
         for p in range(start, end):
             a, b, c, d = min(a, f.l[p]), max(b, f.l[p]), min(c, f.r[p]), max(d, f.r[p])
-        f.box[base + node, 0], f.box[base + node, 1], f.box[base + node, 2], f.box[base + node, 3] = a, b, c, d
+        f.west[base + node], f.east[base + node], f.south[base + node], f.north[base + node] = a, b, c, d
     node >>= 1
     while node:
         f.cnt[base + node] -= 1
@@ -277,15 +348,15 @@ def delete(f: Forest, q: int, sid: int) -> None:
 
 @inline_kernel
 def _touches(f: Forest, at: int, l: float, r: float) -> bool:
-    return (l == f.box[at, 0]) | (l == f.box[at, 1]) | (r == f.box[at, 2]) | (r == f.box[at, 3])
+    return (l == f.west[at]) | (l == f.east[at]) | (r == f.south[at]) | (r == f.north[at])
 
 
 @inline_kernel
 def _join(f: Forest, at: int, pair: int) -> None:
-    f.box[at, 0] = min(f.box[pair, 0], f.box[pair + 1, 0])
-    f.box[at, 1] = max(f.box[pair, 1], f.box[pair + 1, 1])
-    f.box[at, 2] = min(f.box[pair, 2], f.box[pair + 1, 2])
-    f.box[at, 3] = max(f.box[pair, 3], f.box[pair + 1, 3])
+    f.west[at] = min(f.west[pair], f.west[pair + 1])
+    f.east[at] = max(f.east[pair], f.east[pair + 1])
+    f.south[at] = min(f.south[pair], f.south[pair + 1])
+    f.north[at] = max(f.north[pair], f.north[pair + 1])
 
 
 @vector_kernel
@@ -342,7 +413,7 @@ def lay(f: Forest, q: int, top: int, n: int) -> None:
         for p in range(to + size, to + cap):
             f.sid[p] = -1
         f.cnt[here] = size
-        f.box[here, 0], f.box[here, 1], f.box[here, 2], f.box[here, 3] = a, b, c, d
+        f.west[here], f.east[here], f.south[here], f.north[here] = a, b, c, d
     for level in range(height - 1, -1, -1):
         for node in range(top << level, (top + 1) << level):
             f.cnt[base + node] = f.cnt[base + 2 * node] + f.cnt[base + 2 * node + 1]

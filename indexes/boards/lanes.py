@@ -73,6 +73,34 @@ def _lanes_least(typing: Any, a: Any, base: Any) -> Any:
     return types.float64(a, types.int64), codegen
 
 
+def _reduced(greatest: bool) -> Any:
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        block = _block(context, builder, signature.args[0], args[0], args[1])
+        chosen = builder.bitcast(builder.trunc(args[2], ir.IntType(16)), ir.VectorType(ir.IntType(1), 16))
+        neutral = ir.Constant(ir.DoubleType(), float("-inf") if greatest else float("inf"))
+        block = builder.select(chosen, block, _every(builder, block.type, neutral))
+        width = 16
+        while width > 1:
+            width //= 2
+            index = ir.VectorType(ir.IntType(32), width)
+            low = builder.shuffle_vector(block, block, ir.Constant(index, list(range(width))))
+            high = builder.shuffle_vector(block, block, ir.Constant(index, list(range(width, 2 * width))))
+            block = builder.select(builder.fcmp_ordered(">" if greatest else "<", low, high), low, high)
+        return builder.extract_element(block, ir.Constant(ir.IntType(32), 0))
+
+    return codegen
+
+
+@_intrinsic
+def _lanes_min(typing: Any, a: Any, base: Any, mask: Any) -> Any:
+    return types.float64(a, types.int64, types.int64), _reduced(False)
+
+
+@_intrinsic
+def _lanes_max(typing: Any, a: Any, base: Any, mask: Any) -> Any:
+    return types.float64(a, types.int64, types.int64), _reduced(True)
+
+
 @_intrinsic
 def _bits_low(typing: Any, mask: Any) -> Any:
     return types.int64(types.int64), lambda c, b, s, args: b.cttz(args[0], ir.Constant(ir.IntType(1), 1))
@@ -139,6 +167,16 @@ def lanes_least(a: Any, base: int) -> float:
     return float(a[base : base + 16].min())
 
 
+def lanes_min(a: Any, base: int, mask: int) -> float:
+    """The least of the lanes of a[base : base + 16] in the mask, which is not 0."""
+    return float(min(a[base + j] for j in range(16) if mask >> j & 1))
+
+
+def lanes_max(a: Any, base: int, mask: int) -> float:
+    """The greatest of the lanes of a[base : base + 16] in the mask, which is not 0."""
+    return float(max(a[base + j] for j in range(16) if mask >> j & 1))
+
+
 def lanes_pack(a: Any, base: int, mask: int, out: Any, at: int) -> None:
     """Copy the lanes of a[base : base + 16] in the mask to out[at:], one after the other."""
     chosen = [a[base + j] for j in range(16) if mask >> j & 1]
@@ -177,6 +215,16 @@ def _compiled_lanes_within(a: Any, base: int, least: int, most: int) -> Any:
 @overload(lanes_least, **_PASTED)
 def _compiled_lanes_least(a: Any, base: int) -> Any:
     return lambda a, base: _lanes_least(a, base)
+
+
+@overload(lanes_min, **_PASTED)
+def _compiled_lanes_min(a: Any, base: int, mask: int) -> Any:
+    return lambda a, base, mask: _lanes_min(a, base, mask)
+
+
+@overload(lanes_max, **_PASTED)
+def _compiled_lanes_max(a: Any, base: int, mask: int) -> Any:
+    return lambda a, base, mask: _lanes_max(a, base, mask)
 
 
 @overload(lanes_pack, **_PASTED)

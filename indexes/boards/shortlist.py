@@ -16,13 +16,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from indexes.boards.forest import CAP, DEPTH, NODE, SLOT, rest
-from indexes.boards.lanes import LANES, bit_count, lanes_pack, lanes_upto, lanes_within
+from indexes.boards.forest import ALL, CAP, DEPTH, NODE, SLOT, STEP, inside, next_block, overlapping, reached
+from indexes.boards.lanes import LANES, bit_count, lanes_pack, lanes_upto, lanes_within, low_bit
 from indexes.boards.tiles import below, put_box
 from indexes.lean import inner_kernel, vector_kernel
 
 INF = np.inf
-ALL = (1 << LANES) - 1
 
 
 @inner_kernel
@@ -31,37 +30,32 @@ def fetch(f, q, l_outer, l_inner, r_inner, r_outer, most, h):  # type: ignore[no
 
     -1 as soon as they are seen to be more than `most`. O(sqrt m + answer).
     """
-    base, cap, first = f.head[q, NODE], f.head[q, CAP], f.head[q, SLOT]
-    leaves = 1 << f.head[q, DEPTH]
+    base, cap, first, depth = f.head[q, NODE], f.head[q, CAP], f.head[q, SLOT], f.head[q, DEPTH]
+    leaves, top = 1 << depth, 1 << (depth % STEP)
     most = min(most, len(h.l) - 2 * LANES)
     r_below, r_last = below(r_inner), below(r_outer)
     n = 0
-    node = 1
-    while node:
-        w, e, s, t = f.box[base + node, 0], f.box[base + node, 1], f.box[base + node, 2], f.box[base + node, 3]
-        if (e <= l_outer) | (w > l_inner) | (t < r_inner) | (s >= r_outer):
-            node = rest(node)
-        elif (w > l_outer) & (e <= l_inner) & (s >= r_inner) & (t < r_outer) & (n + f.cnt[base + node] > most):
-            n = most + 1
-            node = 0
-        elif node < leaves:
-            node *= 2
-        else:
-            p = first + (node - leaves) * cap
-            end = p + f.cnt[base + node]
-            node = rest(node)
-            while p < end:
-                inside = lanes_upto(f.l, p, l_inner) & ~lanes_upto(f.l, p, l_outer)
-                inside &= lanes_upto(f.r, p, r_last) & ~lanes_upto(f.r, p, r_below)
-                inside &= ALL >> max(p + LANES - end, 0)
-                lanes_pack(f.l, p, inside, h.l, n)
-                lanes_pack(f.r, p, inside, h.r, n)
-                n += bit_count(inside)
-                p += LANES
-                if n > most:
+    block, lanes = top, (1 << top) - 1
+    while block and n <= most:
+        mask = overlapping(f, base + block, l_outer, l_inner, r_below, r_last) & lanes & ALL
+        down = 0
+        while mask and not down and n <= most:
+            node = block + low_bit(mask)
+            mask &= mask - 1
+            if node < leaves:
+                down = node
+                if inside(f, base + node, l_outer, l_inner, r_inner, r_outer) and n + f.cnt[base + node] > most:
                     n = most + 1
-                    p = end
-                    node = 0
+            else:
+                p = first + (node - leaves) * cap
+                end = p + f.cnt[base + node]
+                while p < end and n <= most:
+                    found = reached(f, p, end, l_outer, l_inner, r_below, r_last)
+                    lanes_pack(f.l, p, found, h.l, n)
+                    lanes_pack(f.r, p, found, h.r, n)
+                    n += bit_count(found)
+                    p += LANES
+        block, lanes = next_block(block, down, top)
     return n if n <= most else -1
 
 

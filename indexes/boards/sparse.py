@@ -20,7 +20,7 @@ from indexes.lean import inner_kernel
 
 INF = np.inf
 
-RAISING, LOWERING = 1024, 2048
+RAISING, LOWERING = 512, 1024
 """So many subscriptions in the square are fetched when an object rises, and when it falls and exposes others."""
 
 EVERY = 4

@@ -207,13 +207,15 @@ def _shape(size: int) -> tuple[int, int]:
 
 
 def _empty_forest(slots: int, nodes: int, classes: int, sids: int) -> Forest:
-    box = np.empty((nodes, 4), np.float64)
-    box[:, 0::2], box[:, 1::2] = INF, -INF
+    least, most = np.full(nodes + LANES, INF), np.full(nodes + LANES, -INF)
     return Forest(
         np.zeros(slots + LANES, np.float64),
         np.zeros(slots + LANES, np.float64),
         np.full(slots, -1, np.int32),
-        box,
+        least,
+        most,
+        least.copy(),
+        most.copy(),
         np.zeros(nodes, np.float64),
         np.zeros(nodes, np.uint8),
         np.zeros(nodes, np.int32),
@@ -230,7 +232,7 @@ def _copy_class(old: Forest, new: Forest, q: int) -> None:
     used = b + np.flatnonzero(new.sid[b : b + (cap << depth)] >= 0)
     new.pos[new.sid[used]] = used
     a, b = int(old.head[q, NODE]), int(new.head[q, NODE])
-    for name in ("box", "cut", "axis", "cnt"):
+    for name in ("west", "east", "south", "north", "cut", "axis", "cnt"):
         getattr(new, name)[b : b + (2 << depth)] = getattr(old, name)[a : a + (2 << depth)]
 
 
@@ -241,6 +243,7 @@ def _room(f: Forest, q: int) -> int:
 def _check_class(f: Forest, q: int) -> None:
     first, base, depth, cap = (int(v) for v in f.head[q])
     leaves = 1 << depth
+    sides = (f.west, f.east, f.south, f.north)
     for node in range((2 << depth) - 1, 0, -1):
         if node >= leaves:
             start = first + (node - leaves) * cap
@@ -251,9 +254,10 @@ def _check_class(f: Forest, q: int) -> None:
             l, r = f.l[start : start + n], f.r[start : start + n]
             want = [l.min(), l.max(), r.min(), r.max()] if n else [INF, -INF, INF, -INF]
         else:
-            pair = f.box[base + 2 * node : base + 2 * node + 2]
+            pair = np.column_stack([side[base + 2 * node : base + 2 * node + 2] for side in sides])
             assert f.cnt[base + node] == f.cnt[base + 2 * node] + f.cnt[base + 2 * node + 1], (q, node)
             want = [pair[:, 0].min(), pair[:, 1].max(), pair[:, 2].min(), pair[:, 3].max()]
             low = 2 * int(f.axis[base + node])
             assert pair[0, low + 1] <= f.cut[base + node] <= pair[1, low], (q, node, pair, f.cut[base + node])
-        assert list(f.box[base + node]) == want, (q, node, list(f.box[base + node]), want)
+        box = [side[base + node] for side in sides]
+        assert box == want, (q, node, box, want)

@@ -167,7 +167,7 @@ def test_the_layout_follows_from_the_calls_alone():
 
     one, two = run(), run()
     live = np.flatnonzero(one.arrays.sid >= 0)
-    for name in ("sid", "pos", "cnt", "box", "head", "axis", "cut"):
+    for name in ("sid", "pos", "cnt", "west", "east", "south", "north", "head", "axis", "cut"):
         assert np.array_equal(getattr(one.arrays, name), getattr(two.arrays, name)), name
     assert np.array_equal(one.arrays.l[live], two.arrays.l[live])
 
