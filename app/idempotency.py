@@ -41,11 +41,14 @@ class Ticket:
         self._hash = request_hash
         self._stored = False
 
-    def store(self, lsn: int, status: int, answer: dict[str, Any], now: float) -> StoredAnswer:
-        """The row to be written with the command. The answer may still lack what applying tells."""
+    def store(self, lsn: int, status: int, answer: dict[str, Any], now: float, *, lacks: bool = False) -> StoredAnswer:
+        """The row to be written with the command; `lacks` says that applying row `lsn` tells more of the answer.
+
+        Only one answer may lack something beside a row. One that wrote no row stands beside the last one before it.
+        """
         self._stored = True
         scope, key = self._place
-        return StoredAnswer(scope, key, self._hash, lsn, status, _pack(answer), False, now)
+        return StoredAnswer(scope, key, self._hash, lsn, status, _pack(answer), not lacks, now)
 
     def complete(self, status: int, answer: dict[str, Any]) -> None:
         """The request is answered with this."""

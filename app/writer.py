@@ -340,7 +340,8 @@ class Writer:
                     seq += part.size
             if pending.ticket is not None and pending.skeleton is not None:
                 lsn = self._log.last_lsn + len(entries)
-                answers.append(pending.ticket.store(lsn, *pending.skeleton, now))
+                lacks = job.count > 0 and "tile_count" in pending.skeleton.answer
+                answers.append(pending.ticket.store(lsn, *pending.skeleton, now, lacks=lacks))
         completed = self.answers.take_completed()
         if not (entries or answers or completed):
             return
