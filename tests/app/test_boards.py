@@ -256,6 +256,11 @@ def test_skipped_subscriptions_are_told_by_their_place(board: TestClient) -> Non
     ]
 
 
+def test_nothing_to_skip_is_told_as_such(board: TestClient) -> None:
+    told = board.post(f"{BOARD}/subscriptions", json={"subscriptions": [], "on_error": "skip"}).json()
+    assert told == {"seq": 3, "errors": [], "subscriptions": []}
+
+
 def test_a_long_answer_names_every_subscription(board: TestClient) -> None:
     n = 3000
     lows = [None if i % 7 == 0 else i / 4 for i in range(n)]
