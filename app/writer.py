@@ -485,7 +485,8 @@ class Writer:
     async def forget_answers(self) -> None:
         """Drop the answers that are older than the limit. Raises LogUnavailable."""
         before = self.answers.expire()
-        await asyncio.get_running_loop().run_in_executor(self._committer, self._log.forget_answers, before)
+        while await asyncio.get_running_loop().run_in_executor(self._committer, self._log.forget_answers, before):
+            pass
 
     async def close(self) -> None:
         """Let what was accepted finish, write what answers still lack, and stop."""

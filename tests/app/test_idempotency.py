@@ -1,3 +1,7 @@
+import time
+
+import pytest
+
 from app.idempotency import Answers, Replay, Ticket
 
 
@@ -24,3 +28,21 @@ def test_a_replayed_row_completes_the_one_answer_that_lacks_something() -> None:
     assert answers.claim("", "no events", b"hash") == Replay(200, {"seq": 3, "tile_count": 0, "replayed": True})
     assert answers.claim("", "no change", b"hash") == Replay(200, {"seq": 3, "replayed": True})
     assert [(one.key, one.answer) for one in answers.take_completed()] == [("events", b'{"seq":3,"tile_count":5}')]
+
+
+def test_answers_are_forgotten_after_their_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 1e6
+    monkeypatch.setattr(time, "time", lambda: now)
+    answers = Answers(hours=1)
+    claimed(answers, "running")
+    for key in ("a", "b", "c"):
+        now += 1000
+        claimed(answers, key).complete(200, {"seq": 1})
+    now += 2000
+    assert answers.expire() == now - 3600
+    assert isinstance(answers.claim("", "b", b"hash"), Replay)
+    claimed(answers, "a").complete(200, {"seq": 2})
+    now += 3000
+    assert isinstance(answers.claim("", "a", b"hash"), Replay)
+    answers.expire()
+    claimed(answers, "c")
