@@ -202,6 +202,7 @@ class Writer:
         self, name: str, ticket: Ticket | None = None, skeleton: Callable[[Any], Skeleton] | None = None
     ) -> Any:
         """Delete a board; raises as `submit`."""
+        self.catalog.latest(name)
         return await self._catalog_change(name, lambda: self.catalog.drop(name), ticket, skeleton, None)
 
     async def _catalog_change(
