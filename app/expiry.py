@@ -1,13 +1,14 @@
 """Subscriptions with a time to live: deleted when for that long no stream of theirs was open and no request named them.
 
-The clock starts anew with the service. Deadlines lie in a heap; being named only moves the entry in the dict, and the
-heap is put right when the old deadline comes up.
+The clock starts anew with the service. Deadlines lie in a heap, one for each subscription; being named or changed only
+moves the entry in the dict, and the heap is put right when the old deadline comes up.
 """
 
 from __future__ import annotations
 
 import asyncio
 import heapq
+import math
 import time
 from collections.abc import Awaitable, Callable
 
@@ -18,6 +19,9 @@ from indexes.boards.subscribers import Edit
 log = logs.get("expiry")
 
 Place = tuple[str, str]
+
+SPARE = 1_024
+"""Entries that the heap may hold beside those that are needed, before it is made anew."""
 
 
 class Expiry:
@@ -34,6 +38,8 @@ class Expiry:
         self._clock = clock
         self._standing: dict[Place, tuple[float, float]] = {}
         self._heap: list[tuple[float, Place]] = []
+        self._next: dict[Place, float] = {}
+        """When the heap looks at a subscription next. Its other entries there are void."""
 
     def __len__(self) -> int:
         return len(self._standing)
@@ -68,32 +74,41 @@ class Expiry:
             self._standing[name, key] = (self._clock() + standing[1], standing[1])
 
     def _set(self, name: str, key: str, seconds: float) -> None:
-        due = self._clock() + seconds
-        self._standing[name, key] = (due, seconds)
-        heapq.heappush(self._heap, (due, (name, key)))
+        due, place = self._clock() + seconds, (name, key)
+        self._standing[place] = (due, seconds)
+        if due < self._next.get(place, math.inf):
+            self._push(due, place)
+            if len(self._heap) > 2 * len(self._standing) + SPARE:
+                self._next = {place: due for place, (due, _) in self._standing.items()}
+                self._heap = [(due, place) for place, due in self._next.items()]
+                heapq.heapify(self._heap)
+
+    def _push(self, due: float, place: Place) -> None:
+        self._next[place] = due
+        heapq.heappush(self._heap, (due, place))
 
     def due(self) -> dict[str, list[str]]:
         """The subscriptions whose time has come, by board; those with an open stream start anew."""
         now = self._clock()
         out: dict[str, list[str]] = {}
         while self._heap and self._heap[0][0] <= now:
-            _, place = heapq.heappop(self._heap)
+            looked_at, place = heapq.heappop(self._heap)
+            if self._next.get(place) != looked_at:
+                continue
+            del self._next[place]
             standing = self._standing.get(place)
             if standing is None:
                 continue
             if self._is_open(*place):
                 standing = self._standing[place] = (now + standing[1], standing[1])
             if standing[0] > now:
-                heapq.heappush(self._heap, (standing[0], place))
+                self._push(standing[0], place)
             else:
                 out.setdefault(place[0], []).append(place[1])
                 self._standing[place] = (now + standing[1], standing[1])
-                heapq.heappush(self._heap, self._retry(place, standing[1], now))
+                # Should the deletion fail (the log away), it is tried again.
+                self._push(now + max(standing[1], 1.0), place)
         return out
-
-    def _retry(self, place: Place, seconds: float, now: float) -> tuple[float, Place]:
-        """Should the deletion fail (the log away), it is tried again."""
-        return now + max(seconds, 1.0), place
 
     async def run(self) -> None:
         """Delete what is due, until cancelled."""

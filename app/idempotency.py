@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
+from itertools import takewhile
 from typing import Any, NamedTuple
 
 from app.storage.log import CompletedAnswer, StoredAnswer
@@ -41,11 +42,14 @@ class Ticket:
         self._hash = request_hash
         self._stored = False
 
-    def store(self, lsn: int, status: int, answer: dict[str, Any], now: float) -> StoredAnswer:
-        """The row to be written with the command. The answer may still lack what applying tells."""
+    def store(self, lsn: int, status: int, answer: dict[str, Any], now: float, *, lacks: bool = False) -> StoredAnswer:
+        """The row to be written with the command; `lacks` says that applying row `lsn` tells more of the answer.
+
+        Only one answer may lack something beside a row. One that wrote no row stands beside the last one before it.
+        """
         self._stored = True
         scope, key = self._place
-        return StoredAnswer(scope, key, self._hash, lsn, status, _pack(answer), False, now)
+        return StoredAnswer(scope, key, self._hash, lsn, status, _pack(answer), not lacks, now)
 
     def complete(self, status: int, answer: dict[str, Any]) -> None:
         """The request is answered with this."""
@@ -64,7 +68,7 @@ class _Kept(NamedTuple):
 
 
 class Answers:
-    """The answers kept by scope (whose keys they are) and key."""
+    """The answers kept by scope (whose keys they are) and key, oldest first."""
 
     def __init__(self, hours: float = 24.0) -> None:
         self.seconds = hours * 3600
@@ -103,6 +107,7 @@ class Answers:
         place = (scope, key)
         kept = self._kept.get(place)
         if kept is None or kept.created_at < now - self.seconds:
+            self._kept.pop(place, None)
             self._kept[place] = _Kept(request_hash, 0, None, now)
             return Ticket(self, scope, key, request_hash)
         if kept.request_hash != request_hash:
@@ -135,7 +140,9 @@ class Answers:
     def expire(self) -> float:
         """Forget what is older than the limit; returns the time before which stored answers may go."""
         before = time.time() - self.seconds
-        self._kept = {p: kept for p, kept in self._kept.items() if kept.created_at >= before or kept.answer is None}
+        old = takewhile(lambda item: item[1].created_at < before, self._kept.items())
+        for place in [place for place, kept in old if kept.answer is not None]:
+            del self._kept[place]
         return before
 
 

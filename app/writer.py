@@ -202,6 +202,7 @@ class Writer:
         self, name: str, ticket: Ticket | None = None, skeleton: Callable[[Any], Skeleton] | None = None
     ) -> Any:
         """Delete a board; raises as `submit`."""
+        self.catalog.latest(name)
         return await self._catalog_change(name, lambda: self.catalog.drop(name), ticket, skeleton, None)
 
     async def _catalog_change(
@@ -340,7 +341,8 @@ class Writer:
                     seq += part.size
             if pending.ticket is not None and pending.skeleton is not None:
                 lsn = self._log.last_lsn + len(entries)
-                answers.append(pending.ticket.store(lsn, *pending.skeleton, now))
+                lacks = job.count > 0 and "tile_count" in pending.skeleton.answer
+                answers.append(pending.ticket.store(lsn, *pending.skeleton, now, lacks=lacks))
         completed = self.answers.take_completed()
         if not (entries or answers or completed):
             return
@@ -484,7 +486,8 @@ class Writer:
     async def forget_answers(self) -> None:
         """Drop the answers that are older than the limit. Raises LogUnavailable."""
         before = self.answers.expire()
-        await asyncio.get_running_loop().run_in_executor(self._committer, self._log.forget_answers, before)
+        while await asyncio.get_running_loop().run_in_executor(self._committer, self._log.forget_answers, before):
+            pass
 
     async def close(self) -> None:
         """Let what was accepted finish, write what answers still lack, and stop."""

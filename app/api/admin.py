@@ -14,7 +14,7 @@ from starlette.responses import JSONResponse, Response
 
 from app import logs
 from app.api.bodies import kind_of, read, validated
-from app.api.paging import PageQuery, cursor, query
+from app.api.paging import PageQuery, Query, cursor, query
 from app.api.routing import Routes, claim
 from app.api.values import Strict
 from app.idempotency import Answers, Replay
@@ -89,6 +89,7 @@ class KeyRoutes:
 
     async def create_key(self, request: Request) -> Response:
         """Make a key. On an open service it must have `admin`, and from then on every request needs a key."""
+        query(request, Query)
         kind_of(request)
         raw = await read(request)
         body = validated(raw, _NEW_KEY)
@@ -117,6 +118,7 @@ class KeyRoutes:
 
     async def delete_key(self, request: Request) -> Response:
         """Delete a key and end its streams. The last key with `admin` stays."""
+        query(request, Query)
         key_id = request.path_params["id"]
 
         def check() -> None:

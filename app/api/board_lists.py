@@ -167,6 +167,7 @@ class SubscriptionRoutes:
         kind_of(request)
         raw = await read(request)
         name, id = request.path_params["board"], id_in_path(request)
+        self._context.service.expiry.touch(name, id)
 
         async def run(ticket: Ticket | None) -> Done:
             config = self._context.config(request)

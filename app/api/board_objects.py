@@ -40,6 +40,7 @@ from app.problems import invalid, not_found
 from app.writer import Skeleton
 from indexes.boards.commands import DELETE, UPDATE, UPSERT, BoardConfig, Events, Refused
 from indexes.boards.plans import EventsPlan
+from indexes.boards.views import ObjectView
 
 _EVENTS = EventsQuery()
 
@@ -120,8 +121,7 @@ class ObjectRoutes:
         found = board.object(id_in_path(request))
         if found is None:
             raise not_found("id", f"there is no object {id_in_path(request)[:128]!r}")
-        shown = found if found.payload is not None else found._replace(payload=b"null")
-        return json_response(json_of(board.config).object(shown, f'"seq":{board.seq},'))
+        return json_response(json_of(board.config).object(_shown(found), f'"seq":{board.seq},'))
 
     async def list_objects(self, request: Request) -> Response:
         """The objects in order of id."""
@@ -132,7 +132,7 @@ class ObjectRoutes:
         more = json.dumps(cursor(items[-1].id)) if len(found) > page.limit else "null"
         write = json_of(board.config).object
         return json_response(
-            f'{{"seq":{board.seq},"items":[{",".join([write(item) for item in items])}],"next":{more}}}'
+            f'{{"seq":{board.seq},"items":[{",".join([write(_shown(item)) for item in items])}],"next":{more}}}'
         )
 
     async def _one(self, request: Request, op: int) -> Response:
@@ -199,3 +199,8 @@ class ObjectRoutes:
         ]
         text = f'"tiles":[{",".join(parts)}]'
         return text if sum(len(rows.event) for rows in plan.kept) == plan.tile_count else f'{text},"truncated":true'
+
+
+def _shown(item: ObjectView) -> ObjectView:
+    """An object as GET shows it: one without a payload says so."""
+    return item if item.payload is not None else item._replace(payload=b"null")

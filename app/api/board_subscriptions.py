@@ -179,7 +179,8 @@ class _Columns:
     def command(self, skip: bool) -> tuple[Subscribe, list[int] | None]:
         """The command without the elements that have errors, and the places of the others if there were such."""
         if not self.count:
-            return Subscribe(pa.array([], pa.string()), np.empty(0), np.empty(0), np.empty(0, np.int32)), None
+            none = np.empty(0)
+            return Subscribe(pa.array([], pa.string()), none, none, np.empty(0, np.int32), skip=skip), None
         ids = _named(pa.concat_arrays(self._ids) if len(self._ids) > 1 else self._ids[0])
         l, r, k = np.concatenate(self._l), np.concatenate(self._r), np.concatenate(self._k)
         if not self.errors:

@@ -54,7 +54,11 @@ class Follower:
         self._best: TopKList | None = None
 
     async def ask(self, board: AsyncBoard, id: str) -> None:
-        """Learns the question itself, which tiles need: the list's k and how it is ordered."""
+        """Learns the question itself, which tiles need: the list's k and how it is ordered.
+
+        Asked once the stream is open: when the question is changed from then on, a `reset` follows and it is asked
+        anew.
+        """
         subscription, info = await board.subscription(id), await board.info()
         box = {name: ends(subscription.range.get(name, (None, None))) for name in info.range_attributes}
         low: Any = {name: pair[0] for name, pair in box.items()}
@@ -177,8 +181,6 @@ class Watch(AsyncIterator[StreamEvent]):
     async def _connection(self) -> AsyncGenerator[StreamEvent, None]:
         """The events of one connection, until it ends or breaks."""
         follower, http = self._follower, self._board.client.streams
-        if follower.form == "tiles" and not follower.begun:
-            await follower.ask(self._board, self.id)
         headers = {"Accept": "text/event-stream", "Cache-Control": "no-store"}
         if follower.cursor:
             headers["Last-Event-ID"] = follower.cursor
@@ -203,7 +205,7 @@ class Watch(AsyncIterator[StreamEvent]):
                     if block.event == "gone":
                         self.gone = True
                         return
-                    if block.event == "reset" and follower.form == "tiles":
+                    if block.event in ("snapshot", "reset") and follower.form == "tiles":
                         await follower.ask(self._board, self.id)
                     event = follower.take(block.event, json.loads(block.data))
                     if block.id is not None and follower.begun:

@@ -100,8 +100,6 @@ class Socket(AsyncIterator[Message]):
     async def subscribe(self, board: str, id: str, *, form: Form = "changes") -> None:
         """Follows one more subscription; one followed already starts anew with a snapshot."""
         follower = Follower(form)
-        if form == "tiles":
-            await follower.ask(self._client.board(board), id)
         key = (BOARDS + calls.segment(board), id)
         self._followed[key] = follower
         connection = await self._connected()
@@ -242,7 +240,7 @@ class Socket(AsyncIterator[Message]):
             problem = ProblemError.from_json(data["problem"])
             was_there = problem.status == 404 and follower.begun
             return Message(board, id, Gone(None) if was_there else Refused(problem), follower.entries)
-        if event == "reset" and follower.form == "tiles":
+        if event in ("snapshot", "reset") and follower.form == "tiles":
             try:
                 await follower.ask(self._client.board(board), id)
             except ProblemError as problem:

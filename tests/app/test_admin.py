@@ -55,6 +55,14 @@ def test_a_bad_key_is_refused_by_field(client: TestClient, body: dict[str, objec
     assert [error["field"] for error in answer.json()["errors"]] == [field]
 
 
+def test_an_unknown_parameter_is_refused(client: TestClient) -> None:
+    made = client.post(f"{KEYS}?more=1", json={"name": "n", "scopes": ["admin"]})
+    deleted = client.delete(f"{KEYS}/k1?more=1")
+    for answer in (made, deleted):
+        assert (answer.status_code, [error["field"] for error in answer.json()["errors"]]) == (422, ["more"])
+    assert client.get(KEYS).json()["items"] == []
+
+
 def test_keys_are_for_admins(client: TestClient) -> None:
     admin = create(client, "admin")["key"]
     reader = create(client, "boards:read", key=admin)["key"]

@@ -182,6 +182,13 @@ def test_an_object_lives_by_itself(board: TestClient) -> None:
     assert board.get(one).status_code == board.delete(one).status_code == board.patch(one, json={}).status_code == 404
 
 
+def test_objects_are_listed_as_get_shows_them(board: TestClient) -> None:
+    listed = board.get(f"{BOARD}/objects").json()
+    assert [item["payload"] for item in listed["items"]] == [None, {"to": "IAH"}, None]
+    for item in listed["items"]:
+        assert {"seq": listed["seq"], **item} == board.get(f"{BOARD}/objects/{item['id']}").json()
+
+
 def test_a_new_object_needs_all_values(board: TestClient) -> None:
     answer = board.put(f"{BOARD}/objects/d", json={"values": {"distance": 1}})
     assert answer.status_code == 422
@@ -247,6 +254,11 @@ def test_skipped_subscriptions_are_told_by_their_place(board: TestClient) -> Non
         (2, "k"),
         (3, "id"),
     ]
+
+
+def test_nothing_to_skip_is_told_as_such(board: TestClient) -> None:
+    told = board.post(f"{BOARD}/subscriptions", json={"subscriptions": [], "on_error": "skip"}).json()
+    assert told == {"seq": 3, "errors": [], "subscriptions": []}
 
 
 def test_a_long_answer_names_every_subscription(board: TestClient) -> None:

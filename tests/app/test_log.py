@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from app.storage.log import CompletedAnswer, Log, LogEntry, LogUnavailable, StoredAnswer
+from app.storage.log import FORGET, CompletedAnswer, Log, LogEntry, LogUnavailable, StoredAnswer
 
 
 def entry(n: int, payload: bytes = b"x") -> LogEntry:
@@ -68,6 +68,15 @@ def test_answers_are_kept_completed_and_forgotten(log: Log) -> None:
     ]
     assert log.forget_answers(150.0) == 1
     assert [row.key for row in log.answers(0)] == ["b"]
+
+
+def test_answers_are_forgotten_a_part_at_a_time(log: Log) -> None:
+    log.append([], [answer(f"{n}", float(n // 7)) for n in range(2 * FORGET)])
+    first = log.forget_answers(250.0)
+    assert FORGET <= first < FORGET + 7
+    assert first + log.forget_answers(250.0) == 250 * 7
+    assert log.forget_answers(250.0) == 0
+    assert len(log.answers(0)) == 2 * FORGET - 250 * 7
 
 
 def test_a_newer_answer_replaces_the_one_under_its_key(log: Log) -> None:

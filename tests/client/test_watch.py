@@ -136,8 +136,6 @@ def tiles(seq: int, *objects: tuple[str, float, bool]) -> bytes:
 
 def test_a_list_lives_on_tiles_and_learns_its_question_anew_at_a_reset() -> None:
     service = Service(
-        question(500, 1000),
-        board(),
         stream(
             FIRST,
             tiles(5, ("b", 45, False), ("c", 60, False)),
@@ -146,10 +144,12 @@ def test_a_list_lives_on_tiles_and_learns_its_question_anew_at_a_reset() -> None
             tiles(8, ("e", 99, False)),
             GONE,
         ),
+        question(500, 1000),
+        board(),
         question(900, None),
         board(),
     )
     events, lists, _ = follow(service, "tiles")
     assert [type(event) for event in events] == [Snapshot, Tiles, Tiles, Reset, Tiles]
     assert lists == [["a", "b"], ["c", "a"], ["a", "d"], ["a"], ["a"]]
-    assert service.requests[2].url.params["form"] == "tiles"
+    assert service.requests[0].url.params["form"] == "tiles"

@@ -42,9 +42,20 @@ def start_half(data: Path) -> subprocess.Popen[bytes]:
 
 @pytest.mark.timeout(900)
 def test_killed_ten_times_in_a_row(start_service: StartService) -> None:
+    kill_under_load(start_service, Random(20))
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("number", range(20))
+def test_killed_at_other_moments_each_time(start_service: StartService, number: int) -> None:
+    seed = time.time_ns()
+    print(f"seed {seed}")
+    kill_under_load(start_service, Random(seed))
+
+
+def kill_under_load(start_service: StartService, draw: Random) -> None:
     """In the middle of a load, at random moments. Unanswered writes are wholly there or not at all, and their retries
     are answered as if nothing had happened."""
-    draw = Random(20)
     service = start_service()
     load = Load(service.url, [*KINDS, "bulk"])
     load.start()

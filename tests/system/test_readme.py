@@ -163,7 +163,9 @@ def test_the_python_example_runs(service: LiveService) -> None:
     assert done.stdout.splitlines()[-1].endswith("[('ada', 9100), ('grace', 9000), ('alan', 8800)]")
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/index.md", "docs/operations.md", "docs/boards.md"])
+@pytest.mark.parametrize(
+    "page", ["README.md", "docs/index.md", "docs/operations.md", "docs/boards.md", "docs/client.md"]
+)
 def test_links_lead_somewhere(page: str) -> None:
     source = README.parent / page
     for target in re.findall(r"\]\(([^)#]+)[^)]*\)", source.read_text(encoding="utf-8")):
