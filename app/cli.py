@@ -107,7 +107,11 @@ def serve(settings: Settings) -> None:
     except (DoorOpen, LogUnavailable) as refusal:
         stores.close()
         raise fail(str(refusal)) from None
-    if not run(create_app(settings, stores), settings):
+    try:
+        listened = run(create_app(settings, stores, listen_first=True), settings)
+    except Exception as error:
+        raise fail(f"the service could not start: {error}") from None
+    if not listened:
         raise fail(f"could not listen on {settings.host}:{settings.port}")
 
 

@@ -25,7 +25,7 @@ from app.idempotency import KeyReused, StillRunning
 from app.metrics import Metrics
 from app.problems import FieldError, Problem
 from app.security import Keyring, check_door
-from app.service import Service
+from app.service import Interrupted, Service
 from app.settings import Settings
 from app.storage import Stores, open_stores
 from app.storage.log import LogUnavailable
@@ -33,10 +33,13 @@ from app.writer import Busy, Failed
 
 
 class Lifecycle:
-    """Whether requests are served. `stopping` is called once, before open connections are waited for."""
+    """Whether requests are served. `stopping` is called once, before open connections are waited for; `failed` when the
+    service that listens already could not be started."""
 
     def __init__(self) -> None:
         self.ready = False
+        self.error: BaseException | None = None
+        self.failed: Callable[[], None] = lambda: None
         self.stopping: list[Callable[[], None]] = []
         self.draining: Callable[[], Awaitable[None]] | None = None
 
@@ -63,8 +66,11 @@ _OTHERS: dict[type[Exception], Callable[[Exception], Problem]] = {
 }
 
 
-def create_app(settings: Settings | None = None, stores: Stores | None = None) -> FastAPI:
-    """The whole service. `stores` may be opened before, so that what is wrong with them is said before it starts."""
+def create_app(settings: Settings | None = None, stores: Stores | None = None, listen_first: bool = False) -> FastAPI:
+    """The whole service. `stores` may be opened before, so that what is wrong with them is said before it starts.
+
+    With `listen_first` it is served while the log is still being replayed: the health routes answer, all others 503.
+    """
     settings = settings or Settings()
     log = logs.get("service")
     lifecycle = Lifecycle()
@@ -79,10 +85,9 @@ def create_app(settings: Settings | None = None, stores: Stores | None = None) -
         opened = (
             stores if stores is not None else await asyncio.to_thread(open_stores, settings.data, settings.database)
         )
-        try:
-            keyring.load(opened.keys.all())
-            check_door(settings, keyring)
-            service = Service(settings, opened, metrics, keyring)
+        service = Service(settings, opened, metrics, keyring)
+
+        async def start() -> None:
             await service.start()
             key_routes.start(opened, service.answers)
             board_routes.start(service)
@@ -91,9 +96,27 @@ def create_app(settings: Settings | None = None, stores: Stores | None = None) -
             lifecycle.draining = service.hub.close_all
             lifecycle.ready = True
             log.info("ready", data=str(opened.directory.path), epoch=opened.directory.epoch, lsn=opened.log.last_lsn)
+
+        def started(task: asyncio.Task[None]) -> None:
+            lifecycle.error = None if task.cancelled() else task.exception()
+            if lifecycle.error is not None and not isinstance(lifecycle.error, Interrupted):
+                log.critical("the service cannot start", exc_info=lifecycle.error)
+                lifecycle.failed()
+
+        try:
+            keyring.load(opened.keys.all())
+            check_door(settings, keyring)
+            starting = asyncio.create_task(start())
+            if listen_first:
+                starting.add_done_callback(started)
+            else:
+                await starting
             yield
             lifecycle.stop()
-            await service.close()
+            service.interrupt()
+            await asyncio.wait([starting])
+            if starting.exception() is None:
+                await service.close()
         finally:
             lifecycle.stop()
             opened.close()

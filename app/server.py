@@ -10,6 +10,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from app import logs
+from app.service import Interrupted
 from app.settings import Settings
 
 _MOST_FILES = 1 << 20
@@ -19,6 +20,9 @@ class Server(uvicorn.Server):
     """uvicorn that ends the application's streams before it waits for open connections, and then exits with 0."""
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        app = self.config.app
+        assert isinstance(app, FastAPI)
+        app.state.lifecycle.failed = self._give_up
         await super().startup(sockets)
         for server in self.servers:
             for bound in server.sockets:
@@ -33,13 +37,19 @@ class Server(uvicorn.Server):
         await app.state.lifecycle.drain()
         await super().shutdown(sockets)
 
+    def _give_up(self) -> None:
+        self.should_exit = True
+
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         self.force_exit = self.should_exit
         self.should_exit = True
 
 
 def serve(app: FastAPI, settings: Settings) -> bool:
-    """Serve until SIGTERM or SIGINT; a second signal does not wait. False when it could not start."""
+    """Serve until SIGTERM or SIGINT; a second signal does not wait. False when it could not listen.
+
+    Raises what kept the service from starting once it listened.
+    """
     raise_file_limit()
     config = uvicorn.Config(
         app,
@@ -61,6 +71,9 @@ def serve(app: FastAPI, settings: Settings) -> bool:
     )
     server = Server(config)
     server.run()
+    error = app.state.lifecycle.error
+    if error is not None and not isinstance(error, Interrupted):
+        raise error
     return server.started
 
 

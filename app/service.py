@@ -26,6 +26,10 @@ ANSWERS_EXPIRE_EVERY = 600.0
 log = logs.get("service")
 
 
+class Interrupted(Exception):
+    """The service was to end before it had started."""
+
+
 class Service:
     """What the routes need: `writer` for changes, `catalog` for reads, `hub` for streams, `expiry` for lifetimes."""
 
@@ -43,6 +47,7 @@ class Service:
         self.hub.on_open = self.expiry.touch
         keyring.on_removed.append(self.hub.end_key)
         self._chores: list[asyncio.Task[None]] = []
+        self._interrupted = False
 
     async def start(self) -> None:
         """Load the kernels, replay the log, and begin. Nothing is served before this is done."""
@@ -50,7 +55,7 @@ class Service:
         await asyncio.to_thread(warm)
         log.info("kernels warm", seconds=round(time.perf_counter() - began, 2))
         began = time.perf_counter()
-        rows = await asyncio.to_thread(self.writer.recover, _say_progress)
+        rows = await asyncio.to_thread(self.writer.recover, self._say_progress)
         log.info(
             "log replayed", rows=rows, boards=len(self.catalog.names()), seconds=round(time.perf_counter() - began, 2)
         )
@@ -61,6 +66,15 @@ class Service:
         _tune_interpreter()
         self.hub.start()
         self._chores = [asyncio.create_task(self.expiry.run()), asyncio.create_task(self._expire_answers())]
+
+    def interrupt(self) -> None:
+        """Give up starting, if that is not done yet: `start` raises `Interrupted`."""
+        self._interrupted = True
+
+    def _say_progress(self, done: int, total: int) -> None:
+        if self._interrupted:
+            raise Interrupted
+        log.info("replaying the log", row=done, of=total)
 
     async def close(self) -> None:
         """Finish what was accepted."""
@@ -85,10 +99,6 @@ class Service:
                 await self.writer.forget_answers()
             except LogUnavailable as error:
                 log.warning("old answers stay for now", error=str(error))
-
-
-def _say_progress(done: int, total: int) -> None:
-    log.info("replaying the log", row=done, of=total)
 
 
 def _tune_interpreter() -> None:
