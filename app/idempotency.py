@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
+from collections.abc import Callable
 from itertools import takewhile
 from typing import Any, NamedTuple
 
@@ -16,6 +17,10 @@ from app.storage.log import CompletedAnswer, StoredAnswer
 
 LEFT_OUT = ("tiles", "truncated", "list", "skyline", "candidates", "key")
 """What a replayed answer does not carry."""
+
+
+IN_MEMORY = 50_000
+"""Answers in memory, about 600 bytes each; a service with more of them looks up the others."""
 
 
 class KeyReused(Exception):
@@ -65,22 +70,40 @@ class _Kept(NamedTuple):
     status: int
     answer: dict[str, Any] | None
     created_at: float
+    stored: bool
+
+
+def _kept(row: StoredAnswer) -> _Kept:
+    return _Kept(row.request_hash, row.status, json.loads(row.answer), row.created_at, True)
 
 
 class Answers:
-    """The answers kept by scope (whose keys they are) and key, oldest first."""
+    """The answers kept by scope (whose keys they are) and key, oldest first.
 
-    def __init__(self, hours: float = 24.0) -> None:
+    The latest are in memory. Older ones are looked up by `find`, which knows those that were stored.
+    """
+
+    def __init__(
+        self,
+        hours: float = 24.0,
+        find: Callable[[str, str], StoredAnswer | None] = lambda scope, key: None,
+        in_memory: int = IN_MEMORY,
+    ) -> None:
         self.seconds = hours * 3600
+        self.in_memory = in_memory
+        self._find = find
+        self._some_left = False
         self._kept: dict[tuple[str, str], _Kept] = {}
         self._completed: list[CompletedAnswer] = []
         self._awaited: dict[int, tuple[str, str]] = {}
 
     def load(self, rows: list[StoredAnswer]) -> None:
-        """Take the stored answers at start-up, before the log is replayed."""
+        """Take the stored answers at start-up, oldest first, before the log is replayed: the latest `in_memory`, and
+        those that lack something."""
+        self._some_left = len(rows) >= self.in_memory
         for row in rows:
             place = (row.scope, row.key)
-            self._kept[place] = _Kept(row.request_hash, row.status, json.loads(row.answer), row.created_at)
+            self._kept[place] = _kept(row)
             if not row.complete:
                 self._awaited[row.lsn] = place
 
@@ -106,9 +129,16 @@ class Answers:
         now = time.time()
         place = (scope, key)
         kept = self._kept.get(place)
+        if kept is None and self._some_left:
+            row = self._find(scope, key)
+            if row is not None:
+                kept = _kept(row)
+                if not row.complete:
+                    raise StillRunning
         if kept is None or kept.created_at < now - self.seconds:
             self._kept.pop(place, None)
-            self._kept[place] = _Kept(request_hash, 0, None, now)
+            self._make_room()
+            self._kept[place] = _Kept(request_hash, 0, None, now, False)
             return Ticket(self, scope, key, request_hash)
         if kept.request_hash != request_hash:
             raise KeyReused
@@ -119,9 +149,18 @@ class Answers:
     def finish(
         self, place: tuple[str, str], request_hash: bytes, status: int, answer: dict[str, Any], stored: bool
     ) -> None:
-        self._kept[place] = _Kept(request_hash, status, answer, self._kept[place].created_at)
+        self._kept[place] = _Kept(request_hash, status, answer, self._kept[place].created_at, stored)
         if stored:
             self._completed.append(CompletedAnswer(*place, _pack(answer)))
+
+    def _make_room(self) -> None:
+        """Let the oldest answers go from memory: those that were given and are stored."""
+        while len(self._kept) >= self.in_memory:
+            place, kept = next(iter(self._kept.items()))
+            if kept.answer is None or not kept.stored:
+                break
+            del self._kept[place]
+            self._some_left = True
 
     def release(self, place: tuple[str, str]) -> None:
         kept = self._kept.get(place)

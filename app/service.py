@@ -37,7 +37,7 @@ class Service:
         self.settings = settings
         self.stores = stores
         self.catalog = Catalog()
-        self.answers = Answers(settings.idempotency_hours)
+        self.answers = Answers(settings.idempotency_hours, stores.log.answer)
         self.writer = Writer(stores.log, self.catalog, self.answers, metrics, settings.max_queue)
         self.hub = Hub(stores.directory.epoch, settings, self.catalog.board, self.writer.between, metrics)
         self.expiry = Expiry(self.hub.is_read, self._expire)

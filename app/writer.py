@@ -125,7 +125,7 @@ class Writer:
 
     def recover(self, progress: Callable[[int, int], None] = lambda done, total: None) -> int:
         """Replay the log into an empty catalog; returns the number of rows. Called once, before anything else."""
-        self.answers.load(self._log.answers(time.time() - self.answers.seconds))
+        self.answers.load(self._log.answers(time.time() - self.answers.seconds, self.answers.in_memory))
         parts: list[tuple[str, bytes]] = []
         rows = 0
         for row in self._log.replay():

@@ -205,15 +205,34 @@ class Log:
         except sa.exc.SQLAlchemyError as error:
             raise LogUnavailable(f"the log cannot be read: {_plain(error)}") from error
 
-    def answers(self, since: float) -> list[StoredAnswer]:
-        """The answers kept at or after a time, oldest first. Raises `LogUnavailable`."""
-        query = sa.select(idempotency_table).where(idempotency_table.c.created_at >= since)
+    def answers(self, since: float, latest: int) -> list[StoredAnswer]:
+        """The answers kept at or after a time, oldest first: the latest, and those that are not complete.
+
+        Raises `LogUnavailable`.
+        """
+        created, complete = idempotency_table.c.created_at, idempotency_table.c.complete
+        order = (created.desc(), idempotency_table.c.scope, idempotency_table.c.key)
+        query = sa.select(idempotency_table).where(created >= since).order_by(*order)
         try:
             with self.engine.connect() as connection:
-                rows = connection.execute(query.order_by(idempotency_table.c.created_at)).all()
+                rows = [StoredAnswer._make(row) for row in connection.execute(query.limit(latest))]
+                if len(rows) == latest:
+                    rest = query.where(sa.not_(complete)).offset(sum(not row.complete for row in rows))
+                    rows += [StoredAnswer._make(row) for row in connection.execute(rest)]
         except sa.exc.SQLAlchemyError as error:
             raise LogUnavailable(f"the kept answers cannot be read: {_plain(error)}") from error
-        return [StoredAnswer._make(row) for row in rows]
+        return rows[::-1]
+
+    def answer(self, scope: str, key: str) -> StoredAnswer | None:
+        """The answer kept under a key. Raises `LogUnavailable`."""
+        columns = idempotency_table.c
+        query = sa.select(idempotency_table).where(columns.scope == scope, columns.key == key)
+        try:
+            with self.engine.connect() as connection:
+                row = connection.execute(query).one_or_none()
+        except sa.exc.SQLAlchemyError as error:
+            raise LogUnavailable(f"the kept answers cannot be read: {_plain(error)}") from error
+        return None if row is None else StoredAnswer._make(row)
 
     def forget_answers(self, before: float) -> int:
         """Delete about `FORGET` of the answers kept before a time; answers how many. Raises `LogUnavailable`."""

@@ -2,7 +2,8 @@ import time
 
 import pytest
 
-from app.idempotency import Answers, Replay, Ticket
+from app.idempotency import Answers, KeyReused, Replay, StillRunning, Ticket
+from app.storage.log import StoredAnswer
 
 
 def claimed(answers: Answers, key: str) -> Ticket:
@@ -46,3 +47,35 @@ def test_answers_are_forgotten_after_their_time(monkeypatch: pytest.MonkeyPatch)
     assert isinstance(answers.claim("", "a", b"hash"), Replay)
     answers.expire()
     claimed(answers, "c")
+
+
+def test_answers_that_are_no_longer_in_memory_are_looked_up() -> None:
+    rows: dict[str, StoredAnswer] = {}
+    answers = Answers(find=lambda scope, key: rows.get(key), in_memory=3)
+    now = time.time()
+    for n in range(10):
+        ticket = claimed(answers, f"{n}")
+        rows[f"{n}"] = ticket.store(n, 200, {"seq": n}, now)
+        ticket.complete(200, {"seq": n})
+    assert len(answers._kept) == 3
+    for n in range(10):
+        assert answers.claim("", f"{n}", b"hash") == Replay(200, {"seq": n, "replayed": True})
+    with pytest.raises(KeyReused):
+        answers.claim("", "0", b"another")
+    rows["1"] = rows["1"]._replace(complete=False)
+    with pytest.raises(StillRunning):
+        answers.claim("", "1", b"hash")
+    rows["2"] = rows["2"]._replace(created_at=0.0)
+    claimed(answers, "2")
+    again = Answers(find=lambda scope, key: rows.get(key), in_memory=3)
+    again.load(list(rows.values())[-3:])
+    assert again.claim("", "0", b"hash") == Replay(200, {"seq": 0, "replayed": True})
+
+
+def test_what_was_not_answered_stays_in_memory() -> None:
+    answers = Answers(in_memory=2)
+    for key in ("a", "b", "c"):
+        claimed(answers, key)
+    for key in ("a", "b", "c"):
+        with pytest.raises(StillRunning):
+            answers.claim("", key, b"hash")

@@ -61,13 +61,28 @@ def test_answers_are_kept_completed_and_forgotten(log: Log) -> None:
     log.append([entry(0)], [answer("a"), answer("b", 200.0)])
     log.append([], [], [CompletedAnswer("", "a", b'{"seq":1}')])
     log.complete_answers([CompletedAnswer("", "b", b'{"seq":2}')])
-    kept = log.answers(0)
+    kept = log.answers(0, 100_000)
     assert [(row.key, row.answer, row.complete) for row in kept] == [
         ("a", b'{"seq":1}', True),
         ("b", b'{"seq":2}', True),
     ]
     assert log.forget_answers(150.0) == 1
-    assert [row.key for row in log.answers(0)] == ["b"]
+    assert [row.key for row in log.answers(0, 100_000)] == ["b"]
+
+
+def test_only_the_latest_answers_are_read_and_those_that_lack_something(log: Log) -> None:
+    log.append([], [answer(f"{n}", float(n // 3))._replace(complete=n % 10 > 0) for n in range(100)])
+    found = log.answers(10.0, 20)
+    assert [row.created_at for row in found] == sorted(row.created_at for row in found)
+    assert len({row.key for row in found}) == len(found)
+    lacking = {f"{n}" for n in range(30, 100, 10)}
+    assert {row.key for row in found if not row.complete} == lacking
+    assert {row.key for row in found} - lacking <= {f"{n}" for n in range(78, 100)}
+    assert len([row for row in found if int(row.key) >= 78]) >= 20
+    one = log.answer("", "31")
+    assert one is not None
+    assert (one.key, one.created_at) == ("31", 10.0)
+    assert log.answer("", "none") is None
 
 
 def test_answers_are_forgotten_a_part_at_a_time(log: Log) -> None:
@@ -76,13 +91,13 @@ def test_answers_are_forgotten_a_part_at_a_time(log: Log) -> None:
     assert FORGET <= first < FORGET + 7
     assert first + log.forget_answers(250.0) == 250 * 7
     assert log.forget_answers(250.0) == 0
-    assert len(log.answers(0)) == 2 * FORGET - 250 * 7
+    assert len(log.answers(0, 100_000)) == 2 * FORGET - 250 * 7
 
 
 def test_a_newer_answer_replaces_the_one_under_its_key(log: Log) -> None:
     log.append([], [answer("a", 1.0)])
     log.append([], [answer("a", 2.0)])
-    assert [row.created_at for row in log.answers(0)] == [2.0]
+    assert [row.created_at for row in log.answers(0, 100_000)] == [2.0]
 
 
 def test_a_failed_append_leaves_nothing_and_the_next_goes_through(log: Log, tmp_path: Path) -> None:
@@ -91,7 +106,7 @@ def test_a_failed_append_leaves_nothing_and_the_next_goes_through(log: Log, tmp_
     with pytest.raises(LogUnavailable, match="disk full"):
         log.append([entry(1), entry(2)], [answer("a")])
     assert log.last_lsn == 1
-    assert log.answers(0) == []
+    assert log.answers(0, 100_000) == []
     mend_writes(tmp_path)
     assert log.append([entry(1)]) == 2
     assert [row.first_seq for row in log.replay()] == [0, 1]
