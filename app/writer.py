@@ -23,7 +23,7 @@ from app.storage.catalog import Catalog, DropJob, Job
 from app.storage.log import Log, LogEntry, LogUnavailable, StoredAnswer
 from formats.commands import MORE, Part, decode, encode
 from indexes.boards.board import Board
-from indexes.boards.commands import BoardConfig, Command, Create, Drop, Events, Subscribe
+from indexes.boards.commands import BoardConfig, Command, Create, Drop, Events, Subscribe, Unsubscribe
 from indexes.boards.plans import EditPlan, EventsGroup, EventsPlan
 from indexes.boards.subscribers import Edit
 from indexes.boards.views import Slice
@@ -175,7 +175,7 @@ class Writer:
             LogUnavailable: the log cannot be written. Nothing has changed.
         """
         lane = self._admit(name)
-        bulk = isinstance(command, Events | Subscribe) and len(command) > BULK
+        bulk = isinstance(command, Events | Subscribe | Unsubscribe) and len(command) > BULK
         if not bulk and not lane.accepting.locked():
             job: Job = self.catalog.latest(name).prepare(command, keep_tiles)
         else:
@@ -459,7 +459,7 @@ class Writer:
             board = self.catalog.board(lane.name)
             assert board is not None
             self.on_slice(lane.name, board, part)
-        if isinstance(job, EditPlan):
+        if isinstance(job, EditPlan) and job.done:
             self.on_edit(lane.name, job.edit)
         elif isinstance(job, DropJob):
             self.on_drop(lane.name, job.last_seq)

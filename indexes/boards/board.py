@@ -96,7 +96,7 @@ class Board:
             edit, filled = self.subscribers.accept_set(owner, command, self.latest_config.ks)
             return EditPlan(self, filled, edit)
         if isinstance(command, Unsubscribe):
-            edit, found = self.subscribers.accept_delete(owner, command)
+            edit, found = yield from self.subscribers.accept_delete(owner, command)
             return EditPlan(self, found, edit)
         return ConfigurePlan(self, command, self._configured(command))
 

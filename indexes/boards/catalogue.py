@@ -16,15 +16,12 @@ import numpy.typing as npt
 
 from indexes.boards.commands import DELETE, UPDATE, BoardConfig, Events, Fault, Refused
 from indexes.boards.objects import ObjectIndex
-from indexes.boards.overlay import Overlay, RowPool
+from indexes.boards.overlay import STRIDE, Overlay, RowPool
 from indexes.boards.painter import new_object_index
 from indexes.boards.step import Changes, advance
 from indexes.boards.views import ObjectView
 
 GONE = -1
-STRIDE = 4_096
-"""Events checked between two points at which a long check may be interrupted."""
-
 Int32 = npt.NDArray[np.int32]
 
 

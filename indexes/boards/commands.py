@@ -90,6 +90,9 @@ class Unsubscribe:
     ids: list[str]
     must_exist: bool = False
 
+    def __len__(self) -> int:
+        return len(self.ids)
+
 
 @dataclass(slots=True)
 class Configure:

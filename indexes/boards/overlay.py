@@ -10,6 +10,9 @@ from typing import Generic, TypeVar
 
 V = TypeVar("V")
 
+STRIDE = 4_096
+"""Events checked between two points at which a long check may be interrupted."""
+
 
 class Overlay(Generic[V]):
     """Pending values by id, each owned by the last command that set it."""

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 MAX = float(np.finfo(np.float64).max)
 
+SECONDS_A_CHANGE = 4e-6
+"""What changing or deleting one of many subscriptions costs, painted and settled."""
+
 
 class Plan(ABC):
     """One accepted command.
@@ -348,7 +351,7 @@ class EventsGroup:
 
 
 class EditPlan(Plan):
-    """Subscriptions made, changed or deleted."""
+    """Subscriptions made, changed or deleted. New ones in bulk are one step, changes are cut into slices."""
 
     def __init__(self, board: Board, command: Command, edit: Edit) -> None:
         count = len(edit.changes) + (len(edit.fresh) if edit.fresh is not None else 0)
@@ -356,12 +359,14 @@ class EditPlan(Plan):
         self.positions = edit.positions
         self.edit = edit
         self._base: Packed | None = None
+        self._painted = 0
+        self._settled = 0
         self.done = count == 0
 
     @property
     def work(self) -> float:
         """About 3 us a subscription."""
-        return 3e-6 * self.count
+        return 3e-6 * (self.count - self._settled)
 
     def paint(self, budget: float) -> None:
         edit, painter, subscribers = self.edit, self.board.painter, self.board.subscribers
@@ -373,11 +378,15 @@ class EditPlan(Plan):
                 self._base = subscribers.ids.merged(edit.packed)
             elif subscribers.ids.wants_merge():
                 self._base = subscribers.ids.merged()
-        for change in edit.changes:
+        self._painted = min(self._painted + max(1, int(budget / SECONDS_A_CHANGE)), len(edit.changes))
+        part = edit.changes[self._settled : self._painted]
+        gone: dict[int, list[int]] = {}
+        for change in part:
             if change.before is not None:
-                painter.subscriptions.delete_many(
-                    painter.class_of(change.before.k), np.array([change.before.sid], np.int32)
-                )
+                gone.setdefault(change.before.k, []).append(change.before.sid)
+        for k, sids in gone.items():
+            painter.subscriptions.delete_many(painter.class_of(k), np.array(sids, np.int32))
+        for change in part:
             if change.after is not None:
                 ends = np.array([change.after.l]), np.array([change.after.r])
                 self._insert(change.after.k, np.array([change.after.sid], np.int32), *ends)
@@ -389,12 +398,13 @@ class EditPlan(Plan):
         )
 
     def settle(self) -> Slice | None:
-        board = self.board
-        board.subscribers.settle(self.edit, self._base)
-        board.seq = self.last_seq
-        self.done = True
-        heard = Slice(self.last_seq, [], [], [], [])
-        for i, change in enumerate(self.edit.changes):
+        board, lo, hi = self.board, self._settled, self._painted
+        self._settled = hi
+        self.done = hi == len(self.edit.changes)
+        board.subscribers.settle(self.edit, self._base, lo, hi)
+        board.seq = self.last_seq if self.done else self.first_seq + hi - 1
+        heard = Slice(board.seq, [], [], [], [])
+        for i, change in enumerate(self.edit.changes[lo:hi], lo):
             if change.before is not None and change.before.sid in board.live_of:
                 self._tell(heard, self.first_seq + i, board.live_of[change.before.sid], change)
         return heard if heard.moved or heard.gone else None

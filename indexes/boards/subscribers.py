@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from indexes.boards.commands import Fault, Refused, SetSubscription, Subscribe, Unsubscribe
-from indexes.boards.overlay import Overlay, RowPool
+from indexes.boards.overlay import STRIDE, Overlay, RowPool
 from indexes.boards.views import SubscriptionView
 from indexes.ids import IdMap, Packed, common, find_packed, first_repeat, pack
 
@@ -146,19 +146,26 @@ class Subscribers:
         self._use(edit.uses, 1)
         return edit, whole
 
-    def accept_delete(self, owner: int, command: Unsubscribe) -> tuple[Edit, Unsubscribe]:
-        """Check deletions; ids that are not there are passed over, or refused with `must_exist`."""
+    def accept_delete(self, owner: int, command: Unsubscribe) -> Generator[None, None, tuple[Edit, Unsubscribe]]:
+        """Check deletions; ids that are not there are passed over, or refused with `must_exist`. A generator that
+        yields now and then."""
         edit = Edit(owner, high_before=self._pool.high)
-        for key in dict.fromkeys(command.ids):
-            before = self.latest(key)
-            if before is not None:
-                edit.changes.append(Change(owner, key, before, None))
-                edit.uses[before.k] -= 1
-                edit.given.append(before.sid)
-                self._pending.put(owner, key, NOBODY, edit.undo)
-            elif command.must_exist:
-                self.take_back(edit)
-                raise Refused([Fault("id", f"there is no subscription {key!r}", "missing")])
+        try:
+            for i, key in enumerate(dict.fromkeys(command.ids)):
+                before = self.latest(key)
+                if before is not None:
+                    edit.changes.append(Change(owner, key, before, None))
+                    edit.uses[before.k] -= 1
+                    edit.given.append(before.sid)
+                    self._pending.put(owner, key, NOBODY, edit.undo)
+                elif command.must_exist:
+                    raise Refused([Fault("id", f"there is no subscription {key!r}", "missing")])
+                # An id of the sorted base takes some microseconds to find.
+                if i % (STRIDE // 8) == STRIDE // 8 - 1:
+                    yield
+        except (GeneratorExit, Refused):
+            self._pending.take_back(edit.undo)
+            raise
         self._pool.give(edit.given)
         self._use(edit.uses, 1)
         return edit, Unsubscribe([change.id for change in edit.changes])
@@ -241,12 +248,13 @@ class Subscribers:
         self._pool.take_back(edit.high_before, edit.taken, edit.given)
         self._use(edit.uses, -1)
 
-    def settle(self, edit: Edit, base: Packed | None) -> None:
-        """Make an edit visible. `base` is the new id base where a bulk edit made one (`IdMap.merged`)."""
+    def settle(self, edit: Edit, base: Packed | None, lo: int, hi: int) -> None:
+        """Make an edit visible, its changes from `lo` to `hi`. `base` is the new id base where a bulk edit made one
+        (`IdMap.merged`)."""
         self._grow()
         if edit.fresh is not None:
             self._settle_fresh(edit, edit.fresh, base)
-        for change in edit.changes:
+        for change in edit.changes[lo:hi]:
             if change.after is None:
                 assert change.before is not None
                 self.ids.delete(change.id)
@@ -256,7 +264,8 @@ class Subscribers:
                 if change.before is None:
                     self.ids.insert(change.id, change.after.sid)
                 self._write(change.after)
-        self._pending.settle(edit.owner, edit.undo)
+        if hi == len(edit.changes):
+            self._pending.settle(edit.owner, edit.undo)
 
     def _settle_fresh(self, edit: Edit, fresh: Subscribe, base: Packed | None) -> None:
         self.l[edit.sids] = fresh.l
