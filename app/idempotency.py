@@ -19,8 +19,14 @@ LEFT_OUT = ("tiles", "truncated", "list", "skyline", "candidates", "key")
 """What a replayed answer does not carry."""
 
 
-IN_MEMORY = 50_000
-"""Answers in memory, about 600 bytes each; a service with more of them looks up the others."""
+IN_MEMORY = 32 << 20
+"""Bytes of answers in memory; what has no room there is looked up."""
+
+OVERHEAD = 500
+"""Bytes that an answer takes beside its text."""
+
+AT_START = 256
+"""The latest answers that are read at start-up, beside those that lack something."""
 
 
 class KeyReused(Exception):
@@ -71,10 +77,12 @@ class _Kept(NamedTuple):
     answer: dict[str, Any] | None
     created_at: float
     stored: bool
+    size: int
 
 
 def _kept(row: StoredAnswer) -> _Kept:
-    return _Kept(row.request_hash, row.status, json.loads(row.answer), row.created_at, True)
+    size = OVERHEAD + 3 * len(row.answer)
+    return _Kept(row.request_hash, row.status, json.loads(row.answer), row.created_at, True, size)
 
 
 class Answers:
@@ -93,17 +101,18 @@ class Answers:
         self.in_memory = in_memory
         self._find = find
         self._some_left = False
+        self._bytes = 0
         self._kept: dict[tuple[str, str], _Kept] = {}
         self._completed: list[CompletedAnswer] = []
         self._awaited: dict[int, tuple[str, str]] = {}
 
     def load(self, rows: list[StoredAnswer]) -> None:
-        """Take the stored answers at start-up, oldest first, before the log is replayed: the latest `in_memory`, and
+        """Take the stored answers at start-up, oldest first, before the log is replayed: the latest `AT_START`, and
         those that lack something."""
-        self._some_left = len(rows) >= self.in_memory
+        self._some_left = len(rows) >= AT_START
         for row in rows:
             place = (row.scope, row.key)
-            self._kept[place] = _kept(row)
+            self._put(place, _kept(row))
             if not row.complete:
                 self._awaited[row.lsn] = place
 
@@ -136,9 +145,9 @@ class Answers:
                 if not row.complete:
                     raise StillRunning
         if kept is None or kept.created_at < now - self.seconds:
-            self._kept.pop(place, None)
+            self._drop(place)
             self._make_room()
-            self._kept[place] = _Kept(request_hash, 0, None, now, False)
+            self._put(place, _Kept(request_hash, 0, None, now, False, OVERHEAD))
             return Ticket(self, scope, key, request_hash)
         if kept.request_hash != request_hash:
             raise KeyReused
@@ -149,23 +158,35 @@ class Answers:
     def finish(
         self, place: tuple[str, str], request_hash: bytes, status: int, answer: dict[str, Any], stored: bool
     ) -> None:
-        self._kept[place] = _Kept(request_hash, status, answer, self._kept[place].created_at, stored)
+        text = _pack(answer)
+        before = self._kept[place]
+        self._bytes -= before.size
+        self._put(place, _Kept(request_hash, status, answer, before.created_at, stored, OVERHEAD + 3 * len(text)))
         if stored:
-            self._completed.append(CompletedAnswer(*place, _pack(answer)))
+            self._completed.append(CompletedAnswer(*place, text))
+
+    def _put(self, place: tuple[str, str], kept: _Kept) -> None:
+        self._kept[place] = kept
+        self._bytes += kept.size
+
+    def _drop(self, place: tuple[str, str]) -> None:
+        kept = self._kept.pop(place, None)
+        if kept is not None:
+            self._bytes -= kept.size
 
     def _make_room(self) -> None:
         """Let the oldest answers go from memory: those that were given and are stored."""
-        while len(self._kept) >= self.in_memory:
+        while self._bytes > self.in_memory:
             place, kept = next(iter(self._kept.items()))
             if kept.answer is None or not kept.stored:
                 break
-            del self._kept[place]
+            self._drop(place)
             self._some_left = True
 
     def release(self, place: tuple[str, str]) -> None:
         kept = self._kept.get(place)
         if kept is not None and kept.answer is None:
-            del self._kept[place]
+            self._drop(place)
 
     def take_completed(self) -> list[CompletedAnswer]:
         """What is to be added to stored answers with the next write."""
@@ -181,7 +202,7 @@ class Answers:
         before = time.time() - self.seconds
         old = takewhile(lambda item: item[1].created_at < before, self._kept.items())
         for place in [place for place, kept in old if kept.answer is not None]:
-            del self._kept[place]
+            self._drop(place)
         return before
 
 

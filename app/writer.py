@@ -17,7 +17,7 @@ from itertools import islice
 from typing import Any, NamedTuple, TypeVar
 
 from app import logs
-from app.idempotency import Answers, Ticket
+from app.idempotency import AT_START, Answers, Ticket
 from app.metrics import Metrics
 from app.storage.catalog import Catalog, DropJob, Job
 from app.storage.log import Log, LogEntry, LogUnavailable, StoredAnswer
@@ -125,7 +125,7 @@ class Writer:
 
     def recover(self, progress: Callable[[int, int], None] = lambda done, total: None) -> int:
         """Replay the log into an empty catalog; returns the number of rows. Called once, before anything else."""
-        self.answers.load(self._log.answers(time.time() - self.answers.seconds, self.answers.in_memory))
+        self.answers.load(self._log.answers(time.time() - self.answers.seconds, AT_START))
         parts: list[tuple[str, bytes]] = []
         rows = 0
         for row in self._log.replay():
