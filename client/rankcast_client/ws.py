@@ -73,6 +73,7 @@ class Socket(AsyncIterator[Message]):
         self.reconnects = 0
         self._client = client
         self._heartbeat = heartbeat
+        self._resumed = False
         self._followed: dict[Key, Follower] = {}
         self._said: dict[Key, Follower] = {}
         self._leaving: Counter[Key] = Counter()
@@ -177,6 +178,11 @@ class Socket(AsyncIterator[Message]):
         self._leaving.clear()
         for key, follower in tuple(self._followed.items()):
             await connection.send(json.dumps(self._subscribing(key, follower)))
+        self._resumed = not any(follower.begun for follower in self._followed.values())
+        if not self._resumed:
+            # Operations are answered in order. Until this one is, a list may still lack what it missed, and the cursor
+            # of a heartbeat would skip it.
+            await connection.send('{"op":"ping"}')
         return connection
 
     async def _run(self) -> AsyncGenerator[Message, None]:
@@ -217,9 +223,12 @@ class Socket(AsyncIterator[Message]):
 
     async def _take(self, data: Mapping[str, Any]) -> Message | None:
         event = data.get("event", "")
+        if event == "pong":
+            self._resumed = True
+            return None
         if event == "heartbeat":
             for (resource, _), follower in self._followed.items():
-                if follower.begun and resource in data["cursors"]:
+                if self._resumed and follower.begun and resource in data["cursors"]:
                     follower.cursor = data["cursors"][resource]
             return None
         key = (str(data.get("resource", "")), str(data.get("id", "")))

@@ -148,6 +148,43 @@ def test_a_heartbeat_moves_the_positions_of_lists_that_have_begun() -> None:
     assert [said.get("after") for said in peer.heard] == [None, None, "e:17", None]
 
 
+def test_a_heartbeat_does_not_skip_what_a_resumed_list_still_lacks() -> None:
+    async def once(connection: ServerConnection) -> None:
+        await peer.hear(connection)
+        await first(connection)
+        await connection.close()
+
+    async def resuming(connection: ServerConnection) -> None:
+        await peer.hear(connection)
+        assert (await peer.hear(connection))["op"] == "ping"
+        await say(connection, "heartbeat", None, cursors={DELAYS: "e:17"})
+        await connection.close()
+
+    async def resumed(connection: ServerConnection) -> None:
+        await peer.hear(connection)
+        await peer.hear(connection)
+        await say(connection, "pong", None)
+        await say(connection, "heartbeat", None, cursors={DELAYS: "e:18"})
+        await connection.close()
+
+    async def at_last(connection: ServerConnection) -> None:
+        await peer.hear(connection)
+        await entered(connection)
+        await connection.wait_closed()
+
+    peer = Peer(once, resuming, resumed, at_last)
+
+    async def test(client: AsyncRankcast) -> None:
+        async with client.socket() as socket:
+            await socket.subscribe("delays", "mine")
+            assert isinstance((await anext(socket)).event, Snapshot)
+            assert isinstance((await anext(socket)).event, Change)
+
+    peer.run(test)
+    positions = [said.get("after") for said in peer.heard if said["op"] == "subscribe"]
+    assert positions == [None, "e:4", "e:4", "e:18"]
+
+
 def test_a_silent_peer_is_asked_and_then_given_up() -> None:
     async def silent(connection: ServerConnection) -> None:
         await peer.hear(connection)
