@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
+from weakref import WeakSet
 
 import httpx
 
@@ -73,6 +75,7 @@ class AsyncRankcast:
             # For every request a pool looks at each of its connections, so streams have a pool of their own.
             for most in (100, None)
         )
+        self._watches: WeakSet[Watch] = WeakSet()
 
     async def __aenter__(self) -> Self:
         return self
@@ -83,7 +86,11 @@ class AsyncRankcast:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Closes all connections."""
+        """Closes all connections, also those of a `watch` that was left before its end."""
+        for watch in tuple(self._watches):
+            # One in which a task still waits cannot be closed from here.
+            with suppress(RuntimeError):
+                await watch.aclose()
         await self.http.aclose()
         await self.streams.aclose()
 
@@ -322,7 +329,9 @@ class AsyncBoard:
         `form="tiles"` keeps the list here, by the paper's subscriber protocol. `heartbeat` is the service's setting in
         seconds: a connection that is silent for three of them is given up and made again.
         """
-        return Watch(self, id, form, heartbeat)
+        watch = Watch(self, id, form, heartbeat)
+        self.client._watches.add(watch)
+        return watch
 
     async def _range_attributes(self) -> tuple[str, ...]:
         return self._attributes or (await self.info()).range_attributes

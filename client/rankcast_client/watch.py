@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import aclosing
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -105,39 +106,49 @@ class Watch(AsyncIterator[StreamEvent]):
 
     def __init__(self, board: AsyncBoard, id: str, form: Form = "changes", heartbeat: float = 15.0) -> None:
         self.id = id
-        self.gone = False
-        self.connected = False
-        self.reconnects = 0
-        self._board = board
-        self._follower = Follower(form)
-        self._ever = False
-        self._dead_after = 3 * heartbeat
-        self._events = self._run()
+        # What runs does not hold the watch: one that nobody holds any more is closed at once, from the outside in.
+        self._course = _Course(board, id, form, 3 * heartbeat)
+        self._events = self._course.run()
+
+    @property
+    def gone(self) -> bool:
+        """Whether the subscription or its board was deleted."""
+        return self._course.gone
+
+    @property
+    def connected(self) -> bool:
+        """Whether there is a connection now."""
+        return self._course.connected
+
+    @property
+    def reconnects(self) -> int:
+        """How often a lost connection was made again, attempts included."""
+        return self._course.reconnects
 
     @property
     def list(self) -> tuple[Entry, ...]:
         """The present list, best first."""
-        return self._follower.entries
+        return self._course.follower.entries
 
     @property
     def seq(self) -> int | None:
         """The board's seq at which the list last changed, None before the snapshot."""
-        return self._follower.seq
+        return self._course.follower.seq
 
     @property
     def cursor(self) -> str | None:
         """The position up to which the list is known to be right: `epoch:seq`."""
-        return self._follower.cursor
+        return self._course.follower.cursor
 
     async def __anext__(self) -> StreamEvent:
         try:
             return await anext(self._events)
         except asyncio.CancelledError:
-            self._events = self._run()
+            self._events = self._course.run()
             raise
 
     async def aclose(self) -> None:
-        """Closes the stream. Done by itself at the end of an `async with`."""
+        """Closes the stream. Done by itself at the end of an `async with`, and when the client is closed."""
         await self._events.aclose()
 
     async def __aenter__(self) -> Self:
@@ -148,16 +159,31 @@ class Watch(AsyncIterator[StreamEvent]):
     ) -> None:
         await self.aclose()
 
-    async def _run(self) -> AsyncGenerator[StreamEvent, None]:
+
+class _Course:
+    """What a watch goes through: one connection after the other, until the subscription is gone."""
+
+    def __init__(self, board: AsyncBoard, id: str, form: Form, dead_after: float) -> None:
+        self.gone = False
+        self.connected = False
+        self.reconnects = 0
+        self.follower = Follower(form)
+        self._board = board
+        self._id = id
+        self._ever = False
+        self._dead_after = dead_after
+
+    async def run(self) -> AsyncGenerator[StreamEvent, None]:
         failures = 0
         retry = self._board.client.retry
         while not self.gone:
             asked = None
             try:
-                async for event in self._connection():
-                    failures = 0
-                    self._ever = True
-                    yield event
+                async with aclosing(self._connection()) as events:
+                    async for event in events:
+                        failures = 0
+                        self._ever = True
+                        yield event
                 why = "the stream ended"
             except httpx.TransportError as error:
                 why = describe(error)
@@ -180,13 +206,13 @@ class Watch(AsyncIterator[StreamEvent]):
 
     async def _connection(self) -> AsyncGenerator[StreamEvent, None]:
         """The events of one connection, until it ends or breaks."""
-        follower, http = self._follower, self._board.client.streams
+        follower, http = self.follower, self._board.client.streams
         headers = {"Accept": "text/event-stream", "Cache-Control": "no-store"}
         if follower.cursor:
             headers["Last-Event-ID"] = follower.cursor
         async with http.stream(
             "GET",
-            calls.board_path(self._board.name, "subscriptions", calls.segment(self.id), "stream"),
+            calls.board_path(self._board.name, "subscriptions", calls.segment(self._id), "stream"),
             params={"form": follower.form} if follower.form == "tiles" else {},
             headers=headers,
             timeout=httpx.Timeout(http.timeout.connect, read=self._dead_after),
@@ -206,7 +232,7 @@ class Watch(AsyncIterator[StreamEvent]):
                         self.gone = True
                         return
                     if block.event in ("snapshot", "reset") and follower.form == "tiles":
-                        await follower.ask(self._board, self.id)
+                        await follower.ask(self._board, self._id)
                     event = follower.take(block.event, json.loads(block.data))
                     if block.id is not None and follower.begun:
                         follower.cursor = block.id

@@ -50,7 +50,7 @@ def test_the_examples_of_the_documentation_run(service: LiveService) -> None:
     for example in examples:
         text = example.replace("http://127.0.0.1:8000", service.url)
         done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=60, check=False)
-        assert done.returncode == 0, done.stderr
+        assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_a_write_sent_twice_under_one_key_is_applied_once(service: LiveService) -> None:

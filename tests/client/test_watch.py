@@ -116,6 +116,37 @@ def test_giving_up_a_wait_loses_nothing() -> None:
     assert service.requests[1].headers["Last-Event-ID"] == "e:4"
 
 
+@pytest.mark.parametrize("held", [True, False])
+def test_a_watch_that_is_left_before_its_end_is_closed(held: bool) -> None:
+    class Endless(httpx.AsyncByteStream):
+        closed = False
+
+        async def __aiter__(self) -> Any:
+            yield FIRST
+            await asyncio.sleep(60)
+
+        async def aclose(self) -> None:
+            self.closed = True
+
+    body = Endless()
+
+    async def run() -> None:
+        noise: list[Any] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: noise.append(context))
+        async with Service(httpx.Response(200, stream=body)).client() as client:
+            mine = client.board("delays").watch("mine")
+            async for _ in mine:
+                break
+            if not held:
+                del mine
+                await asyncio.sleep(0.01)
+                assert body.closed
+        assert body.closed
+        assert not noise
+
+    asyncio.run(run())
+
+
 def board() -> httpx.Response:
     rank = {"attribute": "delay", "order": "desc"}
     return answer({"seq": 1, "range_attributes": ["distance"], "rank": rank, "ks": [2], "algorithm": "sparse"})

@@ -159,7 +159,7 @@ def test_the_python_example_runs(service: LiveService) -> None:
         timeout=60,
         check=False,
     )
-    assert done.returncode == 0, done.stderr
+    assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.splitlines()[-1].endswith("[('ada', 9100), ('grace', 9000), ('alan', 8800)]")
 
 
