@@ -23,7 +23,14 @@ class Server(uvicorn.Server):
         app = self.config.app
         assert isinstance(app, FastAPI)
         app.state.lifecycle.failed = self._give_up
-        await super().startup(sockets)
+        try:
+            await super().startup(sockets)
+        except SystemExit:
+            # So uvicorn ends when the lifespan failed, and when it could not listen, which is told by `serve`.
+            if self.lifespan.should_exit:
+                raise
+            self.should_exit = True
+            return
         for server in self.servers:
             for bound in server.sockets:
                 host, port = bound.getsockname()[:2]

@@ -179,14 +179,15 @@ def test_watch_prints_lines_and_leaves_nothing_behind(service: LiveService) -> N
         assert board.info().more["subscriptions"] == before
 
 
-def test_the_demo_says_that_its_port_is_taken() -> None:
+@pytest.mark.parametrize("command", ["demo", "serve"])
+def test_a_port_that_is_taken_is_named(command: str, tmp_path: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        done = rankcast("demo", "--port", str(port))
+        done = rankcast(command, "--port", str(port), "--data", str(tmp_path))
     assert done.returncode == 1
-    assert f"port {port}" in done.stderr
+    assert str(port) in done.stderr.splitlines()[-1]
 
 
 def test_the_demo_plays_and_ends_with_a_signal(tmp_path: Path) -> None:
