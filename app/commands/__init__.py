@@ -18,6 +18,19 @@ import typer
 if TYPE_CHECKING:
     from rankcast_client import BoardInfo, Entry
 
+
+def name_of(text: str | None) -> str | None:
+    """A name as the service takes it, from the command line. Raises typer.BadParameter for what cannot be one."""
+    from rankcast_client.calls import segment
+
+    if text is not None:
+        try:
+            segment(text)
+        except ValueError as error:
+            raise typer.BadParameter(str(error)) from None
+    return text
+
+
 Url = Annotated[str, typer.Option("--url", envvar="RANKCAST_URL", help="The running service.")]
 Key = Annotated[str | None, typer.Option("--key", envvar="RANKCAST_KEY", help="An API key, if the service has keys.")]
 Ranges = Annotated[

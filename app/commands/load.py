@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from app.commands import DEFAULT_URL, Key, Url, fail, told
+from app.commands import DEFAULT_URL, Key, Url, fail, name_of, told
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -33,7 +33,7 @@ def register(cli: typer.Typer) -> None:
 
 def load(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="CSV, Parquet or NDJSON, also as .gz; - is the input.")],
-    board: Annotated[str, typer.Option("--board", "-b", help="The board's name.")],
+    board: Annotated[str, typer.Option("--board", "-b", help="The board's name.", callback=name_of)],
     format: Annotated[
         Literal["csv", "parquet", "ndjson"] | None, typer.Option("--format", help="Left out: by the file's name.")
     ] = None,

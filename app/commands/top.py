@@ -7,7 +7,21 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from app.commands import DEFAULT_URL, Key, Plain, Range, Ranges, Url, cells, columns, line, question, ranges_of, told
+from app.commands import (
+    DEFAULT_URL,
+    Key,
+    Plain,
+    Range,
+    Ranges,
+    Url,
+    cells,
+    columns,
+    line,
+    name_of,
+    question,
+    ranges_of,
+    told,
+)
 
 if TYPE_CHECKING:
     from rankcast_client import BoardInfo, Entry
@@ -19,7 +33,7 @@ def register(cli: typer.Typer) -> None:
 
 
 def top(
-    board: Annotated[str, typer.Argument(metavar="BOARD", help="The board's name.")],
+    board: Annotated[str, typer.Argument(metavar="BOARD", help="The board's name.", callback=name_of)],
     ranges: Ranges = None,
     k: Annotated[
         int | None, typer.Option("-k", min=1, help="How many. Left out: the most that subscriptions may ask for.")

@@ -24,6 +24,7 @@ from app.commands import (
     columns,
     fail,
     line,
+    name_of,
     question,
     ranges_of,
     told,
@@ -46,13 +47,16 @@ def register(cli: typer.Typer) -> None:
 
 
 def watch(
-    board: Annotated[str, typer.Argument(metavar="BOARD", help="The board's name.")],
+    board: Annotated[str, typer.Argument(metavar="BOARD", help="The board's name.", callback=name_of)],
     ranges: Ranges = None,
     k: Annotated[
         int | None, typer.Option("-k", min=1, help="How many; one that the board offers. Left out: its largest.")
     ] = None,
     existing: Annotated[
-        str | None, typer.Option("--id", help="Follow this subscription, which stays, in place of a temporary one.")
+        str | None,
+        typer.Option(
+            "--id", help="Follow this subscription, which stays, in place of a temporary one.", callback=name_of
+        ),
     ] = None,
     plain: Plain = False,
     url: Url = DEFAULT_URL,
@@ -146,14 +150,18 @@ async def _table(info: BoardInfo, mine: Subscription, stream: Watch) -> None:
     from rich.live import Live
 
     picture = Picture(info, mine)
-    with Live(picture.draw(stream.connected, stream.seq), auto_refresh=False, transient=False) as live:
+    with Live(picture.draw(_state(stream), stream.seq), auto_refresh=False, transient=False) as live:
         drawing = asyncio.create_task(_draw(picture, stream, live))
         try:
             async for event in stream:
                 picture.take(event, stream.list)
         finally:
             drawing.cancel()
-            live.update(picture.draw(stream.connected, stream.seq), refresh=True)
+            live.update(picture.draw("ended", stream.seq), refresh=True)
+
+
+def _state(stream: Watch) -> str:
+    return "live" if stream.connected else "connecting ..."
 
 
 async def _draw(picture: Picture, stream: Watch, live: Any) -> None:
@@ -162,7 +170,7 @@ async def _draw(picture: Picture, stream: Watch, live: Any) -> None:
     while True:
         state = (picture.events, stream.connected, int(time.monotonic()))
         if state != drawn:
-            live.update(picture.draw(stream.connected, stream.seq), refresh=True)
+            live.update(picture.draw(_state(stream), stream.seq), refresh=True)
             drawn = state
         await asyncio.sleep(FRAME_SECONDS)
 
@@ -199,8 +207,8 @@ class Picture:
         self._list = now
         self.events += 1
 
-    def draw(self, connected: bool, seq: int | None) -> Group:
-        """The picture at this moment."""
+    def draw(self, state: str, seq: int | None) -> Group:
+        """The picture at this moment. `state` is what the last line begins with; "ended" is the last picture."""
         from rich.console import Group
         from rich.markup import escape
         from rich.table import Table
@@ -217,8 +225,8 @@ class Picture:
         for rank, entry in enumerate(self._list, 1):
             mark, until = self._marks.get(entry.id, ("", 0.0))
             table.add_row(str(rank), mark if now < until else "", *map(escape, cells(self._info, entry)))
-        state = "live" if connected else "connecting ..."
         left = f"left: {', '.join(reversed(self._left))}" if self._left else "left: nobody yet"
         at = "" if seq is None else f"seq {seq}, "
-        foot = f"{state}, {at}{max(0, self.events - 1)} changes. Ctrl-C ends."
+        end = "" if state == "ended" else " Ctrl-C ends."
+        foot = f"{state}, {at}{max(0, self.events - 1)} changes.{end}"
         return Group(Text(self._title, style="bold"), table, Text(left, style="dim"), Text(foot))

@@ -14,7 +14,7 @@ import pytest
 import typer
 from rich.console import Console
 
-from app.commands import line, parse_range, ranges_of, rows
+from app.commands import line, name_of, parse_range, ranges_of, rows
 from app.commands.load import stream_of
 from app.commands.rows import BadRow, Columns, Source, Unreadable, format_of
 from app.commands.watch import Picture
@@ -46,6 +46,13 @@ def test_what_is_no_range_is_said_to_be_none(text: str) -> None:
         parse_range(text)
 
 
+def test_a_name_is_refused_before_anything_is_sent() -> None:
+    assert [name_of(text) for text in ("arcade-2", None)] == ["arcade-2", None]
+    for text in ("", "a/b", "a b", ".."):
+        with pytest.raises(typer.BadParameter, match="is no name"):
+            name_of(text)
+
+
 def test_ranges_name_their_attribute_where_there_are_several() -> None:
     assert ranges_of(["1:2"], ["x"]) == {"x": (1, 2)}
     assert ranges_of(["y=1:2"], ["x", "y"]) == {"y": (1, 2)}
@@ -73,7 +80,7 @@ def test_the_picture_marks_who_came_who_moved_and_who_left() -> None:
     picture.take(Change(3, ()), (d, a, better))
 
     console = Console(width=100, file=io.StringIO())
-    console.print(picture.draw(True, 3))
+    console.print(picture.draw("live", 3))
     assert isinstance(console.file, io.StringIO)
     shown = console.file.getvalue()
     rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in shown.splitlines() if line.startswith("│")]
@@ -84,7 +91,7 @@ def test_the_picture_marks_who_came_who_moved_and_who_left() -> None:
     ]
     assert shown.startswith("delays: the 3 with the largest delay, distance from 500\n")
     assert "left: c" in shown
-    assert "live, seq 3, 2 changes" in shown
+    assert "live, seq 3, 2 changes. Ctrl-C ends." in shown
 
 
 def load(path: Path, columns: Columns, **options: Any) -> tuple[list[dict[str, Any]], list[int], list[BadRow]]:
