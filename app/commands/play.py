@@ -10,6 +10,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Coroutine
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -112,7 +113,11 @@ async def _play(arrivals: Arrivals, port: int, data: Path, speed: float, key: st
         await player.make_board(board)
         asked = await player.subscribe(board)
         typer.echo(_invitation(service.url, asked, speed, len(arrivals), data))
-        await player.play(board, arrivals, speed, _Says(arrivals).hear)
+        says = _Says(arrivals)
+        try:
+            await player.play(board, arrivals, speed, says.hear)
+        finally:
+            says.end()
 
 
 class _Says:
@@ -137,6 +142,13 @@ class _Says:
         if at.month != self._month:
             self._month = at.month
             typer.echo(f"{at:%B %Y}, {total:,} arrivals")
+
+    def end(self) -> None:
+        """Leaves the line that is written over, so that what follows has one of its own."""
+        if self._terminal:
+            # A terminal that was closed takes no more.
+            with suppress(OSError):
+                typer.echo()
 
 
 def _me() -> str:
