@@ -151,7 +151,7 @@ class AsyncBoard:
         algorithm: Algorithm | None = None,
         epsilon: float | None = None,
     ) -> BoardInfo:
-        """Makes the board, or finds it there with this configuration; a 409 if it is there with another.
+        """Makes the board, or changes what `patch` may change; a 409 if it is there and differs otherwise.
 
         `rank` names the attribute that ranks, `order` says whether small ("asc") or large ("desc") values are better,
         `ks` are the list lengths that subscriptions may ask for.

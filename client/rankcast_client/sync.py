@@ -91,7 +91,7 @@ class Board:
         algorithm: Algorithm | None = None,
         epsilon: float | None = None,
     ) -> BoardInfo:
-        """Makes the board, or finds it there with this configuration."""
+        """Makes the board, or changes what `patch` may change."""
         return self.client.send(calls.put_board(self.name, range_attributes, rank, order, ks, algorithm, epsilon))
 
     def info(self) -> BoardInfo:
