@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from app.demo.flights import Arrivals
 
 SAID_SECONDS = 1.0
+NOT_ALLOWED = (401, 403)
 
 
 def register(cli: typer.Typer) -> None:
@@ -103,19 +104,36 @@ def _folder() -> Path:
 
 async def _play(arrivals: Arrivals, port: int, data: Path, speed: float, key: str | None) -> None:
     from app.demo import player
-    from app.demo.process import check_port, running
-    from rankcast_client import AsyncRankcast
+    from app.demo.process import Failed, check_port, running
+    from rankcast_client import AsyncRankcast, ProblemError
 
     check_port(port)
     typer.echo("starting the service; where its kernels are not compiled yet, this takes minutes ...")
     async with running(port, data) as service, AsyncRankcast(service.url, key) as client:
         board = client.board(player.BOARD)
-        await player.make_board(board)
-        asked = await player.subscribe(board)
+        try:
+            await player.make_board(board)
+            asked = await player.subscribe(board)
+        except ProblemError as problem:
+            if problem.status not in NOT_ALLOWED:
+                raise
+            raise Failed(
+                f"the data in {data} has keys: give one with --key or RANKCAST_KEY that may read and write boards, "
+                f"or another folder with --data ({problem})"
+            ) from None
         typer.echo(_invitation(service.url, asked, speed, len(arrivals), data))
         says = _Says(arrivals)
         try:
             await player.play(board, arrivals, speed, says.hear)
+        except ProblemError as problem:
+            if problem.status not in NOT_ALLOWED:
+                raise
+            says.end()
+            typer.echo(
+                "The service asks for keys now. It goes on until Ctrl-C, but no more flights land. "
+                f"Next time: RANKCAST_KEY=<key> {_me()} demo"
+            )
+            await asyncio.Event().wait()
         finally:
             says.end()
 

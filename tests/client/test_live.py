@@ -203,6 +203,12 @@ def test_the_demo_plays_and_ends_with_a_signal(tmp_path: Path) -> None:
                 time.sleep(0.2)
             assert len(client.board("delays").top(500, 1000, k=5)) > 0, output.read_text()
             assert client.board("delays").subscription("from-500-to-1000-best-5").list
+            made = rankcast("keys", "create", "--url", client.base_url, "--name", "ops", "--scope", "admin")
+            assert made.returncode == 0, made.stderr
+            while time.monotonic() < end and "asks for keys" not in output.read_text() and demo.poll() is None:
+                time.sleep(0.2)
+        with Rankcast(f"http://127.0.0.1:{port}", made.stdout.strip()) as client:
+            assert len(client.board("delays").top(500, 1000, k=5)) > 0, output.read_text()
         demo.send_signal(signal.SIGTERM)
         assert demo.wait(60) == 0
     finally:
@@ -211,6 +217,10 @@ def test_the_demo_plays_and_ends_with_a_signal(tmp_path: Path) -> None:
     with pytest.raises(ConnectionRefusedError), socket.socket() as probe:
         probe.connect(("127.0.0.1", port))
     assert " watch delays --range 500:1000 -k 5" in output.read_text()
+
+    again = rankcast("demo", "--port", str(port), "--data", str(tmp_path / "data"))
+    assert again.returncode == 1
+    assert "has keys" in again.stderr
 
 
 def test_the_proof_compares_every_list_and_can_fail(service: LiveService, monkeypatch: pytest.MonkeyPatch) -> None:
