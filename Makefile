@@ -29,6 +29,7 @@ $(INSTALLED): requirements/build.lock requirements/dev.lock pyproject.toml clien
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || \
 	    { echo 'This Python cannot make virtual environments. On Debian and Ubuntu: apt install python3-venv' >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
+	@echo 'Installing what is pinned in requirements/. This takes a minute or more and says nothing meanwhile ...'
 	$(PIP) install --quiet --require-hashes -r requirements/build.lock
 	$(PIP) install --quiet --require-hashes --no-build-isolation -r requirements/dev.lock
 	$(PIP) install --quiet --no-deps --no-build-isolation -e . -e client

@@ -120,7 +120,7 @@ def warm() -> None:
     """Compile the kernels into the cache, so that the service starts in seconds."""
     began = time.perf_counter()
     err = Console(stderr=True)
-    with err.status("Compiling the kernels: about half a minute on two cores, once for each version"):
+    with err.status("Compiling the kernels: about a minute on two cores, once for each version"):
         from indexes.boards.warm import warm as compile_kernels
 
         compile_kernels()

@@ -108,7 +108,7 @@ async def _play(arrivals: Arrivals, port: int, data: Path, speed: float, key: st
     from rankcast_client import AsyncRankcast, ProblemError
 
     check_port(port)
-    typer.echo("starting the service; where its kernels are not compiled yet, this takes minutes ...")
+    typer.echo("starting the service: seconds; longer where its log is long or its kernels are not compiled ...")
     async with running(port, data) as service, AsyncRankcast(service.url, key) as client:
         board = client.board(player.BOARD)
         try:
