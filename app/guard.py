@@ -92,7 +92,7 @@ class Guard:
         finally:
             self._metrics.requests_open.dec()
             self._metrics.observe(scope["method"], _template(scope), status, seconds)
-            if status >= self._log_from:
+            if status >= self._log_from and (status != 503 or scope["path"] not in ALWAYS_SERVED):
                 self._log.info(
                     "request",
                     request_id=scope["request_id"],

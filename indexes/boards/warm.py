@@ -18,7 +18,7 @@ from indexes.jit import cache_folder
 
 
 def warm() -> None:
-    """Make every kernel ready. Well below a second from the cache; cold, half a minute on two cores.
+    """Make every kernel ready. Well below a second from the cache; cold, about a minute on two cores.
 
     When the cache is empty, the kernels of each object index are compiled in a process of its own first.
     """
