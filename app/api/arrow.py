@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -36,10 +37,11 @@ def strings(batch: pa.RecordBatch, name: str) -> pa.StringArray | None:
     column = _column(batch, name)
     if column is None:
         return None
-    if pt.is_dictionary(column.type):
-        column = column.dictionary_decode()
+    given = column.type
+    if pt.is_dictionary(given):
+        column = _converted(name, "text", given, column.dictionary_decode)
     if pt.is_null(column.type) or pt.is_large_string(column.type) or pt.is_string_view(column.type):
-        column = column.cast(pa.string())
+        column = _converted(name, "text", given, partial(column.cast, pa.string()))
     if not pt.is_string(column.type):
         raise many([FieldError(name, f"must be a column of text, not {column.type}")])
     return column
@@ -53,7 +55,7 @@ def floats(batch: pa.RecordBatch, name: str) -> Float64 | None:
     kind = column.type
     if not (pt.is_integer(kind) or pt.is_floating(kind) or pt.is_decimal(kind) or pt.is_null(kind)):
         raise many([FieldError(name, f"must be a column of numbers, not {kind}")])
-    numbers = column.cast(pa.float64(), safe=False)
+    numbers = _converted(name, "numbers", kind, partial(column.cast, pa.float64(), safe=False))
     out: Float64 = numbers.to_numpy(zero_copy_only=False)
     if column.null_count:
         out = np.where(nulls(column), np.nan, out)
@@ -69,6 +71,14 @@ def integers(batch: pa.RecordBatch, name: str) -> tuple[npt.NDArray[np.int64], n
         raise many([FieldError(name, f"must be a column of integers, not {column.type}")])
     filled = column.cast(pa.int64()).fill_null(0)
     return filled.to_numpy(zero_copy_only=False), nulls(column)
+
+
+def _converted(name: str, what: str, given: pa.DataType, convert: Callable[[], pa.Array]) -> pa.Array:
+    """What `convert` answers. Raises the problem 422 where pyarrow has no way to it."""
+    try:
+        return convert()
+    except pa.ArrowException:
+        raise many([FieldError(name, f"must be a column of {what}, not {given}")]) from None
 
 
 def nulls(column: pa.Array) -> npt.NDArray[np.bool_]:

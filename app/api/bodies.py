@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator
 from enum import Enum
 from typing import Protocol, TypeVar
@@ -11,6 +12,7 @@ from pydantic import ValidationError
 from pydantic_core import from_json
 from starlette.requests import ClientDisconnect, Request
 
+from app.api.unpacked import announced, decoded
 from app.problems import Problem, from_validation
 
 T = TypeVar("T")
@@ -31,6 +33,15 @@ class Kind(Enum):
     NDJSON = "application/x-ndjson"
     ARROW = "application/vnd.apache.arrow.stream"
 
+
+MOST_ROWS = 100_000
+"""Rows that an Arrow stream may have even if it has fewer bytes."""
+
+MOST_UNPACKED = 256 << 20
+"""Bytes that an Arrow stream may unpack to even if it has fewer itself."""
+
+LONGEST_LINE = 1 << 20
+"""Bytes of a line of NDJSON."""
 
 BULK = (Kind.JSON, Kind.NDJSON, Kind.ARROW)
 _KINDS = {kind.value: kind for kind in Kind}
@@ -98,12 +109,14 @@ async def read_json(request: Request, adapter: Reads[T]) -> T:
 
 
 def lines(raw: bytes | bytearray) -> Iterator[tuple[int, bytes]]:
-    """The lines of NDJSON with their numbers from 1; blank ones are passed over."""
+    """The lines of NDJSON with their numbers from 1; blank ones are passed over. Raises 413 for a very long one."""
     start, number, size = 0, 0, len(raw)
     while start < size:
         end = raw.find(b"\n", start)
         end = size if end < 0 else end
         number += 1
+        if end - start > LONGEST_LINE:
+            raise Problem("too-large", f"line {number} has more than {LONGEST_LINE} bytes")
         line = bytes(raw[start:end]).strip(b" \t\r")
         if line:
             yield number, line
@@ -115,14 +128,41 @@ def not_json(line: int, why: str) -> Problem:
     return Problem("malformed", f"line {line} is not JSON: {why}")
 
 
+def _check_unpacked(size: int, most: int) -> None:
+    if size > most:
+        raise Problem("too-large", f"the Arrow stream unpacks to more than {most} bytes")
+
+
 def arrow_table(raw: bytes | bytearray) -> pa.Table:
-    """The batches of an Arrow IPC stream, checked from end to end, in chunks as they came. Raises the problem 400."""
+    """The batches of an Arrow IPC stream, checked from end to end, in chunks as they came.
+
+    Raises the problems 400, and 413 for one that comes to much more than its size.
+    """
     try:
+        size = announced(raw)
+        if size.rows > max(len(raw), MOST_ROWS):
+            raise Problem("too-large", f"{size.rows} rows in {len(raw)} bytes")
+        most = max(len(raw), MOST_UNPACKED)
+        total = size.unpacked
+        _check_unpacked(total, most)
         with pa.ipc.open_stream(pa.py_buffer(raw)) as reader:
             batches = []
             for batch in reader:
                 batch.validate(full=True)
+                total += decoded(batch)
+                _check_unpacked(total, most)
                 batches.append(batch)
-            return pa.Table.from_batches(batches, reader.schema)
-    except (pa.ArrowException, OSError, ValueError, MemoryError, NotImplementedError, OverflowError, EOFError) as error:
+            table = pa.Table.from_batches(batches, reader.schema)
+            table.schema.names  # noqa: B018  (raises where they are not UTF-8)
+            return table
+    except (
+        pa.ArrowException,
+        struct.error,
+        OSError,
+        ValueError,
+        MemoryError,
+        NotImplementedError,
+        OverflowError,
+        EOFError,
+    ) as error:
         raise Problem("malformed", f"the body is not an Arrow IPC stream: {str(error)[:200]}") from None
