@@ -18,6 +18,7 @@ from starlette.routing import BaseRoute, Route
 from indexes.boards.commands import Fault, Refused
 
 MOST_ERRORS = 100
+MOST_LISTED = 300_000
 _MOST_CHARACTERS = 80
 
 PROBLEMS: dict[str, tuple[int, str]] = {
@@ -216,9 +217,18 @@ def field_error(
     return FieldError(field, reason(error))
 
 
+def details(failure: ValidationError) -> list[ErrorDetails]:
+    """What is wrong, one by one; in one piece where there is so much that listing it would fill the memory."""
+    count = failure.error_count()
+    if count > MOST_LISTED:
+        reason = f"has {count} errors, which is too many to list"
+        return [{"type": "value_error", "loc": (), "msg": reason, "input": None, "ctx": {"error": reason}}]
+    return failure.errors(include_url=False, include_input=False)
+
+
 def from_validation(failure: ValidationError, prefix: str = "", tags: frozenset[str] = frozenset()) -> Problem:
     """A failed validation as 400 (not JSON), 413 (a list beyond the limit) or 422."""
-    errors = failure.errors(include_url=False, include_input=False)
+    errors = details(failure)
     for error in errors:
         if error["type"] == "json_invalid":
             return Problem("malformed", f"the body is not JSON: {error['ctx']['error']}")

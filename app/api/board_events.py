@@ -16,7 +16,7 @@ from app.api.board_models import BoardValidators, EventsQuery
 from app.api.bodies import Kind, arrow_table
 from app.api.elements import ElementError, Lines, Place, read_list
 from app.api.values import NAME_REASON, bad_names, payload_text
-from app.problems import invalid
+from app.problems import MOST_ERRORS, invalid
 from indexes.boards.commands import DELETE, UPDATE, UPSERT, Events
 
 _OPS = {"upsert": UPSERT, "update": UPDATE, "delete": DELETE}
@@ -63,11 +63,15 @@ class EventReader:
             for items, errors in source:
                 columns.errors += errors
                 self._add_items(columns, items)
+                if not skip and len(columns.errors) > MOST_ERRORS:
+                    break
         else:
             table = arrow_table(raw)
             check_columns(table.schema, ("op", "id"), (self._x_name, self._y_name, "payload"))
             for batch in table.to_batches():
                 self._add_batch(columns, batch)
+                if not skip and len(columns.errors) > MOST_ERRORS:
+                    break
         if columns.errors and not skip:
             raise place.refusal(columns.errors)
         command, indexes = columns.command(skip)

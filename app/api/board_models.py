@@ -20,7 +20,7 @@ from app.problems import NAME_PATTERN
 RESERVED = frozenset({"op", "id", "k", "payload", "created"})
 
 Ignored = Annotated[Any, Field(description="Ignored: what GET adds may be sent back.")]
-Ks: TypeAlias = Annotated[list[Annotated[int, Field(ge=1)]], Field(min_length=1)]
+Ks: TypeAlias = Annotated[list[Annotated[int, Field(ge=1)]], Field(min_length=1, max_length=1000)]
 Algorithm = Literal["sparse", "dense"]
 Epsilon = Annotated[float | None, Field(strict=True, description="Approximation; boards are exact: null.")]
 Messages = Literal["full", "count", "none"]
@@ -38,7 +38,7 @@ class Rank(Strict):
 class BoardBody(Strict):
     """A board's configuration."""
 
-    range_attributes: Annotated[list[Attribute], Field(min_length=1)]
+    range_attributes: Annotated[list[Attribute], Field(min_length=1, max_length=1000)]
     rank: Rank
     ks: Ks
     algorithm: Algorithm = "sparse"
@@ -364,6 +364,12 @@ def validators(range_attributes: tuple[str, ...], rank_attribute: str, most: int
         put_subscription=_made(_fields({"k": k}, {"id": _NAME, **optional, "seq": _ANY, "list": _ANY})),
         patch_subscription=_made(_fields({}, {"k": k, **optional})),
     )
+
+
+@lru_cache(maxsize=8)
+def ids_validator(most: int) -> SchemaValidator:
+    """The validator of a list of at most `most` ids."""
+    return _made(_fields({"ids": _list(_NAME, most)}, {}))
 
 
 def _fields(required: dict[str, cs.CoreSchema], optional: dict[str, cs.CoreSchema]) -> cs.CoreSchema:

@@ -15,7 +15,7 @@ from app.api.board_models import BoardValidators, SubscriptionsQuery
 from app.api.bodies import Kind, arrow_table
 from app.api.elements import ElementError, Lines, Place, read_list
 from app.api.values import NAME_REASON, bad_names
-from app.problems import invalid
+from app.problems import MOST_ERRORS, invalid
 from indexes.boards.commands import SetSubscription, Subscribe
 
 _REVERSED = "the lower end lies above the upper end"
@@ -61,12 +61,16 @@ class SubscriptionReader:
             for items, errors in source:
                 columns.errors += errors
                 self._add_items(columns, items)
+                if not skip and len(columns.errors) > MOST_ERRORS:
+                    break
         else:
             table = arrow_table(raw)
             ends = f"{self._attribute}_min", f"{self._attribute}_max"
             check_columns(table.schema, ("k",), ("id", *ends, "ttl"))
             for batch in table.to_batches():
                 self._add_batch(columns, batch, *ends)
+                if not skip and len(columns.errors) > MOST_ERRORS:
+                    break
         if columns.errors and not skip:
             raise place.refusal(columns.errors)
         command, indexes = columns.command(skip)

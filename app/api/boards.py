@@ -216,7 +216,7 @@ class BoardRoutes:
         settings = self._context.settings
         errors = []
         if len(ks) > settings.max_ks:
-            errors.append(FieldError("ks", f"must have at most {settings.max_ks} elements"))
+            return [FieldError("ks", f"must have at most {settings.max_ks} elements")]
         for at, k in enumerate(ks):
             if k > settings.max_k:
                 errors.append(FieldError(f"ks[{at}]", f"must be at most {settings.max_k}"))

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails, from_json
 
 from app.api.bodies import check_literals, lines, not_json
-from app.problems import FieldError, Problem, field_error, from_validation, many, path
+from app.problems import FieldError, Problem, details, field_error, from_validation, many, path
 
 CHUNK = 10_000
 """Lines that are taken apart at a time."""
@@ -117,10 +117,10 @@ class Lines:
                 try:
                     items.append(validate(line))
                 except ValidationError as wrong:
-                    details = wrong.errors(include_url=False, include_input=False)
-                    if details[0]["type"] == "json_invalid":
-                        raise not_json(number, str(details[0]["ctx"]["error"])) from None
-                    errors.extend(_listed(details, len(self.numbered)))
+                    found = details(wrong)
+                    if found[0]["type"] == "json_invalid":
+                        raise not_json(number, str(found[0]["ctx"]["error"])) from None
+                    errors.extend(_listed(found, len(self.numbered)))
                     items.append(None)
                 if self._literals:
                     self._check_literals(number, line)
@@ -136,8 +136,8 @@ class Lines:
 
 
 def _errors(failure: ValidationError, index: int) -> list[ElementError]:
-    return _listed(failure.errors(include_url=False, include_input=False), index)
+    return _listed(details(failure), index)
 
 
-def _listed(details: list[ErrorDetails], index: int) -> list[ElementError]:
-    return [ElementError(index, *field_error(error)) for error in details]
+def _listed(found: list[ErrorDetails], index: int) -> list[ElementError]:
+    return [ElementError(index, *field_error(error)) for error in found]
