@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -11,7 +12,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-from pydantic import TypeAdapter
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
@@ -36,6 +36,7 @@ from app.api.board_models import (
     SubscriptionsAnswer,
     SubscriptionsBody,
     SubscriptionsQuery,
+    ids_validator,
 )
 from app.api.board_subscriptions import ReadSubscriptions
 from app.api.bodies import BULK, Kind, kind_of, read, validated
@@ -60,7 +61,11 @@ KEPT = 10_000
 PIECE = 50_000
 """Subscriptions in one piece of a long answer."""
 
-_IDS = TypeAdapter(IdsBody)
+WHOLE = 1 << 20
+"""Bytes from which on an answer is sent in pieces."""
+
+TURN = 0.05
+"""Seconds of writing lists after which others get their turn."""
 
 
 class SubscriptionRoutes:
@@ -146,10 +151,12 @@ class SubscriptionRoutes:
         start = f'{json.dumps(begin, separators=(",", ":"))[:-1]},"subscriptions":['
         lists = plan.count <= LISTS if found.lists is None else found.lists
         pieces = _with_lists(found, plan) if lists else _without_lists(found, plan)
-        if plan.count <= LISTS:
-            response = json_response(f"{start}{','.join([piece async for piece in pieces])}]}}", 201)
+        parts = _streamed(start, pieces)
+        whole = await _up_to(parts, WHOLE)
+        if len(whole) < WHOLE:
+            response = Response(whole, 201, media_type="application/json")
         else:
-            response = StreamingResponse(_streamed(start, pieces), 201, media_type="application/json")
+            response = StreamingResponse(_after(whole, parts), 201, media_type="application/json")
         return Done(response, {} if ticket is None else kept(plan))
 
     async def put_subscription(self, request: Request) -> Response:
@@ -234,10 +241,7 @@ class SubscriptionRoutes:
         query(request, NoQuery)
         kind_of(request)
         raw = await read(request)
-        ids = validated(raw, _IDS).ids
-        most = self._context.settings.max_elements
-        if len(ids) > most:
-            raise Problem("too-large", errors=[FieldError("ids", f"must have at most {most} elements")])
+        ids = validated(raw, ids_validator(self._context.settings.max_elements))["ids"]
         return await self._delete(request, raw, Unsubscribe(ids), counted=True)
 
     async def _delete(self, request: Request, raw: bytes | bytearray, command: Unsubscribe, counted: bool) -> Response:
@@ -300,11 +304,13 @@ async def _with_lists(found: ReadSubscriptions, plan: EditPlan) -> AsyncIterator
     """The subscriptions with their lists, which are those at the answer's seq unless one says its own."""
     board, write = plan.board, json_of(plan.board.config)
     heads = _heads(found, plan, range(plan.count))
+    until = time.perf_counter() + TURN
     for i, view in enumerate(_views(_made(plan))):
         head = heads[i] if board.seq == plan.last_seq else f'{heads[i]}"seq":{board.seq},'
         yield write.subscription(view, head, board.top(view.l, view.r, view.k))
-        if i % LISTS == LISTS - 1:
+        if time.perf_counter() > until:
             await asyncio.sleep(0)
+            until = time.perf_counter() + TURN
 
 
 async def _without_lists(found: ReadSubscriptions, plan: EditPlan) -> AsyncIterator[str]:
@@ -346,4 +352,21 @@ async def _streamed(start: str, pieces: AsyncIterator[str]) -> AsyncIterator[byt
     async for piece in pieces:
         yield f"{separator}{piece}".encode()
         separator = ","
-    yield b"]}"
+    yield f"{separator if separator is start else ''}]}}".encode()
+
+
+async def _up_to(parts: AsyncIterator[bytes], size: int) -> bytes:
+    """The first parts that have `size` bytes together, or all."""
+    found, length = [], 0
+    async for part in parts:
+        found.append(part)
+        length += len(part)
+        if length >= size:
+            break
+    return b"".join(found)
+
+
+async def _after(first: bytes, parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    yield first
+    async for part in parts:
+        yield part
