@@ -22,6 +22,7 @@ from app.security import ANONYMOUS, Keyring
 
 LARGEST_MESSAGE = 1 << 12
 MOST_ANSWERS = 256
+MOST_BEGUN = 4 << 20
 SECONDS_TO_AUTHENTICATE = 30.0
 
 _NEEDED = {"subscribe": ("resource", "id"), "unsubscribe": ("resource", "id"), "ping": (), "auth": ("key",)}
@@ -62,6 +63,12 @@ class _Entry(Reader):
         super().__init__(outbox, f'{{"resource":{json.dumps(key[0])},"id":{json.dumps(key[1])},')
         self.key = key
 
+    def begin(self, items: Iterable[Message]) -> None:
+        items = list(items)
+        assert isinstance(self.outbox, _Socket)
+        self.outbox.begun += sum(len(item.block) for item in items)
+        super().begin(items)
+
 
 class _Socket(Outbox):
     """A connection with any number of streams. `key_id` is None until the peer has said its key."""
@@ -77,6 +84,8 @@ class _Socket(Outbox):
         self._open: dict[tuple[str, str], Reader] = {}
         self._answers = Reader(self)
         self._emptied = asyncio.Event()
+        self.begun = 0
+        """Bytes that streams began with since the queue was empty."""
 
     def readers(self) -> Iterable[Reader]:
         return self._open.values()
@@ -86,6 +95,7 @@ class _Socket(Outbox):
             reader, item = entry
             text = item.block.decode() if reader is self._answers else socket_text(reader.prefix, item)
             await self._send({"type": "websocket.send", "text": text})
+        self.begun = 0
         self._emptied.set()
 
     async def send_heartbeat(self) -> None:
@@ -127,7 +137,7 @@ class _Socket(Outbox):
         try:
             while (received := await self._receive())["type"] != "websocket.disconnect":
                 await self._take(received.get("text"))
-                while self._answers.waiting >= MOST_ANSWERS:
+                while self._answers.waiting >= MOST_ANSWERS or (self.begun > MOST_BEGUN and self.queue):
                     self._emptied.clear()
                     await self._emptied.wait()
         finally:
