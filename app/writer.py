@@ -174,6 +174,7 @@ class Writer:
             Busy: too many commands are waiting.
             LogUnavailable: the log cannot be written. Nothing has changed.
         """
+        self.catalog.latest(name)
         lane = self._admit(name)
         bulk = isinstance(command, Events | Subscribe | Unsubscribe) and len(command) > BULK
         if not bulk and not lane.accepting.locked():

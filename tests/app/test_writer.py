@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -228,3 +229,12 @@ def test_a_retry_gets_the_first_answer_also_after_a_crash(tmp_path: Path) -> Non
     run(tmp_path, first)
     run(tmp_path, again)
     run(tmp_path, again)
+
+
+def test_a_board_that_is_not_there_leaves_nothing_behind(tmp_path: Path) -> None:
+    async def story(writer: Writer) -> None:
+        with suppress(Refused):
+            await writer.submit("none", Unsubscribe(["a"], must_exist=True))
+        assert not writer._lanes
+
+    run(tmp_path, story)
