@@ -164,12 +164,14 @@ class _Headers:
         self.length = 0
         self.bulk = False
         self.chunked = False
+        typed = False
         for name, value in headers:
             if name == b"host":
                 self.host = value
             elif name == b"content-length":
                 self.length = int(value) if value.isdigit() and len(value) < 19 else 1 << 62
-            elif name == b"content-type":
+            elif name == b"content-type" and not typed:
+                typed = True
                 self.bulk = value.partition(b";")[0].strip().lower() in BULK_TYPES
             elif name == b"transfer-encoding":
                 self.chunked = True

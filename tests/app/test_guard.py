@@ -193,3 +193,9 @@ def test_the_access_log_holds_no_secret() -> None:
     assert logged[-1]["path"] == "/things/a"
     assert logged[-1]["status"] == 200
     assert "hush" not in repr(logged)
+
+
+def test_the_first_content_type_decides_on_the_limit() -> None:
+    client = World(max_body=1024, max_bulk=4096).client
+    headers = [("content-type", "application/json"), ("content-type", "application/x-ndjson")]
+    assert client.post("/size", content=b"a" * 2000, headers=headers).status_code == 413
