@@ -143,4 +143,4 @@ def check_door(settings: Settings, keyring: Keyring) -> None:
 
 
 def _digest(secret: str) -> bytes:
-    return hashlib.sha256(secret.encode()).digest()
+    return hashlib.sha256(secret.encode(errors="surrogatepass")).digest()

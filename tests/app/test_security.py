@@ -85,3 +85,8 @@ def test_an_open_door_stays_on_this_machine() -> None:
     check_door(Settings(host="0.0.0.0", allow_open=True), Keyring())
     with pytest.raises(DoorOpen, match=r"refusing to listen on 0\.0\.0\.0 without keys"):
         check_door(Settings(host="0.0.0.0"), Keyring())
+
+
+def test_a_secret_that_is_no_text_is_unknown() -> None:
+    ring, _, _ = keyring("admin")
+    assert ring.identify("\ud800") is None
