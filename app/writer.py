@@ -39,6 +39,9 @@ SLICE = 0.005
 TURN = 0.010
 """Seconds of settling and inline work after which the loop gets to look at other things."""
 
+PATIENCE = 5.0
+"""Seconds that a service which ends spends on applying what is logged already."""
+
 BULK = 20_000
 """Elements from which on a command is checked, encoded and logged in pieces and off the loop."""
 
@@ -122,6 +125,7 @@ class Writer:
         self._kernels = ThreadPoolExecutor(2, "kernel")
         self._tasks: set[asyncio.Task[None]] = set()
         self._closed = False
+        self._hurry = False
 
     def recover(self, progress: Callable[[int, int], None] = lambda done, total: None) -> int:
         """Replay the log into an empty catalog; returns the number of rows. Called once, before anything else."""
@@ -418,7 +422,7 @@ class Writer:
         loop = asyncio.get_running_loop()
         until = time.perf_counter() + TURN
         try:
-            while lane.queue:
+            while lane.queue and not self._hurry:
                 pending = lane.queue[0]
                 job = pending.job
                 if job.work > INLINE:
@@ -490,10 +494,17 @@ class Writer:
         while await asyncio.get_running_loop().run_in_executor(self._committer, self._log.forget_answers, before):
             pass
 
-    async def close(self) -> None:
-        """Let what was accepted finish, write what answers still lack, and stop."""
+    async def close(self, patience: float = PATIENCE) -> None:
+        """Let what was accepted finish, write what answers still lack, and stop.
+
+        After `patience` seconds what is logged but not applied is left to the next start's replay.
+        """
         self._closed = True
+        until = time.perf_counter() + patience
         while self._group or self._flushing or self._tasks:
+            if not self._hurry and time.perf_counter() >= until:
+                self._hurry = True
+                log.warning("the rest of the log is applied at the next start", waiting=self.queued)
             await asyncio.sleep(0.001)
         completed = self.answers.take_completed()
         if completed:

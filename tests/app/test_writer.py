@@ -238,3 +238,26 @@ def test_a_board_that_is_not_there_leaves_nothing_behind(tmp_path: Path) -> None
         assert not writer._lanes
 
     run(tmp_path, story)
+
+
+def test_a_long_command_does_not_keep_the_service_from_ending(tmp_path: Path) -> None:
+    """It is in the log, so the next start applies it."""
+    many = 15_000
+    objects = [(f"o{n}", float(n % 97), float(n % 89)) for n in range(many)]
+
+    async def cut(writer: Writer) -> None:
+        await writer.put("b", CONFIG)
+        waiting = asyncio.create_task(writer.submit("b", upsert(*objects)))
+        while not any(lane.running for lane in writer._lanes.values()):
+            await asyncio.sleep(0)
+        await writer.close(0.0)
+        assert not waiting.done()
+        waiting.cancel()
+
+    async def again(writer: Writer) -> None:
+        board = writer.catalog.board("b")
+        assert board is not None
+        assert (board.seq, board.object_count) == (many, many)
+
+    run(tmp_path, cut)
+    run(tmp_path, again)
