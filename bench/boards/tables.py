@@ -204,7 +204,7 @@ def measure(world: World, forest: Forest, k: int, model: int = COIN) -> Counts:
     counts."""
     ks = np.array([k])
     n, events = len(world.x), len(world.events)
-    work, tiles = scratch(k, room=0)
+    work, tiles = scratch(k, room=-1)
     tiles_dense = paint_events(object_index(world), forest, ks, True, work, tiles, world.events, n, model)
     dense = work.stats / events
     work.stats[:] = 0

@@ -66,7 +66,8 @@ def subscription_index(m: int, seed: int = 7) -> Forest:
 
 
 def scratch(k: int, room: int = ROOM) -> tuple[Work, Tiles]:
-    """Work, with a short list of so much room, and tiles that no event of the workload outgrows."""
+    """Work, with a short list of so much room (-1: nothing is fetched, all is searched), and tiles that no event of the
+    workload outgrows."""
     return make_work(k, room), make_tiles(1 << 17)
 
 

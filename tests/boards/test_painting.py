@@ -209,7 +209,10 @@ def test_sparse_tells_each_subscriber_exactly_what_it_must_hear(index, data, scr
 
 @settings(max_examples=100, deadline=None)
 @given(
-    data=st.data(), script=changes, ks=st.sampled_from([(1,), (2,), (3,), (2, 4), (3, 1)]), room=st.sampled_from([0, 6])
+    data=st.data(),
+    script=changes,
+    ks=st.sampled_from([(1,), (2,), (3,), (2, 4), (3, 1)]),
+    room=st.sampled_from([-1, 0, 6]),
 )
 def test_a_short_list_that_overflows_changes_nothing(data, script, ks, room):
     subscribed = data.draw(subscriptions(len(ks), 40))
@@ -232,7 +235,7 @@ def test_a_short_list_that_overflows_changes_nothing(data, script, ks, room):
 
 
 @settings(max_examples=60, deadline=None)
-@given(data=st.data(), script=changes, k=st.integers(1, 3), room=st.sampled_from([0, ROOM]))
+@given(data=st.data(), script=changes, k=st.integers(1, 3), room=st.sampled_from([-1, ROOM]))
 def test_sparse_sends_at_most_twice_the_fewest_tiles(data, script, k, room):
     board = Board(RangeTreeIndex, (k,), False, data.draw(subscriptions(1, 9)), room=room)
     play(board, script, check_sparse, fewest=True)
