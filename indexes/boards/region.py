@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from indexes.boards.objects import MAX, next_east, next_west
+from indexes.boards.objects import MAX, first_east, first_west, next_east, next_west
 from indexes.boards.work import HITS, Work
 from indexes.jit import inline_kernel
 from indexes.lean import inner_kernel
@@ -35,18 +35,12 @@ def nearest(o, s, y, k, w):  # type: ignore[no-untyped-def]
     w.all_west[:] = -INF
     w.all_east[:] = INF
     w.all_west[0] = w.all_east[0] = o.x[s]
-    a = 0
-    j = next_west(o, s, y, c)
-    while j >= 0:
-        a += 1
-        w.all_west[a] = o.x[j]
-        j = next_west(o, j, y, c) if a < k else -1
-    b = 0
-    j = next_east(o, s, y, c)
-    while j >= 0:
-        b += 1
-        w.all_east[b] = o.x[j]
-        j = next_east(o, j, y, c) if b < k else -1
+    a = first_west(o, s, y, c, k, w.spare)
+    for z in range(a):
+        w.all_west[z + 1] = o.x[w.spare[z]]
+    b = first_east(o, s, y, c, k, w.spare)
+    for z in range(b):
+        w.all_east[z + 1] = o.x[w.spare[z]]
     return a, b
 
 

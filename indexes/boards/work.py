@@ -68,7 +68,7 @@ def make_work(kmax: int, room: int = ROOM) -> Work:
         np.empty(kmax + 1),
         np.empty(kmax + 1, np.int64),
         np.empty(HITS, np.int64),
-        np.empty(HITS, np.int64),
+        np.empty(max(HITS, kmax), np.int64),
         make_shortlist(kmax, room),
         np.zeros(8, np.int64),
     )
