@@ -19,7 +19,6 @@ F = TypeVar("F", bound=Callable[..., Any])
 _lean = njit(cache=True, nogil=True, _nrt=False)
 _inner = njit(cache=True, nogil=True, _nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 _vector = njit(cache=True, nogil=True, _nrt=False, fastmath={"nnan", "nsz"})
-_pasted = njit(cache=True, nogil=True, _nrt=False, forceinline=True)
 
 
 def lean_kernel(function: F) -> F:
@@ -36,8 +35,3 @@ def inner_kernel(function: F) -> F:
 def vector_kernel(function: F) -> F:
     """As `lean_kernel`, for loops over columns without NaN: least and greatest values are found several at a time."""
     return _vector(function)  # type: ignore[no-any-return]
-
-
-def pasted_kernel(function: F) -> F:
-    """As `lean_kernel`, its machine code pasted into every caller: for small parts of hot kernels."""
-    return _pasted(function)  # type: ignore[no-any-return]

@@ -36,6 +36,18 @@ def _every(builder: Any, kind: Any, value: Any) -> Any:
     return builder.shuffle_vector(one, undefined, ir.Constant(ir.VectorType(ir.IntType(32), 16), [0] * 16))
 
 
+def _extreme(builder: Any, block: Any, order: str) -> Any:
+    """The number of a block that comes first in the order, "<" or ">": halves are compared until one is left."""
+    width = LANES
+    while width > 1:
+        width //= 2
+        index = ir.VectorType(ir.IntType(32), width)
+        low = builder.shuffle_vector(block, block, ir.Constant(index, list(range(width))))
+        high = builder.shuffle_vector(block, block, ir.Constant(index, list(range(width, 2 * width))))
+        block = builder.select(builder.fcmp_ordered(order, low, high), low, high)
+    return builder.extract_element(block, ir.Constant(ir.IntType(32), 0))
+
+
 @_intrinsic
 def _lanes_upto(typing: Any, a: Any, base: Any, T: Any) -> Any:
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -61,14 +73,7 @@ def _lanes_within(typing: Any, a: Any, base: Any, least: Any, most: Any) -> Any:
 def _lanes_least(typing: Any, a: Any, base: Any) -> Any:
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         block = _block(context, builder, signature.args[0], args[0], args[1])
-        width = 16
-        while width > 1:
-            width //= 2
-            index = ir.VectorType(ir.IntType(32), width)
-            low = builder.shuffle_vector(block, block, ir.Constant(index, list(range(width))))
-            high = builder.shuffle_vector(block, block, ir.Constant(index, list(range(width, 2 * width))))
-            block = builder.select(builder.fcmp_ordered("<", low, high), low, high)
-        return builder.extract_element(block, ir.Constant(ir.IntType(32), 0))
+        return _extreme(builder, block, "<")
 
     return types.float64(a, types.int64), codegen
 
@@ -79,14 +84,7 @@ def _reduced(greatest: bool) -> Any:
         chosen = builder.bitcast(builder.trunc(args[2], ir.IntType(16)), ir.VectorType(ir.IntType(1), 16))
         neutral = ir.Constant(ir.DoubleType(), float("-inf") if greatest else float("inf"))
         block = builder.select(chosen, block, _every(builder, block.type, neutral))
-        width = 16
-        while width > 1:
-            width //= 2
-            index = ir.VectorType(ir.IntType(32), width)
-            low = builder.shuffle_vector(block, block, ir.Constant(index, list(range(width))))
-            high = builder.shuffle_vector(block, block, ir.Constant(index, list(range(width, 2 * width))))
-            block = builder.select(builder.fcmp_ordered(">" if greatest else "<", low, high), low, high)
-        return builder.extract_element(block, ir.Constant(ir.IntType(32), 0))
+        return _extreme(builder, block, ">" if greatest else "<")
 
     return codegen
 
