@@ -12,19 +12,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.boards.workload import new_y
-from indexes.boards.forest import ALL, CAP, DEPTH, NODE, SLOT, STEP, next_block, overlapping
-from indexes.boards.lanes import low_bit
+from indexes.boards.forest import report
 from indexes.boards.objects import min_y, next_east, next_west, set_y
 from indexes.boards.region import nearest, take_prefix
-from indexes.boards.tiles import below
 from indexes.lean import lean_kernel
 
 
 class Told(NamedTuple):
-    """Who is told of an event: their places in the subscription index, their ranges, and the slot of the object that
+    """Who is told of an event: their sids, their ranges, and the slot of the object that
     enters the list (-1: none)."""
 
-    place: NDArray[np.int64]
+    sid: NDArray[np.int32]
     l: NDArray[np.float64]
     r: NDArray[np.float64]
     entering: NDArray[np.int64]
@@ -32,7 +30,7 @@ class Told(NamedTuple):
 
 def make_told(m: int) -> Told:
     """Room for all m subscriptions."""
-    return Told(np.empty(m, np.int64), np.empty(m), np.empty(m), np.empty(m, np.int64))
+    return Told(np.empty(m, np.int32), np.empty(m), np.empty(m), np.empty(m, np.int64))
 
 
 @lean_kernel
@@ -86,7 +84,7 @@ def unicast(o, f, k, s, y, w, walk, told):  # type: ignore[no-untyped-def]
                 looking = h >= 0 and ahead < k
                 if looking:
                     last, last_c = o.y[h], o.c[h]
-            told.place[n], told.l[n], told.r[n] = told.place[i], l, r
+            told.sid[n], told.l[n], told.r[n] = told.sid[i], l, r
             told.entering[n] = h
             n += 1
     return n, calls
@@ -95,27 +93,10 @@ def unicast(o, f, k, s, y, w, walk, told):  # type: ignore[no-untyped-def]
 @lean_kernel
 def gather(f, l_outer, x, r_outer, told):  # type: ignore[no-untyped-def]
     """Write the subscriptions with l_outer < l <= x <= r < r_outer to `told`; returns how many."""
-    base, cap, first, depth = f.head[0, NODE], f.head[0, CAP], f.head[0, SLOT], f.head[0, DEPTH]
-    leaves, top = 1 << depth, 1 << (depth % STEP)
-    r_below, r_last = below(x), below(r_outer)
-    n = 0
-    block, lanes = top, (1 << top) - 1
-    while block:
-        mask = overlapping(f, base + block, l_outer, x, r_below, r_last) & lanes & ALL
-        down = 0
-        while mask and not down:
-            node = block + low_bit(mask)
-            mask &= mask - 1
-            if node < leaves:
-                down = node
-            else:
-                start = first + (node - leaves) * cap
-                for p in range(start, start + f.cnt[base + node]):
-                    l, r = f.l[p], f.r[p]
-                    if (l > l_outer) & (l <= x) & (r >= x) & (r < r_outer):
-                        told.place[n], told.l[n], told.r[n] = p, l, r
-                        n += 1
-        block, lanes = next_block(block, down, top)
+    n = report(f, 0, l_outer, x, x, r_outer, told.sid)
+    for i in range(n):
+        p = f.pos[told.sid[i]]
+        told.l[i], told.r[i] = f.l[p], f.r[p]
     return n
 
 
