@@ -178,11 +178,11 @@ class Writer:
             Busy: too many commands are waiting.
             LogUnavailable: the log cannot be written. Nothing has changed.
         """
-        self.catalog.latest(name)
+        board = self.catalog.latest(name)
         lane = self._admit(name)
         bulk = isinstance(command, Events | Subscribe | Unsubscribe) and len(command) > BULK
         if not bulk and not lane.accepting.locked():
-            job: Job = self.catalog.latest(name).prepare(command, keep_tiles)
+            job: Job = board.prepare(command, keep_tiles)
         else:
             self.queued += 1
             try:
