@@ -63,6 +63,11 @@ def first_repeat(packed: Packed) -> str | None:
     return _text_at(packed, at) if at >= 0 else None
 
 
+def is_sorted(packed: Packed) -> bool:
+    """Whether the ids are in order, each once."""
+    return bool(_is_sorted(packed.text, packed.offset)) and _repeat_at(packed.text, packed.offset) < 0
+
+
 def common(a: Packed, b: Packed) -> list[str]:
     """The ids that both hold, up to 100 of them; deleted ones do not count. O(len(a) + len(b))."""
     out = np.empty(100, np.int64)

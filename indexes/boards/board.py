@@ -32,7 +32,12 @@ from indexes.boards.commands import (
 from indexes.boards.painter import Painter
 from indexes.boards.plans import MAX, ConfigurePlan, EditPlan, EventsPlan, Plan, net_entries
 from indexes.boards.subscribers import Standing, Subscribers
+from indexes.boards.subscriptions import SubscriptionIndex
+from indexes.boards.upkeep import CapturePlan, FoldPlan
 from indexes.boards.views import ListEntry, ObjectView, Slice, SubscriptionView
+
+NEARLY_FULL = 0.97
+"""Share of its room past which a class is laid out in larger arrays before it must be, in the middle of a write."""
 
 Steps = Generator[Callable[[], Any] | None, Any, Plan]
 
@@ -99,6 +104,22 @@ class Board:
             edit, found = yield from self.subscribers.accept_delete(owner, command)
             return EditPlan(self, found, edit)
         return ConfigurePlan(self, command, self._configured(command))
+
+    def capture(self, journal: bool = False, indexes: bool = False) -> CapturePlan:
+        """A plan that copies the board's state, with copies of its `indexes` if asked for; `journal` begins to note
+        which subscriptions change. It has to be made when everything accepted so far is on its way before it."""
+        return CapturePlan(self, journal, indexes)
+
+    def fold(self, fresh: SubscriptionIndex) -> FoldPlan:
+        """A plan that brings a newly packed index up to date with the changes noted since the capture."""
+        return FoldPlan(self, fresh)
+
+    @property
+    def worn(self) -> float:
+        """How much there is to gain by laying out the subscriptions anew: changes in place for each subscription, or 1
+        when a class is about to outgrow its arrays."""
+        index = self.painter.subscriptions
+        return max(index.edits / max(1, len(index)), float(index.fullest > NEARLY_FULL))
 
     def _configured(self, command: Configure) -> BoardConfig:
         config = self.latest_config

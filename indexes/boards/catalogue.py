@@ -73,6 +73,33 @@ class Catalogue:
         self._created = 0
         self._pending: Overlay[int] = Overlay()
 
+    def reserved(self) -> tuple[int, int, list[int]]:
+        """The next creation number and the rows handed out to accepted commands, and a copy of those free again."""
+        return self._created, self._pool.high, self._pool.free()
+
+    def load(
+        self,
+        view: ObjectIndex,
+        ids: list[str],
+        rows: Int32,
+        created: npt.NDArray[np.int64],
+        payloads: list[bytes | None],
+        high: int,
+        free: list[int],
+        next_created: int,
+    ) -> None:
+        """Take over all objects of a board that has none; `view` is their index, the columns are in any order."""
+        self.view = view
+        self.ids, self.created = [""] * high, [-1] * high
+        for key, row, number, payload in zip(ids, rows.tolist(), created.tolist(), payloads, strict=True):
+            self.ids[row], self.created[row] = key, number
+            if payload is not None:
+                self.payloads[row] = payload
+        self.rows = dict(zip(ids, rows.tolist(), strict=True))
+        self._latest_payloads = self.payloads.copy()
+        self._pool.restore(high, free)
+        self._created = next_created
+
     def accept(self, owner: int, command: Events) -> Generator[None, None, Accepted]:
         """Check events against the state that they will meet; a generator that yields now and then.
 

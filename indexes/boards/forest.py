@@ -7,8 +7,9 @@ the tree: it is walked without a stack and stored without pointers. A node knows
 points, an inner node also the cut that sends a new point left or right.
 
 Invariants. Counts and boxes are exact after every call. Left of a cut lie values <= cut, right of it values >= cut. The
-layout follows from the sequence of calls alone. A full leaf makes the smallest subtree with room lay its points anew,
-halved at medians; the densities allowed fall from leaf to root, as in a packed-memory array, so that this stays cheap.
+layout follows from the sequence of calls alone, that of a fresh tree from its points. A full leaf makes the smallest
+subtree with room lay its points anew, halved at medians; the densities allowed fall from leaf to root, as in a
+packed-memory array, so that this stays cheap.
 
 Unbounded ends are stored as -MAX and MAX, finite numbers beyond every object: an infinite outer side of a tile takes
 them in, a finite one never does.
@@ -290,7 +291,7 @@ def insert(f: Forest, q: int, sid: int, l: float, r: float) -> bool:
             n = _pack(f, base, at, node << height, 1 << height, cap)
         f.l[at + n], f.r[at + n], f.sid[at + n] = l, r, sid
         if height:
-            lay(f, q, node, n + 1)
+            lay(f, q, node, n + 1, 0, 0)
             node >>= 1
         else:
             f.pos[sid] = at + n
@@ -360,9 +361,14 @@ def _join(f: Forest, at: int, pair: int) -> None:
 
 
 @vector_kernel
-def lay(f: Forest, q: int, top: int, n: int) -> None:
-    """Lay the n points packed at the first slots of the subtree `top` over its leaves, halving at medians of the wider
-    side. O(n log n)."""
+def lay(f: Forest, q: int, top: int, whole: int, above: int, cell: int) -> None:
+    """Lay the points packed at the first slots of the subtree `top` over its leaves, halving at medians of the wider
+    side.
+
+    They are all of `whole` points (above = cell = 0), or that cell of them of the 2^above into which they have been
+    halved already: a tree can be laid in parts, in different places. Equal values are in order of sid, in a leaf all
+    points are: the layout depends on the points alone. O(n log n).
+    """
     base, cap, depth = f.head[q, NODE], f.head[q, CAP], f.head[q, DEPTH]
     height = depth
     node = top
@@ -370,19 +376,20 @@ def lay(f: Forest, q: int, top: int, n: int) -> None:
         height -= 1
         node >>= 1
     leaves = 1 << height
-    at = f.head[q, SLOT] + ((top << height) - (1 << depth)) * cap
+    zero = f.head[q, SLOT] + ((top << height) - (1 << depth)) * cap
+    at = zero - share(whole, above, cell)
     node = 1
     level = 0
     while node:
         if level < height:
-            j = node - (1 << level)
-            start = at + ((j * n) >> level)
-            end = at + (((j + 1) * n) >> level)
-            middle = at + (((2 * j + 1) * n) >> (level + 1))
+            j = (cell << level) + node - (1 << level)
+            start = at + share(whole, above + level, j)
+            end = at + share(whole, above + level, j + 1)
+            middle = at + share(whole, above + level + 1, 2 * j + 1)
             a, b, c, d = INF, -INF, INF, -INF
             for p in range(start, end):
                 a, b, c, d = min(a, f.l[p]), max(b, f.l[p]), min(c, f.r[p]), max(d, f.r[p])
-            here = base + (top << level) + j
+            here = base + (top << level) + node - (1 << level)
             f.axis[here] = b - a < d - c
             f.cut[here] = 0.0
             if start < end:
@@ -400,16 +407,21 @@ def lay(f: Forest, q: int, top: int, n: int) -> None:
                 level -= 1
             node += node > 0
     for j in range(leaves - 1, -1, -1):
-        start = (j * n) >> height
-        size = (((j + 1) * n) >> height) - start
-        to = at + j * cap
+        start = at + share(whole, above + height, (cell << height) + j)
+        size = at + share(whole, above + height, (cell << height) + j + 1) - start
+        to = zero + j * cap
         here = base + (top << height) + j
         a, b, c, d = INF, -INF, INF, -INF
         for i in range(size - 1, -1, -1):
-            l, r, sid = f.l[at + start + i], f.r[at + start + i], f.sid[at + start + i]
+            l, r, sid = f.l[start + i], f.r[start + i], f.sid[start + i]
             a, b, c, d = min(a, l), max(b, l), min(c, r), max(d, r)
-            f.l[to + i], f.r[to + i], f.sid[to + i] = l, r, sid
-            f.pos[sid] = to + i
+            p = to + i
+            while p + 1 < to + size and f.sid[p + 1] < sid:
+                f.l[p], f.r[p], f.sid[p] = f.l[p + 1], f.r[p + 1], f.sid[p + 1]
+                p += 1
+            f.l[p], f.r[p], f.sid[p] = l, r, sid
+        for p in range(to, to + size):
+            f.pos[f.sid[p]] = p
         for p in range(to + size, to + cap):
             f.sid[p] = -1
         f.cnt[here] = size
@@ -420,20 +432,30 @@ def lay(f: Forest, q: int, top: int, n: int) -> None:
             _join(f, base + node, base + 2 * node)
 
 
+@inline_kernel
+def share(whole: int, level: int, j: int) -> int:
+    """How many of `whole` points come before cell j of the 2^level into which they are halved."""
+    return (j * whole) >> level
+
+
 @inner_kernel
 def _select(
     key: NDArray[np.float64], other: NDArray[np.float64], sid: NDArray[np.int32], start: int, end: int, middle: int
 ) -> None:
-    """Quickselect: order [start, end) so that key[middle] is in its sorted place; the other columns follow."""
+    """Quickselect: order [start, end) so that (key, sid)[middle] is in its sorted place; the other column follows."""
     end -= 1
     while start < end:
-        pivot, u, v = key[(start + end) >> 1], key[start], key[end]
-        pivot = max(min(u, v), min(max(u, v), pivot))
+        less, p = start, (start + end) >> 1
+        if _before(key, sid, p, less):
+            less, p = p, less
+        if _before(key, sid, end, p):
+            p = end if _before(key, sid, less, end) else less
+        pivot, pivot_sid = key[p], sid[p]
         i, j = start, end
         while i <= j:
-            while key[i] < pivot:
+            while key[i] < pivot or (key[i] == pivot and sid[i] < pivot_sid):
                 i += 1
-            while key[j] > pivot:
+            while key[j] > pivot or (key[j] == pivot and sid[j] > pivot_sid):
                 j -= 1
             if i <= j:
                 key[i], key[j] = key[j], key[i]
@@ -447,6 +469,11 @@ def _select(
             start = i
         else:
             start = end
+
+
+@inline_kernel
+def _before(key: NDArray[np.float64], sid: NDArray[np.int32], i: int, j: int) -> bool:
+    return key[i] < key[j] or (key[i] == key[j] and sid[i] < sid[j])
 
 
 @lean_kernel

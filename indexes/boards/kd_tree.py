@@ -121,6 +121,12 @@ class KdTreeIndex(ObjectIndex):
         _build(o, 0, len(rows))
         return index
 
+    def contents(self) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64], NDArray[np.int32]]:
+        """In order of row."""
+        o = self.arrays
+        s = np.flatnonzero(o.pos >= 0).astype(np.int32)
+        return o.x[s], o.y[s], o.c[s], s
+
     def reserve(self, inserts: int, rows: int = 0) -> None:
         """Make room for that many insertions by kernels, and for rows below `rows`. O(1) an insertion in all."""
         o = self.arrays

@@ -172,6 +172,17 @@ class ObjectIndex(ABC):
     def build(cls, x: ArrayLike, y: ArrayLike, created: ArrayLike, rows: ArrayLike) -> Self:
         """The index of objects given by column; O(n log n)."""
 
+    @classmethod
+    def of_slots(cls, x: ArrayLike, y: ArrayLike, created: ArrayLike, row: ArrayLike) -> Self:
+        """The index of objects given as slots of a range tree, holes (row -1) included; O(n) for a range tree."""
+        row = np.asarray(row, np.int32)
+        s = np.flatnonzero(row >= 0)
+        return cls.build(np.asarray(x)[s], np.asarray(y)[s], np.asarray(created)[s], row[s])
+
+    @abstractmethod
+    def contents(self) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64], NDArray[np.int32]]:
+        """Copies of the columns x, y, created and row of all objects; O(n)."""
+
     @abstractmethod
     def reserve(self, inserts: int, rows: int = 0) -> None:
         """Make room for that many insertions by kernels, and for rows below `rows`; may replace `arrays`."""
@@ -179,6 +190,12 @@ class ObjectIndex(ABC):
     @abstractmethod
     def check(self) -> None:
         """Raise AssertionError, with the state, if an invariant is broken; O(n log n)."""
+
+    def frozen(self) -> Self:
+        """A copy to be read only; O(n)."""
+        copy = type(self)()
+        copy.arrays = type(self.arrays)(*(column.copy() for column in self.arrays))
+        return copy
 
     def __len__(self) -> int:
         """The number of objects, those with y = +inf included."""

@@ -59,6 +59,15 @@ class RowPool:
         self.high = 0
         self._free: list[int] = []
 
+    def free(self) -> list[int]:
+        """A copy of the rows that can be taken again, the next one last."""
+        return self._free.copy()
+
+    def restore(self, high: int, free: list[int]) -> None:
+        """Go on from there."""
+        self.high = high
+        self._free = free
+
     def take(self) -> int:
         if self._free:
             return self._free.pop()

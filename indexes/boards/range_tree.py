@@ -56,7 +56,7 @@ class RangeTree(NamedTuple):
 
 def _empty(leaves: int, rows: int) -> RangeTree:
     """Arrays for that many leaves (rounded up to 16 at least) without any object."""
-    widths = [-(-max(leaves, 1) // 16) * 16]
+    widths = [_families(leaves)]
     while widths[-1] > 16:
         widths.append(-(-(widths[-1] // 16) // 16) * 16)
     slots, nodes = widths[0] * 16, sum(widths)
@@ -69,6 +69,16 @@ def _empty(leaves: int, rows: int) -> RangeTree:
         pos=np.full(rows, -1, np.int32), least=least, holder=holder, fence_x=fence_x, fence_c=fence_c,
         live=np.zeros(nodes, np.int32), fill=np.zeros(widths[0], np.int32), off=off, size=np.zeros(1, np.int64),
     )  # fmt: skip
+
+
+def _families(leaves: int) -> int:
+    """That many leaves in whole families of 16."""
+    return -(-max(leaves, 1) // 16) * 16
+
+
+def leaves_for(objects: int) -> int:
+    """The number of leaves that so many objects are laid out in."""
+    return _families(int(np.ceil(objects / BUILD)))
 
 
 def _packed(x: Any, y: Any, c: Any, row: Any, leaves: int, rows: int) -> RangeTree:
@@ -97,9 +107,26 @@ class RangeTreeIndex(ObjectIndex):
         x, y = np.asarray(x, np.float64), np.asarray(y, np.float64)
         created, rows = np.asarray(created, np.int64), np.asarray(rows, np.int32)
         order = np.lexsort((created, x))
-        leaves = int(np.ceil(len(x) / BUILD))
         index = cls()
-        index.arrays = _packed(x[order], y[order], created[order], rows[order], leaves, int(rows.max(initial=-1)) + 1)
+        index.arrays = _packed(
+            x[order], y[order], created[order], rows[order], leaves_for(len(x)), int(rows.max(initial=-1)) + 1
+        )
+        return index
+
+    def contents(self) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64], NDArray[np.int32]]:
+        """In order of position."""
+        o = self.arrays
+        s = np.flatnonzero(o.row >= 0)
+        return o.x[s], o.y[s], o.c[s], o.row[s]
+
+    @classmethod
+    def of_slots(cls, x: ArrayLike, y: ArrayLike, created: ArrayLike, row: ArrayLike) -> Self:
+        row = np.asarray(row, np.int32)
+        s = np.flatnonzero(row >= 0)
+        rows = row[s]
+        x, y, created = np.asarray(x)[s], np.asarray(y)[s], np.asarray(created)[s]
+        index = cls()
+        index.arrays = _packed(x, y, created, rows, len(row) // 16, int(rows.max(initial=-1)) + 1)
         return index
 
     def reserve(self, inserts: int, rows: int = 0) -> None:
@@ -117,6 +144,12 @@ class RangeTreeIndex(ObjectIndex):
             more = max(rows, len(o.pos) * 5 // 4) - len(o.pos)
             o = o._replace(pos=np.append(o.pos, np.full(more, -1, np.int32)))
         self.arrays = o
+
+    def frozen(self) -> Self:
+        copy = super().frozen()
+        o, slots = copy.arrays, len(copy.arrays.y)
+        copy.arrays = o._replace(y=o.least[:slots], c=o.holder[:slots])
+        return copy
 
     def check(self) -> None:
         """Raise AssertionError, with the state, if an invariant is broken; O(n)."""

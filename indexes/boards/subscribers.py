@@ -76,6 +76,8 @@ class Subscribers:
         self.k: Int32 = np.empty(0, np.int32)
         self.ttl: dict[int, float] = {}
         self.uses: Counter[int] = Counter()
+        self.touched: list[Int32] | None = None
+        """Sids that changed since a capture that asked for them, else None."""
         self._pool = RowPool()
         self._pending: Overlay[Standing] = Overlay()
         self._pending_bulk: list[tuple[int, Packed, Subscribe, Int32]] = []
@@ -87,6 +89,21 @@ class Subscribers:
     def high(self) -> int:
         """Sids ever handed out."""
         return self._pool.high
+
+    def reserved(self) -> tuple[int, list[int]]:
+        """The sids handed out to accepted commands, and a copy of those free to be handed out again."""
+        return self._pool.high, self._pool.free()
+
+    def load(self, ids: Packed, l: Float64, r: Float64, k: Int32, ttl: Float64, high: int, free: list[int]) -> None:
+        """Take over all subscriptions of a board that has none; columns in the order of `ids`, NaN for no `ttl`."""
+        self.ids.swap(ids)
+        self._pool.restore(high, free)
+        self._grow(high)
+        self.l[ids.row], self.r[ids.row], self.k[ids.row] = l, r, k
+        limited = np.flatnonzero(~np.isnan(ttl))
+        self.ttl = dict(zip(ids.row[limited].tolist(), ttl[limited].tolist(), strict=True))
+        values, counts = np.unique(k, return_counts=True)
+        self.uses = Counter(dict(zip(values.tolist(), counts.tolist(), strict=True)))
 
     def get(self, key: str) -> SubscriptionView | None:
         """A settled subscription."""
@@ -251,7 +268,10 @@ class Subscribers:
     def settle(self, edit: Edit, base: Packed | None, lo: int, hi: int) -> None:
         """Make an edit visible, its changes from `lo` to `hi`. `base` is the new id base where a bulk edit made one
         (`IdMap.merged`)."""
-        self._grow()
+        if self._pool.high > len(self.k):
+            self._grow(max(1024, self._pool.high, len(self.k) * 5 // 4))
+        if self.touched is not None:
+            self._note(edit, lo, hi)
         if edit.fresh is not None:
             self._settle_fresh(edit, edit.fresh, base)
         for change in edit.changes[lo:hi]:
@@ -289,10 +309,13 @@ class Subscribers:
         else:
             self.ttl[sid] = standing.ttl
 
-    def _grow(self) -> None:
-        if self._pool.high > len(self.k):
-            size = max(1024, self._pool.high, len(self.k) * 5 // 4)
-            self.l, self.r, self.k = (_wider(a, size) for a in (self.l, self.r, self.k))
+    def _note(self, edit: Edit, lo: int, hi: int) -> None:
+        assert self.touched is not None
+        named = [sid for change in edit.changes[lo:hi] for sid in {_sid(change.before), _sid(change.after)} - {-1}]
+        self.touched += [edit.sids, np.array(named, np.int32)]
+
+    def _grow(self, size: int) -> None:
+        self.l, self.r, self.k = (_wider(a, size) for a in (self.l, self.r, self.k))
 
     def check(self) -> None:
         """Raise AssertionError unless ids, columns and counts agree (with nothing pending)."""
@@ -305,6 +328,10 @@ class Subscribers:
 
 def _repeats(packed: Packed) -> bool:
     return first_repeat(packed) is not None
+
+
+def _sid(standing: Standing | None) -> int:
+    return -1 if standing is None else standing.sid
 
 
 def _standing(command: Subscribe, i: int, sid: int) -> Standing:

@@ -45,12 +45,14 @@ BULK_FILL = 0.75
 class SubscriptionIndex:
     """The subscriptions of one board, by k-class. Sids are small integers of the caller's, unique over all classes.
 
-    `arrays` is what kernels take; it is replaced when the index grows, so read it again after every call.
+    `arrays` is what kernels take; it is replaced when the index grows, so read it again after every call. `edits`
+    counts the changes in place since the index was adopted.
     """
 
     def __init__(self, ks: Sequence[int] = ()) -> None:
-        self.arrays = _empty_forest(0, 0, 0, 0)
+        self.arrays = empty_forest(0, 0, 0, 0)
         self.ks = np.empty(0, np.int64)
+        self.edits = 0
         for k in ks:
             self.add_class(k)
 
@@ -70,6 +72,40 @@ class SubscriptionIndex:
         self.ks = np.append(self.ks, np.int64(k))
         self._lay_out({len(self.ks) - 1: 0})
         return len(self.ks) - 1
+
+    def adopt(self, ks: ArrayLike, arrays: Forest) -> None:
+        """Become the index of these arrays, whose classes are those of `ks` in this order."""
+        self.ks = np.array(ks, np.int64)
+        self.arrays = arrays
+        self.edits = 0
+
+    def arrange(self, ks: NDArray[np.int64]) -> None:
+        """Number the classes in the order of `ks`, where 0 stands for a class of nobody. Classes that are not there are
+        opened, those that are not named must be empty. O(1), O(m) when a class is opened."""
+        if np.array_equal(ks, self.ks):
+            return
+        had = {int(k): q for q, k in enumerate(self.ks) if k}
+        numbers = [had[k] if k in had else self.add_class(k) for k in ks.tolist()]
+        self.ks = ks.copy()
+        self.arrays = self.arrays._replace(head=self.arrays.head[numbers])
+
+    def discard(self, sids: NDArray[np.int32]) -> None:
+        """Remove those of these subscriptions that are there."""
+        for q in range(len(self.ks)):
+            self.delete_many(q, sids[self._in_class(q, sids)])
+
+    def frozen(self) -> Forest:
+        """A copy of the arrays, to be read only."""
+        f = self.arrays
+        return Forest(
+            f.l.copy(), f.r.copy(), f.sid.copy(), f.west.copy(), f.east.copy(), f.south.copy(), f.north.copy(),
+            f.cut.copy(), f.axis.copy(), f.cnt.copy(), f.head.copy(), f.pos.copy(),
+        )  # fmt: skip
+
+    @property
+    def fullest(self) -> float:
+        """The share of its room that the fullest class uses; past 1 it has to be laid out in larger arrays."""
+        return max((self.class_count(q) / _room(self.arrays, q) for q in range(len(self.ks))), default=0.0)
 
     def reserve(self, q: int, inserts: int, sids: int) -> None:
         """Make sure that so many insertions into class q succeed inside kernels, with sids below `sids`.
@@ -101,6 +137,7 @@ class SubscriptionIndex:
         known = sid[sid < len(self.arrays.pos)]
         if (self.arrays.pos[known] >= 0).any():
             raise ValueError("a sid is present already")
+        self.edits += len(sid)
         count = self.class_count(q)
         if 8 * len(sid) < count:
             self.reserve(q, len(sid), int(sid.max()) + 1)
@@ -116,6 +153,7 @@ class SubscriptionIndex:
             raise KeyError("a sid is named twice")
         for one in sid[~self._in_class(q, sid)]:
             raise KeyError(int(one))
+        self.edits += len(sid)
         delete_many(self.arrays, q, sid)
 
     def get(self, sid: int) -> tuple[float, float]:
@@ -160,13 +198,13 @@ class SubscriptionIndex:
         slots = nodes = 0
         for q in range(classes):
             if q in sizes:
-                depth, cap = _shape(sizes[q])
+                depth, cap = shape(sizes[q])
             else:
                 depth, cap = int(old.head[q, DEPTH]), int(old.head[q, CAP])
             head[q] = slots, nodes, depth, cap
             slots += cap << depth
             nodes += 2 << depth
-        f = _empty_forest(slots, nodes, classes, 0)._replace(head=head, pos=old.pos)
+        f = empty_forest(slots, nodes, classes, 0)._replace(head=head, pos=old.pos)
         for q in range(classes):
             if q not in sizes:
                 _copy_class(old, f, q)
@@ -182,7 +220,7 @@ class SubscriptionIndex:
                 to = slice(at, at + len(more[0]))
                 f.sid[to], f.l[to], f.r[to] = more
                 at += len(more[0])
-            lay(f, q, 1, at - int(head[q, SLOT]))
+            lay(f, q, 1, at - int(head[q, SLOT]), 0, 0)
         self.arrays = f
 
 
@@ -198,15 +236,16 @@ def _repeats(sid: NDArray[np.int32]) -> bool:
     return bool((ordered[1:] == ordered[:-1]).any())
 
 
-def _shape(size: int) -> tuple[int, int]:
-    """Depth and leaf capacity for `size` points."""
+def shape(size: int) -> tuple[int, int]:
+    """Depth and leaf capacity of a tree that is laid out for `size` points."""
     depth = 0
     while size > MEAN_LEAF << depth:
         depth += 1
     return depth, max(8, int(np.ceil(size / (1 << depth) / BULK_FILL)))
 
 
-def _empty_forest(slots: int, nodes: int, classes: int, sids: int) -> Forest:
+def empty_forest(slots: int, nodes: int, classes: int, sids: int) -> Forest:
+    """Arrays of that size without any subscription; `head` is zero."""
     least, most = np.full(nodes + LANES, INF), np.full(nodes + LANES, -INF)
     return Forest(
         np.zeros(slots + LANES, np.float64),

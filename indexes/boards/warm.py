@@ -13,7 +13,11 @@ import pyarrow as pa
 
 from indexes.boards.board import Board
 from indexes.boards.commands import DELETE, UPSERT, BoardConfig, Events, SetSubscription, Subscribe, Unsubscribe
+from indexes.boards.packing import to_forest
 from indexes.boards.painter import INDEXES
+from indexes.boards.state import board_of, pack_board, state_of
+from indexes.boards.subscriptions import SubscriptionIndex
+from indexes.boards.verify import verify
 from indexes.jit import cache_folder
 
 
@@ -57,7 +61,26 @@ def _exercise(board: Board) -> None:
     board.subscriptions("s3", 3)
     board.top(-np.inf, np.inf, 10)
     board.check()
+    _exercise_upkeep(board)
     Board(board.config).replay(Events(np.full(1, UPSERT, np.uint8), ids[:1], np.zeros(1), np.zeros(1)))
+
+
+def _exercise_upkeep(board: Board) -> None:
+    plan = board.capture(journal=True, indexes=True)
+    plan.paint(1.0)
+    plan.settle()
+    assert plan.captured is not None
+    for checked in verify(plan.captured):
+        assert not checked.differences, checked.differences
+    state = state_of(plan.captured)
+    packed = pack_board(state)
+    board_of(state, packed).check()
+    fresh = SubscriptionIndex()
+    fresh.adopt(packed.forest.ks, to_forest(packed.forest, state.subscription_rows))
+    fold = board.fold(fresh)
+    fold.paint(1.0)
+    fold.settle()
+    board.check()
 
 
 if __name__ == "__main__":

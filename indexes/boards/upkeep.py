@@ -1,0 +1,193 @@
+"""Work on a whole board between its commands: copying its state, and putting newly packed indexes in place.
+
+Both are plans, so that they have their turn in the board's queue: what was accepted before them has been applied, what
+comes after has not, and reads go on meanwhile. Neither changes any answer, and neither is logged.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from indexes.boards.commands import BoardConfig, Configure
+from indexes.boards.forest import Forest
+from indexes.boards.objects import ObjectIndex
+from indexes.boards.packing import ends
+from indexes.boards.plans import Plan
+from indexes.boards.subscriptions import SubscriptionIndex
+from indexes.boards.views import Slice
+from indexes.ids import Packed
+
+if TYPE_CHECKING:
+    from indexes.boards.board import Board
+
+Int32 = npt.NDArray[np.int32]
+Int64 = npt.NDArray[np.int64]
+Float64 = npt.NDArray[np.float64]
+
+FOLD = 4_000
+"""Changed subscriptions that are folded in at once: some milliseconds."""
+
+
+class CapturedIndexes(NamedTuple):
+    """Copies of what answers come from. `live` are the lists being kept: sid and rows of objects, best first."""
+
+    painting: ObjectIndex
+    reading: ObjectIndex
+    forest: Forest
+    classes: Int64
+    live: list[tuple[int, Int32]]
+
+
+@dataclass(slots=True)
+class Captured:
+    """A board's state as it lay in memory at `seq`: columns by sid, objects in the index's order, ids as the engine
+    holds them, rows given back in their order."""
+
+    config: BoardConfig
+    sign: float
+    seq: int
+    next_created: int
+    object_rows: int
+    subscription_rows: int
+    free_objects: list[int]
+    free_subscriptions: list[int]
+    x: Float64
+    y: Float64
+    c: Int64
+    row: Int32
+    object_ids: list[str]
+    payloads: dict[int, bytes]
+    l: Float64
+    r: Float64
+    k: Int32
+    ttl: dict[int, float]
+    ids: Packed
+    recent: dict[str, int]
+    indexes: CapturedIndexes | None
+
+
+class Upkeep(Plan):
+    """A plan that takes no seq and is not logged."""
+
+    def __init__(self, board: Board) -> None:
+        super().__init__(board, Configure(), 0, [])
+
+    def cancel(self) -> None:
+        """It has changed nothing yet."""
+
+
+class CapturePlan(Upkeep):
+    """Copies the state of a board: some nanoseconds for each byte of it.
+
+    Rows are handed out when commands are accepted, ahead of their turn; so what counts them is copied when this plan is
+    made, which has to be in the order of acceptance too. With `journal` the board notes from then on which
+    subscriptions change, for a `FoldPlan`.
+    """
+
+    def __init__(self, board: Board, journal: bool = False, indexes: bool = False) -> None:
+        super().__init__(board)
+        self._journal = journal
+        self._indexes = indexes
+        self._rows = (*board.catalogue.reserved(), *board.subscribers.reserved())
+        self.captured: Captured | None = None
+
+    @property
+    def work(self) -> float:
+        return 1e-7 * self.board.object_count + 2e-8 * self.board.subscription_count
+
+    def paint(self, budget: float) -> None:
+        board, catalogue, subscribers = self.board, self.board.catalogue, self.board.subscribers
+        next_created, object_rows, free_objects, subscription_rows, free_subscriptions = self._rows
+        x, y, c, row = catalogue.view.contents()
+        ids = subscribers.ids
+        self.captured = Captured(
+            config=board.config,
+            sign=catalogue.sign,
+            seq=board.seq,
+            next_created=next_created,
+            object_rows=object_rows,
+            subscription_rows=subscription_rows,
+            free_objects=free_objects,
+            free_subscriptions=free_subscriptions,
+            x=x,
+            y=y,
+            c=c,
+            row=row,
+            object_ids=catalogue.ids.copy(),
+            payloads=catalogue.payloads.copy(),
+            l=subscribers.l[:subscription_rows].copy(),
+            r=subscribers.r[:subscription_rows].copy(),
+            k=subscribers.k[:subscription_rows].copy(),
+            ttl=subscribers.ttl.copy(),
+            ids=ids.base._replace(row=ids.base.row.copy()),
+            recent=ids.recent.copy(),
+            indexes=self._copy_indexes() if self._indexes else None,
+        )
+        if self._journal:
+            subscribers.touched = []
+
+    def _copy_indexes(self) -> CapturedIndexes:
+        board, painter = self.board, self.board.painter
+        return CapturedIndexes(
+            painter.objects.frozen(),
+            board.catalogue.view.frozen(),
+            painter.subscriptions.frozen(),
+            painter.ks.copy(),
+            [(sid, painter.live.rows(live)) for sid, live in board.live_of.items()],
+        )
+
+    def settle(self) -> Slice | None:
+        self.done = True
+        return None
+
+
+class FoldPlan(Upkeep):
+    """Brings a packed subscription index up to date with what changed since its board was captured, and puts it in
+    place once little is left (`swapped`); the objects are laid out anew in that moment. Otherwise another plan goes on.
+
+    O(FOLD log m) for a plan that does not swap, and O(n log n) more for the one that does.
+    """
+
+    def __init__(self, board: Board, fresh: SubscriptionIndex) -> None:
+        super().__init__(board)
+        self.swapped = False
+        self._fresh = fresh
+        self._view: ObjectIndex | None = None
+
+    @property
+    def work(self) -> float:
+        return 1.0
+
+    def paint(self, budget: float) -> None:
+        subscribers, painter = self.board.subscribers, self.board.painter
+        assert subscribers.touched is not None, "the changes since the capture were not noted"
+        touched = np.unique(np.concatenate([np.empty(0, np.int32), *subscribers.touched]))
+        self._fold(touched[:FOLD])
+        subscribers.touched = [touched[FOLD:]]
+        if len(touched) <= FOLD:
+            painter.subscriptions = self._fresh
+            painter.objects = type(painter.objects).build(*painter.objects.contents())
+            self._view = type(painter.objects).build(*self.board.catalogue.view.contents())
+            subscribers.touched = None
+            self.swapped = True
+
+    def _fold(self, sids: Int32) -> None:
+        """Make the new index hold of these subscriptions what stands now."""
+        fresh, subscribers, painter = self._fresh, self.board.subscribers, self.board.painter
+        fresh.discard(sids)
+        fresh.arrange(painter.ks)
+        k = subscribers.k[sids]
+        for q in range(len(painter.ks)):
+            mine = sids[(k == painter.ks[q]) & (k > 0)]
+            if len(mine):
+                fresh.insert_many(q, mine, ends(subscribers.l[mine]), ends(subscribers.r[mine]))
+
+    def settle(self) -> Slice | None:
+        if self._view is not None:
+            self.board.catalogue.view = self._view
+        self.done = True
+        return None
