@@ -28,12 +28,12 @@ def open_stores(data: Path, database: str | None = None) -> Stores:
     """Open a data directory, making it when it is missing.
 
     Raises `DirectoryUnusable` when another process has it or a newer service wrote it, and `LogUnavailable` when the
-    database cannot be opened.
+    database cannot be opened, or is another service's or another data directory's.
     """
     directory = DataDirectory.open(data)
     try:
-        log = Log.open(database or directory.database_url)
+        log = Log.open(database or directory.database_url, directory)
     except BaseException:
         directory.close()
         raise
-    return Stores(directory, log, KeyStore(log.engine))
+    return Stores(directory, log, KeyStore(log.ownership))

@@ -6,10 +6,11 @@ written at the first use: the same epoch is the same history. The rest belongs t
 
 from __future__ import annotations
 
-import fcntl
 import os
 import secrets
 from pathlib import Path
+
+from app.storage.lockfile import Taken, take
 
 FORMAT = 1
 
@@ -35,7 +36,9 @@ class DataDirectory:
         path = path.absolute()
         try:
             path.mkdir(parents=True, exist_ok=True)
-            lock = _take(path)
+            lock = take(path / "lock")
+        except Taken as taken:
+            raise DirectoryUnusable(f"the data directory {path} is in use by another process{taken.by}") from None
         except OSError as error:
             raise DirectoryUnusable(f"the data directory {path} cannot be used: {error.strerror or error}") from error
         try:
@@ -58,20 +61,6 @@ class DataDirectory:
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
-
-
-def _take(path: Path) -> int:
-    lock = os.open(path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        holder = os.read(lock, 32).decode("ascii", "replace").strip()
-        os.close(lock)
-        by = f" (process {holder})" if holder.isdigit() else ""
-        raise DirectoryUnusable(f"the data directory {path} is in use by another process{by}") from None
-    os.ftruncate(lock, 0)
-    os.write(lock, f"{os.getpid()}\n".encode())
-    return lock
 
 
 def _check_format(path: Path) -> None:

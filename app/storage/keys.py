@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
-from typing import NamedTuple
+from collections.abc import Iterable
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
-from app.storage.log import LogUnavailable, StoredAnswer, idempotency_table, metadata
+from app.storage.database import metadata
+from app.storage.log import StoredAnswer, idempotency_table
+from app.storage.ownership import Ownership
 
 keys_table = sa.Table(
     "keys",
@@ -33,36 +36,38 @@ class KeyRow(NamedTuple):
 class KeyStore:
     """The table of keys; every call is one transaction on a connection of its own and raises `LogUnavailable`."""
 
-    def __init__(self, engine: sa.Engine) -> None:
-        self._engine = engine
+    def __init__(self, ownership: Ownership) -> None:
+        self._ownership = ownership
 
     def all(self) -> list[KeyRow]:
         """Every key, in order of id."""
-        try:
-            with self._engine.connect() as connection:
-                rows = connection.execute(sa.select(keys_table).order_by(keys_table.c.id)).all()
-        except sa.exc.SQLAlchemyError as error:
-            raise LogUnavailable("the keys cannot be read") from error
-        return [KeyRow(row.id, row.name, tuple(json.loads(row.scopes)), row.hash, row.created_at) for row in rows]
+        with self._ownership.database.reading("the keys cannot be read") as connection:
+            rows = connection.execute(sa.select(keys_table)).all()
+        keys = [KeyRow(row.id, row.name, tuple(json.loads(row.scopes)), row.hash, row.created_at) for row in rows]
+        return sorted(keys, key=lambda key: key.id)
 
     def add(self, key: KeyRow, answer: StoredAnswer | None = None) -> None:
         """Store a new key, and with it the answer to the request that asked for it."""
-        values = {**key._asdict(), "scopes": json.dumps(key.scopes)}
-        try:
-            with self._engine.begin() as connection:
-                connection.execute(sa.insert(keys_table), values)
-                _keep(connection, answer)
-        except sa.exc.SQLAlchemyError as error:
-            raise LogUnavailable("the key cannot be stored") from error
+        with self._ownership.changing("the key cannot be stored") as connection:
+            connection.execute(sa.insert(keys_table), _values(key))
+            _keep(connection, answer)
+
+    def add_many(self, keys: Iterable[KeyRow]) -> None:
+        """Store keys that came from elsewhere, all or none; one with the id of a stored key replaces it."""
+        with self._ownership.changing("the keys cannot be stored") as connection:
+            for key in keys:
+                connection.execute(sa.delete(keys_table).where(keys_table.c.id == key.id))
+                connection.execute(sa.insert(keys_table), _values(key))
 
     def delete(self, key_id: str, answer: StoredAnswer | None = None) -> None:
         """Delete a key, if it is there."""
-        try:
-            with self._engine.begin() as connection:
-                connection.execute(sa.delete(keys_table).where(keys_table.c.id == key_id))
-                _keep(connection, answer)
-        except sa.exc.SQLAlchemyError as error:
-            raise LogUnavailable("the key cannot be deleted") from error
+        with self._ownership.changing("the key cannot be deleted") as connection:
+            connection.execute(sa.delete(keys_table).where(keys_table.c.id == key_id))
+            _keep(connection, answer)
+
+
+def _values(key: KeyRow) -> dict[str, Any]:
+    return {**key._asdict(), "scopes": json.dumps(key.scopes)}
 
 
 def _keep(connection: sa.Connection, answer: StoredAnswer | None) -> None:

@@ -1,0 +1,150 @@
+"""The database by its URL, SQLite or PostgreSQL: connections that do not hang, and errors in plain words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import event
+from sqlalchemy.engine.interfaces import DBAPIConnection
+from sqlalchemy.sql import Executable
+
+DRIVERS = {
+    "sqlite": "sqlite+pysqlite",
+    "sqlite+pysqlite": "sqlite+pysqlite",
+    "postgresql": "postgresql+psycopg",
+    "postgresql+psycopg": "postgresql+psycopg",
+}
+"""The driver for each scheme that a URL may have."""
+
+POOL_PATIENCE = 5.0
+"""Seconds that a read waits for a connection while all are in use."""
+
+metadata = sa.MetaData()
+
+
+class LogUnavailable(Exception):
+    """The database cannot be reached or written. What was being written is not there."""
+
+
+class Database:
+    """A database that has been named; nothing is connected before the first use.
+
+    `name` is its URL without password and options. `remote` says that a server has it: its answers take their time, and
+    connections to it may be lost.
+    """
+
+    def __init__(self, engine: sa.Engine) -> None:
+        self.engine = engine
+        self.name = engine.url.set(query={}).render_as_string(hide_password=True).replace("+psycopg:", ":")
+        self.remote = engine.dialect.name == "postgresql"
+        dbapi = engine.dialect.dbapi
+        assert dbapi is not None
+        self.errors: tuple[type[Exception], ...] = (dbapi.Error, sa.exc.SQLAlchemyError)
+
+    @classmethod
+    def named(cls, url: str) -> Database:
+        """The database of a URL. Raises `LogUnavailable` when it is none that can be used, or its driver is missing."""
+        try:
+            parsed = sa.make_url(url)
+        except (sa.exc.ArgumentError, ValueError):
+            raise LogUnavailable(
+                "the database URL cannot be read; one is like postgresql://user@host:5432/name"
+            ) from None
+        driver = DRIVERS.get(parsed.drivername)
+        if driver is None:
+            raise LogUnavailable(
+                f"the database URL begins with {parsed.drivername}://, and only sqlite:// and postgresql:// can be used"
+            )
+        if driver == DRIVERS["sqlite"]:
+            if parsed.database in (None, "", ":memory:"):
+                raise LogUnavailable("the database URL names no file, and what is only in memory is not durable")
+            engine = sa.create_engine(parsed.set(drivername=driver))
+            event.listen(engine, "connect", _set_pragmas)
+            return cls(engine)
+        try:
+            from app.storage import postgres
+        except ImportError as error:
+            raise LogUnavailable(
+                f"for PostgreSQL the extra `postgres` has to be installed: pip install 'rankcast[postgres]' ({error})"
+            ) from error
+        engine = sa.create_engine(
+            parsed.set(drivername=driver),
+            pool_pre_ping=True,
+            pool_timeout=POOL_PATIENCE,
+            isolation_level="READ COMMITTED",
+        )
+        event.listen(engine, "do_connect", postgres.connect)
+        return cls(engine)
+
+    @contextmanager
+    def reading(self, failed: str) -> Iterator[sa.Connection]:
+        """A connection to read from. An error becomes `LogUnavailable`, beginning with `failed`."""
+        try:
+            with self.engine.connect() as connection:
+                yield connection
+        except self.errors as error:
+            raise LogUnavailable(f"{failed}: {plain(error)}") from error
+
+    def close(self) -> None:
+        """Close all connections that nobody holds."""
+        self.engine.dispose()
+
+
+class Statement:
+    """A statement as text with positional values, in the parameter style of the engine's driver.
+
+    It is compiled once and run on a DBAPI cursor: for one small row SQLAlchemy's own execution costs as much again as
+    the commit.
+    """
+
+    def __init__(
+        self,
+        engine: sa.Engine,
+        statement: Executable,
+        names: Sequence[str] = (),
+        constants: dict[str, Any] | None = None,
+    ) -> None:
+        compiled = statement.compile(dialect=engine.dialect)  # type: ignore[attr-defined]
+        self._text = str(compiled)
+        order = compiled.positiontup
+        self._names = list(names)
+        self._constants = constants or {}
+        self._by_name = order is None
+        self._same = order is not None and list(order) == self._names
+        self._order = list(order or ())
+
+    def run(self, cursor: Any, rows: Sequence[tuple[Any, ...]]) -> None:
+        """Run it once for each row of values."""
+        if not rows:
+            return
+        values: Sequence[Any] = rows
+        if not self._same:
+            named = [{**self._constants, **dict(zip(self._names, row, strict=True))} for row in rows]
+            values = named if self._by_name else [tuple(one[name] for name in self._order) for one in named]
+        if len(values) == 1:
+            cursor.execute(self._text, values[0])
+        else:
+            cursor.executemany(self._text, values)
+
+    def scalar(self, cursor: Any, *values: Any) -> Any:
+        """Run it with these values; answers the first column of the first row, None without one."""
+        self.run(cursor, [values])
+        row = cursor.fetchone()
+        return None if row is None else row[0]
+
+
+def plain(error: BaseException) -> str:
+    """The driver's own words, without the statement and its values."""
+    original = getattr(error, "orig", None)
+    lines = str(original or error).splitlines()
+    return lines[0] if lines else type(error).__name__
+
+
+def _set_pragmas(connection: DBAPIConnection, _record: object) -> None:
+    cursor = connection.cursor()
+    for pragma in ("journal_mode=WAL", "synchronous=FULL", "busy_timeout=10000", "wal_autocheckpoint=4000"):
+        cursor.execute(f"PRAGMA {pragma}")
+    cursor.close()

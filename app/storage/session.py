@@ -1,0 +1,112 @@
+"""The one connection that writes the log: held for as long as it lasts, and taken anew with care."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext, suppress
+from typing import Any, TypeVar
+
+import sqlalchemy as sa
+
+from app.storage.database import LogUnavailable, plain
+from app.storage.ownership import Ownership
+
+T = TypeVar("T")
+
+
+class Session:
+    """Transactions on a held DBAPI connection, each beginning where the last one ended. One caller at a time.
+
+    When a commit fails it is not known whether the database took it: the connection may have gone in between. So after
+    any failure the next transaction first makes sure that the database is still ours and calls `repair`, which deletes
+    what no one was told of, before it does its own work: all in one transaction.
+    """
+
+    def __init__(self, ownership: Ownership, repair: Callable[[Any], None]) -> None:
+        self.in_doubt = False
+        self._ownership = ownership
+        self._database = ownership.database
+        self._repair = repair
+        self._connection: sa.PoolProxiedConnection | None = None
+        self._cursor: Any = None
+
+    def begin(self, start: Callable[[Any], T], patience: float) -> T:
+        """The first transaction, with the lock taken before it. Raises `LogUnavailable` and the driver's errors."""
+        cursor = self._open()
+        self._ownership.lock_session(cursor, patience)
+        done = start(cursor)
+        self._commit()
+        return done
+
+    def transact(self, write: Callable[[Any], T]) -> T:
+        """Run `write` with a cursor and commit. Raises `LogUnavailable` with everything rolled back.
+
+        A connection that was lost since the last transaction is replaced, and `write` is then run again.
+        """
+        if self._ownership.lost is not None:
+            raise LogUnavailable(self._ownership.lost)
+        fresh = self._cursor is None
+        try:
+            return self._once(write)
+        except self._database.errors as error:
+            if fresh or not self._gone(error):
+                raise LogUnavailable(f"the log cannot be written: {plain(error)}") from error
+        try:
+            return self._once(write)
+        except self._database.errors as error:
+            raise LogUnavailable(f"the log cannot be written: {plain(error)}") from error
+
+    def close(self) -> None:
+        """Roll back and give up the connection; the next transaction takes a fresh one."""
+        connection, self._connection, self._cursor = self._connection, None, None
+        self._ownership.session_lost()
+        if connection is not None:
+            with suppress(Exception):
+                connection.rollback()
+            with suppress(Exception):
+                connection.invalidate()
+
+    def _once(self, write: Callable[[Any], T]) -> T:
+        try:
+            cursor = self._cursor or self._open()
+            if self.in_doubt:
+                self._ownership.again(cursor)
+                self._repair(cursor)
+            with self._in_one_go():
+                done = write(cursor)
+                self._commit()
+            self.in_doubt = False
+        except BaseException:
+            self.in_doubt = True
+            self._step_back()
+            raise
+        return done
+
+    def _open(self) -> Any:
+        self._connection = self._database.engine.raw_connection()
+        self._cursor = self._connection.cursor()
+        return self._cursor
+
+    def _commit(self) -> None:
+        assert self._connection is not None
+        self._connection.commit()
+
+    def _in_one_go(self) -> AbstractContextManager[Any]:
+        """Statements to a server go out together and are answered together, with the commit: one way there and back."""
+        if not self._database.remote:
+            return nullcontext()
+        assert self._connection is not None
+        together: AbstractContextManager[Any] = self._connection.driver_connection.pipeline()  # type: ignore[union-attr]
+        return together
+
+    def _step_back(self) -> None:
+        """Roll back after a failure. A server's connection that lives is kept, for the lock that it holds."""
+        if self._connection is not None and self._database.remote and self._ownership.lost is None:
+            with suppress(Exception):
+                self._connection.rollback()
+                return
+        self.close()
+
+    def _gone(self, error: BaseException) -> bool:
+        """Whether it failed because the connection was lost."""
+        return self._database.remote and self._cursor is None
