@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
@@ -48,6 +49,9 @@ class Metrics:
         self.streams = Gauge("rankcast_streams", "Open streams.", ["transport"], registry=r)
         self.stream_messages = Counter("rankcast_stream_messages", "Messages to streams.", ["event"], registry=r)
         self.stream_collapses = Counter("rankcast_stream_collapses", "Queues of slow readers merged.", registry=r)
+        self.jobs = Counter("rankcast_jobs", "Jobs that have ended.", ["kind", "state"], registry=r)
+        self._snapshot = _LastSnapshot()
+        r.register(self._snapshot)
         self._seen: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
         self._applied: dict[tuple[str, str], tuple[Counter, Counter]] = {}
 
@@ -73,6 +77,11 @@ class Metrics:
         if tiles:
             found[1].inc(tiles)
 
+    def snapshot_taken(self, lsn: int, created: float, seconds: float | None = None) -> None:
+        """The newest snapshot holds the log up to `lsn`; `created` is in seconds since 1970, `seconds` what it took, if
+        that is known."""
+        self._snapshot.last = lsn, created, seconds
+
     def gauge(self, name: str, help_text: str, label: str, values: Callable[[], Mapping[str, float]]) -> None:
         """A gauge whose values are asked for at each scrape, one for each value of `label`."""
         self.registry.register(_Asked(name, help_text, label, values))
@@ -80,6 +89,29 @@ class Metrics:
     def render(self) -> bytes:
         """Everything, as text."""
         return generate_latest(self.registry)
+
+
+class _LastSnapshot(Collector):
+    """The newest snapshot; nothing before there is one."""
+
+    def __init__(self) -> None:
+        self.last: tuple[int, float, float | None] | None = None
+
+    def describe(self) -> Iterable[Metric]:
+        return self._families(0, 0.0, 0.0)
+
+    def collect(self) -> Iterable[Metric]:
+        if self.last is None:
+            return ()
+        lsn, created, seconds = self.last
+        return self._families(lsn, max(0.0, time.time() - created), seconds)
+
+    @staticmethod
+    def _families(lsn: int, age: float, seconds: float | None) -> Iterator[Metric]:
+        yield GaugeMetricFamily("rankcast_snapshot_lsn", "The last row of the log in the newest snapshot.", lsn)
+        yield GaugeMetricFamily("rankcast_snapshot_age_seconds", "Seconds since the newest snapshot was taken.", age)
+        if seconds is not None:
+            yield GaugeMetricFamily("rankcast_snapshot_seconds", "Seconds that the newest snapshot took.", seconds)
 
 
 class _Asked(Collector):
