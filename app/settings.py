@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import ipaddress
+import re
+from datetime import UTC, tzinfo
 from pathlib import Path
 from typing import Annotated, Literal
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import Field, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 MIB = 1 << 20
+
+_SPARK_OPTION = re.compile(r"spark(\.[A-Za-z0-9_-]+)+=.*", re.DOTALL)
 
 
 def is_loopback(host: str) -> bool:
@@ -27,6 +32,11 @@ def is_loopback(host: str) -> bool:
         return False
     mapped = getattr(address, "ipv4_mapped", None)
     return (mapped or address).is_loopback
+
+
+def timezone_of(name: str) -> tzinfo:
+    """A time zone by its name; UTC needs no data of the system. Raises what `ZoneInfo` raises."""
+    return UTC if name.upper() == "UTC" else ZoneInfo(name)
 
 
 class Settings(BaseSettings):
@@ -47,6 +57,41 @@ class Settings(BaseSettings):
     )
     trusted_hosts: Annotated[tuple[str, ...], NoDecode] = Field(
         (), description="Host names, separated by commas, that are accepted beside loopback while no key exists."
+    )
+
+    storage: str | None = Field(
+        None,
+        description="Where snapshots and images are kept: a path, or a URL such as s3://bucket/folder; the data "
+        "directory if left out.",
+    )
+    keep_snapshots: int = Field(2, ge=1, description="Snapshots that are kept; the log reaches back to the oldest.")
+    snapshot_every_minutes: float = Field(
+        60.0, ge=0, le=525_600, description="Minutes between snapshots while the log grows; 0: none by itself."
+    )
+    nightly: str | None = Field(
+        None,
+        description="When everything is rebuilt, in the five fields of cron, such as '15 3 * * *': at 3:15 every day. "
+        "Left out: never.",
+    )
+    nightly_engine: Literal["local", "spark"] = Field("local", description="What the nightly rebuild runs on.")
+    nightly_timezone: str = Field("UTC", description="The time zone of the nightly run, such as Europe/Berlin.")
+    nightly_verify: bool = Field(False, description="Compare everything with a scan after the nightly rebuild.")
+    rebuild_share: float = Field(
+        0.5,
+        ge=0,
+        le=1e9,
+        description="A board's index is laid out anew in the background once so many of its subscriptions have "
+        "changed, as a share of all; 0: never.",
+    )
+    spark_master: str = Field("local[*]", min_length=1, description="The Spark master of rebuilds and audits.")
+    spark_python: str | None = Field(
+        None, description="The Python that Spark's jobs run on; the running interpreter if left out."
+    )
+    spark_options: Annotated[tuple[str, ...], NoDecode] = Field(
+        (), description="Configuration for Spark, such as spark.driver.memory=4g,spark.local.dir=/var/tmp."
+    )
+    java_home: Path | None = Field(
+        None, description="The Java for Spark; JAVA_HOME, or the java on the path, if left out."
     )
 
     max_body: int = Field(16 * MIB, ge=1024, description="Largest JSON body in bytes.")
@@ -84,6 +129,47 @@ class Settings(BaseSettings):
     def _split(cls, value: object) -> object:
         if isinstance(value, str):
             return tuple(part.strip().lower() for part in value.split(",") if part.strip())
+        return value
+
+    @field_validator("storage", "nightly", "spark_python", "java_home", mode="before")
+    @classmethod
+    def _nothing(cls, value: object) -> object:
+        """An empty variable is one that is not set."""
+        return None if isinstance(value, str) and not value.strip() else value
+
+    @field_validator("spark_options", mode="before")
+    @classmethod
+    def _options(cls, value: object) -> object:
+        """Options begin after a comma where one begins: the values of some are lists."""
+        if isinstance(value, str):
+            return tuple(part.strip() for part in re.split(r",(?=\s*spark\.)", value) if part.strip())
+        return value
+
+    @field_validator("spark_options")
+    @classmethod
+    def _are_options(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for option in value:
+            if not _SPARK_OPTION.fullmatch(option):
+                raise ValueError(f"{option!r} is not like spark.driver.memory=4g")
+        return value
+
+    @field_validator("nightly_timezone")
+    @classmethod
+    def _is_timezone(cls, value: str) -> str:
+        try:
+            timezone_of(value)
+        except (ZoneInfoNotFoundError, ValueError, OSError):
+            raise ValueError(f"{value!r} is not a time zone such as Europe/Berlin") from None
+        return value
+
+    @field_validator("nightly")
+    @classmethod
+    def _is_cron(cls, value: str | None) -> str | None:
+        if value is not None:
+            # The scheduler is loaded by those who use it.
+            from app.crontab import trigger
+
+            trigger(value)
         return value
 
     @property
