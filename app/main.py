@@ -17,7 +17,7 @@ from fastapi.openapi.utils import get_openapi
 from starlette.middleware import Middleware
 
 from app import logs, problems
-from app.api import admin, boards, health, streams
+from app.api import admin, boards, health, jobs, streams
 from app.api.direct import Direct
 from app.api.routing import Routes, complete_schema
 from app.guard import Guard
@@ -79,6 +79,7 @@ def create_app(settings: Settings | None = None, stores: Stores | None = None, l
     key_routes = admin.KeyRoutes(keyring)
     board_routes = boards.BoardRoutes()
     stream_routes = streams.StreamRoutes(keyring)
+    job_routes = jobs.JobRoutes(keyring)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -92,6 +93,7 @@ def create_app(settings: Settings | None = None, stores: Stores | None = None, l
             key_routes.start(opened, service.answers)
             board_routes.start(service)
             stream_routes.start(service.hub)
+            job_routes.start(service)
             lifecycle.stopping.append(service.hub.stop)
             lifecycle.draining = service.hub.close_all
             lifecycle.ready = True
@@ -144,6 +146,7 @@ def create_app(settings: Settings | None = None, stores: Stores | None = None, l
     key_routes.add_routes(routes)
     board_routes.add_routes(routes)
     stream_routes.add_routes(routes, app)
+    job_routes.add_routes(routes)
 
     def openapi() -> dict[str, Any]:
         if app.openapi_schema is None:

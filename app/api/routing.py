@@ -11,7 +11,7 @@ import asyncio
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from inspect import Parameter, Signature
-from typing import Annotated, Any, cast
+from typing import Annotated, Any, cast, get_args
 
 from fastapi import Body, FastAPI, Header, Path, Query
 from fastapi.routing import APIRoute
@@ -113,8 +113,9 @@ class Routes:
         """Serve `method` at `path`.
 
         `needs` is the scope that a key must have (None: no key is asked for), `answers` the model of each good status,
-        `body` the model of a JSON body; with `bulk`, the name of one element, it may come as NDJSON or Arrow too.
-        The endpoint's docstring is its description. Every write takes an Idempotency-Key.
+        `body` the model of a JSON body (``| None`` where it may be left out); with `bulk`, the name of one element, it
+        may come as NDJSON or Arrow too. The endpoint's docstring is its description.
+        Every write takes an Idempotency-Key.
         """
         parameters = [
             Parameter(name, Parameter.KEYWORD_ONLY, annotation=PathName) for name in re.findall(r"{(\w+)}", path)
@@ -122,7 +123,10 @@ class Routes:
         if query is not None:
             parameters.append(Parameter("query", Parameter.KEYWORD_ONLY, annotation=Annotated[query, Query()]))
         if body is not None:
-            parameters.append(Parameter("body", Parameter.KEYWORD_ONLY, annotation=Annotated[body, Body()]))
+            default = None if type(None) in get_args(body) else Parameter.empty
+            parameters.append(
+                Parameter("body", Parameter.KEYWORD_ONLY, annotation=Annotated[body, Body()], default=default)
+            )
         if method != "GET":
             parameters.append(
                 Parameter("idempotency_key", Parameter.KEYWORD_ONLY, annotation=IdempotencyKey, default=None)
