@@ -6,12 +6,15 @@ import asyncio
 import gc
 import sys
 import time
+from typing import Any
 
 from app import logs
 from app.delivery.hub import Hub
 from app.expiry import Expiry
 from app.idempotency import Answers
+from app.jobs import JobFailed, Jobs, Maintenance, Numbers, Report
 from app.metrics import Metrics
+from app.schedule import Schedule
 from app.security import Keyring
 from app.settings import Settings
 from app.storage import Stores
@@ -31,7 +34,8 @@ class Interrupted(Exception):
 
 
 class Service:
-    """What the routes need: `writer` for changes, `catalog` for reads, `hub` for streams, `expiry` for lifetimes."""
+    """What the routes need: `writer` for changes, `catalog` for reads, `hub` for streams, `expiry` for lifetimes, and
+    `jobs` for the long work that `maintenance` does."""
 
     def __init__(self, settings: Settings, stores: Stores, metrics: Metrics, keyring: Keyring) -> None:
         self.settings = settings
@@ -41,6 +45,9 @@ class Service:
         self.writer = Writer(stores.log, self.catalog, self.answers, metrics, settings.max_queue)
         self.hub = Hub(stores.directory.epoch, settings, self.catalog.board, self.writer.between, metrics)
         self.expiry = Expiry(self.hub.is_read, self._expire)
+        self.jobs = Jobs(metrics, Numbers(stores.directory.path / "JOBS"))
+        self.maintenance: Maintenance = _NoMaintenance()
+        self.schedule: Schedule | None = None
         self.writer.on_slice = self.hub.deliver
         self.writer.on_edit = self.expiry.saw
         self.writer.on_drop = self._dropped
@@ -65,6 +72,8 @@ class Service:
                 self.expiry.start(name, board)
         _tune_interpreter()
         self.hub.start()
+        self.schedule = Schedule(self.settings, self.jobs, self.maintenance, lambda: False)
+        self.schedule.start()
         self._chores = [asyncio.create_task(self.expiry.run()), asyncio.create_task(self._expire_answers())]
 
     def interrupt(self) -> None:
@@ -77,7 +86,10 @@ class Service:
         log.info("replaying the log", row=done, of=total)
 
     async def close(self) -> None:
-        """Finish what was accepted."""
+        """Finish what was accepted; a job that has not ended fails."""
+        if self.schedule is not None:
+            self.schedule.stop()
+        await self.jobs.close()
         await self.hub.close_all()
         for task in self._chores:
             task.cancel()
@@ -99,6 +111,19 @@ class Service:
                 await self.writer.forget_answers()
             except LogUnavailable as error:
                 log.warning("old answers stay for now", error=str(error))
+
+
+class _NoMaintenance:
+    """Where nothing is kept, nothing can be laid out anew."""
+
+    async def snapshot(self, report: Report) -> dict[str, Any]:
+        raise JobFailed("this service keeps no snapshots")
+
+    async def rebuild(self, report: Report, resources: list[str] | None, engine: str) -> dict[str, Any]:
+        raise JobFailed("this service keeps no snapshots")
+
+    async def verify(self, report: Report, resources: list[str] | None, engine: str) -> dict[str, Any]:
+        raise JobFailed("this service keeps no snapshots")
 
 
 def _tune_interpreter() -> None:
