@@ -33,6 +33,7 @@ class Schedule:
         self._jobs = jobs
         self._maintenance = maintenance
         self._grown = grown
+        self._stopped = True
         self._timezone = timezone_of(settings.nightly_timezone)
         self.scheduler = AsyncIOScheduler(timezone=self._timezone)
         if settings.nightly is not None:
@@ -47,12 +48,14 @@ class Schedule:
     def start(self) -> None:
         """Run what comes due from now on."""
         self.scheduler.start()
+        self._stopped = False
         for run in self.scheduler.get_jobs():
             log.info("scheduled", run=run.name, next=run.next_run_time.isoformat(timespec="seconds"))
 
     def stop(self) -> None:
         """Begin nothing more. Jobs that were begun are not touched."""
-        if self.scheduler.running:
+        if not self._stopped:
+            self._stopped = True
             self.scheduler.shutdown(wait=False)
 
     async def nightly(self) -> None:

@@ -79,6 +79,12 @@ def test_a_bad_setting_is_named(tmp_path: Path) -> None:
     assert "RANKCAST_MAX_BODY: must be at least 1024" in done.stderr
 
 
+def test_a_nightly_run_that_never_comes_is_named(tmp_path: Path) -> None:
+    done = run("serve", "--nightly", "15 3 * *", "--data", str(tmp_path))
+    assert done.exit_code == 1
+    assert "RANKCAST_NIGHTLY: must have the five fields" in done.stderr
+
+
 def test_a_service_that_does_not_answer_is_said() -> None:
     done = run("keys", "list", "--url", "http://127.0.0.1:9")
     assert done.exit_code == 1

@@ -1,3 +1,5 @@
+import time
+
 from app.metrics import Metrics
 
 
@@ -25,3 +27,16 @@ def test_a_gauge_is_asked_at_each_scrape() -> None:
     assert 'rankcast_board_objects{board="delays"} 3.0' in metrics.render().decode()
     sizes["delays"] = 4.0
     assert 'rankcast_board_objects{board="delays"} 4.0' in metrics.render().decode()
+
+
+def test_the_newest_snapshot_is_told_once_there_is_one() -> None:
+    metrics = Metrics()
+    assert "rankcast_snapshot" not in metrics.render().decode()
+    metrics.snapshot_taken(7, time.time() - 100)
+    text = metrics.render().decode()
+    assert "rankcast_snapshot_lsn 7.0" in text
+    assert "rankcast_snapshot_seconds" not in text
+    age = next(line.split()[1] for line in text.splitlines() if line.startswith("rankcast_snapshot_age_seconds"))
+    assert float(age) >= 100
+    metrics.snapshot_taken(9, time.time(), 1.5)
+    assert "rankcast_snapshot_seconds 1.5" in metrics.render().decode()
