@@ -15,13 +15,14 @@ PYTEST := $(BIN)/python -m pytest -m 'not soak'
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup setup-spark run test test-system lint format openapi bench soak lock image clean
+.PHONY: help setup run test test-system lint format openapi bench soak lock image clean
 
 help: ## this list
 	@echo 'make <target> [ARGS="..."]'
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-14s %s\n", $$1, $$2 }'
 
-setup: $(INSTALLED) $(WARM) ## make .venv from the lock file and compile the kernels
+setup: $(INSTALLED) $(WARM) ## make .venv from the lock file, compile the kernels, see to Java
+	@$(BIN)/python -m tools.java --quiet || true # the service runs without
 
 $(INSTALLED): requirements/build.lock requirements/dev.lock pyproject.toml client/pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -38,9 +39,6 @@ $(INSTALLED): requirements/build.lock requirements/dev.lock pyproject.toml clien
 $(WARM): $(INSTALLED) $(SOURCES)
 	$(BIN)/rankcast warm
 	@mkdir -p $(@D) && touch $@
-
-setup-spark: setup ## add Spark for rebuilds (needs a Java 17 runtime)
-	$(PIP) install --quiet --require-hashes --no-build-isolation -r requirements/spark.lock
 
 run: setup ## serve a year of flights on the loopback address
 	$(BIN)/rankcast demo $(ARGS)
@@ -77,7 +75,7 @@ LOCK := uv pip compile --quiet --universal --fork-strategy fewest --python-versi
 
 lock: ## pin all dependencies anew (needs uv)
 	$(LOCK) requirements/build.in -o requirements/build.lock
-	$(LOCK) pyproject.toml --extra dev --extra demo --extra postgres -o requirements/dev.lock
+	$(LOCK) pyproject.toml --extra dev --extra demo --extra postgres --extra spark -o requirements/dev.lock
 	$(LOCK) pyproject.toml --extra postgres -c requirements/dev.lock -o requirements/runtime.lock
 	$(LOCK) pyproject.toml --extra postgres --extra spark -c requirements/dev.lock -o requirements/spark.lock
 	@! grep -nE '(https?|file):' requirements/*.lock
