@@ -6,25 +6,35 @@ import asyncio
 import gc
 import sys
 import time
-from typing import Any
+from functools import partial
 
 from app import logs
 from app.delivery.hub import Hub
 from app.expiry import Expiry
 from app.idempotency import Answers
-from app.jobs import JobFailed, Jobs, Maintenance, Numbers, Report
+from app.jobs import Jobs, Numbers
+from app.maintenance import Maintenance
 from app.metrics import Metrics
+from app.recovery import recover
 from app.schedule import Schedule
 from app.security import Keyring
 from app.settings import Settings
 from app.storage import Stores
 from app.storage.catalog import Catalog
 from app.storage.log import LogUnavailable
+from app.storage.snapshots import Snapshots
 from app.writer import Writer
+from formats.folder import Folder
 from indexes.boards.commands import Unsubscribe
 from indexes.boards.warm import warm
 
 ANSWERS_EXPIRE_EVERY = 600.0
+
+LOOK_EVERY = 5.0
+"""Seconds between two looks for boards that are worth a rebuild."""
+
+WORTH_REBUILDING = 50_000
+"""Subscriptions below which an index that changes in place is as good as a fresh one."""
 
 log = logs.get("service")
 
@@ -46,7 +56,9 @@ class Service:
         self.hub = Hub(stores.directory.epoch, settings, self.catalog.board, self.writer.between, metrics)
         self.expiry = Expiry(self.hub.is_read, self._expire)
         self.jobs = Jobs(metrics, Numbers(stores.directory.path / "JOBS"))
-        self.maintenance: Maintenance = _NoMaintenance()
+        root = Folder.at(settings.storage or stores.directory.path)
+        self.snapshots = Snapshots(root, stores.directory.epoch)
+        self.maintenance = Maintenance(settings, stores, self.catalog, self.writer, self.snapshots, metrics)
         self.schedule: Schedule | None = None
         self.writer.on_slice = self.hub.deliver
         self.writer.on_edit = self.expiry.saw
@@ -61,10 +73,8 @@ class Service:
         began = time.perf_counter()
         await asyncio.to_thread(warm)
         log.info("kernels warm", seconds=round(time.perf_counter() - began, 2))
-        began = time.perf_counter()
-        rows = await asyncio.to_thread(self.writer.recover, self._say_progress)
-        log.info(
-            "log replayed", rows=rows, boards=len(self.catalog.names()), seconds=round(time.perf_counter() - began, 2)
+        self.maintenance.snapshot_lsn = await asyncio.to_thread(
+            recover, self.snapshots, self.catalog, self.writer, self._say_progress
         )
         for name in self.catalog.names():
             board = self.catalog.board(name)
@@ -72,9 +82,10 @@ class Service:
                 self.expiry.start(name, board)
         _tune_interpreter()
         self.hub.start()
-        self.schedule = Schedule(self.settings, self.jobs, self.maintenance, lambda: False)
+        self.schedule = Schedule(self.settings, self.jobs, self.maintenance, lambda: self.maintenance.grown)
         self.schedule.start()
-        self._chores = [asyncio.create_task(self.expiry.run()), asyncio.create_task(self._expire_answers())]
+        chores = self.expiry.run(), self._expire_answers(), self._renew_worn()
+        self._chores = [asyncio.create_task(chore) for chore in chores]
 
     def interrupt(self) -> None:
         """Give up starting, if that is not done yet: `start` raises `Interrupted`."""
@@ -112,18 +123,15 @@ class Service:
             except LogUnavailable as error:
                 log.warning("old answers stay for now", error=str(error))
 
-
-class _NoMaintenance:
-    """Where nothing is kept, nothing can be laid out anew."""
-
-    async def snapshot(self, report: Report) -> dict[str, Any]:
-        raise JobFailed("this service keeps no snapshots")
-
-    async def rebuild(self, report: Report, resources: list[str] | None, engine: str) -> dict[str, Any]:
-        raise JobFailed("this service keeps no snapshots")
-
-    async def verify(self, report: Report, resources: list[str] | None, engine: str) -> dict[str, Any]:
-        raise JobFailed("this service keeps no snapshots")
+    async def _renew_worn(self) -> None:
+        """Rebuild boards whose subscriptions have changed much since their index was laid out."""
+        while self.settings.rebuild_share:
+            await asyncio.sleep(LOOK_EVERY)
+            worn = self.maintenance.worn(self.settings.rebuild_share, WORTH_REBUILDING)
+            if worn and not self.jobs.open():
+                log.info("indexes are worn", resources=worn)
+                job = self.jobs.submit("rebuild", partial(self.maintenance.rebuild, resources=worn, engine="local"))
+                await job.wait()
 
 
 def _tune_interpreter() -> None:

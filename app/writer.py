@@ -11,24 +11,27 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AsyncExitStack
 from itertools import islice
 from typing import Any, NamedTuple, TypeVar
 
 from app import logs
 from app.idempotency import AT_START, Answers, Ticket
 from app.metrics import Metrics
-from app.storage.catalog import Catalog, DropJob, Job
+from app.storage.catalog import Catalog, DropJob, Job, Mark
 from app.storage.log import Log, LogEntry, LogUnavailable, StoredAnswer
 from formats.commands import MORE, Part, decode, encode
 from indexes.boards.board import Board
 from indexes.boards.commands import BoardConfig, Command, Create, Drop, Events, Subscribe, Unsubscribe
 from indexes.boards.plans import EditPlan, EventsGroup, EventsPlan
 from indexes.boards.subscribers import Edit
+from indexes.boards.upkeep import Captured, Upkeep
 from indexes.boards.views import Slice
 
 T = TypeVar("T")
+U = TypeVar("U", bound=Upkeep)
 
 INLINE = 0.001
 """Seconds of work up to which it is done on the event loop itself."""
@@ -66,6 +69,15 @@ class Skeleton(NamedTuple):
 
 class Failed(Exception):
     """A board could not apply what is in the log. It answers no more writes until the service starts again."""
+
+
+class Standstill(NamedTuple):
+    """All boards after row `lsn` of the log and before the next one. `gone` are the names of deleted boards with the
+    seq that each would go on with."""
+
+    lsn: int
+    boards: dict[str, Captured]
+    gone: dict[str, int]
 
 
 class Pending:
@@ -127,12 +139,13 @@ class Writer:
         self._closed = False
         self._hurry = False
 
-    def recover(self, progress: Callable[[int, int], None] = lambda done, total: None) -> int:
-        """Replay the log into an empty catalog; returns the number of rows. Called once, before anything else."""
+    def recover(self, progress: Callable[[int, int], None] = lambda done, total: None, after_lsn: int = 0) -> int:
+        """Replay the log from a row on into a catalog that stands there; returns the number of rows. Called once,
+        before anything else."""
         self.answers.load(self._log.answers(time.time() - self.answers.seconds, AT_START))
         parts: list[tuple[str, bytes]] = []
         rows = 0
-        for row in self._log.replay():
+        for row in self._log.replay(after_lsn):
             parts.append((row.command, row.payload))
             rows += 1
             if rows % 1000 == 0:
@@ -225,6 +238,77 @@ class Writer:
         else:
             job = accept()
         return await self._through(lane, job, ticket, skeleton, then)
+
+    async def stand_still(self, journal: Collection[str] = (), indexes: Collection[str] = ()) -> Standstill:
+        """Copy the state of all boards at one row of the log, each in its turn; the boards in `journal` begin to note
+        what changes, of those in `indexes` the indexes are copied too.
+
+        Raises:
+            Failed: a board has failed.
+            LogUnavailable: what was accepted before could not be logged.
+        """
+        async with AsyncExitStack() as held:
+            mine: set[str] = set()
+            # While one long check is waited for, another may begin on another board.
+            while checking := [x for x in self._lanes.values() if x.accepting.locked() and x.name not in mine]:
+                await held.enter_async_context(checking[0].accepting)
+                mine.add(checking[0].name)
+            mark = Mark()
+            group = [Pending(self._lane(""), mark, None, None, None)]
+            plans = {}
+            gone = {}
+            for name, entry in self.catalog.entries.items():
+                if entry.latest is None:
+                    gone[name] = entry.next_first_seq
+                    continue
+                if self._lane(name).failed:
+                    raise Failed(f"board {name!r} failed; its log is whole and is replayed at the next start")
+                plans[name] = entry.latest.capture(name in journal, name in indexes)
+                group.append(Pending(self._lane(name), plans[name], None, None, None))
+            self.queued += len(group)
+            self._group += group
+            self._schedule()
+        for outcome in await asyncio.gather(*(pending.future for pending in group), return_exceptions=True):
+            if outcome is not None:
+                raise outcome
+        captured = {name: plan.captured for name, plan in plans.items()}
+        return Standstill(mark.lsn, {name: found for name, found in captured.items() if found is not None}, gone)
+
+    async def maintain(self, name: str, make: Callable[[Board], U]) -> U:
+        """Give a board work of its own in its turn; returns the plan when that is done. Raises as `submit`."""
+        board = self.catalog.latest(name)
+        lane = self._admit(name)
+        plan = make(board)
+        await self._through(lane, plan, None, None, None)
+        return plan
+
+    async def write_answers(self) -> None:
+        """Store what applying has told about answers so far. Raises LogUnavailable."""
+
+        def write() -> None:
+            completed = self.answers.take_completed()
+            try:
+                self._log.complete_answers(completed)
+            except LogUnavailable:
+                self.answers.give_back(completed)
+                raise
+
+        await asyncio.get_running_loop().run_in_executor(self._committer, write)
+
+    async def prune(self, through_lsn: int) -> None:
+        """Delete the log up to a row, a little at a time, so that commits go in between. Raises LogUnavailable."""
+        while await asyncio.get_running_loop().run_in_executor(self._committer, self._log.prune, through_lsn):
+            await asyncio.sleep(0.02)
+
+    @property
+    def pruned_through(self) -> int:
+        """The last row that has been deleted from the log."""
+        return self._log.pruned_through
+
+    @property
+    def last_lsn(self) -> int:
+        """The last row of the log."""
+        return self._log.last_lsn
 
     async def between(self, name: str, fn: Callable[[], T]) -> T:
         """Run `fn` on the loop at a moment when nothing of this board is being painted."""
@@ -337,6 +421,8 @@ class Writer:
         now = time.time()
         for pending in group:
             job = pending.job
+            if isinstance(job, Mark):
+                job.lsn = self._log.last_lsn + len(entries)
             if job.count:
                 seq = job.first_seq
                 for part in _parts(job):
@@ -472,7 +558,8 @@ class Writer:
     def _finish(self, pending: Pending) -> None:
         self.queued -= 1
         job = pending.job
-        self._metrics.applied(RESOURCE + pending.lane.name, type(job.command).__name__, job.count, job.tile_count)
+        if job.count:
+            self._metrics.applied(RESOURCE + pending.lane.name, type(job.command).__name__, job.count, job.tile_count)
         if pending.future.done():
             return
         try:

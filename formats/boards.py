@@ -8,6 +8,7 @@ of it that changes becomes the process's own: the file is the base, the pages th
 from __future__ import annotations
 
 import mmap
+from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Any
 
@@ -19,6 +20,7 @@ from formats.folder import Damaged, Draft, Folder
 from indexes.boards.commands import BoardConfig
 from indexes.boards.packing import Nodes, PackedBoard, PackedForest, PackedObjects, Slots
 from indexes.boards.state import BoardState, ObjectColumns, SubscriptionColumns
+from indexes.boards.verify import Lists
 from indexes.ids import Packed
 
 RESOURCE = "boards/"
@@ -44,6 +46,8 @@ SUBSCRIPTIONS = pa.schema(
     ]
 )
 FREE = pa.schema([pa.field("kind", pa.string(), nullable=False), pa.field("row", pa.int32(), nullable=False)])
+
+LISTS = pa.schema([pa.field("sid", pa.int32()), pa.field("rows", pa.list_(pa.int32()))])
 
 ROWS = 1 << 17
 """Rows in a row group."""
@@ -145,6 +149,20 @@ def read_image(folder: Folder) -> PackedBoard:
         return PackedBoard(forest, PackedObjects(**objects))
     except (KeyError, ValueError, TypeError) as error:
         raise Damaged(f"{folder} is no image of a board") from error
+
+
+def write_lists(folder: Folder, resource: str, lsn: int, lists: Iterable[tuple[np.ndarray[Any, Any], Lists]]) -> None:
+    """Write what an index answers to subscriptions, for an audit: by sid, the rows of the objects, best first."""
+    draft = folder.draft()
+    rows = 0
+    with draft.file("lists.parquet") as out, pq.ParquetWriter(out, LISTS, compression="zstd") as writer:
+        for sids, found in lists:
+            inside = np.arange(found.rows.shape[1]) < found.length[:, None]
+            offsets = np.concatenate([[0], np.cumsum(found.length)]).astype(np.int32)
+            column = pa.ListArray.from_arrays(offsets, pa.array(found.rows[inside]))
+            writer.write_batch(pa.RecordBatch.from_arrays([pa.array(sids), column], schema=LISTS))
+            rows += len(sids)
+    draft.publish({"kind": "audit", "lsn": lsn, "resource": resource, "rows": rows})
 
 
 def _strings(ids: Packed) -> pa.LargeStringArray:

@@ -159,15 +159,13 @@ class Draft:
             out.write(text)
         self._sync(path + ".partial")
         self.folder.system.move(path + ".partial", path)
-        self._sync(self.folder.path)
-        self._sync(self.folder.path.rpartition("/")[0])
+        self._sync(path)
 
     def _sync(self, path: str) -> None:
-        """Object stores are durable when a file is closed; a local one is told to be, the folders above it included."""
+        """Object stores are durable when a file is closed; a local file is told to be, and the folders that name it."""
         if self.folder.local is None:
             return
-        places = [Path(path), *(p for p in Path(path).parents if p.is_relative_to(self.folder.path))]
-        for place in places:
+        for place in (Path(path), *Path(path).parents):
             handle = os.open(place, os.O_RDONLY)
             try:
                 os.fsync(handle)

@@ -97,7 +97,9 @@ class Running(Protocol):
     catalog: Catalog
     hub: Hub
     jobs: Jobs
-    maintenance: Maintenance
+
+    @property
+    def maintenance(self) -> Maintenance: ...
 
 
 class JobRoutes:

@@ -49,6 +49,12 @@ class Catalog:
         entry = self.entries.get(name)
         return entry.board if entry is not None else None
 
+    def restore(self, name: str, board: Board | None, next_first_seq: int) -> None:
+        """Take up a board as it was, or (None) a name whose board is deleted and that would go on with this seq."""
+        entry = self.entries[name] = Entry(name)
+        entry.board = entry.latest = board
+        entry.next_first_seq = next_first_seq
+
     def names(self) -> list[str]:
         """The names of the boards that reads see, in order."""
         return sorted(name for name, entry in self.entries.items() if entry.board is not None)
@@ -109,6 +115,22 @@ class _Instant:
 
     def paint(self, budget: float) -> None:
         pass
+
+
+class Mark(_Instant):
+    """A place between two commands: `lsn` is the row of the log before it. Nothing is logged for it."""
+
+    def __init__(self) -> None:
+        super().__init__(Drop(), 0)
+        self.count = 0
+        self.lsn = 0
+
+    def settle(self) -> Slice | None:
+        self.done = True
+        return None
+
+    def cancel(self) -> None:
+        """Nothing has changed."""
 
 
 class CreateJob(_Instant):

@@ -6,6 +6,7 @@ comes after has not, and reads go on meanwhile. Neither changes any answer, and 
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -148,6 +149,7 @@ class CapturePlan(Upkeep):
 class FoldPlan(Upkeep):
     """Brings a packed subscription index up to date with what changed since its board was captured, and puts it in
     place once little is left (`swapped`); the objects are laid out anew in that moment. Otherwise another plan goes on.
+    It is `abandoned` where nobody noted what changes. `seconds` is what painting took.
 
     O(FOLD log m) for a plan that does not swap, and O(n log n) more for the one that does.
     """
@@ -155,6 +157,8 @@ class FoldPlan(Upkeep):
     def __init__(self, board: Board, fresh: SubscriptionIndex) -> None:
         super().__init__(board)
         self.swapped = False
+        self.abandoned = False
+        self.seconds = 0.0
         self._fresh = fresh
         self._view: ObjectIndex | None = None
 
@@ -163,8 +167,11 @@ class FoldPlan(Upkeep):
         return 1.0
 
     def paint(self, budget: float) -> None:
+        began = time.perf_counter()
         subscribers, painter = self.board.subscribers, self.board.painter
-        assert subscribers.touched is not None, "the changes since the capture were not noted"
+        if subscribers.touched is None:
+            self.abandoned = True
+            return
         touched = np.unique(np.concatenate([np.empty(0, np.int32), *subscribers.touched]))
         self._fold(touched[:FOLD])
         subscribers.touched = [touched[FOLD:]]
@@ -174,6 +181,7 @@ class FoldPlan(Upkeep):
             self._view = type(painter.objects).build(*self.board.catalogue.view.contents())
             subscribers.touched = None
             self.swapped = True
+        self.seconds = time.perf_counter() - began
 
     def _fold(self, sids: Int32) -> None:
         """Make the new index hold of these subscriptions what stands now."""

@@ -90,6 +90,16 @@ def verify(captured: Captured) -> Iterator[Checked]:
         yield Checked(len(some), total, found)
 
 
+def all_lists(captured: Captured) -> Iterator[tuple[Int32, Lists]]:
+    """The lists of all subscriptions as the reading index answers them, with their sids, a piece at a time."""
+    assert captured.indexes is not None, "captured without indexes"
+    sids = np.flatnonzero(captured.k).astype(np.int32)
+    step = max(1, PIECE // int(captured.k.max(initial=1)))
+    for start in range(0, len(sids), step):
+        part = sids[start : start + step]
+        yield part, lists_of(captured.indexes.reading, captured.l[part], captured.r[part], captured.k[part])
+
+
 class Scan:
     """Lists without an index: the objects once by rank and once by x.
 

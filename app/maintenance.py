@@ -1,0 +1,295 @@
+"""What keeps a service that runs for months fit: snapshots, rebuilds of its indexes, and checking them."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from app import logs, spark
+from app.jobs import JobFailed, Report
+from app.metrics import Metrics
+from app.settings import Settings
+from app.storage import Stores
+from app.storage.catalog import Catalog
+from app.storage.log import LogUnavailable
+from app.storage.snapshots import Snapshots
+from app.writer import Failed, Standstill, Writer
+from formats.boards import RESOURCE, read_image, write_image, write_lists
+from formats.folder import Damaged
+from indexes.boards.commands import Refused
+from indexes.boards.packing import to_forest
+from indexes.boards.state import BoardState, pack_board, state_of
+from indexes.boards.subscriptions import SubscriptionIndex
+from indexes.boards.upkeep import Captured
+from indexes.boards.verify import Difference, all_lists, verify
+
+T = TypeVar("T")
+
+SHOWN = 100
+"""Differences that a job's detail lists."""
+
+log = logs.get("maintenance")
+
+
+class Maintenance:
+    """Does the work of the jobs, one at a time, beside reads and writes.
+
+    A job that fails changes nothing that is served.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        stores: Stores,
+        catalog: Catalog,
+        writer: Writer,
+        snapshots: Snapshots,
+        metrics: Metrics,
+    ) -> None:
+        self.snapshots = snapshots
+        self.snapshot_lsn = 0
+        self._settings = settings
+        self._stores = stores
+        self._catalog = catalog
+        self._writer = writer
+        self._metrics = metrics
+
+    @property
+    def grown(self) -> bool:
+        """Whether the log has rows that the newest snapshot lacks."""
+        return self._writer.last_lsn > self.snapshot_lsn
+
+    def worn(self, share: float, least: int) -> list[str]:
+        """The resources of at least so many subscriptions of which more than a share have changed since their index was
+        laid out."""
+        boards = ((name, self._catalog.board(name)) for name in self._catalog.names())
+        return [
+            RESOURCE + name
+            for name, board in boards
+            if board is not None and board.subscription_count >= least and board.worn > share
+        ]
+
+    async def snapshot(self, report: Report) -> dict[str, Any]:
+        """Write a snapshot of everything and let old ones go: ``{"lsn", "bytes", "seconds"}``."""
+        began = time.perf_counter()
+        still = await self._stand_still(report)
+        states = await _states(still)
+        size = await self._write(still, states, _part(report, 0.1, 0.9))
+        await self._retire(report)
+        return {"lsn": still.lsn, "bytes": size, "seconds": _since(began)}
+
+    async def rebuild(self, report: Report, resources: list[str] | None, engine: str) -> dict[str, Any]:
+        """Take a snapshot, pack the indexes of boards from it, and put them in place of those in use:
+        ``{"engine", "rows", "seconds", "swap_seconds"}``."""
+        began = time.perf_counter()
+        names = self._names(resources)
+        still = await self._stand_still(report, journal=names)
+        rows, pauses = 0, []
+        try:
+            states = await _states(still)
+            await self._write(still, states, _part(report, 0.02, 0.2))
+            for i, name in enumerate(names):
+                if name not in states:
+                    continue
+                part = _part(report, 0.2 + 0.7 * i / len(names), 0.2 + 0.7 * (i + 1) / len(names))
+                state = states.pop(name)
+                rows += len(state.subscriptions.l) + len(state.objects.id)
+                await self._pack(still.lsn, name, state, engine, part)
+                pauses.append(await self._swap(still.lsn, name, state.subscription_rows))
+        finally:
+            for name in names:
+                board = self._catalog.board(name)
+                if board is not None:
+                    board.subscribers.touched = None
+        await self._retire(report)
+        return {"engine": engine, "rows": rows, "seconds": _since(began), "swap_seconds": max(pauses, default=0.0)}
+
+    async def verify(self, report: Report, resources: list[str] | None, engine: str) -> dict[str, Any]:
+        """Compare every list and every index of boards with a scan, here or on Spark:
+        ``{"compared", "differences"}``. Any difference is a failure."""
+        names = self._names(resources)
+        still = await self._stand_still(report, indexes=names)
+        compared, found = 0, []
+        if engine == "spark":
+            await self._write(still, await _states(still), _part(report, 0.02, 0.1))
+        for i, name in enumerate(n for n in names if n in still.boards):
+            part = _part(report, 0.1 + 0.9 * i / len(names), 0.1 + 0.9 * (i + 1) / len(names))
+            captured = still.boards.pop(name)
+            how = self._audit(still.lsn, name, captured, part) if engine == "spark" else _verify(name, captured, part)
+            more, differences = await how
+            compared += more
+            found += differences
+        detail = {"compared": compared, "differences": found[:SHOWN], "difference_count": len(found)}
+        if found:
+            raise JobFailed(f"{len(found)} differences", detail)
+        return detail
+
+    def _names(self, resources: list[str] | None) -> list[str]:
+        if resources is None:
+            return self._catalog.names()
+        return [resource.removeprefix(RESOURCE) for resource in dict.fromkeys(resources)]
+
+    async def _stand_still(
+        self, report: Report, journal: list[str] | None = None, indexes: list[str] | None = None
+    ) -> Standstill:
+        report(0.0, "copying the state")
+        try:
+            still = await self._writer.stand_still(journal or (), indexes or ())
+            # Replay works out again what only applying tells of an answer; from a snapshot on it no longer could.
+            await self._writer.write_answers()
+        except (Failed, LogUnavailable) as error:
+            raise JobFailed(f"the state cannot be copied: {error}") from error
+        return still
+
+    async def _write(self, still: Standstill, states: dict[str, BoardState], report: Report) -> int:
+        """Write the snapshot, unless there is one of that very moment."""
+        report(0.0, "writing the snapshot")
+        began = time.perf_counter()
+
+        def write() -> int:
+            if self.snapshots.is_good(still.lsn):
+                return self.snapshots.size(still.lsn)
+            keys, answers = self._stores.keys.all(), self._stores.log.all_answers(still.lsn)
+            return self.snapshots.write(still.lsn, sorted(states.items()), still.gone, keys, answers)
+
+        try:
+            size = await _aside(write)
+        except (OSError, Damaged, LogUnavailable) as error:
+            raise JobFailed(f"the snapshot cannot be written: {_reason(error)}") from error
+        self.snapshot_lsn = still.lsn
+        self._metrics.snapshot_taken(still.lsn, time.time(), _since(began))
+        log.info("snapshot written", lsn=still.lsn, bytes=size, seconds=_since(began))
+        return size
+
+    async def _retire(self, report: Report) -> None:
+        """Let old snapshots go, and the log that they needed."""
+        report(0.95, "letting old snapshots go")
+        try:
+            oldest = await _aside(lambda: self.snapshots.retire(self._settings.keep_snapshots))
+            await self._writer.prune(oldest)
+        except (OSError, LogUnavailable) as error:
+            log.warning("old snapshots or rows of the log stay for now", error=_reason(error))
+
+    async def _pack(self, lsn: int, name: str, state: BoardState, engine: str, report: Report) -> None:
+        """Write a board's image."""
+        resource = RESOURCE + name
+        report(0.0, f"packing {resource}")
+        try:
+            await _aside(self.snapshots.image(lsn, resource).delete)
+            if engine == "spark":
+                place = ["--storage", self._settings.storage or str(self._stores.directory.path), "--lsn", str(lsn)]
+                await spark.run(self._settings, "boards", [*place, "--resource", resource], report)
+            else:
+                packed = await _aside(lambda: pack_board(state))
+                await _aside(lambda: write_image(self.snapshots.image(lsn, resource), resource, lsn, packed))
+        except OSError as error:
+            raise JobFailed(f"the image of {resource} cannot be written: {_reason(error)}") from error
+
+    async def _swap(self, lsn: int, name: str, sids: int) -> float:
+        """Put a board's image in place of its indexes, with what has changed since; returns the seconds of the last
+        step."""
+        resource = RESOURCE + name
+
+        def load() -> SubscriptionIndex:
+            packed = read_image(self.snapshots.image(lsn, resource))
+            fresh = SubscriptionIndex()
+            fresh.adopt(packed.forest.ks, to_forest(packed.forest, sids))
+            return fresh
+
+        try:
+            fresh = await _aside(load)
+            while True:
+                plan = await self._writer.maintain(name, lambda board: board.fold(fresh))
+                if plan.swapped:
+                    log.info("indexes swapped", board=name, lsn=lsn, seconds=round(plan.seconds, 4))
+                    return round(plan.seconds, 4)
+                if plan.abandoned:
+                    log.info("board made anew meanwhile", board=name)
+                    return 0.0
+        except Damaged as error:
+            raise JobFailed(f"the image of {resource} is damaged: {error}") from error
+        except Refused:
+            log.info("board deleted meanwhile", board=name)
+            return 0.0
+        except (Failed, LogUnavailable) as error:
+            raise JobFailed(f"the image of {resource} cannot be put in place: {error}") from error
+
+    async def _audit(self, lsn: int, name: str, captured: Captured, report: Report) -> tuple[int, list[dict[str, Any]]]:
+        """Have Spark compute every list of a board and compare it with what its index answers."""
+        resource = RESOURCE + name
+        report(0.0, f"writing the lists of {resource}")
+
+        def write() -> None:
+            folder = self.snapshots.audit(lsn, resource)
+            folder.delete()
+            write_lists(folder, resource, lsn, all_lists(captured))
+
+        try:
+            await _aside(write)
+        except OSError as error:
+            raise JobFailed(f"the lists of {resource} cannot be written: {_reason(error)}") from error
+        place = ["--storage", self._settings.storage or str(self._stores.directory.path), "--lsn", str(lsn)]
+        try:
+            told = await spark.run(self._settings, "audit", [*place, "--resource", resource], _part(report, 0.1, 1.0))
+        except JobFailed as failed:
+            if "differences" not in failed.detail:
+                raise
+            told = failed.detail
+        found = [{"resource": resource, "kind": "list", **difference} for difference in told["differences"]]
+        return int(told["compared"]), found
+
+
+async def _states(still: Standstill) -> dict[str, BoardState]:
+    """What was copied, in order."""
+    return await _aside(lambda: {name: state_of(captured) for name, captured in still.boards.items()})
+
+
+async def _verify(name: str, captured: Captured, report: Report) -> tuple[int, list[dict[str, Any]]]:
+    resource = RESOURCE + name
+    compared = 0
+    found: list[dict[str, Any]] = []
+    stopped = False
+
+    def run() -> None:
+        nonlocal compared
+        for checked in verify(captured):
+            compared += checked.compared
+            found.extend(_shown(resource, difference) for difference in checked.differences)
+            report(compared / max(1, checked.of), f"comparing the lists of {resource}")
+            if stopped:
+                break
+
+    try:
+        await _aside(run)
+    finally:
+        # The thread itself cannot be cancelled.
+        stopped = True
+    return compared, found
+
+
+def _shown(resource: str, difference: Difference) -> dict[str, Any]:
+    return {"resource": resource, **difference._asdict()}
+
+
+def _part(report: Report, lo: float, hi: float) -> Report:
+    """A report of a part of the work, from `lo` to `hi` of the whole."""
+
+    def part(fraction: float, step: str, /) -> None:
+        report(lo + (hi - lo) * fraction, step)
+
+    return part
+
+
+async def _aside(work: Callable[[], T]) -> T:
+    """Run `work` in a thread."""
+    return await asyncio.to_thread(work)
+
+
+def _since(began: float) -> float:
+    return round(time.perf_counter() - began, 3)
+
+
+def _reason(error: Exception) -> str:
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)

@@ -1,0 +1,243 @@
+"""Snapshots and images below one storage root: writing them, choosing one to start from, letting old ones go.
+
+    snapshots/<lsn>/                     all boards, the keys and the kept answers after row <lsn> of the log
+    images/<lsn>/boards/<name>/          a board's indexes, packed from that snapshot
+    audits/<lsn>/boards/<name>/          a board's lists at that row, for Spark to compare
+
+A folder counts once its manifest is there (`formats.folder`). Folders of another history than ours (`epoch`) are never
+used and never deleted.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from app import logs
+from app.storage.keys import KeyRow
+from app.storage.log import StoredAnswer
+from formats.boards import RESOURCE, read_image, read_state, write_state
+from formats.folder import Damaged, Draft, Folder
+from indexes.boards.packing import PackedBoard
+from indexes.boards.state import BoardState
+
+KINDS = ("snapshots", "images", "audits")
+
+KEYS = pa.schema(
+    [
+        ("id", pa.string()),
+        ("name", pa.string()),
+        ("scopes", pa.string()),
+        ("hash", pa.binary()),
+        ("created_at", pa.float64()),
+    ]
+)
+ANSWERS = pa.schema(
+    [
+        ("scope", pa.string()),
+        ("key", pa.string()),
+        ("request_hash", pa.binary()),
+        ("lsn", pa.int64()),
+        ("status", pa.int32()),
+        ("answer", pa.binary()),
+        ("complete", pa.bool_()),
+        ("created_at", pa.float64()),
+    ]
+)
+
+BATCH = 10_000
+"""Answers that are written at once."""
+
+log = logs.get("snapshots")
+
+
+class Snapshot(NamedTuple):
+    """A snapshot that was read: the boards by name, and the seq that deleted ones would go on with."""
+
+    lsn: int
+    boards: dict[str, BoardState]
+    gone: dict[str, int]
+
+
+class Snapshots:
+    """All that is kept below a storage root, for the history of one epoch."""
+
+    def __init__(self, root: Folder, epoch: str) -> None:
+        self.root = root
+        self.epoch = epoch
+
+    def folder(self, lsn: int) -> Folder:
+        """The place of a snapshot."""
+        return self.root / "snapshots" / str(lsn)
+
+    def image(self, lsn: int, resource: str) -> Folder:
+        """The place of a resource's image."""
+        return self.root / "images" / str(lsn) / resource
+
+    def audit(self, lsn: int, resource: str) -> Folder:
+        """The place of a resource's lists and of how they differ."""
+        return self.root / "audits" / str(lsn) / resource
+
+    def lsns(self) -> list[int]:
+        """The rows of the log at which there are whole snapshots, newest first; damaged ones are among them."""
+        return [lsn for lsn in self._numbers("snapshots") if self.folder(lsn).whole]
+
+    def write(
+        self,
+        lsn: int,
+        boards: Iterable[tuple[str, BoardState]],
+        gone: Mapping[str, int],
+        keys: Iterable[KeyRow],
+        answers: Iterator[StoredAnswer],
+    ) -> int:
+        """Write a snapshot and read it back; returns its size in bytes. Boards are taken one at a time.
+
+        Raises `Damaged` when what was written cannot be read, and OSError.
+        """
+        draft = self.folder(lsn).draft()
+        resources = {RESOURCE + name: write_state(draft, name, state) for name, state in boards}
+        rows = [{**key._asdict(), "scopes": json.dumps(key.scopes)} for key in keys]
+        with draft.file("keys.parquet", rows=len(rows)) as out:
+            pq.write_table(pa.Table.from_pylist(rows, KEYS), out)
+        _write_answers(draft, answers)
+        draft.publish(
+            {
+                "kind": "snapshot",
+                "lsn": lsn,
+                "epoch": self.epoch,
+                "created": datetime.now(UTC).isoformat(timespec="milliseconds"),
+                "resources": resources,
+                "gone": {RESOURCE + name: seq for name, seq in sorted(gone.items())},
+            }
+        )
+        self.folder(lsn).verify()
+        return draft.bytes
+
+    def is_good(self, lsn: int) -> bool:
+        """Whether a snapshot is there, ours, and what its manifest says. A damaged one is deleted."""
+        if not self.folder(lsn).whole:
+            return False
+        try:
+            self._ours(self.folder(lsn).verify())
+        except Damaged as error:
+            log.error("snapshot damaged", lsn=lsn, error=str(error))
+            self.folder(lsn).delete()
+            return False
+        return True
+
+    def size(self, lsn: int) -> int:
+        """The bytes of a snapshot. Raises `Damaged`."""
+        return sum(about["bytes"] for about in self.folder(lsn).manifest()["files"].values())
+
+    def newest(self, since: int, until: int) -> Snapshot | None:
+        """The newest good snapshot from a log that holds the rows from `since` + 1 to `until`; None if there is none.
+
+        What is wrong with the ones passed over is logged.
+        """
+        for lsn in self.lsns():
+            if not since <= lsn <= until:
+                log.warning("snapshot passed over", lsn=lsn, why=f"the log holds the rows from {since + 1} to {until}")
+                continue
+            try:
+                return self.read(lsn)
+            except Damaged as error:
+                log.error("snapshot damaged", lsn=lsn, error=str(error))
+        return None
+
+    def read(self, lsn: int) -> Snapshot:
+        """A snapshot. Raises `Damaged`."""
+        folder = self.folder(lsn)
+        about = self._ours(folder.verify())
+        try:
+            boards = {
+                resource.removeprefix(RESOURCE): read_state(folder, resource.removeprefix(RESOURCE), fields)
+                for resource, fields in about["resources"].items()
+            }
+            gone = {resource.removeprefix(RESOURCE): int(seq) for resource, seq in about["gone"].items()}
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise Damaged(f"{folder} is no snapshot: {error}") from error
+        return Snapshot(lsn, boards, gone)
+
+    def packed(self, lsn: int, resource: str) -> PackedBoard | None:
+        """The image of a resource, mapped; None if there is none or it is damaged, which is logged."""
+        folder = self.image(lsn, resource)
+        if not folder.whole:
+            return None
+        try:
+            return read_image(folder)
+        except Damaged as error:
+            log.error("image damaged", resource=resource, lsn=lsn, error=str(error))
+            return None
+
+    def retire(self, keep: int) -> int:
+        """Delete all but the newest `keep` snapshots, and what belongs to the others. Returns the row from which on the
+        log is needed: that of the oldest that is kept, 0 if there are none."""
+        kept: list[int] = []
+        for lsn in self.lsns():
+            try:
+                self._ours(self.folder(lsn).manifest())
+            except Damaged as error:
+                log.error("snapshot damaged", lsn=lsn, error=str(error))
+                continue
+            if len(kept) < keep:
+                kept.append(lsn)
+            else:
+                self.folder(lsn).delete()
+        oldest = min(kept, default=0)
+        for kind in KINDS:
+            for lsn in self._numbers(kind):
+                if lsn < oldest and not self._foreign(lsn):
+                    (self.root / kind / str(lsn)).delete()
+        return oldest
+
+    def _foreign(self, lsn: int) -> bool:
+        """Whether a snapshot at that row is of another history, so that what lies beside it is too."""
+        try:
+            return self.folder(lsn).whole and bool(self.folder(lsn).manifest()["epoch"] != self.epoch)
+        except Damaged:
+            return False
+
+    def _ours(self, about: dict[str, Any]) -> dict[str, Any]:
+        if about.get("epoch") != self.epoch:
+            raise Damaged(f"it is of another history: epoch {about.get('epoch')} in place of {self.epoch}")
+        return about
+
+    def _numbers(self, kind: str) -> list[int]:
+        names = (self.root / kind).names()
+        return sorted((int(name) for name in names if name.isascii() and name.isdigit()), reverse=True)
+
+
+def read_keys(folder: Folder) -> list[KeyRow]:
+    """The keys in a snapshot. Raises `Damaged`."""
+    rows = _rows(folder, "keys.parquet", KEYS)
+    return [KeyRow(**{**row, "scopes": tuple(json.loads(row["scopes"]))}) for row in rows]
+
+
+def read_answers(folder: Folder) -> Iterator[StoredAnswer]:
+    """The kept answers in a snapshot, some at a time. Raises `Damaged`."""
+    return (StoredAnswer(**row) for row in _rows(folder, "answers.parquet", ANSWERS))
+
+
+def _rows(folder: Folder, name: str, schema: pa.Schema) -> Iterator[dict[str, Any]]:
+    try:
+        with folder.open(name) as file:
+            for batch in pq.ParquetFile(file).iter_batches(BATCH):
+                yield from batch.cast(schema).to_pylist()
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise Damaged(f"{folder}/{name} cannot be read: {error}") from error
+
+
+def _write_answers(draft: Draft, answers: Iterator[StoredAnswer]) -> None:
+    with draft.file("answers.parquet") as out, pq.ParquetWriter(out, ANSWERS, compression="zstd") as writer:
+        some: list[dict[str, Any]] = []
+        for answer in answers:
+            some.append(answer._asdict())
+            if len(some) == BATCH:
+                writer.write_batch(pa.RecordBatch.from_pylist(some, ANSWERS))
+                some.clear()
+        writer.write_batch(pa.RecordBatch.from_pylist(some, ANSWERS))
