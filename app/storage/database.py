@@ -59,7 +59,7 @@ class Database:
                 f"the database URL begins with {parsed.drivername}://, and only sqlite:// and postgresql:// can be used"
             )
         if driver == DRIVERS["sqlite"]:
-            if parsed.database in (None, "", ":memory:"):
+            if parsed.database in (None, "", ":memory:") or parsed.query.get("mode") == "memory":
                 raise LogUnavailable("the database URL names no file, and what is only in memory is not durable")
             engine = sa.create_engine(parsed.set(drivername=driver))
             event.listen(engine, "connect", _set_pragmas)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Generator
 from typing import Any, TypeVar
@@ -10,7 +11,10 @@ import psycopg
 
 T = TypeVar("T")
 
-SILENCE = 15.0
+# It warns of what it also raises, when a connection is lost.
+logging.getLogger("psycopg").setLevel(logging.ERROR)
+
+SILENCE = 10.0
 """Seconds without a byte from the server, or taken by it, after which it counts as gone."""
 
 DEFAULTS: dict[str, Any] = {

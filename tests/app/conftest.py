@@ -12,6 +12,7 @@ from starlette.testclient import TestClient
 
 from app.main import create_app
 from app.settings import Settings
+from tests.databases import KINDS, FreshDatabase, fresh
 
 URL = "http://127.0.0.1"
 
@@ -40,3 +41,17 @@ def make_client(tmp_path: Path) -> Iterator[MakeClient]:
 def client(make_client: MakeClient) -> TestClient:
     """A client of a service with the default settings."""
     return make_client()
+
+
+@pytest.fixture(params=KINDS)
+def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[FreshDatabase]:
+    """An empty database of either kind."""
+    with fresh(request.param, tmp_path) as made:
+        yield made
+
+
+@pytest.fixture
+def postgres(tmp_path: Path) -> Iterator[FreshDatabase]:
+    """An empty database on PostgreSQL."""
+    with fresh("postgresql", tmp_path) as made:
+        yield made
