@@ -9,6 +9,7 @@ async with AsyncRankcast("http://127.0.0.1:8000") as rankcast:
 
 from rankcast_client.client import AsyncBoard, AsyncRankcast
 from rankcast_client.errors import FieldError, ProblemError, RankcastError, Unreachable
+from rankcast_client.jobs import AsyncJobs, Job, JobEngine, JobKind, Jobs, JobState
 from rankcast_client.lists import TopKList, apply_changes, near
 from rankcast_client.models import (
     UNSET,
@@ -39,6 +40,7 @@ from rankcast_client.watch import Watch
 __all__ = [
     "UNSET",
     "AsyncBoard",
+    "AsyncJobs",
     "AsyncRankcast",
     "Board",
     "BoardInfo",
@@ -48,6 +50,11 @@ __all__ = [
     "Event",
     "FieldError",
     "Gone",
+    "Job",
+    "JobEngine",
+    "JobKind",
+    "JobState",
+    "Jobs",
     "ProblemError",
     "Published",
     "Rankcast",

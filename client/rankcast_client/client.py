@@ -12,6 +12,7 @@ import httpx
 
 from rankcast_client import calls
 from rankcast_client.calls import Call, End, Page
+from rankcast_client.jobs import AsyncJobs
 from rankcast_client.models import (
     UNSET,
     Algorithm,
@@ -101,6 +102,11 @@ class AsyncRankcast:
     def board(self, name: str) -> AsyncBoard:
         """A handle of the board with this name, whether it exists or not. Sends nothing."""
         return AsyncBoard(self, name)
+
+    @property
+    def jobs(self) -> AsyncJobs:
+        """Snapshots, rebuilds and verifications of the service."""
+        return AsyncJobs(self)
 
     def boards(self) -> AsyncIterator[BoardInfo]:
         """All boards, in order of name."""

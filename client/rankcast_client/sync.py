@@ -10,6 +10,7 @@ import httpx
 
 from rankcast_client import calls
 from rankcast_client.calls import Call, End
+from rankcast_client.jobs import Jobs
 from rankcast_client.models import (
     UNSET,
     Algorithm,
@@ -71,6 +72,11 @@ class Rankcast:
     def board(self, name: str) -> Board:
         """A handle of the board with this name, whether it exists or not. Sends nothing."""
         return Board(self, name)
+
+    @property
+    def jobs(self) -> Jobs:
+        """Snapshots, rebuilds and verifications of the service."""
+        return Jobs(self)
 
 
 class Board:
