@@ -21,6 +21,8 @@ COMMANDS: tuple[str, ...] = (
     "app.commands.watch",
     "app.commands.top",
     "app.commands.play",
+    "app.commands.jobs",
+    "app.commands.restore",
     "app.commands.bench",
 )
 """Modules with a function ``register(cli)`` that adds their commands."""

@@ -330,8 +330,10 @@ class Jobs:
         job.finish(state, detail)
         self._metrics.jobs.labels(job.kind, state).inc()
         seconds = None if job.started is None or job.ended is None else round(job.ended - job.started, 3)
-        say = log.info if state == "succeeded" else log.warning
-        say("job ended", job=job.id, kind=job.kind, state=state, seconds=seconds, error=detail.get("error"))
+        if state == "succeeded":
+            log.info("job succeeded", job=job.id, kind=job.kind, seconds=seconds)
+        else:
+            log.warning("job failed", job=job.id, kind=job.kind, seconds=seconds, error=detail.get("error"))
         self._ended.append(job.number)
         while len(self._ended) > self._most_kept:
             del self._jobs[self._ended.popleft()]

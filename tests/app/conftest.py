@@ -11,7 +11,9 @@ import pytest
 from starlette.testclient import TestClient
 
 from app.main import create_app
+from app.service import Service
 from app.settings import Settings
+from tests.app.maintenance import FakeMaintenance
 from tests.databases import KINDS, FreshDatabase, fresh
 
 URL = "http://127.0.0.1"
@@ -55,3 +57,18 @@ def postgres(tmp_path: Path) -> Iterator[FreshDatabase]:
     """An empty database on PostgreSQL."""
     with fresh("postgresql", tmp_path) as made:
         yield made
+
+
+@pytest.fixture
+def work(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeMaintenance]:
+    """A stand-in that does the work of the jobs of every service that is made in the test."""
+    fake = FakeMaintenance()
+    make = Service.__init__
+
+    def with_fake(self: Service, *given: Any) -> None:
+        make(self, *given)
+        self.maintenance = fake  # type: ignore[assignment, unused-ignore]
+
+    monkeypatch.setattr(Service, "__init__", with_fake)
+    yield fake
+    fake.go.set()

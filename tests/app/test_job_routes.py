@@ -2,14 +2,13 @@ import asyncio
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
 
-import app.service
 from app.api.jobs import JobStream
 from app.delivery.hub import Hub
 from app.jobs import Job, JobFailed
@@ -23,21 +22,6 @@ from tests.app.maintenance import LIMIT, FakeMaintenance, different
 ADMIN = "/v1/admin"
 JOBS = "/v1/admin/jobs"
 BOARD = {"range_attributes": ["x"], "rank": {"attribute": "y"}, "ks": [1]}
-
-
-@pytest.fixture
-def work(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeMaintenance]:
-    """Who does the work of every service that is made in the test."""
-    fake = FakeMaintenance()
-    make = app.service.Service.__init__
-
-    def with_fake(self: app.service.Service, *given: Any) -> None:
-        make(self, *given)
-        self.maintenance = fake  # type: ignore[assignment, unused-ignore]
-
-    monkeypatch.setattr(app.service.Service, "__init__", with_fake)
-    yield fake
-    fake.go.set()
 
 
 @pytest.fixture

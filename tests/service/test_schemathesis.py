@@ -53,7 +53,8 @@ class Attacked:
         """Let more than half of the requests go to a board and ids that are there; says whether this one does."""
         aimed = bool(case.path_parameters) and DRAW.random() < 0.6
         if aimed:
-            case.path_parameters = {name: "b" if name == "board" else "a" for name in case.path_parameters}
+            there = "j1" if "/jobs/" in case.path else "a"
+            case.path_parameters = {name: "b" if name == "board" else there for name in case.path_parameters}
         return aimed
 
 
@@ -66,6 +67,8 @@ def attacked(start_service: StartService) -> Iterator[Attacked]:
 
 def stock(talk: Talk) -> None:
     """Make what the requests below aim at, unless it is there."""
+    if not talk.ask("GET", "/v1/admin/jobs").json()["items"]:
+        talk.ask("POST", "/v1/admin/snapshots")
     if talk.ask("PUT", "/v1/boards/b", CONFIG).status_code in (200, 201):
         talk.ask("PUT", "/v1/boards/b/objects/a", {"values": {"x": 1, "y": 1}})
         talk.ask("PUT", "/v1/boards/b/subscriptions/a", {"k": 1})

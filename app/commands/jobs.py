@@ -1,0 +1,173 @@
+"""``rankcast snapshot``, ``rebuild``, ``verify`` and ``jobs``: the long work of a running service."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from app.commands import DEFAULT_URL, Key, Plain, Url, fail, line, shown, told
+from app.commands.progress import progress
+
+if TYPE_CHECKING:
+    from rankcast_client import Job, Jobs, Rankcast
+
+SHOWN_DIFFERENCES = 10
+Resources = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="RESOURCE", help="Which, such as boards/delays. Left out: all.", show_default=False),
+]
+EngineOption = Annotated[
+    Literal["local", "spark"],
+    typer.Option("--engine", help="In the service's own process, or on Spark, which needs a Java runtime."),
+]
+NoWait = Annotated[bool, typer.Option("--no-wait", help="Print the job's id and leave; rankcast jobs shows it.")]
+
+
+def register(cli: typer.Typer) -> None:
+    """Adds the commands."""
+    cli.command("snapshot")(snapshot)
+    cli.command("rebuild")(rebuild)
+    cli.command("verify")(verify)
+    cli.command("jobs")(jobs)
+
+
+def snapshot(no_wait: NoWait = False, url: Url = DEFAULT_URL, key: Key = None) -> None:
+    """Write a snapshot of everything, from which the service starts faster.
+
+    It is in the service's storage when the command ends. What was in the log
+    before the oldest snapshot that is kept is not needed any more.
+
+    Example: rankcast snapshot
+    """
+    _do(url, key, no_wait, lambda jobs: jobs.snapshot())
+
+
+def rebuild(
+    resources: Resources = None,
+    engine: EngineOption = "local",
+    no_wait: NoWait = False,
+    url: Url = DEFAULT_URL,
+    key: Key = None,
+) -> None:
+    """Lay the indexes of resources out anew, from a snapshot that is taken first.
+
+    The service goes on meanwhile, and each index takes the place of the one
+    before at once. Should it fail, the present ones stay.
+
+    Examples:
+
+    rankcast rebuild
+
+    rankcast rebuild boards/delays boards/cars --engine spark
+    """
+    _do(url, key, no_wait, lambda jobs: jobs.rebuild(resources or None, engine=engine))
+
+
+def verify(
+    resources: Resources = None,
+    engine: EngineOption = "local",
+    no_wait: NoWait = False,
+    url: Url = DEFAULT_URL,
+    key: Key = None,
+) -> None:
+    """Compare every list and index of resources with a scan of their objects.
+
+    Ends with 1 and shows the first differences when there are any.
+
+    Example: rankcast verify boards/delays
+    """
+    _do(url, key, no_wait, lambda jobs: jobs.verify(resources or None, engine=engine))
+
+
+def jobs(plain: Plain = False, url: Url = DEFAULT_URL, key: Key = None) -> None:
+    """List the jobs of a service: those that wait or run, and the last hundred.
+
+    Plain lines have the id, the kind, the state, the progress, when it
+    started and ended, and what came of it, separated by tabs.
+
+    Example: rankcast jobs
+    """
+    from rankcast_client import Rankcast
+
+    with told(), Rankcast(url, key) as client:
+        found = list(client.jobs.list())
+    rows = [
+        (job.id, job.kind, job.state, f"{job.progress:.0%}", job.started, job.ended, " ".join(_facts(job.detail)))
+        for job in found
+    ]
+    if plain or not sys.stdout.isatty():
+        for row in rows:
+            typer.echo(line(*row))
+        return
+    _print(rows)
+
+
+def _print(rows: Sequence[Sequence[str | None]]) -> None:
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table()
+    for name in ("job", "kind", "state"):
+        table.add_column(name)
+    table.add_column("done", justify="right")
+    for name in ("started", "ended", "what came of it"):
+        table.add_column(name)
+    for row in rows:
+        table.add_row(*(escape(cell or "") for cell in row))
+    Console().print(table)
+
+
+def _do(url: str, key: str | None, no_wait: bool, start: Callable[[Jobs], str]) -> None:
+    """Start a job, follow it, and end as it ends."""
+    from rankcast_client import Rankcast
+
+    with told(), Rankcast(url, key) as client:
+        id = start(client.jobs)
+        if no_wait:
+            typer.echo(id)
+            return
+        job = _followed(client, id)
+    if job.state == "failed":
+        raise _failure(job)
+    for fact in _facts(job.detail):
+        typer.echo(fact)
+
+
+def _followed(client: Rankcast, id: str) -> Job:
+    """The job once it has ended, with its progress shown meanwhile."""
+    from rankcast_client import ProblemError, Unreachable
+
+    job: Job | None = None
+    try:
+        with progress() as show:
+            for job in client.jobs.follow(id):
+                show(job.progress, f"{job.kind} {job.id}: {job.step or job.state}")
+    except KeyboardInterrupt:
+        raise fail(f"the job {id} goes on; rankcast jobs shows it") from None
+    except (ProblemError, Unreachable) as error:
+        if job is not None and (isinstance(error, Unreachable) or error.status == 404):
+            raise fail(f"the service ended while the job {id} ran") from None
+        raise
+    assert job is not None, "following ends only with the job"
+    return job
+
+
+def _facts(detail: Mapping[str, Any]) -> list[str]:
+    """What came of a job, a fact each; an empty list of differences says nothing."""
+    return [f"{name}: {shown(value)}" for name, value in detail.items() if name != "differences" and value is not None]
+
+
+def _failure(job: Job) -> typer.Exit:
+    differences = job.detail.get("differences") or []
+    for fact in _facts({name: value for name, value in job.detail.items() if name != "error"}):
+        typer.echo(fact, err=True)
+    for one in differences[:SHOWN_DIFFERENCES]:
+        typer.echo(f"  {shown(one)}", err=True)
+    more = int(job.detail.get("difference_count", len(differences))) - min(len(differences), SHOWN_DIFFERENCES)
+    if differences and more > 0:
+        typer.echo(f"  and {more:,} more", err=True)
+    return fail(f"the {job.kind} {job.id} failed: {job.error or 'no reason was given'}")

@@ -1,0 +1,59 @@
+"""``rankcast restore``: a data directory from a snapshot."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from app.commands import fail, shown
+from app.commands.progress import progress
+
+
+def register(cli: typer.Typer) -> None:
+    """Adds the command."""
+    cli.command("restore")(restore)
+
+
+def restore(
+    snapshot: Annotated[
+        str,
+        typer.Argument(
+            metavar="SNAPSHOT", help="The snapshot's folder: a path, or a URL such as s3://bucket/snapshots/1200."
+        ),
+    ],
+    data: Annotated[
+        Path, typer.Option("--data", envvar="RANKCAST_DATA", help="The data directory to make; empty or missing.")
+    ],
+    database: Annotated[
+        str | None,
+        typer.Option(
+            "--database",
+            envvar="RANKCAST_DATABASE",
+            help="URL of the log's database; a SQLite file in the data directory if left out.",
+        ),
+    ] = None,
+) -> None:
+    """Make a data directory from a snapshot, while no service uses it.
+
+    It holds what the snapshot does: resources with their objects and
+    subscriptions, API keys and kept answers. Streams of the directory that
+    the snapshot is from are not continued on it, but begin anew.
+
+    Example: rankcast restore data/snapshots/1200 --data restored
+    """
+    # What reads a snapshot loads the kernels; no other command needs that.
+    from app.storage.restore import RestoreFailed  # type: ignore[import-not-found, import-untyped, unused-ignore]
+    from app.storage.restore import restore as run
+
+    try:
+        with progress() as show:
+            detail = run(snapshot, data, database, show)
+    except RestoreFailed as refusal:
+        raise fail(str(refusal)) from None
+    except KeyboardInterrupt:
+        raise fail(f"given up; {data} is not whole, so restore into another directory") from None
+    for name, value in detail.items():
+        typer.echo(f"{name}: {shown(value)}")
+    typer.echo(f"restored; serve it with: rankcast serve --data {data}", err=True)
