@@ -1,0 +1,149 @@
+"""The frame of every job's command: its options, signals, and how it ends.
+
+Exit codes: 0 done, 1 failed (the last line on stdout is ``{"error": "one sentence"}``), 2 where a job says so,
+143 when it was told to end by SIGTERM.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import signal
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn
+from urllib.parse import unquote, urlsplit
+
+from formats.folder import Damaged, Folder
+from spark_jobs.progress import Progress, own_stdout
+from spark_jobs.session import NoSpark, Options
+
+_SCHEMES = {"s3": "s3a"}
+"""What Hadoop calls filesystems that pyarrow calls otherwise."""
+
+_NAME = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9_.:-]{1,128}")
+
+
+class Failed(Exception):
+    """The job cannot be done; the message is one sentence for its user."""
+
+
+@dataclass(frozen=True)
+class Order:
+    """What a job is asked to do: one board of one snapshot below a storage root."""
+
+    place: str
+    lsn: int
+    resource: str
+    options: Options
+
+    def folder(self, kind: str) -> Folder:
+        """The folder of this lsn among the `kind`: snapshots, images or audits."""
+        return Folder.at(self.place) / kind / str(self.lsn)
+
+    def spark_path(self, folder: Folder, name: str) -> str:
+        """A file or folder within one of ours, as Spark names it: taken literally, nothing in it is a pattern."""
+        if folder.local is not None:
+            root = f"file://{folder.path}"
+        else:
+            url = urlsplit(self.place)
+            below = folder.path.removeprefix(Folder.at(self.place).path)
+            root = f"{_SCHEMES.get(url.scheme, url.scheme)}://{url.netloc}{unquote(url.path).rstrip('/')}{below}"
+        return re.sub(r"([\\*?\[\]{}])", r"\\\1", f"{root}/{name}")
+
+
+Job = Callable[[Order, Progress], tuple[dict[str, Any], int]]
+"""Does it, and returns the last line and the exit code. Raises `Failed`, `Damaged` or `NoSpark`."""
+
+
+class _Parser(argparse.ArgumentParser):
+    """Misuse is a failure as any other: code 1, not argparse's 2, which a job may have another meaning for."""
+
+    def error(self, message: str) -> NoReturn:
+        self.print_usage(sys.stderr)
+        raise Failed(message)
+
+
+def main(name: str, about: str, job: Job, arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run a job as ``python -m spark_jobs.<name>``; `about` begins its --help. It ends the process."""
+    parser = _parser(name, about)
+    if arguments is None:
+        arguments = sys.argv[1:]
+    if {"-h", "--help"} & set(arguments):
+        parser.parse_args(["--help"])
+    progress = Progress(own_stdout())
+    signal.signal(signal.SIGTERM, _stop)
+    try:
+        fields, code = job(_order(parser.parse_args(arguments)), progress)
+    except (Failed, Damaged, NoSpark) as error:
+        fields, code = {"error": str(error)}, 1
+    except BrokenPipeError:
+        sys.exit(1)  # nobody listens any more
+    except Exception as error:
+        traceback.print_exc()
+        fields, code = {"error": f"{type(error).__name__}: {_first_line(error)}"}, 1
+    progress.last(fields)
+    sys.exit(code)
+
+
+def _stop(number: int, frame: object) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    raise SystemExit(128 + number)
+
+
+def _first_line(error: Exception) -> str:
+    """The first line of what went wrong, or of what a Python worker says went wrong in it."""
+    text = str(error)
+    raised = re.findall(r"^(?:\w+\.)*(\w+(?:Error|Exception)): (.+)$", text, re.MULTILINE)
+    return ": ".join(raised[-1]) if raised else next(iter(text.splitlines()), "no reason was given")
+
+
+def _parser(name: str, about: str) -> _Parser:
+    program = f"python -m spark_jobs.{name}"
+    parser = _Parser(
+        prog=program, description=about, formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog=f"""\
+examples:
+  {program} --storage data --lsn 1200 --resource boards/delays
+  {program} --storage s3://bucket/rankcast --lsn 1200 --resource boards/delays \\
+      --master spark://host:7077 --conf spark.executor.memory=8g
+
+On stdout, one JSON object a line: {{"progress": 0.4, "step": "..."}} and at the end the result, or {{"error": "..."}}
+with exit code 1. Logs go to stderr. Spark needs Java 17 or newer, which `make setup` sees to. Reading and writing
+s3:// takes Hadoop's connector: --conf spark.jars.packages=org.apache.hadoop:hadoop-aws:VERSION.""",
+    )  # fmt: skip
+    parser.add_argument("--storage", required=True, metavar="PLACE", help="storage root: a local path or a URL")
+    parser.add_argument("--lsn", required=True, type=int, help="the snapshot, by its lsn")
+    parser.add_argument("--resource", required=True, help="the board, as boards/NAME")
+    parser.add_argument("--master", default="local[*]", help="Spark's master (default: %(default)s)")
+    parser.add_argument(
+        "--conf", action="append", default=[], metavar="KEY=VALUE", help="a setting of Spark; may be repeated"
+    )
+    parser.add_argument("--driver-memory", default="1g", metavar="SIZE", help="heap of the driver (default: 1g)")
+    parser.add_argument("--nice", type=int, default=0, metavar="N", help="run at this niceness, 0 to 19 (default: 0)")
+    parser.add_argument("--temp", metavar="FOLDER", help="where the temporary folder is made (default: the system's)")
+    return parser
+
+
+def _order(given: argparse.Namespace) -> Order:
+    kind, _, name = given.resource.partition("/")
+    if kind != "boards" or not _NAME.fullmatch(name):
+        raise Failed(f"--resource is {given.resource!r}; it has to be boards/NAME")
+    if given.lsn < 0:
+        raise Failed(f"--lsn is {given.lsn}; it cannot be negative")
+    if not 0 <= given.nice <= 19:
+        raise Failed(f"--nice is {given.nice}; it has to be from 0 to 19")
+    conf = dict(setting.partition("=")[::2] for setting in given.conf)
+    if not all(re.match(r"spark\.\S+=", setting) for setting in given.conf):
+        raise Failed("--conf takes settings of Spark as spark.KEY=VALUE")
+    if given.temp is not None and not os.path.isdir(given.temp):
+        raise Failed(f"--temp is {given.temp!r}, which is no folder")
+    try:
+        Folder.at(given.storage)
+    except ValueError as error:
+        raise Failed(str(error)) from error
+    options = Options(given.master, conf, given.driver_memory, given.nice, given.temp)
+    return Order(given.storage, given.lsn, given.resource, options)

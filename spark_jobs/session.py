@@ -1,0 +1,232 @@
+"""The one place where a job's Spark begins and ends.
+
+A local master (``local``, ``local[2]``, ``local[*]``) runs the checkout's own code with its kernel cache, and listens
+on the loopback address only. Any other master gets the code as a zip; see `spark_jobs.worker`.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from spark_jobs.java import NoJava, find
+from spark_jobs.worker import PACKAGES, Task
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+ROOT = Path(__file__).resolve().parent.parent
+_SECONDS_TO_END = 10.0
+
+
+class NoSpark(Exception):
+    """Spark cannot be started; the message is one sentence."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the user says about Spark. `conf` has the last word; `temp` is the folder for the temporary folder."""
+
+    master: str = "local[*]"
+    conf: dict[str, str] = field(default_factory=dict)
+    driver_memory: str = "1g"
+    nice: int = 0
+    temp: str | None = None
+
+    @property
+    def local(self) -> bool:
+        return re.fullmatch(r"local(\[.*\])?", self.master) is not None
+
+
+@dataclass(frozen=True)
+class Running:
+    """A session and what its tasks need."""
+
+    spark: SparkSession
+    code: str | None
+    nice: int
+
+    @property
+    def context(self) -> SparkContext:
+        return self.spark.sparkContext
+
+    def task(self, target: str, *arguments: Any) -> Task:
+        """The function "module:function" as one for `mapInArrow`; see `Task`."""
+        return Task(target, arguments, self.code, self.nice)
+
+
+@contextmanager
+def session(name: str, options: Options, conf: dict[str, str] | None = None) -> Iterator[Running]:
+    """Spark under the application's name, with the job's own settings. Everything of it is gone on leaving.
+
+    Raises `NoSpark`.
+    """
+    _be_nice(options.nice)
+    with _temporary(options.temp) as temp:
+        settings = {**_settings(options, temp), **(conf or {}), **options.conf}
+        _environment(options, temp, settings)
+        spark = _start(name, options.master, settings)
+        try:
+            code = None
+            if not options.local:
+                archive = pack(temp)
+                spark.sparkContext.addPyFile(str(archive))
+                code = archive.name
+            yield Running(spark, code, options.nice)
+        except (KeyboardInterrupt, SystemExit):
+            _end(spark, at_once=True)
+            raise
+        finally:
+            _end(spark)
+
+
+def _be_nice(nice: int) -> None:
+    """Niceness is inherited: by the JVM, and by the workers of a local master."""
+    if os.getpriority(os.PRIO_PROCESS, 0) < nice:
+        os.setpriority(os.PRIO_PROCESS, 0, nice)
+
+
+def _settings(options: Options, temp: Path) -> dict[str, str]:
+    settings = {
+        "spark.driver.memory": options.driver_memory,
+        "spark.driver.extraJavaOptions": f"-Djava.io.tmpdir={temp}",
+        "spark.log.level": "ERROR",
+        "spark.sql.execution.arrow.pyspark.enabled": "true",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.warehouse.dir": (temp / "warehouse").as_uri(),
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+    }
+    if options.local:
+        settings |= {
+            "spark.driver.bindAddress": "127.0.0.1",
+            "spark.driver.host": "127.0.0.1",
+            "spark.local.dir": str(temp),
+        }
+    return settings
+
+
+def _environment(options: Options, temp: Path, settings: dict[str, str]) -> None:
+    """What Spark reads from the environment, where it has precedence over settings. Raises `NoSpark`."""
+    try:
+        os.environ["JAVA_HOME"] = str(find().home)
+    except NoJava as error:
+        raise NoSpark(str(error)) from error
+    if "spark.pyspark.python" not in settings:
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    if options.local:
+        os.environ["SPARK_LOCAL_DIRS"] = str(temp)
+        os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+        os.environ.pop("SPARK_HOME", None)  # the package brings its own, and another version does not fit
+        paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+        os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(paths))
+
+
+def _start(name: str, master: str, settings: dict[str, str]) -> SparkSession:
+    try:
+        from pyspark import SparkConf, SparkContext
+        from pyspark.errors import PySparkRuntimeError
+        from pyspark.sql import SparkSession
+    except ImportError as error:
+        raise NoSpark("Spark needs the package pyspark: `make setup` installs it, or pip install pyspark") from error
+    from py4j.protocol import Py4JJavaError
+
+    conf = SparkConf().setAppName(name).setMaster(master)
+    for key, value in settings.items():
+        conf.set(key, value)
+    try:
+        return SparkSession(SparkContext(conf=conf))
+    except PySparkRuntimeError as error:
+        raise NoSpark("Spark did not start: what its Java said is in the log") from error
+    except Py4JJavaError as error:
+        _leave_java()
+        raise NoSpark(f"Spark did not start: {error.java_exception.getMessage()}") from error
+
+
+def _end(spark: SparkSession, at_once: bool = False) -> None:
+    """Stop Spark, and see its JVM to its end; `at_once` does not wait for what runs."""
+    if not at_once:
+        with suppress(Exception):  # a session that is broken ends with its JVM
+            spark.stop()
+    _leave_java()
+
+
+def _leave_java() -> None:
+    """End the JVM, and forget it, so that this process can start another."""
+    from pyspark import SparkContext
+
+    gateway = SparkContext._gateway
+    if gateway is None:
+        return
+    SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None
+    process = gateway.proc
+    process.terminate()
+    with suppress(Exception):  # its connection may be cut already
+        gateway.shutdown()
+    try:
+        process.wait(_SECONDS_TO_END)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+@contextmanager
+def _temporary(parent: str | None) -> Iterator[Path]:
+    """A folder that goes at the end. What jobs that were killed have left is deleted first."""
+    home = Path(parent or tempfile.gettempdir()).absolute()
+    for old in home.glob("rankcast-spark-*"):
+        _delete_if_left(old)
+    draft = Path(tempfile.mkdtemp(prefix="rankcast-new-", dir=home))
+    lock = os.open(draft / "lock", os.O_CREAT | os.O_RDWR, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        temp = draft.rename(home / draft.name.replace("-new-", "-spark-"))
+        try:
+            yield temp
+        finally:
+            shutil.rmtree(temp, ignore_errors=True)
+    finally:
+        os.close(lock)
+
+
+def _delete_if_left(folder: Path) -> None:
+    """Delete the temporary folder of a job that is no more: nobody holds its lock."""
+    try:
+        lock = os.open(folder / "lock", os.O_RDWR)
+    except OSError:  # another user's
+        return
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        shutil.rmtree(folder, ignore_errors=True)
+    except BlockingIOError:
+        pass
+    finally:
+        os.close(lock)
+
+
+def pack(folder: Path) -> Path:
+    """The code of the jobs as a zip in `folder`, named by a hash of what is in it."""
+    files = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
+    digest = hashlib.sha256()
+    for path in files:
+        text = path.read_bytes()
+        digest.update(f"{path.relative_to(ROOT).as_posix()}\0{len(text)}\0".encode())
+        digest.update(text)
+    archive = folder / f"rankcast_{digest.hexdigest()[:12]}.zip"
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as packed:
+        for path in files:
+            packed.write(path, path.relative_to(ROOT).as_posix())
+    return archive
