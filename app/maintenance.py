@@ -114,10 +114,11 @@ class Maintenance:
         compared, found = 0, []
         if engine == "spark":
             await self._write(still, await _states(still), _part(report, 0.02, 0.1))
+            await self._write_lists(still, names)
         for i, name in enumerate(n for n in names if n in still.boards):
             part = _part(report, 0.1 + 0.9 * i / len(names), 0.1 + 0.9 * (i + 1) / len(names))
             captured = still.boards.pop(name)
-            how = self._audit(still.lsn, name, captured, part) if engine == "spark" else _verify(name, captured, part)
+            how = self._audit(still.lsn, name, part) if engine == "spark" else _verify(name, captured, part)
             more, differences = await how
             compared += more
             found += differences
@@ -216,23 +217,29 @@ class Maintenance:
         except (Failed, LogUnavailable) as error:
             raise JobFailed(f"the image of {resource} cannot be put in place: {error}") from error
 
-    async def _audit(self, lsn: int, name: str, captured: Captured, report: Report) -> tuple[int, list[dict[str, Any]]]:
-        """Have Spark compute every list of a board and compare it with what its index answers."""
-        resource = RESOURCE + name
-        report(0.0, f"writing the lists of {resource}")
+    async def _write_lists(self, still: Standstill, names: list[str]) -> None:
+        """Write what the indexes of boards answer to every subscription."""
 
         def write() -> None:
-            folder = self.snapshots.audit(lsn, resource)
+            folder = self.snapshots.audit(still.lsn)
             folder.delete()
-            write_lists(folder, resource, lsn, all_lists(captured))
+            draft = folder.draft()
+            for name in names:
+                if name in still.boards:
+                    write_lists(draft, name, all_lists(still.boards[name]))
+            draft.publish({"kind": "audit", "lsn": still.lsn})
 
         try:
             await _aside(write)
         except OSError as error:
-            raise JobFailed(f"the lists of {resource} cannot be written: {_reason(error)}") from error
+            raise JobFailed(f"the lists cannot be written: {_reason(error)}") from error
+
+    async def _audit(self, lsn: int, name: str, report: Report) -> tuple[int, list[dict[str, Any]]]:
+        """Have Spark compute every list of a board and compare it with what its index answers."""
+        resource = RESOURCE + name
         place = ["--storage", self._settings.storage or str(self._stores.directory.path), "--lsn", str(lsn)]
         try:
-            told = await spark.run(self._settings, "audit", [*place, "--resource", resource], _part(report, 0.1, 1.0))
+            told = await spark.run(self._settings, "audit", [*place, "--resource", resource], report)
         except JobFailed as failed:
             if "differences" not in failed.detail:
                 raise

@@ -151,18 +151,15 @@ def read_image(folder: Folder) -> PackedBoard:
         raise Damaged(f"{folder} is no image of a board") from error
 
 
-def write_lists(folder: Folder, resource: str, lsn: int, lists: Iterable[tuple[np.ndarray[Any, Any], Lists]]) -> None:
-    """Write what an index answers to subscriptions, for an audit: by sid, the rows of the objects, best first."""
-    draft = folder.draft()
-    rows = 0
-    with draft.file("lists.parquet") as out, pq.ParquetWriter(out, LISTS, compression="zstd") as writer:
+def write_lists(draft: Draft, name: str, lists: Iterable[tuple[np.ndarray[Any, Any], Lists]]) -> None:
+    """Write what a board's index answers to subscriptions, for an audit: by sid, the rows of objects, best first."""
+    place = f"{RESOURCE}{name}/lists.parquet"
+    with draft.file(place) as out, pq.ParquetWriter(out, LISTS, compression="zstd") as writer:
         for sids, found in lists:
             inside = np.arange(found.rows.shape[1]) < found.length[:, None]
             offsets = np.concatenate([[0], np.cumsum(found.length)]).astype(np.int32)
             column = pa.ListArray.from_arrays(offsets, pa.array(found.rows[inside]))
             writer.write_batch(pa.RecordBatch.from_arrays([pa.array(sids), column], schema=LISTS))
-            rows += len(sids)
-    draft.publish({"kind": "audit", "lsn": lsn, "resource": resource, "rows": rows})
 
 
 def _strings(ids: Packed) -> pa.LargeStringArray:

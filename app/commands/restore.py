@@ -34,6 +34,14 @@ def restore(
             help="URL of the log's database; a SQLite file in the data directory if left out.",
         ),
     ] = None,
+    storage: Annotated[
+        str | None,
+        typer.Option(
+            "--storage",
+            envvar="RANKCAST_STORAGE",
+            help="Where the service will keep its snapshots; the data directory if left out.",
+        ),
+    ] = None,
 ) -> None:
     """Make a data directory from a snapshot, while no service uses it.
 
@@ -44,12 +52,12 @@ def restore(
     Example: rankcast restore data/snapshots/1200 --data restored
     """
     # What reads a snapshot loads the kernels; no other command needs that.
-    from app.storage.restore import RestoreFailed  # type: ignore[import-not-found, import-untyped, unused-ignore]
+    from app.storage.restore import RestoreFailed
     from app.storage.restore import restore as run
 
     try:
         with progress() as show:
-            detail = run(snapshot, data, database, show)
+            detail = run(snapshot, data, database, show, storage)
     except RestoreFailed as refusal:
         raise fail(str(refusal)) from None
     except KeyboardInterrupt:

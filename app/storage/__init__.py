@@ -24,13 +24,13 @@ class Stores:
         self.directory.close()
 
 
-def open_stores(data: Path, database: str | None = None) -> Stores:
+def open_stores(data: Path, database: str | None = None, restoring: bool = False) -> Stores:
     """Open a data directory, making it when it is missing.
 
     Raises `DirectoryUnusable` when another process has it or a newer service wrote it, and `LogUnavailable` when the
     database cannot be opened, or is another service's or another data directory's.
     """
-    directory = DataDirectory.open(data)
+    directory = DataDirectory.open(data, restoring)
     try:
         log = Log.open(database or directory.database_url, directory)
     except BaseException:

@@ -12,7 +12,12 @@ from pathlib import Path
 
 from app.storage.lockfile import Taken, take
 
-FORMAT = 1
+FORMAT = 2
+"""1: the log is whole from its first row. 2: it may begin after a snapshot. An older directory becomes a newer one when
+it is opened."""
+
+RESTORING = "RESTORING"
+"""A file that lies in a data directory while it is being restored: until it is gone the directory is not whole."""
 
 
 class DirectoryUnusable(Exception):
@@ -28,12 +33,15 @@ class DataDirectory:
         self._lock: int | None = lock
 
     @classmethod
-    def open(cls, path: Path) -> DataDirectory:
+    def open(cls, path: Path, restoring: bool = False) -> DataDirectory:
         """Take the directory's lock and read its format, making it when it is missing.
 
-        Raises `DirectoryUnusable` when another process holds the lock, the format is newer, or it cannot be written.
+        Raises `DirectoryUnusable` when another process holds the lock, the format is newer, it cannot be written, or
+        its restoring was cut off (unless it is `restoring` again).
         """
         path = path.absolute()
+        if not restoring and (path / RESTORING).exists():
+            raise DirectoryUnusable(f"the data directory {path} is not whole: a restore was cut off; do it again")
         try:
             path.mkdir(parents=True, exist_ok=True)
             lock = take(path / "lock")
@@ -71,6 +79,8 @@ def _check_format(path: Path) -> None:
     text = file.read_text(errors="replace").strip()
     if not text.isdigit() or not 1 <= int(text) <= FORMAT:
         raise DirectoryUnusable(f"the data directory {path} has format {text[:20]!r}; this service reads 1 to {FORMAT}")
+    if int(text) < FORMAT:
+        _write(file, f"{FORMAT}\n")
 
 
 def _epoch(path: Path) -> str:

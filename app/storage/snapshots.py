@@ -2,7 +2,7 @@
 
     snapshots/<lsn>/                     all boards, the keys and the kept answers after row <lsn> of the log
     images/<lsn>/boards/<name>/          a board's indexes, packed from that snapshot
-    audits/<lsn>/boards/<name>/          a board's lists at that row, for Spark to compare
+    audits/<lsn>/                        the lists of boards at that row, for Spark to compare
 
 A folder counts once its manifest is there (`formats.folder`). Folders of another history than ours (`epoch`) are never
 used and never deleted.
@@ -79,9 +79,9 @@ class Snapshots:
         """The place of a resource's image."""
         return self.root / "images" / str(lsn) / resource
 
-    def audit(self, lsn: int, resource: str) -> Folder:
-        """The place of a resource's lists and of how they differ."""
-        return self.root / "audits" / str(lsn) / resource
+    def audit(self, lsn: int) -> Folder:
+        """The place of the lists of resources and of how they differ."""
+        return self.root / "audits" / str(lsn)
 
     def lsns(self) -> list[int]:
         """The rows of the log at which there are whole snapshots, newest first; damaged ones are among them."""

@@ -31,8 +31,8 @@ def test_a_second_user_is_refused_by_name(tmp_path: Path) -> None:
 
 def test_a_newer_format_is_refused(tmp_path: Path) -> None:
     DataDirectory.open(tmp_path).close()
-    (tmp_path / "FORMAT").write_text("2\n")
-    with pytest.raises(DirectoryUnusable, match="format '2'"):
+    (tmp_path / "FORMAT").write_text("3\n")
+    with pytest.raises(DirectoryUnusable, match="format '3'"):
         DataDirectory.open(tmp_path)
     (tmp_path / "FORMAT").write_text("1\n")
     DataDirectory.open(tmp_path).close()

@@ -1,4 +1,3 @@
-import itertools
 import sys
 from collections.abc import Iterator
 from pathlib import Path

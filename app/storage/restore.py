@@ -1,0 +1,87 @@
+"""A data directory made from a snapshot: a history of its own, which begins at the snapshot's row."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from app.storage import Stores, open_stores
+from app.storage.directory import RESTORING, DirectoryUnusable
+from app.storage.log import LogUnavailable
+from app.storage.snapshots import read_answers, read_keys
+from formats.folder import Damaged, Folder
+
+PIECE = 4 << 20
+
+
+class RestoreFailed(Exception):
+    """The snapshot cannot be restored; the message says why."""
+
+
+def restore(
+    snapshot: str,
+    data: Path,
+    database: str | None = None,
+    progress: Callable[[float, str], None] = lambda fraction, step: None,
+    storage: str | None = None,
+) -> dict[str, Any]:
+    """Make a data directory, and fill an empty database, from the folder of a snapshot.
+
+    The snapshot is copied below `storage` (the data directory if left out) under a fresh epoch. What a restore that was
+    cut off has left is deleted first. Returns what was restored. Raises `RestoreFailed`.
+    """
+    data = data.absolute()
+    try:
+        source = Folder.at(snapshot)
+        progress(0.0, "checking the snapshot")
+        about = source.verify()
+        if about.get("kind") != "snapshot":
+            raise RestoreFailed(f"{source} is no snapshot")
+        _make_empty(data)
+        stores = open_stores(data, database, restoring=True)
+    except (Damaged, DirectoryUnusable, LogUnavailable, ValueError, OSError) as error:
+        raise RestoreFailed(str(error)) from error
+    try:
+        if stores.log.last_lsn or stores.keys.all():
+            raise RestoreFailed(f"the database {stores.log.database.name} is not empty")
+        _fill(stores, source, about, Folder.at(storage or data), progress)
+        (data / RESTORING).unlink()
+    except (Damaged, LogUnavailable, ValueError, OSError) as error:
+        raise RestoreFailed(f"{error}; {data} is not whole") from error
+    finally:
+        stores.close()
+    return {"lsn": about["lsn"], "resources": sorted(about["resources"]), "epoch": stores.directory.epoch}
+
+
+def _make_empty(data: Path) -> None:
+    """An empty data directory that is being restored; what is lost of one is at most another restore."""
+    if (data / RESTORING).exists():
+        shutil.rmtree(data)
+    elif data.exists() and any(data.iterdir()):
+        raise RestoreFailed(f"{data} is not empty; restore into a new directory")
+    data.mkdir(parents=True, exist_ok=True)
+    (data / RESTORING).touch()
+
+
+def _fill(
+    stores: Stores, source: Folder, about: dict[str, Any], root: Folder, progress: Callable[[float, str], None]
+) -> None:
+    lsn, epoch = int(about["lsn"]), stores.directory.epoch
+    target = root / "snapshots" / str(lsn)
+    if target.whole:
+        raise RestoreFailed(f"{target} is there already; name an empty place with --storage")
+    draft = target.draft()
+    for i, (name, file) in enumerate(about["files"].items()):
+        progress(0.1 + 0.7 * i / len(about["files"]), f"copying {name}")
+        known = {key: value for key, value in file.items() if key not in ("bytes", "sha256")}
+        with source.open(name) as piece, draft.file(name, **known) as out:
+            while data := piece.read_buffer(PIECE):
+                out.write(data)
+    progress(0.8, "storing keys and answers")
+    stores.keys.add_many(read_keys(source))
+    stores.log.add_answers(read_answers(source))
+    stores.log.start_at(lsn, epoch)
+    draft.publish({**{key: value for key, value in about.items() if key not in ("format", "files")}, "epoch": epoch})
+    progress(1.0, "restored")
