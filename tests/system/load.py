@@ -48,6 +48,7 @@ class Write:
             self.answer = answer.json()
         elif answer.status_code != 409:
             assert answer.status_code == 503, f"{answer.status_code} {answer.text[:500]}"
+            assert int(answer.headers["retry-after"]) >= 0
         return answer.status_code
 
 

@@ -34,10 +34,10 @@ def wait_until(true: Callable[[], Any], seconds: float = 60.0) -> None:
         time.sleep(0.002)
 
 
-def start_half(data: Path) -> subprocess.Popen[bytes]:
+def start_half(data: Path, *options: str) -> subprocess.Popen[bytes]:
     """Starts a service and does not wait for it."""
     command = [Path(sys.executable).with_name("rankcast"), "serve", "--port", str(free_port()), "--data", data]
-    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    return subprocess.Popen([*command, *options], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
 @pytest.mark.timeout(900)
@@ -53,10 +53,10 @@ def test_killed_at_other_moments_each_time(start_service: StartService, number: 
     kill_under_load(start_service, Random(seed))
 
 
-def kill_under_load(start_service: StartService, draw: Random) -> None:
+def kill_under_load(start_service: StartService, draw: Random, *options: str) -> None:
     """In the middle of a load, at random moments. Unanswered writes are wholly there or not at all, and their retries
     are answered as if nothing had happened."""
-    service = start_service()
+    service = start_service(None, *options)
     load = Load(service.url, [*KINDS, "bulk"])
     load.start()
     in_doubt = there = 0
@@ -69,11 +69,11 @@ def kill_under_load(start_service: StartService, draw: Random) -> None:
         load.wait_held()
         pending = [writer.writes[-1] for writer in load.writers if writer.writes[-1].answer is None]
         if number % 4 == 1:
-            half = start_half(service.data)
+            half = start_half(service.data, *options)
             time.sleep(draw.random())
             half.kill()
             half.wait()
-        service = start_service(service.data)
+        service = start_service(service.data, *options)
         load.url = service.url
         talk = Talk(service.url)
         seen = load.read(talk)
@@ -103,7 +103,7 @@ def kill_under_load(start_service: StartService, draw: Random) -> None:
     replay_everything(load, talk)
     print(f"{writes} writes, {in_doubt} unanswered at a kill, {there} of them were there")
     assert service.stop() == 0
-    service = start_service(service.data)
+    service = start_service(service.data, *options)
     load.compare(*load.read(Talk(service.url)))
     assert service.stop() == 0
 
