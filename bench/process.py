@@ -103,7 +103,7 @@ class Server:
 
 
 @contextmanager
-def serving(folder: Path, name: str, command: list[str]) -> Iterator[Server]:
+def serving(folder: Path, name: str, command: list[str], log_format: str = "console") -> Iterator[Server]:
     """A server on a free port, ready; `command` is what the interpreter is given, and takes ``--port``."""
     port = free_port()
     log = folder / f"{name}.log"
@@ -113,7 +113,7 @@ def serving(folder: Path, name: str, command: list[str]) -> Iterator[Server]:
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,
-            env={**os.environ, "RANKCAST_LOG_FORMAT": "console"},
+            env={**os.environ, "RANKCAST_LOG_FORMAT": log_format},
         )
     server = Server(process, port, log)
     try:
@@ -139,10 +139,11 @@ def end_with_parent() -> None:
 
 
 @contextmanager
-def service(folder: Path) -> Iterator[Server]:
-    """`rankcast serve` on a data directory of its own below `folder`, with its durable log."""
+def service(folder: Path, *options: str) -> Iterator[Server]:
+    """`rankcast serve` on a data directory of its own below `folder`, with its durable log; it logs JSON."""
     start = "from bench.process import end_with_parent; end_with_parent(); from app.cli import main; main()"
-    with serving(folder, "service", ["-c", start, "serve", "--host", HOST, "--data", str(folder / "data")]) as server:
+    command = ["-c", start, "serve", "--host", HOST, "--data", str(folder / "data"), *options]
+    with serving(folder, "service", command, "json") as server:
         yield server
 
 

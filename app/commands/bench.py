@@ -17,11 +17,6 @@ def register(app: typer.Typer) -> None:
     app.add_typer(bench, name="bench")
 
 
-@bench.callback()
-def _benches() -> None:
-    """Keeps ``boards`` a command of its own while it is the only one."""
-
-
 @bench.command("boards")
 def boards(
     table: Annotated[
@@ -59,5 +54,32 @@ def boards(
         parts, out = list(PARTS), out or (None if quick else PAGE)
     try:
         run(parts, sorted(set(table or TABLES)), quick, prototype, out, typer.echo)
+    except Failed as failure:
+        raise fail(str(failure)) from None
+
+
+@bench.command("durability")
+def durability(
+    churn: Annotated[bool, typer.Option("--churn", help="Subscriptions changing in place.")] = False,
+    service: Annotated[bool, typer.Option("--service", help="Starts, memory, jobs under load, the audit.")] = False,
+    spark: Annotated[bool, typer.Option("--spark/--no-spark", help="Also what needs Spark, and Java.")] = True,
+    quick: Annotated[bool, typer.Option("--quick", help="Small sizes, for a first look.")] = False,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Write the page here in place of docs/results/durability.md.")
+    ] = None,
+) -> None:
+    """Measure starts, memory, and what users notice of snapshots and rebuilds; everything unless parts are named.
+
+    Starts services of its own on free ports and temporary directories. Targets that are missed are printed as missed.
+    """
+    from bench.durability.run import PAGE, PARTS, run
+    from bench.process import Failed
+
+    chosen = {"churn": churn, "service": service}
+    parts = [part for part in PARTS if chosen[part]]
+    if not parts:
+        parts, out = list(PARTS), out or (None if quick else PAGE)
+    try:
+        run(parts, quick, spark, out, typer.echo)
     except Failed as failure:
         raise fail(str(failure)) from None

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from statistics import median
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -46,6 +46,13 @@ class Size(NamedTuple):
     singles: int = 5_000
 
 
+class Sized(Protocol):
+    """Whatever says how many objects there are."""
+
+    @property
+    def n(self) -> int: ...
+
+
 QUICK = Size(m=200_000, rounds=2, batches=10, singles=1_000)
 
 
@@ -62,10 +69,10 @@ class Registered(NamedTuple):
 
 
 @contextmanager
-def board_service(size: Size, folder: Path) -> Iterator[tuple[Server, World]]:
-    """A service with a board of n objects and no subscriptions."""
+def board_service(size: Sized, folder: Path, *options: str) -> Iterator[tuple[Server, World]]:
+    """A service, with these options, with a board of n objects and no subscriptions."""
     world = make_world(size.n, 1)
-    with service(folder) as server:
+    with service(folder, *options) as server:
         config = {"range_attributes": ["x"], "rank": {"attribute": "y"}, "ks": [K], "algorithm": "sparse"}
         server.ask("PUT", f"/v1/boards/{BOARD}", json.dumps(config).encode())
         table = pa.table(
