@@ -176,6 +176,7 @@ class FoldPlan(Upkeep):
         self._fold(touched[:FOLD])
         subscribers.touched = [touched[FOLD:]]
         if len(touched) <= FOLD:
+            self._fresh.arrange(painter.ks)
             painter.subscriptions = self._fresh
             painter.objects = type(painter.objects).build(*painter.objects.contents())
             self._view = type(painter.objects).build(*self.board.catalogue.view.contents())
@@ -184,15 +185,16 @@ class FoldPlan(Upkeep):
         self.seconds = time.perf_counter() - began
 
     def _fold(self, sids: Int32) -> None:
-        """Make the new index hold of these subscriptions what stands now."""
-        fresh, subscribers, painter = self._fresh, self.board.subscribers, self.board.painter
+        """Make the new index hold of these subscriptions what stands now. Its classes are put in the painter's order at
+        the end: one whose k is no longer on offer is not empty before."""
+        fresh, subscribers = self._fresh, self.board.subscribers
         fresh.discard(sids)
-        fresh.arrange(painter.ks)
         k = subscribers.k[sids]
-        for q in range(len(painter.ks)):
-            mine = sids[(k == painter.ks[q]) & (k > 0)]
-            if len(mine):
-                fresh.insert_many(q, mine, ends(subscribers.l[mine]), ends(subscribers.r[mine]))
+        for one in np.unique(k[k > 0]).tolist():
+            mine = sids[k == one]
+            known = np.flatnonzero(fresh.ks == one)
+            q = int(known[0]) if len(known) else fresh.add_class(one)
+            fresh.insert_many(q, mine, ends(subscribers.l[mine]), ends(subscribers.r[mine]))
 
     def settle(self) -> Slice | None:
         if self._view is not None:

@@ -189,6 +189,28 @@ def test_a_fold_of_many_changes_is_cut() -> None:
     board.check()
 
 
+def test_a_class_that_goes_while_a_fold_is_cut_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("indexes.boards.upkeep.FOLD", 1)
+    board = Board(BoardConfig(("x",), "y", ks=(3, 5)))
+    board.apply(subscribe(3, k=5))
+    packed = pack_board(state_of(captured(board, journal=True)))
+    board.apply(Unsubscribe(["s0", "s1", "s2"]))
+    board.apply(Configure(ks=(3, 4)))
+    board.apply(subscribe(2, "t", k=4))
+    fresh = SubscriptionIndex()
+    fresh.adopt(packed.forest.ks, packing.to_forest(packed.forest, board.subscribers.high))
+    swaps = []
+    while not any(swaps):
+        plan = board.fold(fresh)
+        plan.paint(1.0)
+        plan.settle()
+        swaps.append(plan.swapped)
+    assert swaps == [False, False, True]
+    board.check()
+    board.apply(subscribe(3, "u", k=3))
+    board.check()
+
+
 def subscribe(n: int, letter: str = "s", k: int = 3, seed: int = 0) -> Subscribe:
     both = np.sort(np.random.default_rng(seed).random((n, 2)))
     names = pa.array([f"{letter}{i}" for i in range(n)])
