@@ -145,8 +145,8 @@ class Bench:
         report.heading("Jobs under load")
         report.text(
             f"{size.events:,} events/s in {REQUESTS} requests a second, every twentieth of them a subscription's new "
-            f"range in place of events. The time of an answer counts from when its request was due. Before: {size.quiet:g} s "
-            "without a job; around the swap: the second in which the new indexes took their place."
+            "range in place of events. The time of an answer counts from when its request was due. Before: "
+            f"{size.quiet:g} s without a job; around the swap: the second in which the new indexes took their place."
         )
         engines = ["local", "spark"] if size.spark else ["local"]
         rows: list[tuple[str, ...]] = []
