@@ -163,7 +163,9 @@ _REASONS = {
 }
 NAME_PATTERN = r"^(?:[A-Za-z0-9._:-]*[A-Za-z0-9_:-][A-Za-z0-9._:-]*|\.{3,})$"
 ATTRIBUTE_PATTERN = r"^[A-Za-z_][A-Za-z0-9_]{0,63}$"
+PRINTABLE_PATTERN = r"^[^\x00-\x1f\x7f]*$"
 _PATTERNS = {
+    PRINTABLE_PATTERN: "must have no control characters",
     NAME_PATTERN: "must be made of A-Z a-z 0-9 . _ : - and not be . or ..",
     ATTRIBUTE_PATTERN: "must be a letter or _ and up to 63 letters, digits or _",
 }

@@ -18,7 +18,7 @@ from app.api.paging import PageQuery, Query, cursor, query
 from app.api.routing import Routes, claim
 from app.api.values import Strict
 from app.idempotency import Answers, Replay
-from app.problems import Problem, invalid, not_found
+from app.problems import PRINTABLE_PATTERN, Problem, invalid, not_found
 from app.security import ADMIN, ANONYMOUS, SCOPES, Keyring, ScopeName, new_key
 from app.storage import Stores
 from app.storage.keys import KeyRow
@@ -28,7 +28,7 @@ from app.storage.log import StoredAnswer
 class NewKey(Strict):
     """A key to be made."""
 
-    name: Annotated[str, Field(min_length=1, max_length=128, description="Whose it is.")]
+    name: Annotated[str, Field(min_length=1, max_length=128, pattern=PRINTABLE_PATTERN, description="Whose it is.")]
     scopes: Annotated[list[ScopeName], Field(min_length=1, max_length=len(SCOPES))]
 
 

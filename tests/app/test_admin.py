@@ -45,6 +45,7 @@ def test_the_first_key_must_have_admin(client: TestClient) -> None:
         ({"name": "n", "scopes": ["boards:fly"]}, "scopes[0]"),
         ({"name": "n", "scopes": []}, "scopes"),
         ({"name": "", "scopes": ["admin"]}, "name"),
+        ({"name": "a\0b", "scopes": ["admin"]}, "name"),
         ({"scopes": ["admin"]}, "name"),
         ({"name": "n", "scopes": ["admin"], "more": 1}, "more"),
     ],
