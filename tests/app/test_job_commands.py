@@ -81,6 +81,16 @@ def test_a_snapshot_is_followed_and_what_came_of_it_is_printed(live: Live, work:
     assert done.stderr.splitlines()[-1] == "100% snapshot j1: succeeded"
 
 
+def test_a_terminal_shows_a_bar(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    done = live.run("snapshot")
+    assert done.exit_code == 0, done.output
+    assert "snapshot j1: succeeded" in done.stderr
+    assert "100%" in done.stderr
+    assert "\u2501" in done.stderr
+    assert done.stdout.startswith("lsn: 7\n")
+
+
 @pytest.mark.parametrize(
     ("arguments", "call", "last"),
     [
