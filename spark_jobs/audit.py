@@ -17,6 +17,7 @@ from __future__ import annotations
 import heapq
 import os
 import time
+import uuid
 from typing import TYPE_CHECKING, Any
 
 import pyarrow.compute as pc
@@ -27,17 +28,21 @@ from spark_jobs.command import Failed, Order, main
 from spark_jobs.comparison import DIFFERENCE, SPARK_COMPARED, Objects
 from spark_jobs.inputs import check, table
 from spark_jobs.progress import Progress
-from spark_jobs.session import Running, session
+from spark_jobs.session import LITERALLY, Running, session
 
 if TYPE_CHECKING:
-    from pyspark.core.broadcast import Broadcast
+    from pyspark.sql import DataFrame, SparkSession
 
 SHOWN = 100
 RESULT = "differences.parquet"
-_DRAFT = "differences.draft"
+_DRAFT = "differences.draft-"
+"""What the tasks write to; with a random name, since the tasks of a driver that was killed live on for a moment."""
 
 _PER_TASK = 250_000
 """Subscriptions that a task compares, about."""
+
+_PER_BATCH = 1_000_000
+"""Entries of lists that it holds at a time, about."""
 
 
 def audit(order: Order, progress: Progress) -> tuple[dict[str, Any], int]:
@@ -52,43 +57,42 @@ def audit(order: Order, progress: Progress) -> tuple[dict[str, Any], int]:
     objects = Objects(
         table(snapshot, of["objects"], ["row", "id", "x", "y", "created"]), about["config"]["order"] == "desc"
     )
-    target = lists / order.resource
+    target, draft = lists / order.resource, _DRAFT + uuid.uuid4().hex[:12]
     _clear(target)
     progress.step(0.05, "starting Spark")
-    paths = (
-        order.spark_path(snapshot, of["subscriptions"]),
-        order.spark_path(lists, of["lists"]),
-        order.spark_path(target, _DRAFT),
-    )
     name = f"Rankcast audit of {order.resource}"
     with session(name, order.options) as running, progress.follow(running.context, 0.2, 0.95, "comparing the lists"):
-        _compare(running, *paths, running.context.broadcast(objects), about["subscriptions"])
-    compared, count, first = _publish(target)
-    if compared != about["subscriptions"]:
-        raise Failed(f"{compared} of {about['subscriptions']} subscriptions of {order.resource} were compared")
-    fields = {"compared": compared, "difference_count": count, "differences": first}
+        _tune(running, about["subscriptions"], max(about["config"]["ks"]))
+        pairs = _join(
+            running.spark,
+            order.spark_path(snapshot, of["subscriptions"]),
+            order.spark_path(lists, of["lists"]),
+        )
+        task = running.task("spark_jobs.comparison:differences", running.context.broadcast(objects))
+        pairs.mapInArrow(task, SPARK_COMPARED).write.parquet(order.spark_path(target, draft))
+    count, first = _publish(target, draft, about["subscriptions"])
+    fields = {"compared": about["subscriptions"], "difference_count": count, "differences": first}
     return {**fields, "seconds": round(time.monotonic() - began, 1)}, 2 if count else 0
 
 
-def _compare(
-    running: Running, subscriptions: str, lists: str, draft: str, objects: Broadcast[Objects], size: int
-) -> None:
-    """Write what `differences` yields to the folder `draft`."""
-    spark = running.spark
+def _tune(running: Running, size: int, k: int) -> None:
+    """Cut the work for `size` subscriptions with lists of at most k."""
     tasks = max(2 * running.context.defaultParallelism, -(-size // _PER_TASK))
-    # A join by sorting leaves each partition in order of sid, which is how a second list of one sid is noticed.
     for key, value in {
-        "spark.sql.adaptive.enabled": "false",
+        "spark.sql.adaptive.enabled": "false",  # it would hide how many tasks there are
         "spark.sql.autoBroadcastJoinThreshold": "-1",
         "spark.sql.shuffle.partitions": str(tasks),
-        "spark.sql.execution.arrow.maxRecordsPerBatch": "50000",
+        "spark.sql.execution.arrow.maxRecordsPerBatch": str(min(50_000, max(1000, _PER_BATCH // k))),
     }.items():
-        spark.conf.set(key, value)
-    left = spark.read.parquet(subscriptions).select("sid", "id", "l", "r", "k")
-    right = spark.read.parquet(lists).select("sid", "rows")
-    joined = left.join(right, "sid", "full_outer").sortWithinPartitions("sid")
-    task = running.task("spark_jobs.comparison:differences", objects)
-    joined.mapInArrow(task, SPARK_COMPARED).write.mode("overwrite").parquet(draft)
+        running.spark.conf.set(key, value)
+
+
+def _join(spark: SparkSession, subscriptions: str, lists: str) -> DataFrame:
+    """Each subscription with its list, and those that lack the other one, in order of sid within a partition."""
+    reader = spark.read.options(**LITERALLY)
+    left = reader.schema("sid int, id string, l double, r double, k int").parquet(subscriptions)
+    right = reader.schema("sid int, rows array<int>").parquet(lists)
+    return left.join(right, "sid", "full_outer").sortWithinPartitions("sid")
 
 
 def _clear(target: Folder) -> None:
@@ -100,31 +104,35 @@ def _clear(target: Folder) -> None:
             target.system.delete_file(f"{target.path}/{name}")
 
 
-def _publish(target: Folder) -> tuple[int, int, list[dict[str, Any]]]:
+def _publish(target: Folder, draft: str, size: int) -> tuple[int, list[dict[str, Any]]]:
     """Make one file of what the tasks wrote, and move it into place when it is whole.
 
-    Returns the number of subscriptions compared, of differences, and the first of these by sid.
+    Returns the number of differences, and the first of them by sid. Raises `Failed` if the tasks have not compared
+    `size` subscriptions in all.
     """
-    draft, path = target / _DRAFT, f"{target.path}/{RESULT}"
+    parts, path = target / draft, f"{target.path}/{RESULT}"
     compared = count = 0
     first: list[dict[str, Any]] = []
     with target.system.open_output_stream(path + ".partial") as out, pq.ParquetWriter(out, DIFFERENCE) as writer:
-        for name in draft.names():
+        for name in parts.names():
             if not name.endswith(".parquet"):
                 continue
-            with draft.open(name) as file:
+            with parts.open(name) as file:
                 for batch in pq.ParquetFile(file).iter_batches():
                     compared += pc.sum(batch["compared"]).as_py() or 0
                     found = batch.filter(batch["kind"].is_valid()).select(DIFFERENCE.names).cast(DIFFERENCE)
                     writer.write_batch(found)
                     count += len(found)
-                    first = heapq.nsmallest(SHOWN, [*first, *found.to_pylist()], key=lambda one: one["sid"])
+                    least = found.sort_by("sid").slice(0, SHOWN).to_pylist()
+                    first = heapq.nsmallest(SHOWN, [*first, *least], key=lambda one: one["sid"])
+    if compared != size:
+        raise Failed(f"{compared} of {size} subscriptions in {target} were compared")
     if target.local is not None:
         with open(path + ".partial", "rb") as whole:
             os.fsync(whole.fileno())
     target.system.move(path + ".partial", path)
-    target.system.delete_dir(draft.path)
-    return compared, count, first
+    target.system.delete_dir(parts.path)
+    return count, first
 
 
 if __name__ == "__main__":

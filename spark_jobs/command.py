@@ -19,7 +19,7 @@ from urllib.parse import unquote, urlsplit
 
 from formats.folder import Damaged, Folder
 from spark_jobs.progress import Progress, own_stdout
-from spark_jobs.session import NoSpark, Options
+from spark_jobs.session import NoSpark, Options, SparkFailed
 
 _SCHEMES = {"s3": "s3a"}
 """What Hadoop calls filesystems that pyarrow calls otherwise."""
@@ -45,18 +45,18 @@ class Order:
         return Folder.at(self.place) / kind / str(self.lsn)
 
     def spark_path(self, folder: Folder, name: str) -> str:
-        """A file or folder within one of ours, as Spark names it: taken literally, nothing in it is a pattern."""
+        """A file or folder within one of ours, as Spark names it. Read it with `LITERALLY`."""
         if folder.local is not None:
             root = f"file://{folder.path}"
         else:
             url = urlsplit(self.place)
             below = folder.path.removeprefix(Folder.at(self.place).path)
             root = f"{_SCHEMES.get(url.scheme, url.scheme)}://{url.netloc}{unquote(url.path).rstrip('/')}{below}"
-        return re.sub(r"([\\*?\[\]{}])", r"\\\1", f"{root}/{name}")
+        return f"{root}/{name}"
 
 
 Job = Callable[[Order, Progress], tuple[dict[str, Any], int]]
-"""Does it, and returns the last line and the exit code. Raises `Failed`, `Damaged` or `NoSpark`."""
+"""Does it, and returns the last line and the exit code. Raises `Failed`, `Damaged`, `NoSpark` or `SparkFailed`."""
 
 
 class _Parser(argparse.ArgumentParser):
@@ -78,13 +78,13 @@ def main(name: str, about: str, job: Job, arguments: Sequence[str] | None = None
     signal.signal(signal.SIGTERM, _stop)
     try:
         fields, code = job(_order(parser.parse_args(arguments)), progress)
-    except (Failed, Damaged, NoSpark) as error:
+    except (Failed, Damaged, NoSpark, SparkFailed) as error:
         fields, code = {"error": str(error)}, 1
     except BrokenPipeError:
         sys.exit(1)  # nobody listens any more
     except Exception as error:
         traceback.print_exc()
-        fields, code = {"error": f"{type(error).__name__}: {_first_line(error)}"}, 1
+        fields, code = {"error": f"{type(error).__name__}: {error}"}, 1
     progress.last(fields)
     sys.exit(code)
 
@@ -92,13 +92,6 @@ def main(name: str, about: str, job: Job, arguments: Sequence[str] | None = None
 def _stop(number: int, frame: object) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     raise SystemExit(128 + number)
-
-
-def _first_line(error: Exception) -> str:
-    """The first line of what went wrong, or of what a Python worker says went wrong in it."""
-    text = str(error)
-    raised = re.findall(r"^(?:\w+\.)*(\w+(?:Error|Exception)): (.+)$", text, re.MULTILINE)
-    return ": ".join(raised[-1]) if raised else next(iter(text.splitlines()), "no reason was given")
 
 
 def _parser(name: str, about: str) -> _Parser:

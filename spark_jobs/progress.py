@@ -7,7 +7,7 @@ import os
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TextIO
 
 if TYPE_CHECKING:
@@ -43,15 +43,16 @@ class Progress:
         self._out.flush()
 
     @contextmanager
-    def follow(self, context: SparkContext, low: float, high: float, step: str) -> Iterator[None]:
-        """Meanwhile say how far Spark's tasks are, as a part of the way from `low` to `high`."""
+    def follow(self, context: SparkContext, low: float, high: float, step: str, jobs: int = 1) -> Iterator[None]:
+        """Meanwhile say how far Spark is with so many jobs, as a part of the way from `low` to `high`."""
         context.setJobGroup(step, step)
         tracker = context.statusTracker()
         done = threading.Event()
 
         def watch() -> None:
             while not done.wait(_EVERY):
-                self.step(low + (high - low) * _share(tracker, step), step)
+                with suppress(Exception):  # Spark may be on its way out, which is not for this thread to tell
+                    self.step(low + (high - low) * _share(tracker, step, jobs), step)
 
         self.step(low, step)
         thread = threading.Thread(target=watch, name="progress", daemon=True)
@@ -60,16 +61,18 @@ class Progress:
             yield
         finally:
             done.set()
-            thread.join()
+            thread.join(10 * _EVERY)
         self.step(high, step)
 
 
-def _share(tracker: StatusTracker, group: str) -> float:
-    """The share of the tasks known so far that are done."""
-    jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(group)]
-    stages = [tracker.getStageInfo(stage) for job in jobs if job for stage in job.stageIds]
-    tasks = sum(stage.numTasks for stage in stages if stage)
-    return sum(stage.numCompletedTasks for stage in stages if stage) / max(tasks, 1)
+def _share(tracker: StatusTracker, group: str, jobs: int) -> float:
+    """The share of the group's tasks that are done; every job counts the same, also those that have not begun."""
+    shares = []
+    for job in filter(None, map(tracker.getJobInfo, tracker.getJobIdsForGroup(group))):
+        stages = [stage for stage in map(tracker.getStageInfo, job.stageIds) if stage]
+        done = sum(stage.numCompletedTasks for stage in stages)
+        shares.append(done / max(sum(stage.numTasks for stage in stages), 1))
+    return min(sum(shares) / max(jobs, len(shares)), 1.0)
 
 
 def own_stdout() -> TextIO:

@@ -36,6 +36,15 @@ class NoSpark(Exception):
     """Spark cannot be started; the message is one sentence."""
 
 
+class SparkFailed(Exception):
+    """Spark gave up on the work; the message is one sentence, and the log on stderr has all that it said."""
+
+
+LITERALLY = {"__globPaths__": "false"}
+"""Options of a DataFrameReader to take a path as it is: folders may have names that look like patterns, boards a colon.
+Spark has no public option for it."""
+
+
 @dataclass(frozen=True)
 class Options:
     """What the user says about Spark. `conf` has the last word; `temp` is the folder for the temporary folder."""
@@ -72,7 +81,7 @@ class Running:
 def session(name: str, options: Options, conf: dict[str, str] | None = None) -> Iterator[Running]:
     """Spark under the application's name, with the job's own settings. Everything of it is gone on leaving.
 
-    Raises `NoSpark`.
+    Raises `NoSpark`, and `SparkFailed` for what Spark raises in the body.
     """
     _be_nice(options.nice)
     with _temporary(options.temp) as temp:
@@ -80,7 +89,7 @@ def session(name: str, options: Options, conf: dict[str, str] | None = None) -> 
         _environment(options, temp, settings)
         spark = _start(name, options.master, settings)
         try:
-            code = None
+            code: str | None = None
             if not options.local:
                 archive = pack(temp)
                 spark.sparkContext.addPyFile(str(archive))
@@ -89,6 +98,17 @@ def session(name: str, options: Options, conf: dict[str, str] | None = None) -> 
         except (KeyboardInterrupt, SystemExit):
             _end(spark, at_once=True)
             raise
+        except Exception as error:
+            ended = _exit_code()
+            if ended is not None:
+                raise SparkFailed(
+                    f"Spark failed: its Java ended with exit code {ended}, and its log says why"
+                ) from error
+            if not _of_spark(error):
+                raise
+            text = str(error)  # asks the JVM, which is about to end
+            sys.stderr.write(text + "\n")
+            raise SparkFailed(f"Spark failed: {_reason(text)}") from None
         finally:
             _end(spark)
 
@@ -102,7 +122,7 @@ def _be_nice(nice: int) -> None:
 def _settings(options: Options, temp: Path) -> dict[str, str]:
     settings = {
         "spark.driver.memory": options.driver_memory,
-        "spark.driver.extraJavaOptions": f"-Djava.io.tmpdir={temp}",
+        "spark.driver.extraJavaOptions": f'"-Djava.io.tmpdir={temp}"',
         "spark.log.level": "ERROR",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.sql.session.timeZone": "UTC",
@@ -138,22 +158,21 @@ def _environment(options: Options, temp: Path, settings: dict[str, str]) -> None
 def _start(name: str, master: str, settings: dict[str, str]) -> SparkSession:
     try:
         from pyspark import SparkConf, SparkContext
-        from pyspark.errors import PySparkRuntimeError
+        from pyspark.errors import PySparkException
         from pyspark.sql import SparkSession
     except ImportError as error:
         raise NoSpark("Spark needs the package pyspark: `make setup` installs it, or pip install pyspark") from error
-    from py4j.protocol import Py4JJavaError
+    from py4j.protocol import Py4JError, Py4JJavaError
 
     conf = SparkConf().setAppName(name).setMaster(master)
     for key, value in settings.items():
         conf.set(key, value)
     try:
         return SparkSession(SparkContext(conf=conf))
-    except PySparkRuntimeError as error:
-        raise NoSpark("Spark did not start: what its Java said is in the log") from error
-    except Py4JJavaError as error:
+    except (PySparkException, Py4JError, OSError) as error:
+        told = error.java_exception.getMessage() if isinstance(error, Py4JJavaError) else "its log says why"
         _leave_java()
-        raise NoSpark(f"Spark did not start: {error.java_exception.getMessage()}") from error
+        raise NoSpark(f"Spark did not start with master {master}: {told}") from error
 
 
 def _end(spark: SparkSession, at_once: bool = False) -> None:
@@ -162,6 +181,14 @@ def _end(spark: SparkSession, at_once: bool = False) -> None:
         with suppress(Exception):  # a session that is broken ends with its JVM
             spark.stop()
     _leave_java()
+
+
+def _exit_code() -> int | None:
+    """How the JVM ended, if it has."""
+    from pyspark import SparkContext
+
+    gateway = SparkContext._gateway
+    return gateway.proc.poll() if gateway else None
 
 
 def _leave_java() -> None:
@@ -181,6 +208,20 @@ def _leave_java() -> None:
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
+
+
+def _of_spark(error: Exception) -> bool:
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    return isinstance(error, (Py4JError, PySparkException))
+
+
+def _reason(text: str) -> str:
+    """What a Python worker raised, if that is behind it, or else the first line."""
+    raised = re.findall(r"^(?:\w+\.)*(\w+(?:Error|Exception): .+)$", text, re.MULTILINE)
+    lines = [*raised[-1:], *text.strip().splitlines()]
+    return lines[0].strip() if lines else "it gave no reason"
 
 
 @contextmanager
