@@ -8,7 +8,7 @@ of it that changes becomes the process's own: the file is the base, the pages th
 from __future__ import annotations
 
 import mmap
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -49,6 +49,9 @@ FREE = pa.schema([pa.field("kind", pa.string(), nullable=False), pa.field("row",
 
 LISTS = pa.schema([pa.field("sid", pa.int32()), pa.field("rows", pa.list_(pa.int32()))])
 
+PIECE = 20_000
+"""Python's strings that are taken up at once."""
+
 ROWS = 1 << 17
 """Rows in a row group."""
 
@@ -67,7 +70,7 @@ def config_of(fields: dict[str, Any]) -> BoardConfig:
 def write_state(draft: Draft, name: str, state: BoardState) -> dict[str, Any]:
     """Write a board's part of a snapshot; returns what the manifest says of it."""
     o, s = state.objects, state.subscriptions
-    objects = [o.row, pa.array(o.id, pa.string()), o.x, o.y, o.created, pa.array(o.payload, pa.binary())]
+    objects = [o.row, _texts(o.id, pa.string()), o.x, o.y, o.created, _texts(o.payload, pa.binary())]
     ttl = pa.array(s.ttl, pa.float64(), mask=np.isnan(s.ttl))
     subscriptions = [s.ids.row, _strings(s.ids), s.l, s.r, s.k, ttl]
     kinds = ["object"] * len(state.free_objects) + ["subscription"] * len(state.free_subscriptions)
@@ -162,6 +165,11 @@ def write_lists(draft: Draft, name: str, lists: Iterable[tuple[np.ndarray[Any, A
             writer.write_batch(pa.RecordBatch.from_arrays([pa.array(sids), column], schema=LISTS))
 
 
+def _texts(values: Sequence[str | bytes | None], kind: pa.DataType) -> pa.ChunkedArray:
+    """Python's strings as a column, in pieces between which other threads have their turn."""
+    return pa.chunked_array([pa.array(values[i : i + PIECE], kind) for i in range(0, len(values), PIECE)], kind)
+
+
 def _strings(ids: Packed) -> pa.LargeStringArray:
     text, offset = pa.py_buffer(np.ascontiguousarray(ids.text)), pa.py_buffer(np.ascontiguousarray(ids.offset))
     return pa.LargeStringArray.from_buffers(len(ids.row), offset, text)
@@ -175,7 +183,10 @@ def _joined(column: pa.ChunkedArray) -> pa.LargeStringArray:
 
 
 def _write_table(draft: Draft, name: str, schema: pa.Schema, columns: list[Any]) -> None:
-    arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
+    arrays = [
+        column if isinstance(column, pa.ChunkedArray) else pa.array(column, field.type)
+        for column, field in zip(columns, schema, strict=True)
+    ]
     table = pa.Table.from_arrays(arrays, schema=schema)
     with draft.file(name, rows=len(table)) as out:
         pq.write_table(table, out, compression="zstd", row_group_size=ROWS, use_dictionary=["k", "kind"])

@@ -195,9 +195,13 @@ def restored(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     """What stands in for the module that restores: `calls`, and what it raises."""
 
     def restore(
-        snapshot: str, data: Path, database: str | None, progress: Callable[[float, str], None]
+        snapshot: str,
+        data: Path,
+        database: str | None,
+        progress: Callable[[float, str], None],
+        storage: str | None,
     ) -> dict[str, Any]:
-        fake.calls.append((snapshot, data, database))
+        fake.calls.append((snapshot, data, database, storage))
         progress(0.0, "reading the manifest")
         progress(0.5, "writing the log")
         progress(0.55, "writing the log")
@@ -213,7 +217,7 @@ def restored(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
 def test_a_snapshot_is_restored(restored: SimpleNamespace, tmp_path: Path) -> None:
     done = run("restore", "snapshots/120", "--data", str(tmp_path / "new"), "--database", "sqlite:///x.db")
     assert done.exit_code == 0, done.output
-    assert restored.calls == [("snapshots/120", tmp_path / "new", "sqlite:///x.db")]
+    assert restored.calls == [("snapshots/120", tmp_path / "new", "sqlite:///x.db", None)]
     assert done.stdout == "lsn: 120\nboards: 2\n"
     said = done.stderr.splitlines()
     assert said[:2] == ["  0% reading the manifest", " 50% writing the log"]
