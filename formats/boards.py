@@ -142,15 +142,15 @@ def write_image(folder: Folder, resource: str, lsn: int, packed: PackedBoard) ->
 def read_image(folder: Folder) -> PackedBoard:
     """A board's image, mapped where it is a local file. Its columns may be written to; the files never change.
 
-    Raises `Damaged` when a file is not what the manifest says.
+    Raises `Damaged` when a file is not what the manifest says, or the folder is no image.
     """
     about = folder.verify()
-    slots, nodes, objects = (_read_columns(folder, f"{name}.arrow") for name in ("slots", "nodes", "objects"))
     try:
+        slots, nodes, objects = (_read_columns(folder, f"{name}.arrow") for name in ("slots", "nodes", "objects"))
         head = np.array(about["head"], np.int64).reshape(-1, 4)
         forest = PackedForest(tuple(about["ks"]), head, Slots(**slots), Nodes(**nodes))
         return PackedBoard(forest, PackedObjects(**objects))
-    except (KeyError, ValueError, TypeError) as error:
+    except (KeyError, ValueError, TypeError, OSError, pa.ArrowException) as error:
         raise Damaged(f"{folder} is no image of a board") from error
 
 
@@ -195,7 +195,8 @@ def _write_table(draft: Draft, name: str, schema: pa.Schema, columns: list[Any])
 def _read_table(folder: Folder, name: str, schema: pa.Schema) -> pa.Table:
     try:
         with folder.open(name) as file:
-            return pq.read_table(file, schema=schema)
+            # Given a schema the reader would make up columns that are not there.
+            return pq.read_table(file).cast(schema)
     except (pa.ArrowException, OSError, ValueError) as error:
         raise Damaged(f"{folder}/{name} cannot be read: {error}") from error
 
