@@ -119,11 +119,12 @@ class Snapshots:
         return draft.bytes
 
     def is_good(self, lsn: int) -> bool:
-        """Whether a snapshot is there, ours, and what its manifest says. A damaged one is deleted."""
-        if not self.folder(lsn).whole:
+        """Whether a snapshot is there, ours, and what its manifest says. A damaged one is deleted, a foreign one stays
+        in the way."""
+        if not self.folder(lsn).whole or self._foreign(lsn):
             return False
         try:
-            self._ours(self.folder(lsn).verify())
+            self.folder(lsn).verify()
         except Damaged as error:
             log.error("snapshot damaged", lsn=lsn, error=str(error))
             self.folder(lsn).delete()
