@@ -168,7 +168,7 @@ class Maintenance:
         """Let old snapshots go, and the log that they needed."""
         report(0.95, "letting old snapshots go")
         try:
-            oldest = await _aside(lambda: self.snapshots.retire(self._settings.keep_snapshots))
+            oldest = await _aside(lambda: self.snapshots.retire(self._settings.keep_snapshots, self._writer.last_lsn))
             await self._writer.prune(oldest)
         except (OSError, LogUnavailable) as error:
             log.warning("old snapshots or rows of the log stay for now", error=_reason(error))

@@ -175,11 +175,16 @@ class Snapshots:
             log.error("image damaged", resource=resource, lsn=lsn, error=str(error))
             return None
 
-    def retire(self, keep: int) -> int:
-        """Delete all but the newest `keep` snapshots, and what belongs to the others. Returns the row from which on the
-        log is needed: that of the oldest that is kept, 0 if there are none."""
+    def retire(self, keep: int, until: int) -> int:
+        """Delete all but the newest `keep` snapshots of a log that ends at `until`, and what belongs to the others.
+        Returns the row from which on the log is needed: that of the oldest that is kept, 0 if there are none.
+
+        One from beyond the log's end is no start for this log: it is left alone and does not count.
+        """
         kept: list[int] = []
         for lsn in self.lsns():
+            if lsn > until:
+                continue
             try:
                 self._ours(self.folder(lsn).manifest())
             except Damaged as error:

@@ -178,7 +178,7 @@ def test_what_is_no_number_is_no_snapshot(snapshots: Snapshots) -> None:
     for name in ("٣", "-1", "5.bak", "12 "):
         (snapshots.root / "snapshots" / name).draft().publish({"kind": "snapshot"})
     assert snapshots.lsns() == [5]
-    snapshots.retire(1)
+    snapshots.retire(1, 1000)
     assert len((snapshots.root / "snapshots").names()) == 5
 
 
@@ -194,7 +194,7 @@ def test_foreign_ones_are_neither_used_nor_deleted(snapshots: Snapshots) -> None
     with pytest.raises(Damaged, match="of another history"):
         snapshots.read(20)
     assert not snapshots.is_good(8)
-    assert snapshots.retire(1) == 10
+    assert snapshots.retire(1, 1000) == 10
     for lsn in (3, 8, 20):
         assert theirs.is_good(lsn)
         theirs.image(lsn, "boards/b").verify()
@@ -274,25 +274,32 @@ def test_what_cannot_be_read_back_is_said_at_once(
 def test_so_many_are_kept(snapshots: Snapshots, keep: int) -> None:
     write(snapshots, 2, 4, 6, 10)
     kept = [10, 6, 4, 2][:keep]
-    assert snapshots.retire(keep) == min(kept)
+    assert snapshots.retire(keep, 1000) == min(kept)
     assert snapshots.lsns() == kept
     assert all(snapshots.is_good(lsn) for lsn in kept)
 
 
 def test_without_snapshots_the_whole_log_is_needed(snapshots: Snapshots, tmp_path: Path) -> None:
-    assert snapshots.retire(2) == 0
+    assert snapshots.retire(2, 1000) == 0
     begin(snapshots, 5)
-    assert snapshots.retire(2) == 0
+    assert snapshots.retire(2, 1000) == 0
     write(snapshots, 5)
     damage(tmp_path, 5, MANIFEST)
-    assert snapshots.retire(2) == 0
+    assert snapshots.retire(2, 1000) == 0
 
 
 def test_a_damaged_one_is_not_counted_among_the_kept(snapshots: Snapshots, tmp_path: Path) -> None:
     write(snapshots, 2, 4, 6, 8)
     damage(tmp_path, 8, MANIFEST)
-    assert snapshots.retire(2) == 4
+    assert snapshots.retire(2, 1000) == 4
     assert snapshots.lsns() == [8, 6, 4]
+
+
+def test_one_from_beyond_the_log_does_not_push_out_those_that_are_needed(snapshots: Snapshots) -> None:
+    """As where an older copy of the database was put back."""
+    write(snapshots, 10, 20, 30)
+    assert snapshots.retire(1, 25) == 20
+    assert snapshots.lsns() == [30, 20]
 
 
 def test_images_and_audits_go_with_their_snapshots(snapshots: Snapshots) -> None:
@@ -304,7 +311,7 @@ def test_images_and_audits_go_with_their_snapshots(snapshots: Snapshots) -> None
     begin(snapshots, 1)
     begin(snapshots, 3)
     add_image(snapshots, 3)
-    assert snapshots.retire(2) == 4
+    assert snapshots.retire(2, 1000) == 4
     for kind in ("snapshots", "images", "audits"):
         assert (snapshots.root / kind).names() == ["4", "6"]
     assert snapshots.packed(6, "boards/b") is not None
