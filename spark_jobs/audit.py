@@ -2,10 +2,10 @@
 
 Reads   snapshots/LSN/boards/NAME/objects.parquet and subscriptions.parquet,
         audits/LSN/boards/NAME/lists.parquet: sid, rows (of the objects, best first), one line a subscription.
-Writes  audits/LSN/boards/NAME/differences.parquet: sid, id, kind, expected, found (ids of objects), each difference.
+Writes  audits/LSN/boards/NAME/differences.parquet: sid, id, problem, expected, found (ids of objects), each difference.
 Ends    with {"compared": n, "difference_count": d, "differences": [the first 100], "seconds": s}; exit code 2 if d > 0.
 
-The kinds of difference: "missing" (no list), "extra" (a list of no subscription, or a second one), "order" (the right
+The problems: "missing" (no list), "extra" (a list of no subscription, or a second one), "order" (the right
 objects in another order) and "members".
 
 Subscriptions and lists are joined by sid and spread over the workers. The objects are sent to each of them once:
@@ -120,7 +120,7 @@ def _publish(target: Folder, draft: str, size: int) -> tuple[int, list[dict[str,
             with parts.open(name) as file:
                 for batch in pq.ParquetFile(file).iter_batches():
                     compared += pc.sum(batch["compared"]).as_py() or 0
-                    found = batch.filter(batch["kind"].is_valid()).select(DIFFERENCE.names).cast(DIFFERENCE)
+                    found = batch.filter(batch["problem"].is_valid()).select(DIFFERENCE.names).cast(DIFFERENCE)
                     writer.write_batch(found)
                     count += len(found)
                     least = found.sort_by("sid").slice(0, SHOWN).to_pylist()

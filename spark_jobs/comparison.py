@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 _IDS = pa.list_(pa.string())
 DIFFERENCE = pa.schema(
-    [("sid", pa.int32()), ("id", pa.string()), ("kind", pa.string()), ("expected", _IDS), ("found", _IDS)]
+    [("sid", pa.int32()), ("id", pa.string()), ("problem", pa.string()), ("expected", _IDS), ("found", _IDS)]
 )
 COMPARED = pa.schema([*DIFFERENCE, ("compared", pa.int64())])
 """What a task yields: differences, and then one row that has but the number of subscriptions compared."""
-SPARK_COMPARED = "sid int, id string, kind string, expected array<string>, found array<string>, compared long"
+SPARK_COMPARED = "sid int, id string, problem string, expected array<string>, found array<string>, compared long"
 
 _ROWS = 1000
 """Differences in a batch that is yielded."""
@@ -95,10 +95,10 @@ class _Pairs:
             lists.values[end[i] - lists.length[i] : end[i]].tolist()
             for lists, end in zip((self.expected, self.found), self._ends, strict=True)
         )
-        kind = "order" if sorted(right) == sorted(got) else "members"
+        problem = "order" if sorted(right) == sorted(got) else "members"
         if not self.asked[i]:
-            kind = "extra"
+            problem = "extra"
         elif not self.answered[i]:
-            kind = "missing"
-        about = {"sid": int(self.sid[i]), "id": self.batch["id"][i].as_py(), "kind": kind}
+            problem = "missing"
+        about = {"sid": int(self.sid[i]), "id": self.batch["id"][i].as_py(), "problem": problem}
         return {**about, "expected": self.objects.names(right), "found": self.objects.names(got)}

@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 ROOT = Path(__file__).resolve().parent.parent
-_SECONDS_TO_END = 10.0
+_SECONDS_TO_END = 5.0
+"""For the JVM between being told to end and being killed."""
 
 
 class NoSpark(Exception):
@@ -47,7 +48,11 @@ Spark has no public option for it."""
 
 @dataclass(frozen=True)
 class Options:
-    """What the user says about Spark. `conf` has the last word; `temp` is the folder for the temporary folder."""
+    """What the user says about Spark.
+
+    `conf` has the last word. The temporary folder is made in `temp`, or in the spark.local.dir of a local master, or in
+    the system's.
+    """
 
     master: str = "local[*]"
     conf: dict[str, str] = field(default_factory=dict)
@@ -58,6 +63,12 @@ class Options:
     @property
     def local(self) -> bool:
         return re.fullmatch(r"local(\[.*\])?", self.master) is not None
+
+    @property
+    def home(self) -> Path:
+        """Where the temporary folder is made. With several local folders, the first."""
+        said = self.conf.get("spark.local.dir", "").split(",")[0] if self.local else ""
+        return Path(self.temp or said or tempfile.gettempdir()).absolute()
 
 
 @dataclass(frozen=True)
@@ -84,10 +95,11 @@ def session(name: str, options: Options, conf: dict[str, str] | None = None) -> 
     Raises `NoSpark`, and `SparkFailed` for what Spark raises in the body.
     """
     _be_nice(options.nice)
-    with _temporary(options.temp) as temp:
-        settings = {**_settings(options, temp), **(conf or {}), **options.conf}
+    with _temporary(options.home) as temp:
+        settings = {**_settings(options), **(conf or {}), **options.conf, **_places(options, temp)}
         _environment(options, temp, settings)
         spark = _start(name, options.master, settings)
+        at_once = False
         try:
             code: str | None = None
             if not options.local:
@@ -96,7 +108,7 @@ def session(name: str, options: Options, conf: dict[str, str] | None = None) -> 
                 code = archive.name
             yield Running(spark, code, options.nice)
         except (KeyboardInterrupt, SystemExit):
-            _end(spark, at_once=True)
+            at_once = True
             raise
         except Exception as error:
             ended = _exit_code()
@@ -110,7 +122,7 @@ def session(name: str, options: Options, conf: dict[str, str] | None = None) -> 
             sys.stderr.write(text + "\n")
             raise SparkFailed(f"Spark failed: {_reason(text)}") from None
         finally:
-            _end(spark)
+            _end(spark, at_once)
 
 
 def _be_nice(nice: int) -> None:
@@ -119,14 +131,12 @@ def _be_nice(nice: int) -> None:
         os.setpriority(os.PRIO_PROCESS, 0, nice)
 
 
-def _settings(options: Options, temp: Path) -> dict[str, str]:
+def _settings(options: Options) -> dict[str, str]:
     settings = {
         "spark.driver.memory": options.driver_memory,
-        "spark.driver.extraJavaOptions": f'"-Djava.io.tmpdir={temp}"',
         "spark.log.level": "ERROR",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.sql.session.timeZone": "UTC",
-        "spark.sql.warehouse.dir": (temp / "warehouse").as_uri(),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
     }
@@ -134,9 +144,18 @@ def _settings(options: Options, temp: Path) -> dict[str, str]:
         settings |= {
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.driver.host": "127.0.0.1",
-            "spark.local.dir": str(temp),
         }
     return settings
+
+
+def _places(options: Options, temp: Path) -> dict[str, str]:
+    """All that Spark writes for itself on this machine goes to the temporary folder."""
+    java = [options.conf.get("spark.driver.extraJavaOptions", ""), f'"-Djava.io.tmpdir={temp}"']
+    places = {
+        "spark.driver.extraJavaOptions": " ".join(filter(None, java)),
+        "spark.sql.warehouse.dir": (temp / "warehouse").as_uri(),
+    }
+    return places | ({"spark.local.dir": str(temp)} if options.local else {})
 
 
 def _environment(options: Options, temp: Path, settings: dict[str, str]) -> None:
@@ -175,7 +194,7 @@ def _start(name: str, master: str, settings: dict[str, str]) -> SparkSession:
         raise NoSpark(f"Spark did not start with master {master}: {told}") from error
 
 
-def _end(spark: SparkSession, at_once: bool = False) -> None:
+def _end(spark: SparkSession, at_once: bool) -> None:
     """Stop Spark, and see its JVM to its end; `at_once` does not wait for what runs."""
     if not at_once:
         with suppress(Exception):  # a session that is broken ends with its JVM
@@ -225,9 +244,9 @@ def _reason(text: str) -> str:
 
 
 @contextmanager
-def _temporary(parent: str | None) -> Iterator[Path]:
-    """A folder that goes at the end. What jobs that were killed have left is deleted first."""
-    home = Path(parent or tempfile.gettempdir()).absolute()
+def _temporary(home: Path) -> Iterator[Path]:
+    """A folder in `home` that goes at the end. What jobs that were killed have left is deleted first."""
+    home.mkdir(parents=True, exist_ok=True)
     for old in home.glob("rankcast-spark-*"):
         _delete_if_left(old)
     draft = Path(tempfile.mkdtemp(prefix="rankcast-new-", dir=home))

@@ -84,7 +84,7 @@ def test_each_kind_of_difference_is_told_with_both_lists(batch: int) -> None:
         (77, "extra", [], ["o1", "o0"]),
     ]
     said, compared = compare(world, joined, batch)
-    assert [(one["sid"], one["kind"], one["expected"], one["found"]) for one in said] == expected
+    assert [(one["sid"], one["problem"], one["expected"], one["found"]) for one in said] == expected
     assert [one["id"] for one in said] == [*(f"s{sid}" for sid, *_ in expected[:-1]), None]
     assert compared == 40
 
@@ -96,7 +96,7 @@ def test_a_second_list_is_extra_though_it_is_right(batch: int) -> None:
     joined.insert(4, joined[3])
     joined.insert(0, joined[0])
     said, compared = compare(world, joined, batch)
-    assert [(one["sid"], one["kind"]) for one in said] == [(0, "extra"), (3, "extra")]
+    assert [(one["sid"], one["problem"]) for one in said] == [(0, "extra"), (3, "extra")]
     assert compared == 40
 
 
@@ -104,7 +104,7 @@ def test_a_missing_list_is_told_also_where_it_would_be_empty() -> None:
     world = make()
     joined = pairs(world)
     joined[38]["rows"] = None
-    assert [(one["kind"], one["expected"]) for one in compare(world, joined)[0]] == [("missing", [])]
+    assert [(one["problem"], one["expected"]) for one in compare(world, joined)[0]] == [("missing", [])]
 
 
 def test_more_differences_than_fit_a_batch_are_all_told() -> None:

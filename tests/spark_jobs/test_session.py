@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import zipfile
 from pathlib import Path
 
@@ -15,9 +16,10 @@ from spark_jobs import session, worker
 from spark_jobs.session import Options, pack
 
 HOLD = """
+import pathlib
 import sys
 from spark_jobs.session import _temporary
-with _temporary(sys.argv[1]) as temp:
+with _temporary(pathlib.Path(sys.argv[1])) as temp:
     (temp / "shuffle").write_text("much")
     print(temp, flush=True)
     sys.stdin.read()
@@ -40,7 +42,7 @@ def test_what_a_killed_job_left_is_deleted_and_what_a_living_one_has_is_not(tmp_
     living, held = hold(tmp_path)
     try:
         assert not left.exists() and held.is_dir()
-        with session._temporary(str(tmp_path)) as own:
+        with session._temporary(tmp_path) as own:
             assert own.is_dir() and (held / "shuffle").exists()
     finally:
         living.communicate()
@@ -51,6 +53,16 @@ def test_what_a_killed_job_left_is_deleted_and_what_a_living_one_has_is_not(tmp_
 def test_only_a_local_master_is_local() -> None:
     assert all(Options(master).local for master in ("local", "local[2]", "local[*]", "local[2,3]"))
     assert not any(Options(master).local for master in ("local-cluster[1,1,1024]", "spark://h:7077", "yarn", "localx"))
+
+
+def test_the_temporary_folder_is_where_the_user_says() -> None:
+    local = {"spark.local.dir": "/big/disk,/other"}
+    assert Options().home == Path(tempfile.gettempdir())
+    assert Options(conf=local).home == Path("/big/disk")
+    assert Options(conf=local, temp="/here").home == Path("/here")
+    assert Options("yarn", conf=local).home == Path(tempfile.gettempdir())  # that is a folder of the workers
+    settings = session._places(Options(conf={"spark.driver.extraJavaOptions": "-Xss4m"}), Path("/t/a b"))
+    assert settings["spark.driver.extraJavaOptions"] == '-Xss4m "-Djava.io.tmpdir=/t/a b"'
 
 
 def test_the_code_is_named_by_what_is_in_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -174,14 +174,14 @@ def test_planted_differences_are_all_found(master: str, storage: Path, temp: Pat
     assert code == 2, (last, run.said())
     assert (last["compared"], last["difference_count"]) == (len(world.subscriptions), len(planted))
     found = pq.read_table(result / "differences.parquet").to_pylist()
-    assert {one["sid"]: (one["kind"], one["found"]) for one in found} == {
+    assert {one["sid"]: (one["problem"], one["found"]) for one in found} == {
         sid: (kind, world.ids(rows)) for sid, (kind, rows) in planted.items()
     }
     by_sid = {one["sid"]: one for one in world.subscriptions}
     for one in found:
         asked = by_sid.get(one["sid"])
         assert one["id"] == (asked and asked["id"])
-        assert one["expected"] == (world.ids(world.best(asked)) if asked and one["kind"] != "extra" else [])
+        assert one["expected"] == (world.ids(world.best(asked)) if asked and one["problem"] != "extra" else [])
     assert last["differences"] == sorted(found, key=lambda one: one["sid"])[:100]
 
     # On a cluster what ran is the unpacked copy, and only there is one.
