@@ -12,8 +12,8 @@ import re
 import signal
 import sys
 import traceback
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, NoReturn
 from urllib.parse import unquote, urlsplit
 
@@ -32,13 +32,23 @@ class Failed(Exception):
 
 
 @dataclass(frozen=True)
+class Number:
+    """An option that one job alone has, --`name`: a whole number, at least 1."""
+
+    name: str
+    default: int
+    about: str
+
+
+@dataclass(frozen=True)
 class Order:
-    """What a job is asked to do: one board of one snapshot below a storage root."""
+    """What a job is asked to do: one board of one snapshot below a storage root, with options of its own."""
 
     place: str
     lsn: int
     resource: str
     options: Options
+    numbers: Mapping[str, int] = field(default_factory=dict)
 
     def folder(self, kind: str) -> Folder:
         """The folder of this lsn among the `kind`: snapshots, images or audits."""
@@ -67,9 +77,11 @@ class _Parser(argparse.ArgumentParser):
         raise Failed(message)
 
 
-def main(name: str, about: str, job: Job, arguments: Sequence[str] | None = None) -> NoReturn:
+def main(
+    name: str, about: str, job: Job, arguments: Sequence[str] | None = None, numbers: Sequence[Number] = ()
+) -> NoReturn:
     """Run a job as ``python -m spark_jobs.<name>``; `about` begins its --help. It ends the process."""
-    parser = _parser(name, about)
+    parser = _parser(name, about, numbers)
     if arguments is None:
         arguments = sys.argv[1:]
     if {"-h", "--help"} & set(arguments):
@@ -77,7 +89,7 @@ def main(name: str, about: str, job: Job, arguments: Sequence[str] | None = None
     progress = Progress(own_stdout())
     signal.signal(signal.SIGTERM, _stop)
     try:
-        fields, code = job(_order(parser.parse_args(arguments)), progress)
+        fields, code = job(_order(parser.parse_args(arguments), numbers), progress)
     except (Failed, Damaged, NoSpark, SparkFailed) as error:
         fields, code = {"error": str(error)}, 1
     except BrokenPipeError:
@@ -94,7 +106,7 @@ def _stop(number: int, frame: object) -> None:
     raise SystemExit(128 + number)
 
 
-def _parser(name: str, about: str) -> _Parser:
+def _parser(name: str, about: str, numbers: Sequence[Number]) -> _Parser:
     program = f"python -m spark_jobs.{name}"
     parser = _Parser(
         prog=program, description=about, formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -118,10 +130,18 @@ s3:// takes Hadoop's connector: --conf spark.jars.packages=org.apache.hadoop:had
     parser.add_argument("--driver-memory", default="1g", metavar="SIZE", help="heap of the driver (default: 1g)")
     parser.add_argument("--nice", type=int, default=0, metavar="N", help="run at this niceness, 0 to 19 (default: 0)")
     parser.add_argument("--temp", metavar="FOLDER", help="where the temporary folder is made (default: the system's)")
+    for number in numbers:
+        parser.add_argument(
+            f"--{number.name}",
+            type=int,
+            default=number.default,
+            metavar="N",
+            help=f"{number.about} (default: %(default)s)",
+        )
     return parser
 
 
-def _order(given: argparse.Namespace) -> Order:
+def _order(given: argparse.Namespace, numbers: Sequence[Number]) -> Order:
     kind, _, name = given.resource.partition("/")
     if kind != "boards" or not _NAME.fullmatch(name):
         raise Failed(f"--resource is {given.resource!r}; it has to be boards/NAME")
@@ -134,9 +154,13 @@ def _order(given: argparse.Namespace) -> Order:
         raise Failed("--conf takes settings of Spark as spark.KEY=VALUE")
     if given.temp is not None and not os.path.isdir(given.temp):
         raise Failed(f"--temp is {given.temp!r}, which is no folder")
+    own = {number.name: getattr(given, number.name) for number in numbers}
+    for key, value in own.items():
+        if value < 1:
+            raise Failed(f"--{key} is {value}; it has to be at least 1")
     try:
         Folder.at(given.storage)
     except ValueError as error:
         raise Failed(str(error)) from error
     options = Options(given.master, conf, given.driver_memory, given.nice, given.temp)
-    return Order(given.storage, given.lsn, given.resource, options)
+    return Order(given.storage, given.lsn, given.resource, options, own)

@@ -1,0 +1,290 @@
+"""Pack a board's indexes from a snapshot and write them as an image: the same bytes as the service's own rebuild.
+
+Reads   snapshots/LSN/boards/NAME/objects.parquet and subscriptions.parquet.
+Writes  images/LSN/boards/NAME/: slots.arrow, nodes.arrow, objects.arrow and, last, manifest.json, which makes it count.
+Ends    with {"rows": objects and subscriptions, "seconds": s}.
+
+Subscriptions are halved at medians, with one sort of them all a level, until no cell has more than --cell. Each cell is
+laid out by one task, which holds all its points: about 100 bytes a point. The tasks leave their pieces in
+images/LSN/boards/NAME~pieces-RANDOM/, so every worker has to reach the storage. The driver joins them: it holds about
+35 bytes a subscription or object, twice that for a moment, beside the heap of Spark.
+
+A run that was killed leaves nothing that counts, and the next one takes away what it left. An image that is there
+already is deleted and written anew. Two runs for the same board at the same time get into each other's way.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import reduce
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from formats.boards import config_of, write_image
+from formats.folder import Damaged, Folder
+from indexes.boards.commands import BoardConfig
+from indexes.boards.packing import AXIS_R, Box, PackedBoard, widest
+from spark_jobs.cells import Cells
+from spark_jobs.command import Failed, Number, Order, main
+from spark_jobs.inputs import check
+from spark_jobs.pieces import (
+    OBJECTS,
+    SPARK_HALVES,
+    SPARK_OBJECTS,
+    SPARK_PIECES,
+    SPARK_POINTS,
+    SUBSCRIPTIONS,
+    Piece,
+    join_forest,
+    join_objects,
+    row_groups,
+)
+from spark_jobs.progress import Progress
+from spark_jobs.session import Running, session
+from spark_jobs.worker import Task
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, Row
+
+CELL = Number("cell", 250_000, "points that one task lays out, at most")
+
+_PIECES = "~pieces-"
+"""Between a board's name and a run's random one: no name of a board has a ~."""
+
+_PER_TASK = 250_000
+"""Rows that a task sorts, about."""
+
+
+class Source(NamedTuple):
+    """A Parquet file of the snapshot."""
+
+    folder: Folder
+    name: str
+    rows: int
+    groups: int
+
+
+class Cut(NamedTuple):
+    """Subscriptions laid out in cells, and where their classes were cut."""
+
+    cells: Cells
+    cuts: list[list[tuple[int, float]]]
+    pieces: list[Piece]
+
+
+@dataclass(frozen=True)
+class Run:
+    """A session, the folder for its pieces, and whom to tell how far it is."""
+
+    session: Running
+    progress: Progress
+    folder: Folder
+
+    @property
+    def place(self) -> tuple[Any, str]:
+        """The folder as a task takes it: tasks are unpickled before our classes can be imported."""
+        return self.folder.system, self.folder.path
+
+
+def build(order: Order, progress: Progress) -> tuple[dict[str, Any], int]:
+    """The job."""
+    began = time.monotonic()
+    images, most = order.folder("images"), order.numbers[CELL.name]
+    image, folder = images / order.resource, images / f"{order.resource}{_PIECES}{uuid.uuid4().hex[:12]}"
+    progress.step(0.0, "checking the files")
+    config, objects, subscriptions = _sources(order)
+    progress.step(0.05, "starting Spark")
+    # Adaptive execution would make fewer partitions than are asked for.
+    conf = {"spark.sql.adaptive.enabled": "false"}
+    try:
+        with session(f"Rankcast image of {order.resource}", order.options, conf) as running:
+            with _storing(image):
+                _clear(images, order.resource)
+                folder.system.create_dir(folder.path, recursive=True)
+            run = Run(running, progress, folder)
+            laid = _lay_objects(run, objects, -1.0 if config.order == "desc" else 1.0)
+            cut = _lay_subscriptions(run, subscriptions, config.ks, most)
+        with _storing(image):
+            progress.step(0.85, "joining the pieces")
+            forest = join_forest(folder, cut.pieces, config.ks, cut.cells, cut.cuts)
+            packed = PackedBoard(forest, join_objects(folder, laid, objects.rows))
+            progress.step(0.9, "writing the image")
+            write_image(image, order.resource, order.lsn, packed)
+    finally:
+        with suppress(OSError):  # a task that was told to stop may still write; the next run deletes what is left
+            folder.delete()
+    return {"rows": objects.rows + subscriptions.rows, "seconds": round(time.monotonic() - began, 1)}, 0
+
+
+def _sources(order: Order) -> tuple[BoardConfig, Source, Source]:
+    """The board's configuration, objects and subscriptions. Raises `Damaged`."""
+    snapshot = order.folder("snapshots")
+    objects, subscriptions = (f"{order.resource}/{name}.parquet" for name in ("objects", "subscriptions"))
+    about = check(snapshot, "snapshot", order.lsn, [objects, subscriptions])["resources"][order.resource]
+
+    def source(name: str, columns: Sequence[str], rows: int) -> Source:
+        return Source(snapshot, name, rows, row_groups(snapshot, name, columns, rows))
+
+    return (
+        config_of(about["config"]),
+        source(objects, OBJECTS, about["objects"]),
+        source(subscriptions, SUBSCRIPTIONS, about["subscriptions"]),
+    )
+
+
+def _clear(images: Folder, resource: str) -> None:
+    """Take away the image that is there, and the pieces of runs that were killed."""
+    (images / resource).delete()
+    kind, _, name = resource.partition("/")
+    for other in (images / kind).names():
+        if other.startswith(f"{name}{_PIECES}"):
+            (images / kind / other).delete()
+
+
+@contextmanager
+def _storing(image: Folder) -> Iterator[None]:
+    """What goes wrong with the storage, in one sentence."""
+    try:
+        yield
+    except OSError as error:
+        with suppress(OSError):
+            image.delete()
+        raise Failed(f"the image in {image} cannot be written: {error.strerror or error}") from error
+    except Damaged as error:
+        raise Failed(f"{error}; every worker has to reach the storage, and no other run may be at it") from error
+
+
+def _lay_objects(run: Run, source: Source, sign: float) -> list[Piece]:
+    """Sort the objects by position, and lay out each part of them."""
+    with run.progress.follow(run.session.context, 0.15, 0.25, "laying out the objects", jobs=3):
+        if source.rows == 0:
+            return []
+        rows = _read(run, source, SPARK_OBJECTS, "read_objects", sign)
+        ordered, before = _sorted(run, rows, source.rows, "key", "created")
+        task = _task(run, "lay_slots", *run.place, before, source.rows)
+        pieces = _pieces(_numbered(ordered).mapInArrow(task, SPARK_PIECES))
+        ordered.unpersist()
+        return pieces
+
+
+def _lay_subscriptions(run: Run, source: Source, ks: Sequence[int], most: int) -> Cut:
+    """Cut the subscriptions of each class into cells, and lay out each of these."""
+    from pyspark.sql import functions as fn
+
+    with run.progress.follow(run.session.context, 0.25, 0.35, "reading the subscriptions"):
+        kept = _read(run, source, SPARK_POINTS, "read_points", tuple(ks)).persist()
+        found = _boxes(kept, "q")
+    cells = Cells([found[q]["size"] if q in found else 0 for q in range(len(ks))], most)
+    if cells.total == 0:
+        return Cut(cells, [[] for _ in ks], [])
+    first = fn.array(*map(fn.lit, cells.first))[fn.col("q")]
+    points = kept.select(first.cast("long").alias("cell"), "l", "r", "sid")
+    cuts, done = _cut(run, points, cells, {cells.first[q]: _box(row) for q, row in found.items()})
+    with run.progress.follow(run.session.context, 0.7, 0.85, "laying out the subscriptions"):
+        task = _task(run, "lay_cells", *run.place, cells.counts, most)
+        by_cell = done.repartitionById(cells.total, fn.col("cell").cast("int"))
+        pieces = _pieces(by_cell.mapInArrow(task, SPARK_PIECES))
+    if [piece.at for piece in sorted(pieces)] != list(range(cells.total)):
+        raise Failed(f"{len(pieces)} cells of {cells.total} were laid out")
+    return Cut(cells, cuts, pieces)
+
+
+def _cut(
+    run: Run, points: DataFrame, cells: Cells, boxes: dict[int, Box]
+) -> tuple[list[list[tuple[int, float]]], DataFrame]:
+    """Halve the cells, a level at a time; returns each class's cuts, and the points with their cells in the end."""
+    from pyspark.sql import DataFrame
+    from pyspark.sql import functions as fn
+
+    cuts: list[list[tuple[int, float]]] = [[] for _ in cells.counts]
+    done, kept = [], points
+    for level in range(cells.levels):
+        low = 0.35 + 0.35 * level / cells.levels
+        step = f"halving the subscriptions, level {level + 1} of {cells.levels}"
+        with run.progress.follow(run.session.context, low, low + 0.35 / cells.levels, step, jobs=3):
+            open_ = cells.open(level)
+            axis = {number: widest(boxes[number]) for q in open_ for number in cells.of_class(q, level)}
+            if len(axis) < len(boxes):
+                going_on = fn.col("cell").isin(list(axis))
+                done.append(points.where(~going_on))
+                points = points.where(going_on)
+            along_r = fn.col("cell").isin([number for number, side in axis.items() if side == AXIS_R])
+            keyed = points.withColumn("key", fn.when(along_r, fn.col("r")).otherwise(fn.col("l")))
+            size = sum(cells.counts[q] for q in open_)
+            ordered, before = _sorted(run, keyed, size, "cell", "key", "sid")
+            task = _task(run, "halve_points", before, *cells.halves(level))
+            halved = _numbered(ordered.drop("cell")).mapInArrow(task, SPARK_HALVES).persist()
+            found = _boxes(halved, "cell", fn.max("cut").alias("cut"))
+            ordered.unpersist()
+            if len(axis) == len(boxes):
+                kept.unpersist()
+            kept, points = halved, halved.drop("cut")
+            boxes = {number: _box(row) for number, row in found.items()}
+            for q in open_:
+                rights = cells.of_class(q, level + 1)[1::2]
+                cuts[q] += [
+                    (axis[number], found[right]["cut"])
+                    for number, right in zip(cells.of_class(q, level), rights, strict=True)
+                ]
+    return cuts, reduce(DataFrame.unionByName, [*done, points])
+
+
+def _sorted(run: Run, rows: DataFrame, size: int, *keys: str) -> tuple[DataFrame, npt.NDArray[np.int64]]:
+    """The rows in this order, kept until they are let go of; and the number of rows before each partition."""
+    from pyspark.sql import functions as fn
+
+    tasks = max(2 * run.session.context.defaultParallelism, -(-size // _PER_TASK))
+    run.session.spark.conf.set("spark.sql.shuffle.partitions", str(tasks))
+    ordered = rows.sort(*keys).persist()
+    counts = ordered.groupBy(fn.spark_partition_id().alias("part")).count().collect()
+    rows_of = np.zeros(tasks, np.int64)
+    for row in counts:
+        rows_of[row["part"]] = row["count"]
+    return ordered, np.cumsum(rows_of) - rows_of
+
+
+def _numbered(rows: DataFrame) -> DataFrame:
+    """With a column "at": the number of the partition, and that of the row in it."""
+    from pyspark.sql import functions as fn
+
+    return rows.withColumn("at", fn.monotonically_increasing_id())
+
+
+def _boxes(points: DataFrame, by: str, *more: Column) -> dict[int, Row]:
+    """The bounding box and the size of each group of points, and more."""
+    from pyspark.sql import functions as fn
+
+    west, east = fn.min("l").alias("west"), fn.max("l").alias("east")
+    south, north = fn.min("r").alias("south"), fn.max("r").alias("north")
+    groups = points.groupBy(by).agg(west, east, south, north, fn.count("*").alias("size"), *more)
+    return {row[by]: row for row in groups.collect()}
+
+
+def _box(row: Row) -> Box:
+    return Box(row["west"], row["east"], row["south"], row["north"])
+
+
+def _read(run: Run, source: Source, schema: str, target: str, *arguments: Any) -> DataFrame:
+    """What a function of `pieces` reads of a file, a task for each row group."""
+    task = _task(run, target, source.folder.system, source.folder.path, source.name, *arguments)
+    groups = max(source.groups, 1)
+    return run.session.spark.range(0, source.groups, 1, groups).mapInArrow(task, schema)
+
+
+def _task(run: Run, target: str, *arguments: Any) -> Task:
+    return run.session.task(f"spark_jobs.pieces:{target}", *arguments)
+
+
+def _pieces(reported: DataFrame) -> list[Piece]:
+    """Have pieces laid out; those of the tasks that ended well."""
+    return [Piece(row["at"], tuple(row["names"])) for row in reported.collect()]
+
+
+if __name__ == "__main__":
+    main("boards", __doc__ or "", build, numbers=[CELL])

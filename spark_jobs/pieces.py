@@ -1,0 +1,215 @@
+"""What the tasks of `spark_jobs.boards` do: read, halve, and lay out pieces of an image; and how the pieces are joined.
+
+A piece is an Arrow file of a random name in the folder of the run. Its task reports the name when it has ended, and
+only reported ones are used: a task that is run twice leaves one piece more, which goes with the folder.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyarrow import fs
+
+from formats.folder import Damaged, Folder
+from indexes.boards.packing import (
+    Nodes,
+    PackedForest,
+    PackedObjects,
+    Slots,
+    ends,
+    join_cells,
+    join_classes,
+    lay_objects,
+    object_slots,
+    pack_cell,
+    place,
+)
+from indexes.boards.range_tree import leaves_for
+from spark_jobs.cells import Cells, Halves, halve
+
+Int64 = npt.NDArray[np.int64]
+Columns = TypeVar("Columns", Slots, Nodes, PackedObjects)
+Batches = Iterator[pa.RecordBatch]
+
+SUBSCRIPTIONS = ("sid", "l", "r", "k")
+OBJECTS = ("x", "created", "y", "row")
+"""The columns that an image is made of."""
+
+SPARK_POINTS = "q int, l double, r double, sid int"
+SPARK_HALVES = "cell long, l double, r double, sid int, cut double"
+SPARK_OBJECTS = "key double, created long, x double, y double, row int"
+SPARK_PIECES = "at long, names array<string>"
+
+_AT = (1 << 33) - 1
+"""The bits of Spark's `monotonically_increasing_id` that count within a partition; those above are its number."""
+
+
+class Piece(NamedTuple):
+    """What a task laid out: where it begins (the number of a cell, or of a slot of objects), and its files."""
+
+    at: int
+    names: tuple[str, ...]
+
+
+# Reading.
+
+
+def row_groups(folder: Folder, name: str, columns: Sequence[str], rows: int) -> int:
+    """The number of row groups of a Parquet file. Raises `Damaged` when it lacks a column or has not so many rows."""
+    try:
+        with folder.open(name) as file:
+            meta = pq.read_metadata(file)
+            found = meta.schema.to_arrow_schema().names
+    except (pa.ArrowException, OSError) as error:
+        raise Damaged(f"{folder}/{name} cannot be read: {str(error).splitlines()[0]}") from error
+    lacking = sorted(set(columns) - set(found))
+    if lacking:
+        raise Damaged(f"{folder}/{name} has no column {lacking[0]}")
+    if meta.num_rows != rows:
+        raise Damaged(f"{folder}/{name} has {meta.num_rows} rows, and {rows} by the manifest")
+    return int(meta.num_row_groups)
+
+
+def read_points(batches: Batches, system: fs.FileSystem, path: str, name: str, ks: Sequence[int]) -> Batches:
+    """The subscriptions in the row groups whose numbers come in, as points by class."""
+    offered = np.array(ks, np.int64)
+    for group in _groups(batches, Folder(system, path), name, SUBSCRIPTIONS):
+        sid, l, r, k = (group[column].to_numpy() for column in SUBSCRIPTIONS)
+        q = np.searchsorted(offered, k)
+        known = np.append(offered, 0)[q] == k
+        if not known.all():
+            raise ValueError(f"{path}/{name} has a subscription of k = {k[~known][0]}, which the board does not offer")
+        columns = {"q": q.astype(np.int32), "l": ends(l), "r": ends(r), "sid": sid}
+        yield pa.record_batch(columns)
+
+
+def read_objects(batches: Batches, system: fs.FileSystem, path: str, name: str, sign: float) -> Batches:
+    """The objects in the row groups whose numbers come in, with y as ranked, and x without a sign of zero as key."""
+    for group in _groups(batches, Folder(system, path), name, OBJECTS):
+        x, created, y, row = (group[column].to_numpy() for column in OBJECTS)
+        yield pa.record_batch({"key": x + 0.0, "created": created, "x": x, "y": y * sign, "row": row})
+
+
+def _groups(batches: Batches, folder: Folder, name: str, columns: Sequence[str]) -> Iterator[pa.Table]:
+    with folder.open(name) as file:
+        parquet = pq.ParquetFile(file)
+        for batch in batches:
+            for number in batch["id"].to_pylist():
+                yield parquet.read_row_group(number, columns=list(columns), use_threads=False)
+
+
+# Cutting and laying out. `at` is Spark's `monotonically_increasing_id` of sorted rows, `before` has the number of rows
+# in the partitions before each.
+
+
+def halve_points(batches: Batches, before: Int64, number: Int64, start: Int64) -> Batches:
+    """Move sorted points on to the cells after a level; `cut` is null but where a right half begins."""
+    for batch in batches:
+        key = batch["key"].to_numpy()
+        cell, value, cuts = halve(_position(batch, before), key, Halves(number, start))
+        cut = pa.array(value, mask=~cuts)
+        yield pa.record_batch({"cell": cell, "l": batch["l"], "r": batch["r"], "sid": batch["sid"], "cut": cut})
+
+
+def lay_cells(batches: Batches, system: fs.FileSystem, path: str, counts: Sequence[int], most: int) -> Batches:
+    """Lay out a cell, all points of which are the partition."""
+    whole = _together(batches)
+    if whole is None:
+        return
+    number = int(whole["cell"][0])
+    if (whole["cell"] != number).any():
+        raise ValueError(f"the partition of cell {number} holds points of others")
+    slots, nodes = pack_cell(whole["sid"], whole["l"], whole["r"], *Cells(counts, most).place(number))
+    folder = Folder(system, path)
+    yield _reported(number, _write(folder, slots), _write(folder, nodes))
+
+
+def lay_slots(batches: Batches, system: fs.FileSystem, path: str, before: Int64, n: int) -> Batches:
+    """Lay out the slots from that of a partition's first object to that of the next partition's first."""
+    whole = _together(batches, lambda batch: {"position": _position(batch, before)})
+    if whole is None:
+        return
+    lo, hi = int(whole["position"][0]), int(whole["position"][-1]) + 1
+    bounds = [int(place(n, leaves_for(n), at, at + 1)[0]) if 0 < at < n else 0 for at in (lo, hi)]
+    first, last = bounds[0], bounds[1] or object_slots(n)
+    laid = lay_objects(whole["x"], whole["y"], whole["created"], whole["row"], n, lo, first, last)
+    yield _reported(first, _write(Folder(system, path), laid))
+
+
+def _position(batch: pa.RecordBatch, before: Int64) -> Int64:
+    at = batch["at"].to_numpy()
+    position: Int64 = before[at >> 33] + (at & _AT)
+    return position
+
+
+def _together(
+    batches: Batches, more: Callable[[pa.RecordBatch], Mapping[str, Any]] = lambda batch: {}
+) -> dict[str, npt.NDArray[Any]] | None:
+    """The columns of all batches, and what `more` makes of each batch; None when there are no rows."""
+    parts = [
+        {**{name: batch[name].to_numpy() for name in batch.schema.names}, **more(batch)}
+        for batch in batches
+        if len(batch)
+    ]
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]} if parts else None
+
+
+def _reported(at: int, *names: str) -> pa.RecordBatch:
+    return pa.record_batch({"at": np.array([at], np.int64), "names": pa.array([names], pa.list_(pa.string()))})
+
+
+# Pieces.
+
+
+def _write(folder: Folder, columns: Slots | Nodes | PackedObjects) -> str:
+    name = f"{uuid.uuid4().hex}.arrow"
+    batch = pa.record_batch(columns._asdict())
+    with (
+        folder.system.open_output_stream(f"{folder.path}/{name}") as out,
+        pa.ipc.new_file(out, batch.schema) as writer,
+    ):
+        writer.write_batch(batch)
+    return name
+
+
+def _read(folder: Folder, name: str, kind: type[Columns]) -> Columns:
+    with folder.open(name) as file:
+        batch = pa.ipc.open_file(file.read_buffer()).get_batch(0)
+    return kind(**{key: batch[key].to_numpy() for key in batch.schema.names})
+
+
+def join_forest(
+    folder: Folder,
+    pieces: Sequence[Piece],
+    ks: Sequence[int],
+    cells: Cells,
+    cuts: Sequence[Sequence[tuple[int, float]]],
+) -> PackedForest:
+    """All classes, of the pieces of all cells; `cuts` are those of each class, as `join_cells` takes them."""
+    of_cell = {piece.at: piece.names for piece in pieces}
+    slots, nodes = [], []
+    for q, n in enumerate(cells.counts):
+        if n:
+            mine = [of_cell[number] for number in cells.of_class(q)]
+            slots += [_read(folder, name, Slots) for name, _ in mine]
+            nodes.append(join_cells(n, cells.above[q], (_read(folder, name, Nodes) for _, name in mine), cuts[q]))
+        else:
+            empty = pack_cell(np.empty(0, np.int32), np.empty(0), np.empty(0), 0)
+            slots.append(empty[0])
+            nodes.append(empty[1])
+    return join_classes(ks, cells.counts, slots, nodes)
+
+
+def join_objects(folder: Folder, pieces: Sequence[Piece], n: int) -> PackedObjects:
+    """All slots of n objects."""
+    if n == 0:
+        none = np.empty(0)
+        return lay_objects(none, none, none.astype(np.int64), none.astype(np.int32), 0, 0, 0, object_slots(0))
+    parts = [_read(folder, piece.names[0], PackedObjects) for piece in sorted(pieces)]
+    return PackedObjects(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
