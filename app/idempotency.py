@@ -6,6 +6,7 @@ and what only applying tells (how many tiles) is added afterwards. Answers are k
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 import time
@@ -52,6 +53,7 @@ class Ticket:
         self._place = (scope, key)
         self._hash = request_hash
         self._stored = False
+        self._lacks = False
 
     def store(self, lsn: int, status: int, answer: dict[str, Any], now: float, *, lacks: bool = False) -> StoredAnswer:
         """The row to be written with the command; `lacks` says that applying row `lsn` tells more of the answer.
@@ -59,8 +61,15 @@ class Ticket:
         Only one answer may lack something beside a row. One that wrote no row stands beside the last one before it.
         """
         self._stored = True
+        self._lacks = lacks
         scope, key = self._place
         return StoredAnswer(scope, key, self._hash, lsn, status, _pack(answer), not lacks, now)
+
+    def applied(self, answer: dict[str, Any], tile_count: int) -> None:
+        """The command was applied, with so many tiles, which `answer` as it was stored may lack."""
+        if self._lacks:
+            self._lacks = False
+            self._answers.learned(self._place, {**answer, "tile_count": tile_count})
 
     def complete(self, status: int, answer: dict[str, Any]) -> None:
         """The request is answered with this."""
@@ -96,14 +105,16 @@ class Answers:
         hours: float = 24.0,
         find: Callable[[str, str], StoredAnswer | None] = lambda scope, key: None,
         in_memory: int = IN_MEMORY,
+        remote: bool = False,
     ) -> None:
         self.seconds = hours * 3600
         self.in_memory = in_memory
         self._find = find
+        self._remote = remote
         self._some_left = False
         self._bytes = 0
         self._kept: dict[tuple[str, str], _Kept] = {}
-        self._completed: list[CompletedAnswer] = []
+        self._completed: dict[tuple[str, str], CompletedAnswer] = {}
         self._awaited: dict[int, tuple[str, str]] = {}
 
     def load(self, rows: list[StoredAnswer]) -> None:
@@ -126,10 +137,23 @@ class Answers:
         kept = self._kept[place]
         if kept.answer is not None and "tile_count" in kept.answer:
             kept.answer["tile_count"] = tile_count
-        self._completed.append(CompletedAnswer(*place, _pack(kept.answer or {})))
+        self.learned(place, kept.answer or {})
 
-    def claim(self, scope: str, key: str, request_hash: bytes) -> Ticket | Replay:
-        """Claim a key for a request, or get the answer that the same request had.
+    def learned(self, place: tuple[str, str], answer: dict[str, Any]) -> None:
+        """Add this to what is stored, with the next write."""
+        self._completed[place] = CompletedAnswer(*place, _pack(answer))
+
+    def elsewhere(self, scope: str, key: str) -> bool:
+        """Whether an answer under this key may be stored that is not in memory."""
+        return self._some_left and (scope, key) not in self._kept
+
+    async def look_up(self, scope: str, key: str) -> StoredAnswer | None:
+        """The stored answer under a key, from the database; a server's is waited for in a thread."""
+        return await asyncio.to_thread(self._find, scope, key) if self._remote else self._find(scope, key)
+
+    def claim(self, scope: str, key: str, request_hash: bytes, row: StoredAnswer | None = None) -> Ticket | Replay:
+        """Claim a key for a request, or get the answer that the same request had; `row` is what `look_up` found, to be
+        asked where an answer may be `elsewhere`.
 
         Raises:
             KeyReused: another request came under the key.
@@ -138,12 +162,10 @@ class Answers:
         now = time.time()
         place = (scope, key)
         kept = self._kept.get(place)
-        if kept is None and self._some_left:
-            row = self._find(scope, key)
-            if row is not None:
-                kept = _kept(row)
-                if not row.complete:
-                    raise StillRunning
+        if kept is None and row is not None:
+            kept = _kept(row)
+            if not row.complete:
+                raise StillRunning
         if kept is None or kept.created_at < now - self.seconds:
             self._drop(place)
             self._make_room()
@@ -163,7 +185,7 @@ class Answers:
         self._bytes -= before.size
         self._put(place, _Kept(request_hash, status, answer, before.created_at, stored, OVERHEAD + 3 * len(text)))
         if stored:
-            self._completed.append(CompletedAnswer(*place, text))
+            self._completed[place] = CompletedAnswer(*place, text)
 
     def _put(self, place: tuple[str, str], kept: _Kept) -> None:
         self._kept[place] = kept
@@ -190,12 +212,12 @@ class Answers:
 
     def take_completed(self) -> list[CompletedAnswer]:
         """What is to be added to stored answers with the next write."""
-        completed, self._completed = self._completed, []
-        return completed
+        completed, self._completed = self._completed, {}
+        return list(completed.values())
 
     def give_back(self, completed: list[CompletedAnswer]) -> None:
         """It could not be written: keep it for the write after."""
-        self._completed = completed + self._completed
+        self._completed = {(one.scope, one.key): one for one in completed} | self._completed
 
     def expire(self) -> float:
         """Forget what is older than the limit; returns the time before which stored answers may go."""

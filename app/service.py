@@ -34,6 +34,9 @@ from indexes.boards.warm import warm
 
 ANSWERS_EXPIRE_EVERY = 600.0
 
+MEND_EVERY = 1.0
+"""Seconds between two looks whether a commit has failed."""
+
 LOOK_EVERY = 5.0
 """Seconds between two looks for boards that are worth a rebuild."""
 
@@ -55,7 +58,7 @@ class Service:
         self.settings = settings
         self.stores = stores
         self.catalog = Catalog()
-        self.answers = Answers(settings.idempotency_hours, stores.log.answer)
+        self.answers = Answers(settings.idempotency_hours, stores.log.answer, remote=stores.log.database.remote)
         self.writer = Writer(stores.log, self.catalog, self.answers, metrics, settings.max_queue)
         self.hub = Hub(stores.directory.epoch, settings, self.catalog.board, self.writer.between, metrics)
         self.expiry = Expiry(self.hub.is_read, self._expire)
@@ -88,7 +91,7 @@ class Service:
         self.hub.start()
         self.schedule = Schedule(self.settings, self.jobs, self.maintenance, lambda: self.maintenance.grown)
         self.schedule.start()
-        chores = self.expiry.run(), self._expire_answers(), self._renew_worn()
+        chores = self.expiry.run(), self._expire_answers(), self._renew_worn(), self._mend()
         self._chores = [asyncio.create_task(chore) for chore in chores]
 
     def interrupt(self) -> None:
@@ -126,6 +129,15 @@ class Service:
                 await self.writer.forget_answers()
             except LogUnavailable as error:
                 log.warning("old answers stay for now", error=str(error))
+
+    async def _mend(self) -> None:
+        """Take back what a commit that failed may have left, before the service could die and find it in the log."""
+        while True:
+            await asyncio.sleep(MEND_EVERY)
+            try:
+                await self.writer.mend()
+            except LogUnavailable as error:
+                log.warning("the log cannot be mended yet", error=str(error))
 
     async def _renew_worn(self) -> None:
         """Rebuild boards whose subscriptions have changed much since their index was laid out."""

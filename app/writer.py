@@ -295,6 +295,11 @@ class Writer:
 
         await asyncio.get_running_loop().run_in_executor(self._committer, write)
 
+    async def mend(self) -> None:
+        """Delete what a commit that failed may have left in the log after all. Raises LogUnavailable."""
+        if self._log.in_doubt:
+            await asyncio.get_running_loop().run_in_executor(self._committer, self._log.mend)
+
     async def prune(self, through_lsn: int) -> None:
         """Delete the log up to a row, a little at a time, so that commits go in between. Raises LogUnavailable."""
         while await asyncio.get_running_loop().run_in_executor(self._committer, self._log.prune, through_lsn):
@@ -383,7 +388,7 @@ class Writer:
         """Log what has gathered, here or, where that takes long, in the commit thread."""
         group, self._group = self._group, []
         large = any(pending.job.count > BULK for pending in group)
-        if large or self._commit_cost > SLOW_COMMIT:
+        if large or self._log.database.remote or self._commit_cost > SLOW_COMMIT:
             self._spawn(self._commit_in_thread(group))
             return
         try:
@@ -558,6 +563,8 @@ class Writer:
     def _finish(self, pending: Pending) -> None:
         self.queued -= 1
         job = pending.job
+        if pending.ticket is not None and pending.skeleton is not None:
+            pending.ticket.applied(pending.skeleton.answer, job.tile_count)
         if job.count:
             self._metrics.applied(RESOURCE + pending.lane.name, type(job.command).__name__, job.count, job.tile_count)
         if pending.future.done():

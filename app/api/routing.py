@@ -70,7 +70,9 @@ async def claim(answers: Answers, request: Request, raw: bytes | bytearray) -> T
         cast(bytes, raw),
     )
     digest = await asyncio.to_thread(hash_request, *parts) if len(raw) > _LARGE else hash_request(*parts)
-    return answers.claim(scope.get("key_id", ANONYMOUS), key, digest)
+    whose = scope.get("key_id", ANONYMOUS)
+    row = await answers.look_up(whose, key) if answers.elsewhere(whose, key) else None
+    return answers.claim(whose, key, digest, row)
 
 
 class DirectRoute(APIRoute):

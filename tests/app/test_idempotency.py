@@ -1,3 +1,4 @@
+import asyncio
 import time
 
 import pytest
@@ -31,6 +32,20 @@ def test_a_replayed_row_completes_the_one_answer_that_lacks_something() -> None:
     assert [(one.key, one.answer) for one in answers.take_completed()] == [("events", b'{"seq":3,"tile_count":5}')]
 
 
+def test_what_applying_told_is_to_be_stored_before_the_request_is_answered() -> None:
+    answers = Answers()
+    lacking, whole = claimed(answers, "lacking"), claimed(answers, "whole")
+    lacking.store(1, 200, {"seq": 3, "tile_count": 0}, time.time(), lacks=True)
+    whole.store(2, 200, {"seq": 4}, time.time())
+    lacking.applied({"seq": 3, "tile_count": 0}, 7)
+    whole.applied({"seq": 4}, 0)
+    completed = answers.take_completed()
+    assert [(one.key, one.answer) for one in completed] == [("lacking", b'{"seq":3,"tile_count":7}')]
+    lacking.complete(200, {"seq": 3, "tile_count": 7, "more": 1})
+    answers.give_back(completed)
+    assert [one.answer for one in answers.take_completed()] == [b'{"seq":3,"tile_count":7,"more":1}']
+
+
 def test_answers_are_forgotten_after_their_time(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 1e6
     monkeypatch.setattr(time, "time", lambda: now)
@@ -49,9 +64,16 @@ def test_answers_are_forgotten_after_their_time(monkeypatch: pytest.MonkeyPatch)
     claimed(answers, "c")
 
 
-def test_answers_that_are_no_longer_in_memory_are_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def ask(answers: Answers, key: str, request_hash: bytes = b"hash") -> Ticket | Replay:
+    """What a key gives, with the database asked where that may help."""
+    row = asyncio.run(answers.look_up("", key)) if answers.elsewhere("", key) else None
+    return answers.claim("", key, request_hash, row)
+
+
+@pytest.mark.parametrize("remote", [False, True])
+def test_answers_that_are_no_longer_in_memory_are_looked_up(monkeypatch: pytest.MonkeyPatch, remote: bool) -> None:
     rows: dict[str, StoredAnswer] = {}
-    answers = Answers(find=lambda scope, key: rows.get(key), in_memory=2_000)
+    answers = Answers(find=lambda scope, key: rows.get(key), in_memory=2_000, remote=remote)
     now = time.time()
     for n in range(10):
         ticket = claimed(answers, f"{n}")
@@ -59,18 +81,19 @@ def test_answers_that_are_no_longer_in_memory_are_looked_up(monkeypatch: pytest.
         ticket.complete(200, {"seq": n})
     assert len(answers._kept) == 4
     for n in range(10):
-        assert answers.claim("", f"{n}", b"hash") == Replay(200, {"seq": n, "replayed": True})
+        assert answers.elsewhere("", f"{n}") == (n < 6)
+        assert ask(answers, f"{n}") == Replay(200, {"seq": n, "replayed": True})
     with pytest.raises(KeyReused):
-        answers.claim("", "0", b"another")
+        ask(answers, "0", b"another")
     rows["1"] = rows["1"]._replace(complete=False)
     with pytest.raises(StillRunning):
-        answers.claim("", "1", b"hash")
+        ask(answers, "1")
     rows["2"] = rows["2"]._replace(created_at=0.0)
-    claimed(answers, "2")
+    assert isinstance(ask(answers, "2"), Ticket)
     monkeypatch.setattr("app.idempotency.AT_START", 3)
     again = Answers(find=lambda scope, key: rows.get(key))
     again.load(list(rows.values())[-3:])
-    assert again.claim("", "0", b"hash") == Replay(200, {"seq": 0, "replayed": True})
+    assert ask(again, "0") == Replay(200, {"seq": 0, "replayed": True})
 
 
 def test_what_was_not_answered_stays_in_memory() -> None:

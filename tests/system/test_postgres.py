@@ -207,7 +207,6 @@ def test_a_frozen_server_is_unavailable_until_it_thaws(
     assert [seq for _, seq, _ in rows(server, url)] == [0, 1]
 
 
-@pytest.mark.xfail(reason="the writer commits small groups on the event loop, also when a server has the log")
 def test_reads_go_on_while_a_frozen_server_is_waited_for(
     start_service: StartService, server: PostgresServer, url: str
 ) -> None:
