@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
@@ -102,7 +103,12 @@ def jobs(plain: Plain = False, url: Url = DEFAULT_URL, key: Key = None) -> None:
         for row in rows:
             typer.echo(line(*row))
         return
-    _print(rows)
+    _print([(*row[:4], _moment(row[4]), _moment(row[5]), row[6]) for row in rows])
+
+
+def _moment(iso: str | None) -> str | None:
+    """A time for a table, in the zone of who looks, to the second."""
+    return None if iso is None else datetime.fromisoformat(iso).astimezone().strftime("%b %d %H:%M:%S")
 
 
 def _print(rows: Sequence[Sequence[str | None]]) -> None:
@@ -114,8 +120,9 @@ def _print(rows: Sequence[Sequence[str | None]]) -> None:
     for name in ("job", "kind", "state"):
         table.add_column(name)
     table.add_column("done", justify="right")
-    for name in ("started", "ended", "what came of it"):
-        table.add_column(name)
+    for name in ("started", "ended"):
+        table.add_column(name, no_wrap=True)
+    table.add_column("what came of it")
     for row in rows:
         table.add_row(*(escape(cell or "") for cell in row))
     Console().print(table)

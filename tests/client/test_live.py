@@ -46,7 +46,7 @@ def rankcast(*arguments: str, url: str | None = None, stdin: str | None = None) 
 
 def test_the_examples_of_the_documentation_run(service: LiveService) -> None:
     examples = re.findall(r"^```python\n(.*?)^```$", DOCS.read_text(encoding="utf-8"), re.M | re.S)
-    assert len(examples) == 4
+    assert len(examples) == 5
     for example in examples:
         text = example.replace("http://127.0.0.1:8000", service.url)
         done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=60, check=False)
