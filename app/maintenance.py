@@ -151,7 +151,7 @@ class Maintenance:
 
         def write() -> int:
             if self.snapshots.is_good(still.lsn):
-                return self.snapshots.size(still.lsn)
+                return 0
             keys, answers = self._stores.keys.all(), self._stores.log.all_answers(still.lsn)
             return self.snapshots.write(still.lsn, sorted(states.items()), still.gone, keys, answers)
 
@@ -159,10 +159,11 @@ class Maintenance:
             size = await _aside(write)
         except (OSError, Damaged, LogUnavailable) as error:
             raise JobFailed(f"the snapshot cannot be written: {_reason(error)}") from error
-        self.snapshot_lsn = still.lsn
-        self._metrics.snapshot_taken(still.lsn, time.time(), _since(began))
-        log.info("snapshot written", lsn=still.lsn, bytes=size, seconds=_since(began))
-        return size
+        if size:
+            self.snapshot_lsn = still.lsn
+            self._metrics.snapshot_taken(still.lsn, time.time(), _since(began))
+            log.info("snapshot written", lsn=still.lsn, bytes=size, seconds=_since(began))
+        return size or self.snapshots.size(still.lsn)
 
     async def _retire(self, report: Report) -> None:
         """Let old snapshots go, and the log that they needed."""

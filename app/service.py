@@ -40,6 +40,8 @@ MEND_EVERY = 1.0
 LOOK_EVERY = 5.0
 """Seconds between two looks for boards that are worth a rebuild."""
 
+LOOK_AT_LEAST_EVERY = 3600.0
+
 WORTH_REBUILDING = 50_000
 """Subscriptions below which an index that changes in place is as good as a fresh one."""
 
@@ -140,14 +142,17 @@ class Service:
                 log.warning("the log cannot be mended yet", error=str(error))
 
     async def _renew_worn(self) -> None:
-        """Rebuild boards whose subscriptions have changed much since their index was laid out."""
+        """Rebuild boards whose subscriptions have changed much since their index was laid out. After a failure, which
+        is in the log, the next look comes ever later."""
+        pause = LOOK_EVERY
         while self.settings.rebuild_share:
-            await asyncio.sleep(LOOK_EVERY)
+            await asyncio.sleep(pause)
             worn = self.maintenance.worn(self.settings.rebuild_share, WORTH_REBUILDING)
             if worn and not self.jobs.open():
                 log.info("indexes are worn", resources=worn)
                 job = self.jobs.submit("rebuild", partial(self.maintenance.rebuild, resources=worn, engine="local"))
                 await job.wait()
+                pause = LOOK_EVERY if job.state == "succeeded" else min(2 * pause, LOOK_AT_LEAST_EVERY)
 
 
 def _tune_interpreter() -> None:
