@@ -16,8 +16,11 @@ FORMAT = 2
 """1: the log is whole from its first row. 2: it may begin after a snapshot. An older directory becomes a newer one when
 it is opened."""
 
+EPOCH = "EPOCH"
+
 RESTORING = "RESTORING"
-"""A file that lies in a data directory while it is being restored: until it is gone the directory is not whole."""
+"""A file that lies in a data directory while it is being restored: until it is gone the directory is not whole. It
+holds the epoch that the directory is to have."""
 
 
 class DirectoryUnusable(Exception):
@@ -74,26 +77,26 @@ class DataDirectory:
 def _check_format(path: Path) -> None:
     file = path / "FORMAT"
     if not file.exists():
-        _write(file, f"{FORMAT}\n")
+        write_durably(file, f"{FORMAT}\n")
         return
     text = file.read_text(errors="replace").strip()
     if not text.isdigit() or not 1 <= int(text) <= FORMAT:
         raise DirectoryUnusable(f"the data directory {path} has format {text[:20]!r}; this service reads 1 to {FORMAT}")
     if int(text) < FORMAT:
-        _write(file, f"{FORMAT}\n")
+        write_durably(file, f"{FORMAT}\n")
 
 
 def _epoch(path: Path) -> str:
-    file = path / "EPOCH"
+    file = path / EPOCH
     if not file.exists():
-        _write(file, secrets.token_hex(8) + "\n")
+        write_durably(file, secrets.token_hex(8) + "\n")
     epoch = file.read_text(errors="replace").strip()
     if not (epoch.isascii() and epoch.isalnum()):
         raise DirectoryUnusable(f"{file} is damaged")
     return epoch
 
 
-def _write(file: Path, text: str) -> None:
+def write_durably(file: Path, text: str) -> None:
     """Whole and durable, or not at all."""
     partial = file.with_name(file.name + ".partial")
     with partial.open("w") as out:

@@ -59,6 +59,11 @@ class KeyStore:
                 connection.execute(sa.delete(keys_table).where(keys_table.c.id == key.id))
                 connection.execute(sa.insert(keys_table), _values(key))
 
+    def clear(self) -> None:
+        """Delete every key."""
+        with self._ownership.changing("the keys cannot be deleted") as connection:
+            connection.execute(sa.delete(keys_table))
+
     def delete(self, key_id: str, answer: StoredAnswer | None = None) -> None:
         """Delete a key, if it is there."""
         with self._ownership.changing("the key cannot be deleted") as connection:

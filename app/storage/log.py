@@ -239,6 +239,26 @@ class Log:
         for some in _batches(answers, lambda answer: len(answer.answer)):
             self._session.transact(partial(self._store, answers=some))
 
+    @property
+    def restored_epoch(self) -> str | None:
+        """The epoch of the last restore that `clear` has begun. Raises `LogUnavailable`."""
+        query = sa.select(meta_table.c.value).where(meta_table.c.key == "restored")
+        with self.database.reading("the database cannot be read") as connection:
+            found: str | None = connection.execute(query).scalar_one_or_none()
+        return found
+
+    def clear(self, epoch: str) -> None:
+        """Delete all rows and answers, so that a snapshot can be restored for a history of this epoch.
+
+        Raises `LogUnavailable`.
+        """
+        with self.ownership.changing("the log cannot be emptied") as connection:
+            for table in (log_table, idempotency_table):
+                connection.execute(sa.delete(table))
+            connection.execute(sa.delete(meta_table).where(meta_table.c.key.in_(("pruned_through", "restored"))))
+            connection.execute(sa.insert(meta_table), {"key": "restored", "value": epoch})
+        self.last_lsn = self.pruned_through = 0
+
     def start_at(self, lsn: int, epoch: str) -> None:
         """Let an empty log begin after a row that is elsewhere, with the history of this epoch.
 

@@ -1,8 +1,8 @@
 """One service a database: who has it, whose history is in it, and what a service that lost it may still do: nothing.
 
 The table ``meta`` has a row each for ``format`` (the version of the tables), ``epoch`` (of the data directory whose
-history this is), ``owner`` (a random token of the service that opened it last) and ``pruned_through`` (the last row of
-the log that was deleted because it is no longer needed).
+history this is), ``owner`` (a random token of the service that opened it last), ``pruned_through`` (the last row of the
+log that was deleted because it is no longer needed) and, where a snapshot was restored, ``restored`` (for which epoch).
 
 A service also holds a lock as long as it runs: on SQLite a file beside the database's, on PostgreSQL an advisory lock
 of the session that writes. A session may be lost, and the lock with it; then the token tells whether another service

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import secrets
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from app.storage import Stores, open_stores
-from app.storage.directory import RESTORING, DirectoryUnusable
+from app.storage.directory import EPOCH, RESTORING, DirectoryUnusable, write_durably
+from app.storage.lockfile import Taken, take
 from app.storage.log import LogUnavailable
 from app.storage.snapshots import read_answers, read_keys
 from formats.folder import Damaged, Folder
@@ -29,8 +32,9 @@ def restore(
 ) -> dict[str, Any]:
     """Make a data directory, and fill an empty database, from the folder of a snapshot.
 
-    The snapshot is copied below `storage` (the data directory if left out) under a fresh epoch. What a restore that was
-    cut off has left is deleted first. Returns what was restored. Raises `RestoreFailed`.
+    The snapshot is copied below `storage` (the data directory if left out) under a fresh epoch. What a restore into
+    this directory that was cut off has left, there, in the database and in the storage, is deleted first. Returns what
+    was restored. Raises `RestoreFailed`.
     """
     data = data.absolute()
     try:
@@ -44,8 +48,10 @@ def restore(
     except (Damaged, DirectoryUnusable, LogUnavailable, ValueError, OSError) as error:
         raise RestoreFailed(str(error)) from error
     try:
-        if stores.log.last_lsn or stores.keys.all():
+        if stores.log.restored_epoch != stores.directory.epoch and (stores.log.last_lsn or stores.keys.all()):
             raise RestoreFailed(f"the database {stores.log.database.name} is not empty")
+        stores.keys.clear()
+        stores.log.clear(stores.directory.epoch)
         _fill(stores, source, about, Folder.at(storage or data), progress)
         (data / RESTORING).unlink()
     except (Damaged, LogUnavailable, ValueError, OSError) as error:
@@ -56,13 +62,30 @@ def restore(
 
 
 def _make_empty(data: Path) -> None:
-    """An empty data directory that is being restored; what is lost of one is at most another restore."""
+    """An empty data directory that is being restored; what is lost of one is at most another restore.
+
+    Its epoch is kept in the file that says so: by that what the other restore left elsewhere is known again.
+    """
+    epoch = secrets.token_hex(8)
     if (data / RESTORING).exists():
-        shutil.rmtree(data)
+        epoch = (data / RESTORING).read_text(errors="replace").strip() or epoch
+        try:
+            lock = take(data / "lock")
+        except Taken as taken:
+            raise RestoreFailed(f"the data directory {data} is in use by another process{taken.by}") from None
+        try:
+            for path in data.iterdir():
+                if path.is_dir() and not path.is_symlink():
+                    shutil.rmtree(path)
+                elif path.name not in (RESTORING, "lock"):
+                    path.unlink()
+        finally:
+            os.close(lock)
     elif data.exists() and any(data.iterdir()):
         raise RestoreFailed(f"{data} is not empty; restore into a new directory")
     data.mkdir(parents=True, exist_ok=True)
-    (data / RESTORING).touch()
+    write_durably(data / RESTORING, epoch + "\n")
+    write_durably(data / EPOCH, epoch + "\n")
 
 
 def _fill(
@@ -71,17 +94,20 @@ def _fill(
     lsn, epoch = int(about["lsn"]), stores.directory.epoch
     target = root / "snapshots" / str(lsn)
     if target.whole:
-        raise RestoreFailed(f"{target} is there already; name an empty place with --storage")
-    draft = target.draft()
-    for i, (name, file) in enumerate(about["files"].items()):
-        progress(0.1 + 0.7 * i / len(about["files"]), f"copying {name}")
-        known = {key: value for key, value in file.items() if key not in ("bytes", "sha256")}
-        with source.open(name) as piece, draft.file(name, **known) as out:
-            while data := piece.read_buffer(PIECE):
-                out.write(data)
-    progress(0.8, "storing keys and answers")
-    stores.keys.add_many(read_keys(source))
-    stores.log.add_answers(read_answers(source))
-    stores.log.start_at(lsn, epoch)
-    draft.publish({**{key: value for key, value in about.items() if key not in ("format", "files")}, "epoch": epoch})
+        if target.manifest().get("epoch") != epoch:
+            raise RestoreFailed(f"{target} is there already; name an empty place with --storage")
+        target.delete()
+    with target.draft() as draft:
+        for i, (name, file) in enumerate(about["files"].items()):
+            progress(0.1 + 0.7 * i / len(about["files"]), f"copying {name}")
+            known = {key: value for key, value in file.items() if key not in ("bytes", "sha256")}
+            with source.open(name) as piece, draft.file(name, **known) as out:
+                while data := piece.read_buffer(PIECE):
+                    out.write(data)
+        progress(0.8, "storing keys and answers")
+        stores.keys.add_many(read_keys(source))
+        stores.log.add_answers(read_answers(source))
+        stores.log.start_at(lsn, epoch)
+        fields = {key: value for key, value in about.items() if key not in ("format", "files")}
+        draft.publish({**fields, "epoch": epoch})
     progress(1.0, "restored")
