@@ -224,11 +224,11 @@ class Maintenance:
         def write() -> None:
             folder = self.snapshots.audit(still.lsn)
             folder.delete()
-            draft = folder.draft()
-            for name in names:
-                if name in still.boards:
-                    write_lists(draft, name, all_lists(still.boards[name]))
-            draft.publish({"kind": "audit", "lsn": still.lsn})
+            with folder.draft() as draft:
+                for name in names:
+                    if name in still.boards:
+                        write_lists(draft, name, all_lists(still.boards[name]))
+                draft.publish({"kind": "audit", "lsn": still.lsn})
 
         try:
             await _aside(write)

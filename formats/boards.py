@@ -130,12 +130,12 @@ def read_state(folder: Folder, name: str, about: dict[str, Any]) -> BoardState:
 
 def write_image(folder: Folder, resource: str, lsn: int, packed: PackedBoard) -> int:
     """Write a board's image; returns its size in bytes. The same indexes make the same bytes."""
-    draft = folder.draft()
-    _write_columns(draft, "slots.arrow", packed.forest.slots._asdict())
-    _write_columns(draft, "nodes.arrow", packed.forest.nodes._asdict())
-    _write_columns(draft, "objects.arrow", packed.objects._asdict())
     head = packed.forest.head.tolist()
-    draft.publish({"kind": "image", "lsn": lsn, "resource": resource, "ks": list(packed.forest.ks), "head": head})
+    with folder.draft() as draft:
+        _write_columns(draft, "slots.arrow", packed.forest.slots._asdict())
+        _write_columns(draft, "nodes.arrow", packed.forest.nodes._asdict())
+        _write_columns(draft, "objects.arrow", packed.objects._asdict())
+        draft.publish({"kind": "image", "lsn": lsn, "resource": resource, "ks": list(packed.forest.ks), "head": head})
     return draft.bytes
 
 

@@ -13,6 +13,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import TracebackType
 from typing import Any, Self
 
 import pyarrow as pa
@@ -128,11 +129,21 @@ class Folder:
 
 
 class Draft:
-    """A folder on its way."""
+    """A folder on its way. As a context it deletes what it has written when its body fails."""
 
     def __init__(self, folder: Folder) -> None:
         self.folder = folder
         self.files: dict[str, dict[str, Any]] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is not None:
+            with suppress(OSError):
+                self.folder.delete()
 
     @contextmanager
     def file(self, name: str, **about: Any) -> Iterator[Sink]:

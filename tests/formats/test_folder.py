@@ -103,3 +103,15 @@ def test_deleting_takes_the_manifest_first(folder: Folder) -> None:
     folder.delete()
     assert not folder.exists and folder.names() == []
     folder.delete()
+
+
+def test_what_could_not_be_written_leaves_nothing(folder: Folder) -> None:
+    with pytest.raises(OSError, match="no space"), folder.draft() as draft:
+        with draft.file("a/b") as out:
+            out.write(b"half")
+        raise OSError("no space")
+    assert not folder.exists
+    write(folder)
+    with pytest.raises(FileExistsError), folder.draft():
+        pass
+    assert folder.verify()["lsn"] == 12
