@@ -70,6 +70,7 @@ class Snapshots:
     def __init__(self, root: Folder, epoch: str) -> None:
         self.root = root
         self.epoch = epoch
+        self._damaged: set[int] = set()
 
     def folder(self, lsn: int) -> Folder:
         """The place of a snapshot."""
@@ -97,9 +98,23 @@ class Snapshots:
     ) -> int:
         """Write a snapshot and read it back; returns its size in bytes. Boards are taken one at a time.
 
-        Raises `Damaged` when what was written cannot be read, and OSError.
+        Raises `Damaged` when what was written cannot be read, and OSError; nothing is left of it then.
         """
-        draft = self.folder(lsn).draft()
+        with self.folder(lsn).draft() as draft:
+            self._fill(draft, lsn, boards, gone, keys, answers)
+            self.folder(lsn).verify()
+        self._damaged.discard(lsn)
+        return draft.bytes
+
+    def _fill(
+        self,
+        draft: Draft,
+        lsn: int,
+        boards: Iterable[tuple[str, BoardState]],
+        gone: Mapping[str, int],
+        keys: Iterable[KeyRow],
+        answers: Iterator[StoredAnswer],
+    ) -> None:
         resources = {RESOURCE + name: write_state(draft, name, state) for name, state in boards}
         rows = [{**key._asdict(), "scopes": json.dumps(key.scopes)} for key in keys]
         with draft.file("keys.parquet", rows=len(rows)) as out:
@@ -115,8 +130,6 @@ class Snapshots:
                 "gone": {RESOURCE + name: seq for name, seq in sorted(gone.items())},
             }
         )
-        self.folder(lsn).verify()
-        return draft.bytes
 
     def is_good(self, lsn: int) -> bool:
         """Whether a snapshot is there, ours, and what its manifest says. A damaged one is deleted, a foreign one stays
@@ -147,6 +160,7 @@ class Snapshots:
             try:
                 return self.read(lsn)
             except Damaged as error:
+                self._damaged.add(lsn)
                 log.error("snapshot damaged", lsn=lsn, error=str(error))
         return None
 
@@ -179,11 +193,12 @@ class Snapshots:
         """Delete all but the newest `keep` snapshots of a log that ends at `until`, and what belongs to the others.
         Returns the row from which on the log is needed: that of the oldest that is kept, 0 if there are none.
 
-        One from beyond the log's end is no start for this log: it is left alone and does not count.
+        One from beyond the log's end is no start for this log: it is left alone and does not count. Nor does one that
+        was found damaged, which goes once it is older than those.
         """
         kept: list[int] = []
         for lsn in self.lsns():
-            if lsn > until:
+            if lsn > until or lsn in self._damaged:
                 continue
             try:
                 self._ours(self.folder(lsn).manifest())
