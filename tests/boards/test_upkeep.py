@@ -86,7 +86,8 @@ def shown(board: Board) -> tuple:
 
 def same_columns(a: BoardState, b: BoardState) -> None:
     assert (a[:5], a.objects.id, a.objects.payload) == (b[:5], b.objects.id, b.objects.payload)
-    for x, y in zip((*a.objects, *a.subscriptions[1:]), (*b.objects, *b.subscriptions[1:]), strict=True):
+    mine, theirs = ((*s.objects, *s.subscriptions[1:], s.free_objects, s.free_subscriptions) for s in (a, b))
+    for x, y in zip(mine, theirs, strict=True):
         np.testing.assert_array_equal(x, y)
     for one, other in zip(a.subscriptions.ids, b.subscriptions.ids, strict=True):
         np.testing.assert_array_equal(one, other)
