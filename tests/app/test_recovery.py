@@ -41,14 +41,13 @@ from indexes.boards.commands import (
     Configure,
     Create,
     Drop,
-    Events,
     Refused,
     SetSubscription,
     Subscribe,
     Unsubscribe,
 )
-from indexes.boards.state import board_of, pack_board, state_of
-from tests.app.test_writer import many, upsert
+from indexes.boards.state import state_of
+from tests.app.test_writer import CONFIG, many, upsert
 from tests.boards.test_upkeep import captured, edits, events, ids, ranges, same_columns
 
 HASH = b"hash"
@@ -137,15 +136,18 @@ class Life:
         self.writer = Writer(self.stores.log, self.catalog, self.answers, Metrics())
         self.snapshots = Snapshots(Folder.at(path), self.stores.directory.epoch)
         settings = Settings(data=path, keep_snapshots=keep_snapshots)
-        self.maintenance = Maintenance(
-            settings, self.stores, self.catalog, self.writer, self.snapshots, Metrics()
-        )
+        self.maintenance = Maintenance(settings, self.stores, self.catalog, self.writer, self.snapshots, Metrics())
         self.broken = False
         self.runner = asyncio.Runner()
         self._append = self.stores.log.append
         self._twin = twin
         self._kept = kept
         self.stores.log.append = self._recorded  # type: ignore[method-assign]
+
+    @property
+    def rows(self) -> list[LogEntry]:
+        """What was logged, from the first row on."""
+        return self._twin.rows
 
     def _recorded(self, entries: Any, answers: Any = (), *more: Any) -> int:
         """Append to the log, and tell the twin once that is done."""
@@ -208,7 +210,9 @@ class Recovery(RuleBasedStateMachine):
         shutil.rmtree(self.path)
 
     @rule(
-        batch=st.lists(st.one_of(writes, writes, writes, st.sampled_from(["snapshot", "rebuild", "verify"])), max_size=8),
+        batch=st.lists(
+            st.one_of(writes, writes, writes, st.sampled_from(["snapshot", "rebuild", "verify"])), max_size=8
+        ),
         in_thread=st.booleans(),
         in_slices=st.booleans(),
     )
@@ -365,3 +369,252 @@ class Recovery(RuleBasedStateMachine):
 
 Recovery.TestCase.settings = settings(max_examples=40, stateful_step_count=12, deadline=None)
 TestRecovery = Recovery.TestCase
+
+
+@pytest.fixture
+def life(tmp_path: Path) -> Iterator[Life]:
+    """A process over an empty directory; `rows` is its log."""
+    started = Life(tmp_path / "data", Twin(), {})
+    started.start()
+    yield started
+    started.crash()
+
+
+def in_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commit in the commit thread."""
+    monkeypatch.setattr("app.writer.SLOW_COMMIT", -1.0)
+
+
+def is_as_the_log_says(still: Standstill, life: Life) -> None:
+    """Whether a copy is what the rows of the log up to its own make."""
+    twin = Twin()
+    twin.rows = life.rows[: still.lsn]
+    twin.follow()
+    assert still.boards.keys() == twin.boards.keys()
+    assert still.gone == twin.gone
+    for name, found in still.boards.items():
+        same_columns(state_of(found), state_of(captured(twin.boards[name])))
+
+
+def test_a_copy_has_what_was_accepted_before_it_and_nothing_else(life: Life) -> None:
+    async def story() -> None:
+        writer = life.writer
+        begun = [
+            writer.put("a", CONFIG),
+            writer.put("b", CONFIG),
+            writer.submit("a", upsert(("p", 1.0, 2.0), ("q", 1.0, 3.0))),
+            writer.submit("a", SetSubscription("s", 0.0, 2.0, 2)),
+            writer.drop("b"),
+            writer.stand_still(),
+            writer.submit("a", Unsubscribe(["s"])),
+            writer.submit("a", upsert(("r", 1.0, 2.0))),
+            writer.put("b", CONFIG),
+            writer.stand_still(),
+        ]
+        results = await asyncio.gather(*begun)
+        first, second = results[5], results[-1]
+        assert (first.lsn, first.boards["a"].seq, first.gone) == (5, 3, {"b": 2})
+        assert (second.lsn, second.boards["a"].seq, second.gone) == (8, 5, {})
+        for still in (first, second):
+            is_as_the_log_says(still, life)
+
+    life.run(story())
+
+
+def test_a_copy_waits_for_what_is_still_being_applied(life: Life, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.writer.SLICE", 1e-9)
+    monkeypatch.setattr("app.writer.INLINE", -1.0)
+
+    async def story() -> None:
+        writer = life.writer
+        await writer.put("a", CONFIG)
+        board = writer.catalog.board("a")
+        assert board is not None
+        long = asyncio.ensure_future(writer.submit("a", many(50)))
+        while board.seq == 0:
+            await asyncio.sleep(0)
+        assert board.seq < 50
+        still = asyncio.ensure_future(writer.stand_still())
+        after = asyncio.ensure_future(writer.submit("a", many(50, 50)))
+        assert (await still).boards["a"].seq == 50
+        await asyncio.gather(long, after)
+        assert board.seq == 100
+        is_as_the_log_says(still.result(), life)
+
+    life.run(story())
+
+
+@pytest.mark.parametrize("boards", [["a"], ["a", "b"]])
+def test_a_copy_waits_for_long_checks(life: Life, boards: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.writer.BULK", 4)
+    monkeypatch.setattr("indexes.boards.catalogue.STRIDE", 2)
+
+    async def story() -> None:
+        writer = life.writer
+        for name in ("a", "b"):
+            await writer.put(name, CONFIG)
+        long = [asyncio.ensure_future(writer.submit(name, many(9))) for name in boards]
+        while not all(writer._lane(name).checking for name in boards):
+            await asyncio.sleep(0)
+        still = asyncio.ensure_future(writer.stand_still())
+        await asyncio.sleep(0)
+        short = [asyncio.ensure_future(writer.submit(name, upsert(("late", 0.0, 0.0)))) for name in ("a", "b")]
+        for name in boards:
+            assert (await still).boards[name].seq == 9
+        await asyncio.gather(*long, *short)
+        is_as_the_log_says(still.result(), life)
+        assert not any(lane.accepting.locked() for lane in writer._lanes.values())
+
+    life.run(story())
+
+
+def test_a_copy_is_made_after_a_long_check_that_refuses(life: Life, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.writer.BULK", 4)
+    monkeypatch.setattr("indexes.boards.catalogue.STRIDE", 2)
+
+    async def story() -> None:
+        writer = life.writer
+        await writer.put("a", CONFIG)
+        wrong = many(9)
+        wrong.op[8] = 2
+        long = asyncio.ensure_future(writer.submit("a", wrong))
+        while not writer._lane("a").checking:
+            await asyncio.sleep(0)
+        still = await writer.stand_still()
+        with pytest.raises(Refused):
+            await long
+        assert still.boards["a"].seq == 0
+        is_as_the_log_says(still, life)
+
+    life.run(story())
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_copy_comes_after_a_commit_in_flight(life: Life, fails: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """When that commit fails, what was accepted after it is taken back, and so is the copy."""
+    in_thread(monkeypatch)
+    reached, go = threading.Event(), threading.Event()
+    append = life.stores.log.append
+
+    def gated(*given: Any) -> int:
+        reached.set()
+        assert go.wait(20.0)
+        return append(*given)
+
+    async def story() -> None:
+        writer = life.writer
+        await writer.put("a", CONFIG)
+        await writer.submit("a", upsert(("p", 1.0, 1.0)))
+        before = await writer.stand_still(journal=["a"])
+        board = writer.catalog.board("a")
+        assert board is not None
+        monkeypatch.setattr(life.stores.log, "append", gated)
+        first = asyncio.ensure_future(writer.submit("a", upsert(("q", 2.0, 2.0))))
+        await asyncio.to_thread(reached.wait, 20.0)
+        second = asyncio.ensure_future(writer.submit("a", Unsubscribe(["p"])))
+        still = asyncio.ensure_future(writer.stand_still())
+        third = asyncio.ensure_future(writer.submit("a", upsert(("r", 2.0, 2.0))))
+        await asyncio.sleep(0)
+        assert not still.done()
+        life.broken = fails
+        go.set()
+        results = await asyncio.gather(first, second, still, third, return_exceptions=True)
+        life.broken = False
+        if fails:
+            assert [type(result) for result in results] == [LogUnavailable] * 4
+            assert writer.queued == 0
+            now = await writer.stand_still()
+            assert now.lsn == before.lsn == 2
+            same_columns(state_of(now.boards["a"]), state_of(before.boards["a"]))
+            assert board.next_seq == 2
+        else:
+            assert results[2].boards["a"].seq == 2
+            is_as_the_log_says(results[2], life)
+        plan = await writer.submit("a", upsert(("z", 2.0, 2.0)))
+        assert plan.last_seq == (2 if fails else 4)
+        is_as_the_log_says(await writer.stand_still(), life)
+
+    life.run(story())
+
+
+def test_nothing_is_copied_of_a_board_that_failed(life: Life, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story() -> None:
+        writer = life.writer
+        for name in ("a", "b"):
+            await writer.put(name, CONFIG)
+        board = writer.catalog.board("a")
+        assert board is not None
+        monkeypatch.setattr(board.painter, "run", None)
+        together = await asyncio.gather(
+            writer.submit("a", upsert(("p", 1.0, 1.0))), writer.stand_still(), return_exceptions=True
+        )
+        assert [type(result) for result in together] == [Failed, Failed]
+        with pytest.raises(Failed, match="'a'"):
+            await writer.stand_still()
+        assert writer.queued == 0
+        await writer.submit("b", upsert(("p", 1.0, 1.0)))
+
+    life.run(story())
+
+
+def test_a_failed_board_is_whole_after_a_restart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    twin = Twin()
+    life = Life(tmp_path, twin, {})
+    life.start()
+
+    async def story() -> None:
+        await life.writer.put("a", CONFIG)
+        await life.maintenance.snapshot(quiet)
+        board = life.writer.catalog.board("a")
+        assert board is not None
+        monkeypatch.setattr(board.painter, "run", None)
+        with pytest.raises(Failed):
+            await life.writer.submit("a", upsert(("p", 1.0, 1.0)))
+        with pytest.raises(JobFailed, match="the state cannot be copied: board 'a' failed"):
+            await life.maintenance.snapshot(quiet)
+
+    life.run(story())
+    life.crash()
+    life = Life(tmp_path, twin, {})
+    assert life.start() == 1
+    board = life.catalog.board("a")
+    assert board is not None and [thing.id for thing in board.objects(None, 9)] == ["p"]
+    life.crash()
+
+
+def test_a_log_that_no_good_snapshot_makes_up_for_is_refused(tmp_path: Path) -> None:
+    life = Life(tmp_path, Twin(), {}, keep_snapshots=1)
+    life.start()
+
+    async def story() -> None:
+        await life.writer.put("a", CONFIG)
+        await life.maintenance.snapshot(quiet)
+
+    life.run(story())
+    assert life.stores.log.pruned_through == 1
+    life.crash()
+    next((tmp_path / "snapshots").rglob("objects.parquet")).unlink()
+    life = Life(tmp_path, Twin(), {})
+    with pytest.raises(LogUnavailable, match="rows 1 to 1 of the log are needed"):
+        life.start()
+    life.crash()
+
+
+def test_a_snapshot_that_the_log_contradicts_is_noticed(tmp_path: Path) -> None:
+    """As when the snapshot is of a board that stood elsewhere: the rows after it do not fit."""
+    life = Life(tmp_path, Twin(), {})
+    life.start()
+
+    async def story() -> None:
+        await life.writer.put("a", CONFIG)
+        still = await life.writer.stand_still()
+        await life.writer.submit("a", upsert(("p", 1.0, 1.0)))
+        wrong = state_of(still.boards["a"])._replace(seq=7)
+        life.snapshots.write(1, [("a", wrong)], {}, [], iter(()))
+
+    life.run(story())
+    life.crash()
+    life = Life(tmp_path, Twin(), {})
+    with pytest.raises(LogUnavailable, match="row 2 of the log ends at seq 1 of a, but replay is at 8"):
+        life.start()
+    life.crash()
