@@ -106,10 +106,14 @@ def test_deleting_takes_the_manifest_first(folder: Folder) -> None:
 
 
 def test_what_could_not_be_written_leaves_nothing(folder: Folder) -> None:
-    with pytest.raises(OSError, match="no space"), folder.draft() as draft:
-        with draft.file("a/b") as out:
-            out.write(b"half")
-        raise OSError("no space")
+    def fail() -> None:
+        with folder.draft() as draft:
+            with draft.file("a/b") as out:
+                out.write(b"half")
+            raise OSError("no space")
+
+    with pytest.raises(OSError, match="no space"):
+        fail()
     assert not folder.exists
     write(folder)
     with pytest.raises(FileExistsError), folder.draft():
