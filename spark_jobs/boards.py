@@ -6,8 +6,9 @@ Ends    with {"rows": objects and subscriptions, "seconds": s}.
 
 Subscriptions are halved at medians, with one sort of them all a level, until no cell has more than --cell. Each cell is
 laid out by one task, which holds all its points: about 100 bytes a point. The tasks leave their pieces in
-images/LSN/boards/NAME~pieces-RANDOM/, so every worker has to reach the storage. The driver joins them: it holds about
-35 bytes a subscription or object, twice that for a moment, beside the heap of Spark.
+images/LSN/boards/NAME~pieces-RANDOM/, so every worker has to reach the storage; all use it through pyarrow, and need no
+connector of Hadoop's. The driver joins the pieces: it holds about 35 bytes a subscription or object, twice that for a
+moment, beside the heap of Spark.
 
 A run that was killed leaves nothing that counts, and the next one takes away what it left. An image that is there
 already is deleted and written anew. Two runs for the same board at the same time get into each other's way.
@@ -178,17 +179,15 @@ def _lay_subscriptions(run: Run, source: Source, ks: Sequence[int], most: int) -
     from pyspark.sql import functions as fn
 
     with run.progress.follow(run.session.context, 0.25, 0.35, "reading the subscriptions"):
-        kept = _read(run, source, SPARK_POINTS, "read_points", tuple(ks)).persist()
-        found = _boxes(kept, "q")
+        points = _read(run, source, SPARK_POINTS, "read_points", tuple(ks)).persist()
+        found = _boxes(points, "q")
     cells = Cells([found[q]["size"] if q in found else 0 for q in range(len(ks))], most)
     if cells.total == 0:
         return Cut(cells, [[] for _ in ks], [])
-    first = fn.array(*map(fn.lit, cells.first))[fn.col("q")]
-    points = kept.select(first.cast("long").alias("cell"), "l", "r", "sid")
-    cuts, done = _cut(run, points, cells, {cells.first[q]: _box(row) for q, row in found.items()})
+    cuts, cut = _cut(run, points, cells, {cells.first[q]: _box(row) for q, row in found.items()})
     with run.progress.follow(run.session.context, 0.7, 0.85, "laying out the subscriptions"):
         task = _task(run, "lay_cells", *run.place, cells.counts, most)
-        by_cell = done.repartitionById(cells.total, fn.col("cell").cast("int"))
+        by_cell = cut.repartitionById(cells.total, fn.col("cell").cast("int"))
         pieces = _pieces(by_cell.mapInArrow(task, SPARK_PIECES))
     if [piece.at for piece in sorted(pieces)] != list(range(cells.total)):
         raise Failed(f"{len(pieces)} cells of {cells.total} were laid out")
@@ -198,12 +197,16 @@ def _lay_subscriptions(run: Run, source: Source, ks: Sequence[int], most: int) -
 def _cut(
     run: Run, points: DataFrame, cells: Cells, boxes: dict[int, Box]
 ) -> tuple[list[list[tuple[int, float]]], DataFrame]:
-    """Halve the cells, a level at a time; returns each class's cuts, and the points with their cells in the end."""
+    """Halve the cells, a level at a time, from points that are kept and know their class, and the boxes of the classes.
+
+    Returns the cuts of each class, and the points with their cells in the end.
+    """
     from pyspark.sql import DataFrame
     from pyspark.sql import functions as fn
 
     cuts: list[list[tuple[int, float]]] = [[] for _ in cells.counts]
-    done, kept = [], points
+    first = fn.array(*map(fn.lit, cells.first))[fn.col("q")].cast("long")
+    done, kept, points = [], points, points.select(first.alias("cell"), "l", "r", "sid")
     for level in range(cells.levels):
         low = 0.35 + 0.35 * level / cells.levels
         step = f"halving the subscriptions, level {level + 1} of {cells.levels}"

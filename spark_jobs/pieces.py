@@ -168,13 +168,17 @@ def _reported(at: int, *names: str) -> pa.RecordBatch:
 
 
 def _write(folder: Folder, columns: Slots | Nodes | PackedObjects) -> str:
+    """The name of a new piece."""
     name = f"{uuid.uuid4().hex}.arrow"
     batch = pa.record_batch(columns._asdict())
-    with (
-        folder.system.open_output_stream(f"{folder.path}/{name}") as out,
-        pa.ipc.new_file(out, batch.schema) as writer,
-    ):
-        writer.write_batch(batch)
+    try:
+        with (
+            folder.system.open_output_stream(f"{folder.path}/{name}") as out,
+            pa.ipc.new_file(out, batch.schema) as writer,
+        ):
+            writer.write_batch(batch)
+    except OSError as error:
+        raise OSError(f"{folder} cannot be written: {error.strerror or error}") from error
     return name
 
 
