@@ -295,6 +295,19 @@ def test_a_damaged_one_is_not_counted_among_the_kept(snapshots: Snapshots, tmp_p
     assert snapshots.lsns() == [8, 6, 4]
 
 
+def test_one_that_was_found_damaged_is_not_counted_either(snapshots: Snapshots, tmp_path: Path) -> None:
+    """Its manifest is whole, so that only reading it has told."""
+    write(snapshots, 1, 2, 3)
+    damage(tmp_path, 3)
+    found = snapshots.newest(0, 3)
+    assert found is not None and found.lsn == 2
+    assert snapshots.retire(2, 3) == 1
+    write(snapshots, 4)
+    assert snapshots.retire(2, 4) == 2 and snapshots.lsns() == [4, 3, 2]
+    write(snapshots, 5)
+    assert snapshots.retire(2, 5) == 4 and snapshots.lsns() == [5, 4]
+
+
 def test_one_from_beyond_the_log_does_not_push_out_those_that_are_needed(snapshots: Snapshots) -> None:
     """As where an older copy of the database was put back."""
     write(snapshots, 10, 20, 30)
