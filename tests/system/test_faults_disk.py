@@ -1,0 +1,151 @@
+"""A full disk: what does not fit fails and takes up no space, and the service goes on, with a restart never needed."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import StartService
+from tests.service.talk import Json, Talk, problem
+from tests.system.faults import QUIET, done, failed, kept
+from tests.system.load import Load
+from tests.system.test_kill import wait_until
+
+MIB = 1 << 20
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path]:
+    """A small disk of its own."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    try:
+        mounted = subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", f"size={24 * MIB}", "tmpfs", place],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        told = mounted.stderr.strip() if mounted.returncode else ""
+    except FileNotFoundError as error:
+        told = str(error)
+    if told:
+        if os.environ.get("CI") == "true" and os.geteuid() == 0:
+            pytest.fail(f"no disk can be mounted: {told}")
+        pytest.skip(f"no disk can be mounted: {told}")
+    yield place
+    subprocess.run(["umount", "--lazy", place], check=True)
+
+
+def used(disk: Path) -> int:
+    """Bytes."""
+    return shutil.disk_usage(disk).used
+
+
+def fill(disk: Path, leave: int) -> Path:
+    """Leave so many bytes free; returns the file that takes up the rest."""
+    filler = disk / "filler"
+    with filler.open("wb") as out:
+        while (left := shutil.disk_usage(disk).free - leave) > 0:
+            out.write(b"x" * min(left, MIB))
+            out.flush()
+    return filler
+
+
+def add_payloads(load: Load, talk: Talk, count: int) -> None:
+    """Objects that do not get smaller by compressing them."""
+    for first in range(0, count, 100):
+        events: list[Json] = [
+            {
+                "op": "upsert",
+                "id": f"p{n}",
+                "values": {"distance": n % 40, "delay": n},
+                "payload": os.urandom(1500).hex(),
+            }
+            for n in range(first, min(first + 100, count))
+        ]
+        talk.good("POST", f"{load.path}/events", {"events": events, "messages": "none"})
+        assert not any(load.model.event(event) for event in events)
+
+
+@pytest.mark.timeout(300)
+def test_a_snapshot_or_image_that_does_not_fit_fails_alone(start_service: StartService, disk: Path) -> None:
+    """The storage is full, the log is elsewhere: writes go on, and nothing half-written stays."""
+    service = start_service(None, *QUIET, "--storage", str(disk), "--keep-snapshots", "1")
+    load = Load(service.url, [])
+    talk = Talk(service.url)
+    done(talk, "rebuilds")
+    first = kept(disk)
+    add_payloads(load, talk, 1000)
+    filler = fill(disk, MIB)
+    before = used(disk)
+    for kind in ("snapshots", "rebuilds"):
+        told = failed(talk, kind)
+        assert told.startswith("the snapshot cannot be written") and "No space left on device" in told
+        assert used(disk) == before and kept(disk) == first == kept(disk, "images")
+        talk.good("PUT", f"{load.path}/objects/{kind}", {"values": {"distance": 1, "delay": 5000}})
+        assert not load.model.event({"op": "upsert", "id": kind, "values": {"distance": 1, "delay": 5000}})
+    load.compare(*load.read(talk))
+    filler.unlink()
+    done(talk, "snapshots")
+    filler = fill(disk, 0)
+    before = used(disk)
+    told = failed(talk, "rebuilds")
+    assert told.startswith("the image of boards/load cannot be written") and "No space left on device" in told
+    assert used(disk) == before and kept(disk, "images") == []
+    filler.unlink()
+    done(talk, "rebuilds")
+    assert kept(disk) == kept(disk, "images") != first and len(kept(disk)) == 1
+    load.compare(*load.read(talk))
+    talk.close()
+    assert service.stop() == 0
+    service = start_service(service.data, *QUIET, "--storage", str(disk))
+    talk = Talk(service.url)
+    load.compare(*load.read(talk))
+    talk.close()
+    assert service.stop() == 0
+
+
+@pytest.mark.timeout(300)
+def test_a_disk_that_is_full_of_all_refuses_writes_until_there_is_room(start_service: StartService, disk: Path) -> None:
+    """The data directory is on it: refused writes change nothing, reads go on, and then everything works again."""
+    service = start_service(disk / "data", *QUIET)
+    load = Load(service.url, ["single", "batch", "subscriptions"])
+    load.start()
+    talk = Talk(service.url)
+    wait_until(lambda: load.answered > 50)
+    first = done(talk, "snapshots")["lsn"]
+    filler = fill(disk, 0)
+    # A log has some room in the pages that it has taken already.
+    wait_until(lambda: any(writer.writes[-1].tried > 5 for writer in load.writers))
+    load.hold()
+    state = load.read(talk)
+    refused = [{"op": "upsert", "id": f"r{n}", "values": {"distance": n % 40, "delay": n}} for n in range(5000)]
+    for _ in range(3):
+        found = problem(talk.ask("POST", f"{load.path}/events", {"events": refused}), 503)
+        assert found["type"] == "/problems/log-unavailable"
+    told = failed(talk, "snapshots")
+    assert told.startswith(("the snapshot cannot be written", "the state cannot be copied")) and "full" in told.lower()
+    assert load.read(talk) == state and kept(disk / "data") == [first]
+    filler.unlink()
+    load.gate.set()
+    before = load.answered
+    wait_until(lambda: load.answered > before + 100)
+    load.stop()
+    load.check(talk, [state, load.read(talk)])
+    assert any(write.tried > 1 for writer in load.writers for write in writer.writes), "nothing was refused"
+    assert done(talk, "snapshots")["lsn"] > first
+    assert done(talk, "verify")["differences"] == []
+    service.stop(signal.SIGKILL)
+    talk.close()
+    service = start_service(service.data, *QUIET)
+    talk = Talk(service.url)
+    load.compare(*load.read(talk))
+    talk.close()
+    assert service.stop() == 0
