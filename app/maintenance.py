@@ -85,9 +85,9 @@ class Maintenance:
         ``{"engine", "rows", "seconds", "swap_seconds"}``."""
         began = time.perf_counter()
         names = self._names(resources)
-        still = await self._stand_still(report, journal=names)
         rows, pauses = 0, []
         try:
+            still = await self._stand_still(report, journal=names)
             states = await _states(still)
             await self._write(still, states, _part(report, 0.02, 0.2))
             for i, name in enumerate(names):

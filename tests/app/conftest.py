@@ -14,11 +14,13 @@ from app.main import create_app
 from app.service import Service
 from app.settings import Settings
 from tests.app.maintenance import FakeMaintenance
+from tests.app.running import Running
 from tests.databases import KINDS, FreshDatabase, fresh
 
 URL = "http://127.0.0.1"
 
 MakeClient = Callable[..., TestClient]
+Start = Callable[..., Running]
 
 
 @pytest.fixture(autouse=True)
@@ -72,3 +74,21 @@ def work(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeMaintenance]:
     monkeypatch.setattr(Service, "__init__", with_fake)
     yield fake
     fake.go.set()
+
+
+@pytest.fixture
+def start(make_client: MakeClient, monkeypatch: pytest.MonkeyPatch) -> Start:
+    """`start(**settings)` starts a service with all that jobs do."""
+    services: list[Service] = []
+    make = Service.__init__
+
+    def seen(self: Service, *given: Any) -> None:
+        make(self, *given)
+        services.append(self)
+
+    monkeypatch.setattr(Service, "__init__", seen)
+
+    def begin(**given: Any) -> Running:
+        return Running(make_client(**given), services[-1])
+
+    return begin
