@@ -177,7 +177,11 @@ class Draft:
         if self.folder.local is None:
             return
         for place in (Path(path), *Path(path).parents):
-            handle = os.open(place, os.O_RDONLY)
+            try:
+                handle = os.open(place, os.O_RDONLY)
+            except PermissionError:
+                # A folder far above, such as /home, that we may pass through and not list: it was there before.
+                continue
             try:
                 os.fsync(handle)
             finally:

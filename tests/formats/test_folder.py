@@ -1,5 +1,6 @@
 """A folder counts when its manifest is there, and tells what is wrong with it."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -118,4 +119,19 @@ def test_what_could_not_be_written_leaves_nothing(folder: Folder) -> None:
     write(folder)
     with pytest.raises(FileExistsError), folder.draft():
         pass
+    assert folder.verify()["lsn"] == 12
+
+
+def test_a_folder_above_that_may_not_be_listed_does_no_harm(
+    folder: Folder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = os.open
+
+    def strict(path: Path, flags: int) -> int:
+        if path == tmp_path.parent:
+            raise PermissionError(13, "Permission denied", str(path))
+        return opened(path, flags)
+
+    monkeypatch.setattr(os, "open", strict)
+    write(folder)
     assert folder.verify()["lsn"] == 12
