@@ -39,18 +39,28 @@ async def run(
 ) -> dict[str, Any]:
     """Run ``python -m spark_jobs.<module>`` to its end; returns the last line that it said.
 
-    Cancelled, it ends the job with all its processes. Raises `JobFailed` with the reason that the job gave.
+    Cancelled, it ends the job with all its processes; should this process be killed, the job ends by itself. Raises
+    `JobFailed` with the reason that the job gave.
     """
     command = [settings.spark_python or sys.executable, "-m", f"spark_jobs.{module}", *arguments]
-    command += ["--master", settings.spark_master, "--nice", "10"]
+    command += ["--master", settings.spark_master, "--nice", "10", "--until-stdin-ends"]
     for option in settings.spark_options:
         command += ["--conf", option]
     environment = dict(os.environ)
     if settings.java_home is not None:
+        if not os.access(settings.java_home / "bin" / "java", os.X_OK):
+            raise JobFailed(f"Spark cannot be started: java_home is {settings.java_home}, where there is no bin/java")
         environment["JAVA_HOME"] = str(settings.java_home)
     try:
         process = await asyncio.create_subprocess_exec(
-            *command, stdout=PIPE, stderr=PIPE, cwd=CHECKOUT, env=environment, limit=LINE, start_new_session=True
+            *command,
+            stdin=PIPE,
+            stdout=PIPE,
+            stderr=PIPE,
+            cwd=CHECKOUT,
+            env=environment,
+            limit=LINE,
+            start_new_session=True,
         )
     except OSError as error:
         raise JobFailed(f"Spark cannot be started: {error.strerror or error}") from error

@@ -11,6 +11,7 @@ import os
 import re
 import signal
 import sys
+import threading
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -89,7 +90,10 @@ def main(
     progress = Progress(own_stdout())
     signal.signal(signal.SIGTERM, _stop)
     try:
-        fields, code = job(_order(parser.parse_args(arguments), numbers), progress)
+        given = parser.parse_args(arguments)
+        if given.until_stdin_ends:
+            threading.Thread(target=_end_with_stdin, name="stdin", daemon=True).start()
+        fields, code = job(_order(given, numbers), progress)
     except (Failed, Damaged, NoSpark, SparkFailed) as error:
         fields, code = {"error": str(error)}, 1
     except BrokenPipeError:
@@ -104,6 +108,13 @@ def main(
 def _stop(number: int, frame: object) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     raise SystemExit(128 + number)
+
+
+def _end_with_stdin() -> None:
+    """End this process in order when nobody holds the other end of its standard input any more."""
+    while os.read(0, 1 << 12):
+        pass
+    os.kill(os.getpid(), signal.SIGTERM)
 
 
 def _parser(name: str, about: str, numbers: Sequence[Number]) -> _Parser:
@@ -129,6 +140,9 @@ s3:// takes Hadoop's connector: --conf spark.jars.packages=org.apache.hadoop:had
     )
     parser.add_argument("--driver-memory", default="1g", metavar="SIZE", help="heap of the driver (default: 1g)")
     parser.add_argument("--nice", type=int, default=0, metavar="N", help="run at this niceness, 0 to 19 (default: 0)")
+    parser.add_argument(
+        "--until-stdin-ends", action="store_true", help="end with whoever holds the other end of the standard input"
+    )
     parser.add_argument("--temp", metavar="FOLDER", help="where the temporary folder is made (default: the system's)")
     for number in numbers:
         parser.add_argument(

@@ -182,19 +182,36 @@ def test_stdout_is_for_json_alone() -> None:
     assert "noise" in done.stderr and "more noise" in done.stderr
 
 
+WAITING = (
+    "import sys, time\n"
+    "from spark_jobs.command import main\n"
+    "def job(order, progress):\n"
+    "    try:\n"
+    "        progress.step(0.1, 'waiting')\n"
+    "        time.sleep(600)\n"
+    "    finally:\n"
+    "        progress.step(0.2, 'tidying up')\n"
+    "main('x', '', job, ['--storage', '.', '--lsn', '1', '--resource', 'boards/x', *sys.argv[1:]])\n"
+)
+
+
+def test_a_job_ends_with_whoever_holds_its_standard_input() -> None:
+    """As the service does that began it, which may be killed."""
+    with subprocess.Popen(
+        [sys.executable, "-c", WAITING, "--until-stdin-ends"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None and process.stdin is not None
+        process.stdout.readline()
+        process.stdin.close()
+        assert "tidying up" in process.stdout.read()
+    assert process.returncode == 128 + signal.SIGTERM
+
+
 def test_sigterm_ends_a_job_that_waits() -> None:
-    script = (
-        "import time\n"
-        "from spark_jobs.command import main\n"
-        "def job(order, progress):\n"
-        "    try:\n"
-        "        progress.step(0.1, 'waiting')\n"
-        "        time.sleep(600)\n"
-        "    finally:\n"
-        "        progress.step(0.2, 'tidying up')\n"
-        "main('x', '', job, ['--storage', '.', '--lsn', '1', '--resource', 'boards/x'])\n"
-    )
-    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen([sys.executable, "-c", WAITING], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         process.stdout.readline()
         os.kill(process.pid, signal.SIGTERM)
