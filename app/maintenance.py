@@ -77,7 +77,6 @@ class Maintenance:
         still = await self._stand_still(report)
         states = await _states(still)
         size = await self._write(still, states, _part(report, 0.1, 0.9))
-        await self._retire(report)
         return {"lsn": still.lsn, "bytes": size, "seconds": _since(began)}
 
     async def rebuild(self, report: Report, resources: list[str] | None, engine: str) -> dict[str, Any]:
@@ -103,7 +102,6 @@ class Maintenance:
                 board = self._catalog.board(name)
                 if board is not None:
                     board.subscribers.touched = None
-        await self._retire(report)
         return {"engine": engine, "rows": rows, "seconds": _since(began), "swap_seconds": max(pauses, default=0.0)}
 
     async def verify(self, report: Report, resources: list[str] | None, engine: str) -> dict[str, Any]:
@@ -145,7 +143,8 @@ class Maintenance:
         return still
 
     async def _write(self, still: Standstill, states: dict[str, BoardState], report: Report) -> int:
-        """Write the snapshot, unless there is one of that very moment."""
+        """Write the snapshot, unless there is one of that very moment, and let old ones go: whatever else the job is to
+        do may fail, and they must not pile up then."""
         report(0.0, "writing the snapshot")
         began = time.perf_counter()
 
@@ -163,6 +162,7 @@ class Maintenance:
             self.snapshot_lsn = still.lsn
             self._metrics.snapshot_taken(still.lsn, time.time(), _since(began))
             log.info("snapshot written", lsn=still.lsn, bytes=size, seconds=_since(began))
+        await self._retire(report)
         return size or self.snapshots.size(still.lsn)
 
     async def _retire(self, report: Report) -> None:
