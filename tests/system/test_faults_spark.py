@@ -1,0 +1,221 @@
+"""Spark under a service that dies, and Spark that dies under a service: no image counts that is not whole."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import LiveService, StartService
+from tests.oracles.service import Json
+from tests.service.talk import Talk
+from tests.spark_jobs.runtime import need_java
+from tests.system.faults import QUIET, begin, done, ended, failed, kept, said
+from tests.system.load import Load
+from tests.system.test_kill import wait_until
+
+SPARK = "org.apache.spark.deploy"
+"""In the command of the Java that Spark runs in. Others are only asked for their version."""
+
+LOCAL = ("--spark-master", "local[2]")
+BOARD = "boards/load"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _java() -> None:
+    need_java()
+
+
+class World:
+    """A service with a board, and what must be there."""
+
+    def __init__(self, start_service: StartService) -> None:
+        self._start = start_service
+        self.service = start_service(None, *QUIET, *LOCAL)
+        self.load = Load(self.service.url, ["single", "batch", "subscriptions"])
+        self.load.start()
+        self.talk = Talk(self.service.url)
+
+    def write_some(self) -> None:
+        """Let the log grow, so that a job has a row of its own; nobody writes any more when it returns."""
+        before = self.load.answered
+        self.load.gate.set()
+        wait_until(lambda: self.load.answered >= before + 10)
+        self.load.hold()
+
+    def job(self, kind: str) -> str:
+        """Begin a job on Spark; returns its id once Java runs."""
+        id = begin(self.talk, kind, engine="spark")
+        wait_until(lambda: any(SPARK in command for command in processes(self.service).values()))
+        return id
+
+    def again(self) -> None:
+        """Start the service again, and compare everything with the brute-force oracle."""
+        self.talk.close()
+        self.service = self._start(self.service.data, *QUIET, *LOCAL)
+        self.load.url = self.service.url
+        self.talk = Talk(self.service.url)
+        self.check()
+
+    def check(self) -> None:
+        self.load.check(self.talk, [self.load.read(self.talk)])
+        assert done(self.talk, "verify")["differences"] == []
+
+    def end(self) -> None:
+        self.load.stop()
+        self.check()
+        self.talk.close()
+        assert self.service.stop() == 0
+
+
+@pytest.fixture(scope="module")
+def world(start_service: StartService) -> Iterator[World]:
+    world = World(start_service)
+    yield world
+    world.end()
+
+
+def processes(service: LiveService) -> dict[int, str]:
+    """The processes of the sessions that jobs of a service began, by number, with their commands."""
+    sessions: set[str] = set()
+    found: dict[int, tuple[str, str]] = {}
+    for folder in Path("/proc").iterdir():
+        if not folder.name.isdigit():
+            continue
+        try:
+            command = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            state, _, _, session = (folder / "stat").read_text().rpartition(")")[2].split()[:4]
+        except OSError:
+            continue
+        if state != "Z":
+            found[int(folder.name)] = (command, session)
+            if "-m spark_jobs." in command and str(service.data) in command:
+                sessions.add(session)
+    return {pid: command for pid, (command, session) in found.items() if session in sessions}
+
+
+def running(pids: dict[int, str]) -> list[int]:
+    """Those that still run."""
+    return [pid for pid in pids if (status := state_of(pid)) is not None and status != "Z"]
+
+
+def state_of(pid: int) -> str | None:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return None
+
+
+def driver(pids: dict[int, str]) -> int:
+    """The job's own process: the leader of its session."""
+    return next(pid for pid in pids if os.getsid(pid) == pid)
+
+
+def at_work(world: World) -> bool:
+    """Whether Spark writes pieces of an image."""
+    return any((world.service.data / "images").rglob("*~pieces-*"))
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize(("kind", "moment"), [("verify", lambda world: True), ("rebuilds", at_work)])
+def test_spark_ends_with_a_service_that_is_killed(world: World, kind: str, moment: Callable[[World], bool]) -> None:
+    """What it has left does not count, and the same job at the same row succeeds after the restart."""
+    for _ in range(2):
+        done(world.talk, "snapshots")
+        world.write_some()
+    images = kept(world.service.data, "images")
+    world.job(kind)
+    wait_until(lambda: moment(world))
+    left = processes(world.service)
+    assert len(left) >= 2
+    world.service.stop(signal.SIGKILL)
+    assert kept(world.service.data, "images") == images
+    world.again()
+    detail = done(world.talk, kind, engine="spark")
+    if kind == "verify":
+        assert detail["compared"] == len(world.load.model.questions) and detail["differences"] == []
+    else:
+        assert detail["engine"] == "spark" and len(kept(world.service.data, "images")) > len(images)
+        assert len(said(world.service, "indexes swapped")) == 1
+    assert len(kept(world.service.data)) == 2
+    wait_until(lambda: not running(left))
+    world.check()
+
+
+def kill_driver(pids: dict[int, str]) -> None:
+    os.kill(driver(pids), signal.SIGKILL)
+
+
+def kill_java(pids: dict[int, str]) -> None:
+    os.kill(next(pid for pid, command in pids.items() if SPARK in command), signal.SIGKILL)
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize(
+    ("kill", "told"), [(kill_driver, "was killed by signal 9"), (kill_java, "Spark")], ids=["driver", "java"]
+)
+def test_a_job_that_is_killed_from_outside_has_failed(
+    world: World, kill: Callable[[dict[int, str]], None], told: str
+) -> None:
+    """The indexes in use stay, and the service goes on."""
+    world.write_some()
+    images = kept(world.service.data, "images")
+    swapped = len(said(world.service, "indexes swapped"))
+    job = world.job("rebuilds")
+    left = processes(world.service)
+    world.load.gate.set()
+    kill(left)
+    found: Json = ended(world.talk, job)
+    assert found["state"] == "failed" and told in found["detail"]["error"], found
+    assert "\n" not in found["detail"]["error"]
+    wait_until(lambda: not running(left))
+    assert kept(world.service.data, "images") == images
+    assert len(said(world.service, "indexes swapped")) == swapped
+    world.load.hold()
+    world.check()
+
+
+@pytest.mark.timeout(300)
+def test_spark_ends_with_a_service_that_is_told_to_stop(world: World) -> None:
+    world.write_some()
+    world.job("verify")
+    left = processes(world.service)
+    world.service.process.terminate()
+    assert world.service.process.wait(30) == 0
+    assert not running(left)
+    (*_, told) = said(world.service, "job failed")
+    assert "the service ended" in told["error"]
+    world.again()
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (("--spark-master", "nonsense"), "nonsense"),
+        (("--spark-options", "spark.driver.memory=banana"), "Spark"),
+        (("--java-home", "/nowhere"), "/nowhere"),
+        (("--spark-python", "/nowhere/python"), "cannot be started"),
+    ],
+    ids=["master", "option", "java", "python"],
+)
+def test_spark_that_cannot_begin_is_a_failed_job(
+    start_service: StartService, world: World, options: tuple[str, ...], told: str
+) -> None:
+    service = start_service(None, *QUIET, *LOCAL, "--keep-snapshots", "1", *options)
+    talk = Talk(service.url)
+    config: dict[str, Any] = world.load.model.shown_config()
+    talk.good("PUT", "/v1/boards/load", config)
+    first = done(talk, "snapshots")["lsn"]
+    talk.good("PUT", "/v1/boards/load/subscriptions/s", {"k": 5})
+    assert told in failed(talk, "rebuilds", engine="spark")
+    assert kept(service.data) == [first + 1], "snapshots of jobs that failed pile up"
+    assert not said(service, "indexes swapped") and kept(service.data, "images") == []
+    talk.good("PUT", "/v1/boards/load/objects/o", {"values": {"distance": 1, "delay": 1}})
+    assert talk.good("GET", "/v1/boards/load/subscriptions/s")["list"][0]["id"] == "o"
+    assert done(talk, "rebuilds")["engine"] == "local"
+    talk.close()
+    assert service.stop() == 0
