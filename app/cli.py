@@ -167,6 +167,7 @@ def create_key(
             raise fail("the first key must have the scope admin")
         secret, row = new_key(name, scopes)
         stores.keys.add(row)
+        stores.log.note("keys")
     typer.echo(secret)
 
 
@@ -208,6 +209,7 @@ def delete_key(
         if keyring.is_last_admin(key_id):
             raise fail("no other key has admin")
         stores.keys.delete(key_id)
+        stores.log.note("keys")
 
 
 def _stores(data: Path, database: str | None) -> Any:

@@ -90,7 +90,7 @@ def create_app(settings: Settings | None = None, stores: Stores | None = None, l
 
         async def start() -> None:
             await service.start()
-            key_routes.start(opened, service.answers)
+            key_routes.start(opened, service.answers, service.writer.note)
             board_routes.start(service)
             stream_routes.start(service.hub)
             job_routes.start(service)

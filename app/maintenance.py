@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from app import logs, spark
 from app.jobs import JobFailed, Report
@@ -31,6 +31,14 @@ SHOWN = 100
 """Differences that a job's detail lists."""
 
 log = logs.get("maintenance")
+
+
+class Outcome(NamedTuple):
+    """How many lists of a board were compared, how many differences were found, and the first of them."""
+
+    compared: int
+    wrong: int
+    differences: list[dict[str, Any]]
 
 
 class Maintenance:
@@ -60,6 +68,11 @@ class Maintenance:
     def grown(self) -> bool:
         """Whether the log has rows that the newest snapshot lacks."""
         return self._writer.last_lsn > self.snapshot_lsn
+
+    @property
+    def _place(self) -> str:
+        """The storage root as other processes name it."""
+        return str(self.snapshots.root.local or self._settings.storage)
 
     def worn(self, share: float, least: int) -> list[str]:
         """The resources of at least so many subscriptions of which more than a share have changed since their index was
@@ -109,7 +122,8 @@ class Maintenance:
         ``{"compared", "differences"}``. Any difference is a failure."""
         names = self._names(resources)
         still = await self._stand_still(report, indexes=names)
-        compared, found = 0, []
+        compared, count = 0, 0
+        found: list[dict[str, Any]] = []
         if engine == "spark":
             await self._write(still, await _states(still), _part(report, 0.02, 0.1))
             await self._write_lists(still, names)
@@ -117,12 +131,13 @@ class Maintenance:
             part = _part(report, 0.1 + 0.9 * i / len(names), 0.1 + 0.9 * (i + 1) / len(names))
             captured = still.boards.pop(name)
             how = self._audit(still.lsn, name, part) if engine == "spark" else _verify(name, captured, part)
-            more, differences = await how
-            compared += more
-            found += differences
-        detail = {"compared": compared, "differences": found[:SHOWN], "difference_count": len(found)}
-        if found:
-            raise JobFailed(f"{len(found)} differences", detail)
+            outcome = await how
+            compared += outcome.compared
+            count += outcome.wrong
+            found += outcome.differences
+        detail = {"compared": compared, "differences": found[:SHOWN], "difference_count": count}
+        if count:
+            raise JobFailed(f"{count} differences", detail)
         return detail
 
     def _names(self, resources: list[str] | None) -> list[str]:
@@ -181,7 +196,7 @@ class Maintenance:
         try:
             await _aside(self.snapshots.image(lsn, resource).delete)
             if engine == "spark":
-                place = ["--storage", self._settings.storage or str(self._stores.directory.path), "--lsn", str(lsn)]
+                place = ["--storage", self._place, "--lsn", str(lsn)]
                 await spark.run(self._settings, "boards", [*place, "--resource", resource], report)
             else:
                 packed = await _aside(lambda: pack_board(state))
@@ -235,10 +250,10 @@ class Maintenance:
         except OSError as error:
             raise JobFailed(f"the lists cannot be written: {_reason(error)}") from error
 
-    async def _audit(self, lsn: int, name: str, report: Report) -> tuple[int, list[dict[str, Any]]]:
+    async def _audit(self, lsn: int, name: str, report: Report) -> Outcome:
         """Have Spark compute every list of a board and compare it with what its index answers."""
         resource = RESOURCE + name
-        place = ["--storage", self._settings.storage or str(self._stores.directory.path), "--lsn", str(lsn)]
+        place = ["--storage", self._place, "--lsn", str(lsn)]
         try:
             told = await spark.run(self._settings, "audit", [*place, "--resource", resource], report)
         except JobFailed as failed:
@@ -246,7 +261,7 @@ class Maintenance:
                 raise
             told = failed.detail
         found = [{"resource": resource, "kind": "list", **difference} for difference in told["differences"]]
-        return int(told["compared"]), found
+        return Outcome(int(told["compared"]), int(told["difference_count"]), found)
 
 
 async def _states(still: Standstill) -> dict[str, BoardState]:
@@ -254,17 +269,18 @@ async def _states(still: Standstill) -> dict[str, BoardState]:
     return await _aside(lambda: {name: state_of(captured) for name, captured in still.boards.items()})
 
 
-async def _verify(name: str, captured: Captured, report: Report) -> tuple[int, list[dict[str, Any]]]:
+async def _verify(name: str, captured: Captured, report: Report) -> Outcome:
     resource = RESOURCE + name
-    compared = 0
+    compared = count = 0
     found: list[dict[str, Any]] = []
     stopped = False
 
     def run() -> None:
-        nonlocal compared
+        nonlocal compared, count
         for checked in verify(captured):
             compared += checked.compared
-            found.extend(_shown(resource, difference) for difference in checked.differences)
+            count += checked.wrong
+            found.extend(_shown(resource, difference) for difference in checked.differences[: SHOWN - len(found)])
             report(compared / max(1, checked.of), f"comparing the lists of {resource}")
             if stopped:
                 break
@@ -274,7 +290,7 @@ async def _verify(name: str, captured: Captured, report: Report) -> tuple[int, l
     finally:
         # The thread itself cannot be cancelled.
         stopped = True
-    return compared, found
+    return Outcome(compared, count, found)
 
 
 def _shown(resource: str, difference: Difference) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from app import logs
 from app.storage.catalog import Catalog
+from app.storage.log import LogUnavailable
 from app.storage.snapshots import Snapshots
 from app.writer import Writer
 from formats.boards import RESOURCE
@@ -27,9 +28,15 @@ def recover(
     is used.
 
     Raises:
-        LogUnavailable: the log cannot be read, or lacks rows that no good snapshot makes up for.
+        LogUnavailable: the log cannot be read, lacks rows that no good snapshot makes up for, or ends before one.
     """
     began = time.perf_counter()
+    beyond = snapshots.beyond(writer.last_lsn)
+    if beyond is not None:
+        raise LogUnavailable(
+            f"the log ends at row {writer.last_lsn}, although there is a snapshot of this history after row {beyond}: "
+            "its database is another one, or has lost rows. Put it back, or restore the snapshot into a new directory"
+        )
     snapshot = snapshots.newest(writer.pruned_through, writer.last_lsn)
     lsn = 0
     if snapshot is not None:

@@ -137,6 +137,14 @@ class Settings(BaseSettings):
         """An empty variable is one that is not set."""
         return None if isinstance(value, str) and not value.strip() else value
 
+    @field_validator("storage")
+    @classmethod
+    def _holds_no_secret(cls, value: str | None) -> str | None:
+        """It is named in logs and in the arguments of processes."""
+        if value is not None and re.match(r"[A-Za-z0-9+.-]+://[^/]*@", value):
+            raise ValueError("a URL with a user or a password in it; credentials come from the environment")
+        return value
+
     @field_validator("spark_options", mode="before")
     @classmethod
     def _options(cls, value: object) -> object:

@@ -28,7 +28,7 @@ LINE = 16 << 20
 LAST_WORDS = 40
 """Lines of a failed job's standard error that are logged."""
 
-PATIENCE = 10.0
+PATIENCE = 5.0
 """Seconds from SIGTERM to SIGKILL."""
 
 log = logs.get("spark")

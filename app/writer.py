@@ -20,8 +20,9 @@ from typing import Any, NamedTuple, TypeVar
 from app import logs
 from app.idempotency import AT_START, Answers, Ticket
 from app.metrics import Metrics
-from app.storage.catalog import Catalog, DropJob, Job, Mark
-from app.storage.log import Log, LogEntry, LogUnavailable, StoredAnswer
+from app.storage.catalog import Catalog, DropJob, Job, Mark, Note
+from app.storage.log import NOTE, Log, LogEntry, LogUnavailable, StoredAnswer
+from formats.boards import RESOURCE
 from formats.commands import MORE, Part, decode, encode
 from indexes.boards.board import Board
 from indexes.boards.commands import BoardConfig, Command, Create, Drop, Events, Subscribe, Unsubscribe
@@ -50,8 +51,6 @@ BULK = 20_000
 
 SLOW_COMMIT = 0.002
 """Seconds a commit may take on average to be done on the loop: a busy loop hands over to a thread about as slowly."""
-
-RESOURCE = "boards/"
 
 log = logs.get("writer")
 
@@ -146,8 +145,10 @@ class Writer:
         parts: list[tuple[str, bytes]] = []
         rows = 0
         for row in self._log.replay(after_lsn):
-            parts.append((row.command, row.payload))
             rows += 1
+            if row.command == NOTE:
+                continue
+            parts.append((row.command, row.payload))
             if rows % 1000 == 0:
                 progress(row.lsn, self._log.last_lsn)
             if row.command.endswith(MORE):
@@ -260,6 +261,7 @@ class Writer:
             for name, entry in self.catalog.entries.items():
                 if entry.latest is None:
                     gone[name] = entry.next_first_seq
+                    group.append(Pending(self._lane(name), Mark(), None, None, None))
                     continue
                 if self._lane(name).failed:
                     raise Failed(f"board {name!r} failed; its log is whole and is replayed at the next start")
@@ -274,6 +276,10 @@ class Writer:
         captured = {name: plan.captured for name, plan in plans.items()}
         return Standstill(mark.lsn, {name: found for name, found in captured.items() if found is not None}, gone)
 
+    async def note(self, about: str) -> None:
+        """Let a row of the log stand for a change that is not in it, so that the next snapshot is another one."""
+        await self._through(self._lane(""), Note(about), None, None, None)
+
     async def maintain(self, name: str, make: Callable[[Board], U]) -> U:
         """Give a board work of its own in its turn; returns the plan when that is done. Raises as `submit`."""
         board = self.catalog.latest(name)
@@ -285,15 +291,17 @@ class Writer:
     async def write_answers(self) -> None:
         """Store what applying has told about answers so far. Raises LogUnavailable."""
 
+        completed = self.answers.take_completed()
+
         def write() -> None:
-            completed = self.answers.take_completed()
             try:
                 self._log.complete_answers(completed)
             except LogUnavailable:
-                self.answers.give_back(completed)
+                loop.call_soon_threadsafe(self.answers.give_back, completed)
                 raise
 
-        await asyncio.get_running_loop().run_in_executor(self._committer, write)
+        loop = asyncio.get_running_loop()
+        await loop.run_in_executor(self._committer, write)
 
     async def mend(self) -> None:
         """Delete what a commit that failed may have left in the log after all. Raises LogUnavailable."""
@@ -426,7 +434,9 @@ class Writer:
         now = time.time()
         for pending in group:
             job = pending.job
-            if isinstance(job, Mark):
+            if isinstance(job, Note):
+                entries.append(LogEntry(job.about, 0, 0, NOTE, b""))
+            elif isinstance(job, Mark):
                 job.lsn = self._log.last_lsn + len(entries)
             if job.count:
                 seq = job.first_seq

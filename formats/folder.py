@@ -76,11 +76,13 @@ class Folder:
             self.system.delete_dir(self.path)
 
     def open(self, name: str) -> pa.NativeFile:
-        """A file for reading at any place. Raises `Damaged` when it is not there."""
+        """A file for reading at any place. Raises `Damaged` when it is not there or cannot be opened."""
         try:
             return self.system.open_input_file(f"{self.path}/{name}")
         except FileNotFoundError as error:
             raise Damaged(f"{self.path}/{name} is missing") from error
+        except OSError as error:
+            raise Damaged(f"{self.path}/{name} cannot be read: {error}") from error
 
     def draft(self) -> Draft:
         """Begin to write the folder. What an unfinished writer left is deleted; raises FileExistsError if it counts."""
@@ -97,13 +99,12 @@ class Folder:
 
     def manifest(self) -> dict[str, Any]:
         """What the manifest says. Raises `Damaged`."""
-        with self.open(MANIFEST) as file:
-            text = file.read()
         try:
-            fields = json.loads(text)
+            with self.open(MANIFEST) as file:
+                fields = json.loads(file.read())
             told = fields.pop("digest")
             known = fields["format"]
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, OSError) as error:
             raise Damaged(f"{self.path}/{MANIFEST} is damaged: it cannot be read") from error
         if told != _digest(fields):
             raise Damaged(f"{self.path}/{MANIFEST} is damaged: its digest differs")
@@ -117,10 +118,13 @@ class Folder:
         for name, about in fields["files"].items():
             digest = hashlib.sha256()
             size = 0
-            with self.open(name) as file:
-                while chunk := file.read_buffer(_CHUNK):
-                    digest.update(chunk)
-                    size += len(chunk)
+            try:
+                with self.open(name) as file:
+                    while chunk := file.read_buffer(_CHUNK):
+                        digest.update(chunk)
+                        size += len(chunk)
+            except OSError as error:
+                raise Damaged(f"{self.path}/{name} cannot be read: {error}") from error
             if size != about["bytes"]:
                 raise Damaged(f"{self.path}/{name} has {size} bytes in place of {about['bytes']}")
             if digest.hexdigest() != about["sha256"]:

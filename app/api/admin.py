@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
@@ -22,7 +22,7 @@ from app.problems import PRINTABLE_PATTERN, Problem, invalid, not_found
 from app.security import ADMIN, ANONYMOUS, SCOPES, Keyring, ScopeName, new_key
 from app.storage import Stores
 from app.storage.keys import KeyRow
-from app.storage.log import StoredAnswer
+from app.storage.log import LogUnavailable, StoredAnswer
 
 
 class NewKey(Strict):
@@ -75,10 +75,11 @@ class KeyRoutes:
         self._one_at_a_time = asyncio.Lock()
         self._log = logs.get("keys")
 
-    def start(self, stores: Stores, answers: Answers) -> None:
-        """Give the routes what was opened at start-up."""
+    def start(self, stores: Stores, answers: Answers, note: Callable[[str], Awaitable[None]]) -> None:
+        """Give the routes what was opened at start-up; `note` lets a row of the log stand for a change."""
         self._stores = stores
         self._answers = answers
+        self._note = note
 
     def add_routes(self, routes: Routes) -> None:
         """Serve the keys."""
@@ -152,6 +153,10 @@ class KeyRoutes:
                 kept = ticket.store(self._stores.log.last_lsn, 200, answer, time.time()) if ticket else None
                 count = await asyncio.to_thread(change, self._stores, kept)
                 count()
+            try:
+                await self._note("keys")
+            except LogUnavailable as error:
+                self._log.warning("the next snapshot may lack a change of the keys", error=str(error))
         except BaseException:
             if ticket:
                 ticket.abandon()

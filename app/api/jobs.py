@@ -246,7 +246,7 @@ class JobRoutes:
             try:
                 if ticket:
                     kept = ticket.store(service.stores.log.last_lsn, 202, answer, time.time())
-                    await asyncio.to_thread(keep_answer, service.stores.log.engine, kept)
+                    await asyncio.to_thread(keep_answer, service.stores.log.ownership, kept)
             except BaseException:
                 service.jobs.withdraw(job)
                 raise

@@ -61,7 +61,7 @@ def restore(
     except RestoreFailed as refusal:
         raise fail(str(refusal)) from None
     except KeyboardInterrupt:
-        raise fail(f"given up; {data} is not whole, so restore into another directory") from None
+        raise fail(f"given up; {data} is not whole: do it again") from None
     for name, value in detail.items():
         typer.echo(f"{name}: {shown(value)}")
     typer.echo(f"restored; serve it with: rankcast serve --data {data}", err=True)

@@ -1,18 +1,21 @@
-"""Answers that are kept for an Idempotency-Key beside no other write."""
+"""Answers that are kept for an Idempotency-Key beside no command."""
 
 from __future__ import annotations
 
 import sqlalchemy as sa
 
-from app.storage.log import LogUnavailable, StoredAnswer, idempotency_table
+from app.storage.log import StoredAnswer, idempotency_table
+from app.storage.ownership import Ownership
 
 
-def keep_answer(engine: sa.Engine, answer: StoredAnswer) -> None:
+def keep_answer(ownership: Ownership, answer: StoredAnswer) -> None:
     """Store an answer in a transaction of its own, in place of an older one under its key. Raises `LogUnavailable`."""
+    with ownership.changing("the answer cannot be stored") as connection:
+        put_answer(connection, answer)
+
+
+def put_answer(connection: sa.Connection, answer: StoredAnswer) -> None:
+    """Store an answer in the transaction at hand, in place of an older one under its key."""
     under_key = idempotency_table.c.scope == answer.scope, idempotency_table.c.key == answer.key
-    try:
-        with engine.begin() as connection:
-            connection.execute(sa.delete(idempotency_table).where(*under_key))
-            connection.execute(sa.insert(idempotency_table), answer._asdict())
-    except sa.exc.SQLAlchemyError as error:
-        raise LogUnavailable("the answer cannot be stored") from error
+    connection.execute(sa.delete(idempotency_table).where(*under_key))
+    connection.execute(sa.insert(idempotency_table), answer._asdict())

@@ -133,6 +133,14 @@ class Mark(_Instant):
         """Nothing has changed."""
 
 
+class Note(Mark):
+    """A row of the log that changes no resource, but something else that snapshots hold: `about` names it."""
+
+    def __init__(self, about: str) -> None:
+        super().__init__()
+        self.about = about
+
+
 class CreateJob(_Instant):
     """A board on its way into the catalog."""
 

@@ -104,7 +104,12 @@ def write_durably(file: Path, text: str) -> None:
         out.flush()
         os.fsync(out.fileno())
     os.replace(partial, file)
-    folder = os.open(file.parent, os.O_RDONLY)
+    sync_folder(file.parent)
+
+
+def sync_folder(path: Path) -> None:
+    """Make durable which files are in a folder."""
+    folder = os.open(path, os.O_RDONLY)
     try:
         os.fsync(folder)
     finally:

@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
+from app.storage.answers import put_answer
 from app.storage.database import metadata
-from app.storage.log import StoredAnswer, idempotency_table
+from app.storage.log import StoredAnswer
 from app.storage.ownership import Ownership
 
 keys_table = sa.Table(
@@ -50,7 +51,8 @@ class KeyStore:
         """Store a new key, and with it the answer to the request that asked for it."""
         with self._ownership.changing("the key cannot be stored") as connection:
             connection.execute(sa.insert(keys_table), _values(key))
-            _keep(connection, answer)
+            if answer is not None:
+                put_answer(connection, answer)
 
     def add_many(self, keys: Iterable[KeyRow]) -> None:
         """Store keys that came from elsewhere, all or none; one with the id of a stored key replaces it."""
@@ -68,15 +70,9 @@ class KeyStore:
         """Delete a key, if it is there."""
         with self._ownership.changing("the key cannot be deleted") as connection:
             connection.execute(sa.delete(keys_table).where(keys_table.c.id == key_id))
-            _keep(connection, answer)
+            if answer is not None:
+                put_answer(connection, answer)
 
 
 def _values(key: KeyRow) -> dict[str, Any]:
     return {**key._asdict(), "scopes": json.dumps(key.scopes)}
-
-
-def _keep(connection: sa.Connection, answer: StoredAnswer | None) -> None:
-    if answer is not None:
-        under_key = idempotency_table.c.scope == answer.scope, idempotency_table.c.key == answer.key
-        connection.execute(sa.delete(idempotency_table).where(*under_key))
-        connection.execute(sa.insert(idempotency_table), answer._asdict())

@@ -44,6 +44,9 @@ PIECE = 4 << 20
 PIECE_ROWS = 1_000
 """The most rows of such a piece."""
 
+NOTE = "note"
+"""The command of a row that changes no resource."""
+
 MAKING = int.from_bytes(b"RANKMAKE")
 """The key of PostgreSQL's lock for making the tables."""
 
@@ -228,6 +231,11 @@ class Log:
         self._session.transact(write)
         self.last_lsn = lsn + len(rows)
         return self.last_lsn
+
+    def note(self, about: str) -> None:
+        """Write a row that changes no resource: it stands for a change of something else that snapshots hold. Raises
+        `LogUnavailable`."""
+        self.append([LogEntry(about, 0, 0, NOTE, b"")])
 
     def complete_answers(self, completed: Sequence[CompletedAnswer]) -> None:
         """Write what applying told about stored answers. Raises `LogUnavailable`."""

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from app.storage import Stores, open_stores
-from app.storage.directory import EPOCH, RESTORING, DirectoryUnusable, write_durably
+from app.storage.directory import EPOCH, RESTORING, DirectoryUnusable, sync_folder, write_durably
 from app.storage.lockfile import Taken, take
 from app.storage.log import LogUnavailable
 from app.storage.snapshots import read_answers, read_keys
@@ -54,6 +54,7 @@ def restore(
         stores.log.clear(stores.directory.epoch)
         _fill(stores, source, about, Folder.at(storage or data), progress)
         (data / RESTORING).unlink()
+        sync_folder(data)
     except (Damaged, LogUnavailable, ValueError, OSError) as error:
         raise RestoreFailed(f"{error}; {data} is not whole") from error
     finally:
@@ -97,6 +98,9 @@ def _fill(
         if target.manifest().get("epoch") != epoch:
             raise RestoreFailed(f"{target} is there already; name an empty place with --storage")
         target.delete()
+    for kind in ("images", "audits"):
+        # Whatever lies there is of a history that had a snapshot at this row once.
+        (root / kind / str(lsn)).delete()
     with target.draft() as draft:
         for i, (name, file) in enumerate(about["files"].items()):
             progress(0.1 + 0.7 * i / len(about["files"]), f"copying {name}")
@@ -105,9 +109,10 @@ def _fill(
                 while data := piece.read_buffer(PIECE):
                     out.write(data)
         progress(0.8, "storing keys and answers")
+        # Answers belong to rows: where the log is repaired, those beyond its last row go.
+        stores.log.start_at(lsn, epoch)
         stores.keys.add_many(read_keys(source))
         stores.log.add_answers(read_answers(source))
-        stores.log.start_at(lsn, epoch)
         fields = {key: value for key, value in about.items() if key not in ("format", "files")}
         draft.publish({**fields, "epoch": epoch})
     progress(1.0, "restored")

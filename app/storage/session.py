@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Any, TypeVar
@@ -15,7 +16,7 @@ T = TypeVar("T")
 
 
 class Session:
-    """Transactions on a held DBAPI connection, each beginning where the last one ended. One caller at a time.
+    """Transactions on a held DBAPI connection, each beginning where the last one ended, one at a time whoever calls.
 
     When a commit fails it is not known whether the database took it: the connection may have gone in between. So after
     any failure the next transaction first makes sure that the database is still ours and calls `repair`, which deletes
@@ -29,6 +30,7 @@ class Session:
         self._repair = repair
         self._connection: sa.PoolProxiedConnection | None = None
         self._cursor: Any = None
+        self._one_at_a_time = threading.Lock()
 
     def begin(self, start: Callable[[Any], T], patience: float) -> T:
         """The first transaction, with the lock taken before it. Raises `LogUnavailable` and the driver's errors."""
@@ -43,6 +45,10 @@ class Session:
 
         A connection that was lost since the last transaction is replaced, and `write` is then run again.
         """
+        with self._one_at_a_time:
+            return self._transact(write)
+
+    def _transact(self, write: Callable[[Any], T]) -> T:
         if self._ownership.lost is not None:
             raise LogUnavailable(self._ownership.lost)
         fresh = self._cursor is None

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
@@ -164,6 +165,15 @@ class Snapshots:
                 log.error("snapshot damaged", lsn=lsn, error=str(error))
         return None
 
+    def beyond(self, last_lsn: int) -> int | None:
+        """The row of a snapshot of ours after the last one of the log, None if there is none."""
+        for lsn in self.lsns():
+            if lsn > last_lsn:
+                with suppress(Damaged):
+                    self._ours(self.folder(lsn).manifest())
+                    return lsn
+        return None
+
     def read(self, lsn: int) -> Snapshot:
         """A snapshot. Raises `Damaged`."""
         folder = self.folder(lsn)
@@ -184,6 +194,9 @@ class Snapshots:
         if not folder.whole:
             return None
         try:
+            about = folder.manifest()
+            if (about["kind"], about["lsn"], about["resource"]) != ("image", lsn, resource):
+                raise Damaged(f"{folder} is the image of {about['resource']} at row {about['lsn']}")
             return read_image(folder)
         except Damaged as error:
             log.error("image damaged", resource=resource, lsn=lsn, error=str(error))

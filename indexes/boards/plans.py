@@ -430,8 +430,14 @@ class ConfigurePlan(Plan):
         super().__init__(board, command, int(config != board.latest_config), [])
         self._config = config
         self._before = board.latest_config
+        self._work = 3e-8 * board.subscription_count if config.ks != board.latest_config.ks else 0.0
         self.done = self.count == 0
         board.latest_config = config
+
+    @property
+    def work(self) -> float:
+        """Another class moves all subscriptions to new arrays."""
+        return self._work
 
     def paint(self, budget: float) -> None:
         self.board.painter.configure(self._config.ks, self._config.algorithm == "dense")

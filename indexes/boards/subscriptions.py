@@ -38,7 +38,10 @@ INF = np.inf
 MEAN_LEAF = 24
 """A tree is as deep as keeps the mean number of points in a leaf at or below this."""
 
-BULK_FILL = 0.75
+LARGE = 50_000
+"""Points of a class from which on laying it out takes long enough to be noticed."""
+
+BULK_FILL = 0.7
 """Share of the slots in use after laying a class out in bulk."""
 
 
@@ -104,8 +107,10 @@ class SubscriptionIndex:
 
     @property
     def fullest(self) -> float:
-        """The share of its room that the fullest class uses; past 1 it has to be laid out in larger arrays."""
-        return max((self.class_count(q) / _room(self.arrays, q) for q in range(len(self.ks))), default=0.0)
+        """The share of its room that the fullest of the large classes uses; past 1 it has to be laid out in larger
+        arrays."""
+        large = [q for q in range(len(self.ks)) if self.class_count(q) >= LARGE]
+        return max((self.class_count(q) / _room(self.arrays, q) for q in large), default=0.0)
 
     def reserve(self, q: int, inserts: int, sids: int) -> None:
         """Make sure that so many insertions into class q succeed inside kernels, with sids below `sids`.

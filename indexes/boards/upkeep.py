@@ -169,13 +169,20 @@ class FoldPlan(Upkeep):
     def paint(self, budget: float) -> None:
         began = time.perf_counter()
         subscribers, painter = self.board.subscribers, self.board.painter
-        if subscribers.touched is None:
+        # The rebuild may give up meanwhile, in another thread.
+        touched = subscribers.touched
+        if touched is None:
             self.abandoned = True
             return
-        touched = np.unique(np.concatenate([np.empty(0, np.int32), *subscribers.touched]))
-        self._fold(touched[:FOLD])
-        subscribers.touched = [touched[FOLD:]]
-        if len(touched) <= FOLD:
+        some, left = [np.empty(0, np.int32)], FOLD
+        while touched and left:
+            some.append(touched[-1][:left])
+            touched[-1] = touched[-1][left:]
+            left -= len(some[-1])
+            if not len(touched[-1]):
+                touched.pop()
+        self._fold(np.unique(np.concatenate(some)))
+        if not touched:
             self._fresh.arrange(painter.ks)
             painter.subscriptions = self._fresh
             painter.objects = type(painter.objects).build(*painter.objects.contents())

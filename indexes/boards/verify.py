@@ -24,6 +24,10 @@ PIECE = 1 << 20
 """Entries of lists that are compared at once."""
 
 
+SHOWN = 100
+"""Differing lists of a piece that are shown whole."""
+
+
 class Difference(NamedTuple):
     """What is wrong with what: "list", "live list", "object", "subscription" or "index"."""
 
@@ -34,10 +38,12 @@ class Difference(NamedTuple):
 
 
 class Checked(NamedTuple):
-    """How many lists have been compared since the last one, of how many, and what differed."""
+    """How many lists have been compared since the last one, of how many, how many differences were found, and the first
+    of them."""
 
     compared: int
     of: int
+    wrong: int
     differences: list[Difference]
 
 
@@ -69,25 +75,26 @@ def verify(captured: Captured) -> Iterator[Checked]:
     sids = np.flatnonzero(captured.k).astype(np.int32)
     live = captured.indexes.live
     total = len(sids) + len(live)
-    yield Checked(0, total, [*_objects(captured), *_subscriptions(captured, names, sids)])
+    found = [*_objects(captured), *_subscriptions(captured, names, sids)]
+    yield Checked(0, total, len(found), found)
     scan = Scan(captured)
     step = max(1, PIECE // int(captured.k.max(initial=1)))
     for start in range(0, len(sids), step):
         part = sids[start : start + step]
         asked = captured.l[part], captured.r[part], captured.k[part]
         want, got = scan.lists(*asked), lists_of(captured.indexes.reading, *asked)
-        found = [_difference("list", names[int(part[i])], captured, want.of(i), got.of(i)) for i in _unlike(want, got)]
-        yield Checked(len(part), total, found)
+        unlike = _unlike(want, got)
+        shown = [(i, names[int(part[i])]) for i in unlike[:SHOWN]]
+        found = [_difference("list", name, captured, want.of(i), got.of(i)) for i, name in shown]
+        yield Checked(len(part), total, len(unlike), found)
     for start in range(0, len(live), step):
         some = live[start : start + step]
         part = np.array([sid for sid, _ in some], np.int32)
         want = scan.lists(captured.l[part], captured.r[part], captured.k[part])
-        found = [
-            _difference("live list", names[sid], captured, want.of(i), rows)
-            for i, (sid, rows) in enumerate(some)
-            if not np.array_equal(rows, want.of(i))
-        ]
-        yield Checked(len(some), total, found)
+        unlike = [i for i, (_, rows) in enumerate(some) if not np.array_equal(rows, want.of(i))]
+        shown = [(i, names[some[i][0]]) for i in unlike[:SHOWN]]
+        found = [_difference("live list", name, captured, want.of(i), some[i][1]) for i, name in shown]
+        yield Checked(len(some), total, len(unlike), found)
 
 
 def all_lists(captured: Captured) -> Iterator[tuple[Int32, Lists]]:
