@@ -11,9 +11,11 @@ import hashlib
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -25,6 +27,7 @@ from spark_jobs.java import NoJava, find
 from spark_jobs.worker import PACKAGES, Task
 
 if TYPE_CHECKING:
+    from py4j.java_gateway import JavaGateway
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
@@ -111,13 +114,9 @@ def session(name: str, options: Options, conf: dict[str, str] | None = None) -> 
             at_once = True
             raise
         except Exception as error:
-            ended = _exit_code()
-            if ended is not None:
-                raise SparkFailed(
-                    f"Spark failed: its Java ended with exit code {ended}, and its log says why"
-                ) from error
             if not _of_spark(error):
                 raise
+            _see_whether_java_ended(spark, error)
             text = str(error)  # asks the JVM, which is about to end
             sys.stderr.write(text + "\n")
             raise SparkFailed(f"Spark failed: {_reason(text)}") from None
@@ -178,6 +177,7 @@ def _start(name: str, master: str, settings: dict[str, str]) -> SparkSession:
     try:
         from pyspark import SparkConf, SparkContext
         from pyspark.errors import PySparkException
+        from pyspark.java_gateway import launch_gateway
         from pyspark.sql import SparkSession
     except ImportError as error:
         raise NoSpark("Spark needs the package pyspark: `make setup` installs it, or pip install pyspark") from error
@@ -186,12 +186,38 @@ def _start(name: str, master: str, settings: dict[str, str]) -> SparkSession:
     conf = SparkConf().setAppName(name).setMaster(master)
     for key, value in settings.items():
         conf.set(key, value)
+    gateway = None
     try:
-        return SparkSession(SparkContext(conf=conf))
-    except (PySparkException, Py4JError, OSError) as error:
+        with _signals_held():
+            gateway = launch_gateway(conf)  # type: ignore[no-untyped-call]
+        return SparkSession(SparkContext(gateway=gateway, conf=conf))
+    except BaseException as error:
         told = error.java_exception.getMessage() if isinstance(error, Py4JJavaError) else "its log says why"
-        _leave_java()
+        _leave_java(gateway)
+        if not isinstance(error, (PySparkException, Py4JError, OSError)):
+            raise
         raise NoSpark(f"Spark did not start with master {master}: {told}") from error
+
+
+@contextmanager
+def _signals_held() -> Iterator[None]:
+    """Hold back SIGTERM and SIGINT until the body is done.
+
+    PySpark has its JVM in hand only when it has launched it. One that is left before that does not end: it finds
+    nobody to report to, and waits for ever.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    held: list[int] = []
+    before = {number: signal.signal(number, lambda n, _: held.append(n)) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        if held:
+            signal.raise_signal(held[0])
 
 
 def _end(spark: SparkSession, at_once: bool) -> None:
@@ -199,22 +225,29 @@ def _end(spark: SparkSession, at_once: bool) -> None:
     if not at_once:
         with suppress(Exception):  # a session that is broken ends with its JVM
             spark.stop()
-    _leave_java()
+    _leave_java(spark.sparkContext._gateway)
 
 
-def _exit_code() -> int | None:
-    """How the JVM ended, if it has."""
-    from pyspark import SparkContext
+def _see_whether_java_ended(spark: SparkSession, error: Exception) -> None:
+    """Raise `SparkFailed` if that is behind the error."""
+    from py4j.protocol import Py4JNetworkError
 
-    gateway = SparkContext._gateway
-    return gateway.proc.poll() if gateway else None
+    gateway = spark.sparkContext._gateway
+    if gateway is None:
+        return
+    if isinstance(error, (Py4JNetworkError, OSError)):
+        with suppress(subprocess.TimeoutExpired):  # its end may come a moment later than that of its connection
+            gateway.proc.wait(_SECONDS_TO_END)
+    code = gateway.proc.poll()
+    if code is not None:
+        how = f"was killed by signal {-code}" if code < 0 else f"ended with code {code}"
+        raise SparkFailed(f"Spark failed: its Java {how}") from error
 
 
-def _leave_java() -> None:
+def _leave_java(gateway: JavaGateway | None) -> None:
     """End the JVM, and forget it, so that this process can start another."""
     from pyspark import SparkContext
 
-    gateway = SparkContext._gateway
     if gateway is None:
         return
     SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None
@@ -233,7 +266,7 @@ def _of_spark(error: Exception) -> bool:
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
-    return isinstance(error, (Py4JError, PySparkException))
+    return isinstance(error, (Py4JError, PySparkException, ConnectionError))
 
 
 def _reason(text: str) -> str:

@@ -99,9 +99,10 @@ class Run:
         self.log.seek(0)
         return self.log.read().decode(errors="replace")[-4000:]
 
-    def children(self) -> list[int]:
-        """The processes that it started: the JVM."""
-        found = subprocess.run(["pgrep", "-P", str(self.process.pid)], stdout=subprocess.PIPE, text=True, check=False)
+    def jvm(self) -> list[int]:
+        """The process that it started for Spark, from its launch on."""
+        command = ["pgrep", "-f", "-P", str(self.process.pid), "pyspark-shell"]
+        found = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
         return [int(pid) for pid in found.stdout.split()]
 
 
@@ -123,7 +124,7 @@ def test_a_killed_audit_leaves_nothing_that_counts_and_is_run_again(storage: Pat
     result = world.write(storage, "a:b")
     killed = Run(storage, temp)
     killed.until(COMPARING)
-    jvm = killed.children()
+    jvm = killed.jvm()
     assert jvm
     killed.process.kill()
     killed.process.wait()
@@ -193,12 +194,41 @@ def test_sigterm_ends_the_jvm_too_which_was_as_nice_as_asked(storage: Path, temp
     result = make("asc").write(storage, "a:b")
     run = Run(storage, temp, "--nice", "19")
     run.until(COMPARING)
-    jvm = run.children()
+    jvm = run.jvm()
     assert [os.getpriority(os.PRIO_PROCESS, pid) for pid in jvm] == [19]
     run.process.send_signal(signal.SIGTERM)
     code, last = run.end()
     assert code == 128 + signal.SIGTERM and "compared" not in last, run.said()
     wait_until_gone(jvm)
+    assert not (result / "differences.parquet").exists()
+    assert not list(temp.glob("rankcast-*"))
+
+
+def test_sigterm_while_the_jvm_starts_leaves_none(storage: Path, temp: Path) -> None:
+    """The moment at which the JVM is there, but has not told its driver so yet."""
+    make("asc").write(storage, "a:b")
+    run = Run(storage, temp)
+    run.until("starting Spark")
+    end = time.monotonic() + 60
+    while not (jvm := run.jvm()) and time.monotonic() < end:
+        time.sleep(0.01)
+    assert jvm
+    run.process.send_signal(signal.SIGTERM)
+    code, _ = run.end()
+    assert code == 128 + signal.SIGTERM, run.said()
+    wait_until_gone(jvm)
+    assert not list(temp.glob("rankcast-*"))
+
+
+def test_a_jvm_that_is_killed_is_told(storage: Path, temp: Path) -> None:
+    """As by a system that is out of memory."""
+    result = make("asc").write(storage, "a:b")
+    run = Run(storage, temp)
+    run.until(COMPARING)
+    for pid in run.jvm():
+        os.kill(pid, signal.SIGKILL)
+    code, last = run.end()
+    assert (code, last) == (1, {"error": "Spark failed: its Java was killed by signal 9"}), run.said()
     assert not (result / "differences.parquet").exists()
     assert not list(temp.glob("rankcast-*"))
 
