@@ -114,7 +114,11 @@ def _end_with_stdin() -> None:
     """End this process in order when nobody holds the other end of its standard input any more."""
     while os.read(0, 1 << 12):
         pass
-    os.kill(os.getpid(), signal.SIGTERM)
+    if os.getpgrp() == os.getpid():
+        # A Java that is just being launched is known to nobody yet, and would wait for its driver for ever.
+        os.killpg(0, signal.SIGTERM)
+    else:
+        os.kill(os.getpid(), signal.SIGTERM)
 
 
 def _parser(name: str, about: str, numbers: Sequence[Number]) -> _Parser:
