@@ -121,7 +121,9 @@ def at_work(world: World) -> bool:
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize(("kind", "moment"), [("verify", lambda world: True), ("rebuilds", at_work)])
+@pytest.mark.parametrize(
+    ("kind", "moment"), [("verify", lambda world: True), ("rebuilds", at_work)], ids=["audit", "rebuild"]
+)
 def test_spark_ends_with_a_service_that_is_killed(world: World, kind: str, moment: Callable[[World], bool]) -> None:
     """What it has left does not count, and the same job at the same row succeeds after the restart."""
     for _ in range(2):
