@@ -536,6 +536,37 @@ def test_a_copy_comes_after_a_commit_in_flight(life: Life, fails: bool, monkeypa
     life.run(story())
 
 
+def test_an_answer_is_whole_before_a_snapshot_makes_up_for_its_row(tmp_path: Path) -> None:
+    """What only applying tells cannot be worked out again from there on; killed before anybody was answered."""
+    kept: dict[str, int] = {}
+    life = Life(tmp_path, Twin(), kept, keep_snapshots=1)
+    life.start()
+
+    async def story() -> int:
+        writer = life.writer
+        await writer.put("a", BoardConfig(("x",), "y", ks=(1, 2), algorithm="dense"))
+        ticket = life.answers.claim("", "key", HASH)
+        assert isinstance(ticket, Ticket)
+        submitted = writer.submit(
+            "a",
+            upsert(("p", 1.0, 1.0), ("q", 2.0, 2.0)),
+            ticket=ticket,
+            skeleton=lambda plan: Skeleton(200, {"seq": plan.last_seq, "tile_count": plan.tile_count}),
+        )
+        # In one commit with it, so that no later one can have told.
+        plan, _ = await asyncio.gather(submitted, life.maintenance.snapshot(quiet))
+        tiles: int = plan.tile_count
+        return tiles
+
+    tiles = life.run(story())
+    life.crash()
+    life = Life(tmp_path, Twin(), kept)
+    assert tiles > 0 and life.start() == 2 == life.stores.log.pruned_through
+    replay = life.answers.claim("", "key", HASH)
+    assert isinstance(replay, Replay) and replay.answer == {"seq": 2, "tile_count": tiles, "replayed": True}
+    life.crash()
+
+
 def test_nothing_is_copied_of_a_board_that_failed(life: Life, monkeypatch: pytest.MonkeyPatch) -> None:
     async def story() -> None:
         writer = life.writer
