@@ -241,6 +241,28 @@ def test_one_that_was_cut_off_is_refused_and_can_be_done_again(
     running.is_right()
 
 
+@pytest.mark.parametrize("where", CALLS)
+def test_what_was_left_in_a_database_and_a_storage_elsewhere_goes_with_the_next_one(
+    source: Source, start: Start, tmp_path: Path, where: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def cut_off(*given: Any, **more: Any) -> Any:
+        raise KeyboardInterrupt
+
+    url, store = f"sqlite:///{tmp_path / 'elsewhere.db'}", str(tmp_path / "store")
+    with monkeypatch.context() as patched:
+        patched.setattr(CALLS[where], cut_off)
+        # As when the process is killed: nobody tidies up.
+        patched.setattr("formats.folder.Folder.delete", lambda folder: None)
+        with pytest.raises(KeyboardInterrupt):
+            restore(str(source.path), tmp_path / "new", url, storage=store)
+    with pytest.raises(RestoreFailed, match=r"belongs to another data directory|is not empty"):
+        restore(str(source.path), tmp_path / "third", url, storage=store)
+    restore(str(source.path), tmp_path / "new", url, storage=store)
+    running = start(data=tmp_path / "new", database=url, storage=store)
+    running.worlds = source.worlds
+    running.is_right()
+
+
 def test_two_do_not_get_in_each_others_way(source: Source, tmp_path: Path) -> None:
     other = DataDirectory.open(tmp_path / "new")
     (tmp_path / "new" / RESTORING).touch()
