@@ -29,9 +29,9 @@ def until(true: Any) -> None:
 def test_health_is_told_while_the_log_is_replayed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     replayed, recover = threading.Event(), Writer.recover
 
-    def slow(self: Writer, progress: Any) -> int:
+    def slow(self: Writer, progress: Any, after_lsn: int) -> int:
         assert replayed.wait(LIMIT)
-        return recover(self, progress)
+        return recover(self, progress, after_lsn)
 
     monkeypatch.setattr(Writer, "recover", slow)
     app = create_app(Settings(data=tmp_path / "data"), listen_first=True)
@@ -50,7 +50,7 @@ def test_health_is_told_while_the_log_is_replayed(tmp_path: Path, monkeypatch: p
 def test_a_replay_is_given_up_when_the_service_is_to_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     given_up = threading.Event()
 
-    def endless(self: Writer, progress: Any) -> int:
+    def endless(self: Writer, progress: Any, after_lsn: int) -> int:
         began = time.monotonic()
         try:
             while time.monotonic() - began < LIMIT:
@@ -68,7 +68,7 @@ def test_a_replay_is_given_up_when_the_service_is_to_end(tmp_path: Path, monkeyp
 
 
 def test_a_log_that_cannot_be_replayed_ends_the_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(self: Writer, progress: Any) -> int:
+    def broken(self: Writer, progress: Any, after_lsn: int) -> int:
         raise LogUnavailable("row 7 of the log is damaged")
 
     monkeypatch.setattr(Writer, "recover", broken)
