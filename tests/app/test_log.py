@@ -1,4 +1,5 @@
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -566,3 +567,26 @@ def test_a_stopped_server_is_unavailable_and_the_next_write_after_it_goes_throug
     assert log.append([entry(1)]) == 2
     log.close()
     again.close()
+
+
+def test_two_threads_may_write_at_a_time(log: Log) -> None:
+    rounds = 300
+    log.append([], [answer(str(n)) for n in range(rounds)])
+
+    def complete() -> None:
+        for n in range(rounds):
+            log.complete_answers([CompletedAnswer("", str(n), b"whole")])
+
+    other = threading.Thread(target=complete)
+    other.start()
+    for n in range(rounds):
+        log.append([entry(n)])
+    other.join()
+    assert [row.lsn for row in log.replay()] == list(range(1, rounds + 1))
+    assert {one.answer for one in log.all_answers(rounds)} == {b"whole"}
+
+
+def test_a_note_takes_a_row(log: Log) -> None:
+    log.append([entry(0)])
+    log.note("keys")
+    assert [(row.lsn, row.resource, row.command) for row in log.replay(1)] == [(2, "keys", "note")]

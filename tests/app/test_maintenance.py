@@ -136,6 +136,29 @@ def test_grown_is_known_after_a_restart(start: Start) -> None:
     assert again.service.maintenance.snapshot_lsn == again.service.writer.last_lsn > 0
 
 
+def test_a_key_that_goes_is_not_in_the_next_snapshot(running: Running) -> None:
+    made = [running.client.post("/v1/admin/keys", json={"name": "n", "scopes": ["admin"]}).json()]
+    running.client.headers["Authorization"] = f"Bearer {made[0]['key']}"
+    made.append(running.client.post("/v1/admin/keys", json={"name": "n", "scopes": ["admin"]}).json())
+    first = running.done("snapshots")["lsn"]
+    assert running.client.delete(f"/v1/admin/keys/{made[1]['id']}").status_code == 200
+    assert running.service.maintenance.grown
+    second = running.done("snapshots")["lsn"]
+    found = [[row.id for row in read_keys(running.service.snapshots.folder(lsn))] for lsn in (first, second)]
+    assert found == [sorted(key["id"] for key in made), [made[0]["id"]]]
+
+
+def test_a_log_that_ends_before_a_snapshot_is_not_begun_from(start: Start, tmp_path: Path) -> None:
+    running = start()
+    running.make("a")
+    running.done("snapshots")
+    running.client.__exit__(None, None, None)
+    for file in (tmp_path / "data").glob("rankcast.db*"):
+        file.unlink()
+    with pytest.raises(LogUnavailable, match="the log ends at row 0, although there is a snapshot"):
+        start()
+
+
 def test_keys_and_answers_are_in_it(running: Running) -> None:
     headers = {"Idempotency-Key": "first"}
     told = running.send("a", "events", {"events": [upsert("new", 1, 99)]}, 200, **headers)

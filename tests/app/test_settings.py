@@ -67,6 +67,7 @@ def test_an_empty_variable_is_one_that_is_not_set(monkeypatch: pytest.MonkeyPatc
         ("nightly_timezone", "../x", "is not a time zone"),
         ("nightly_engine", "hadoop", "'local' or 'spark'"),
         ("spark_options", "driver.memory=4g", "'driver.memory=4g' is not like spark.driver.memory=4g"),
+        ("storage", "s3://key:secret@bucket/folder", "credentials come from the environment"),
         ("keep_snapshots", 0, "greater than or equal to 1"),
     ],
 )
