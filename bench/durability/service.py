@@ -178,7 +178,10 @@ class Bench:
             await sending
             return steady, begin, end, time.perf_counter()
 
-        steady, begin, end, _ = asyncio.run(run())
+        try:
+            steady, begin, end, _ = asyncio.run(run())
+        except Failed as failure:
+            raise Failed(f"{failure} (exit {server.process.poll()}):\n{server.tail()}") from failure
         before = milliseconds(steady.between(begin - size.quiet, begin))
         during = milliseconds(steady.between(begin, end))
         swap = ""

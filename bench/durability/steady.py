@@ -42,14 +42,14 @@ class Steady:
         self._batch = max(1, events // REQUESTS)
         self._rng = np.random.default_rng(3)
         self._waiting: deque[tuple[float, bytes]] = deque()
-        self._free: list[Exchange] = []
+        self._free: deque[Exchange] = deque()
         self._due: dict[Exchange, float] = {}
         self._stopping = False
 
     async def run(self) -> None:
         """Send until `stop`, then wait for what is on its way. Raises `Failed` when a connection is lost."""
         exchanges = [await connect(self._port, self._on_answer) for _ in range(CONNECTIONS)]
-        self._free = list(exchanges)
+        self._free = deque(exchanges)
         began, sent = time.perf_counter(), 0
         while not self._stopping or self._due or self._waiting:
             while not self._stopping and began + sent / REQUESTS <= time.perf_counter():
@@ -83,7 +83,7 @@ class Steady:
     def _send(self) -> None:
         while self._waiting and self._free:
             due, payload = self._waiting.popleft()
-            exchange = self._free.pop()
+            exchange = self._free.popleft()
             self._due[exchange] = due
             exchange.ask(payload)
 
