@@ -15,7 +15,7 @@ PYTEST := $(BIN)/python -m pytest -m 'not soak'
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup run test test-system lint format openapi bench soak lock image clean
+.PHONY: help setup run test test-system lint format openapi bench bench-durability soak lock image clean
 
 help: ## this list
 	@echo 'make <target> [ARGS="..."]'
@@ -65,6 +65,9 @@ openapi: setup ## write openapi.yaml from the service
 
 bench: setup ## speed on this machine, written to docs/results
 	$(BIN)/rankcast bench boards $(ARGS)
+
+bench-durability: setup ## starts, snapshots and rebuilds on this machine, written to docs/results
+	$(BIN)/rankcast bench durability $(ARGS)
 
 soak: setup ## the long tests
 	$(BIN)/python -m pytest -m soak --timeout 0 $(ARGS)
