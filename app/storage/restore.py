@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import secrets
 import shutil
@@ -12,7 +13,7 @@ from typing import Any
 from app.storage import Stores, open_stores
 from app.storage.directory import EPOCH, RESTORING, DirectoryUnusable, sync_folder, write_durably
 from app.storage.lockfile import Taken, take
-from app.storage.log import LogUnavailable
+from app.storage.log import LogUnavailable, StoredAnswer
 from app.storage.snapshots import read_answers, read_keys
 from formats.folder import Damaged, Folder
 
@@ -60,6 +61,11 @@ def restore(
     finally:
         stores.close()
     return {"lsn": about["lsn"], "resources": sorted(about["resources"]), "epoch": stores.directory.epoch}
+
+
+def _names_job(answer: StoredAnswer) -> bool:
+    """Whether a request was answered with a job, which lives as long as its process: here the number is another's."""
+    return bool(json.loads(answer.answer).keys() == {"job"})
 
 
 def _make_empty(data: Path) -> None:
@@ -112,7 +118,7 @@ def _fill(
         # Answers belong to rows: where the log is repaired, those beyond its last row go.
         stores.log.start_at(lsn, epoch)
         stores.keys.add_many(read_keys(source))
-        stores.log.add_answers(read_answers(source))
+        stores.log.add_answers(answer for answer in read_answers(source) if not _names_job(answer))
         fields = {key: value for key, value in about.items() if key not in ("format", "files")}
         draft.publish({**fields, "epoch": epoch})
     progress(1.0, "restored")

@@ -27,6 +27,7 @@ from tests.oracles.world import World
 EVENTS = {"events": [upsert("best", 10.0, 99.0)]}
 KEYED = {"Idempotency-Key": "before"}
 LATER = {"Idempotency-Key": "later"}
+JOB = {"Idempotency-Key": "job"}
 
 
 class Source:
@@ -38,6 +39,7 @@ class Source:
         running.make("c", 2, 2)
         running.drop("c")
         self.told = running.send("a", "events", EVENTS, 200, **KEYED)
+        assert running.client.post("/v1/admin/verify", headers=JOB).json() == {"job": "j1"}
         running.worlds["a"].upsert("best", 10.0, 99.0)
         self.lsn = running.done("snapshots")["lsn"]
         self.states = {name: state_of(captured(running.board(name))) for name in ("a", "b")}
@@ -75,6 +77,8 @@ def test_all_that_was_there_is_there_again(source: Source, start: Start, tmp_pat
     running.is_right()
     again = running.send("a", "events", EVENTS, 200, **KEYED)
     assert again == {**{key: value for key, value in source.told.items() if key != "tiles"}, "replayed": True}
+    # The job that was begun is of another process: here the request begins one.
+    assert "replayed" not in running.client.post("/v1/admin/verify", headers=JOB).json()
     # What came after the snapshot has not happened here.
     assert "replayed" not in running.send("a", "events", {"events": [upsert("q", 1.0, 1.0)]}, 200, **LATER)
     running.worlds["a"].upsert("q", 1.0, 1.0)
