@@ -142,9 +142,9 @@ class SubscriptionIndex:
         known = sid[sid < len(self.arrays.pos)]
         if (self.arrays.pos[known] >= 0).any():
             raise ValueError("a sid is present already")
-        self.edits += len(sid)
         count = self.class_count(q)
         if 8 * len(sid) < count:
+            self.edits += len(sid)
             self.reserve(q, len(sid), int(sid.max()) + 1)
             insert_many(self.arrays, q, sid, left, right)
         else:

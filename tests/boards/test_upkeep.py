@@ -327,6 +327,7 @@ def test_damage_is_found(name: str, kind: str) -> None:
 def test_worn_grows_with_changes_and_is_gone_after_a_rebuild() -> None:
     board = Board(BoardConfig(("x",), "y", ks=(3,)))
     board.apply(subscribe(1000))
+    assert board.worn == 0.0, "what was laid out in bulk is not worn"
     assert again(board).worn == 0.0
     before = again(board)
     for i in range(10):
