@@ -14,8 +14,8 @@ import msgpack
 import numpy as np
 import pyarrow as pa
 
+from formats.boards import config_fields, config_of
 from indexes.boards.commands import (
-    BoardConfig,
     Command,
     Configure,
     Create,
@@ -81,7 +81,7 @@ def _small(command: Command | Create | Drop) -> tuple[str, dict[str, Any]]:
         case Configure():
             return "configure", asdict(command)
         case Create():
-            return "create", asdict(command.config)
+            return "create", config_fields(command.config)
         case Drop():
             return "drop", {}
 
@@ -103,8 +103,7 @@ def _command_of(name: str, fields: dict[str, Any]) -> Command | Create | Drop:
             ks = fields["ks"]
             return Configure(None if ks is None else tuple(ks), fields["algorithm"])
         case "create":
-            lists = {key: tuple(fields[key]) for key in ("range_attributes", "ks")}
-            return Create(BoardConfig(**{**fields, **lists}))
+            return Create(config_of(fields))
         case "drop":
             return Drop()
     raise Damaged(f"the log holds a command {name!r} that this version does not know")

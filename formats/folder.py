@@ -116,20 +116,24 @@ class Folder:
         """Compare every file with the manifest, and return the manifest. Raises `Damaged`."""
         fields = self.manifest()
         for name, about in fields["files"].items():
-            digest = hashlib.sha256()
-            size = 0
-            try:
-                with self.open(name) as file:
-                    while chunk := file.read_buffer(_CHUNK):
-                        digest.update(chunk)
-                        size += len(chunk)
-            except OSError as error:
-                raise Damaged(f"{self.path}/{name} cannot be read: {error}") from error
-            if size != about["bytes"]:
-                raise Damaged(f"{self.path}/{name} has {size} bytes in place of {about['bytes']}")
-            if digest.hexdigest() != about["sha256"]:
-                raise Damaged(f"{self.path}/{name} is damaged: its SHA-256 differs")
+            self.check(name, about)
         return fields
+
+    def check(self, name: str, about: dict[str, Any]) -> None:
+        """Compare one file with what the manifest says about it. Raises `Damaged`."""
+        digest = hashlib.sha256()
+        size = 0
+        try:
+            with self.open(name) as file:
+                while chunk := file.read_buffer(_CHUNK):
+                    digest.update(chunk)
+                    size += len(chunk)
+        except OSError as error:
+            raise Damaged(f"{self.path}/{name} cannot be read: {error}") from error
+        if size != about["bytes"]:
+            raise Damaged(f"{self.path}/{name} has {size} bytes in place of {about['bytes']}")
+        if digest.hexdigest() != about["sha256"]:
+            raise Damaged(f"{self.path}/{name} is damaged: its SHA-256 differs")
 
 
 class Draft:

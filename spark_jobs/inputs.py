@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable
 from typing import Any
 
@@ -10,8 +9,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from formats.folder import Damaged, Folder
-
-_CHUNK = 1 << 22
 
 
 def check(folder: Folder, kind: str, lsn: int, names: Iterable[str]) -> dict[str, Any]:
@@ -25,20 +22,8 @@ def check(folder: Folder, kind: str, lsn: int, names: Iterable[str]) -> dict[str
         about = manifest["files"].get(name)
         if about is None:
             raise Damaged(f"the {kind} in {folder} has no {name}")
-        _check_file(folder, name, about)
+        folder.check(name, about)
     return manifest
-
-
-def _check_file(folder: Folder, name: str, about: dict[str, Any]) -> None:
-    digest = hashlib.sha256()
-    with folder.open(name) as file:
-        size = file.size()
-        if size != about["bytes"]:
-            raise Damaged(f"{folder}/{name} has {size} bytes in place of {about['bytes']}")
-        while chunk := file.read_buffer(_CHUNK):
-            digest.update(chunk)
-    if digest.hexdigest() != about["sha256"]:
-        raise Damaged(f"{folder}/{name} is damaged: its SHA-256 differs")
 
 
 def table(folder: Folder, name: str, columns: list[str]) -> pa.Table:

@@ -28,10 +28,9 @@ from app.security import ADMIN, ANONYMOUS, Keyring
 from app.storage import Stores
 from app.storage.answers import keep_answer
 from app.storage.catalog import Catalog
+from formats.boards import RESOURCE
 
 B = TypeVar("B", bound=BaseModel)
-
-_BOARDS = "boards/"
 
 
 class SnapshotBody(Strict):
@@ -212,7 +211,7 @@ class JobRoutes:
         bad = [
             FieldError(f"resources[{n}]", f"there is no {name[:140]!r}")
             for n, name in enumerate(resources)
-            if not name.startswith(_BOARDS) or board(name.removeprefix(_BOARDS)) is None
+            if not name.startswith(RESOURCE) or board(name.removeprefix(RESOURCE)) is None
         ]
         if bad:
             raise many(bad)
