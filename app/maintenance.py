@@ -69,11 +69,6 @@ class Maintenance:
         """Whether the log has rows that the newest snapshot lacks."""
         return self._writer.last_lsn > self.snapshot_lsn
 
-    @property
-    def _place(self) -> str:
-        """The storage root as other processes name it."""
-        return str(self.snapshots.root.local or self._settings.storage)
-
     def worn(self, share: float, least: int) -> list[str]:
         """The resources of at least so many subscriptions of which more than a share have changed since their index was
         laid out."""
@@ -194,15 +189,22 @@ class Maintenance:
         resource = RESOURCE + name
         report(0.0, f"packing {resource}")
         try:
-            await _aside(self.snapshots.image(lsn, resource).delete)
             if engine == "spark":
-                place = ["--storage", self._place, "--lsn", str(lsn)]
-                await spark.run(self._settings, "boards", [*place, "--resource", resource], report)
+                await self._on_spark("boards", lsn, resource, report)
             else:
                 packed = await _aside(lambda: pack_board(state))
-                await _aside(lambda: write_image(self.snapshots.image(lsn, resource), resource, lsn, packed))
+                image = self.snapshots.image(lsn, resource)
+                await _aside(image.delete)
+                await _aside(lambda: write_image(image, resource, lsn, packed))
         except OSError as error:
             raise JobFailed(f"the image of {resource} cannot be written: {_reason(error)}") from error
+
+    async def _on_spark(self, module: str, lsn: int, resource: str, report: Report) -> dict[str, Any]:
+        """Run one of Spark's jobs for a resource of a snapshot; returns what it said at its end."""
+        # Another process has another working directory.
+        storage = str(self.snapshots.root.local or self._settings.storage)
+        arguments = ["--storage", storage, "--lsn", str(lsn), "--resource", resource]
+        return await spark.run(self._settings, module, arguments, report)
 
     async def _swap(self, lsn: int, name: str, sids: int) -> float:
         """Put a board's image in place of its indexes, with what has changed since; returns the seconds of the last
@@ -253,9 +255,8 @@ class Maintenance:
     async def _audit(self, lsn: int, name: str, report: Report) -> Outcome:
         """Have Spark compute every list of a board and compare it with what its index answers."""
         resource = RESOURCE + name
-        place = ["--storage", self._place, "--lsn", str(lsn)]
         try:
-            told = await spark.run(self._settings, "audit", [*place, "--resource", resource], report)
+            told = await self._on_spark("audit", lsn, resource, report)
         except JobFailed as failed:
             if "differences" not in failed.detail:
                 raise

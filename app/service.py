@@ -41,6 +41,7 @@ LOOK_EVERY = 5.0
 """Seconds between two looks for boards that are worth a rebuild."""
 
 LOOK_AT_LEAST_EVERY = 3600.0
+"""The longest that is waited for the next look after rebuilds that failed, in seconds."""
 
 WORTH_REBUILDING = 50_000
 """Subscriptions below which an index that changes in place is as good as a fresh one."""

@@ -290,7 +290,6 @@ class Writer:
 
     async def write_answers(self) -> None:
         """Store what applying has told about answers so far. Raises LogUnavailable."""
-
         completed = self.answers.take_completed()
 
         def write() -> None:
