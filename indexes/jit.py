@@ -1,54 +1,81 @@
 """How kernels are compiled, and where the compiled code is kept.
 
-Numba's on-disk cache looks at the file of the kernel itself and does not notice an edited callee in another module, so
-the cache folder is named by a hash of every source below ``indexes/``: an edit anywhere opens a new folder. It lies in
-`RANKCAST_CACHE`, or in ``.cache/kernels`` of the checkout.
+Numba's on-disk cache looks at the file of the kernel itself and does not notice an edited callee in another module. So
+what is compiled lies in a folder named by a hash of every source that it may call. For a kernel of ``indexes/boards``
+these are all of that package and what the packages of ``indexes`` share; for one outside ``indexes``, as those of the
+benchmarks are, all of ``indexes`` and of its own package. An edit to any of them opens a new folder, and leaves those
+of other resources alone. They lie in `RANKCAST_CACHE`, or in ``.cache/kernels`` of the checkout.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
 _SOURCES = Path(__file__).resolve().parent
 
+_SHARED = "spatial"
+"""The package that those of the resources use; so are the modules beside it."""
 
-def source_hash() -> str:
-    """Twelve hex digits over the names and contents of all modules in ``indexes/``."""
+
+@cache
+def cache_folder(module: str = "indexes") -> Path:
+    """The folder that holds the compiled kernels of exactly these sources, for kernels of the module of this name."""
+    root = os.environ.get("RANKCAST_CACHE") or str(_SOURCES.parent / ".cache" / "kernels")
+    top, *below = module.split(".")
+    package = top if top != "indexes" else below[0] if len(below) > 1 else ""
     digest = hashlib.sha256()
-    for path in sorted(_SOURCES.rglob("*.py")):
-        digest.update(path.relative_to(_SOURCES).as_posix().encode())
+    for path in _sources(top, package):
+        digest.update(path.relative_to(_SOURCES.parent).as_posix().encode())
         digest.update(b"\0")
         digest.update(path.read_bytes())
         digest.update(b"\0")
-    return digest.hexdigest()[:12]
+    return Path(root) / f"{package or top}-{digest.hexdigest()[:12]}"
 
 
-def cache_folder() -> Path:
-    """The folder that holds the compiled kernels of exactly these sources."""
-    root = os.environ.get("RANKCAST_CACHE") or str(_SOURCES.parent / ".cache" / "kernels")
-    return Path(root) / source_hash()
+def _sources(top: str, package: str) -> Iterator[Path]:
+    """All modules that a kernel of this package may call, in a fixed order."""
+    if top == "indexes":
+        yield from sorted(_SOURCES.glob("*.py"))
+        for folder in sorted({_SHARED, package}):
+            yield from sorted((_SOURCES / folder).rglob("*.py")) if folder else ()
+    else:
+        yield from sorted(_SOURCES.rglob("*.py"))
+        yield from sorted((_SOURCES.parent / package).rglob("*.py"))
 
 
-# Numba reads the variable when it is first imported, so this module has to come before any import of numba in indexes/.
+# Numba reads the variable when it is first imported; without it, it would look for a folder beside the sources.
 os.environ["NUMBA_CACHE_DIR"] = str(cache_folder())
 
-from numba import njit  # noqa: E402  (after the cache folder is set)
+import numba  # noqa: E402  (after the cache folder is set)
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_compile = njit(cache=True, nogil=True)
-_inline = njit(cache=True, nogil=True, inline="always")
+
+def compiler(**options: Any) -> Callable[[F], F]:
+    """A decorator as `numba.njit` with these options, whose machine code is kept where it belongs."""
+    compile_ = numba.njit(cache=True, nogil=True, **options)
+
+    def decorate(function: F) -> F:
+        numba.config.CACHE_DIR = str(cache_folder(function.__module__))  # type: ignore[attr-defined]
+        return compile_(function)  # type: ignore[no-any-return]
+
+    return decorate
+
+
+_compile = compiler()
+_inline = compiler(inline="always")
 
 
 def kernel(function: F) -> F:
     """Compile on first call, release the GIL while running, keep the machine code on disk."""
-    return _compile(function)  # type: ignore[no-any-return]
+    return _compile(function)
 
 
 def inline_kernel(function: F) -> F:
     """As `kernel`, pasted into its callers: for primitives of a few lines only."""
-    return _inline(function)  # type: ignore[no-any-return]
+    return _inline(function)

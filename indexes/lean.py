@@ -10,28 +10,33 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from indexes.jit import kernel  # noqa: F401  (sets the cache folder before numba is imported)
-
-from numba import njit  # isort: skip
+from indexes.jit import compiler
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_lean = njit(cache=True, nogil=True, _nrt=False)
-_inner = njit(cache=True, nogil=True, _nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True)
-_vector = njit(cache=True, nogil=True, _nrt=False, fastmath={"nnan", "nsz"})
+_lean = compiler(_nrt=False)
+_inner = compiler(_nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+_pasted = compiler(_nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True, forceinline=True)
+_vector = compiler(_nrt=False, fastmath={"nnan", "nsz"})
 
 
 def lean_kernel(function: F) -> F:
     """As `indexes.jit.kernel`, for functions that make no arrays; numba refuses one that does."""
-    return _lean(function)  # type: ignore[no-any-return]
+    return _lean(function)
 
 
 def inner_kernel(function: F) -> F:
     """As `lean_kernel`, for functions that only kernels call: what lets Python call them is left out, which for a
     NamedTuple of many arrays is most of the time it takes to compile."""
-    return _inner(function)  # type: ignore[no-any-return]
+    return _inner(function)
+
+
+def pasted_kernel(function: F) -> F:
+    """As `inner_kernel`, and its machine code becomes part of the caller's: for what is called from one or two places
+    with NamedTuples of many arrays, whose every field would be an argument of the call."""
+    return _pasted(function)
 
 
 def vector_kernel(function: F) -> F:
     """As `lean_kernel`, for loops over columns without NaN: least and greatest values are found several at a time."""
-    return _vector(function)  # type: ignore[no-any-return]
+    return _vector(function)
