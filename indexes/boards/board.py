@@ -23,18 +23,31 @@ from indexes.boards.commands import (
     Command,
     Configure,
     Events,
-    Fault,
-    Refused,
+    Filter,
     SetSubscription,
     Subscribe,
     Unsubscribe,
 )
-from indexes.boards.painter import Painter
-from indexes.boards.plans import MAX, ConfigurePlan, EditPlan, EventsPlan, Plan, net_entries
+from indexes.boards.costs import SubscriptionCost, cost_of
+from indexes.boards.explain import ExplainPlan, LineExplainPlan
+from indexes.boards.filters import FilterIndex
+from indexes.boards.parts import new_painter
+from indexes.boards.plans import (
+    BatchPlan,
+    ConfigurePlan,
+    EditPlan,
+    EventsPlan,
+    Plan,
+    SpaceBatchPlan,
+    net_entries,
+)
+from indexes.boards.regions import Region
+from indexes.boards.space.explain import SpaceExplainPlan
 from indexes.boards.subscribers import Standing, Subscribers
 from indexes.boards.subscriptions import SubscriptionIndex
 from indexes.boards.upkeep import CapturePlan, FoldPlan
-from indexes.boards.views import ListEntry, ObjectView, Slice, SubscriptionView
+from indexes.boards.views import ListEntry, ObjectView, Slice, SubscriptionView, place_of
+from indexes.commands import Fault, Refused
 
 NEARLY_FULL = 0.97
 """Share of its room past which a class is laid out in larger arrays before it must be, in the middle of a write."""
@@ -43,7 +56,7 @@ Steps = Generator[Callable[[], Any] | None, Any, Plan]
 
 
 class Board:
-    """A ranked set of objects with one range attribute, and the subscriptions to its best k.
+    """A ranked set of objects with range attributes, and the subscriptions to its best k.
 
     `first_seq` is the seq of the board's own creation. Reads answer for the settled `seq`.
     """
@@ -53,9 +66,10 @@ class Board:
         self.latest_config = config
         self.seq = first_seq
         self.next_seq = first_seq + 1
-        self.catalogue = Catalogue(config)
-        self.subscribers = Subscribers()
-        self.painter = Painter(config)
+        self.filters = FilterIndex(config.indexed, len(config.range_attributes))
+        self.catalogue = Catalogue(config, self.filters)
+        self.subscribers = Subscribers(self.filters)
+        self.painter = new_painter(config)
         self.live_of: dict[int, int] = {}
         self._watched: dict[int, Standing] = {}
         self._owner = 0
@@ -93,7 +107,10 @@ class Board:
         owner = self._owner
         if isinstance(command, Events):
             accepted = yield from self.catalogue.accept(owner, command)
-            return EventsPlan(self, accepted, keep_tiles)
+            if not command.batch:
+                return EventsPlan(self, accepted, keep_tiles)
+            kind = BatchPlan if self.config.dimensions == 1 else SpaceBatchPlan
+            return kind(self, accepted, keep_tiles)
         if isinstance(command, Subscribe):
             edit, whole = yield from self.subscribers.accept_many(owner, command, self.latest_config.ks)
             return EditPlan(self, whole, edit)
@@ -114,10 +131,28 @@ class Board:
         """A plan that brings a newly packed index up to date with the changes noted since the capture."""
         return FoldPlan(self, fresh)
 
+    def explain(
+        self, command: Events, keep_tiles: int = 0, *, dense: bool | None = None, runs: int | None = None
+    ) -> ExplainPlan:
+        """A plan that says what one event would do, in its turn, and does not do it. Keeps `keep_tiles` tiles.
+
+        `dense` and `runs` say how it would be painted; None is as the board paints. With several range attributes or
+        indexed fields there is one way only, and they are passed over.
+
+        Raises:
+            Refused: it would not apply.
+        """
+        accepted = self.catalogue.foresee(self._owner, command)
+        if self.config.dimensions > 1:
+            return SpaceExplainPlan(self, accepted, keep_tiles)
+        return LineExplainPlan(self, accepted, keep_tiles, dense, runs)
+
     @property
     def worn(self) -> float:
         """How much there is to gain by laying out the subscriptions anew: changes in place for each subscription, or 1
-        when a class is about to outgrow its arrays."""
+        when a class is about to outgrow its arrays. 0 with several range attributes, where nothing is packed."""
+        if self.config.dimensions > 1:
+            return 0.0
         index = self.painter.subscriptions
         return max(index.edits / max(1, len(index)), float(index.fullest > NEARLY_FULL))
 
@@ -131,6 +166,10 @@ class Board:
             config = replace(config, ks=tuple(sorted(command.ks)))
         if command.algorithm is not None:
             config = replace(config, algorithm=command.algorithm)
+        if command.runs is not None:
+            config = replace(config, runs=command.runs)
+        if command.sketch is not None:
+            config = replace(config, sketch=command.sketch or None)
         return config
 
     def apply(self, command: Command, keep_tiles: int = 0) -> tuple[Plan, list[Slice]]:
@@ -161,14 +200,28 @@ class Board:
         """Up to `limit` objects in order of id, behind `after`. O(n)."""
         return self.catalogue.after(after, limit)
 
-    def top(self, l: float, r: float, k: int) -> list[ObjectView]:
-        """The k best objects with l <= x <= r, best first; l and r may be infinite. O(k log n)."""
-        rows = self.catalogue.top_rows(max(l, -MAX), min(r, MAX), k)
-        return [self.catalogue.object_at(row) for row in rows.tolist()]
+    def top(self, region: Region, k: int, offset: int = 0, where: Filter = ()) -> list[ObjectView]:
+        """The k best objects of a region, of those that pass a filter, behind the first `offset`, best first.
+
+        O((offset + k) log n) on a board with one range attribute.
+        """
+        try:
+            return self._top(self.filters.region(region, where), k, offset)
+        except LookupError:
+            # Another value in use has the code, so that none has this one.
+            return []
+
+    def _top(self, region: Region, k: int, offset: int) -> list[ObjectView]:
+        rows = self.catalogue.top_rows(region, offset + k)
+        return [self.catalogue.object_at(row) for row in rows[offset:].tolist()]
 
     def subscription(self, key: str) -> SubscriptionView | None:
         """The subscription of an id, or None."""
         return self.subscribers.get(key)
+
+    def explain_subscription(self, key: str) -> SubscriptionCost | None:
+        """What the subscription of an id costs, or None. O(k log n)."""
+        return cost_of(self, key)
 
     def subscriptions(self, after: str | None, limit: int) -> list[SubscriptionView]:
         """Up to `limit` subscriptions in order of id, behind `after`."""
@@ -184,11 +237,9 @@ class Board:
         sid = self.subscribers.ids.find(key)
         if sid < 0:
             raise KeyError(key)
-        view = self.subscribers.view(key, sid)
-        standing = Standing(sid, view.l, view.r, view.k, view.ttl)
-        l, r = max(view.l, -MAX), min(view.r, MAX)
-        rows = self.catalogue.top_rows(l, r, view.k)
-        live = self.painter.live.add(self.painter.class_of(view.k), view.k, l, r, rows)
+        standing = self.subscribers.standing(sid)
+        rows = self.catalogue.top_rows(standing.region, standing.k)
+        live = self.painter.listen(standing.region, standing.k, rows, standing.offset)
         self.live_of[sid] = live
         self._watched[live] = standing
         return live
@@ -197,26 +248,41 @@ class Board:
         """Keep a live list no longer."""
         standing = self._watched.pop(live)
         del self.live_of[standing.sid]
-        self.painter.live.remove(self.painter.class_of(standing.k), live)
+        self.painter.forget(live, standing.region, standing.k)
 
     def want_tiles(self, live: int, on: bool) -> None:
         """Whether a live subscription hears of its tiles too."""
         self.painter.live.want_tiles(live, on)
 
-    def list_of(self, live: int) -> list[ObjectView]:
-        """A live list as it stands, best first."""
-        return [self.catalogue.object_at(row) for row in self.painter.live.rows(live).tolist()]
+    def list_of(self, live: int, offset: int = 0) -> list[ObjectView]:
+        """A live list as it stands, best first, behind the first `offset`."""
+        return [self.catalogue.object_at(row) for row in self.painter.live.rows(live)[offset:].tolist()]
+
+    def offset_of(self, live: int) -> int:
+        """How many ranks at the head of a live list its subscription does not want."""
+        return self._watched[live].offset
+
+    def renew(self, lives: list[int]) -> None:
+        """Make live lists anew from the objects that painting reads, when nothing of the board is half painted."""
+        painter = self.painter
+        for live in lives:
+            standing = self._watched[live]
+            slots = painter.objects.best(standing.region, standing.k)
+            painter.live.set_rows(live, painter.objects.arrays.row[slots].astype(np.int32))
+
+    def watched_list(self, live: int) -> list[ObjectView]:
+        """A live list as reads see it, which may be behind the lists themselves while a batch is painted."""
+        standing = self._watched[live]
+        return self._top(standing.region, standing.k - standing.offset, standing.offset)
 
     def move_live(self, live: int, after: Standing) -> tuple[ListEntry, ...]:
-        """Carry a live list over to another range or k; returns the net change."""
-        before = self.list_of(live)
+        """Carry a live list over to another range, k or offset; returns the net change of what is shown of it."""
         was = self._watched[live]
-        painter = self.painter
-        l, r = max(after.l, -MAX), min(after.r, MAX)
-        rows = self.catalogue.top_rows(l, r, after.k)
-        painter.live.move(live, painter.class_of(was.k), painter.class_of(after.k), after.k, l, r, rows)
+        before = self.list_of(live, was.offset)
+        rows = self.catalogue.top_rows(after.region, after.k)
+        self.painter.listen_to(live, (was.region, was.k), (after.region, after.k), rows, after.offset)
         self._watched[live] = after
-        return net_entries(before, self.list_of(live))
+        return net_entries(before, self.list_of(live, after.offset), was.offset, after.offset)
 
     def check(self) -> None:
         """Raise AssertionError unless all parts agree (with nothing pending). O(n log n + m)."""
@@ -224,12 +290,14 @@ class Board:
         self.catalogue.view.check()
         self.painter.subscriptions.check()
         self.subscribers.check()
+        sids = np.flatnonzero(self.subscribers.k)
+        self.filters.check(self.catalogue.view.contents()[0], self.subscribers.regions.take(sids))
         assert len(self.catalogue.rows) == len(self.catalogue.view) == len(self.painter.objects), "object counts differ"
         for key, row in self.catalogue.rows.items():
             mine, theirs = self.painter.objects.arrays, self.catalogue.view.arrays
             a, b = mine.pos[row], theirs.pos[row]
-            same = (mine.x[a], mine.y[a], mine.c[a]) == (theirs.x[b], theirs.y[b], theirs.c[b])
+            same = (place_of(mine.x, a), mine.y[a], mine.c[a]) == (place_of(theirs.x, b), theirs.y[b], theirs.c[b])
             assert same and self.catalogue.ids[row] == key, f"{key} differs between the painting and the reading side"
         for live, standing in self._watched.items():
-            rows = self.catalogue.top_rows(max(standing.l, -MAX), min(standing.r, MAX), standing.k)
+            rows = self.catalogue.top_rows(standing.region, standing.k)
             assert np.array_equal(self.painter.live.rows(live), rows), f"live list {live} differs from a scan"

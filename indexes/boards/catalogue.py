@@ -9,17 +9,19 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
 from heapq import nsmallest
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from indexes.boards.commands import DELETE, UPDATE, BoardConfig, Events, Fault, Refused
-from indexes.boards.objects import ObjectIndex
-from indexes.boards.overlay import STRIDE, Overlay, RowPool
-from indexes.boards.painter import new_object_index
-from indexes.boards.step import Changes, advance
-from indexes.boards.views import ObjectView
+from indexes.boards.changes import Changes
+from indexes.boards.commands import DELETE, UPDATE, BoardConfig, Events
+from indexes.boards.filters import ABSENT, Coded, Codes, FilterIndex, Held
+from indexes.boards.parts import AnyObjects, advance_of, new_objects
+from indexes.boards.regions import Region
+from indexes.boards.views import ObjectView, Place, place_of
+from indexes.commands import Fault, Refused
+from indexes.overlay import STRIDE, Overlay, RowPool
 
 GONE = -1
 Int32 = npt.NDArray[np.int32]
@@ -48,6 +50,8 @@ class Accepted:
     created_before: int
     payloads_before: list[tuple[int, bytes | None]]
     undo: list[tuple[str, tuple[int, int] | None]] = field(default_factory=list)
+    held: Held = field(default_factory=Held)
+    codes_before: list[tuple[int, Codes | None]] = field(default_factory=list)
     named: bool = False
     next_step: int = 0
 
@@ -60,10 +64,13 @@ class Accepted:
 class Catalogue:
     """Objects by id, settled and pending."""
 
-    def __init__(self, config: BoardConfig) -> None:
+    def __init__(self, config: BoardConfig, filters: FilterIndex) -> None:
         self.config = config
+        self._filters = filters
+        self._codes: dict[int, Codes] = {}
         self.sign = -1.0 if config.order == "desc" else 1.0
-        self.view: ObjectIndex = new_object_index(config.index)
+        self.view: AnyObjects = new_objects(config)
+        self._advance = advance_of(config)
         self.rows: dict[str, int] = {}
         self.ids: list[str] = []
         self.created: list[int] = []
@@ -79,16 +86,20 @@ class Catalogue:
 
     def load(
         self,
-        view: ObjectIndex,
+        view: AnyObjects,
         ids: list[str],
         rows: Int32,
         created: npt.NDArray[np.int64],
         payloads: list[bytes | None],
+        codes: dict[int, Codes],
         high: int,
         free: list[int],
         next_created: int,
     ) -> None:
-        """Take over all objects of a board that has none; `view` is their index, the columns are in any order."""
+        """Take over all objects of a board that has none; `view` is their index, the columns are in any order.
+
+        `codes` has the objects with values in indexed fields.
+        """
         self.view = view
         self.ids, self.created = [""] * high, [-1] * high
         for key, row, number, payload in zip(ids, rows.tolist(), created.tolist(), payloads, strict=True):
@@ -97,6 +108,7 @@ class Catalogue:
                 self.payloads[row] = payload
         self.rows = dict(zip(ids, rows.tolist(), strict=True))
         self._latest_payloads = self.payloads.copy()
+        self._codes = codes
         self._pool.restore(high, free)
         self._created = next_created
 
@@ -106,10 +118,11 @@ class Catalogue:
         Raises Refused, having changed nothing, when one does not apply and the command does not skip.
         """
         n = len(command)
+        coded = yield from self._filters.read(command.payload)
         found = list(map(self.rows.get, command.ids)) if not self._pending else [None]
-        if None not in found and not (command.op == DELETE).any():
+        if None not in found and not (command.op == DELETE).any() and not coded.faults:
             yield
-            return self._all_known(owner, command, np.array(found, np.int32))
+            return self._all_known(owner, command, np.array(found, np.int32), coded)
         high_before, created_before = self._pool.high, self._created
         undo: list[tuple[str, tuple[int, int] | None]] = []
         faults: list[Fault] = []
@@ -117,7 +130,7 @@ class Catalogue:
         rows = np.empty(n, np.int32)
         created = np.full(n, -1, np.int64)
         keep: list[int] = []
-        lacks_x = np.isnan(command.x).tolist()
+        lacks_x = _lacking(command.x)
         lacks_y = np.isnan(command.y).tolist()
         ops = command.op.tolist()
         settled, pending = self.rows, self._pending.entries
@@ -126,12 +139,15 @@ class Catalogue:
                 entry = pending.get(key)
                 row = settled.get(key, GONE) if entry is None else entry[1]
                 op = ops[i]
+                if i in coded.faults:
+                    faults.append(coded.faults[i])
+                    continue
                 if row == GONE:
                     if op in (UPDATE, DELETE):
                         faults.append(Fault("id", f"there is no object {key!r}", "unknown", i))
                         continue
                     if lacks_x[i] or lacks_y[i]:
-                        faults.extend(self._missing(i, lacks_x[i], lacks_y[i]))
+                        faults.extend(self._missing(command, i))
                         continue
                     row = self._pool.take()
                     created[len(keep)] = self._created
@@ -151,26 +167,40 @@ class Catalogue:
         self._pool.give([step.row for step in steps if not step.born])
         if faults:
             command = _pick(command, keep)
+            coded.codes = _moved(coded.codes, keep)
         positions = keep if faults else None
         changes, before = self._changes(command, rows[: len(keep)], created[: len(keep)], steps)
         accepted = Accepted(
             owner, command, changes, faults, positions, steps, high_before, created_before, before, undo
         )
+        self._code(accepted, coded)
         if faults and not command.skip:
             self.take_back(accepted)
             raise Refused(faults)
         return accepted
 
-    def _all_known(self, owner: int, command: Events, rows: Int32) -> Accepted:
+    def _all_known(self, owner: int, command: Events, rows: Int32, coded: Coded) -> Accepted:
         changes, before = self._changes(command, rows, np.full(len(rows), -1, np.int64), [])
-        return Accepted(owner, command, changes, [], None, [], self._pool.high, self._created, before)
+        accepted = Accepted(owner, command, changes, [], None, [], self._pool.high, self._created, before)
+        self._code(accepted, coded)
+        return accepted
 
-    def _missing(self, i: int, lacks_x: bool, lacks_y: bool) -> Iterator[Fault]:
-        reason = "a new object needs a value"
-        if lacks_x:
-            yield Fault(f"values.{self.config.range_attributes[0]}", reason, "invalid", i)
-        if lacks_y:
-            yield Fault(f"values.{self.config.rank_attribute}", reason, "invalid", i)
+    def foresee(self, owner: int, command: Events) -> Accepted:
+        """What `accept` would make of a command now, taken back at once. Raises Refused as `accept`."""
+        steps = self.accept(owner, command)
+        while True:
+            try:
+                next(steps)
+            except StopIteration as stop:
+                accepted: Accepted = stop.value
+                self.take_back(accepted)
+                return accepted
+
+    def _missing(self, command: Events, i: int) -> Iterator[Fault]:
+        values = [*command.x.reshape(len(command), -1)[i], command.y[i]]
+        for name, value in zip((*self.config.range_attributes, self.config.rank_attribute), values, strict=True):
+            if np.isnan(value):
+                yield Fault(f"values.{name}", "a new object needs a value", "invalid", i)
 
     def _changes(
         self, command: Events, rows: Int32, created: npt.NDArray[np.int64], steps: list[Step]
@@ -185,7 +215,7 @@ class Catalogue:
             if text != before:
                 touched[at] = 1
                 undo.append((row, before))
-                _set_payload(latest, row, text)
+                _put(latest, row, text)
         for step in steps:
             if not step.born and step.row in latest:
                 undo.append((step.row, latest.pop(step.row)))
@@ -194,10 +224,32 @@ class Catalogue:
         x = np.require(command.x, np.float64, ("C", "W"))
         return Changes(kind, rows, x, command.y * self.sign, created, touched), undo
 
+    def _code(self, accepted: Accepted, coded: Coded) -> None:
+        """Give the changes the codes of what their payloads have in the indexed fields."""
+        if not self._filters.fields:
+            return
+        held, before = accepted.held, accepted.codes_before
+        born = [step.at for step in accepted.steps if step.born]
+        x = self._filters.widened(accepted.changes.x, born, coded.codes)
+        accepted.changes = accepted.changes._replace(x=x)
+        # A row that is given back here is handed out again by later commands only, so that deletions may come last.
+        gone = [(step.row, None) for step in accepted.steps if not step.born]
+        given = [(int(accepted.changes.row[at]), coded.codes[at]) for at in sorted(coded.codes)]
+        for row, codes in (*given, *gone):
+            old = self._codes.get(row)
+            before.append((row, old))
+            _put(self._codes, row, codes)
+            held.gained.update(_in_use(codes))
+            held.lost.update(_in_use(old))
+        self._filters.hold(held.gained, coded.texts)
+
     def take_back(self, accepted: Accepted) -> None:
         """Undo the newest `accept`: it could not be logged."""
+        for row, codes in reversed(accepted.codes_before):
+            _put(self._codes, row, codes)
+        self._filters.let_go(accepted.held.gained)
         for row, text in reversed(accepted.payloads_before):
-            _set_payload(self._latest_payloads, row, text)
+            _put(self._latest_payloads, row, text)
         given = [step.row for step in accepted.steps if not step.born]
         self._unwind(accepted.steps, given, accepted.undo, accepted.high_before, accepted.created_before)
 
@@ -233,7 +285,7 @@ class Catalogue:
     def advance(self, changes: Changes, births: int, lo: int, hi: int) -> None:
         """Move the reading copy of the object index on over events lo..hi, `births` of which may create objects."""
         self.view.reserve(births + 1, self._pool.high)
-        advance(self.view.arrays, changes, lo, hi)
+        self._advance(self.view.arrays, changes, lo, hi)
 
     def show_steps(self, accepted: Accepted, hi: int) -> None:
         """Make creations and deletions before event `hi` visible to look-ups by id."""
@@ -247,18 +299,27 @@ class Catalogue:
                 del self.rows[step.id]
                 self.payloads.pop(step.row, None)
 
+    def touched(self, accepted: Accepted) -> list[int]:
+        """Rows whose payload is another one after the newest accepted events than before them."""
+        first: dict[int, bytes | None] = {}
+        for row, text in accepted.payloads_before:
+            first.setdefault(row, text)
+        return [row for row, text in first.items() if self._latest_payloads.get(row) != text]
+
     def forget(self, accepted: Accepted) -> None:
         """All events have been settled: drop them from the overlay."""
         self._pending.settle(accepted.owner, accepted.undo)
+        self._filters.let_go(accepted.held.lost)
 
     def object_at(self, row: int) -> ObjectView:
         """The object of a row that is present."""
         o = self.view.arrays
         slot = o.pos[row]
-        return self.show(row, float(o.x[slot]), float(o.y[slot]), int(o.c[slot]))
+        return self.show(row, place_of(o.x, slot), float(o.y[slot]), int(o.c[slot]))
 
-    def show(self, row: int, x: float, y: float, created: int) -> ObjectView:
-        return ObjectView(self.ids[row], x, y * self.sign, created, self.payloads.get(row))
+    def show(self, row: int, x: Place, y: float, created: int) -> ObjectView:
+        shown = self._filters.shown(x)
+        return ObjectView(self.ids[row], shown, y * self.sign, created, self.payloads.get(row))
 
     def get(self, key: str) -> ObjectView | None:
         row = self.rows.get(key)
@@ -269,21 +330,39 @@ class Catalogue:
         ids = self.rows if key is None else (other for other in self.rows if other > key)
         return [self.object_at(self.rows[i]) for i in nsmallest(limit, ids)]
 
-    def top_rows(self, l: float, r: float, k: int) -> Int32:
-        """Rows of the k best with l <= x <= r, best first."""
-        slots = self.view.top(l, r, k)
+    def top_rows(self, region: Region, k: int) -> Int32:
+        """Rows of the k best of a region as kernels see it, best first."""
+        slots = self.view.best(region, k)
         return self.view.arrays.row[slots].astype(np.int32)
 
 
-def _set_payload(payloads: dict[int, bytes], row: int, text: bytes | None) -> None:
-    if text is None:
-        payloads.pop(row, None)
+def _lacking(x: npt.NDArray[np.float64]) -> list[bool]:
+    """Which events do not give the whole place of their object."""
+    missing = np.isnan(x).tolist()
+    return missing if x.ndim == 1 else list(map(any, missing))
+
+
+T = TypeVar("T")
+
+
+def _put(by_row: dict[int, T], row: int, value: T | None) -> None:
+    if value is None:
+        by_row.pop(row, None)
     else:
-        payloads[row] = text
+        by_row[row] = value
+
+
+def _in_use(codes: Codes | None) -> list[float]:
+    return [] if codes is None else [code for code in codes if code != ABSENT]
+
+
+def _moved(by_event: dict[int, T], keep: list[int]) -> dict[int, T]:
+    """What is known by event, of those that are kept, by their new places."""
+    where = {old: new for new, old in enumerate(keep)}
+    return {where[i]: value for i, value in by_event.items() if i in where}
 
 
 def _pick(command: Events, keep: list[int]) -> Events:
-    where = {old: new for new, old in enumerate(keep)}
-    payload = {where[i]: p for i, p in command.payload.items() if i in where}
+    payload = _moved(command.payload, keep)
     ids = [command.ids[i] for i in keep]
-    return Events(command.op[keep], ids, command.x[keep], command.y[keep], payload, command.skip)
+    return Events(command.op[keep], ids, command.x[keep], command.y[keep], payload, command.skip, command.batch)

@@ -24,9 +24,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from indexes.boards.lanes import LANES, bit_count, lanes_max, lanes_min, lanes_upto, low_bit
 from indexes.boards.tiles import below
 from indexes.jit import inline_kernel
+from indexes.lanes import LANES, bit_count, lanes_max, lanes_min, lanes_upto, low_bit
 from indexes.lean import inner_kernel, lean_kernel, vector_kernel
 
 INF = np.inf

@@ -24,6 +24,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from indexes.boards.objects import BEFORE_ALL, MAX, ObjectIndex, implement
 from indexes.jit import inline_kernel
+from indexes.lanes import prefetch_block
 from indexes.lean import inner_kernel, lean_kernel
 
 FULL = 16
@@ -693,4 +694,13 @@ def _lesser(v, c, i, j):  # type: ignore[no-untyped-def]
     return v[i] < v[j] or (v[i] == v[j] and c[i] < c[j])
 
 
-implement(KdTree, next_west, next_east, first_west, first_east, min_y, top, count, set_y, insert, delete)
+@lean_kernel
+def expect(o: KdTree, row: int) -> None:
+    """O(1)."""
+    prefetch_block(o.x, int(row))
+    prefetch_block(o.y, int(row))
+    if o.pos[row] >= 0:
+        prefetch_block(o.bucket, int(o.at[row]) * FULL)
+
+
+implement(KdTree, next_west, next_east, first_west, first_east, min_y, top, count, set_y, insert, delete, expect)

@@ -20,12 +20,17 @@ from typing import Any, Self, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from indexes.lean import lean_kernel
+from indexes.boards.regions import Region
+from indexes.lanes import prefetch_block
+from indexes.lean import lean_kernel, pasted_kernel
 
 from numba.extending import overload  # isort: skip
 
 MAX = float(np.finfo(np.float64).max)
 """An unbounded end of a range, and the threshold below which every present object lies."""
+
+AHEAD = 4
+"""So many changes ahead is what one reads asked for."""
 
 BEFORE_ALL = int(np.iinfo(np.int64).min)
 """Comes before every `created`."""
@@ -125,6 +130,24 @@ def insert(o: Any, row: int, x: float, y: float, c: int) -> int:
 def delete(o: Any, row: int) -> None:
     """Take out the object of a present row."""
     raise NotImplementedError
+
+
+@_dispatched(inline=True)
+def expect(o: Any, row: int) -> None:
+    """Ask for what a change of this row's object reads first to be brought near. A hint: it changes nothing."""
+    raise NotImplementedError
+
+
+@pasted_kernel
+def look_ahead(o, row, e, end):  # type: ignore[no-untyped-def]
+    """Let the index bring near what the next few changes need, as far as row[end]; change e is at hand.
+
+    In a large index most of the time of a change is waiting for memory, which the changes before it can do for it.
+    """
+    if e + 2 * AHEAD < end:
+        prefetch_block(o.pos, int(row[e + 2 * AHEAD]))
+    if e + AHEAD < end:
+        expect(o, row[e + AHEAD])
 
 
 @lean_kernel
@@ -266,9 +289,19 @@ class ObjectIndex(ABC):
         out = np.empty(k, np.int64)
         return out[: top(self.arrays, lo, hi, k, out)]
 
+    def best(self, region: Region, k: int) -> NDArray[np.int64]:
+        """As `top`, for a region as subscriptions have it: an end may be infinite."""
+        l, r = region.sides
+        return self.top(max(l, -MAX), min(r, MAX), k)
+
     def count(self, lo: float, hi: float) -> int:
         """How many objects of finite y lie in [lo, hi]."""
         return int(count(self.arrays, lo, hi))
+
+    def count_in(self, region: Region) -> int:
+        """As `count`, for a region as subscriptions have it."""
+        l, r = region.sides
+        return self.count(max(l, -MAX), min(r, MAX))
 
     def _present(self, row: int) -> int:
         slot = self.slot(row)

@@ -15,9 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from indexes.boards.forest import CAP, DEPTH, MAX, NODE, SLOT, Forest, lay, share
-from indexes.boards.lanes import LANES
 from indexes.boards.range_tree import NOBODY, leaves_for
 from indexes.boards.subscriptions import empty_forest, shape
+from indexes.lanes import LANES
 
 Int32 = npt.NDArray[np.int32]
 Int64 = npt.NDArray[np.int64]

@@ -10,15 +10,35 @@ from abc import ABC, abstractmethod
 from bisect import bisect_left
 from collections.abc import Sequence
 from operator import itemgetter
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from indexes.boards.batch import Batch
 from indexes.boards.catalogue import Accepted
-from indexes.boards.commands import BoardConfig, Command, Configure, Create, Drop, Fault, FloatArray
-from indexes.boards.step import Changes
-from indexes.boards.subscribers import Change, Edit, Int32
-from indexes.boards.views import ListChange, ListEntry, LiveTiles, ObjectView, Slice, TileRows, TileView
+from indexes.boards.changes import Changes
+from indexes.boards.commands import BoardConfig, Command, Configure
+from indexes.boards.painter import Painter
+from indexes.boards.regions import Regions
+from indexes.boards.space.painter import SpacePainter
+from indexes.boards.space.shapes import width
+from indexes.boards.subscribers import Change, Edit, Float64, Int32, Standing
+from indexes.boards.views import (
+    AnyTile,
+    ListChange,
+    ListEntry,
+    LiveTiles,
+    ObjectView,
+    Place,
+    Reach,
+    RegionTile,
+    Slice,
+    TileRows,
+    TileView,
+    place_of,
+    places,
+)
+from indexes.commands import Fault
 from indexes.ids import Packed
 
 if TYPE_CHECKING:
@@ -40,7 +60,7 @@ class Plan(ABC):
 
     def __init__(self, board: Board, command: Command, count: int, faults: list[Fault]) -> None:
         self.board = board
-        self.command: Command | Create | Drop = command
+        self.command = command
         self.count = count
         self.first_seq = board.next_seq
         self.last_seq = board.next_seq + count - 1
@@ -56,6 +76,15 @@ class Plan(ABC):
         """Seconds that painting is estimated to take."""
         return 0.0
 
+    @property
+    def alone(self) -> bool:
+        """Whether it cannot be painted in one pass with others."""
+        return True
+
+    def told(self) -> dict[str, Any]:
+        """What only applying tells of an answer."""
+        return {"tile_count": self.tile_count}
+
     @abstractmethod
     def paint(self, budget: float) -> None:
         """Do kernel work for about `budget` seconds."""
@@ -69,7 +98,8 @@ class Plan(ABC):
         """Take the command back: it could not be logged. Newest plans first."""
 
 
-Record = tuple[int, int, int, int, int, float, float]
+Entry = tuple[int, int, int, Place, float, Place, float]
+Record = tuple[int, int, int, int, int, Place, float, Place, float]
 
 
 class Pass:
@@ -87,7 +117,7 @@ class Pass:
         self._tile_records: list[tuple[int, int, int]] = []
         self._columns: TileRows | None = None
         if n_records:
-            self._records = list(zip(*(a[:n_records].tolist() for a in live.records[:7]), strict=True))
+            self._records = list(zip(*(places(a[:n_records]) for a in live.records[:9]), strict=True))  # type: ignore[arg-type]
         if n_tile_records:
             self._tile_records = list(zip(*(a[:n_tile_records].tolist() for a in live.tile_records[:3]), strict=True))
 
@@ -116,20 +146,35 @@ class Pass:
             all_of_them.created[first:last],
             all_of_them.gone[first:last],
             payload,
+            all_of_them.d,
+            None if all_of_them.shape is None else all_of_them.shape[first:last],
+            None if all_of_them.where is None else all_of_them.where[first:last],
         )
 
     def _all_columns(self) -> TileRows:
         """All kept tiles at once, without the ids: a row may pass to another object within a pass."""
         n = len(self.events)
-        painter, tiles = self._board.painter, self._board.painter.tiles
-        numbers = np.empty((n, 6))
-        numbers[:, :4] = tiles.side[:n]
-        numbers[:, :4][np.abs(numbers[:, :4]) >= MAX] = np.inf
-        numbers[:, 4] = tiles.x[:n]
-        numbers[:, 5] = tiles.y[:n]
-        numbers[:, 5] *= self._board.catalogue.sign
+        painter, tiles, filters = self._board.painter, self._board.painter.tiles, self._board.filters
+        side, x, where = tiles.side[:n], tiles.x[:n], None
+        if filters.fields:
+            where = self._where(side, x)
+            side, x = side[:, : 4 * filters.ranged], x[:, : filters.ranged]
+        numbers = np.column_stack([side, x, tiles.y[:n]])
+        sides = numbers[:, : side.shape[1]]
+        sides[np.abs(sides) >= MAX] = np.inf
+        numbers[:, -1] *= self._board.catalogue.sign
         k, created, gone = painter.ks[tiles.cls[:n]], tiles.c[:n], tiles.gone[:n].astype(bool)
-        return TileRows([], numbers, k.tolist(), [], created.tolist(), gone.tolist(), [])
+        rows = TileRows([], numbers, k.tolist(), [], created.tolist(), gone.tolist(), [], where=where)
+        if isinstance(painter, SpacePainter) and filters.ranged > 1:
+            shapes = painter.subscriptions.shapes
+            return rows._replace(d=filters.ranged, shape=[shapes[q] for q in tiles.cls[:n].tolist()])
+        return rows
+
+    def _where(self, side: Float64, x: Float64) -> list[tuple[Reach, ...]]:
+        """Whom kept tiles reach by their filters."""
+        filters = self._board.filters
+        hidden = side[:, 4 * filters.ranged : 4 * filters.dimensions]
+        return list(map(filters.reached, hidden.tolist(), x[:, filters.ranged :].tolist()))
 
 
 R = TypeVar("R", bound=tuple[int, ...] | Record)
@@ -155,16 +200,17 @@ class EventsPlan(Plan):
         self._settled = 0
         self._payloads = sorted(accepted.command.payload)
         self._next_payload = 0
+        self._replaced: dict[int, bytes | None] = {}
         self.done = self.count == 0
 
     @property
-    def tiles(self) -> list[tuple[int, TileView]]:
+    def tiles(self) -> list[tuple[int, AnyTile]]:
         """The tiles that were kept, each with the place of its event in the command."""
         return [view for rows in self.kept for view in rows.views()]
 
     @property
-    def started(self) -> bool:
-        """Whether some of it was painted."""
+    def alone(self) -> bool:
+        """Whether it cannot be painted in one pass with others, as some of it was."""
         return self._painted > 0
 
     @property
@@ -220,16 +266,26 @@ class EventsPlan(Plan):
         return out
 
     def _write_payloads(self, through: int) -> None:
-        """Give and take payloads up to an event, so that what is shown next has those of its moment."""
+        """Give and take payloads up to an event, so that what is shown next has those of its moment.
+
+        What the event itself replaced, and those told as one with it, is kept by the row of its object.
+        """
         payload, rows = self._accepted.command.payload, self._accepted.changes.row
+        self._replaced.clear()
         while self._next_payload < len(self._payloads) and self._payloads[self._next_payload] <= through:
             at = self._payloads[self._next_payload]
-            text = payload[at]
+            text, row = payload[at], int(rows[at])
+            if at >= self._told_with(through):
+                self._replaced.setdefault(row, self.board.catalogue.payloads.get(row))
             if text is None:
-                self.board.catalogue.payloads.pop(int(rows[at]), None)
+                self.board.catalogue.payloads.pop(row, None)
             else:
-                self.board.catalogue.payloads[int(rows[at])] = text
+                self.board.catalogue.payloads[row] = text
             self._next_payload += 1
+
+    def _told_with(self, at: int) -> int:
+        """The first of the events that are told as one with the event `at`."""
+        return at
 
     def _messages(self, found: Pass, start: int, hi: int) -> Slice | None:
         lo = start + self._settled
@@ -243,7 +299,7 @@ class EventsPlan(Plan):
         heard = Slice(self.first_seq + hi - 1, [], [], [], [])
         if records or tile_records or (rows and self._next_payload < len(self._payloads)):
             at_record = at_tile_record = 0
-            views: dict[int, TileView] = {}
+            views: dict[int, AnyTile] = {}
             events = found.events[first:last]
             for e in sorted({*events, *(r[0] for r in records), *(r[0] for r in tile_records)}):
                 seq = self.first_seq + e - start
@@ -268,42 +324,176 @@ class EventsPlan(Plan):
         return heard if heard.changes or heard.tiles else None
 
     def _changes(self, seq: int, records: list[Record]) -> list[ListChange]:
-        by_live: dict[int, list[tuple[int, int, int, float, float]]] = {}
+        by_live: dict[int, list[Entry]] = {}
         for _, live, *entry in records:
             by_live.setdefault(live, []).append(tuple(entry))  # type: ignore[arg-type]
-        shared: dict[tuple[tuple[int, int, int, float, float], ...], tuple[ListEntry, ...]] = {}
+        shared: dict[tuple[Entry, ...], tuple[ListEntry, ...]] = {}
         out = []
         for live, entries in by_live.items():
             entries.sort(key=lambda entry: (entry[2], entry[1]))
-            key = tuple(entry if entry[2] else (*entry[:3], 0.0, 0.0) for entry in entries)
+            key = tuple(entries)
             if key not in shared:
                 shared[key] = tuple(self._entry(*entry) for entry in key)
             out.append(ListChange(seq, live, shared[key]))
         return out
 
-    def _entry(self, row: int, old_rank: int, new_rank: int, x: float, y: float) -> ListEntry:
+    def _entry(
+        self, row: int, old_rank: int, new_rank: int, x: Place, y: float, old_x: Place, old_y: float
+    ) -> ListEntry:
         catalogue = self.board.catalogue
-        shown = catalogue.show(row, x, y, catalogue.created[row]) if new_rank else None
-        return ListEntry(catalogue.ids[row], old_rank or None, new_rank or None, shown)
+        created = catalogue.created[row]
+        now = catalogue.show(row, x, y, created) if new_rank else None
+        old = catalogue.show(row, old_x, old_y, created) if old_rank else None
+        if old is not None and row in self._replaced:
+            old = old._replace(payload=self._replaced[row])
+        return ListEntry(catalogue.ids[row], old_rank or None, new_rank or None, now, old)
 
-    def _live_tiles(self, seq: int, records: list[tuple[int, int, int]], views: dict[int, TileView]) -> list[LiveTiles]:
-        by_live: dict[int, list[TileView]] = {}
+    def _live_tiles(self, seq: int, records: list[tuple[int, int, int]], views: dict[int, AnyTile]) -> list[LiveTiles]:
+        by_live: dict[int, list[AnyTile]] = {}
         for _, live, t in records:
             if t not in views:
                 views[t] = self._tile(t)
             by_live.setdefault(live, []).append(views[t])
         return [LiveTiles(seq, live, tuple(tiles)) for live, tiles in by_live.items()]
 
-    def _tile(self, t: int) -> TileView:
+    def _tile(self, t: int) -> AnyTile:
         painter, tiles = self.board.painter, self.board.painter.tiles
-        l_outer, l_inner, r_inner, r_outer = (None if abs(side) >= MAX else side for side in tiles.side[t].tolist())
-        shown = self.board.catalogue.show(int(tiles.row[t]), float(tiles.x[t]), float(tiles.y[t]), int(tiles.c[t]))
-        k = int(painter.ks[tiles.cls[t]])
-        return TileView(k, l_outer, l_inner, r_inner, r_outer, shown, bool(tiles.gone[t]))
+        x, y = place_of(tiles.x, t), float(tiles.y[t])
+        shown = self.board.catalogue.show(int(tiles.row[t]), x, y, int(tiles.c[t]))
+        k, gone = int(painter.ks[tiles.cls[t]]), bool(tiles.gone[t])
+        sides = [None if abs(side) >= MAX else side for side in tiles.side[t].tolist()]
+        filters, where = self.board.filters, tuple[Reach, ...]()
+        if filters.fields:
+            hidden = tiles.side[t, 4 * filters.ranged :].tolist()
+            where = filters.reached(hidden, tiles.x[t, filters.ranged :].tolist())
+            sides = sides[: 4 * filters.ranged]
+        if isinstance(painter, SpacePainter) and filters.ranged > 1:
+            shape = painter.subscriptions.shapes[int(tiles.cls[t])]
+            return RegionTile(k, shape, tuple(sides[: 2 * width(shape, filters.ranged)]), shown, gone, where)
+        l_outer, l_inner, r_inner, r_outer = sides[:4]
+        return TileView(k, l_outer, l_inner, r_inner, r_outer, shown, gone, where)
 
     def cancel(self) -> None:
         self.board.catalogue.take_back(self._accepted)
         self.board.next_seq = self.first_seq
+
+
+class BatchPlan(EventsPlan):
+    """Changes of objects that are told as one, with the last seq. It is cut while it is painted, but what reads and
+    live lists show goes over from before it to after it in one step."""
+
+    def __init__(self, board: Board, accepted: Accepted, keep_at_most: int) -> None:
+        super().__init__(board, accepted, keep_at_most)
+        self._rows = board.catalogue.high
+        self._touched = board.catalogue.touched(accepted)
+        self._batch: Batch | None = None
+
+    @property
+    def alone(self) -> bool:
+        return True
+
+    def paint(self, budget: float) -> None:
+        if self.silent:
+            super().paint(budget)
+            return
+        painter = self.board.painter
+        assert isinstance(painter, Painter)
+        if self._batch is None:
+            accepted = self._accepted
+            self._batch = Batch(painter, accepted.changes, accepted.births, self._rows, self._touched)
+        self._batch.paint(budget, self._room > 0)
+        if self._batch.done:
+            self._painted = self.count
+            self.tile_count = self._batch.made
+            painter.say_event(self.count - 1)
+
+    def settle(self) -> Slice | None:
+        if self._painted < self.count:
+            return None
+        catalogue = self.board.catalogue
+        if not self.silent:
+            self._fill_in_old_values()
+        if self._batch is not None and self._batch.view is not None:
+            catalogue.view = self._batch.view
+        else:
+            catalogue.advance(self._accepted.changes, self._accepted.births, 0, self.count)
+        return self.show(None if self.silent else Pass(self.board), 0, self.count)
+
+    def _fill_in_old_values(self) -> None:
+        """What reads see is still what was there before the batch."""
+        records, o = self.board.painter.live.arrays.records, self.board.catalogue.view.arrays
+        had = np.flatnonzero(records.old_rank[: int(records.n[0])])
+        slots = o.pos[records.row[had]]
+        records.old_x[had], records.old_y[had] = o.x[slots], o.y[slots]
+
+    def _told_with(self, at: int) -> int:
+        return 0
+
+    def _changes(self, seq: int, records: list[Record]) -> list[ListChange]:
+        """An object that was deleted and inserted again is two in the kernels, and one to those who know its id."""
+        return [change._replace(entries=_by_id(change.entries)) for change in super()._changes(seq, records)]
+
+
+class SpaceBatchPlan(BatchPlan):
+    """A batch on a board with several range attributes: its events are painted one by one, and told as one with the
+    tiles of all of them. Lists that some tile reaches are made anew at the end, and tell what is another then."""
+
+    def __init__(self, board: Board, accepted: Accepted, keep_at_most: int) -> None:
+        super().__init__(board, accepted, keep_at_most)
+        self._run = 0
+        self._keep = False
+        self._reached: list[int] = []
+        self._before: dict[int, list[ObjectView]] = {}
+
+    def paint(self, budget: float) -> None:
+        if self.silent:
+            super().paint(budget)
+            return
+        painter, changes = self.board.painter, self._accepted.changes
+        assert isinstance(painter, SpacePainter)
+        painter.objects.reserve(self._accepted.births + 1, self.board.catalogue.high)
+        if self._run == 0:
+            painter.clear()
+            self._keep = self._room > 0 or painter.live.count > 0
+        self._run, made = painter.paint_more(changes, self._run, self.count, budget, self._keep)
+        self.tile_count += made
+        if self._run == self.count:
+            self._painted = self.count
+            # Whoever came to listen while nothing was kept may be concerned too.
+            self._reached = painter.tell(self.count - 1) if self._keep else list(self.board.live_of.values())
+            self.board.renew(self._reached)
+
+    def settle(self) -> Slice | None:
+        if self._painted == self.count and not self.silent:
+            self._before = {live: self.board.watched_list(live) for live in self._reached}
+        heard = super().settle()
+        if self._before and not self._keep:
+            moved = [(self.last_seq, live) for live in self._reached]
+            return Slice(self.last_seq, self._changes(self.last_seq, []), [], moved, [])
+        return heard
+
+    def _changes(self, seq: int, records: list[Record]) -> list[ListChange]:
+        changed = []
+        for live, before in self._before.items():
+            offset = self.board.offset_of(live)
+            entries = net_entries(before, self.board.list_of(live, offset), offset, offset)
+            if entries:
+                changed.append(ListChange(seq, live, entries))
+        return changed
+
+    def _fill_in_old_values(self) -> None:
+        """Nothing to fill in: changes are found by comparing lists."""
+
+
+def _by_id(entries: tuple[ListEntry, ...]) -> tuple[ListEntry, ...]:
+    if len({entry.id for entry in entries}) == len(entries):
+        return entries
+    one: dict[str, ListEntry] = {}
+    for entry in entries:
+        other = one.get(entry.id, entry)
+        new = entry if entry.new_rank else other
+        one[entry.id] = new._replace(old_rank=entry.old_rank or other.old_rank, old=entry.old or other.old)
+    return tuple(sorted(one.values(), key=lambda entry: entry.new_rank or 0))
 
 
 class EventsGroup:
@@ -371,31 +561,29 @@ class EditPlan(Plan):
     def paint(self, budget: float) -> None:
         edit, painter, subscribers = self.edit, self.board.painter, self.board.subscribers
         if edit.fresh is not None:
-            for k in np.unique(edit.fresh.k):
-                mine = edit.fresh.k == k
-                self._insert(int(k), edit.sids[mine], edit.fresh.l[mine], edit.fresh.r[mine])
+            depth = edit.fresh.depth
+            for k in np.unique(depth):
+                mine = np.flatnonzero(depth == k)
+                painter.insert(int(k), edit.sids[mine], edit.fresh.regions.take(mine))
             if edit.packed is not None:
                 self._base = subscribers.ids.merged(edit.packed)
             elif subscribers.ids.wants_merge():
                 self._base = subscribers.ids.merged()
         self._painted = min(self._painted + max(1, int(budget / SECONDS_A_CHANGE)), len(edit.changes))
         part = edit.changes[self._settled : self._painted]
-        gone: dict[int, list[int]] = {}
+        gone: dict[int, list[Standing]] = {}
         for change in part:
             if change.before is not None:
-                gone.setdefault(change.before.k, []).append(change.before.sid)
-        for k, sids in gone.items():
-            painter.subscriptions.delete_many(painter.class_of(k), np.array(sids, np.int32))
+                gone.setdefault(change.before.k, []).append(change.before)
+        for k, before in gone.items():
+            painter.delete(k, *self._columns(before))
         for change in part:
             if change.after is not None:
-                ends = np.array([change.after.l]), np.array([change.after.r])
-                self._insert(change.after.k, np.array([change.after.sid], np.int32), *ends)
+                painter.insert(change.after.k, *self._columns([change.after]))
 
-    def _insert(self, k: int, sids: Int32, l: FloatArray, r: FloatArray) -> None:
-        painter = self.board.painter
-        painter.subscriptions.insert_many(
-            painter.class_of(k), np.ascontiguousarray(sids), np.clip(l, -MAX, MAX), np.clip(r, -MAX, MAX)
-        )
+    def _columns(self, standings: list[Standing]) -> tuple[Int32, Regions]:
+        regions = Regions.of([standing.region for standing in standings], self.board.subscribers.regions.d)
+        return np.array([standing.sid for standing in standings], np.int32), regions
 
     def settle(self) -> Slice | None:
         board, lo, hi = self.board, self._settled, self._painted
@@ -403,11 +591,14 @@ class EditPlan(Plan):
         self.done = hi == len(self.edit.changes)
         board.subscribers.settle(self.edit, self._base, lo, hi)
         board.seq = self.last_seq if self.done else self.first_seq + hi - 1
-        heard = Slice(board.seq, [], [], [], [])
+        heard, shifted = Slice(board.seq, [], [], [], []), []
         for i, change in enumerate(self.edit.changes[lo:hi], lo):
             if change.before is not None and change.before.sid in board.live_of:
-                self._tell(heard, self.first_seq + i, board.live_of[change.before.sid], change)
-        return heard if heard.moved or heard.gone else None
+                live = board.live_of[change.before.sid]
+                self._tell(heard, self.first_seq + i, live, change)
+                if change.after is not None and change.after.offset != change.before.offset:
+                    shifted.append(live)
+        return heard._replace(shifted=tuple(shifted)) if heard.moved or heard.gone else None
 
     def _tell(self, heard: Slice, seq: int, live: int, change: Change) -> None:
         if change.after is None:
@@ -424,7 +615,7 @@ class EditPlan(Plan):
 
 
 class ConfigurePlan(Plan):
-    """Another set of list lengths, or another algorithm."""
+    """Another set of list lengths, another algorithm or another epsilon."""
 
     def __init__(self, board: Board, command: Configure, config: BoardConfig) -> None:
         super().__init__(board, command, int(config != board.latest_config), [])
@@ -440,7 +631,7 @@ class ConfigurePlan(Plan):
         return self._work
 
     def paint(self, budget: float) -> None:
-        self.board.painter.configure(self._config.ks, self._config.algorithm == "dense")
+        self.board.painter.configure(self._config)
 
     def settle(self) -> Slice | None:
         self.board.config = self._config
@@ -453,10 +644,19 @@ class ConfigurePlan(Plan):
         self.board.next_seq = self.first_seq
 
 
-def net_entries(before: list[ObjectView], after: list[ObjectView]) -> tuple[ListEntry, ...]:
-    """The net change between two lists of one moment: who left, then who entered. Objects that shift are not named."""
-    old = {entry.id: rank for rank, entry in enumerate(before, 1)}
-    new = {entry.id for entry in after}
-    left = [ListEntry(entry.id, rank, None, None) for rank, entry in enumerate(before, 1) if entry.id not in new]
-    entered = [ListEntry(entry.id, None, rank, entry) for rank, entry in enumerate(after, 1) if entry.id not in old]
-    return (*left, *entered)
+def net_entries(
+    before: list[ObjectView], after: list[ObjectView], old_offset: int = 0, new_offset: int = 0
+) -> tuple[ListEntry, ...]:
+    """The net change between two lists: who left, then who entered or is another now. Objects that only shift are not
+    named.
+
+    The lists begin after so many ranks of theirs.
+    """
+    was = {entry.id: (rank, entry) for rank, entry in enumerate(before, old_offset + 1)}
+    now = {entry.id for entry in after}
+    found = [ListEntry(id, rank, None, None, old) for id, (rank, old) in was.items() if id not in now]
+    for rank, entry in enumerate(after, new_offset + 1):
+        old_rank, old = was.get(entry.id, (None, None))
+        if old != entry:
+            found.append(ListEntry(entry.id, old_rank, rank, entry, old))
+    return tuple(found)

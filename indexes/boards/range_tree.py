@@ -21,9 +21,9 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from indexes.boards.lanes import bit_count, high_bit, lanes_least, lanes_upto, low_bit, prefetch_block
 from indexes.boards.objects import BEFORE_ALL, MAX, ObjectIndex, implement
 from indexes.jit import inline_kernel
+from indexes.lanes import bit_count, high_bit, lanes_least, lanes_upto, low_bit, prefetch_block
 from indexes.lean import inner_kernel, lean_kernel
 
 NOBODY = int(np.iinfo(np.int64).max)
@@ -663,4 +663,16 @@ def _least_beyond(o: RangeTree, level: int, a: int, e: int, y0: float, c0: int, 
     return best
 
 
-implement(RangeTree, next_west, next_east, first_west, first_east, min_y, top, count, set_y, insert, delete)
+@lean_kernel
+def expect(o: RangeTree, row: int) -> None:
+    """O(1)."""
+    s = int(o.pos[row])
+    if s >= 0:
+        base = s & -16
+        prefetch_block(o.least, base)
+        prefetch_block(o.x, base)
+        prefetch_block(o.holder, base)
+        prefetch_block(o.least, int(o.off[1]) + ((s >> 4) & -16))
+
+
+implement(RangeTree, next_west, next_east, first_west, first_east, min_y, top, count, set_y, insert, delete, expect)

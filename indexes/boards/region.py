@@ -52,39 +52,56 @@ def take_prefix(w: Work, k: int) -> None:
         w.east[z] = w.all_east[z]
 
 
+@inline_kernel
+def run_of(z: int, k: int, runs: int) -> int:
+    """The run that strip z of 1..k belongs to, of so many balanced ones; 0 runs: each strip is one by itself (IV-B)."""
+    return (z - 1) * runs // k if runs > 0 else z
+
+
 @inner_kernel
-def region_strips(w: Work, k: int, a: int, b: int) -> int:
+def region_strips(w: Work, k: int, a: int, b: int, runs: int) -> int:
     """Algorithm 4: write the strips of the influence region to `strip`, west to east; returns their number.
 
-    Neighbours with the same r_outer are one, which happens where the east runs out of objects or has ties in x.
+    Neighbours with the same r_outer are one, which happens where the east runs out of objects or has ties in x. With
+    `runs` > 0 each run of strips is the box around it, so that there are at most that many (IV-B).
     """
     x = w.west[0]
     n = 0
+    last = -1
     for z in range(min(a + 1, k), 0, -1):
         r_outer = w.east[k - z + 1]
         if w.west[z] < w.west[z - 1] and x < r_outer:
-            if n > 0 and w.strip[n - 1, 3] == r_outer:
-                w.strip[n - 1, 1] = w.west[z - 1]
+            run = run_of(z, k, runs)
+            if n > 0 and (w.strip[n - 1, 3] == r_outer or run == last):
+                w.strip[n - 1, 1], w.strip[n - 1, 3] = w.west[z - 1], r_outer
             else:
                 w.strip[n, 0], w.strip[n, 1], w.strip[n, 2], w.strip[n, 3] = w.west[z], w.west[z - 1], x, r_outer
                 n += 1
+                last = run
     return n
 
 
 @inner_kernel
-def gain_strips(w: Work, k: int, a: int, b: int, xh: float) -> int:
+def gain_strips(w: Work, k: int, a: int, b: int, xh: float, runs: int) -> int:
     """Algorithm 5: write the strips that an object at `xh` gains by entering a list to `strip`, west to east.
 
-    They are where (l, r) holds both objects and exactly k - 1 of the lists. Returns their number.
+    They are where (l, r) holds both objects and exactly k - 1 of the lists; with `runs` > 0 the boxes around that many
+    runs of them (IV-B). Returns their number.
     """
     l_most, r_least = min(xh, w.west[0]), max(xh, w.west[0])
     n = 0
+    last = -1
     for z in range(min(a + 1, k), max(k - b, 1) - 1, -1):
         l_outer, l_inner = w.west[z], min(w.west[z - 1], l_most)
         r_inner, r_outer = max(w.east[k - z], r_least), w.east[k - z + 1]
         if l_outer < l_inner and r_inner < r_outer:
-            w.strip[n, 0], w.strip[n, 1], w.strip[n, 2], w.strip[n, 3] = l_outer, l_inner, r_inner, r_outer
-            n += 1
+            run = run_of(z, k, runs)
+            if n > 0 and run == last:
+                w.strip[n - 1, 1], w.strip[n - 1, 3] = l_inner, r_outer
+            else:
+                w.strip[n, 0], w.strip[n, 1], w.strip[n, 2], w.strip[n, 3] = l_outer, l_inner, r_inner, r_outer
+                n += 1
+                last = run
     return n
 
 

@@ -6,7 +6,7 @@ can gain. Most squares hold some dozens of subscriptions, in a few leaves of the
 objects its range holds: it is in the region while these are fewer than k, and an object that enters the lists gains
 those that held k - 1 before.
 
-The tiles are those of `sparse.py`, and the rule that joins them is the same, read literally: the box around both holds
+Who hears is as in `sparse.py`, and the rule that joins tiles is the same, read literally: the box around both holds
 no subscription but those that gain the object.
 
 Source: Yu, Agarwal and Yang, "Processing and notifying range top-k subscriptions", III-B.
@@ -17,8 +17,8 @@ from __future__ import annotations
 import numpy as np
 
 from indexes.boards.forest import ALL, CAP, DEPTH, NODE, SLOT, STEP, inside, next_block, overlapping, reached
-from indexes.boards.lanes import LANES, bit_count, lanes_pack, lanes_upto, lanes_within, low_bit
 from indexes.boards.tiles import below, put_box
+from indexes.lanes import LANES, bit_count, lanes_pack, lanes_upto, lanes_within, low_bit
 from indexes.lean import inner_kernel, vector_kernel
 
 INF = np.inf
@@ -74,6 +74,21 @@ def count_better(h, n, w, a, b):  # type: ignore[no-untyped-def]
         x = w.east[z]
         for i in range(n):
             h.better[i] += h.r[i] >= x
+
+
+@vector_kernel
+def place(h, n, w, strips):  # type: ignore[no-untyped-def]
+    """Mark with 1, in place of counts, who lies in one of the strips, in `west` in which one, from the east."""
+    for i in range(n):
+        h.west[i] = 0
+        h.better[i] = 0
+    for t in range(strips):
+        l_outer, l_inner, r_inner, r_outer = w.strip[t, 0], w.strip[t, 1], w.strip[t, 2], w.strip[t, 3]
+        z = strips - 1 - t
+        for i in range(n):
+            inside = (h.l[i] > l_outer) & (h.l[i] <= l_inner) & (h.r[i] >= r_inner) & (h.r[i] < r_outer)
+            h.better[i] += inside
+            h.west[i] += z * inside
 
 
 @vector_kernel

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -11,7 +13,10 @@ import pyarrow as pa
 from indexes.boards.board import Board
 from indexes.boards.commands import BoardConfig
 from indexes.boards.packing import PackedBoard, pack_forest, pack_objects, to_forest
-from indexes.boards.painter import INDEXES
+from indexes.boards.painter import INDEXES, Painter
+from indexes.boards.parts import AnyObjects
+from indexes.boards.regions import Regions
+from indexes.boards.space.objects import SpaceObjects
 from indexes.boards.upkeep import Captured
 from indexes.ids import Packed, merge_packed, pack
 
@@ -21,7 +26,8 @@ Float64 = npt.NDArray[np.float64]
 
 
 class ObjectColumns(NamedTuple):
-    """The objects in order of row; `y` has the user's sign, `payload` is compact JSON text or None."""
+    """The objects in order of row; `y` has the user's sign, `payload` is compact JSON text or None. With d > 1 range
+    attributes `x` is (n, d)."""
 
     row: Int32
     id: list[str]
@@ -32,19 +38,20 @@ class ObjectColumns(NamedTuple):
 
 
 class SubscriptionColumns(NamedTuple):
-    """The subscriptions in order of id: `ids.row` are their sids. Ends are infinite where unbounded; `ttl` in seconds,
-    NaN for none."""
+    """The subscriptions in order of id: `ids.row` are their sids. `ttl` in seconds, NaN for none. `k` is the class,
+    which is how deep a list reaches; what it shows begins after `offset` ranks."""
 
     ids: Packed
-    l: Float64
-    r: Float64
+    regions: Regions
     k: Int32
     ttl: Float64
+    offset: Int32
 
 
 class BoardState(NamedTuple):
     """A board at `seq`. `object_rows` and `subscription_rows` count the rows ever handed out, `free_*` are those that
-    were given back, in their order."""
+    were given back, in their order. `texts` are those of the codes in places and regions, ascending, see
+    `indexes.boards.filters`."""
 
     config: BoardConfig
     seq: int
@@ -55,6 +62,7 @@ class BoardState(NamedTuple):
     free_subscriptions: Int32
     objects: ObjectColumns
     subscriptions: SubscriptionColumns
+    texts: Mapping[float, str] = MappingProxyType({})
 
 
 def state_of(captured: Captured) -> BoardState:
@@ -74,6 +82,11 @@ def state_of(captured: Captured) -> BoardState:
     ttl = np.full(len(ids.row), np.nan)
     if c.ttl:
         ttl = np.array([c.ttl.get(sid, np.nan) for sid in ids.row.tolist()])
+    regions, texts = c.regions.take(ids.row), {}
+    if c.config.indexed:
+        ranged = len(c.config.range_attributes)
+        used = np.union1d(c.x[:, ranged:], regions.sides[2 * ranged : 2 * c.config.dimensions])
+        texts = {code: c.texts[code] for code in used.tolist() if code in c.texts}
     return BoardState(
         c.config,
         c.seq,
@@ -83,34 +96,51 @@ def state_of(captured: Captured) -> BoardState:
         np.array(c.free_objects, np.int32),
         np.array(c.free_subscriptions, np.int32),
         objects,
-        SubscriptionColumns(ids, c.l[ids.row], c.r[ids.row], c.k[ids.row], ttl),
+        SubscriptionColumns(ids, regions, c.k[ids.row], ttl, c.offset[ids.row]),
+        texts,
     )
 
 
 def pack_board(state: BoardState) -> PackedBoard:
-    """Both indexes of a board laid out afresh. O(n log n + m log m)."""
+    """Both indexes of a board with one range attribute laid out afresh. O(n log n + m log m)."""
     sign = -1.0 if state.config.order == "desc" else 1.0
     o, s = state.objects, state.subscriptions
-    forest = pack_forest(state.config.ks, s.k, s.ids.row, s.l, s.r)
+    forest = pack_forest(state.config.ks, s.k, s.ids.row, s.regions.l, s.regions.r)
     return PackedBoard(forest, pack_objects(o.x, o.y * sign, o.created, o.row))
 
 
-def board_of(state: BoardState, packed: PackedBoard) -> Board:
-    """The board in that state over these indexes, which become part of it. O(n log n + m)."""
+def board_of(state: BoardState, packed: PackedBoard | None = None) -> Board:
+    """The board in that state, over these indexes, which become part of it. O(n log n + m).
+
+    Without them they are laid out afresh, O(n log n + m log m); so are always those of several range attributes.
+    """
     board = Board(state.config, state.seq)
-    index = INDEXES[state.config.index]
+    s, painter = state.subscriptions, board.painter
+    view: AnyObjects
+    if isinstance(painter, Painter):
+        packed = packed or pack_board(state)
+        index = INDEXES[state.config.index]
+        view, painter.objects = index.of_slots(*packed.objects), index.of_slots(*packed.objects)
+        painter.subscriptions.adopt(packed.forest.ks, to_forest(packed.forest, state.subscription_rows))
+    else:
+        o = state.objects
+        view = SpaceObjects.build(o.x, o.y * board.catalogue.sign, o.created, o.row)
+        painter.objects = view.frozen()
+        for k in np.unique(s.k).tolist():
+            mine = np.flatnonzero(s.k == k)
+            painter.insert(k, s.ids.row[mine], s.regions.take(mine))
     board.catalogue.load(
-        index.of_slots(*packed.objects),
+        view,
         state.objects.id,
         state.objects.row,
         state.objects.created,
         state.objects.payload,
+        board.filters.codes_of(state.objects.row, state.objects.x),
         state.object_rows,
         state.free_objects.tolist(),
         state.next_created,
     )
-    s = state.subscriptions
-    board.subscribers.load(s.ids, s.l, s.r, s.k, s.ttl, state.subscription_rows, state.free_subscriptions.tolist())
-    board.painter.objects = index.of_slots(*packed.objects)
-    board.painter.subscriptions.adopt(packed.forest.ks, to_forest(packed.forest, state.subscription_rows))
+    board.filters.load(state.texts, state.objects.x, s.regions)
+    free = state.free_subscriptions.tolist()
+    board.subscribers.load(s.ids, s.regions, s.k, s.ttl, s.offset, state.subscription_rows, free)
     return board

@@ -11,26 +11,14 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from indexes.boards.changes import DELETE
 from indexes.boards.live import deliver, find_receivers
-from indexes.boards.objects import delete, insert, set_y
+from indexes.boards.objects import delete, insert, look_ahead, set_y
 from indexes.boards.paint import paint
 from indexes.jit import inline_kernel
 from indexes.lean import inner_kernel, lean_kernel
 
-SET, DELETE = 0, 1
 DONE, FULL_TILES, FULL_LIVE = 0, 1, 2
-
-
-class Changes(NamedTuple):
-    """Columns of equal length. `x` and `y` are NaN where a change keeps what is there; `touched` marks a new payload;
-    `created` counts for rows that are new."""
-
-    kind: npt.NDArray[np.uint8]
-    row: npt.NDArray[np.int32]
-    x: npt.NDArray[np.float64]
-    y: npt.NDArray[np.float64]
-    created: npt.NDArray[np.int64]
-    touched: npt.NDArray[np.uint8]
 
 
 class Painted(NamedTuple):
@@ -41,43 +29,43 @@ class Painted(NamedTuple):
 
 
 @inner_kernel
-def _paint_change(o, f, ks, dense, w, tiles, changes, e, y):  # type: ignore[no-untyped-def]
+def paint_change(o, f, ks, dense, runs, w, tiles, changes, e, y):  # type: ignore[no-untyped-def]
     """Paint change e, which gives its object `y`. Returns 1, or 0 when the tiles do not fit; then nothing has changed.
 
     An insertion leaves its object in the index at y = +inf, a move leaves it at its new x; `_finish` completes both and
-    `_undo` takes both back.
+    `undo` takes both back.
     """
     row = changes.row[e]
     x = changes.x[e]
     s = np.int64(o.pos[row])
     ok = 1
     if changes.kind[e] == DELETE:
-        ok = paint(o, f, ks, dense, s, np.inf, w, tiles)
+        ok = paint(o, f, ks, dense, runs, s, np.inf, w, tiles)
     elif s < 0:
         insert(o, row, x, np.inf, changes.created[e])
-        ok = paint(o, f, ks, dense, np.int64(o.pos[row]), y, w, tiles)
+        ok = paint(o, f, ks, dense, runs, np.int64(o.pos[row]), y, w, tiles)
         if ok == 0:
             delete(o, row)
     elif not np.isnan(x) and x != o.x[s]:
         old_x, old_y, old_c = o.x[s], o.y[s], o.c[s]
         first = tiles.n[0]
-        ok = paint(o, f, ks, dense, s, np.inf, w, tiles)
+        ok = paint(o, f, ks, dense, runs, s, np.inf, w, tiles)
         if ok == 1:
             delete(o, row)
             insert(o, row, x, np.inf, old_c)
-            ok = paint(o, f, ks, dense, np.int64(o.pos[row]), y, w, tiles)
+            ok = paint(o, f, ks, dense, runs, np.int64(o.pos[row]), y, w, tiles)
             if ok == 0:
                 delete(o, row)
                 insert(o, row, old_x, old_y, old_c)
                 tiles.n[0] = first
     elif y != o.y[s] or changes.touched[e]:
-        ok = paint(o, f, ks, dense, s, y, w, tiles)
+        ok = paint(o, f, ks, dense, runs, s, y, w, tiles)
     return ok
 
 
 @inner_kernel
-def _undo(o, kind, row, was_slot, old_x, old_y, old_c):  # type: ignore[no-untyped-def]
-    """Take back what `_paint_change` did to the index."""
+def undo(o, kind, row, was_slot, old_x, old_y, old_c):  # type: ignore[no-untyped-def]
+    """Take back what `paint_change` did to the index."""
     if kind != DELETE:
         if was_slot < 0:
             delete(o, row)
@@ -103,7 +91,7 @@ def _count(painted, tiles, first, e, keep):  # type: ignore[no-untyped-def]
 
 
 @lean_kernel
-def run(o, f, ks, dense, w, tiles, painted, changes, hi, keep):  # type: ignore[no-untyped-def]
+def run(o, f, ks, dense, runs, w, tiles, painted, changes, hi, keep):  # type: ignore[no-untyped-def]
     """Paint and apply changes from `painted.progress[0]` up to `hi`.
 
     With `keep` tiles gather in `tiles`, else each change's overwrite the last one's. Returns DONE, or FULL_TILES when
@@ -115,9 +103,10 @@ def run(o, f, ks, dense, w, tiles, painted, changes, hi, keep):  # type: ignore[
         if not keep:
             tiles.n[0] = 0
         first = tiles.n[0]
+        look_ahead(o, changes.row, e, hi)
         row = changes.row[e]
-        y = _given_y(o, row, changes.y[e])
-        if _paint_change(o, f, ks, dense, w, tiles, changes, e, y) == 0:
+        y = given_y(o, row, changes.y[e])
+        if paint_change(o, f, ks, dense, runs, w, tiles, changes, e, y) == 0:
             why = FULL_TILES
         else:
             _finish(o, changes.kind[e], row, y)
@@ -128,7 +117,7 @@ def run(o, f, ks, dense, w, tiles, painted, changes, hi, keep):  # type: ignore[
 
 
 @lean_kernel
-def run_heard(o, f, ks, dense, w, tiles, live, listeners, painted, changes, hi, keep):  # type: ignore[no-untyped-def]
+def run_heard(o, f, ks, dense, runs, w, tiles, live, listeners, painted, changes, hi, keep):  # type: ignore[no-untyped-def]
     """As `run`, and move the live lists on. `listeners` is the forest of live slots.
 
     FULL_LIVE says that a buffer of `live` has to grow. The cost beyond `run` follows the live lists reached.
@@ -139,20 +128,21 @@ def run_heard(o, f, ks, dense, w, tiles, live, listeners, painted, changes, hi, 
         if not keep:
             tiles.n[0] = 0
         first = tiles.n[0]
+        look_ahead(o, changes.row, e, hi)
         row = changes.row[e]
         slot = o.pos[row]
         old_x, old_y, old_c = (o.x[slot], o.y[slot], o.c[slot]) if slot >= 0 else (0.0, 0.0, np.int64(-1))
-        y = _given_y(o, row, changes.y[e])
-        if _paint_change(o, f, ks, dense, w, tiles, changes, e, y) == 0:
+        y = given_y(o, row, changes.y[e])
+        if paint_change(o, f, ks, dense, runs, w, tiles, changes, e, y) == 0:
             why = FULL_TILES
         elif tiles.n[0] > first and find_receivers(listeners, live, tiles, first) == 0:
-            _undo(o, changes.kind[e], row, slot, old_x, old_y, old_c)
+            undo(o, changes.kind[e], row, slot, old_x, old_y, old_c)
             tiles.n[0] = first
             why = FULL_LIVE
         else:
             _finish(o, changes.kind[e], row, y)
             if tiles.n[0] > first:
-                deliver(o, live, tiles, e)
+                deliver(o, live, tiles, e, row, old_x, old_y)
             _count(painted, tiles, first, e, keep)
             e += 1
     painted.progress[0] = e
@@ -160,7 +150,7 @@ def run_heard(o, f, ks, dense, w, tiles, live, listeners, painted, changes, hi, 
 
 
 @inline_kernel
-def _given_y(o, row, y):  # type: ignore[no-untyped-def]
+def given_y(o, row, y):  # type: ignore[no-untyped-def]
     """The y that an object will have: the one given, or the one it has."""
     slot = o.pos[row]
     return o.y[slot] if slot >= 0 and np.isnan(y) else y
@@ -170,6 +160,7 @@ def _given_y(o, row, y):  # type: ignore[no-untyped-def]
 def advance(o, changes, lo, hi):  # type: ignore[no-untyped-def]
     """Apply changes lo..hi to an object index and tell no one: for replay, and for the copy that serves reads."""
     for e in range(lo, hi):
+        look_ahead(o, changes.row, e, hi)
         row = changes.row[e]
         x = changes.x[e]
         y = changes.y[e]

@@ -29,7 +29,7 @@ from indexes.boards.forest import (
     report,
     snap,
 )
-from indexes.boards.lanes import LANES
+from indexes.lanes import LANES
 
 __all__ = ["MAX", "Forest", "SubscriptionIndex", "count", "delete", "exists", "insert", "report", "snap"]
 

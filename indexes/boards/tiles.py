@@ -21,8 +21,8 @@ INF = np.inf
 
 class Tiles(NamedTuple):
     """A buffer of tiles. Row t of `side` is (l_outer, l_inner, r_inner, r_outer); `row`, `x`, `y` and `c` are the
-    object's stable row, its values and its `created`, `cls` the class whose subscribers the tile is for, `n[0]` the
-    number in use.
+    object's stable row, its values and its `created`, `cls` the class whose subscribers the tile is for, `own` is 1
+    where the object itself was changed and 0 where it became exposed, `n[0]` the number in use.
 
     `y` is the object's new value; with `gone` set it is the last one it had.
     """
@@ -32,6 +32,7 @@ class Tiles(NamedTuple):
     x: NDArray[np.float64]
     y: NDArray[np.float64]
     gone: NDArray[np.uint8]
+    own: NDArray[np.uint8]
     c: NDArray[np.int64]
     cls: NDArray[np.int32]
     n: NDArray[np.int64]
@@ -45,6 +46,7 @@ def make_tiles(capacity: int) -> Tiles:
         np.empty(capacity),
         np.empty(capacity),
         np.empty(capacity, np.uint8),
+        np.empty(capacity, np.uint8),
         np.empty(capacity, np.int64),
         np.empty(capacity, np.int32),
         np.zeros(1, np.int64),
@@ -52,10 +54,11 @@ def make_tiles(capacity: int) -> Tiles:
 
 
 @inner_kernel
-def sign(tiles: Tiles, start: int, q: int, row: int, x: float, y: float, gone: bool, c: int) -> None:
+def sign(tiles: Tiles, start: int, q: int, row: int, x: float, y: float, gone: bool, c: int, own: bool) -> None:
     """Write the object and the class on the tiles from `start` to the last."""
     for t in range(start, tiles.n[0]):
         tiles.row[t], tiles.x[t], tiles.y[t], tiles.gone[t], tiles.c[t], tiles.cls[t] = row, x, y, gone, c, q
+        tiles.own[t] = own
 
 
 @inline_kernel

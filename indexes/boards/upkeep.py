@@ -15,9 +15,12 @@ import numpy.typing as npt
 
 from indexes.boards.commands import BoardConfig, Configure
 from indexes.boards.forest import Forest
-from indexes.boards.objects import ObjectIndex
 from indexes.boards.packing import ends
+from indexes.boards.painter import Painter
+from indexes.boards.parts import AnyObjects
 from indexes.boards.plans import Plan
+from indexes.boards.regions import Regions
+from indexes.boards.space.subscriptions import SpaceSubscriptions
 from indexes.boards.subscriptions import SubscriptionIndex
 from indexes.boards.views import Slice
 from indexes.ids import Packed
@@ -36,9 +39,9 @@ FOLD = 4_000
 class CapturedIndexes(NamedTuple):
     """Copies of what answers come from. `live` are the lists being kept: sid and rows of objects, best first."""
 
-    painting: ObjectIndex
-    reading: ObjectIndex
-    forest: Forest
+    painting: AnyObjects
+    reading: AnyObjects
+    forest: Forest | SpaceSubscriptions
     classes: Int64
     live: list[tuple[int, Int32]]
 
@@ -46,7 +49,7 @@ class CapturedIndexes(NamedTuple):
 @dataclass(slots=True)
 class Captured:
     """A board's state as it lay in memory at `seq`: columns by sid, objects in the index's order, ids as the engine
-    holds them, rows given back in their order."""
+    holds them, rows given back in their order. `texts` are those of the codes in use, and maybe others."""
 
     config: BoardConfig
     sign: float
@@ -62,10 +65,11 @@ class Captured:
     row: Int32
     object_ids: list[str]
     payloads: dict[int, bytes]
-    l: Float64
-    r: Float64
+    regions: Regions
     k: Int32
+    offset: Int32
     ttl: dict[int, float]
+    texts: dict[float, str]
     ids: Packed
     recent: dict[str, int]
     indexes: CapturedIndexes | None
@@ -120,10 +124,11 @@ class CapturePlan(Upkeep):
             row=row,
             object_ids=catalogue.ids.copy(),
             payloads=catalogue.payloads.copy(),
-            l=subscribers.l[:subscription_rows].copy(),
-            r=subscribers.r[:subscription_rows].copy(),
+            regions=subscribers.regions.take(slice(subscription_rows)),
             k=subscribers.k[:subscription_rows].copy(),
+            offset=subscribers.offset[:subscription_rows].copy(),
             ttl=subscribers.ttl.copy(),
+            texts=board.filters.texts.copy(),
             ids=ids.base._replace(row=ids.base.row.copy()),
             recent=ids.recent.copy(),
             indexes=self._copy_indexes() if self._indexes else None,
@@ -136,7 +141,7 @@ class CapturePlan(Upkeep):
         return CapturedIndexes(
             painter.objects.frozen(),
             board.catalogue.view.frozen(),
-            painter.subscriptions.frozen(),
+            painter.subscriptions.frozen() if isinstance(painter, Painter) else painter.subscriptions.copy(),
             painter.ks.copy(),
             [(sid, painter.live.rows(live)) for sid, live in board.live_of.items()],
         )
@@ -160,7 +165,7 @@ class FoldPlan(Upkeep):
         self.abandoned = False
         self.seconds = 0.0
         self._fresh = fresh
-        self._view: ObjectIndex | None = None
+        self._view: AnyObjects | None = None
 
     @property
     def work(self) -> float:
@@ -169,6 +174,7 @@ class FoldPlan(Upkeep):
     def paint(self, budget: float) -> None:
         began = time.perf_counter()
         subscribers, painter = self.board.subscribers, self.board.painter
+        assert isinstance(painter, Painter), "boards with several range attributes have no packed indexes"
         # The rebuild may give up meanwhile, in another thread.
         touched = subscribers.touched
         if touched is None:
@@ -201,7 +207,8 @@ class FoldPlan(Upkeep):
             mine = sids[k == one]
             known = np.flatnonzero(fresh.ks == one)
             q = int(known[0]) if len(known) else fresh.add_class(one)
-            fresh.insert_many(q, mine, ends(subscribers.l[mine]), ends(subscribers.r[mine]))
+            regions = subscribers.regions.take(mine)
+            fresh.insert_many(q, mine, ends(regions.l), ends(regions.r))
 
     def settle(self) -> Slice | None:
         if self._view is not None:

@@ -3,6 +3,7 @@ columns."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -11,6 +12,12 @@ import numpy.typing as npt
 
 from indexes.boards.forest import CAP, DEPTH, SLOT, Forest
 from indexes.boards.objects import MAX, ObjectIndex, top
+from indexes.boards.parts import AnyObjects
+from indexes.boards.regions import Regions
+from indexes.boards.scan import Lists, Scan, SpaceScan, room
+from indexes.boards.space.search import best
+from indexes.boards.space.shapes import SHAPES
+from indexes.boards.space.subscriptions import SpaceSubscriptions
 from indexes.boards.subscriptions import SubscriptionIndex
 from indexes.boards.upkeep import Captured
 from indexes.ids import is_sorted
@@ -19,10 +26,15 @@ from indexes.lean import lean_kernel
 Int32 = npt.NDArray[np.int32]
 Int64 = npt.NDArray[np.int64]
 Float64 = npt.NDArray[np.float64]
+UInt8 = npt.NDArray[np.uint8]
+
+LAST = int(np.iinfo(np.int64).max)
 
 PIECE = 1 << 20
-"""Entries of lists that are compared at once."""
+"""Entries of lists that are compared at once, at most."""
 
+SLICE = 0.05
+"""About so many seconds are spent on lists between two words of how far it is, at which the work can be stopped."""
 
 SHOWN = 100
 """Differing lists of a piece that are shown whole."""
@@ -47,54 +59,64 @@ class Checked(NamedTuple):
     differences: list[Difference]
 
 
-class Lists(NamedTuple):
-    """Lists of object rows, best first: that of subscription i is `rows[i, : length[i]]`."""
-
-    rows: Int32
-    length: Int32
-
-    def of(self, i: int) -> Int32:
-        """The list of subscription i."""
-        return self.rows[i, : self.length[i]]
-
-
-def lists_of(index: ObjectIndex, l: Float64, r: Float64, k: Int32) -> Lists:
-    """The lists of many ranges (ends finite or infinite), as the index answers them. O(k log n) each."""
-    out = Lists(np.empty((len(l), int(k.max(initial=1))), np.int32), np.zeros(len(l), np.int32))
-    _ask(index.arrays, np.clip(l, -MAX, MAX), np.clip(r, -MAX, MAX), k, np.empty(out.rows.shape[1], np.int64), out)
+def lists_of(index: AnyObjects, regions: Regions, k: Int32) -> Lists:
+    """The lists of many regions, as the index answers them. O(k log n) each with one range attribute."""
+    out = room(k)
+    sides = np.clip(regions.sides, -MAX, MAX)
+    if isinstance(index, ObjectIndex):
+        _ask(index.arrays, sides[0], sides[1], k, np.empty(out.rows.shape[1], np.int64), out)
+    else:
+        places, box = np.empty(out.rows.shape[1], np.int32), np.empty(2 * regions.d)
+        _ask_regions(index.arrays, regions.shape, sides.ravel(), k, places, box, out)
     return out
 
 
 def verify(captured: Captured) -> Iterator[Checked]:
-    """Compare everything, a piece at a time. The capture must have copies of its indexes.
+    """Compare everything: first index by index, then list by list, `SLICE` seconds of them at a time. The capture must
+    have copies of its indexes.
 
-    O(sqrt(k n)) a list in the mean, O(n) at worst.
+    What a list costs is said by `scan.Scan` and `scan.SpaceScan`, at worst O(n).
     """
     assert captured.indexes is not None, "captured without indexes"
     names = _names(captured)
     sids = np.flatnonzero(captured.k).astype(np.int32)
     live = captured.indexes.live
     total = len(sids) + len(live)
-    found = [*_objects(captured), *_subscriptions(captured, names, sids)]
-    yield Checked(0, total, len(found), found)
-    scan = Scan(captured)
-    step = max(1, PIECE // int(captured.k.max(initial=1)))
-    for start in range(0, len(sids), step):
-        part = sids[start : start + step]
-        asked = captured.l[part], captured.r[part], captured.k[part]
+    for differences in (_objects(captured), *_layouts(captured), _subscriptions(captured, names, sids)):
+        found = list(differences)
+        yield Checked(0, total, len(found), found)
+    columns = captured.x, captured.y, captured.c, captured.row
+    scan = Scan(*columns) if captured.regions.d == 1 else SpaceScan(*columns)
+    most = max(1, PIECE // int(captured.k.max(initial=1)))
+    for at in _slices(len(sids), most):
+        part = sids[at]
+        asked = captured.regions.take(part), captured.k[part]
         want, got = scan.lists(*asked), lists_of(captured.indexes.reading, *asked)
         unlike = _unlike(want, got)
         shown = [(i, names[int(part[i])]) for i in unlike[:SHOWN]]
         found = [_difference("list", name, captured, want.of(i), got.of(i)) for i, name in shown]
         yield Checked(len(part), total, len(unlike), found)
-    for start in range(0, len(live), step):
-        some = live[start : start + step]
+    for at in _slices(len(live), most):
+        some = live[at]
         part = np.array([sid for sid, _ in some], np.int32)
-        want = scan.lists(captured.l[part], captured.r[part], captured.k[part])
+        want = scan.lists(captured.regions.take(part), captured.k[part])
         unlike = [i for i, (_, rows) in enumerate(some) if not np.array_equal(rows, want.of(i))]
         shown = [(i, names[some[i][0]]) for i in unlike[:SHOWN]]
         found = [_difference("live list", name, captured, want.of(i), some[i][1]) for i, name in shown]
         yield Checked(len(some), total, len(unlike), found)
+
+
+def _slices(size: int, most: int) -> Iterator[slice]:
+    """Cut 0..size into slices of up to `most`, each of which takes about `SLICE` seconds: as many as the one before let
+    expect."""
+    start, step = 0, 16
+    while start < size:
+        stop = min(start + step, size)
+        began = time.perf_counter()
+        yield slice(start, stop)
+        share = SLICE / max(time.perf_counter() - began, 1e-9)
+        step = min(max(1, int(step * min(share, 4.0))), most)
+        start = stop
 
 
 def all_lists(captured: Captured) -> Iterator[tuple[Int32, Lists]]:
@@ -104,30 +126,7 @@ def all_lists(captured: Captured) -> Iterator[tuple[Int32, Lists]]:
     step = max(1, PIECE // int(captured.k.max(initial=1)))
     for start in range(0, len(sids), step):
         part = sids[start : start + step]
-        yield part, lists_of(captured.indexes.reading, captured.l[part], captured.r[part], captured.k[part])
-
-
-class Scan:
-    """Lists without an index: the objects once by rank and once by x.
-
-    A wide range is filled from the best object on; of a narrow one all objects are looked at. The number of objects in
-    the range says which is shorter.
-    """
-
-    def __init__(self, captured: Captured) -> None:
-        by_rank = np.lexsort((captured.c, captured.y))
-        self._x, self._row = captured.x[by_rank], captured.row[by_rank]
-        self._by_x = np.argsort(self._x, kind="stable")
-        self._sorted_x = self._x[self._by_x]
-
-    def lists(self, l: Float64, r: Float64, k: Int32) -> Lists:
-        """The lists of many ranges."""
-        first = np.searchsorted(self._sorted_x, l, side="left")
-        last = np.searchsorted(self._sorted_x, r, side="right")
-        out = Lists(np.empty((len(l), int(k.max(initial=1))), np.int32), np.zeros(len(l), np.int32))
-        places = np.empty(out.rows.shape[1], np.int64)
-        _scan(self._x, self._row, self._by_x, l, r, k, first, last, places, out)
-        return out
+        yield part, lists_of(captured.indexes.reading, captured.regions.take(part), captured.k[part])
 
 
 def _names(captured: Captured) -> dict[int, str]:
@@ -163,55 +162,99 @@ def _unlike(a: Lists, b: Lists) -> list[int]:
 
 
 def _objects(captured: Captured) -> Iterator[Difference]:
-    """Both object indexes against each other, and their inner order."""
-    indexes = captured.indexes
-    assert indexes is not None
-    mine = _by_row(*indexes.painting.contents())
-    theirs = _by_row(captured.x, captured.y, captured.c, captured.row)
-    for row in sorted(mine.keys() | theirs.keys()):
-        if mine.get(row) != theirs.get(row):
-            yield Difference("object", captured.object_ids[row], str(theirs.get(row)), str(mine.get(row)))
-    for name, index in (("painting", indexes.painting), ("reading", indexes.reading)):
-        try:
-            index.check()
-        except AssertionError:
-            yield Difference("index", f"objects ({name})", "every invariant of the layout holds", "one is broken")
+    """Both object indexes against each other."""
+    assert captured.indexes is not None
+    mine = _by_row(captured.object_rows, *captured.indexes.painting.contents())
+    theirs = _by_row(captured.object_rows, captured.x, captured.y, captured.c, captured.row)
+    for row in np.flatnonzero((mine.values != theirs.values).any(1) | (mine.c != theirs.c)).tolist():
+        yield Difference("object", captured.object_ids[row], theirs.text(row), mine.text(row))
 
 
-def _by_row(x: Float64, y: Float64, c: Int64, row: Int32) -> dict[int, tuple[float, float, int]]:
-    return dict(zip(row.tolist(), zip(x.tolist(), y.tolist(), c.tolist(), strict=True), strict=True))
+def _layouts(captured: Captured) -> Iterator[Iterator[Difference]]:
+    """The inner order of both object indexes, one after the other."""
+    assert captured.indexes is not None
+    yield _layout("painting", captured.indexes.painting)
+    yield _layout("reading", captured.indexes.reading)
+
+
+def _layout(name: str, index: AnyObjects) -> Iterator[Difference]:
+    try:
+        index.check()
+    except AssertionError:
+        yield Difference("index", f"objects ({name})", "every invariant of the layout holds", "one is broken")
+
+
+class _ByRow(NamedTuple):
+    """The objects of an index by row: places and y, and `c`, which is -1 where there is none."""
+
+    values: Float64
+    c: Int64
+
+    def text(self, row: int) -> str:
+        """An object in words."""
+        if self.c[row] < 0:
+            return str(None)
+        *place, y = self.values[row].tolist()
+        return str((place[0] if len(place) == 1 else tuple(place), y, int(self.c[row])))
+
+
+def _by_row(rows: int, x: Float64, y: Float64, c: Int64, row: Int32) -> _ByRow:
+    columns = np.column_stack([x, y])
+    found = _ByRow(np.zeros((rows, columns.shape[1])), np.full(rows, -1, np.int64))
+    found.values[row], found.c[row] = columns, c
+    return found
 
 
 def _subscriptions(captured: Captured, names: dict[int, str], sids: Int32) -> Iterator[Difference]:
     """The forest against the columns, and the ids against both."""
     indexes = captured.indexes
     assert indexes is not None
-    f = indexes.forest
-    index = SubscriptionIndex()
-    index.adopt(indexes.classes, f)
+    index: SubscriptionIndex | SpaceSubscriptions
+    if isinstance(indexes.forest, SpaceSubscriptions):
+        index = indexes.forest
+    else:
+        index = SubscriptionIndex()
+        index.adopt(indexes.classes, indexes.forest)
     try:
         index.check()
     except (AssertionError, IndexError) as error:
         yield Difference("index", "subscriptions", "every invariant of the layout holds", f"class, node: {error}"[:200])
-    l, r, k = _in_forest(f, indexes.classes, captured.subscription_rows)
-    good = (l == np.clip(captured.l, -MAX, MAX)) & (r == np.clip(captured.r, -MAX, MAX))
+    if isinstance(index, SpaceSubscriptions):
+        held, k = _in_space(index, captured.subscription_rows)
+    else:
+        held, k = _in_forest(index.arrays, indexes.classes, captured.subscription_rows)
+    stand = captured.regions
+    good = (held.shape == stand.shape) & (held.sides == np.clip(stand.sides, -MAX, MAX)).all(0)
     wrong = np.flatnonzero((k != captured.k) | ((captured.k > 0) & ~good))
     for sid in wrong[:1000].tolist():
-        stands = f"[{captured.l[sid]}, {captured.r[sid]}] k {captured.k[sid]}"
-        yield Difference("subscription", names[sid], stands, f"[{l[sid]}, {r[sid]}] k {k[sid]}")
+        yield Difference("subscription", names[sid], _text(stand, captured.k, sid), _text(held, k, sid))
     known = np.sort(np.concatenate([captured.ids.row[captured.ids.row >= 0], np.array(list(captured.recent.values()))]))
     if not np.array_equal(known, sids) or not is_sorted(captured.ids):
         yield Difference("index", "ids", "one id for each subscription, in order", "they differ")
 
 
-def _in_forest(f: Forest, classes: Int64, sids: int) -> tuple[Float64, Float64, Int32]:
-    l, r, k = np.zeros(sids), np.zeros(sids), np.zeros(sids, np.int32)
+def _text(regions: Regions, k: Int32, sid: int) -> str:
+    shape, sides = regions.at(sid)
+    return f"{'' if regions.d == 1 else shape + ' '}{list(sides)} k {k[sid]}"
+
+
+def _in_space(index: SpaceSubscriptions, sids: int) -> tuple[Regions, Int32]:
+    held, k = Regions.empty(index.d, sids), np.zeros(sids, np.int32)
+    for q, (one, shape) in enumerate(zip(index.ks.tolist(), index.shapes, strict=True)):
+        there, params = index.contents(q)
+        held.shape[there], k[there] = SHAPES.index(shape), one
+        held.sides[: params.shape[1], there] = np.clip(params, -MAX, MAX).T
+    return held, k
+
+
+def _in_forest(f: Forest, classes: Int64, sids: int) -> tuple[Regions, Int32]:
+    held, k = Regions.empty(1, sids), np.zeros(sids, np.int32)
     for q, one in enumerate(classes.tolist()):
         first = int(f.head[q, SLOT])
         slots = first + np.flatnonzero(f.sid[first : first + (int(f.head[q, CAP]) << int(f.head[q, DEPTH]))] >= 0)
         there = f.sid[slots]
-        l[there], r[there], k[there] = f.l[slots], f.r[slots], one
-    return l, r, k
+        held.l[there], held.r[there], k[there] = f.l[slots], f.r[slots], one
+    return held, k
 
 
 @lean_kernel
@@ -224,39 +267,10 @@ def _ask(o: Any, l: Float64, r: Float64, k: Int32, places: Int64, out: Lists) ->
 
 
 @lean_kernel
-def _scan(
-    x: Float64,
-    row: Int32,
-    by_x: Int64,
-    l: Float64,
-    r: Float64,
-    k: Int32,
-    first: Int64,
-    last: Int64,
-    places: Int64,
-    out: Lists,
-) -> None:
-    """`x` and `row` are in order of rank; by_x[first:last] are the ranks of the objects in a range."""
-    for i in range(l.size):
-        inside = last[i] - first[i]
-        n = 0
-        if inside * inside > k[i] * x.size:
-            rank = 0
-            while n < k[i] and rank < x.size:
-                if l[i] <= x[rank] and x[rank] <= r[i]:
-                    out.rows[i, n] = row[rank]
-                    n += 1
-                rank += 1
-        else:
-            for p in range(first[i], last[i]):
-                rank = by_x[p]
-                if n < k[i] or rank < places[n - 1]:
-                    z = n if n < k[i] else n - 1
-                    while z > 0 and places[z - 1] > rank:
-                        places[z] = places[z - 1]
-                        z -= 1
-                    places[z] = rank
-                    n = min(n + 1, k[i])
-            for z in range(n):
-                out.rows[i, z] = row[places[z]]
+def _ask_regions(o: Any, shape: UInt8, sides: Float64, k: Int32, places: Int32, box: Float64, out: Lists) -> None:
+    """Side j of region i is sides[i + j * m]; `places` and `box` are scratch."""
+    for i in range(shape.size):
+        n = best(o, shape[i], sides, i, shape.size, MAX, LAST, -1, k[i], places, box)
         out.length[i] = n
+        for z in range(n):
+            out.rows[i, z] = o.row[places[z]]

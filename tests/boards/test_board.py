@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from formats.commands import decode, encode
+from formats.board_commands import decode, encode
 from indexes.boards.board import Board
 from indexes.boards.commands import (
     DELETE,
@@ -23,11 +23,12 @@ from indexes.boards.commands import (
     BoardConfig,
     Configure,
     Events,
-    Refused,
     SetSubscription,
     Subscribe,
     Unsubscribe,
 )
+from indexes.boards.regions import between, ranges
+from indexes.commands import Refused
 from tests.oracles.world import Ask, Thing, TileSubscriber, World, reaches
 
 INF = float("inf")
@@ -57,42 +58,53 @@ class Engine(RuleBasedStateMachine):
         order=st.sampled_from(["asc", "desc"]),
         algorithm=st.sampled_from(["sparse", "dense"]),
         ks=st.sampled_from([(1,), (2,), (3,), (1, 3), (2, 5), (40,)]),
+        runs=st.sampled_from([0, 0, 1, 2]),
+        sketch=st.sampled_from([None, None, 1, 4]),
     )
-    def start(self, order: str, algorithm: str, ks: tuple[int, ...]) -> None:
-        self.config = BoardConfig(("x",), "y", order, ks, algorithm, self.index)  # type: ignore[arg-type]
+    def start(self, order: str, algorithm: str, ks: tuple[int, ...], runs: int, sketch: Any) -> None:
+        self.config = BoardConfig(("x",), "y", order, ks, algorithm, self.index, runs, sketch)  # type: ignore[arg-type]
         self.board = Board(self.config)
         self.world = World(order)
         self.subscribers: dict[str, TileSubscriber] = {}
         self.live: dict[str, int] = {}
         self.heard: dict[int, list[tuple[Any, ...]]] = {}
+        self.offset: dict[int, int] = {}
         self.logged: list[Any] = []
 
-    def run(self, command: Any) -> Any:
+    def run(self, command: Any, changes: dict[int, int] | None = None) -> Any:
         plan, slices = self.board.apply(command, keep_tiles=10**6)
         if plan.count:
             self.logged.append([(part.name, part.payload) for part in encode(plan.command, plan.count)])
         for part in slices:
             for change in part.changes:
                 self.follow(change)
+                if changes is not None:
+                    changes[change.live] += 1
             for seq, live in part.gone:
                 assert seq <= self.board.seq
                 self.live = {key: slot for key, slot in self.live.items() if slot != live}
         return plan
 
     def follow(self, change: Any) -> None:
-        """The wire's rule for a change: take out every listed object, put in those with a new rank, in order."""
+        """The wire's rule for a change: take out every listed object, put in those with a new rank, in order; their
+        places are their ranks behind the offset."""
         names = {entry.id for entry in change.entries}
         now = [item for item in self.heard[change.live] if item[0] not in names]
-        before = {item[0]: rank for rank, item in enumerate(self.heard[change.live], 1)}
+        old, new = self.offset[change.live], self.board.offset_of(change.live)
+        before = {item[0]: (rank, item) for rank, item in enumerate(self.heard[change.live], old + 1)}
         for entry in change.entries:
-            assert entry.old_rank == before.get(entry.id)
+            rank, item = before.get(entry.id, (None, None))
+            assert (entry.old_rank, entry.old and tuple(entry.old)) == (rank, item)
+            assert entry.new_rank is None or tuple(entry.object) != item, "an object that only shifts is listed"
         for entry in sorted((e for e in change.entries if e.new_rank), key=lambda e: e.new_rank):
-            now.insert(entry.new_rank - 1, tuple(entry.object))
+            assert 0 < entry.new_rank - new <= len(now) + 1
+            now.insert(entry.new_rank - new - 1, tuple(entry.object))
         self.heard[change.live] = now
+        self.offset[change.live] = new
 
     def event(self, op: int, key: str, x: float | None, y: float | None, payload: Any) -> None:
         world = self.world
-        old = {ask: world.shown(ask) for ask in world.asks}
+        old = {ask: world.whole(ask) for ask in world.asks}
         before = replace(world.things[key]) if key in world.things else None
         plan = self.run(one_event(op, key, x, y, payload))
         if op == DELETE:
@@ -106,7 +118,8 @@ class Engine(RuleBasedStateMachine):
         reached: Counter[tuple[str, str, bool]] = Counter()
         for tile in tiles:
             takers = [ask for ask, sub in self.subscribers.items() if reaches(tile, sub.ask)]
-            assert takers or self.board.config.algorithm == "dense", "a tile of Paint-Sparse reaches no one"
+            config = self.board.config
+            assert takers or config.algorithm == "dense" or config.sketch, "a tile of Paint-Sparse reaches no one"
             for ask in takers:
                 reached[ask, tile.object.id, tile.gone] += 1
                 self.subscribers[ask].apply(tile)
@@ -116,8 +129,9 @@ class Engine(RuleBasedStateMachine):
         hit = {ask for ask, _, _ in reached}
         for ask in world.asks:
             moved_within = x is not None and op != DELETE
-            if old[ask] == world.shown(ask) and ask in hit:
-                assert moved_within or payload != (), f"{ask} is not affected and heard of it"
+            if old[ask] == world.whole(ask) and ask in hit:
+                spare = moved_within or payload != () or self.board.config.runs
+                assert spare, f"{ask} is not affected and heard of it"
 
     @rule(key=st.sampled_from(KEYS), x=xs, y=ys, payload=st.sampled_from([(), (), b"1", None]))
     def upsert(self, key: str, x: float, y: float, payload: Any) -> None:
@@ -140,7 +154,8 @@ class Engine(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def batch(self, data: Any) -> None:
-        """Many events in one command: the same as one after the other."""
+        """Many events in one command, told one after the other or together."""
+        together = data.draw(st.booleans())
         n = data.draw(st.integers(1, 8))
         keys = data.draw(st.lists(st.sampled_from(KEYS), min_size=n, max_size=n))
         ops, x, y = [], [], []
@@ -151,7 +166,10 @@ class Engine(RuleBasedStateMachine):
             ops.append(op)
             x.append(data.draw(xs))
             y.append(data.draw(ys))
-        plan = self.run(Events(np.array(ops, np.uint8), keys, np.array(x), np.array(y)))
+        changes = dict.fromkeys(self.live.values(), 0)
+        command = Events(np.array(ops, np.uint8), keys, np.array(x), np.array(y), batch=together)
+        plan = self.run(command, changes)
+        assert not together or set(changes.values()) <= {0, 1}
         for op, key, to_x, to_y in zip(ops, keys, x, y, strict=True):
             if op == DELETE:
                 del self.world.things[key]
@@ -176,13 +194,38 @@ class Engine(RuleBasedStateMachine):
     @rule(data=st.data(), key=st.sampled_from(ASKS), l=ends, r=ends)
     def put_subscription(self, data: Any, key: str, l: float | None, r: float | None) -> None:
         low, high = (-INF if l is None else l), (INF if r is None else r)
-        k = data.draw(st.sampled_from(self.board.config.ks))
+        k, offset = self.window(data)
         if low > high:
             with pytest.raises(Refused):
-                self.board.apply(SetSubscription(key, low, high, k))
+                self.board.apply(SetSubscription(key, between(low, high), k, offset=offset))
             return
-        self.run(SetSubscription(key, low, high, k))
-        self.world.asks[key] = Ask(low, high, k)
+        self.set(SetSubscription(key, between(low, high), k, offset=offset), Ask(low, high, k, offset))
+
+    @rule(data=st.data(), key=st.sampled_from(ASKS))
+    def patch_subscription(self, data: Any, key: str) -> None:
+        """Another k or offset alone: what is not named stays."""
+        if key in self.world.asks:
+            was = self.world.asks[key]
+            k, offset = data.draw(st.sampled_from([(was.k + 1, None), (None, was.offset + 1), (None, 0), (1, None)]))
+            now = Ask(was.l, was.r, k or was.k, was.offset if offset is None else offset)
+            command = SetSubscription(key, k=k, offset=offset, must_exist=True)
+            if now.depth in self.board.config.ks:
+                self.set(command, now)
+            else:
+                with pytest.raises(Refused) as refused:
+                    self.board.apply(command)
+                assert [fault.field for fault in refused.value.faults] == ["offset" if offset else "k"]
+
+    def window(self, data: Any) -> tuple[int, int]:
+        """A k and an offset whose sum is on offer."""
+        depth = data.draw(st.sampled_from(self.board.config.ks))
+        offset = data.draw(st.one_of(st.just(0), st.integers(0, depth - 1)))
+        return depth - offset, offset
+
+    def set(self, command: SetSubscription, ask: Ask) -> None:
+        key = command.id
+        self.run(command)
+        self.world.asks[key] = ask
         self.subscribers[key] = TileSubscriber(self.world, self.world.asks[key])
 
     @rule(data=st.data())
@@ -191,11 +234,10 @@ class Engine(RuleBasedStateMachine):
         if not free:
             return
         keys = data.draw(st.lists(st.sampled_from(free), unique=True, min_size=1))
-        asks = [
-            Ask(*sorted(data.draw(st.tuples(xs, xs))), data.draw(st.sampled_from(self.board.config.ks))) for _ in keys
-        ]
-        columns = (np.array([getattr(a, name) for a in asks]) for name in ("l", "r"))
-        self.run(Subscribe(pa.array(keys), *columns, np.array([a.k for a in asks], np.int32)))
+        asks = [Ask(*sorted(data.draw(st.tuples(xs, xs))), *self.window(data)) for _ in keys]
+        regions = ranges([a.l for a in asks], [a.r for a in asks])
+        k, offset = (np.array([getattr(a, name) for a in asks], np.int32) for name in ("k", "offset"))
+        self.run(Subscribe(pa.array(keys), regions, k, offset=offset if offset.any() else None))
         for key, ask in zip(keys, asks, strict=True):
             self.world.asks[key] = ask
             self.subscribers[key] = TileSubscriber(self.world, ask)
@@ -211,17 +253,23 @@ class Engine(RuleBasedStateMachine):
         if key in self.world.asks and key not in self.live:
             live = self.live[key] = self.board.watch(key)
             self.board.want_tiles(live, tiles)
-            self.heard[live] = shown(self.board.list_of(live))
+            self.offset[live] = self.board.offset_of(live)
+            self.heard[live] = shown(self.board.list_of(live, self.offset[live]))
 
     @rule(key=st.sampled_from(ASKS))
     def unwatch(self, key: str) -> None:
         if key in self.live:
             self.board.unwatch(self.live.pop(key))
 
-    @rule(more=st.sampled_from([2, 4, 7]), algorithm=st.sampled_from(["sparse", "dense", None]))
-    def configure(self, more: int, algorithm: Any) -> None:
-        used = {ask.k for ask in self.world.asks.values()}
-        self.run(Configure(tuple(sorted({*used, more})), algorithm))
+    @rule(
+        more=st.sampled_from([2, 4, 7]),
+        algorithm=st.sampled_from(["sparse", "dense", None]),
+        runs=st.sampled_from([0, 1, 2, None]),
+        sketch=st.sampled_from([0, 2, None]),
+    )
+    def configure(self, more: int, algorithm: Any, runs: Any, sketch: Any) -> None:
+        used = {ask.depth for ask in self.world.asks.values()}
+        self.run(Configure(tuple(sorted({*used, more})), algorithm, runs, sketch))
         other = tuple(k for k in (9,) if k not in used)
         if used and other:
             with pytest.raises(Refused):
@@ -233,10 +281,10 @@ class Engine(RuleBasedStateMachine):
         self.board.check()
         for key, ask in self.world.asks.items():
             truth = self.world.shown(key)
-            assert shown(self.board.top(ask.l, ask.r, ask.k)) == truth
+            assert shown(self.board.top(between(ask.l, ask.r), ask.k, ask.offset)) == truth
             assert self.subscribers[key].shown() == truth
             if key in self.live:
-                assert shown(self.board.list_of(self.live[key])) == truth
+                assert shown(self.board.list_of(self.live[key], ask.offset)) == truth
                 assert self.heard[self.live[key]] == truth
         assert set(self.live) <= set(self.world.asks)
         objects = [Thing(*view) for view in self.board.objects(None, 100)]
@@ -277,7 +325,7 @@ TestKdTreeEngine.settings = effort
 def test_commands_prepared_ahead_are_taken_back_newest_first() -> None:
     board = Board(BoardConfig(("x",), "y", ks=(2,)))
     board.apply(one_event(UPSERT, "a", 1.0, 1.0))
-    board.apply(SetSubscription("s", 0.0, 5.0, 2))
+    board.apply(SetSubscription("s", between(0.0, 5.0), 2))
     before = board.seq, board.objects(None, 9), board.subscriptions(None, 9)
     plans = [
         board.prepare(command)
@@ -285,9 +333,9 @@ def test_commands_prepared_ahead_are_taken_back_newest_first() -> None:
             one_event(DELETE, "a", None, None),
             one_event(UPSERT, "a", 2.0, 2.0),
             one_event(UPSERT, "b", 2.0, 2.0),
-            SetSubscription("s", 1.0, None, None),
+            SetSubscription("s", between(1.0, None)),
             Unsubscribe(["s"]),
-            SetSubscription("s", 3.0, 4.0, 2),
+            SetSubscription("s", between(3.0, 4.0), 2),
             Configure((2, 3)),
         )
     ]
@@ -308,10 +356,10 @@ def test_commands_prepared_ahead_settle_as_if_one_after_the_other() -> None:
         one_event(UPSERT, "a", 1.0, 1.0),
         one_event(DELETE, "a", None, None),
         one_event(UPSERT, "a", 2.0, 2.0, b"{}"),
-        SetSubscription("s", 0.0, 5.0, 2),
-        SetSubscription("s", 1.0, None, None),
+        SetSubscription("s", between(0.0, 5.0), 2),
+        SetSubscription("s", between(1.0, None)),
         Unsubscribe(["s"]),
-        SetSubscription("s", None, 4.0, 2),
+        SetSubscription("s", between(None, 4.0), 2),
         one_event(UPSERT, "b", 2.0, 1.0),
     ]
     config = BoardConfig(("x",), "y", ks=(2,))
@@ -336,17 +384,17 @@ def test_many_subscriptions_come_as_one_command() -> None:
     rng = np.random.default_rng(1)
     ids = [f"s{i:05d}" for i in rng.permutation(n)]
     l = rng.integers(0, 50, n).astype(float)
-    command = Subscribe(pa.array(ids), l, l + 3, rng.integers(1, 3, n).astype(np.int32))
-    board.apply(SetSubscription("z", 0.0, 1.0, 1))
+    command = Subscribe(pa.array(ids), ranges(l, l + 3), rng.integers(1, 3, n).astype(np.int32))
+    board.apply(SetSubscription("z", between(0.0, 1.0), 1))
     board.apply(command)
     board.check()
     assert board.subscription_count == n + 1
     assert [view.id for view in board.subscriptions("s00041", 2)] == ["s00042", "s00043"]
     with pytest.raises(Refused) as refused:
-        board.apply(Subscribe(pa.array([f"t{i}" for i in range(n - 1)] + [ids[0]]), l, l, command.k))
+        board.apply(Subscribe(pa.array([f"t{i}" for i in range(n - 1)] + [ids[0]]), ranges(l, l), command.k))
     assert [(fault.index, fault.kind) for fault in refused.value.faults] == [(n - 1, "taken")]
     board.apply(Unsubscribe(ids[:5000]))
     board.check()
-    board.apply(Subscribe(pa.array(ids[:5000]), l[:5000], l[:5000], command.k[:5000]))
+    board.apply(Subscribe(pa.array(ids[:5000]), ranges(l[:5000], l[:5000]), command.k[:5000]))
     board.check()
     assert board.subscription_count == n + 1

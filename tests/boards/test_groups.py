@@ -10,8 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from indexes.boards.board import Board
-from indexes.boards.commands import DELETE, UPDATE, UPSERT, BoardConfig, Events, Refused, SetSubscription
+from indexes.boards.commands import DELETE, UPDATE, UPSERT, BoardConfig, Events, SetSubscription
 from indexes.boards.plans import EventsGroup
+from indexes.boards.regions import between, everywhere
+from indexes.commands import Refused
 
 KEYS = ["a", "b", "c", "d"]
 numbers = st.integers(0, 4).map(float)
@@ -50,7 +52,7 @@ def test_a_group_does_what_its_commands_do(algorithm: str, groups: Any, order: s
     alone, together = Board(config), Board(config)
     for board in (alone, together):
         for key, l, r, k in (("one", -np.inf, 2.0, 1), ("two", 1.0, np.inf, 2), ("three", 0.0, 3.0, 2)):
-            board.apply(SetSubscription(key, l, r, k))
+            board.apply(SetSubscription(key, between(l, r), k))
         board.watch("two")
         board.want_tiles(board.watch("three"), True)
     for scripts, in_parts in groups:
@@ -77,7 +79,7 @@ def test_a_group_does_what_its_commands_do(algorithm: str, groups: Any, order: s
             assert other.tiles == one.tiles  # type: ignore[attr-defined]
             assert other.created == one.created  # type: ignore[attr-defined]
         assert together.objects(None, 10) == alone.objects(None, 10)
-        assert together.top(-np.inf, np.inf, 5) == alone.top(-np.inf, np.inf, 5)
+        assert together.top(everywhere(1), 5) == alone.top(everywhere(1), 5)
     together.check()
 
 

@@ -29,13 +29,14 @@ except ImportError:
 class Board:
     """A tiny board: an object index, subscriptions by class, and the plain facts beside them."""
 
-    def __init__(self, index, ks, dense, subscriptions, capacity=4096, room=ROOM):
+    def __init__(self, index, ks, dense, subscriptions, capacity=4096, room=ROOM, runs=0, level=-1):
         self.objects = index()
         self.objects.reserve(64, 64)
         self.subscriptions = SubscriptionIndex(ks)
         self.ks = np.array(ks, np.int64)
         self.dense = dense
-        self.work = make_work(max(ks), room)
+        self.runs = runs
+        self.work = make_work(max(ks), room, level)
         self.tiles = make_tiles(capacity)
         self.world = {}
         self.created = 0
@@ -47,9 +48,8 @@ class Board:
     def _paint(self, row, y):
         self.tiles.n[0] = 0
         slot = np.int64(self.objects.arrays.pos[row])
-        assert paint(
-            self.objects.arrays, self.subscriptions.arrays, self.ks, self.dense, slot, y, self.work, self.tiles
-        )
+        o, f = self.objects.arrays, self.subscriptions.arrays
+        assert paint(o, f, self.ks, self.dense, self.runs, slot, y, self.work, self.tiles)
 
     def change(self, row, x, y):
         """Set an object's y (+inf deletes it); a new row is inserted at x. Returns worlds before and after."""
@@ -74,9 +74,8 @@ class Board:
     def tell_again(self, row):
         """A new payload: the tiles of the object's present region."""
         self.tiles.n[0] = 0
-        o = self.objects.arrays
-        slot = np.int64(o.pos[row])
-        assert paint(o, self.subscriptions.arrays, self.ks, self.dense, slot, float(o.y[slot]), self.work, self.tiles)
+        slot = np.int64(self.objects.arrays.pos[row])
+        self._paint(row, float(self.objects.arrays.y[slot]))
 
     def painted(self, q):
         """The tiles of class q."""
@@ -239,3 +238,90 @@ def test_a_short_list_that_overflows_changes_nothing(data, script, ks, room):
 def test_sparse_sends_at_most_twice_the_fewest_tiles(data, script, k, room):
     board = Board(RangeTreeIndex, (k,), False, data.draw(subscriptions(1, 9)), room=room)
     play(board, script, check_sparse, fewest=True)
+
+
+def check_approximate(board, before, after, row, touched=False):
+    """Lists are right, nobody hears of an object ranked behind (1 + 1/j) k, and no object takes more than j tiles."""
+    for q, k in enumerate(board.ks.tolist()):
+        tiles = board.painted(q)
+        ranges = every_range(before + after) if board.dense else board.ranges[q]
+        runs = board.runs if board.runs < k else k
+        assert all(n <= runs for n in count_tiles(tiles).values())
+        for l, r in ranges:
+            mine, heard = hear(top(before, l, r, k), tiles, l, r, k)
+            assert mine == top(after, l, r, k), (l, r, tiles)
+            assert len(set(heard)) == len(heard), (l, r, heard)
+            need = must_hear(before, after, row, l, r, k, touched)
+            assert need <= set(heard), (l, r, need, heard)
+            for one in heard:
+                assert min(rank_of(world, one, l, r) for world in (before, after)) <= k + k / runs, (l, r, one)
+        if not board.dense:
+            for tile in tiles:
+                assert any(reaches(tile, l, r) for l, r in ranges)
+
+
+def rank_of(world, one, l, r):
+    """The rank of an object in a range that holds it, or infinity."""
+    inside = [other.id for other in top(world, l, r, len(world))]
+    return inside.index(one) + 1 if one in inside else INF
+
+
+@pytest.mark.parametrize("index", INDEXES)
+@settings(max_examples=60, deadline=None)
+@given(script=changes, ks=st.sampled_from([(2,), (3,), (4,), (5, 2), (6,)]), runs=st.integers(1, 5))
+def test_dense_with_epsilon_keeps_its_bounds(index, script, ks, runs):
+    play(Board(index, ks, True, [], runs=runs), script, check_approximate)
+
+
+@pytest.mark.parametrize("index", INDEXES)
+@settings(max_examples=100, deadline=None)
+@given(data=st.data(), script=changes, ks=st.sampled_from([(2,), (3,), (4,), (5, 2), (6,)]), runs=st.integers(1, 5))
+def test_sparse_with_epsilon_keeps_its_bounds(index, data, script, ks, runs):
+    board = Board(index, ks, False, data.draw(subscriptions(len(ks), 40)), runs=runs)
+    play(board, script, check_approximate)
+
+
+@pytest.mark.parametrize(("runs", "expected"), [(0, 3), (1, 1), (2, 2), (3, 3)])
+def test_a_staircase_of_three_steps_is_covered_by_so_many_boxes(runs, expected):
+    """Figure 10(a) of the paper: three better objects on each side make three strips, k = 3."""
+    board = Board(RangeTreeIndex, (3,), True, [], runs=runs)
+    for i, x in enumerate((1, 2, 3, 5, 6, 7)):
+        board.change(i, float(x), 10.0 + i)
+    board.change(9, 4.0, 100.0)
+    assert count_tiles(board.painted(0)) == {9: expected}
+
+
+def check_sketched(board, before, after, row, touched=False):
+    """As for Paint-Sparse, but a tile may reach nobody."""
+    for q, k in enumerate(board.ks.tolist()):
+        tiles = board.painted(q)
+        check_values(tiles, before, after, row)
+        check_order(tiles, row)
+        check_protocol(tiles, board.ranges[q], before, after, row, k, touched)
+
+
+@pytest.mark.parametrize("level", [0, 1, 2, 30])
+@settings(max_examples=40, deadline=None)
+@given(data=st.data(), script=changes, ks=st.sampled_from([(1,), (3,), (2, 4)]))
+def test_by_a_sketch_each_subscriber_hears_exactly_what_it_must(level, data, script, ks):
+    subscribed = data.draw(subscriptions(len(ks), 30))
+    for _ in range(data.draw(st.sampled_from([0, 5]))):
+        subscribed = subscribed + subscribed[:20]
+    board = Board(RangeTreeIndex, ks, False, subscribed, level=level)
+    play(board, script, check_sketched)
+
+
+def test_a_finer_sketch_sends_fewer_tiles_that_reach_nobody():
+    rng = np.random.default_rng(4)
+    ends_ = np.sort(rng.random((3000, 2)), 1).tolist()
+    sent = []
+    for level in (0, 4, -1):
+        board = Board(RangeTreeIndex, (5,), False, [(0, l, r) for l, r in ends_], level=level)
+        board.objects.reserve(600, 600)
+        draw = np.random.default_rng(1)
+        total = 0
+        for row in range(500):
+            board.change(row, float(draw.random()), float(draw.random()))
+            total += int(board.tiles.n[0])
+        sent.append(total)
+    assert sent[0] > sent[1] > sent[2]

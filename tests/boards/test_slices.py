@@ -7,7 +7,9 @@ import pyarrow as pa
 import pytest
 
 from indexes.boards.board import Board
-from indexes.boards.commands import UPSERT, BoardConfig, Events, Refused, Subscribe, Unsubscribe
+from indexes.boards.commands import UPSERT, BoardConfig, Events, Subscribe, Unsubscribe
+from indexes.boards.regions import ranges
+from indexes.commands import Refused
 
 M = 6_000
 
@@ -17,7 +19,7 @@ def board_with_subscriptions() -> Board:
     rng = np.random.default_rng(4)
     ends = np.sort(rng.integers(0, 50, (M, 2)).astype(float), axis=1)
     ks = rng.choice(np.array([1, 3], np.int32), M)
-    board.apply(Subscribe(pa.array([f"s{n:05}" for n in range(M)]), ends[:, 0].copy(), ends[:, 1].copy(), ks))
+    board.apply(Subscribe(pa.array([f"s{n:05}" for n in range(M)]), ranges(*ends.T), ks))
     op = np.full(50, UPSERT, np.uint8)
     board.apply(Events(op, [f"o{n}" for n in range(50)], np.arange(50.0), rng.random(50)))
     return board

@@ -20,6 +20,7 @@ from indexes.boards.commands import (
     Subscribe,
     Unsubscribe,
 )
+from indexes.boards.regions import between, ranges
 from indexes.boards.state import BoardState, board_of, pack_board, state_of
 from indexes.boards.subscriptions import SubscriptionIndex, shape
 from indexes.boards.upkeep import FOLD, Captured
@@ -47,11 +48,11 @@ events = st.lists(
         skip=True,
     )
 )
-ranges = st.tuples(st.sampled_from(ENDS), st.sampled_from(ENDS)).map(sorted)
+pairs = st.tuples(st.sampled_from(ENDS), st.sampled_from(ENDS)).map(sorted)
 edits = st.one_of(
     st.builds(
-        lambda key, lr, k, ttl: SetSubscription(key, *lr, k, ttl),
-        ids, ranges, st.sampled_from([1, 2, 5]), st.sampled_from([None, 30.0]),
+        lambda key, lr, k, ttl: SetSubscription(key, between(*lr), k[0], ttl, offset=k[1]),
+        ids, pairs, st.sampled_from([(1, 0), (2, 0), (5, 0), (1, 1), (2, 3)]), st.sampled_from([None, 30.0]),
     ),
     st.lists(ids, min_size=1, max_size=4).map(Unsubscribe),
 )  # fmt: skip
@@ -80,13 +81,17 @@ def again(board: Board) -> Board:
 
 def shown(board: Board) -> tuple:
     everyone = board.subscriptions(None, 10**6)
-    lists = [board.top(sub.l, sub.r, sub.k) for sub in everyone]
+    lists = [board.top(sub.region, sub.k, sub.offset) for sub in everyone]
     return board.seq, board.config, board.objects(None, 10**6), everyone, lists
 
 
 def same_columns(a: BoardState, b: BoardState) -> None:
     assert (a[:5], a.objects.id, a.objects.payload) == (b[:5], b.objects.id, b.objects.payload)
-    mine, theirs = ((*s.objects, *s.subscriptions[1:], s.free_objects, s.free_subscriptions) for s in (a, b))
+    mine, theirs = (
+        (*s.objects, s.subscriptions.regions.shape, s.subscriptions.regions.sides, *s.subscriptions[2:],
+         s.free_objects, s.free_subscriptions)
+        for s in (a, b)
+    )  # fmt: skip
     for x, y in zip(mine, theirs, strict=True):
         np.testing.assert_array_equal(x, y)
     for one, other in zip(a.subscriptions.ids, b.subscriptions.ids, strict=True):
@@ -140,19 +145,19 @@ def test_what_is_accepted_but_not_yet_applied_is_not_captured(
 
 
 @settings(deadline=None)
-@given(config=configs, before=scripts, between=scripts, fold_at=st.integers(1, 5), ks=st.booleans())
+@given(config=configs, before=scripts, meanwhile=scripts, fold_at=st.integers(1, 5), ks=st.booleans())
 def test_new_indexes_take_in_what_came_since(
-    config: BoardConfig, before: list, between: list, fold_at: int, ks: bool
+    config: BoardConfig, before: list, meanwhile: list, fold_at: int, ks: bool
 ) -> None:
     board = Board(config)
     for command in before:
         board.apply(command)
     packed = pack_board(state_of(captured(board, journal=True)))
-    for command in between:
+    for command in meanwhile:
         board.apply(command)
     if ks:
         board.apply(Configure(ks=(1, 2, 3, 5)))
-        board.apply(SetSubscription("three", 0.0, 2.0, 3))
+        board.apply(SetSubscription("three", between(0.0, 2.0), 3))
     was = shown(board)
     fresh = SubscriptionIndex()
     fresh.adopt(packed.forest.ks, packing.to_forest(packed.forest, board.subscribers.high))
@@ -215,7 +220,7 @@ def test_a_class_that_goes_while_a_fold_is_cut_leaves_nothing_behind(monkeypatch
 def subscribe(n: int, letter: str = "s", k: int = 3, seed: int = 0) -> Subscribe:
     both = np.sort(np.random.default_rng(seed).random((n, 2)))
     names = pa.array([f"{letter}{i}" for i in range(n)])
-    return Subscribe(names, both[:, 0].copy(), both[:, 1].copy(), np.full(n, k, np.int32))
+    return Subscribe(names, ranges(*both.T), np.full(n, k, np.int32))
 
 
 points = st.lists(st.tuples(st.sampled_from(ENDS), st.sampled_from(ENDS)), max_size=300)
@@ -331,5 +336,5 @@ def test_worn_grows_with_changes_and_is_gone_after_a_rebuild() -> None:
     assert again(board).worn == 0.0
     before = again(board)
     for i in range(10):
-        before.apply(SetSubscription(f"s{i}", 0.1, 0.2, 3))
+        before.apply(SetSubscription(f"s{i}", between(0.1, 0.2), 3))
     assert before.worn == pytest.approx(20 / 1000)

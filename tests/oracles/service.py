@@ -48,12 +48,23 @@ class Thing:
 
 @dataclass
 class Question:
-    """A subscription; unbounded ends are infinite."""
+    """A subscription to the ranks offset + 1 to offset + k; unbounded ends are infinite."""
 
     l: float
     r: float
     k: int
     ttl: float | None = None
+    offset: int = 0
+
+    @property
+    def length(self) -> int:
+        """How much of the ranking has to be known; one of the board's `ks`."""
+        return self.offset + self.k
+
+    @property
+    def length_field(self) -> str:
+        """The field that a refusal of this length names."""
+        return "offset" if self.offset else "k"
 
 
 @dataclass
@@ -75,7 +86,8 @@ class Done:
 
 
 class BoardModel:
-    """One board with one range attribute. `history[id][seq]` is the list of a tracked subscription after that seq."""
+    """One board with one range attribute. `history[id][seq]` is the list of a tracked subscription after that seq, from
+    the first rank on, whatever its offset."""
 
     def __init__(self, x: str, y: str, order: str = "asc", ks: Sequence[int] = (3,), seq: int = 0) -> None:
         self.x, self.y, self.order, self.ks, self.seq = x, y, order, list(ks), seq
@@ -99,16 +111,23 @@ class BoardModel:
         inside.sort(key=lambda thing: (self.sign * thing.values[self.y], thing.created))
         return [{"rank": rank, **thing.shown()} for rank, thing in enumerate(inside[:k], 1)]
 
-    def list_of(self, key: str) -> list[Json]:
-        """The list of a subscription; of one that is not there it is empty."""
+    def whole_list_of(self, key: str) -> list[Json]:
+        """The list of a subscription from the first rank on; of one that is not there it is empty."""
         question = self.questions.get(key)
-        return [] if question is None else self.best(question.l, question.r, question.k)
+        return [] if question is None else self.best(question.l, question.r, question.length)
+
+    def list_of(self, key: str) -> list[Json]:
+        """The list of a subscription as it is shown."""
+        question = self.questions.get(key)
+        return [] if question is None else self.whole_list_of(key)[question.offset :]
 
     def shown_question(self, key: str) -> Json:
         """A subscription without its list."""
         question = self.questions[key]
         ends = [None if isinf(end) else number(end) for end in (question.l, question.r)]
         shown: Json = {"id": key, "range": {self.x: ends}, "k": question.k}
+        if question.offset:
+            shown["offset"] = question.offset
         return shown if question.ttl is None else {**shown, "ttl": number(question.ttl)}
 
     def shown_config(self) -> Json:
@@ -126,7 +145,7 @@ class BoardModel:
 
     def _tracked_list(self, key: str) -> list[Json]:
         question = self._tracked[key]
-        return self.list_of(key) if question is None else self.best(question.l, question.r, question.k)
+        return self.whole_list_of(key) if question is None else self.best(question.l, question.r, question.length)
 
     def question_at(self, key: str, seq: int) -> Question:
         """What a subscription asked right after a seq."""
@@ -191,8 +210,8 @@ class BoardModel:
         seen: set[str] = set()
         for at, (key, question) in enumerate(asked):
             bad = []
-            if question.k not in self.ks:
-                bad.append(f"subscriptions[{at}].k")
+            if question.length not in self.ks:
+                bad.append(f"subscriptions[{at}].{question.length_field}")
             if question.l > question.r:
                 bad.append(f"subscriptions[{at}].range")
             done.fields += bad
@@ -227,7 +246,7 @@ class BoardModel:
     def configure(self, ks: Sequence[int] | None = None, algorithm: str | None = None) -> bool:
         """Change what PATCH may change; False, and nothing changed, when a k in use would go."""
         new = (self.ks if ks is None else sorted(ks), algorithm or self.algorithm)
-        if any(question.k not in new[0] for question in self.questions.values()):
+        if any(question.length not in new[0] for question in self.questions.values()):
             return False
         if new != (self.ks, self.algorithm):
             self.ks, self.algorithm = new
@@ -282,7 +301,7 @@ class TileReader:
         l, r = self.question.l, self.question.r
         above = l_outer < l or tile["l_outer"] is None
         below = r < r_outer or tile["r_outer"] is None
-        return bool(tile["k"] == self.question.k and above and l <= l_inner and r_inner <= r and below)
+        return bool(tile["k"] == self.question.length and above and l <= l_inner and r_inner <= r and below)
 
     def take(self, tiles: Iterable[Json]) -> list[Json]:
         """Apply those tiles that reach this subscriber, in order; returns them."""
@@ -293,5 +312,5 @@ class TileReader:
             if not thing["gone"]:
                 kept.append({name: value for name, value in thing.items() if name != "gone"})
             kept.sort(key=lambda entry: (self.model.sign * entry["values"][self.model.y], entry["created"]))
-            self.entries = ranked(kept[: self.question.k])
+            self.entries = ranked(kept[: self.question.length])
         return mine

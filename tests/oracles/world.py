@@ -17,9 +17,16 @@ class Thing:
 
 @dataclass
 class Ask:
+    """The ranks offset + 1 to offset + k of a range."""
+
     l: float
     r: float
     k: int
+    offset: int = 0
+
+    @property
+    def depth(self) -> int:
+        return self.offset + self.k
 
 
 class World:
@@ -40,7 +47,12 @@ class World:
 
     def list_of(self, ask_id: str) -> list[Thing]:
         ask = self.asks[ask_id]
-        return self.top(ask.l, ask.r, ask.k)
+        return self.top(ask.l, ask.r, ask.depth)[ask.offset :]
+
+    def whole(self, ask_id: str) -> list[Thing]:
+        """The list from its first rank on."""
+        ask = self.asks[ask_id]
+        return [Thing(t.id, t.x, t.y, t.created, t.payload) for t in self.top(ask.l, ask.r, ask.depth)]
 
     def upsert(self, key: str, x: float | None, y: float | None) -> None:
         thing = self.things.get(key)
@@ -59,7 +71,7 @@ class World:
 def reaches(tile: Any, ask: Ask) -> bool:
     """The wire's rule: outer sides open, inner closed, an infinite outer side takes in everything on that side."""
     infinity = float("inf")
-    if tile.k != ask.k:
+    if tile.k != ask.depth:
         return False
     west = tile.l_outer is None or (ask.l != -infinity and tile.l_outer < ask.l)
     east = tile.r_outer is None or (ask.r != infinity and ask.r < tile.r_outer)
@@ -73,8 +85,8 @@ class TileSubscriber:
 
     def __init__(self, world: World, ask: Ask) -> None:
         self.world = world
-        self.ask = Ask(ask.l, ask.r, ask.k)
-        self.list = world.top(ask.l, ask.r, ask.k)
+        self.ask = Ask(ask.l, ask.r, ask.k, ask.offset)
+        self.list = world.top(ask.l, ask.r, ask.depth)
         self.list = [Thing(t.id, t.x, t.y, t.created, t.payload) for t in self.list]
 
     def apply(self, tile: Any) -> None:
@@ -83,7 +95,7 @@ class TileSubscriber:
         if not tile.gone:
             self.list.append(Thing(seen.id, seen.x, seen.y, seen.created, seen.payload))
             self.list.sort(key=self.world.key)
-            self.list = self.list[: self.ask.k]
+            self.list = self.list[: self.ask.depth]
 
     def shown(self) -> list[tuple[str, float, float, int, bytes | None]]:
-        return [(t.id, t.x, t.y, t.created, t.payload) for t in self.list]
+        return [(t.id, t.x, t.y, t.created, t.payload) for t in self.list[self.ask.offset :]]

@@ -1,0 +1,209 @@
+"""Paint-Batch: tiles for those who only need the state at the end of many changes (IV-A of the paper, set right).
+
+Of each object counts what it was before the batch (O0) and what it is after it (O1). R0 is its region at its old y in
+O0, R1 that at its new y in O1, and R01 that at its old y in O1: those there who had it still keep the stale copy. Sent
+are, in this order,
+
+1. the objects that fell, by descending new (y, created), on (R0 and R01) or R1;
+2. the objects that the batch left alone, on R1 minus R0 where there is such a place: the exposed ones;
+3. the objects that rose, on R1.
+
+What came has no R0 and is sent in step 3, what went has no R1 and is sent in step 1; an object moved in x, or deleted
+and inserted again, is both. No other messages in this order are fewer for any subscriber. The paper's own steps send
+objects that leave again, and leave lists that lack one.
+
+What changed is known before anything is painted (`net.py`), and lists of one moment become those of the other by what
+passed the object near by: neither a second index of old points nor a walk in another index is needed. A batch that is
+small beside its board is painted change by change, each of which costs what it would cost by itself (`apart.py`); one
+that changes much of its board is painted all at once, with fewer tiles (`crowd.py`). Both work in order of x, near
+objects and near subscriptions one after the other, and the messages are put in order at the end.
+
+Source: Yu, Agarwal and Yang, "Processing and notifying range top-k subscriptions", IV-A.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from indexes.boards.apart import LATE, MADE, NEXT, paint_apart
+from indexes.boards.beside import Beside, make_beside
+from indexes.boards.changes import Changes
+from indexes.boards.crowd import Found, change, make_found, paint_crowd
+from indexes.boards.live import deliver, find_receivers
+from indexes.boards.net import Group, Net, net_of
+from indexes.boards.objects import ObjectIndex
+from indexes.boards.stairs import make_moments
+from indexes.boards.step import DONE, FULL_LIVE, FULL_TILES
+from indexes.boards.tiles import Tiles
+from indexes.lean import lean_kernel
+
+if TYPE_CHECKING:
+    from indexes.boards.painter import Painter
+
+INF = np.inf
+
+ADVANCE = 2e-6
+"""Seconds that moving an object index on by one change is taken to cost."""
+
+CROWDED = 0.04, 0.125
+"""Fallen objects for each object from which on a batch is painted all at once, by Paint-Sparse and by Paint-Dense."""
+
+COPIED = 0.1
+"""Changes for each object from which on the reading index is better copied than moved on."""
+
+
+class Batch:
+    """One batch on its way: `paint` until it is `done`. The painter's own object index is ahead of what reads see from
+    the first call on; its tiles, and the live lists with them, are complete after the last.
+
+    `births` of the changes may create objects, `rows` were ever handed out, and `touched` are those whose payload is
+    another one after the batch.
+    """
+
+    def __init__(self, painter: Painter, changes: Changes, births: int, rows: int, touched: list[int]) -> None:
+        self.done = False
+        self.made = 0
+        self.view: ObjectIndex | None = None
+        self._painter = painter
+        self._changes = changes
+        self._births, self._rows = births, rows
+        self._touched = np.array(touched, np.int64)
+        self._changed = 0
+        self._net: Net | None = None
+        self._moments = make_moments(int(painter.ks.max(initial=1)))
+        self._progress = np.zeros(3, np.int64)
+
+    def paint(self, budget: float, keep: bool) -> None:
+        """Work for about `budget` seconds. With `keep` the tiles stay in the painter's buffer."""
+        until = time.perf_counter() + budget
+        net = self._net
+        if net is None:
+            net = self._net = self._taken_together()
+        if self._found is not None and not self._make(net, budget):
+            return
+        keep = keep or self._painter.live.count > 0
+        going = True
+        while going:
+            self._pass(net, until - time.perf_counter(), keep)
+            going = not self.done and time.perf_counter() < until
+
+    def _taken_together(self) -> Net:
+        """What became of each object; and the way to paint it."""
+        painter, changes = self._painter, self._changes
+        painter.clear()
+        painter.objects.reserve(self._births, self._rows)
+        net = net_of(painter.objects.arrays, changes, self._touched, self._rows)
+        gone = int(np.count_nonzero(net.fallen.y1 == INF))
+        if gone > 0:
+            # What moved in x is there twice for a while, and what is gone comes back for a walk: both in spare rows.
+            painter.objects.reserve(self._births + gone + 1, self._rows + len(changes.row) + 1)
+        self._found: Found | None = None
+        self._beside: Beside | None = None
+        if len(net.fallen.x) > CROWDED[painter.dense] * len(painter.objects):
+            self._found = make_found(net, len(painter.objects.arrays.pos))
+        else:
+            self._beside = make_beside(net, int(painter.ks.max(initial=1)))
+            self._late = np.empty(_items(net), np.int64)
+        return net
+
+    def _make(self, net: Net, budget: float) -> bool:
+        """Make more of all changes before anything is painted; whether all are made."""
+        lo, n = self._changed, _items(net)
+        hi = min(n, lo + max(1, int(budget / ADVANCE)))
+        if lo < hi:
+            change(self._painter.objects.arrays, net, lo, hi)
+            self._changed = hi
+        return hi == n
+
+    def _pass(self, net: Net, budget: float, keep: bool) -> None:
+        painter, progress, found = self._painter, self._progress, self._found
+        o, f, tiles = painter.objects.arrays, painter.subscriptions.arrays, painter.tiles
+        began, before = time.perf_counter(), int(progress[NEXT])
+        stop = before + max(1, int(budget / painter.seconds_per_event))
+        state = (o, f, painter.ks, painter.dense, painter.work, tiles, self._moments)
+        if found is None:
+            why = paint_apart(*state, self._beside, self._late, progress, stop, keep)
+        else:
+            why = paint_crowd(*state, net, found, progress, stop, keep)
+        painted = int(progress[NEXT]) - before
+        if painted:
+            painter.seconds_per_event += 0.2 * ((time.perf_counter() - began) / painted - painter.seconds_per_event)
+        more = int(progress[LATE] if found is None else found.n[0])
+        if why == FULL_TILES:
+            painter.grow_tiles()
+        elif progress[NEXT] == _items(net) + more:
+            self._finish(net, keep)
+
+    def _finish(self, net: Net, keep: bool) -> None:
+        painter = self._painter
+        if keep:
+            put_in_order(painter.tiles, net)
+        if painter.live.count:
+            self._tell(net)
+        if len(self._changes.row) > COPIED * len(painter.objects):
+            self.view = painter.objects.frozen()
+        self.made = int(self._progress[MADE])
+        self.done = True
+
+    def _tell(self, net: Net) -> None:
+        """Move the live lists on. What moved in x is held at its old place, where its new value counts for nothing."""
+        painter = self._painter
+        o, strays = painter.objects.arrays, np.zeros(len(painter.objects.arrays.pos), np.uint8)
+        strays[net.fallen.row[net.fallen.spare >= 0]] = 1
+        why = FULL_LIVE
+        while why == FULL_LIVE:
+            why = tell(o, painter.live.index.arrays, painter.live.arrays._replace(strays=strays), painter.tiles)
+            if why == FULL_LIVE:
+                painter.live.grow_buffers()
+
+
+def _items(net: Net) -> int:
+    return len(net.fallen.x) + len(net.risen.x)
+
+
+def put_in_order(tiles: Tiles, net: Net) -> None:
+    """Bring kept tiles into the order of the messages."""
+    n = int(tiles.n[0])
+    fallen = net.fallen
+    last_first = np.lexsort((-fallen.c, -fallen.y1))
+    order = np.empty(n, np.int64)
+    sort_tiles(tiles, fallen, last_first, net.risen, order)
+    for name in Tiles._fields:
+        if name != "n":
+            column: NDArray[np.generic] = getattr(tiles, name)
+            column[:n] = column[:n][order]
+
+
+@lean_kernel
+def sort_tiles(tiles, fallen: Group, last_first, risen: Group, order):  # type: ignore[no-untyped-def]
+    """Write the order of the kept tiles: of what fell, in the order given, of what is exposed, of what rose."""
+    n = 0
+    for i in last_first:
+        for t in range(fallen.first[i], fallen.end[i]):
+            if tiles.own[t]:
+                order[n] = t
+                n += 1
+    for t in range(len(order)):
+        if not tiles.own[t]:
+            order[n] = t
+            n += 1
+    for i in range(len(risen.x)):
+        for t in range(risen.first[i], risen.end[i]):
+            order[n] = t
+            n += 1
+
+
+@lean_kernel
+def tell(o, listeners, live, tiles):  # type: ignore[no-untyped-def]
+    """Move the live lists on by all tiles at once. FULL_LIVE: a buffer has to grow first."""
+    why = DONE
+    if tiles.n[0] > 0:
+        if find_receivers(listeners, live, tiles, 0) == 0:
+            why = FULL_LIVE
+        else:
+            deliver(o, live, tiles, 0, -1, 0.0, 0.0)
+    return why

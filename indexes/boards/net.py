@@ -1,0 +1,376 @@
+"""What a batch does to objects, net: of each object counts what it was before the batch (O0) and what it is after (O1).
+
+Two groups. In `fallen` are the objects that are worse after it, and those that went; in `risen` those that are better
+or came, and those with another payload alone. What moved in x is in both: it went here and came there. Each group lies
+in order of x, under a tree of fan-out 16 that knows the least and the greatest value below each node, old or new. So
+the next item on a side that crosses a value, being better on one side of the batch and worse on the other, is found in
+O(log m), however many lie between that do not.
+
+That is all that the lists of one moment have to know of the other: what passed the object at hand is put in or taken
+out (`turn_back`).
+"""
+
+from __future__ import annotations
+
+from itertools import accumulate
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from indexes.boards.changes import DELETE, Changes
+from indexes.jit import inline_kernel
+from indexes.lean import inner_kernel, lean_kernel, pasted_kernel
+
+INF = np.inf
+
+FALLEN, RISEN = 1, 2
+"""What became of an object, as bits."""
+
+
+class Group(NamedTuple):
+    """Items in order of x. `y0` and `y1` are the rank values before and after, inf for what was or is not there.
+
+    `other[i]` is the place in the other group before which item i lies. `spare[i]` is the row under which what moved in
+    x stays at its old place for a while, -1 for everything else. The item's tiles begin at `first[i]` in the buffer and
+    end before `end[i]`. Level v of the tree begins at `off[v]` of `least` and `most`; level 0 are the items.
+    """
+
+    row: NDArray[np.int32]
+    x: NDArray[np.float64]
+    y0: NDArray[np.float64]
+    y1: NDArray[np.float64]
+    c: NDArray[np.int64]
+    other: NDArray[np.int64]
+    spare: NDArray[np.int32]
+    first: NDArray[np.int64]
+    end: NDArray[np.int64]
+    least: NDArray[np.float64]
+    most: NDArray[np.float64]
+    off: NDArray[np.int64]
+
+
+class Rows(NamedTuple):
+    """The rows that a batch names, by column, in the order of their first change. `table` finds a row's place in them:
+    open addressing, place + 1, 0 where it is empty. `became` says in which groups it is; `ends` are x and y before and
+    x and y after, inf for the y of what is not there; `c` is `created` before and after."""
+
+    table: NDArray[np.int32]
+    row: NDArray[np.int32]
+    became: NDArray[np.uint8]
+    ends: NDArray[np.float64]
+    c: NDArray[np.int64]
+
+
+class Items(NamedTuple):
+    """What will be the items of both groups: its place among the rows, its group, its x there and its `created`."""
+
+    of: NDArray[np.int32]
+    kind: NDArray[np.uint8]
+    x: NDArray[np.float64]
+    c: NDArray[np.int64]
+
+
+class Net(NamedTuple):
+    """Both groups, and the rows in them. Rows from `spares` on are none of the board's."""
+
+    fallen: Group
+    risen: Group
+    rows: Rows
+    spares: int
+
+
+def net_of(o: Any, changes: Changes, touched: NDArray[np.int64], spares: int) -> Net:
+    """What these changes do to the object index `o`, which knows all their rows and is as it was before them.
+
+    `touched` are the rows with another payload after them. O(m log m) for m changes.
+    """
+    m = len(changes.row)
+    size = 1 << int(2 * m).bit_length()
+    rows = Rows(
+        np.zeros(size, np.int32),
+        np.empty(m, np.int32),
+        np.zeros(m, np.uint8),
+        np.empty((m, 4)),
+        np.empty((m, 2), np.int64),
+    )
+    n = gather(o, changes, rows, np.empty(m, np.int32), np.empty(m, np.int64))
+    items = Items(np.empty(2 * n, np.int32), np.empty(2 * n, np.uint8), np.empty(2 * n), np.empty(2 * n, np.int64))
+    fell, rose = weigh(rows, n, touched, items)
+    fallen, risen = _room(fell), _room(rose)
+    lay(rows, items, _by_x(items, fell + rose), spares, fallen, risen)
+    return Net(fallen, risen, rows, spares)
+
+
+def _by_x(items: Items, n: int) -> NDArray[np.int64]:
+    """The order of the first n by x, equal ones by group, and by `created` within it."""
+    x = items.x[:n]
+    order = np.argsort(x)
+    in_order = x[order]
+    if (in_order[1:] == in_order[:-1]).any():
+        order = np.lexsort((items.c[:n], items.kind[:n], x))
+    return order
+
+
+def _room(n: int) -> Group:
+    widths = [-(-max(n, 1) // 16) * 16]
+    while widths[-1] > 16:
+        widths.append(-(-(widths[-1] // 16) // 16) * 16)
+    off = np.array([0, *accumulate(widths)])
+    return Group(
+        np.empty(n, np.int32), np.empty(n), np.empty(n), np.empty(n), np.empty(n, np.int64), np.empty(n, np.int64),
+        np.empty(n, np.int32), np.empty(n, np.int64), np.empty(n, np.int64), np.empty(off[-1]), np.empty(off[-1]), off,
+    )  # fmt: skip
+
+
+@inline_kernel
+def _place(rows, row):  # type: ignore[no-untyped-def]
+    """Where the table has the row, or would have it."""
+    mask = len(rows.table) - 1
+    at = ((np.int64(row) * 2654435769) >> 16) & mask
+    while rows.table[at] != 0 and rows.row[rows.table[at] - 1] != row:
+        at = (at + 1) & mask
+    return at
+
+
+@pasted_kernel
+def is_changed(rows, spares, row):  # type: ignore[no-untyped-def]
+    """Is the object of this row in one of the groups? Rows from `spares` on are."""
+    changed = row >= spares
+    if not changed:
+        i = rows.table[_place(rows, row)]
+        changed = i > 0 and rows.became[i - 1] != 0
+    return changed
+
+
+@lean_kernel
+def gather(o, changes, rows, of, slot):  # type: ignore[no-untyped-def]
+    """Write the rows that change, and what they are before and after; returns how many. O(1) a change.
+
+    `of` and `slot` are scratch. What a change needs of the index lies anywhere in memory: it is fetched in loops of
+    their own, in which one does not wait for the other.
+    """
+    m = len(changes.row)
+    n = 0
+    for e in range(m):
+        at = _place(rows, changes.row[e])
+        if rows.table[at] == 0:
+            rows.row[n] = changes.row[e]
+            n += 1
+            rows.table[at] = n
+        of[e] = rows.table[at] - 1
+    for i in range(n):
+        slot[i] = o.pos[rows.row[i]]
+    for i in range(n):
+        s = slot[i]
+        x, y, c = (o.x[s], o.y[s], o.c[s]) if s >= 0 else (0.0, INF, np.int64(-1))
+        rows.ends[i, 0] = rows.ends[i, 2] = x
+        rows.ends[i, 1] = rows.ends[i, 3] = y
+        rows.c[i, 0] = rows.c[i, 1] = c
+    for e in range(m):
+        i = of[e]
+        if changes.kind[e] == DELETE:
+            rows.ends[i, 3] = INF
+        elif rows.ends[i, 3] == INF:
+            rows.ends[i, 2], rows.ends[i, 3] = changes.x[e], changes.y[e]
+            rows.c[i, 1] = changes.created[e]
+        else:
+            rows.ends[i, 2] = rows.ends[i, 2] if np.isnan(changes.x[e]) else changes.x[e]
+            rows.ends[i, 3] = rows.ends[i, 3] if np.isnan(changes.y[e]) else changes.y[e]
+    return n
+
+
+@lean_kernel
+def weigh(rows, n, touched, items):  # type: ignore[no-untyped-def]
+    """Say in which groups the n rows are, and write their items; returns how many are in each group."""
+    for t in range(len(touched)):
+        i = rows.table[_place(rows, touched[t])] - 1
+        if i >= 0:
+            rows.became[i] = RISEN
+    p = rose = np.int64(0)
+    for i in range(n):
+        x0, y0, x1, y1 = rows.ends[i, 0], rows.ends[i, 1], rows.ends[i, 2], rows.ends[i, 3]
+        stays = y0 < INF and y1 < INF and x0 == x1 and rows.c[i, 0] == rows.c[i, 1]
+        if stays:
+            told = np.int64(rows.became[i]) if y1 == y0 else 0
+            became = FALLEN if y1 > y0 else RISEN if y1 < y0 else told
+        else:
+            became = (FALLEN if y0 < INF else 0) | (RISEN if y1 < INF else 0)
+        rows.became[i] = became
+        if became & FALLEN:
+            items.of[p], items.kind[p], items.x[p], items.c[p] = i, FALLEN, x0, rows.c[i, 0]
+            p += 1
+        if became & RISEN:
+            items.of[p], items.kind[p], items.x[p], items.c[p] = i, RISEN, x1, rows.c[i, 1]
+            p += 1
+            rose += 1
+    return p - rose, rose
+
+
+@lean_kernel
+def lay(rows, items, order, spares, fallen, risen):  # type: ignore[no-untyped-def]
+    """Lay both groups in this order, and the trees over them. An item of the other group at the same x has the fallen
+    one before the risen."""
+    a = b = 0
+    for t in range(len(order)):
+        at = order[t]
+        if items.kind[at] == FALLEN:
+            _lay_item(rows, items.of[at], 0, spares, fallen, a, b)
+            a += 1
+        else:
+            _lay_item(rows, items.of[at], 1, spares, risen, b, a)
+            b += 1
+    _lay_tree(fallen)
+    _lay_tree(risen)
+
+
+@inline_kernel
+def _lay_item(rows, i, side, spares, g, p, other):  # type: ignore[no-untyped-def]
+    both = rows.became[i] == FALLEN | RISEN
+    g.row[p] = rows.row[i]
+    g.x[p], g.c[p] = rows.ends[i, 2 * side], rows.c[i, side]
+    g.y0[p] = INF if both and side == 1 else rows.ends[i, 1]
+    g.y1[p] = INF if both and side == 0 else rows.ends[i, 3]
+    g.other[p] = other
+    g.spare[p] = spares + i if both else -1
+    g.first[p] = g.end[p] = 0
+
+
+@inner_kernel
+def _lay_tree(g):  # type: ignore[no-untyped-def]
+    for at in range(len(g.least)):
+        g.least[at], g.most[at] = INF, -INF
+    for p in range(len(g.x)):
+        g.least[p] = min(g.y0[p], g.y1[p])
+        g.most[p] = max(g.y0[p], g.y1[p])
+    for v in range(1, len(g.off) - 1):
+        for j in range(g.off[v - 1], g.off[v]):
+            at = g.off[v] + ((j - g.off[v - 1]) >> 4)
+            g.least[at] = min(g.least[at], g.least[j])
+            g.most[at] = max(g.most[at], g.most[j])
+
+
+@pasted_kernel
+def crossing(g, p, east, upper, lower, x_end):  # type: ignore[no-untyped-def]
+    """The nearest item from place p on, going east or west as far as `x_end`, with one value at or below `upper` and
+    one at or above `lower`; -1 if there is none. O(log m) beyond what it steps over, O(1) where nothing is near."""
+    found = -1
+    if 0 <= p < len(g.x) and (g.x[p] <= x_end if east else g.x[p] >= x_end):
+        found = _search(g.x, g.least, g.most, g.off, p, east, upper, lower, x_end)
+    return found
+
+
+@inner_kernel
+def _search(x, least, most, off, p, east, upper, lower, x_end):  # type: ignore[no-untyped-def]
+    n = len(x)
+    step, edge = (1, 15) if east else (-1, 0)
+    found, at, v = -1, p, 0
+    going = 0 <= p < n
+    while going:
+        near = at << (4 * v) if east else min(((at + 1) << (4 * v)) - 1, n - 1)
+        if near >= n or (x[near] > x_end if east else x[near] < x_end):
+            going = False
+        elif least[off[v] + at] <= upper and most[off[v] + at] >= lower:
+            if v == 0:
+                found = at
+                going = False
+            else:
+                v -= 1
+                at = (at << 4) + 15 - edge
+        else:
+            if at & 15 == edge and v + 2 < len(off):
+                at >>= 4
+                v += 1
+            at += step
+            going = 0 <= at < off[v + 1] - off[v]
+    return found
+
+
+@inline_kernel
+def better(y, c, than_y, than_c):  # type: ignore[no-untyped-def]
+    return y < than_y or (y == than_y and c < than_c)
+
+
+@pasted_kernel
+def passes(g, p, y, c):  # type: ignore[no-untyped-def]
+    """Is item p better than (y, c) on one side of the batch only?"""
+    return better(g.y0[p], g.c[p], y, c) != better(g.y1[p], g.c[p], y, c)
+
+
+@pasted_kernel
+def passing(g, p, east, y, c, x_end):  # type: ignore[no-untyped-def]
+    """The nearest item from place p on, as far as `x_end`, that passes (y, c); -1 if there is none."""
+    p = crossing(g, p, east, y, y, x_end)
+    while p >= 0 and not passes(g, p, y, c):
+        p = crossing(g, p + 1 if east else p - 1, east, y, y, x_end)
+    return p
+
+
+@pasted_kernel
+def any_passing(g, at, behind, y, c, l, r):  # type: ignore[no-untyped-def]
+    """Does an item with l <= x <= r pass (y, c)? Looked for from place `at` westwards and from `behind` eastwards."""
+    return passing(g, at, False, y, c, l) >= 0 or passing(g, behind, True, y, c, r) >= 0
+
+
+@pasted_kernel
+def turn_back(net, rise, fall, behind, y, c, k, west, east):  # type: ignore[no-untyped-def]
+    """Make lists of what is better than (y, c) such as they were before the batch, as far as they reach.
+
+    They begin with the x of the object at hand, which lies behind place `rise` of what rose and `fall` of what fell.
+    Only the fallen before place `behind` have fallen already. Risen objects that passed are taken out, fallen ones put
+    in. O(k (k + log m)).
+    """
+    x, l, r = west[0], west[k], east[k]
+    for side in range(2):
+        to_east = side == 1
+        p = passing(net.risen, rise if to_east else rise - 1, to_east, y, c, r if to_east else l)
+        while p >= 0:
+            take_out(west, east, k, net.risen.x[p])
+            p = passing(net.risen, p + 1 if to_east else p - 1, to_east, y, c, r if to_east else l)
+    p = passing(net.fallen, fall - 1, False, y, c, max(l, west[k]))
+    while p >= 0:
+        if p < behind:
+            put_in(west, k, net.fallen.x[p], False)
+        p = passing(net.fallen, p - 1, False, y, c, max(l, west[k]))
+    p = passing(net.fallen, fall, True, y, c, min(r, east[k]))
+    while p >= 0 and p < behind:
+        put_in(east, k, max(net.fallen.x[p], x), True)
+        p = passing(net.fallen, p + 1, True, y, c, min(r, east[k]))
+
+
+@inner_kernel
+def take_out(west, east, k, x):  # type: ignore[no-untyped-def]
+    """Take one entry x out of whichever list has it: those at the place of the object at hand may be in either."""
+    z = 1
+    while z <= k and west[z] > x:
+        z += 1
+    if z <= k and west[z] == x:
+        for i in range(z, k):
+            west[i] = west[i + 1]
+        west[k] = -INF
+    else:
+        z = 1
+        while z <= k and east[z] < x:
+            z += 1
+        if z <= k and east[z] == x:
+            for i in range(z, k):
+                east[i] = east[i + 1]
+            east[k] = INF
+
+
+@inner_kernel
+def put_in(side, k, x, to_east):  # type: ignore[no-untyped-def]
+    """Put an entry in its place and drop the k+1-st."""
+    z = k
+    while z > 1 and (side[z - 1] > x if to_east else side[z - 1] < x):
+        side[z] = side[z - 1]
+        z -= 1
+    if side[z] > x if to_east else side[z] < x:
+        side[z] = x
+
+
+@inner_kernel
+def enter_list(side, k, n, x, to_east):  # type: ignore[no-untyped-def]
+    """Put an entry in a list of length n; returns the new length."""
+    put_in(side, k, x, to_east)
+    return min(n + 1, k)

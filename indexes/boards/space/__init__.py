@@ -1,0 +1,1 @@
+"""Boards with several range attributes: objects are points of R^d, subscriptions are regions of a shape each."""
