@@ -1,0 +1,159 @@
+"""Subscriptions and events by the names of their dimensions, as requests and answers have them, to columns and back.
+
+Unbounded ends are infinities here. What cannot be is told as `Fault`s with the field and, of several, the index.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from indexes.commands import Fault
+from indexes.matchers.commands import ChangeSubscription, Interval
+from indexes.matchers.model import MatcherConfig, Subscriptions, Value
+from indexes.matchers.table import INF, MAX, MISSING
+
+Float64 = npt.NDArray[np.float64]
+
+UNKNOWN = "there is no such dimension"
+LONELY = "there is no interval that it belongs to"
+LACKING = "a new interval needs a weight"
+NO_SCORE = "a subscription in relaxed mode has weights"
+NO_WEIGHTS = "a subscription in exact mode has a score"
+REVERSED = "lo must be at most hi"
+
+
+class Form(NamedTuple):
+    """A subscription by name: `weights` in relaxed mode, `score` in exact mode.
+
+    A dimension without an interval takes no part in relaxed mode, and matches everything in exact mode.
+    """
+
+    intervals: Mapping[str, Interval]
+    weights: Mapping[str, float] | None = None
+    score: float | None = None
+
+
+def columns_of(config: MatcherConfig, forms: Sequence[Form]) -> tuple[Subscriptions, list[Fault]]:
+    """Subscriptions as columns, and what of them cannot be. A row with a fault is of no use."""
+    made, faults = nothing(config, len(forms)), []
+    place = {name: j for j, name in enumerate(config.dimensions)}
+    for i, form in enumerate(forms):
+        for name, interval in form.intervals.items():
+            j = place.get(name)
+            if j is None:
+                faults.append(Fault(f"intervals.{name}", UNKNOWN, index=i))
+            else:
+                made.lo[i, j], made.hi[i, j] = interval
+        if config.relaxed:
+            weights = form.weights or {}
+            for name in form.intervals.keys() - weights.keys() & place.keys():
+                faults.append(Fault(f"weights.{name}", LACKING, index=i))
+            for name, weight in weights.items():
+                if name not in place:
+                    faults.append(Fault(f"weights.{name}", UNKNOWN, index=i))
+                elif name not in form.intervals:
+                    faults.append(Fault(f"weights.{name}", LONELY, index=i))
+                else:
+                    made.scores[i, place[name]] = weight
+            if form.score is not None:
+                faults.append(Fault("score", NO_SCORE, index=i))
+        else:
+            made.scores[i, 0] = 0.0 if form.score is None else form.score
+            if form.score is None:
+                faults.append(Fault("score", "is missing", index=i))
+            if form.weights:
+                faults.append(Fault("weights", NO_WEIGHTS, index=i))
+    return made, faults
+
+
+def nothing(config: MatcherConfig, n: int) -> Subscriptions:
+    """Subscriptions that leave out every dimension."""
+    shape = n, len(config.dimensions)
+    absent = (INF, -INF) if config.relaxed else (-INF, INF)
+    return Subscriptions(np.full(shape, absent[0]), np.full(shape, absent[1]), np.zeros((n, config.scores)))
+
+
+def form_of(config: MatcherConfig, subscription: Subscriptions, i: int = 0) -> Form:
+    """Row i of columns, by name. In exact mode an interval without ends is left out, which is the same."""
+    lo, hi, scores = (column[i].tolist() for column in subscription)
+    names = config.dimensions
+    if config.relaxed:
+        held = [j for j in range(len(names)) if lo[j] <= hi[j]]
+        return Form({names[j]: (lo[j], hi[j]) for j in held}, {names[j]: scores[j] for j in held})
+    held = [j for j in range(len(names)) if lo[j] > -INF or hi[j] < INF]
+    return Form({names[j]: (lo[j], hi[j]) for j in held}, None, scores[0])
+
+
+def merged(
+    config: MatcherConfig, standing: Subscriptions, change: ChangeSubscription
+) -> tuple[Subscriptions, list[Fault]]:
+    """A subscription (columns of one row) with a change, by dimension, and why that cannot be."""
+    made = Subscriptions(*(column.copy() for column in standing))
+    lo, hi, scores = (column[0] for column in made)
+    place = {name: j for j, name in enumerate(config.dimensions)}
+    absent = (INF, -INF) if config.relaxed else (-INF, INF)
+    faults = []
+    for name, interval in change.intervals.items():
+        j = place.get(name)
+        if j is None:
+            faults.append(Fault(f"intervals.{name}", UNKNOWN))
+            continue
+        if interval is None and config.relaxed:
+            scores[j] = 0.0
+        if interval is not None and config.relaxed and lo[j] > hi[j] and name not in change.weights:
+            faults.append(Fault(f"weights.{name}", LACKING))
+        if interval is not None and not interval[0] <= interval[1]:
+            faults.append(Fault(f"intervals.{name}", REVERSED))
+        lo[j], hi[j] = absent if interval is None else interval
+    if change.weights and not config.relaxed:
+        faults.append(Fault("weights", NO_WEIGHTS))
+    for name, weight in change.weights.items() if config.relaxed else ():
+        j = place.get(name)
+        if j is None:
+            faults.append(Fault(f"weights.{name}", UNKNOWN))
+        elif weight is None and change.intervals.get(name) is None:
+            lo[j], hi[j], scores[j] = *absent, 0.0
+        elif weight is None or (lo[j] > hi[j] and change.intervals.get(name) is None):
+            faults.append(Fault(f"weights.{name}", LACKING if weight is None else LONELY))
+        else:
+            scores[j] = weight
+    if change.score is not None and config.relaxed:
+        faults.append(Fault("score", NO_SCORE))
+    elif change.score is not None:
+        scores[0] = change.score
+    return made, faults
+
+
+def events_of(config: MatcherConfig, values: Sequence[Mapping[str, Value]]) -> tuple[Float64, list[Fault]]:
+    """Events by name as the columns that matching takes, shape (n, 2d), a pair a, b for each dimension; and why some
+    cannot be. None is a dimension that the event lacks, as is one left out."""
+    events = np.tile(np.array(MISSING), (len(values), len(config.dimensions)))
+    place = {name: j for j, name in enumerate(config.dimensions)}
+    faults = []
+    for t, event in enumerate(values):
+        for name, value in event.items():
+            j = place.get(name)
+            if j is None:
+                faults.append(Fault(f"values.{name}", UNKNOWN, index=t))
+            elif value is not None:
+                a, b = value if isinstance(value, tuple) else (value, value)
+                if not a <= b:
+                    faults.append(Fault(f"values.{name}", REVERSED, index=t))
+                events[t, 2 * j], events[t, 2 * j + 1] = max(a, -MAX), min(b, MAX)
+    return events, faults
+
+
+def values_of(config: MatcherConfig, event: Float64) -> dict[str, Value]:
+    """One event by name, as `events_of` was given it; what it lacks is left out."""
+    found: dict[str, Value] = {}
+    for j, name in enumerate(config.dimensions):
+        a, b = event[2 * j : 2 * j + 2].tolist()
+        if a == b:
+            found[name] = a
+        elif a < b:
+            found[name] = (-INF if a == -MAX else a, INF if b == MAX else b)
+    return found

@@ -1,0 +1,78 @@
+"""Once the kernels of matchers are warm, none is compiled while they are used, also after a start from a snapshot."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numba
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from formats import matcher_commands, matchers, parts
+from formats.folder import Folder
+from indexes.matchers.commands import AddSubscriptions, ChangeSubscription, DeleteSubscriptions, Match, SetSubscription
+from indexes.matchers.engine import BULK, MatcherEngine
+from indexes.matchers.model import MatcherConfig, Subscriptions
+from indexes.matchers.packing import pack_indexes, unpack_indexes
+from indexes.matchers.state import engine_of, indexes_of, matcher_of, state_of
+from indexes.matchers.warm import warm
+from tests.matchers.test_matcher import KINDS, MODES
+from tests.service.test_warm import compiled
+
+
+@pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is compiled")
+def test_nothing_is_compiled_while_matchers_are_used(tmp_path: Path) -> None:
+    warm()
+    before = compiled()
+    for d in (1, 3):
+        for mode, combine in MODES:
+            for kind in KINDS:
+                use(MatcherConfig(("a", "b", "c")[:d], mode, combine, kind), tmp_path / f"{d}{mode}{combine}{kind}")
+    grown = {name: (before.get(name, 0), n) for name, n in compiled().items() if n > before.get(name, 0)}
+    assert not grown, f"compiled while in use: {grown}"
+
+
+def use(config: MatcherConfig, path: Path) -> None:
+    """Commands, a rebuild and a start from a snapshot, twice."""
+    rng, d = np.random.default_rng(1), len(config.dimensions)
+
+    def some(n: int) -> Subscriptions:
+        lo = rng.random((n, d))
+        hi = lo + rng.random((n, d)) / 30
+        lo[::7, 0], hi[::5, 0] = -np.inf, np.inf
+        return Subscriptions(lo, hi, rng.random((n, config.scores)))
+
+    engine = MatcherEngine(config)
+    for n, start in ((30_000, 0), (BULK + 1, 30_000), (100, 40_000)):
+        command = AddSubscriptions(pa.array([f"s{i}" for i in range(start, start + n)]), some(n), {0: 5.0})
+        logged = matcher_commands.decode([(part.name, part.payload) for part in matcher_commands.encode(command, n)])
+        assert isinstance(logged, AddSubscriptions)
+        engine.apply(logged)
+    for again in range(2):
+        events = np.repeat(rng.random((40, d)), 2, axis=1)
+        events[20:30, 1] += 0.1
+        events[30:, 0], events[30:, 1] = np.inf, -np.inf
+        engine.apply(Match(events, 30, explain=True))
+        engine.apply(SetSubscription("new", some(1)))
+        engine.apply(ChangeSubscription("s3", {"a": (0.0, 1.0)}))
+        engine.apply(DeleteSubscriptions([f"s{i}" for i in range(500, 900)]))
+        plan = engine.capture(journal=True, indexes=True)
+        plan.paint(1.0)
+        plan.settle()
+        assert plan.captured is not None
+        state = state_of(plan.captured)
+        image, snapshot = Folder.at(path / f"image{again}"), Folder.at(path / f"snapshot{again}")
+        parts.write_image(image, "matchers/m", 1, pack_indexes(indexes_of(state)))
+        packed = parts.read_image(image)
+        assert packed is not None and state.origin is not None
+        engine.apply(DeleteSubscriptions(["s7"]))
+        fold = engine.fold(matcher_of(state, unpack_indexes(packed)), state.origin)
+        fold.paint(1.0)
+        fold.settle()
+        with snapshot.draft() as draft:
+            about = matchers.write_state(draft, "m", state)
+            draft.publish({})
+        again_packed = parts.read_image(image)
+        assert again_packed is not None
+        engine = engine_of(matchers.read_state(snapshot, "m", about), unpack_indexes(again_packed))
