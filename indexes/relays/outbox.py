@@ -1,0 +1,326 @@
+"""What waits to be told over a link, and what has come over it: both ends of the protocol between two relays.
+
+**What is promised.** The neighbour hears, in an order in which it misses nothing, of every subscription that is to be
+forwarded to it, and once of every notification that was accepted here and meets a subscription of its. It may rely on
+that whatever is lost, repeated or late in between, and however long it is out of reach:
+
+- A message stays until the neighbour has acknowledged it, and the queue is part of the state: it survives restarts.
+- Subscriptions that come and go while the link is down are history, and its last word is what matters. When more than
+  `HISTORY` of them wait, and more than twice as many as are forwarded at all, they are dropped; the queue is *stale*:
+  before anything is sent it begins a new epoch (`restart`) with a `reset` and all that is forwarded by then. So what
+  subscriptions take is bounded by `HISTORY` and by what is forwarded.
+- Notifications cannot be made up for, so none is ever dropped. Instead they are refused where they are made: when
+  `FULL` of them, or `FULL_BYTES` of payloads, wait for a link, the relay accepts none that could go there, from clients
+  or from other neighbours (which are asked to wait, and so do in turn), until the link is up again or is taken out. A
+  queue that nobody empties stops what feeds it, rather than to lose what it was given.
+
+**Once.** Within an epoch messages are numbered without gaps, and a number that was had is ignored. What a notification
+is known by (`Message.mark`) stays with it when it goes on into another epoch; they keep their order, so a receiver has
+to remember no more than how far it was in each of the last `EPOCHS` epochs. The queue of a service that was put back to
+a backup begins a new epoch before anything is accepted: what was in it is ignored where it had been sent since.
+
+**No gap.** A `reset` takes nothing away by itself. What came before stays, and meets notifications, until all that is
+forwarded has been said again; only then does what was not said again go.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from indexes.relays.forward import SUBSCRIBE
+from indexes.relays.model import TRAVELLED, Message, Op, shown
+from indexes.relays.points import as_boxes
+from indexes.relays.relay import Outgoing
+
+Float64 = npt.NDArray[np.float64]
+UInt8 = npt.NDArray[np.uint8]
+
+HISTORY = 1_000_000
+"""Subscriptions and their ends that may wait for a link, whatever is forwarded."""
+
+FULL = 1_000_000
+"""Notifications that may wait for a link."""
+
+FULL_BYTES = 1 << 30
+"""Bytes of payloads that may wait for a link."""
+
+EPOCHS = 16
+"""Epochs of a neighbour that are remembered after they are over."""
+
+CHUNK = 1024
+"""Messages that are kept one by one before they are put into columns."""
+
+OPS: tuple[Op, ...] = ("subscribe", "unsubscribe", "notify", "reset")
+"""What a message does, by number; the first two are those of steps."""
+
+NOTIFY, RESET = 2, 3
+
+UNNAMED = ""
+"""In marks, the first epoch of a queue before it has a name."""
+
+
+class Row(NamedTuple):
+    """A message in a queue, without its number. `values` are the point of a box, or of a notification."""
+
+    op: int
+    key: str = ""
+    values: tuple[float, ...] = ()
+    payload: bytes | None = None
+    mark: tuple[str, int] | None = None
+    follow: int = 0
+
+
+class Chunk(NamedTuple):
+    """Messages by column: `values` are 2d wide, of which a notification uses d. Its mark is in the
+    two columns, null for all else."""
+
+    op: UInt8
+    key: pa.LargeStringArray
+    values: Float64
+    payload: pa.LargeBinaryArray
+    mark_epoch: pa.LargeStringArray
+    mark: npt.NDArray[np.int64]
+    follow: npt.NDArray[np.int64]
+
+    @property
+    def size(self) -> int:
+        """How many."""
+        return len(self.op)
+
+    def part(self, begin: int, end: int) -> Chunk:
+        """Those from one place to another."""
+        return self._replace(**{name: column[begin:end] for name, column in self._asdict().items()})
+
+    def rows(self) -> Iterator[Row]:
+        """Each of them."""
+        coordinates = self.values.shape[1]
+        columns = (self.key, self.payload, self.mark_epoch)
+        texts = [column.to_pylist() for column in columns]
+        numbers = [column.tolist() for column in (self.op, self.values, self.mark, self.follow)]
+        for op, values, mark, follow, key, payload, epoch in zip(*numbers, *texts, strict=True):
+            size = coordinates if op == SUBSCRIBE else coordinates // 2 if op == NOTIFY else 0
+            yield Row(op, key, tuple(values[:size]), payload, None if epoch is None else (epoch, mark), follow)
+
+
+def chunk_of(rows: Sequence[Row], coordinates: int) -> Chunk:
+    """Messages as columns."""
+    n = len(rows)
+    values = np.zeros((n, coordinates))
+    for i, row in enumerate(rows):
+        values[i, : len(row.values)] = row.values
+    marks: list[tuple[str | None, int]] = [(None, 0) if row.mark is None else row.mark for row in rows]
+    return Chunk(
+        np.array([row.op for row in rows], np.uint8),
+        pa.array([row.key for row in rows], pa.large_string()),
+        values,
+        pa.array([row.payload for row in rows], pa.large_binary()),
+        pa.array([epoch for epoch, _ in marks], pa.large_string()),
+        np.array([number for _, number in marks], np.int64),
+        np.array([row.follow for row in rows], np.int64),
+    )
+
+
+def edits(outgoing: Outgoing) -> Chunk:
+    """Subscriptions that begin and end as messages."""
+    n = len(outgoing.op)
+    zeros = np.zeros(n, np.int64)
+    values = np.where((outgoing.op == SUBSCRIBE)[:, None], outgoing.points, 0.0)
+    nothing, nowhere = pa.nulls(n, pa.large_binary()), pa.nulls(n, pa.large_string())
+    return Chunk(outgoing.op, pa.array(outgoing.keys, pa.large_string()), values, nothing, nowhere, zeros, zeros)
+
+
+class OutboxState(NamedTuple):
+    """A queue at rest."""
+
+    epoch: str | None
+    stale: bool
+    first: int
+    marked: int
+    chunk: Chunk
+
+
+class Outbox:
+    """The queue of a link. `first` is the number of the first message in it and `next` that of the next one; `epoch`
+    is None before the first `restart`. So many notifications have been `marked` with the epoch."""
+
+    def __init__(self, coordinates: int) -> None:
+        self.epoch: str | None = None
+        self.stale = True
+        self.first = 0
+        self.notifications = 0
+        self.bytes = 0
+        self.marked = 0
+        self._edits = 0
+        self._coordinates = coordinates
+        self._chunks: deque[Chunk] = deque()
+        self._recent: list[Row] = []
+        self._size = 0
+
+    def __len__(self) -> int:
+        return self._size
+
+    @property
+    def next(self) -> int:
+        return self.first + self._size
+
+    def full(self, notifications: int, size: int) -> bool:
+        """Whether it cannot take so many more notifications, with payloads of so many bytes."""
+        return self.notifications + notifications > FULL or self.bytes + size > FULL_BYTES
+
+    def tell(self, outgoing: Outgoing) -> None:
+        """Queue subscriptions that begin and end. A queue that is stale will say all that is forwarded anyway."""
+        n = len(outgoing.op)
+        if self.stale or not n:
+            return
+        if n < CHUNK // 16:
+            points = outgoing.points.tolist()
+            for op, key, point in zip(outgoing.op.tolist(), outgoing.keys, points, strict=True):
+                self._add(Row(op, key, tuple(point) if op == SUBSCRIBE else ()))
+        else:
+            self._extend(edits(outgoing))
+        self._edits += n
+
+    def bound(self, forwarded: Callable[[], int]) -> None:
+        """After a command: where more history waits than is worth it, with so many subscriptions `forwarded`, drop
+        it."""
+        if self._edits > HISTORY and self._edits > 2 * forwarded() + 1:
+            self.spoil()
+
+    def notify(self, values: tuple[float, ...], payload: bytes | None) -> None:
+        """Queue a notification. O(1), amortised."""
+        self._add(Row(NOTIFY, "", values, payload, (self.epoch or UNNAMED, self.marked)))
+        self.marked += 1
+        self.notifications += 1
+        self.bytes += len(payload or b"")
+
+    def _add(self, row: Row) -> None:
+        self._recent.append(row)
+        self._size += 1
+        if len(self._recent) >= CHUNK:
+            self._close()
+
+    def _extend(self, chunk: Chunk) -> None:
+        self._close()
+        self._chunks.append(chunk)
+        self._size += chunk.size
+
+    def _close(self) -> None:
+        if self._recent:
+            self._chunks.append(chunk_of(self._recent, self._coordinates))
+            self._recent = []
+
+    def acknowledge(self, upto: int) -> None:
+        """The neighbour has what comes before this number. Where that cannot be, the queue is stale: it has lost what
+        it had, or has what was never sent."""
+        if not self.first <= upto <= self.next:
+            self.spoil()
+            return
+        left = upto - self.first
+        while left:
+            if not self._chunks:
+                self._forget(chunk_of(self._recent[:left], self._coordinates))
+                del self._recent[:left]
+                left = 0
+            elif self._chunks[0].size <= left:
+                gone = self._chunks.popleft()
+                self._forget(gone)
+                left -= gone.size
+            else:
+                self._forget(self._chunks[0].part(0, left))
+                self._chunks[0] = self._chunks[0].part(left, self._chunks[0].size)
+                left = 0
+
+    def _forget(self, chunk: Chunk) -> None:
+        n = int((chunk.op == NOTIFY).sum())
+        self.first += chunk.size
+        self._size -= chunk.size
+        self.notifications -= n
+        self._edits -= chunk.size - n
+        self.bytes -= sum(len(payload) for payload in chunk.payload.to_pylist() if payload is not None) if n else 0
+
+    def spoil(self) -> None:
+        """Make the queue stale: only its notifications are kept."""
+        self._refill([row for row in self._rows(0) if row.op == NOTIFY])
+        self.stale = True
+
+    def restart(self, epoch: str, keys: Sequence[str], points: Float64) -> None:
+        """Begin a new epoch: a reset, these subscriptions, and the notifications that wait. O(n)."""
+        kept = [row for row in self._rows(0) if row.op == NOTIFY]
+        if self.epoch is None:
+            kept = [row._replace(mark=(epoch, i)) for i, row in enumerate(kept)]
+        else:
+            self.marked = 0
+        self._refill([Row(RESET, follow=len(keys))])
+        self.epoch, self.stale, self.first = epoch, False, 0
+        self._extend(edits(Outgoing(np.full(len(keys), SUBSCRIBE, np.uint8), list(keys), points)))
+        self._edits = len(keys) + 1
+        for row in kept:
+            self._add(row)
+
+    def _refill(self, rows: list[Row]) -> None:
+        self._chunks, self._recent, self._size = deque(), [], 0
+        self._edits = 0
+        for row in rows:
+            self._add(row)
+
+    def _rows(self, begin: int) -> Iterator[Row]:
+        """The messages from a place on."""
+        for chunk in self._chunks:
+            if begin < chunk.size:
+                for at in range(begin, chunk.size, CHUNK):
+                    yield from chunk.part(at, at + CHUNK).rows()
+            begin = max(0, begin - chunk.size)
+        yield from self._recent[begin:]
+
+    def messages(self, first: int, limit: int) -> list[Message]:
+        """Up to `limit` messages from a number on; none of a stale queue."""
+        if self.stale or first < self.first:
+            return []
+        rows = islice(self._rows(first - self.first), limit)
+        return [message_of(first + i, row) for i, row in enumerate(rows)]
+
+    def state(self) -> OutboxState:
+        """The queue at rest. What it holds is shared, and does not change."""
+        parts = [*self._chunks, chunk_of(self._recent, self._coordinates)]
+        columns = zip(*parts, strict=True)
+        whole = [pa.concat_arrays(c) if isinstance(c[0], pa.Array) else np.concatenate(c) for c in columns]
+        return OutboxState(self.epoch, self.stale, self.first, self.marked, Chunk(*whole))
+
+    def check(self) -> None:
+        """Raise AssertionError unless all is counted rightly. O(n)."""
+        rows = list(self._rows(0))
+        kept = [row for row in rows if row.op == NOTIFY]
+        assert len(rows) == len(self) and len(kept) == self.notifications
+        assert len(rows) - len(kept) == self._edits and not (self.stale and self._edits)
+        assert sum(len(row.payload or b"") for row in kept) == self.bytes
+
+    @classmethod
+    def of(cls, state: OutboxState) -> Outbox:
+        """The queue in that state."""
+        box = cls(state.chunk.values.shape[1])
+        box.epoch, box.stale, box.first, box.marked = state.epoch, state.stale, state.first, state.marked
+        chunk = state.chunk
+        if chunk.size:
+            box._extend(chunk)
+        box.notifications = int((chunk.op == NOTIFY).sum())
+        box._edits = chunk.size - box.notifications
+        box.bytes = sum(len(payload) for payload in chunk.payload.to_pylist() if payload is not None)
+        return box
+
+
+def message_of(n: int, row: Row) -> Message:
+    """A message as it travels."""
+    box: tuple[tuple[float, float], ...] = ()
+    if row.op == SUBSCRIBE:
+        lo, hi = as_boxes(np.array([row.values]))
+        box = tuple(zip(lo[0].tolist(), hi[0].tolist(), strict=True))
+    values = row.values if row.op == NOTIFY else ()
+    own = bool(row.key) and not row.key.startswith(TRAVELLED)
+    return Message(n, OPS[row.op], shown(row.key), box, row.follow, values, row.payload, row.mark, own)

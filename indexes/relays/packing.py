@@ -1,0 +1,52 @@
+"""The indexes of a relay as parts (`indexes.parts`), to be written down and taken up again.
+
+Only G_k has arrays for its graph; G* and the poset are drawn anew.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from indexes.parts import PackedPart, packed, unpacked
+from indexes.relays.graph import Graph
+from indexes.relays.kd_tree import KdIndex
+from indexes.relays.model import UPSTREAM, RelayConfig
+from indexes.relays.relations import Known, Relations
+from indexes.relays.relay import Indexes, RelayState, relations_of
+from indexes.relays.search import CoverIndex
+
+EVERYTHING = "everything"
+
+PackedRelay = dict[str, PackedPart]
+
+
+def pack_indexes(indexes: Indexes) -> PackedRelay:
+    """Indexes by name, over the same memory."""
+    parts = {EVERYTHING: packed(indexes.everything.trimmed(), {})}
+    for i, name in enumerate(sorted(indexes.relations)):
+        relations = indexes.relations[name]
+        if isinstance(relations, Known):
+            parts[f"index{i}"] = packed(relations.index.trimmed(), {})
+            parts[f"graph{i}"] = packed(relations.graph, {})
+    return parts
+
+
+def unpack_indexes(config: RelayConfig, state: RelayState, parts: PackedRelay) -> Indexes:
+    """What `pack_indexes` was given, for the state that it was made of, over the same memory. Raises KeyError,
+    TypeError or ValueError where that is not what it made."""
+    everything = KdIndex(2 * len(config.attributes))
+    _put(everything, parts[EVERYTHING])
+    found: dict[str, Relations] = {}
+    for i, name in enumerate(state.links or (UPSTREAM,)):
+        relations = relations_of(config)
+        if isinstance(relations, Known):
+            _put(relations.index, parts[f"index{i}"])
+            graph: Graph = unpacked(Graph, parts[f"graph{i}"])
+            concerned = np.flatnonzero(state.link != (i if state.links else -2)).astype(np.int32)
+            relations.take_up(graph, concerned)
+            found[name] = relations
+    return Indexes(everything, found)
+
+
+def _put(index: CoverIndex, part: PackedPart) -> None:
+    index.arrays = unpacked(type(index.arrays), part)

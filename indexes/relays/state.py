@@ -1,0 +1,49 @@
+"""A relay at rest, by column: what a snapshot holds, and all that a relay is made of again."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from indexes.relays.engine import RelayEngine
+from indexes.relays.inbox import Inbox
+from indexes.relays.model import RelayConfig
+from indexes.relays.outbox import Outbox, OutboxState
+from indexes.relays.relay import Indexes, Relay, RelayState, in_order
+from indexes.relays.upkeep import Captured
+
+
+class State(NamedTuple):
+    """A relay at `seq`: its subscriptions in order of creation, lifetimes in seconds by id, and both ends of links."""
+
+    config: RelayConfig
+    seq: int
+    relay: RelayState
+    ttl: dict[str, float]
+    outboxes: dict[str, OutboxState]
+    inboxes: dict[str, Inbox]
+
+
+def state_of(captured: Captured) -> State:
+    """Put what was captured in order, in any thread. O(n log n)."""
+    c = captured
+    return State(c.config, c.seq, in_order(c.copied), c.ttl, c.outboxes, c.inboxes)
+
+
+def relay_of(state: State, indexes: Indexes | None = None) -> Relay:
+    """The subscriptions of a state, over these indexes, which become part of it. See `Relay.from_state`."""
+    return Relay.from_state(state.config, state.relay, indexes)
+
+
+def indexes_of(state: State) -> Indexes:
+    """The indexes of a state, laid out. O(n log^2 n)."""
+    return relay_of(state).indexes()
+
+
+def engine_of(state: State, indexes: Indexes | None = None) -> RelayEngine:
+    """The engine in that state; see `relay_of`."""
+    engine = RelayEngine(state.config, state.seq, relay_of(state, indexes))
+    engine.ttl = state.ttl.copy()
+    engine.outboxes = {name: Outbox.of(box) for name, box in state.outboxes.items()}
+    engine.inboxes = state.inboxes.copy()
+    engine.look_ahead()
+    return engine

@@ -1,0 +1,97 @@
+"""Compile every kernel of the relays, or load it from the disk, before the first user asks."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from indexes.relays.commands import (
+    Acked,
+    AddSubscriptions,
+    ChangeLinks,
+    ChangeSubscription,
+    DeleteSubscriptions,
+    Notify,
+    Receive,
+    Rederive,
+    Restart,
+    SetSubscription,
+)
+from indexes.relays.engine import BULK, RelayEngine
+from indexes.relays.model import Link, Message, RelayConfig
+from indexes.relays.packing import pack_indexes, unpack_indexes
+from indexes.relays.state import engine_of, indexes_of, relay_of, state_of
+from indexes.relays.upkeep import Captured
+from indexes.relays.verify import verify
+
+Float64 = npt.NDArray[np.float64]
+
+CONFIGS = (
+    RelayConfig(("a", "b")),
+    RelayConfig(("a", "b"), k=2, index="zorder"),
+    RelayConfig(("a", "b"), index="linear"),
+    RelayConfig(("a",), "G*", index="kd"),
+    RelayConfig(("a",), "poset", index="zorder"),
+    RelayConfig(("a",), "G*", index="linear"),
+)
+"""Together they take every kernel. What arrays it is given does not depend on the number of attributes."""
+
+
+def warm() -> None:
+    """Make every kernel ready. Well below a second from the cache; cold, about half a minute."""
+    for i, config in enumerate(CONFIGS):
+        exercise(RelayEngine(config), 100 if i else BULK + 100)
+
+
+def exercise(engine: RelayEngine, n: int) -> None:
+    """Run every path of an engine once, from a load of `n` subscriptions on."""
+    rng, config = np.random.default_rng(0), engine.config
+    d = len(config.attributes)
+    names = [f"w{i}" for i in range(n)]
+    engine.apply(AddSubscriptions(pa.array(names), *_boxes(rng, n, d)))
+    engine.apply(ChangeLinks({"north": Link("http://north", "edge", "south"), "west": Link("http://west", "e", "e")}))
+    engine.apply(Restart("north", "e1"))
+    told = [Message(0, "reset", follow=1), Message(1, "subscribe", "n:e:1", ((0.0, 1.0),) * d)]
+    engine.apply(Receive("west", "e1", [*told, Message(2, "notify", values=(0.5,) * d, mark=("e1", 0))]))
+    engine.apply(Acked("north", "e1", 1))
+    for key in ("new", "w1"):
+        engine.apply(SetSubscription(key, *(ends[0] for ends in _boxes(rng, 1, d))))
+    engine.apply(ChangeSubscription("w2", {"a": (0.0, 0.5)}))
+    engine.apply(DeleteSubscriptions(names[:30]))
+    engine.apply(Notify(rng.random((3, d))))
+    engine.apply(Rederive())
+    engine.subscriptions("s3", 3)
+    captured = _captured(engine)
+    for checked in verify(captured):
+        assert not checked.differences, checked.differences
+    state = state_of(captured)
+    image = pack_indexes(indexes_of(state))
+    fresh = relay_of(state, unpack_indexes(config, state.relay, image))
+    engine.apply(DeleteSubscriptions(["w60"]))
+    fold = engine.fold(fresh)
+    fold.paint(1.0)
+    fold.settle()
+    assert fold.swapped
+    again = engine_of(state, unpack_indexes(engine.config, state.relay, image))
+    again.apply(ChangeLinks({"west": None}))
+
+
+def _boxes(rng: np.random.Generator, n: int, d: int) -> tuple[Float64, Float64]:
+    lo = rng.random((n, d))
+    hi = lo + rng.random((n, d)) / 2
+    lo[: n // 100, 0], hi[: n // 100, 0] = -np.inf, np.inf
+    return lo, hi
+
+
+def _captured(engine: RelayEngine) -> Captured:
+    plan = engine.capture(journal=True, indexes=True)
+    while not plan.done:
+        plan.paint(1.0)
+        plan.settle()
+    assert plan.captured is not None
+    return plan.captured
+
+
+if __name__ == "__main__":
+    warm()

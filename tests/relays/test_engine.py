@@ -1,0 +1,604 @@
+"""The engine behind the writer: alone and in a tree of several, with messages lost, repeated, late and out of order,
+beside brute force."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import count
+from math import inf
+from unittest.mock import patch
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from indexes.commands import Fault, Refused
+from indexes.relays.commands import (
+    Acked,
+    AddSubscriptions,
+    ChangeLinks,
+    ChangeSubscription,
+    DeleteSubscriptions,
+    EditSubscriptions,
+    Notify,
+    Receive,
+    Rederive,
+    Restart,
+    SetSubscription,
+)
+from indexes.relays.engine import RelayEngine
+from indexes.relays.forward import SUBSCRIBE, UNSUBSCRIBE
+from indexes.relays.model import Link, Message, RelayConfig
+from indexes.relays.packing import pack_indexes, unpack_indexes
+from indexes.relays.state import engine_of, indexes_of, state_of
+from tests.oracles.relay_service import RelayService
+from tests.relays.worlds import boxes, numbers
+
+NAMES = ("a", "b")
+KINDS = (("G", 1, "kd"), ("G", 2, "zorder"), ("G", 1, "linear"), ("G*", 1, "kd"), ("poset", 1, "zorder"))
+TREE = {"p": ("q",), "q": ("p", "r", "s"), "r": ("q",), "s": ("q",)}
+HISTORY = 5
+LIMITS = {"indexes.relays.plans.SECONDS_A_STEP": 2e-3, "indexes.relays.outbox.HISTORY": HISTORY}
+"""A slice has a step or two, and queues become stale."""
+
+
+def link_to(name):
+    return Link(f"http://{name}", "edge", "me", "secret")
+
+
+def ends(box):
+    return np.array([lo for lo, _ in box], float), np.array([hi for _, hi in box], float)
+
+
+def add(rows, **more):
+    """A command that adds (id, box) rows."""
+    sides = np.array([box for _, box in rows], float).reshape(len(rows), -1, 2)
+    return AddSubscriptions(pa.array([key for key, _ in rows], pa.string()), sides[:, :, 0], sides[:, :, 1], **more)
+
+
+def state(engine):
+    plan = engine.capture()
+    while not plan.done:
+        plan.paint(1.0)
+        plan.settle()
+    return state_of(plan.captured)
+
+
+def same_state(a, b):
+    """Bit for bit."""
+    one, other = state(a), state(b)
+    assert (one.config, one.seq, one.ttl, one.inboxes) == (other.config, other.seq, other.ttl, other.inboxes)
+    same_columns(one.relay, other.relay)
+    assert one.outboxes.keys() == other.outboxes.keys()
+    for name, box in one.outboxes.items():
+        assert box[:-1] == other.outboxes[name][:-1]
+        assert a.messages(name, box.first, 10**6) == b.messages(name, box.first, 10**6)
+        same_columns(box.chunk, other.outboxes[name].chunk)
+
+
+def same_columns(one, other):
+    for a, b in zip(one, other, strict=True):
+        if isinstance(a, np.ndarray):
+            assert a.shape == b.shape and a.tobytes() == b.tobytes()
+        elif hasattr(a, "row"):
+            same_columns(a, b)
+        else:
+            assert a == b
+
+
+class Node:
+    """A service: its engine, and brute force beside it."""
+
+    def __init__(self, name, config):
+        self.name = name
+        self.engine = RelayEngine(config, 3)
+        self.truth = RelayService(HISTORY)
+        self.heard = Counter()
+
+    def apply(self, command):
+        plan, parts = self.engine.apply(command)
+        for part in parts:
+            for told in part.told:
+                self.heard[told.id, told.payload] += 1
+        assert self.engine.seq == self.engine.next_seq - 1
+        return plan
+
+    def check(self):
+        engine, truth = self.engine, self.truth
+        engine.check()
+        for name, router in truth.routers.items():
+            wanted = [key for key in router.boxes if key in router.forwarded]
+            assert engine.relay.forwarded(name) == wanted, (self.name, name)
+        assert set(engine.outboxes) == set(truth.sides)
+        for name, side in truth.sides.items():
+            box, inbox = engine.outboxes[name], engine.inboxes[name]
+            assert (box.epoch, box.stale, box.first, len(box)) == (side.epoch, side.stale, side.first, len(side.queue))
+            assert engine.messages(name, box.first, 10**6) == ([] if side.stale else side.messages())
+            told = (inbox.epoch, inbox.next, list(inbox.past), inbox.left, dict(inbox.heard))
+            assert told == (side.peer, side.expected, side.past, side.left, side.heard)
+        assert self.heard == Counter(truth.delivered)
+        assert all(n == 1 for n in self.heard.values()), "heard twice"
+
+
+class Network(RuleBasedStateMachine):
+    """A tree of services. What was everywhere known when a notification was made, and stays until all queues are
+    empty, hears of it exactly once."""
+
+    def __init__(self):
+        super().__init__()
+        self.patches = [patch(name, value) for name, value in LIMITS.items()]
+        for one in self.patches:
+            one.start()
+        self.epochs = (f"epoch{n}" for n in count())
+        self.ids = count()
+        self.payloads = count()
+        self.known = set()
+        self.expected = {}
+        self.sent = []
+
+    def teardown(self):
+        for one in self.patches:
+            one.stop()
+
+    @initialize(d=st.integers(1, 2), kinds=st.lists(st.sampled_from(KINDS), min_size=4, max_size=4))
+    def open(self, d, kinds):
+        self.d = d
+        self.nodes = {name: Node(name, RelayConfig(NAMES[:d], *kind)) for name, kind in zip(TREE, kinds, strict=True)}
+        for name, links in TREE.items():
+            self.join(name, links)
+
+    def join(self, name, links):
+        self.nodes[name].apply(ChangeLinks({link: link_to(link) for link in links}))
+        self.nodes[name].truth.add_links(list(links))
+
+    def pick(self, data):
+        return self.nodes[data.draw(st.sampled_from(sorted(self.nodes)))]
+
+    def own(self, node):
+        return [key for key in node.truth.subscriptions if not key.startswith("~")]
+
+    def forget(self, node, key):
+        """A subscription ends: whether it hears of what is under way is open."""
+        self.known.discard((node.name, key))
+        for wanted in self.expected.values():
+            wanted.discard((node.name, key))
+
+    @rule(data=st.data())
+    def subscribe(self, data):
+        node = self.pick(data)
+        rows = [(f"s{next(self.ids)}", data.draw(boxes(self.d))) for _ in range(data.draw(st.integers(1, 4)))]
+        plan = node.apply(add(rows, ttl={0: 9.0}))
+        wanted = [node.truth.subscribe(key, box) for key, box in rows]
+        node.truth.bound()
+        assert [answer.forward for answer in plan.results] == wanted
+        for answer in plan.results:
+            assert all((not answer.covered_by[name]) == forward for name, forward in answer.forward.items())
+        for key, _ in rows:
+            node.engine.watch(key)
+
+    @rule(data=st.data())
+    def unsubscribe(self, data):
+        node = self.pick(data)
+        gone = data.draw(st.lists(st.sampled_from([*self.own(node), "nobody"]), unique=True, max_size=3))
+        plan = node.apply(DeleteSubscriptions(gone))
+        there = [key for key in gone if key != "nobody"]
+        wanted = [node.truth.unsubscribe(key) for key in there]
+        node.truth.bound()
+        assert [answer.id for answer in plan.results] == there
+        self.same_ends(plan.results, wanted)
+        for key in there:
+            self.forget(node, key)
+
+    def same_ends(self, answers, wanted):
+        for answer, told in zip(answers, wanted, strict=True):
+            assert answer.forward_unsubscribe == {name: was for name, (was, _) in told.items()}
+            assert answer.forward_subscribe == {name: raised for name, (_, raised) in told.items()}
+
+    @rule(data=st.data())
+    def replace(self, data):
+        node = self.pick(data)
+        if self.own(node):
+            key, box = data.draw(st.sampled_from(self.own(node))), data.draw(boxes(self.d))
+            same = tuple(map(tuple, node.truth.subscriptions[key][0])) == tuple(map(tuple, box))
+            ttl = node.engine.ttl.get(key)
+            plan = node.apply(SetSubscription(key, *ends(box), ttl=ttl))
+            if same:
+                assert plan.count == 0
+                return
+            ended, begun = node.truth.replace(key, box)
+            node.truth.bound()
+            self.same_ends([plan.ended], [ended])
+            assert plan.begun.forward == begun
+            self.forget(node, key)
+
+    @rule(data=st.data())
+    def batch(self, data):
+        node = self.pick(data)
+        there, rows = self.own(node), []
+        for _ in range(data.draw(st.integers(1, 5))):
+            if there and data.draw(st.booleans()):
+                rows.append((UNSUBSCRIBE, there.pop(data.draw(st.integers(0, len(there) - 1))), [(0.0, 0.0)] * self.d))
+            else:
+                gone = [key for _, key, _ in rows if key not in there]
+                key = data.draw(st.sampled_from([f"s{next(self.ids)}", *gone]))
+                rows.append((SUBSCRIBE, key, data.draw(boxes(self.d))))
+                there.append(key)
+        whole = add([(key, box) for _, key, box in rows])
+        op = np.array([op for op, _, _ in rows], np.uint8)
+        plan = node.apply(EditSubscriptions(op, whole.ids, whole.lo, whole.hi))
+        for (op, key, box), answer in zip(rows, plan.results, strict=True):
+            if op == SUBSCRIBE:
+                assert answer.forward == node.truth.subscribe(key, box)
+            else:
+                self.same_ends([answer], [node.truth.unsubscribe(key)])
+            self.forget(node, key)
+        node.truth.bound()
+        for key in self.own(node):
+            node.engine.watch(key)
+
+    @rule(data=st.data())
+    def notify(self, data):
+        node = self.pick(data)
+        given = data.draw(st.lists(st.lists(numbers, min_size=self.d, max_size=self.d), min_size=1, max_size=3))
+        payloads = [str(next(self.payloads)).encode() for _ in given]
+        plan = node.apply(Notify(np.array(given), dict(enumerate(payloads))))
+        for values, payload, delivery in zip(given, payloads, plan.results, strict=True):
+            assert delivery.links == node.truth.notify(tuple(values), payload)
+            self.expected[payload] = {
+                (name, key)
+                for name, key in self.known
+                if all(lo <= x <= hi for (lo, hi), x in zip(self.box(name, key), values, strict=True))
+            }
+
+    def box(self, name, key):
+        return self.nodes[name].truth.subscriptions[key][0]
+
+    @rule(data=st.data())
+    def transmit(self, data):
+        name = data.draw(st.sampled_from(sorted(self.nodes)))
+        to = data.draw(st.sampled_from(TREE[name]))
+        self.carry(
+            name,
+            to,
+            skipped=data.draw(st.integers(0, 1)),
+            most=data.draw(st.integers(1, 6)),
+            lost=data.draw(st.sampled_from(["", "", "request", "answer"])),
+        )
+
+    def carry(self, name, to, skipped=0, most=10**6, lost=""):
+        """One request of a sender, and its answer."""
+        node, other = self.nodes[name], self.nodes[to]
+        if to not in node.engine.outboxes or name not in other.engine.outboxes:
+            return
+        box = node.engine.outboxes[to]
+        if box.stale:
+            self.restart(name, to)
+        messages = [
+            one._replace(id=f"{name}:edge:{one.id}") if one.own else one
+            for one in node.engine.messages(to, box.first + skipped, most)
+        ]
+        if lost != "request":
+            request = other, Receive(name, box.epoch, messages)
+            self.sent.append(request)
+            answered = self.take(*request)
+            if lost != "answer":
+                node.apply(Acked(to, box.epoch, answered))
+                node.truth.acknowledge(to, box.epoch, answered)
+
+    def restart(self, name, to):
+        epoch = next(self.epochs)
+        self.nodes[name].apply(Restart(to, epoch))
+        self.nodes[name].truth.restart(to, epoch)
+
+    def take(self, node, command):
+        plan = node.apply(command)
+        wanted = node.truth.receive(command.link, command.epoch, list(command.messages))
+        node.truth.bound()
+        assert plan.told() == {"epoch": node.truth.sides[command.link].epoch, "next": wanted}
+        return wanted
+
+    @precondition(lambda self: self.sent)
+    @rule(data=st.data())
+    def late(self, data):
+        """A request comes a second time."""
+        node, command = data.draw(st.sampled_from(self.sent[-6:]))
+        if command.link in node.engine.outboxes:
+            self.take(node, command)
+
+    @rule(data=st.data())
+    def start_over(self, data):
+        name = data.draw(st.sampled_from(sorted(self.nodes)))
+        to = data.draw(st.sampled_from(TREE[name]))
+        if to in self.nodes[name].engine.outboxes:
+            self.restart(name, to)
+
+    @rule(data=st.data())
+    def rederive(self, data):
+        node = self.pick(data)
+        node.apply(Rederive())
+        node.truth.rederive()
+        node.truth.bound()
+
+    @rule(data=st.data(), image=st.booleans())
+    def recover(self, data, image):
+        """A service starts again from a snapshot."""
+        node = self.pick(data)
+        before, one = node.engine, state(node.engine)
+        indexes = None
+        if image:
+            indexes = unpack_indexes(one.config, one.relay, pack_indexes(indexes_of(one)))
+        node.engine = engine_of(one, indexes)
+        same_state(before, node.engine)
+        node.engine.watched = before.watched
+
+    @rule(data=st.data())
+    def rebuild(self, data):
+        """Indexes are laid out anew while something changes."""
+        node = self.pick(data)
+        plan = node.engine.capture(journal=True)
+        while not plan.done:
+            plan.paint(1.0)
+            plan.settle()
+        one = state_of(plan.captured)
+        indexes = unpack_indexes(one.config, one.relay, pack_indexes(indexes_of(one)))
+        fresh = engine_of(one, indexes).relay
+        for change in data.draw(st.lists(st.sampled_from(["subscribe", "transmit", "rederive"]), max_size=3)):
+            getattr(self, change)(data)
+        fold = node.engine.fold(fresh)
+        fold.paint(1.0)
+        fold.settle()
+        assert fold.swapped
+
+    @rule(data=st.data())
+    def cut(self, data):
+        """A link is taken out on one side and comes back: what was under way may be lost."""
+        name = data.draw(st.sampled_from(sorted(self.nodes)))
+        to = data.draw(st.sampled_from(TREE[name]))
+        node = self.nodes[name]
+        if to in node.engine.outboxes:
+            node.apply(ChangeLinks({to: None}))
+            node.truth.remove_link(to)
+            node.truth.bound()
+        else:
+            self.join(name, [to])
+        self.known.clear()
+        self.expected.clear()
+
+    @rule()
+    def settle(self):
+        """All links are up until nothing waits any more."""
+        for name, links in TREE.items():
+            missing = [link for link in links if link not in self.nodes[name].engine.outboxes]
+            if missing:
+                self.join(name, missing)
+        for turn in range(30):
+            waiting = [
+                (name, to)
+                for name, links in TREE.items()
+                for to in links
+                # A neighbour that has lost what it had is noticed by an empty request.
+                if turn == 0 or (box := self.nodes[name].engine.outboxes[to]).stale or len(box)
+            ]
+            for name, to in waiting:
+                self.carry(name, to)
+            if not waiting:
+                break
+        assert not waiting, "messages go round without end"
+        for payload, wanted in self.expected.items():
+            for name, key in wanted:
+                assert self.nodes[name].heard[key, payload] == 1, (name, key, payload)
+        for name, links in TREE.items():
+            for to in links:
+                told = self.nodes[name].engine.relay.forwarded(to)
+                ids = [key if key.startswith("~") else f"~{name}:edge:{key}" for key in told]
+                there = self.nodes[to].truth.subscriptions
+                assert sorted(ids) == sorted(key for key, (_, link) in there.items() if link == name)
+        self.known = {(name, key) for name, node in self.nodes.items() for key in self.own(node)}
+        self.expected.clear()
+
+    @invariant()
+    def sound(self):
+        for node in getattr(self, "nodes", {}).values():
+            node.check()
+
+
+Network.TestCase.settings = settings(max_examples=40, stateful_step_count=25, deadline=None)
+TestNetwork = Network.TestCase
+
+
+def engine(links=(), **more):
+    return RelayEngine(RelayConfig(NAMES[:1], links={name: link_to(name) for name in links}, **more))
+
+
+def reset(*rows):
+    """The first messages of an epoch: a reset, and (id, box) rows."""
+    told = [Message(0, "reset", follow=len(rows))]
+    return told + [Message(n, "subscribe", key, tuple(box)) for n, (key, box) in enumerate(rows, 1)]
+
+
+BAD_BOX = ((3.0, 1.0),)
+WRONG = [
+    (add([("one", [(2, 1)])]), [Fault("box.a", "lo must be at most hi", index=0)]),
+    (add([("one", [(inf, inf)]), ("two", [(0, float("nan"))])]), ["box.a", "box.a"]),
+    (add([("s", [(0, 1)])]), [Fault("id", "'s' is taken", "taken", 0)]),
+    (add([("one", [(0, 1)]), ("one", [(0, 1)])]), [Fault("id", "'one' stands twice in this request", "taken", 1)]),
+    (add([("one", [(0, 1)])], link=pa.array(["east"])), [Fault("link", "there is no link 'east'", "unknown", 0)]),
+    (add([("~one", [(0, 1)])]), ["id"]),
+    (SetSubscription("s", *ends([(2, 1)])), [Fault("box.a", "lo must be at most hi")]),
+    (SetSubscription("s", *ends([(1, 2)]), link="east"), [Fault("link", "there is no link 'east'", "unknown")]),
+    (ChangeSubscription("x"), [Fault("id", "there is no subscription 'x'", "missing")]),
+    (ChangeSubscription("~n:e:1"), ["id"]),
+    (ChangeSubscription("s", {"b": (0, 1)}), [Fault("box.b", "there is no such attribute")]),
+    (DeleteSubscriptions(["s", "x"], must_exist=True), [Fault("id", "there is no subscription 'x'", "missing")]),
+    (DeleteSubscriptions(["~n:e:1"], must_exist=True), ["id"]),
+    (Notify(np.array([[inf]])), [Fault("values.a", "must be finite", index=0)]),
+    (Notify(np.array([[1.0]]), links={0: "east"}), [Fault("from", "there is no link 'east'", "unknown", 0)]),
+    (ChangeLinks({"east": None}), [Fault("links.east", "there is no link 'east'", "unknown")]),
+    (ChangeLinks({"": link_to("x")}), ["links"]),
+    (Receive("east", "e", []), [Fault("link", "there is no link 'east'", "missing")]),
+    (Receive("north", "n1", [Message(2, "subscribe", "x" * 401, ((0.0, 1.0),))]), ["id"]),
+    (Receive("north", "n1", [Message(2, "subscribe", "x", BAD_BOX)]), ["box"]),
+    (Receive("north", "n1", [Message(2, "subscribe", "x", ())]), ["box"]),
+    (Receive("north", "n1", [Message(2, "notify", values=(inf,))]), ["values"]),
+    (Receive("north", "n1", [Message(-2, "reset")]), ["n"]),
+    (Acked("east", "e", 1), ["link"]),
+    (Restart("east", "e"), ["link"]),
+    (Restart("north", ""), ["epoch"]),
+]
+
+
+@pytest.mark.parametrize(("command", "faults"), WRONG)
+def test_what_does_not_apply_is_refused_and_changes_nothing(command, faults):
+    made, other = (engine(["north"]) for _ in range(2))
+    for one in (made, other):
+        one.apply(add([("s", [(0, 1)])], ttl={0: 5.0}))
+        one.apply(Receive("north", "n1", reset(("n:e:1", [(0.0, 4.0)]))))
+    with pytest.raises(Refused) as refused:
+        made.prepare(command)
+    found = refused.value.faults
+    assert [
+        fault if isinstance(want, Fault) else fault.field for fault, want in zip(found, faults, strict=True)
+    ] == faults
+    same_state(made, other)
+    made.check()
+
+
+def test_a_batch_says_what_is_wrong_and_can_pass_it_over():
+    made = engine()
+    made.apply(add([("s", [(0, 1)])]))
+    rows = add([("s", [(0, 1)]), ("t", [(2, 1)]), ("x", [(0, 0)]), ("s", [(0, 0)]), ("s", [(5, 6)])])
+    op = np.array([SUBSCRIBE, SUBSCRIBE, UNSUBSCRIBE, UNSUBSCRIBE, SUBSCRIBE], np.uint8)
+    with pytest.raises(Refused) as refused:
+        made.apply(EditSubscriptions(op, rows.ids, rows.lo, rows.hi))
+    assert [(fault.index, fault.kind) for fault in refused.value.faults] == [
+        (1, "invalid"),
+        (2, "unknown"),
+        (0, "taken"),
+    ]
+    plan, _ = made.apply(EditSubscriptions(op, rows.ids, rows.lo, rows.hi, ttl={4: 7.0}, skip=True))
+    assert plan.positions == [3, 4] and made.seq == 3 and made.ttl == {"s": 7.0}
+    assert [answer["seq"] for answer in plan.told()["results"]] == [2, 3]
+    assert plan.told()["results"][1] == {"id": "s", "seq": 3, "forward": True, "covered_by": []}
+    made.check()
+
+
+def test_commands_are_checked_against_what_is_promised_and_can_be_taken_back():
+    made, other = (engine(["north", "west"]) for _ in range(2))
+    plans = [
+        made.prepare(add([("a", [(0, 1)]), ("b", [(0, 9)])], link=pa.array([None, "west"]))),
+        made.prepare(ChangeLinks({"west": None, "east": link_to("east")})),
+        made.prepare(add([("b", [(0, 2)]), ("c", [(0, 2)])], link=pa.array([None, "east"]))),
+        made.prepare(Restart("east", "e1")),
+        made.prepare(Receive("north", "n1", [*reset(), Message(1, "notify", values=(1.0,))])),
+        made.prepare(DeleteSubscriptions(["a", "x"])),
+        made.prepare(Notify(np.array([[1.0]]))),
+    ]
+    assert made.prepare(Receive("north", "n1", [Message(1, "notify", values=(1.0,))])).count == 0
+    assert made.prepare(Acked("north", "another", 1)).count == 0
+    for command, field in (
+        (add([("c", [(0, 1)])]), "id"),
+        (add([("d", [(0, 1)])], link=pa.array(["west"])), "link"),
+        (ChangeSubscription("a"), "id"),
+        (Restart("east", "e1"), "epoch"),
+        (Receive("west", "w", []), "link"),
+    ):
+        with pytest.raises(Refused) as refused:
+            made.prepare(command)
+        assert [fault.field for fault in refused.value.faults] == [field]
+    for plan in reversed(plans):
+        plan.cancel()
+    same_state(made, other)
+    made.check()
+
+
+def test_a_full_queue_refuses_notifications_rather_than_to_lose_one():
+    made = engine(["north", "west"])
+    made.apply(Receive("north", "n1", reset(("n:e:1", [(0.0, 4.0)]))))
+    made.apply(Receive("west", "w1", reset()))
+    with patch("indexes.relays.outbox.FULL", 3):
+        made.apply(Notify(np.array([[1.0], [2.0]])))
+        with pytest.raises(Refused) as refused:
+            made.apply(Notify(np.array([[1.0], [2.0]])))
+        assert {(fault.field, fault.kind) for fault in refused.value.faults} == {("links.north", "full")}
+        first = made.prepare(Notify(np.array([[3.0]])))
+        told = [Message(n, "notify", values=(1.0,), mark=("w1", n)) for n in (1, 2)]
+        assert made.prepare(Receive("west", "w1", told)).told()["next"] == 1, "the neighbour has to wait"
+        while not first.done:
+            first.paint(1.0)
+            first.settle()
+        made.apply(Restart("north", "e1"))
+        made.apply(Acked("north", "e1", 2))
+        assert made.apply(Receive("west", "w1", told))[0].told()["next"] == 2
+    assert [message.values for message in made.messages("north", 2, 9)] == [(2.0,), (3.0,), (1.0,)]
+    made.check()
+
+
+def test_a_notification_that_was_had_in_another_epoch_is_not_heard_again():
+    made = engine(["north"])
+    made.apply(add([("s", [(0, 9)])]))
+    made.watch("s")
+    first = [*reset(), Message(1, "notify", values=(1.0,), payload=b"1", mark=("n1", 0))]
+    heard = made.apply(Receive("north", "n1", first))[1]
+    again = [*reset(), Message(1, "notify", values=(1.0,), payload=b"1", mark=("n1", 0))]
+    again.append(Message(2, "notify", values=(1.0,), payload=b"2", mark=("n1", 1)))
+    heard += made.apply(Receive("north", "n2", again))[1]
+    assert [told.payload for part in heard for told in part.told] == [b"1", b"2"]
+    assert made.apply(Receive("north", "n1", first))[0].told() == {"epoch": None, "next": 0}, "that epoch is over"
+
+
+def test_a_reset_takes_nothing_away_before_all_is_said_again():
+    made = engine(["north", "west"])
+    rows = [("n:e:1", [(0.0, 4.0)]), ("n:e:2", [(6.0, 7.0)]), ("n:e:3", [(1.0, 2.0)])]
+    made.apply(Receive("north", "n1", reset(*rows)))
+    made.apply(Restart("west", "e1"))
+    told = reset(rows[0], ("n:e:4", [(8.0, 9.0)]))
+    made.apply(Receive("north", "n2", told[:2]))
+    assert made.apply(Notify(np.array([[6.5]])))[0].results[0].links == ["north"]
+    made.apply(Receive("north", "n2", told[2:]))
+    assert made.apply(Notify(np.array([[6.5]])))[0].results[0].links == []
+    assert [(m.op, m.id) for m in made.messages("west", 3, 9)] == [("subscribe", "n:e:4"), ("unsubscribe", "n:e:2")]
+    made.apply(Receive("north", "n3", [Message(7, "reset")]))
+    assert made.subscription_count == 0
+    made.check()
+
+
+def test_a_neighbour_that_was_put_back_to_a_backup_is_told_again():
+    near, far = engine(["far"]), engine(["near"])
+    near.apply(Restart("far", "e1"))
+    near.apply(add([("s1", [(0, 1)])]))
+
+    def send():
+        box = near.outboxes["far"]
+        told = [one._replace(id=f"near:edge:{one.id}") for one in near.messages("far", box.first, 9)]
+        near.apply(Acked("far", box.epoch, far.apply(Receive("near", box.epoch, told))[0].told()["next"]))
+
+    send()
+    backup = state(far)
+    near.apply(add([("s2", [(3, 4)])]))
+    send()
+    far = engine_of(backup)
+    near.apply(add([("s3", [(5, 6)])]))
+    send()
+    assert near.outboxes["far"].stale
+    near.apply(Restart("far", "e2"))
+    send()
+    assert [view.id for view in far.subscriptions(None, 9)] == [f"near:edge:s{n}" for n in (1, 2, 3)]
+
+
+def test_many_at_once_are_cut_and_come_to_the_same():
+    rng = np.random.default_rng(3)
+    lo = rng.random((6_000, 1)) * 9
+    whole = AddSubscriptions(pa.array([f"s{i}" for i in range(6_000)]), lo, lo + rng.random((6_000, 1)) / 50)
+    made, other = engine(["north"]), engine(["north"])
+    made.apply(Restart("north", "e1"))
+    other.apply(Restart("north", "e1"))
+    with patch("indexes.relays.plans.SECONDS_A_STEP", 1e-9):
+        results = made.apply(whole)[0].results
+    assert other.apply(whole)[0].results == results
+    for one in (made, other):
+        one.apply(DeleteSubscriptions([f"s{i}" for i in range(0, 6_000, 3)]))
+    same_state(made, other)
+    made.relay.names.ids.check()

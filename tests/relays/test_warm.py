@@ -1,0 +1,43 @@
+"""Once the kernels of relays are warm, none is compiled while they are used, also after a start from a snapshot."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numba
+import pytest
+
+from formats import parts, relays
+from formats.folder import Folder
+from indexes.relays.model import RelayConfig
+from indexes.relays.packing import pack_indexes, unpack_indexes
+from indexes.relays.state import engine_of, indexes_of
+from indexes.relays.warm import exercise, warm
+from tests.formats.test_relays import engine, written
+from tests.relays.test_engine import state
+from tests.service.test_warm import compiled
+
+
+@pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is compiled")
+def test_nothing_is_compiled_while_relays_are_used(tmp_path: Path) -> None:
+    warm()
+    before = compiled()
+    for graph in ("G", "G*", "poset"):
+        for index in ("kd", "zorder", "linear"):
+            for d in (1, 9):
+                use(
+                    RelayConfig(tuple("abcdefghi"[:d]), graph, 1, index),
+                    tmp_path / f"{graph}{index}{d}".replace("*", "s"),
+                )
+    grown = {name: (before.get(name, 0), n) for name, n in compiled().items() if n > before.get(name, 0)}
+    assert not grown, f"compiled while in use: {grown}"
+
+
+def use(config: RelayConfig, path: Path) -> None:
+    """Commands, a rebuild and a start from a snapshot."""
+    one = state(engine(config))
+    read = relays.read_state(Folder.at(path), "edge", written(Folder.at(path), one))
+    parts.write_image(Folder.at(path / "image"), "relays/edge", 5, pack_indexes(indexes_of(one)))
+    image = parts.read_image(Folder.at(path / "image"))
+    assert image is not None
+    exercise(engine_of(read, unpack_indexes(config, read.relay, image)), 200)

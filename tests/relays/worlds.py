@@ -1,0 +1,52 @@
+"""Small worlds for tests: boxes on a grid, so that ends are shared and boxes are equal, off it, and without bounds."""
+
+from __future__ import annotations
+
+from math import inf
+
+import numpy as np
+from hypothesis import strategies as st
+
+from indexes.relays.kd_tree import KdIndex
+from indexes.relays.linear import LinearIndex
+from indexes.relays.points import as_points
+from indexes.relays.search import CoverIndex
+from indexes.relays.z_order import ZIndex
+
+NEAR = 1 + 2.0**-40
+"""The same as 1 in float32."""
+
+FAR = 1.7e308
+"""Farther from -FAR than there are numbers."""
+
+grid = st.integers(-2, 4).map(float)
+odd = st.sampled_from([NEAR, 1e300, -1e300, FAR, -FAR, -0.0])
+numbers = st.one_of(grid, odd, st.floats(-3, 5, allow_nan=False, width=16))
+
+
+def _interval(a: float, b: float, open_left: int, open_right: int) -> tuple[float, float]:
+    return (-inf if open_left == 0 else min(a, b)), (inf if open_right == 0 else max(a, b))
+
+
+intervals = st.builds(_interval, numbers, numbers, st.integers(0, 5), st.integers(0, 5))
+
+
+def boxes(d: int) -> st.SearchStrategy[list[tuple[float, float]]]:
+    """Boxes of d attributes."""
+    return st.lists(intervals, min_size=d, max_size=d)
+
+
+INDEXES: dict[str, type[CoverIndex]] = {"kd": KdIndex, "zorder": ZIndex, "linear": LinearIndex}
+
+
+def small_index(kind: str, coordinates: int) -> CoverIndex:
+    """An index whose parts are as small as they may be."""
+    if kind == "kd":
+        return KdIndex(coordinates, full=8)
+    return ZIndex(coordinates, tail=4) if kind == "zorder" else LinearIndex(coordinates)
+
+
+def rows(given_boxes: list[list[tuple[float, float]]], d: int) -> np.ndarray:
+    """Boxes as points."""
+    ends = np.array(given_boxes, np.float64).reshape(len(given_boxes), d, 2)
+    return as_points(ends[:, :, 0], ends[:, :, 1])
