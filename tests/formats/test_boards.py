@@ -16,10 +16,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow import fs
 
+from formats import boards
 from formats.boards import config_fields, config_of, read_image, read_state, write_image, write_state
 from formats.folder import MANIFEST, Damaged, Folder
 from indexes.boards.commands import BoardConfig
 from indexes.boards.packing import PackedBoard
+from indexes.boards.regions import ranges
 from indexes.boards.state import BoardState, ObjectColumns, SubscriptionColumns, board_of, pack_board
 from indexes.ids import pack
 from tests.boards.test_upkeep import assert_same, same_columns
@@ -58,6 +60,8 @@ def states(draw: st.DrawFn) -> BoardState:
     next_created = draw(st.sampled_from([n, n + 3, n + 2**53]))
     created = np.array(draw(st.permutations(range(next_created - n, next_created))), np.int64)
     pair = st.tuples(ends, ends).map(sorted)
+    k = np.array(draw(st.lists(st.sampled_from(config.ks), min_size=m, max_size=m)), np.int32)
+    offset = np.array([draw(st.sampled_from([0, 0, one - 1, one // 2])) for one in k.tolist()], np.int32)
     lr = np.array(draw(st.lists(pair, min_size=m, max_size=m)), float).reshape(m, 2)
     several = {"min_size": n, "max_size": n}
     return BoardState(
@@ -78,10 +82,10 @@ def states(draw: st.DrawFn) -> BoardState:
         ),
         SubscriptionColumns(
             pack(pa.array(subscriptions, pa.string()), sids[:m].copy()),
-            lr[:, 0].copy(),
-            lr[:, 1].copy(),
-            np.array(draw(st.lists(st.sampled_from(config.ks), min_size=m, max_size=m)), np.int32),
+            ranges(*lr.T),
+            k,
             np.array(draw(st.lists(seconds, min_size=m, max_size=m)), float),
+            offset,
         ),
     )
 
@@ -107,10 +111,10 @@ def a_state(n: int = 40, m: int = 90) -> BoardState:
         ),
         SubscriptionColumns(
             pack(pa.array([f"s{i}" for i in range(m)]), np.arange(m, dtype=np.int32)),
-            both[:, 0].copy(),
-            both[:, 1].copy(),
+            ranges(*both.T),
             rng.choice(np.array([3, 7], np.int32), m),
             np.full(m, np.nan),
+            rng.integers(0, 3, m).astype(np.int32),
         ),
     )
 
@@ -158,12 +162,31 @@ def test_a_state_comes_back_bit_for_bit(place: Place, state: BoardState, name: s
         about = put(folder, state, name)
         found = read_state(folder, name, about)
     same_columns(found, state)
-    for one, other in ((found.objects[2:4], state.objects[2:4]), (found.subscriptions[1:3], state.subscriptions[1:3])):
+    for one, other in (
+        (found.objects[2:4], state.objects[2:4]),
+        (found.subscriptions.regions.sides, state.subscriptions.regions.sides),
+    ):
         # Equality alone does not tell -0.0 from 0.0.
         assert [column.tobytes() for column in one] == [column.tobytes() for column in other]
     types = [(a.dtype, b.dtype) for a, b in zip(found.subscriptions.ids, state.subscriptions.ids, strict=True)]
     types += [(found.free_objects.dtype, np.int32), (found.free_subscriptions.dtype, np.int32)]
     assert all(a == b for a, b in types)
+
+
+def test_a_snapshot_written_before_there_were_offsets_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    state = a_state()
+    folder = Folder.at(tmp_path / "s")
+    write = boards.write_table
+
+    def without(draft: Any, name: str, schema: pa.Schema, columns: list[Any]) -> None:
+        at = schema.get_field_index("offset")
+        write(draft, name, *((schema, columns) if at < 0 else (schema.remove(at), columns[:at] + columns[at + 1 :])))
+
+    monkeypatch.setattr(boards, "write_table", without)
+    about = put(folder, state)
+    none = np.zeros(len(state.subscriptions.k), np.int32)
+    wanted = state._replace(subscriptions=state.subscriptions._replace(offset=none))
+    same_columns(read_state(folder, "b", about), wanted)
 
 
 @settings(deadline=None)

@@ -1,0 +1,122 @@
+"""Columns on disk, as all kinds of resource write them: Parquet tables of snapshots, Arrow arrays of images."""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from formats.folder import Damaged, Draft, Folder
+from indexes.ids import Packed
+
+PIECE = 20_000
+"""Python's strings that are taken up at once."""
+
+ROWS = 1 << 17
+"""Rows in a row group."""
+
+
+def texts(values: Sequence[str | bytes | None], kind: pa.DataType) -> pa.ChunkedArray:
+    """Python's strings as a column, in pieces between which other threads have their turn."""
+    return pa.chunked_array([pa.array(values[i : i + PIECE], kind) for i in range(0, len(values), PIECE)], kind)
+
+
+def strings(ids: Packed) -> pa.LargeStringArray:
+    """Packed ids as a column."""
+    text, offset = pa.py_buffer(np.ascontiguousarray(ids.text)), pa.py_buffer(np.ascontiguousarray(ids.offset))
+    return pa.LargeStringArray.from_buffers(len(ids.row), offset, text)
+
+
+def joined(column: pa.ChunkedArray) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
+    """What `strings` was given: the bytes and the offsets of a column of large strings."""
+    whole = column.combine_chunks()
+    if isinstance(whole, pa.ChunkedArray):
+        whole = pa.concat_arrays(whole.chunks) if whole.num_chunks else pa.array([], pa.large_string())
+    if whole.offset or whole.buffers()[2] is None:
+        whole = pa.concat_arrays([whole])
+    _, offset, text = whole.buffers()
+    # Offsets may be written to, as those of `indexes.ids.pack`: kernels are compiled for one or the other.
+    return np.frombuffer(text, np.uint8), np.frombuffer(offset, np.int64, len(whole) + 1).copy()
+
+
+def write_table(draft: Draft, name: str, schema: pa.Schema, columns: Sequence[Any]) -> None:
+    """Write a Parquet file."""
+    arrays = [
+        column if isinstance(column, pa.ChunkedArray) else pa.array(column, field.type)
+        for column, field in zip(columns, schema, strict=True)
+    ]
+    table = pa.Table.from_arrays(arrays, schema=schema)
+    with draft.file(name, rows=len(table)) as out:
+        pq.write_table(table, out, compression="zstd", row_group_size=ROWS, use_dictionary=["k", "kind"])
+
+
+def read_table(
+    folder: Folder, name: str, schema: pa.Schema, since: Mapping[str, Any] | None = None, only: bool = False
+) -> pa.Table:
+    """Read a Parquet file. `since` are columns that older ones lack, with what stands for them. With `only` the file
+    may have other columns, which are not read. Raises `Damaged`."""
+    try:
+        with folder.open(name) as file:
+            # Given a schema the reader would make up columns that are not there.
+            table = pq.read_table(file, columns=schema.names).select(schema.names) if only else pq.read_table(file)
+            for column, value in (since or {}).items():
+                if column not in table.schema.names:
+                    kind = schema.field(column).type
+                    table = table.append_column(column, pa.repeat(pa.scalar(value, kind), len(table)))
+            return table.cast(schema)
+    except (pa.ArrowException, KeyError, OSError, ValueError) as error:
+        raise Damaged(f"{folder}/{name} cannot be read: {error}") from error
+
+
+def write_columns(draft: Draft, name: str, columns: Mapping[str, npt.NDArray[Any]]) -> None:
+    """Write arrays of one length as the columns of an Arrow file."""
+    _write_batch(draft, name, pa.record_batch({key: pa.array(column) for key, column in columns.items()}))
+
+
+def read_columns(folder: Folder, name: str) -> dict[str, npt.NDArray[Any]]:
+    """What `write_columns` was given, over memory that may be written to."""
+    whole, batch = _mapped(folder, name)
+    return {key: _view(whole, batch.column(key)) for key in batch.schema.names}
+
+
+def write_arrays(draft: Draft, name: str, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+    """Write arrays of any length as an Arrow file: each is the list in a column's only row."""
+    lists = {key: pa.LargeListArray.from_arrays([0, array.size], array.ravel()) for key, array in arrays.items()}
+    _write_batch(draft, name, pa.record_batch(lists))
+
+
+def read_arrays(folder: Folder, name: str) -> dict[str, npt.NDArray[Any]]:
+    """What `write_arrays` was given, in one dimension, over memory that may be written to."""
+    whole, batch = _mapped(folder, name)
+    return {key: _view(whole, batch.column(key).values) for key in batch.schema.names}
+
+
+def _write_batch(draft: Draft, name: str, batch: pa.RecordBatch) -> None:
+    with draft.file(name, rows=len(batch)) as out, pa.ipc.new_file(out, batch.schema) as writer:
+        writer.write_batch(batch)
+
+
+def _mapped(folder: Folder, name: str) -> tuple[npt.NDArray[np.uint8], pa.RecordBatch]:
+    """The one batch of an Arrow file, and the memory that it lies in: the file itself where that is local."""
+    memory: Any
+    if folder.local is not None:
+        with (folder.local / name).open("rb") as file:
+            memory = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
+    else:
+        with folder.open(name) as file:
+            memory = bytearray(file.read_buffer())
+    return np.frombuffer(memory, np.uint8), pa.ipc.open_file(pa.py_buffer(memory)).get_batch(0)
+
+
+def _view(whole: npt.NDArray[np.uint8], column: pa.Array) -> npt.NDArray[Any]:
+    kind = np.dtype(column.type.to_pandas_dtype())
+    values = column.buffers()[1]
+    if len(column) == 0:
+        return np.empty(0, kind)
+    start = values.address - whole.ctypes.data + column.offset * kind.itemsize
+    return whole[start : start + len(column) * kind.itemsize].view(kind)

@@ -1,0 +1,120 @@
+"""A matcher's commands as rows of the log, and back. Numbers are kept bit for bit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+
+from formats import commands as rows
+from formats.commands import ARROW, MORE, Damaged, Part, bytes_of, floats_of
+from formats.matchers import config_fields, config_of
+from indexes.commands import Create, Drop
+from indexes.matchers.commands import AddSubscriptions, Command, DeleteSubscriptions, Match, SetSubscription
+from indexes.matchers.model import MatcherConfig, Subscriptions
+
+Logged: TypeAlias = Command | Create[MatcherConfig] | Drop
+"""All that the log holds of a matcher."""
+
+ADD, DELETE, MATCH = "add" + ARROW, "delete" + ARROW, "match" + ARROW
+
+COLUMNS = ("lo", "hi", "scores")
+
+
+def encode(command: Logged, count: int) -> Iterator[Part]:
+    """A command as rows of the log; `count` is the number of seqs it takes."""
+    long = not isinstance(command, Create | Drop | SetSubscription) and count > rows.PART
+    match command:
+        case AddSubscriptions() if long:
+            yield from rows.cut(ADD, _add_table(command))
+        case DeleteSubscriptions() if long:
+            yield from rows.cut(DELETE, pa.table({"id": pa.array(command.ids, pa.string())}))
+        case Match() if long:
+            yield from rows.cut(MATCH, _match_table(command))
+        case _:
+            name, fields = _small(command)
+            yield rows.small(name, count, fields)
+
+
+def decode(parts: list[tuple[str, bytes]]) -> Logged:
+    """The command whose rows these are, in order. Raises `Damaged`."""
+    name = parts[0][0].removesuffix(MORE)
+    try:
+        if name.endswith(ARROW):
+            return _of_table(name, rows.joined([payload for _, payload in parts]))
+        return _command_of(name, rows.fields_of(parts[0][1]))
+    except rows.UNREADABLE as error:
+        raise Damaged(f"a {name} command in the log cannot be read: {error}") from error
+
+
+def _small(command: Logged) -> tuple[str, dict[str, Any]]:
+    match command:
+        case AddSubscriptions():
+            return "add", {"ids": command.ids.to_pylist(), "ttl": command.ttl, **_columns(command.subscriptions)}
+        case SetSubscription():
+            return "set", {"id": command.id, "ttl": command.ttl, **_columns(command.subscription)}
+        case DeleteSubscriptions():
+            return "delete", {"ids": command.ids}
+        case Match():
+            told = {"k": command.k, "explain": command.explain, "payload": command.payload}
+            return "match", {"n": len(command), "events": bytes_of(command.events), **told}
+        case Create():
+            return "create", config_fields(command.config)
+        case Drop():
+            return "drop", {}
+    raise TypeError(f"{type(command).__name__} is not logged")
+
+
+def _command_of(name: str, fields: dict[str, Any]) -> Logged:
+    match name:
+        case "add":
+            ids = pa.array(fields["ids"], pa.string())
+            return AddSubscriptions(ids, _subscriptions(fields, len(ids)), fields["ttl"])
+        case "set":
+            return SetSubscription(fields["id"], _subscriptions(fields, 1), fields["ttl"])
+        case "delete":
+            return DeleteSubscriptions(fields["ids"])
+        case "match":
+            events = floats_of(fields["events"]).reshape(fields["n"], -1)
+            return Match(events, fields["k"], fields["explain"], fields["payload"])
+        case "create":
+            return Create(config_of(fields))
+        case "drop":
+            return Drop()
+    raise Damaged(f"the log holds a command {name!r} that this version does not know")
+
+
+def _columns(subscriptions: Subscriptions) -> dict[str, bytes]:
+    return {name: bytes_of(column) for name, column in zip(COLUMNS, subscriptions, strict=True)}
+
+
+def _subscriptions(fields: dict[str, Any], n: int) -> Subscriptions:
+    return Subscriptions(*(floats_of(fields[name]).reshape(n, -1) for name in COLUMNS))
+
+
+def _add_table(command: AddSubscriptions) -> pa.Table:
+    ttl = rows.sparse(command.ttl, len(command), pa.float64())
+    columns = {name: rows.matrix(column) for name, column in zip(COLUMNS, command.subscriptions, strict=True)}
+    return pa.table({"id": command.ids, "ttl": ttl, **columns})
+
+
+def _match_table(command: Match) -> pa.Table:
+    payload = rows.sparse(command.payload, len(command), pa.binary())
+    table = pa.table({"event": rows.matrix(command.events), "payload": payload})
+    return table.replace_schema_metadata({"k": str(command.k), "explain": str(int(command.explain))})
+
+
+def _of_table(name: str, table: pa.Table) -> Command:
+    match name:
+        case "add.arrow":
+            ttl = rows.given(table["ttl"])
+            subscriptions = Subscriptions(*(rows.matrix_of(table, column) for column in COLUMNS))
+            return AddSubscriptions(rows.one_array(table["id"]), subscriptions, ttl)
+        case "delete.arrow":
+            return DeleteSubscriptions(table["id"].to_pylist())
+        case "match.arrow":
+            told = table.schema.metadata
+            k, explain = int(told[b"k"]), told[b"explain"] == b"1"
+            return Match(rows.matrix_of(table, "event"), k, explain, rows.given(table["payload"]))
+    raise Damaged(f"the log holds a command {name!r} that this version does not know")

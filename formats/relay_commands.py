@@ -1,0 +1,241 @@
+"""A relay's commands as rows of the log, and back. Numbers are kept bit for bit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from formats import commands as rows
+from formats.commands import ARROW, MORE, Damaged, Part, bytes_of, floats_of
+from formats.relays import config_fields, config_of
+from indexes.commands import Create, Drop
+from indexes.relays.commands import (
+    Acked,
+    AddSubscriptions,
+    ChangeLinks,
+    Command,
+    DeleteSubscriptions,
+    EditSubscriptions,
+    Notify,
+    Receive,
+    Rederive,
+    Restart,
+    SetSubscription,
+)
+from indexes.relays.model import Link, Message, RelayConfig
+from indexes.relays.outbox import OPS, Row, chunk_of
+from indexes.relays.outbox import Chunk as Messages
+
+Logged: TypeAlias = Command | Create[RelayConfig] | Drop
+"""All that the log holds of a relay."""
+
+ADD, EDIT, DELETE, NOTIFY, RECEIVE = (name + ARROW for name in ("add", "edit", "delete", "notify", "receive"))
+
+
+def encode(command: Logged, count: int) -> Iterator[Part]:
+    """A command as rows of the log; `count` is the number of seqs it takes."""
+    long = count > rows.PART
+    match command:
+        case AddSubscriptions() if long:
+            yield from rows.cut(ADD, _columns(command))
+        case EditSubscriptions() if long:
+            yield from rows.cut(EDIT, _columns(command).append_column("op", pa.array(command.op)))
+        case DeleteSubscriptions() if long:
+            yield from rows.cut(DELETE, pa.table({"id": pa.array(command.ids, pa.string())}))
+        case Notify() if long:
+            yield from rows.cut(NOTIFY, _notify_table(command))
+        case Receive() if long:
+            yield from rows.cut(RECEIVE, _receive_table(command))
+        case _:
+            name, fields = _small(command)
+            yield rows.small(name, count, fields)
+
+
+def decode(parts: list[tuple[str, bytes]]) -> Logged:
+    """The command whose rows these are, in order. Raises `Damaged`."""
+    name = parts[0][0].removesuffix(MORE)
+    try:
+        if name.endswith(ARROW):
+            return _of_table(name, rows.joined([payload for _, payload in parts]))
+        return _command_of(name, rows.fields_of(parts[0][1]))
+    except rows.UNREADABLE as error:
+        raise Damaged(f"a {name} command in the log cannot be read: {error}") from error
+
+
+def _small(command: Logged) -> tuple[str, dict[str, Any]]:
+    match command:
+        case AddSubscriptions():
+            return "add", _fields(command)
+        case EditSubscriptions():
+            return "edit", {"op": command.op.tobytes(), **_fields(command)}
+        case SetSubscription():
+            ends = {"lo": bytes_of(command.lo), "hi": bytes_of(command.hi)}
+            return "set", {"id": command.id, **ends, "link": command.link, "ttl": command.ttl}
+        case DeleteSubscriptions():
+            return "delete", {"ids": command.ids}
+        case Notify():
+            told = {"payload": command.payload, "links": command.links}
+            return "notify", {"n": len(command), "values": bytes_of(command.values), **told}
+        case ChangeLinks():
+            links = {name: None if link is None else asdict(link) for name, link in command.links.items()}
+            return "links", {"links": links}
+        case Receive():
+            messages = [list(message[:-1]) for message in command.messages]
+            return "receive", {"link": command.link, "epoch": command.epoch, "messages": messages}
+        case Acked():
+            return "acked", asdict(command)
+        case Restart():
+            return "restart", asdict(command)
+        case Rederive():
+            return "rederive", {}
+        case Create():
+            return "create", config_fields(command.config)
+        case Drop():
+            return "drop", {}
+    raise TypeError(f"{type(command).__name__} is not logged")
+
+
+def _command_of(name: str, fields: dict[str, Any]) -> Logged:
+    match name:
+        case "add":
+            return AddSubscriptions(**_given_columns(fields))
+        case "edit":
+            op = np.frombuffer(fields.pop("op"), np.uint8).copy()
+            return EditSubscriptions(op, **_given_columns(fields))
+        case "set":
+            return SetSubscription(**{**fields, "lo": floats_of(fields["lo"]), "hi": floats_of(fields["hi"])})
+        case "delete":
+            return DeleteSubscriptions(fields["ids"])
+        case "notify":
+            values = floats_of(fields["values"]).reshape(fields["n"], -1)
+            return Notify(values, fields["payload"], fields["links"])
+        case "links":
+            links = fields["links"].items()
+            return ChangeLinks({name: None if link is None else Link(**link) for name, link in links})
+        case "receive":
+            return Receive(fields["link"], fields["epoch"], [_message(*columns) for columns in fields["messages"]])
+        case "acked":
+            return Acked(**fields)
+        case "restart":
+            return Restart(**fields)
+        case "rederive":
+            return Rederive()
+        case "create":
+            return Create(config_of(fields))
+        case "drop":
+            return Drop()
+    raise Damaged(f"the log holds a command {name!r} that this version does not know")
+
+
+def _fields(command: AddSubscriptions | EditSubscriptions) -> dict[str, Any]:
+    return {
+        "ids": command.ids.to_pylist(),
+        "lo": bytes_of(command.lo),
+        "hi": bytes_of(command.hi),
+        "link": None if command.link is None else command.link.to_pylist(),
+        "ttl": command.ttl,
+    }
+
+
+def _given_columns(fields: dict[str, Any]) -> dict[str, Any]:
+    n, link = len(fields["ids"]), fields["link"]
+    return {
+        "ids": pa.array(fields["ids"], pa.string()),
+        "lo": floats_of(fields["lo"]).reshape(n, -1),
+        "hi": floats_of(fields["hi"]).reshape(n, -1),
+        "link": None if link is None else pa.array(link, pa.string()),
+        "ttl": fields["ttl"],
+    }
+
+
+def _message(
+    n: int, op: str, key: str, box: Any, follow: int, values: Any, payload: bytes | None, mark: Any
+) -> Message:
+    sides = tuple((lo, hi) for lo, hi in box)
+    if op not in OPS:
+        raise ValueError(f"no message does {op!r}")
+    return Message(n, op, key, sides, follow, tuple(values), payload, None if mark is None else tuple(mark))
+
+
+def _columns(command: AddSubscriptions | EditSubscriptions) -> pa.Table:
+    n = len(command)
+    return pa.table(
+        {
+            "id": command.ids,
+            "lo": rows.matrix(command.lo),
+            "hi": rows.matrix(command.hi),
+            "link": pa.nulls(n, pa.string()) if command.link is None else command.link,
+            "ttl": rows.sparse(command.ttl, n, pa.float64()),
+        }
+    )
+
+
+def _notify_table(command: Notify) -> pa.Table:
+    n = len(command)
+    return pa.table(
+        {
+            "values": rows.matrix(command.values),
+            "payload": rows.sparse(command.payload, n, pa.binary()),
+            "link": rows.sparse(command.links, n, pa.string()),
+        }
+    )
+
+
+def _receive_table(command: Receive) -> pa.Table:
+    """Messages as columns; boxes are their ends, attribute by attribute."""
+    width = max((2 * len(message.box or message.values) for message in command.messages), default=0)
+    chunk = chunk_of([_row(message) for message in command.messages], width)
+    columns = {name: column for name, column in chunk._asdict().items() if name != "values"}
+    n = pa.array([message.n for message in command.messages], pa.int64())
+    table = pa.table({"n": n, **columns, "values": rows.matrix(chunk.values) if width else pa.nulls(len(command))})
+    return table.replace_schema_metadata({"link": command.link, "epoch": command.epoch})
+
+
+def _row(message: Message) -> Row:
+    ends = tuple(end for side in message.box for end in side)
+    return Row(OPS.index(message.op), message.id, ends or message.values, message.payload, message.mark, message.follow)
+
+
+def _of_table(name: str, table: pa.Table) -> Command:
+    if name == DELETE:
+        return DeleteSubscriptions(table["id"].to_pylist())
+    if name == NOTIFY:
+        return Notify(rows.matrix_of(table, "values"), rows.given(table["payload"]), rows.given(table["link"]))
+    if name == RECEIVE:
+        return _receive_of(table)
+    link = rows.one_array(table["link"])
+    columns = {
+        "ids": rows.one_array(table["id"]),
+        "lo": rows.matrix_of(table, "lo"),
+        "hi": rows.matrix_of(table, "hi"),
+        "link": None if link.null_count == len(link) else link,
+        "ttl": rows.given(table["ttl"]),
+    }
+    if name == ADD:
+        return AddSubscriptions(**columns)
+    if name == EDIT:
+        return EditSubscriptions(table["op"].to_numpy().copy(), **columns)
+    raise Damaged(f"the log holds a command {name!r} that this version does not know")
+
+
+def _receive_of(table: pa.Table) -> Receive:
+    no_values = pa.types.is_null(table["values"].type)
+    parts: dict[str, Any] = {
+        "op": table["op"].to_numpy(),
+        "values": np.zeros((len(table), 0)) if no_values else rows.matrix_of(table, "values"),
+        "mark": table["mark"].to_numpy(),
+        "follow": table["follow"].to_numpy(),
+        **{name: rows.one_array(table[name]) for name in ("key", "payload", "mark_epoch")},
+    }
+    messages = []
+    for n, row in zip(table["n"].to_pylist(), Messages(**parts).rows(), strict=True):
+        op = OPS[row.op]
+        box = tuple(zip(row.values[0::2], row.values[1::2], strict=True)) if op == "subscribe" else ()
+        values = row.values if op == "notify" else ()
+        messages.append(Message(n, op, row.key, box, row.follow, values, row.payload, row.mark))
+    told = table.schema.metadata
+    return Receive(told[b"link"].decode(), told[b"epoch"].decode(), messages)
