@@ -20,6 +20,9 @@ COMMANDS: tuple[str, ...] = (
     "app.commands.load",
     "app.commands.watch",
     "app.commands.top",
+    "app.commands.match",
+    "app.commands.relay",
+    "app.commands.plot",
     "app.commands.play",
     "app.commands.jobs",
     "app.commands.restore",
@@ -122,8 +125,8 @@ def warm() -> None:
     """Compile the kernels into the cache, so that the service starts in seconds."""
     began = time.perf_counter()
     err = Console(stderr=True)
-    with err.status("Compiling the kernels: about a minute on two cores, once for each version"):
-        from indexes.boards.warm import warm as compile_kernels
+    with err.status("Compiling the kernels: some minutes on two cores, once for each version"):
+        from app.kernels import warm as compile_kernels
 
         compile_kernels()
     err.print(f"Kernels ready in {time.perf_counter() - began:.1f} s")

@@ -10,22 +10,22 @@ import asyncio
 import heapq
 import math
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 
 from app import logs
-from indexes.boards.board import Board
-from indexes.boards.subscribers import Edit
 
 log = logs.get("expiry")
 
 Place = tuple[str, str]
+Lifetimes = Iterable[tuple[str, float | None]]
 
 SPARE = 1_024
 """Entries that the heap may hold beside those that are needed, before it is made anew."""
 
 
 class Expiry:
-    """Watches the deadlines. `is_open` tells whether a subscription has an open stream, `delete` deletes some."""
+    """Watches the deadlines. `is_open` tells whether a subscription has an open stream,
+    `delete` deletes some."""
 
     def __init__(
         self,
@@ -44,27 +44,17 @@ class Expiry:
     def __len__(self) -> int:
         return len(self._standing)
 
-    def start(self, name: str, board: Board) -> None:
-        """Take up a board that was recovered."""
-        if board.subscribers.ttl:
-            for key, sid in board.subscribers.ids.after(None):
-                seconds = board.subscribers.ttl.get(sid)
-                if seconds is not None:
-                    self._set(name, key, seconds)
-
-    def saw(self, name: str, edit: Edit) -> None:
-        """Subscriptions were made, changed or deleted."""
-        if edit.fresh is not None:
-            for i, seconds in edit.fresh.ttl.items():
-                self._set(name, edit.fresh.ids[i].as_py(), seconds)
-        for change in edit.changes:
-            if change.after is not None and change.after.ttl is not None:
-                self._set(name, change.id, change.after.ttl)
+    def saw(self, name: str, lifetimes: Lifetimes) -> None:
+        """Subscriptions of a resource were made, changed or deleted, or were recovered: from now on they may stay so
+        many seconds, None for as long as they like, or gone."""
+        for key, seconds in lifetimes:
+            if seconds is not None:
+                self._set(name, key, seconds)
             else:
-                self._standing.pop((name, change.id), None)
+                self._standing.pop((name, key), None)
 
     def drop(self, name: str) -> None:
-        """A board was deleted."""
+        """A resource was deleted."""
         self._standing = {place: value for place, value in self._standing.items() if place[0] != name}
 
     def touch(self, name: str, key: str) -> None:
@@ -88,7 +78,7 @@ class Expiry:
         heapq.heappush(self._heap, (due, place))
 
     def due(self) -> dict[str, list[str]]:
-        """The subscriptions whose time has come, by board; those with an open stream start anew."""
+        """The subscriptions whose time has come, by resource; those with an open stream start anew."""
         now = self._clock()
         out: dict[str, list[str]] = {}
         while self._heap and self._heap[0][0] <= now:
@@ -118,4 +108,4 @@ class Expiry:
                 try:
                     await self._delete(name, keys)
                 except Exception as error:
-                    log.warning("expired subscriptions stay for now", board=name, count=len(keys), error=str(error))
+                    log.warning("expired subscriptions stay for now", resource=name, count=len(keys), error=str(error))

@@ -10,7 +10,7 @@ import asyncio
 import hashlib
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import takewhile
 from typing import Any, NamedTuple
 
@@ -65,11 +65,11 @@ class Ticket:
         scope, key = self._place
         return StoredAnswer(scope, key, self._hash, lsn, status, _pack(answer), not lacks, now)
 
-    def applied(self, answer: dict[str, Any], tile_count: int) -> None:
-        """The command was applied, with so many tiles, which `answer` as it was stored may lack."""
+    def applied(self, answer: dict[str, Any], told: Mapping[str, Any]) -> None:
+        """The command was applied, which told these fields; `answer` as it was stored may lack some."""
         if self._lacks:
             self._lacks = False
-            self._answers.learned(self._place, {**answer, "tile_count": tile_count})
+            self._answers.learned(self._place, _filled(answer, told))
 
     def complete(self, status: int, answer: dict[str, Any]) -> None:
         """The request is answered with this."""
@@ -131,12 +131,12 @@ class Answers:
         """Whether the answer to the command in this row still lacks what applying tells."""
         return lsn in self._awaited
 
-    def learn(self, lsn: int, tile_count: int) -> None:
-        """The command in this row was applied again, with so many tiles."""
+    def learn(self, lsn: int, told: Mapping[str, Any]) -> None:
+        """The command in this row was applied again, which told these fields."""
         place = self._awaited.pop(lsn)
         kept = self._kept[place]
-        if kept.answer is not None and "tile_count" in kept.answer:
-            kept.answer["tile_count"] = tile_count
+        if kept.answer is not None:
+            kept.answer.update(_filled(kept.answer, told))
         self.learned(place, kept.answer or {})
 
     def learned(self, place: tuple[str, str], answer: dict[str, Any]) -> None:
@@ -235,6 +235,11 @@ def hash_request(method: str, path: str, query: str, body: bytes) -> bytes:
         digest.update(len(part).to_bytes(8, "little"))
         digest.update(part)
     return digest.digest()
+
+
+def _filled(answer: dict[str, Any], told: Mapping[str, Any]) -> dict[str, Any]:
+    """An answer with the fields that it lacked."""
+    return {key: told.get(key, value) for key, value in answer.items()}
 
 
 def _without(answer: dict[str, Any]) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from fastapi.openapi.utils import get_openapi
 from starlette.middleware import Middleware
 
 from app import logs, problems
-from app.api import admin, boards, health, jobs, streams
+from app.api import admin, boards, health, jobs, matchers, relays, streams
 from app.api.direct import Direct
 from app.api.routing import Routes, complete_schema
 from app.guard import Guard
@@ -78,6 +78,8 @@ def create_app(settings: Settings | None = None, stores: Stores | None = None, l
     keyring = Keyring()
     key_routes = admin.KeyRoutes(keyring)
     board_routes = boards.BoardRoutes()
+    matcher_routes = matchers.MatcherRoutes(keyring)
+    relay_routes = relays.RelayRoutes()
     stream_routes = streams.StreamRoutes(keyring)
     job_routes = jobs.JobRoutes(keyring)
 
@@ -92,6 +94,8 @@ def create_app(settings: Settings | None = None, stores: Stores | None = None, l
             await service.start()
             key_routes.start(opened, service.answers, service.writer.note)
             board_routes.start(service)
+            matcher_routes.start(service)
+            relay_routes.start(service)
             stream_routes.start(service.hub)
             job_routes.start(service)
             lifecycle.stopping.append(service.hub.stop)
@@ -145,6 +149,8 @@ def create_app(settings: Settings | None = None, stores: Stores | None = None, l
     health.add_routes(routes, metrics, lambda: lifecycle.ready)
     key_routes.add_routes(routes)
     board_routes.add_routes(routes)
+    matcher_routes.add_routes(routes)
+    relay_routes.add_routes(routes)
     stream_routes.add_routes(routes, app)
     job_routes.add_routes(routes)
 

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from app import logs, spark
 from app.jobs import JobFailed, Report
+from app.kinds.upkeep import Upkeep
 from app.metrics import Metrics
 from app.settings import Settings
 from app.storage import Stores
@@ -16,14 +17,8 @@ from app.storage.catalog import Catalog
 from app.storage.log import LogUnavailable
 from app.storage.snapshots import Snapshots
 from app.writer import Failed, Standstill, Writer
-from formats.boards import RESOURCE, read_image, write_image, write_lists
 from formats.folder import Damaged
-from indexes.boards.commands import Refused
-from indexes.boards.packing import to_forest
-from indexes.boards.state import BoardState, pack_board, state_of
-from indexes.boards.subscriptions import SubscriptionIndex
-from indexes.boards.upkeep import Captured
-from indexes.boards.verify import Difference, all_lists, verify
+from indexes.commands import Refused
 
 T = TypeVar("T")
 
@@ -34,7 +29,7 @@ log = logs.get("maintenance")
 
 
 class Outcome(NamedTuple):
-    """How many lists of a board were compared, how many differences were found, and the first of them."""
+    """How many lists of a resource were compared, how many differences were found, and the first of them."""
 
     compared: int
     wrong: int
@@ -72,60 +67,64 @@ class Maintenance:
     def worn(self, share: float, least: int) -> list[str]:
         """The resources of at least so many subscriptions of which more than a share have changed since their index was
         laid out."""
-        boards = ((name, self._catalog.board(name)) for name in self._catalog.names())
-        return [
-            RESOURCE + name
-            for name, board in boards
-            if board is not None and board.subscription_count >= least and board.worn > share
-        ]
+        engines = ((name, self._catalog.engine(name)) for name in self._catalog.names())
+        found = [(name, engine) for name, engine in engines if engine is not None]
+        return [name for name, engine in found if self._upkeep(name).worn(engine, least) > share]
 
     async def snapshot(self, report: Report) -> dict[str, Any]:
         """Write a snapshot of everything and let old ones go: ``{"lsn", "bytes", "seconds"}``."""
         began = time.perf_counter()
         still = await self._stand_still(report)
-        states = await _states(still)
+        states = await self._states(still)
         size = await self._write(still, states, _part(report, 0.1, 0.9))
         return {"lsn": still.lsn, "bytes": size, "seconds": _since(began)}
 
     async def rebuild(self, report: Report, resources: list[str] | None, engine: str) -> dict[str, Any]:
-        """Take a snapshot, pack the indexes of boards from it, and put them in place of those in use:
-        ``{"engine", "rows", "seconds", "swap_seconds"}``."""
+        """Take a snapshot, pack the indexes of resources from it, and put them in place of those in use:
+        ``{"engine", "rows", "seconds", "swap_seconds"}``, and ``"passed_over"``: those that have no packed indexes, as
+        boards with several range attributes or with indexed fields. What Spark does not know is packed here."""
         began = time.perf_counter()
         names = self._names(resources)
-        rows, pauses = 0, []
+        rows, pauses, left = 0, [], []
         try:
             still = await self._stand_still(report, journal=names)
-            states = await _states(still)
+            states = await self._states(still)
             await self._write(still, states, _part(report, 0.02, 0.2))
             for i, name in enumerate(names):
                 if name not in states:
                     continue
                 part = _part(report, 0.2 + 0.7 * i / len(names), 0.2 + 0.7 * (i + 1) / len(names))
-                state = states.pop(name)
-                rows += len(state.subscriptions.l) + len(state.objects.id)
+                state, upkeep = states.pop(name), self._upkeep(name)
+                if not upkeep.packs(state):
+                    left.append(name)
+                    continue
+                rows += upkeep.rows(state)
                 await self._pack(still.lsn, name, state, engine, part)
-                pauses.append(await self._swap(still.lsn, name, state.subscription_rows))
+                pauses.append(await self._swap(still.lsn, name, state))
         finally:
             for name in names:
-                board = self._catalog.board(name)
-                if board is not None:
-                    board.subscribers.touched = None
-        return {"engine": engine, "rows": rows, "seconds": _since(began), "swap_seconds": max(pauses, default=0.0)}
+                found = self._catalog.engine(name)
+                if found is not None:
+                    self._upkeep(name).forget(found)
+        detail = {"engine": engine, "rows": rows, "seconds": _since(began), "swap_seconds": max(pauses, default=0.0)}
+        return {**detail, "passed_over": left} if left else detail
 
     async def verify(self, report: Report, resources: list[str] | None, engine: str) -> dict[str, Any]:
-        """Compare every list and every index of boards with a scan, here or on Spark:
-        ``{"compared", "differences"}``. Any difference is a failure."""
+        """Compare every list and every index of resources with a scan, here or on Spark:
+        ``{"compared", "differences"}``. Any difference is a failure. What Spark does not know, as matchers, or boards
+        with several range attributes or with indexed fields, is always compared here."""
         names = self._names(resources)
         still = await self._stand_still(report, indexes=names)
         compared, count = 0, 0
         found: list[dict[str, Any]] = []
         if engine == "spark":
-            await self._write(still, await _states(still), _part(report, 0.02, 0.1))
+            await self._write(still, await self._states(still), _part(report, 0.02, 0.1))
             await self._write_lists(still, names)
-        for i, name in enumerate(n for n in names if n in still.boards):
+        for i, name in enumerate(n for n in names if n in still.captured):
             part = _part(report, 0.1 + 0.9 * i / len(names), 0.1 + 0.9 * (i + 1) / len(names))
-            captured = still.boards.pop(name)
-            how = self._audit(still.lsn, name, part) if engine == "spark" else _verify(name, captured, part)
+            captured, upkeep = still.captured.pop(name), self._upkeep(name)
+            on_spark = engine == "spark" and upkeep.audited(captured)
+            how = self._audit(still.lsn, name, part) if on_spark else _verify(upkeep, name, captured, part)
             outcome = await how
             compared += outcome.compared
             count += outcome.wrong
@@ -138,7 +137,15 @@ class Maintenance:
     def _names(self, resources: list[str] | None) -> list[str]:
         if resources is None:
             return self._catalog.names()
-        return [resource.removeprefix(RESOURCE) for resource in dict.fromkeys(resources)]
+        return list(dict.fromkeys(resources))
+
+    def _upkeep(self, resource: str) -> Upkeep:
+        return self._catalog.kinds.split(resource)[0].upkeep
+
+    async def _states(self, still: Standstill) -> dict[str, Any]:
+        """What was copied, in order."""
+        split = self._catalog.kinds.split
+        return await _aside(lambda: {name: split(name)[0].state_of(found) for name, found in still.captured.items()})
 
     async def _stand_still(
         self, report: Report, journal: list[str] | None = None, indexes: list[str] | None = None
@@ -152,7 +159,7 @@ class Maintenance:
             raise JobFailed(f"the state cannot be copied: {error}") from error
         return still
 
-    async def _write(self, still: Standstill, states: dict[str, BoardState], report: Report) -> int:
+    async def _write(self, still: Standstill, states: dict[str, Any], report: Report) -> int:
         """Write the snapshot, unless there is one of that very moment, and let old ones go: whatever else the job is to
         do may fail, and they must not pile up then."""
         report(0.0, "writing the snapshot")
@@ -184,18 +191,18 @@ class Maintenance:
         except (OSError, LogUnavailable) as error:
             log.warning("old snapshots or rows of the log stay for now", error=_reason(error))
 
-    async def _pack(self, lsn: int, name: str, state: BoardState, engine: str, report: Report) -> None:
-        """Write a board's image."""
-        resource = RESOURCE + name
+    async def _pack(self, lsn: int, resource: str, state: Any, engine: str, report: Report) -> None:
+        """Write a resource's image."""
+        upkeep = self._upkeep(resource)
         report(0.0, f"packing {resource}")
         try:
-            if engine == "spark":
-                await self._on_spark("boards", lsn, resource, report)
+            if engine == "spark" and upkeep.spark_rebuild:
+                await self._on_spark(upkeep.spark_rebuild, lsn, resource, report)
             else:
-                packed = await _aside(lambda: pack_board(state))
-                image = self.snapshots.image(lsn, resource)
-                await _aside(image.delete)
-                await _aside(lambda: write_image(image, resource, lsn, packed))
+                image = await _aside(lambda: upkeep.pack(state))
+                folder = self.snapshots.image(lsn, resource)
+                await _aside(folder.delete)
+                await _aside(lambda: upkeep.write_image(folder, resource, lsn, image))
         except OSError as error:
             raise JobFailed(f"the image of {resource} cannot be written: {_reason(error)}") from error
 
@@ -206,45 +213,40 @@ class Maintenance:
         arguments = ["--storage", storage, "--lsn", str(lsn), "--resource", resource]
         return await spark.run(self._settings, module, arguments, report)
 
-    async def _swap(self, lsn: int, name: str, sids: int) -> float:
-        """Put a board's image in place of its indexes, with what has changed since; returns the seconds of the last
+    async def _swap(self, lsn: int, resource: str, state: Any) -> float:
+        """Put a resource's image in place of its indexes, with what has changed since; returns the seconds of the last
         step."""
-        resource = RESOURCE + name
-
-        def load() -> SubscriptionIndex:
-            packed = read_image(self.snapshots.image(lsn, resource))
-            fresh = SubscriptionIndex()
-            fresh.adopt(packed.forest.ks, to_forest(packed.forest, sids))
-            return fresh
-
+        upkeep = self._upkeep(resource)
         try:
-            fresh = await _aside(load)
+            fresh = await _aside(lambda: upkeep.fresh(upkeep.read_image(self.snapshots.image(lsn, resource)), state))
             while True:
-                plan = await self._writer.maintain(name, lambda board: board.fold(fresh))
-                if plan.swapped:
-                    log.info("indexes swapped", board=name, lsn=lsn, seconds=round(plan.seconds, 4))
-                    return round(plan.seconds, 4)
-                if plan.abandoned:
-                    log.info("board made anew meanwhile", board=name)
+                fold = await self._writer.maintain(resource, lambda engine: upkeep.fold(engine, fresh))
+                if fold.swapped:
+                    log.info("indexes swapped", resource=resource, lsn=lsn, seconds=round(fold.seconds, 4))
+                    return round(fold.seconds, 4)
+                if fold.abandoned:
+                    log.info("made anew meanwhile", resource=resource)
                     return 0.0
         except Damaged as error:
             raise JobFailed(f"the image of {resource} is damaged: {error}") from error
         except Refused:
-            log.info("board deleted meanwhile", board=name)
+            log.info("deleted meanwhile", resource=resource)
             return 0.0
         except (Failed, LogUnavailable) as error:
             raise JobFailed(f"the image of {resource} cannot be put in place: {error}") from error
 
     async def _write_lists(self, still: Standstill, names: list[str]) -> None:
-        """Write what the indexes of boards answer to every subscription."""
+        """Write what indexes answer to every subscription, for Spark to compare."""
 
         def write() -> None:
             folder = self.snapshots.audit(still.lsn)
             folder.delete()
             with folder.draft() as draft:
-                for name in names:
-                    if name in still.boards:
-                        write_lists(draft, name, all_lists(still.boards[name]))
+                for resource in names:
+                    kind, name = self._catalog.kinds.split(resource)
+                    captured = still.captured.get(resource)
+                    if captured is not None and kind.upkeep.audited(captured):
+                        kind.upkeep.write_lists(draft, name, captured)
                 draft.publish({"kind": "audit", "lsn": still.lsn})
 
         try:
@@ -252,11 +254,10 @@ class Maintenance:
         except OSError as error:
             raise JobFailed(f"the lists cannot be written: {_reason(error)}") from error
 
-    async def _audit(self, lsn: int, name: str, report: Report) -> Outcome:
-        """Have Spark compute every list of a board and compare it with what its index answers."""
-        resource = RESOURCE + name
+    async def _audit(self, lsn: int, resource: str, report: Report) -> Outcome:
+        """Have Spark compute every list of a resource and compare it with what its index answers."""
         try:
-            told = await self._on_spark("audit", lsn, resource, report)
+            told = await self._on_spark(self._upkeep(resource).spark_audit, lsn, resource, report)
         except JobFailed as failed:
             if "differences" not in failed.detail:
                 raise
@@ -265,23 +266,18 @@ class Maintenance:
         return Outcome(int(told["compared"]), int(told["difference_count"]), found)
 
 
-async def _states(still: Standstill) -> dict[str, BoardState]:
-    """What was copied, in order."""
-    return await _aside(lambda: {name: state_of(captured) for name, captured in still.boards.items()})
-
-
-async def _verify(name: str, captured: Captured, report: Report) -> Outcome:
-    resource = RESOURCE + name
+async def _verify(upkeep: Upkeep, resource: str, captured: Any, report: Report) -> Outcome:
     compared = count = 0
     found: list[dict[str, Any]] = []
     stopped = False
 
     def run() -> None:
         nonlocal compared, count
-        for checked in verify(captured):
+        for checked in upkeep.verify(captured):
             compared += checked.compared
             count += checked.wrong
-            found.extend(_shown(resource, difference) for difference in checked.differences[: SHOWN - len(found)])
+            shown = checked.differences[: SHOWN - len(found)]
+            found.extend({"resource": resource, **difference._asdict()} for difference in shown)
             report(compared / max(1, checked.of), f"comparing the lists of {resource}")
             if stopped:
                 break
@@ -292,10 +288,6 @@ async def _verify(name: str, captured: Captured, report: Report) -> Outcome:
         # The thread itself cannot be cancelled.
         stopped = True
     return Outcome(compared, count, found)
-
-
-def _shown(resource: str, difference: Difference) -> dict[str, Any]:
-    return {"resource": resource, **difference._asdict()}
 
 
 def _part(report: Report, lo: float, hi: float) -> Report:

@@ -50,6 +50,9 @@ class Metrics:
         self.stream_messages = Counter("rankcast_stream_messages", "Messages to streams.", ["event"], registry=r)
         self.stream_collapses = Counter("rankcast_stream_collapses", "Queues of slow readers merged.", registry=r)
         self.jobs = Counter("rankcast_jobs", "Jobs that have ended.", ["kind", "state"], registry=r)
+        self.link_messages = Counter(
+            "rankcast_link_messages", "Messages between relays, by direction.", ["link", "direction"], registry=r
+        )
         self._snapshot = _LastSnapshot()
         r.register(self._snapshot)
         self._seen: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
@@ -67,7 +70,7 @@ class Metrics:
         if seconds is not None:
             found[1].observe(seconds)
 
-    def applied(self, resource: str, command: str, changes: int, tiles: int) -> None:
+    def applied(self, resource: str, command: str, changes: int, tiles: int = 0) -> None:
         """Count what one command did to a resource."""
         found = self._applied.get((resource, command))
         if found is None:

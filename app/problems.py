@@ -15,7 +15,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from indexes.boards.commands import Fault, Refused
+from indexes.commands import Fault, Refused
 
 MOST_ERRORS = 100
 MOST_LISTED = 300_000
@@ -32,6 +32,7 @@ PROBLEMS: dict[str, tuple[int, str]] = {
     "id-taken": (409, "The id is taken"),
     "in-use": (409, "It is in use"),
     "different": (409, "It exists with another configuration"),
+    "cycle": (409, "The link would close a cycle"),
     "last-admin": (409, "The last key with admin stays"),
     "in-progress": (409, "The same request is still running"),
     "too-large": (413, "The request is too large"),
@@ -41,6 +42,7 @@ PROBLEMS: dict[str, tuple[int, str]] = {
     "too-many": (429, "Too many"),
     "internal": (500, "Something went wrong here"),
     "not-ready": (503, "The service is not ready yet"),
+    "queue-full": (503, "The queue of a link is full"),
     "busy": (503, "The writer's queue is full"),
     "log-unavailable": (503, "The log cannot be written"),
 }
@@ -56,7 +58,7 @@ _BY_STATUS = {
     429: "too-many",
     503: "not-ready",
 }
-_RETRY_AFTER = {"not-ready": "1", "busy": "1", "log-unavailable": "5", "too-many": "5"}
+_RETRY_AFTER = {"not-ready": "1", "busy": "1", "queue-full": "5", "log-unavailable": "5", "too-many": "5"}
 
 
 class FieldError(NamedTuple):
@@ -253,6 +255,7 @@ _FAULT_SLUGS = (
     ("taken", "id-taken"),
     ("in_use", "in-use"),
     ("different", "different"),
+    ("full", "queue-full"),
 )
 
 

@@ -10,8 +10,6 @@ from app.storage.catalog import Catalog
 from app.storage.log import LogUnavailable
 from app.storage.snapshots import Snapshots
 from app.writer import Writer
-from formats.boards import RESOURCE
-from indexes.boards.state import board_of, pack_board
 
 log = logs.get("recovery")
 
@@ -22,13 +20,14 @@ def recover(
     writer: Writer,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> int:
-    """Bring all boards to the end of the log; returns the row of the snapshot that it began from, 0 for none.
+    """Bring all resources to the end of the log; returns the row of the snapshot that it began from, 0 for none.
 
     What each part took is logged. A damaged snapshot or image is reported and the one before, or the snapshot itself,
     is used.
 
     Raises:
-        LogUnavailable: the log cannot be read, lacks rows that no good snapshot makes up for, or ends before one.
+        LogUnavailable: the log cannot be read, lacks rows that no good snapshot makes up for, or ends before one; it or
+            the snapshot has a kind of resource that this version does not know.
     """
     began = time.perf_counter()
     beyond = snapshots.beyond(writer.last_lsn)
@@ -41,30 +40,21 @@ def recover(
     lsn = 0
     if snapshot is not None:
         lsn = snapshot.lsn
-        log.info("snapshot read", lsn=lsn, boards=len(snapshot.boards), seconds=_since(began))
-        for name in sorted(snapshot.boards):
+        log.info("snapshot read", lsn=lsn, resources=len(snapshot.states), seconds=_since(began))
+        for resource in sorted(snapshot.states):
             began = time.perf_counter()
-            state = snapshot.boards.pop(name)
-            packed = snapshots.packed(lsn, RESOURCE + name)
-            found = packed is not None
-            if packed is None:
-                packed = pack_board(state)
-            board = board_of(state, packed)
-            catalog.restore(name, board, 0)
-            log.info(
-                "board taken up",
-                board=name,
-                seq=board.seq,
-                objects=board.object_count,
-                subscriptions=board.subscription_count,
-                indexes="mapped" if found else "laid out anew",
-                seconds=_since(began),
-            )
-        for name, seq in snapshot.gone.items():
-            catalog.restore(name, None, seq)
+            kind, _ = catalog.kinds.split(resource)
+            image = snapshots.packed(lsn, resource)
+            indexes = "laid out anew" if image is None else "mapped"
+            engine = kind.engine_of(snapshot.states.pop(resource), image)
+            catalog.restore(resource, engine, 0)
+            taken = {**kind.sizes(engine), "indexes": indexes, "seconds": _since(began)}
+            log.info(f"{kind.noun} taken up", resource=resource, **taken)
+        for resource, seq in snapshot.gone.items():
+            catalog.restore(resource, None, seq)
     began = time.perf_counter()
     rows = writer.recover(progress, lsn)
-    log.info("log replayed", rows=rows, boards=len(catalog.names()), seconds=_since(began))
+    log.info("log replayed", rows=rows, resources=len(catalog.names()), seconds=_since(began))
     return lsn
 
 

@@ -7,19 +7,31 @@ import ctypes
 import gc
 import sys
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
+from typing import Any
 
 import pyarrow as pa
 
 from app import logs
 from app.delivery.hub import Hub
+from app.delivery.lists import BoardSource
+from app.delivery.notifications import RelaySource
+from app.delivery.wins import MatcherSource
 from app.expiry import Expiry
 from app.idempotency import Answers
 from app.jobs import Jobs, Numbers
+from app.kernels import warm
+from app.kinds import Kind, Kinds
+from app.kinds.boards import BoardKind
+from app.kinds.matchers import MatcherKind
+from app.kinds.relays import RelayKind
 from app.maintenance import Maintenance
 from app.metrics import Metrics
+from app.overlay.overlay import Overlay
 from app.recovery import recover
+from app.resources import Resources
 from app.schedule import Schedule
 from app.security import Keyring
 from app.settings import Settings
@@ -29,8 +41,16 @@ from app.storage.log import LogUnavailable
 from app.storage.snapshots import Snapshots
 from app.writer import Writer
 from formats.folder import Folder
-from indexes.boards.commands import Unsubscribe
-from indexes.boards.warm import warm
+from indexes.boards.board import Board
+from indexes.boards.commands import BoardConfig, Unsubscribe
+from indexes.boards.subscribers import Edit
+from indexes.matchers.commands import DeleteSubscriptions
+from indexes.matchers.engine import MatcherEngine
+from indexes.matchers.model import MatcherConfig
+from indexes.matchers.plans import EditPlan
+from indexes.relays import commands as relay_commands
+from indexes.relays.engine import RelayEngine
+from indexes.relays.model import RelayConfig
 
 ANSWERS_EXPIRE_EVERY = 600.0
 
@@ -38,7 +58,7 @@ MEND_EVERY = 1.0
 """Seconds between two looks whether a commit has failed."""
 
 LOOK_EVERY = 5.0
-"""Seconds between two looks for boards that are worth a rebuild."""
+"""Seconds between two looks for resources that are worth a rebuild."""
 
 LOOK_AT_LEAST_EVERY = 3600.0
 """The longest that is waited for the next look after rebuilds that failed, in seconds."""
@@ -54,25 +74,48 @@ class Interrupted(Exception):
 
 
 class Service:
-    """What the routes need: `writer` for changes, `catalog` for reads, `hub` for streams, `expiry` for lifetimes, and
-    `jobs` for the long work that `maintenance` does."""
+    """What the routes need: `boards`, `matchers` and `relays` for changes and reads, `overlay` for the links of relays,
+    `hub` for streams, `expiry` for lifetimes, and `jobs` for the long work that `maintenance` does. Behind them all are
+    the one `writer` and the `catalog` of all kinds. Hub and expiry know resources by their whole names, as
+    ``boards/delays``."""
 
     def __init__(self, settings: Settings, stores: Stores, metrics: Metrics, keyring: Keyring) -> None:
         self.settings = settings
         self.stores = stores
-        self.catalog = Catalog()
+        boards, matchers, relays = BoardKind(), MatcherKind(), RelayKind()
+        kinds = Kinds(boards, matchers, relays)
+        self._deletions: dict[Kind, Callable[[list[str]], Any]] = {
+            boards: Unsubscribe,
+            matchers: DeleteSubscriptions,
+            relays: relay_commands.DeleteSubscriptions,
+        }
+        self.catalog = Catalog(kinds)
         self.answers = Answers(settings.idempotency_hours, stores.log.answer, remote=stores.log.database.remote)
         self.writer = Writer(stores.log, self.catalog, self.answers, metrics, settings.max_queue)
-        self.hub = Hub(stores.directory.epoch, settings, self.catalog.board, self.writer.between, metrics)
+        self.boards: Resources[Board, BoardConfig] = Resources(boards, self.catalog, self.writer)
+        self.matchers: Resources[MatcherEngine, MatcherConfig] = Resources(matchers, self.catalog, self.writer)
+        self.relays: Resources[RelayEngine, RelayConfig] = Resources(relays, self.catalog, self.writer)
+        sources = (
+            BoardSource(self.boards.get, self.boards.between),
+            MatcherSource(self.matchers.get, self.matchers.between),
+            RelaySource(self.relays.get, self.relays.between),
+        )
+        epoch = stores.directory.epoch
+        self.overlay = Overlay(self.relays, settings.service, epoch, settings.heartbeat_seconds, metrics)
+        self.hub = Hub(epoch, settings, sources, metrics)
         self.expiry = Expiry(self.hub.is_read, self._expire)
         self.jobs = Jobs(metrics, Numbers(stores.directory.path / "JOBS"))
         root = Folder.at(settings.storage or stores.directory.path)
-        self.snapshots = Snapshots(root, stores.directory.epoch)
+        self.snapshots = Snapshots(root, epoch, kinds)
         self.maintenance = Maintenance(settings, stores, self.catalog, self.writer, self.snapshots, metrics)
         self.schedule: Schedule | None = None
-        self.writer.on_slice = self.hub.deliver
-        self.writer.on_edit = self.expiry.saw
-        self.writer.on_drop = self._dropped
+        for each in kinds:
+            each.on_slice = partial(self._heard, each.prefix)
+            each.on_drop = partial(self._dropped, each.prefix)
+        boards.on_edit = partial(self._saw, boards.prefix)
+        matchers.on_edit = partial(self._saw, matchers.prefix)
+        relays.on_edit = partial(self._saw, relays.prefix)
+        relays.on_done = partial(self._routed, relays.on_done)
         self.hub.on_open = self.expiry.touch
         keyring.on_removed.append(self.hub.end_key)
         self._chores: list[asyncio.Task[None]] = []
@@ -86,14 +129,20 @@ class Service:
         self.maintenance.snapshot_lsn = await asyncio.to_thread(
             recover, self.snapshots, self.catalog, self.writer, self._say_progress
         )
-        for name in self.catalog.names():
-            board = self.catalog.board(name)
+        for name in self.boards.names():
+            board = self.boards.get(name)
             if board is not None:
-                self.expiry.start(name, board)
+                self.expiry.saw(self.boards.prefix + name, board.subscribers.lifetimes())
+        for resources in (self.matchers, self.relays):
+            for name in resources.names():
+                engine = resources.get(name)
+                if engine is not None:
+                    self.expiry.saw(resources.prefix + name, engine.ttl.items())
         _tune_interpreter()
         self.hub.start()
         self.schedule = Schedule(self.settings, self.jobs, self.maintenance, lambda: self.maintenance.grown)
         self.schedule.start()
+        await self.overlay.start()
         chores = self.expiry.run(), self._expire_answers(), self._renew_worn(), self._mend()
         self._chores = [asyncio.create_task(chore) for chore in chores]
 
@@ -110,6 +159,7 @@ class Service:
         """Finish what was accepted; a job that has not ended fails."""
         if self.schedule is not None:
             self.schedule.stop()
+        await self.overlay.close()
         await self.jobs.close()
         await self.hub.close_all()
         for task in self._chores:
@@ -117,13 +167,26 @@ class Service:
         await asyncio.gather(*self._chores, return_exceptions=True)
         await self.writer.close()
 
-    def _dropped(self, name: str, seq: int) -> None:
-        self.hub.board_gone(name, seq)
-        self.expiry.drop(name)
+    def _heard(self, prefix: str, name: str, engine: Any, part: Any) -> None:
+        self.hub.deliver(prefix + name, part)
 
-    async def _expire(self, name: str, keys: list[str]) -> None:
-        await self.writer.submit(name, Unsubscribe(keys))
-        log.info("subscriptions expired", board=name, count=len(keys))
+    def _saw(self, prefix: str, name: str, edit: Edit | EditPlan) -> None:
+        self.expiry.saw(prefix + name, edit.lifetimes())
+
+    def _routed(self, told: Callable[[str, Any], None], name: str, job: Any) -> None:
+        told(name, job)
+        self.overlay.changed(name)
+
+    def _dropped(self, prefix: str, name: str, seq: int) -> None:
+        self.hub.resource_gone(prefix + name, seq)
+        self.expiry.drop(prefix + name)
+        if prefix == self.relays.prefix:
+            self.overlay.dropped(name)
+
+    async def _expire(self, resource: str, keys: list[str]) -> None:
+        kind, _ = self.catalog.kinds.split(resource)
+        await self.writer.submit(resource, self._deletions[kind](keys))
+        log.info("subscriptions expired", resource=resource, count=len(keys))
 
     async def _expire_answers(self) -> None:
         while True:
@@ -143,8 +206,8 @@ class Service:
                 log.warning("the log cannot be mended yet", error=str(error))
 
     async def _renew_worn(self) -> None:
-        """Rebuild boards whose subscriptions have changed much since their index was laid out. After a failure, which
-        is in the log, the next look comes ever later."""
+        """Rebuild resources whose subscriptions have changed much since their index was laid out. After a failure,
+        which is in the log, the next look comes ever later."""
         pause = LOOK_EVERY
         while self.settings.rebuild_share:
             await asyncio.sleep(pause)

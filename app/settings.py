@@ -80,7 +80,7 @@ class Settings(BaseSettings):
         0.5,
         ge=0,
         le=1e9,
-        description="A board's index is laid out anew in the background once so many of its subscriptions have "
+        description="The index of a resource is laid out anew in the background once so many of its subscriptions have "
         "changed, as a share of all; 0: never.",
     )
     spark_master: str = Field("local[*]", min_length=1, description="The Spark master of rebuilds and audits.")
@@ -92,6 +92,16 @@ class Settings(BaseSettings):
     )
     java_home: Path | None = Field(
         None, description="The Java for Spark; JAVA_HOME, or the java on the path, if left out."
+    )
+
+    service: str | None = Field(
+        None,
+        pattern=r"^[A-Za-z0-9._-]{1,128}$",
+        description="What this service is called among those that its relays are linked to; no two may have one name. "
+        "Made up for the data directory if left out.",
+    )
+    link_hosts: Annotated[tuple[str, ...], NoDecode] = Field(
+        (), description="Host names, separated by commas, that links of relays may lead to; any if left out."
     )
 
     max_body: int = Field(16 * MIB, ge=1024, description="Largest JSON body in bytes.")
@@ -124,14 +134,14 @@ class Settings(BaseSettings):
         "errors", description="Requests that are logged; errors: status 500 and up."
     )
 
-    @field_validator("trusted_hosts", mode="before")
+    @field_validator("trusted_hosts", "link_hosts", mode="before")
     @classmethod
     def _split(cls, value: object) -> object:
         if isinstance(value, str):
             return tuple(part.strip().lower() for part in value.split(",") if part.strip())
         return value
 
-    @field_validator("storage", "nightly", "spark_python", "java_home", mode="before")
+    @field_validator("storage", "service", "nightly", "spark_python", "java_home", mode="before")
     @classmethod
     def _nothing(cls, value: object) -> object:
         """An empty variable is one that is not set."""

@@ -3,7 +3,8 @@
 A command is checked on arrival against what the accepted ones before it will have done, joins the group that is next to
 be logged, and is applied once its group is durable. Short commands are applied on the event loop; long ones alternate
 between a slice of kernel work in a thread and a settling step on the loop, so that reads and streams go on in between.
-Boards are independent of each other behind the log: each is a lane of its own.
+Resources are independent of each other behind the log: each is a lane of its own. What differs between the kinds of
+resource is asked of the kind (`app.kinds`).
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sized
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from itertools import islice
@@ -19,20 +20,14 @@ from typing import Any, NamedTuple, TypeVar
 
 from app import logs
 from app.idempotency import AT_START, Answers, Ticket
+from app.kinds import Job, Kind, UnknownKind, Work
 from app.metrics import Metrics
-from app.storage.catalog import Catalog, DropJob, Job, Mark, Note
-from app.storage.log import NOTE, Log, LogEntry, LogUnavailable, StoredAnswer
-from formats.boards import RESOURCE
-from formats.commands import MORE, Part, decode, encode
-from indexes.boards.board import Board
-from indexes.boards.commands import BoardConfig, Command, Create, Drop, Events, Subscribe, Unsubscribe
-from indexes.boards.plans import EditPlan, EventsGroup, EventsPlan
-from indexes.boards.subscribers import Edit
-from indexes.boards.upkeep import Captured, Upkeep
-from indexes.boards.views import Slice
+from app.storage.catalog import Catalog, DropJob, Mark, Note
+from app.storage.log import NOTE, Log, LogEntry, LogRow, LogUnavailable, StoredAnswer
+from formats.commands import MORE
 
 T = TypeVar("T")
-U = TypeVar("U", bound=Upkeep)
+J = TypeVar("J", bound=Job)
 
 INLINE = 0.001
 """Seconds of work up to which it is done on the event loop itself."""
@@ -60,22 +55,24 @@ class Busy(Exception):
 
 
 class Skeleton(NamedTuple):
-    """An answer as far as it is known before applying."""
+    """An answer as far as it is known before applying. It is `open` where applying will tell fields of it that the job
+    cannot name before."""
 
     status: int
     answer: dict[str, Any]
+    open: bool = False
 
 
 class Failed(Exception):
-    """A board could not apply what is in the log. It answers no more writes until the service starts again."""
+    """A resource could not apply what is in the log. It answers no more writes until the service starts again."""
 
 
 class Standstill(NamedTuple):
-    """All boards after row `lsn` of the log and before the next one. `gone` are the names of deleted boards with the
-    seq that each would go on with."""
+    """All resources after row `lsn` of the log and before the next one, each as its engine copied it. `gone` are the
+    deleted ones with the seq that each would go on with."""
 
     lsn: int
-    boards: dict[str, Captured]
+    captured: dict[str, Any]
     gone: dict[str, int]
 
 
@@ -101,9 +98,12 @@ class Pending:
 
 
 class Lane:
-    """One board's way behind the log. `accepting` serialises checks that are cut into pieces."""
+    """One resource's way behind the log, `name` being what comes behind the prefix of its kind. `accepting` serialises
+    checks that are cut into pieces. Marks and notes that concern none have a lane without a kind."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, resource: str, kind: Kind | None, name: str) -> None:
+        self.resource = resource
+        self.kind = kind
         self.name = name
         self.queue: deque[Pending] = deque()
         self.running = False
@@ -121,14 +121,12 @@ class Writer:
     ) -> None:
         self.catalog = catalog
         self.answers = answers
-        self.on_slice: Callable[[str, Board, Slice], None] = lambda name, board, part: None
-        self.on_edit: Callable[[str, Edit], None] = lambda name, edit: None
-        self.on_drop: Callable[[str, int], None] = lambda name, seq: None
         self.queued = 0
         self._log = log_store
         self._metrics = metrics
         self._max_queue = max_queue
         self._lanes: dict[str, Lane] = {}
+        self._aside = Lane("", None, "")
         self._group: list[Pending] = []
         self._flushing = False
         self._commit_cost = 0.0
@@ -140,7 +138,11 @@ class Writer:
 
     def recover(self, progress: Callable[[int, int], None] = lambda done, total: None, after_lsn: int = 0) -> int:
         """Replay the log from a row on into a catalog that stands there; returns the number of rows. Called once,
-        before anything else."""
+        before anything else.
+
+        Raises LogUnavailable: the log cannot be read, has a row that does not apply, or a kind of resource that is not
+        known.
+        """
         self.answers.load(self._log.answers(time.time() - self.answers.seconds, AT_START))
         parts: list[tuple[str, bytes]] = []
         rows = 0
@@ -153,86 +155,109 @@ class Writer:
                 progress(row.lsn, self._log.last_lsn)
             if row.command.endswith(MORE):
                 continue
-            self._replay(row.resource.removeprefix(RESOURCE), decode(parts), row.lsn, row.last_seq)
+            self._replay(row, parts)
             parts.clear()
         return rows
 
-    def _replay(self, name: str, command: Command | Create | Drop, lsn: int, last_seq: int) -> None:
-        job = self.catalog.replay(name, command)
-        if job.last_seq != last_seq:
-            raise LogUnavailable(
-                f"row {lsn} of the log ends at seq {last_seq} of {name}, but replay is at {job.last_seq}"
-            )
+    def _replay(self, row: LogRow, parts: list[tuple[str, bytes]]) -> None:
+        """Apply the command whose last row this is."""
+        lsn, resource = row.lsn, row.resource
+        try:
+            kind, _ = self.catalog.kinds.split(resource)
+        except UnknownKind as error:
+            raise UnknownKind(f"row {lsn} of the log: {error}") from None
         awaited = self.answers.awaits(lsn)
-        if not awaited and hasattr(job, "silent"):
-            job.silent = True
-        while not job.done:
-            job.paint(1.0)
-            job.settle()
+        try:
+            job = self.catalog.replay(resource, kind.decode(parts))
+            if job.last_seq != row.last_seq:
+                raise ValueError(f"it ends at seq {row.last_seq}, but replay is at {job.last_seq}")
+            job.silent = not awaited
+            while not job.done:
+                job.paint(1.0)
+                job.settle()
+        except Exception as error:
+            # Whatever it is: without this row the resource, and what was answered of it, would be another one.
+            why = str(error) or type(error).__name__
+            raise LogUnavailable(
+                f"row {lsn} of the log, a {row.command!r} of {resource}, does not apply: {why}. "
+                "Nothing was changed. Start the version that wrote it, or restore a snapshot into a new directory: see "
+                "'A row that does not apply' in docs/operations.md"
+            ) from error
         if awaited:
-            self.answers.learn(lsn, job.tile_count)
+            self.answers.learn(lsn, job.told())
 
     async def submit(
         self,
-        name: str,
-        command: Command,
+        resource: str,
+        command: Any,
         *,
-        keep_tiles: int = 0,
+        keep: int = 0,
         ticket: Ticket | None = None,
         skeleton: Callable[[Any], Skeleton] | None = None,
         then: Callable[[Any], None] | None = None,
+        accepted: Callable[[Any], None] | None = None,
+        reader: Any = None,
     ) -> Any:
-        """Check, log and apply a command of a board; returns its plan once it is durable and visible.
+        """Check, log and apply a command of a resource; returns its job once it is durable and visible.
 
-        With a `ticket`, `skeleton(plan)` gives the answer to be stored beside the command. `then(plan)` is called in
-        the moment when the board stands at the plan's last seq, before anything that follows.
+        `reader` is the engine by whose configuration the command was read, if it matters. The job keeps the first
+        `keep` outcomes. With a `ticket`, `skeleton(job)` gives the answer to be stored beside the command. `then(job)`
+        is called in the moment when the resource stands at the job's last seq, before anything that follows, and
+        `accepted(job)` when what is submitted next will come behind it; where that raises, the command is taken back.
 
         Raises:
-            Refused: it does not apply, or there is no such board. Nothing has changed.
+            Refused: it does not apply, or there is no such resource, or it was made anew since the command was read.
+                Nothing has changed.
             Busy: too many commands are waiting.
             LogUnavailable: the log cannot be written. Nothing has changed.
         """
-        board = self.catalog.latest(name)
-        lane = self._admit(name)
-        bulk = isinstance(command, Events | Subscribe | Unsubscribe) and len(command) > BULK
+        engine = self.catalog.latest(resource, reader)
+        lane = self._admit(resource)
+        bulk = isinstance(command, Sized) and len(command) > BULK
         if not bulk and not lane.accepting.locked():
-            job: Job = board.prepare(command, keep_tiles)
+            job: Job = engine.prepare(command, keep)
         else:
             self.queued += 1
             try:
                 async with lane.accepting:
-                    job = await self._check(lane, command, keep_tiles)
+                    job = await self._check(lane, command, keep, reader)
             finally:
                 self.queued -= 1
+        if accepted is not None:
+            try:
+                accepted(job)
+            except BaseException:
+                job.cancel()
+                raise
         return await self._through(lane, job, ticket, skeleton, then)
 
     async def put(
         self,
-        name: str,
-        config: BoardConfig,
+        resource: str,
+        config: Any,
         ticket: Ticket | None = None,
         skeleton: Callable[[Any], Skeleton] | None = None,
         then: Callable[[Any], None] | None = None,
     ) -> Any:
-        """Make a board, or change it to this configuration; `then` and what it raises as in `submit`."""
-        return await self._catalog_change(name, lambda: self.catalog.put(name, config), ticket, skeleton, then)
+        """Make a resource, or change it to this configuration; `then` and what it raises as in `submit`."""
+        return await self._catalog_change(resource, lambda: self.catalog.put(resource, config), ticket, skeleton, then)
 
     async def drop(
-        self, name: str, ticket: Ticket | None = None, skeleton: Callable[[Any], Skeleton] | None = None
+        self, resource: str, ticket: Ticket | None = None, skeleton: Callable[[Any], Skeleton] | None = None
     ) -> Any:
-        """Delete a board; raises as `submit`."""
-        self.catalog.latest(name)
-        return await self._catalog_change(name, lambda: self.catalog.drop(name), ticket, skeleton, None)
+        """Delete a resource; raises as `submit`."""
+        self.catalog.latest(resource)
+        return await self._catalog_change(resource, lambda: self.catalog.drop(resource), ticket, skeleton, None)
 
     async def _catalog_change(
         self,
-        name: str,
+        resource: str,
         accept: Callable[[], Job],
         ticket: Ticket | None,
         skeleton: Callable[[Any], Skeleton] | None,
         then: Callable[[Any], None] | None,
     ) -> Any:
-        lane = self._admit(name)
+        lane = self._admit(resource)
         if lane.accepting.locked():
             async with lane.accepting:
                 job = accept()
@@ -241,52 +266,67 @@ class Writer:
         return await self._through(lane, job, ticket, skeleton, then)
 
     async def stand_still(self, journal: Collection[str] = (), indexes: Collection[str] = ()) -> Standstill:
-        """Copy the state of all boards at one row of the log, each in its turn; the boards in `journal` begin to note
+        """Copy the state of all resources at one row of the log, each in its turn; those in `journal` begin to note
         what changes, of those in `indexes` the indexes are copied too.
 
         Raises:
-            Failed: a board has failed.
+            Failed: a resource has failed.
             LogUnavailable: what was accepted before could not be logged.
         """
         async with AsyncExitStack() as held:
             mine: set[str] = set()
-            # While one long check is waited for, another may begin on another board.
-            while checking := [x for x in self._lanes.values() if x.accepting.locked() and x.name not in mine]:
+            # While one long check is waited for, another may begin on another resource.
+            while checking := [x for x in self._lanes.values() if x.accepting.locked() and x.resource not in mine]:
                 await held.enter_async_context(checking[0].accepting)
-                mine.add(checking[0].name)
+                mine.add(checking[0].resource)
             mark = Mark()
-            group = [Pending(self._lane(""), mark, None, None, None)]
-            plans = {}
+            group = [Pending(self._aside, mark, None, None, None)]
+            jobs = {}
             gone = {}
-            for name, entry in self.catalog.entries.items():
+            for resource, entry in self.catalog.entries.items():
+                lane = self._lane(resource)
                 if entry.latest is None:
-                    gone[name] = entry.next_first_seq
-                    group.append(Pending(self._lane(name), Mark(), None, None, None))
+                    gone[resource] = entry.next_first_seq
+                    group.append(Pending(lane, Mark(), None, None, None))
                     continue
-                if self._lane(name).failed:
-                    raise Failed(f"board {name!r} failed; its log is whole and is replayed at the next start")
-                plans[name] = entry.latest.capture(name in journal, name in indexes)
-                group.append(Pending(self._lane(name), plans[name], None, None, None))
+                if lane.failed:
+                    raise _failed_before(lane)
+                jobs[resource] = entry.latest.capture(resource in journal, resource in indexes)
+                group.append(Pending(lane, jobs[resource], None, None, None))
             self.queued += len(group)
             self._group += group
             self._schedule()
         for outcome in await asyncio.gather(*(pending.future for pending in group), return_exceptions=True):
             if outcome is not None:
                 raise outcome
-        captured = {name: plan.captured for name, plan in plans.items()}
+        captured = {resource: job.captured for resource, job in jobs.items()}
         return Standstill(mark.lsn, {name: found for name, found in captured.items() if found is not None}, gone)
 
     async def note(self, about: str) -> None:
         """Let a row of the log stand for a change that is not in it, so that the next snapshot is another one."""
-        await self._through(self._lane(""), Note(about), None, None, None)
+        await self._through(self._aside, Note(about), None, None, None)
 
-    async def maintain(self, name: str, make: Callable[[Board], U]) -> U:
-        """Give a board work of its own in its turn; returns the plan when that is done. Raises as `submit`."""
-        board = self.catalog.latest(name)
-        lane = self._admit(name)
-        plan = make(board)
-        await self._through(lane, plan, None, None, None)
-        return plan
+    async def maintain(self, resource: str, make: Callable[[Any], J]) -> J:
+        """Give a resource's engine work of its own in its turn; returns the job when that is done. Raises as
+        `submit`."""
+        engine = self.catalog.latest(resource)
+        lane = self._admit(resource)
+        job = make(engine)
+        await self._through(lane, job, None, None, None)
+        return job
+
+    async def ask(self, resource: str, make: Callable[[Any], J], reader: Any = None) -> J:
+        """As `maintain`, for a question whose job is checked as commands are: in the order of acceptance. `reader` as
+        in `submit`."""
+        self.catalog.latest(resource, reader)
+        lane = self._admit(resource)
+        if lane.accepting.locked():
+            async with lane.accepting:
+                job = make(self.catalog.latest(resource, reader))
+        else:
+            job = make(self.catalog.latest(resource, reader))
+        await self._through(lane, job, None, None, None)
+        return job
 
     async def write_answers(self) -> None:
         """Store what applying has told about answers so far. Raises LogUnavailable."""
@@ -322,34 +362,34 @@ class Writer:
         """The last row of the log."""
         return self._log.last_lsn
 
-    async def between(self, name: str, fn: Callable[[], T]) -> T:
-        """Run `fn` on the loop at a moment when nothing of this board is being painted."""
-        lane = self._lane(name)
+    async def between(self, resource: str, fn: Callable[[], T]) -> T:
+        """Run `fn` on the loop at a moment when nothing of this resource is being painted."""
+        lane = self._lane(resource)
         if not lane.running:
             return fn()
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         lane.waiting.append((fn, future))
         return await future
 
-    def _admit(self, name: str) -> Lane:
-        lane = self._lane(name)
+    def _admit(self, resource: str) -> Lane:
+        lane = self._lane(resource)
         if lane.failed:
-            raise Failed(f"board {name!r} failed; its log is whole and is replayed at the next start")
+            raise _failed_before(lane)
         if self._closed:
             raise Busy("the service is shutting down")
         if self.queued >= self._max_queue:
             raise Busy("too many writes are waiting")
         return lane
 
-    def _lane(self, name: str) -> Lane:
-        lane = self._lanes.get(name)
+    def _lane(self, resource: str) -> Lane:
+        lane = self._lanes.get(resource)
         if lane is None:
-            lane = self._lanes[name] = Lane(name)
+            lane = self._lanes[resource] = Lane(resource, *self.catalog.kinds.split(resource))
         return lane
 
-    async def _check(self, lane: Lane, command: Command, keep_tiles: int) -> Job:
+    async def _check(self, lane: Lane, command: Any, keep: int, reader: Any) -> Job:
         """Check a long command in pieces; heavy pieces run in a thread."""
-        steps = lane.checking = self.catalog.latest(lane.name).prepare_steps(command, keep_tiles)
+        steps = lane.checking = self.catalog.latest(lane.resource, reader).prepare_steps(command, keep)
         sent: Any = None
         try:
             while True:
@@ -432,22 +472,21 @@ class Writer:
         answers: list[StoredAnswer] = []
         now = time.time()
         for pending in group:
-            job = pending.job
+            job, kind = pending.job, pending.lane.kind
             if isinstance(job, Note):
                 entries.append(LogEntry(job.about, 0, 0, NOTE, b""))
             elif isinstance(job, Mark):
                 job.lsn = self._log.last_lsn + len(entries)
-            if job.count:
-                seq = job.first_seq
-                for part in _parts(job):
-                    entries.append(
-                        LogEntry(RESOURCE + pending.lane.name, seq, seq + part.size - 1, part.name, part.payload)
-                    )
+            if job.count and kind is not None:
+                resource, seq = pending.lane.resource, job.first_seq
+                for part in kind.encode(job.command, job.count):
+                    entries.append(LogEntry(resource, seq, seq + part.size - 1, part.name, part.payload))
                     seq += part.size
             if pending.ticket is not None and pending.skeleton is not None:
                 lsn = self._log.last_lsn + len(entries)
-                lacks = job.count > 0 and "tile_count" in pending.skeleton.answer
-                answers.append(pending.ticket.store(lsn, *pending.skeleton, now, lacks=lacks))
+                status, answer, is_open = pending.skeleton
+                lacks = job.count > 0 and (is_open or not job.told().keys().isdisjoint(answer))
+                answers.append(pending.ticket.store(lsn, status, answer, now, lacks=lacks))
         completed = self.answers.take_completed()
         if not (entries or answers or completed):
             return
@@ -481,7 +520,7 @@ class Writer:
         lanes = {}
         for pending in group:
             pending.lane.queue.append(pending)
-            lanes[pending.lane.name] = pending.lane
+            lanes[pending.lane.resource] = pending.lane
         for lane in lanes.values():
             if not lane.running:
                 self._run_inline(lane)
@@ -500,16 +539,16 @@ class Writer:
             self._give_up(lane, error)
 
     def _apply_short(self, lane: Lane) -> None:
-        """Apply the next job of the lane, and with it the short events behind it."""
-        together, plans, work = [lane.queue[0]], [], 0.0
+        """Apply the next job of the lane, and with it the short ones behind it where the kind can."""
+        together, jobs, work = [lane.queue[0]], [], 0.0
         for pending in lane.queue:
             work += pending.job.work
-            if work > INLINE or not isinstance(pending.job, EventsPlan) or pending.job.started:
+            if work > INLINE or pending.job.alone:
                 break
-            plans.append(pending.job)
-        job: Job | EventsGroup = lane.queue[0].job
-        if len(plans) > 1:
-            together, job = list(islice(lane.queue, len(plans))), EventsGroup(plans)
+            jobs.append(pending.job)
+        job: Work = lane.queue[0].job
+        if len(jobs) > 1 and lane.kind is not None:
+            together, job = list(islice(lane.queue, len(jobs))), lane.kind.together(jobs)
         while not job.done:
             job.paint(SLICE)
             self._settle(lane, job)
@@ -550,32 +589,34 @@ class Writer:
 
     def _give_up(self, lane: Lane, error: Exception) -> None:
         """An engine failed on a command that it had accepted: nobody is told that it was applied."""
-        log.critical("board failed", board=lane.name, exc_info=error)
+        log.critical("resource failed", resource=lane.resource, exc_info=error)
         lane.failed = True
         while lane.queue:
             pending = lane.queue.popleft()
             self.queued -= 1
             if not pending.future.done():
-                pending.future.set_exception(Failed(f"board {lane.name!r} failed: {error}"))
+                pending.future.set_exception(Failed(f"{_called(lane)} failed: {error}"))
 
-    def _settle(self, lane: Lane, job: Job | EventsGroup) -> None:
-        part = job.settle()
+    def _settle(self, lane: Lane, job: Work) -> None:
+        part, kind = job.settle(), lane.kind
+        if kind is None:
+            return
         if part is not None:
-            board = self.catalog.board(lane.name)
-            assert board is not None
-            self.on_slice(lane.name, board, part)
-        if isinstance(job, EditPlan) and job.done:
-            self.on_edit(lane.name, job.edit)
-        elif isinstance(job, DropJob):
-            self.on_drop(lane.name, job.last_seq)
+            engine = self.catalog.engine(lane.resource)
+            assert engine is not None
+            kind.on_slice(lane.name, engine, part)
+        if isinstance(job, DropJob):
+            kind.on_drop(lane.name, job.last_seq)
+        elif job.done:
+            kind.on_done(lane.name, job)
 
     def _finish(self, pending: Pending) -> None:
         self.queued -= 1
         job = pending.job
         if pending.ticket is not None and pending.skeleton is not None:
-            pending.ticket.applied(pending.skeleton.answer, job.tile_count)
-        if job.count:
-            self._metrics.applied(RESOURCE + pending.lane.name, type(job.command).__name__, job.count, job.tile_count)
+            pending.ticket.applied(pending.skeleton.answer, job.told())
+        if job.count and pending.lane.kind is not None:
+            pending.lane.kind.count(self._metrics, pending.lane.resource, job)
         if pending.future.done():
             return
         try:
@@ -619,8 +660,12 @@ class Writer:
         self._kernels.shutdown()
 
 
-def _parts(job: Job) -> list[Part]:
-    return list(encode(job.command, job.count))
+def _called(lane: Lane) -> str:
+    return "the log" if lane.kind is None else f"{lane.kind.noun} {lane.name!r}"
+
+
+def _failed_before(lane: Lane) -> Failed:
+    return Failed(f"{_called(lane)} failed; its log is whole and is replayed at the next start")
 
 
 def _resolve(fn: Callable[[], Any], future: asyncio.Future[Any]) -> None:

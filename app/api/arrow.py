@@ -94,6 +94,33 @@ def given_but_bad(batch: pa.RecordBatch, name: str, values: Float64, start: int,
     return [ElementError(start + i, field, number_reason(values[i])) for i in bad.tolist()]
 
 
+def ends(
+    batch: pa.RecordBatch, name: str, start: int, field: str, wrong: list[ElementError]
+) -> tuple[Float64, Float64]:
+    """Both ends of an interval, the columns ``<name>_min`` and ``<name>_max``: infinite where they are null or not
+    there. What is wrong with a batch whose first row has the index `start` is noted for `field`."""
+    found = []
+    for place, (end, unbounded) in enumerate((("min", -np.inf), ("max", np.inf))):
+        values = floats(batch, f"{name}_{end}")
+        if values is None:
+            values = np.full(len(batch), np.nan)
+        else:
+            wrong += given_but_bad(batch, f"{name}_{end}", values, start, f"{field}[{place}]")
+        found.append(np.where(np.isnan(values), unbounded, values))
+    return found[0], found[1]
+
+
+def add_ttl(batch: pa.RecordBatch, start: int, wrong: list[ElementError], ttl: dict[int, float]) -> None:
+    """Note the times to live of a batch whose first row has the index `start`, and what is wrong with them."""
+    seconds = floats(batch, "ttl")
+    if seconds is not None:
+        wrong += given_but_bad(batch, "ttl", seconds, start, "ttl")
+        for i in np.flatnonzero(~np.isnan(seconds)).tolist():
+            if seconds[i] <= 0:
+                wrong.append(ElementError(start + i, "ttl", "must be greater than 0"))
+            ttl[start + i] = float(seconds[i])
+
+
 def _column(batch: pa.RecordBatch, name: str) -> pa.Array | None:
     index = batch.schema.get_field_index(name)
     return None if index < 0 else batch.column(index)

@@ -1,170 +1,101 @@
-"""What the boards' routes share: the running service, a board's readers, and how a write is answered once."""
+"""What the boards' routes share: a board's readers and writers."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable
-from functools import lru_cache
-from typing import Any, NamedTuple, TypeVar
-
-from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from typing import Any, TypeVar
 
 from app.api.board_events import EventReader
 from app.api.board_models import BoardValidators, validators
 from app.api.board_subscriptions import SubscriptionReader
-from app.api.elements import ElementError, Place
-from app.api.paging import Query
-from app.api.routing import claim
-from app.delivery.encode import BoardJson
-from app.idempotency import Replay, Ticket
-from app.problems import FieldError, Problem, fault_error, from_refused, not_found
-from app.service import Service
-from app.settings import Settings
-from app.storage.catalog import Catalog
-from app.writer import Writer
+from app.api.context import Context
+from app.delivery.encode import BoardJson, board_json
+from app.problems import FieldError
+from app.resources import Resources
 from indexes.boards.board import Board
-from indexes.boards.commands import BoardConfig, Fault, Refused
+from indexes.boards.commands import BoardConfig
 
 T = TypeVar("T")
 
-INLINE = 512 << 10
-"""Bytes of body up to which it is taken apart on the event loop."""
+_NEARLY = 1e-9
 
 
-class Done(NamedTuple):
-    """A write that was applied: its answer, and what is kept of it for a retry."""
+class BoardContext(Context[Board, BoardConfig]):
+    """Shared by the routes of boards."""
 
-    response: Response
-    kept: dict[str, Any]
-
-
-class NoQuery(Query):
-    """Where no parameter is taken."""
-
-
-class BoardContext:
-    """Shared by the routes of boards; usable once `start` was called."""
-
-    def __init__(self) -> None:
-        self._service: Service | None = None
-
-    def start(self, service: Service) -> None:
-        """Give the routes the service that was started."""
-        self._service = service
+    noun = "board"
 
     @property
-    def service(self) -> Service:
-        """The service. No request gets here before there is one: the guard answers 503 until then."""
-        assert self._service is not None
-        return self._service
+    def resources(self) -> Resources[Board, BoardConfig]:
+        return self.service.boards
 
-    @property
-    def settings(self) -> Settings:
-        return self.service.settings
+    def config_of(self, engine: Board) -> BoardConfig:
+        return engine.latest_config
 
-    @property
-    def writer(self) -> Writer:
-        return self.service.writer
+    def shown(self, name: str, config: BoardConfig, engine: Board | None) -> dict[str, Any]:
+        return {
+            "name": name,
+            "range_attributes": list(config.range_attributes),
+            "rank": {"attribute": config.rank_attribute, "order": config.order},
+            "ks": list(config.ks),
+            "algorithm": config.algorithm,
+            "epsilon": 1 / config.runs if config.runs else None,
+            "sketch": config.sketch,
+            "indexed": list(config.indexed),
+            "index": config.index,
+            "objects": 0 if engine is None else engine.object_count,
+            "subscriptions": 0 if engine is None else engine.subscription_count,
+        }
 
-    @property
-    def catalog(self) -> Catalog:
-        return self.service.catalog
-
-    def board(self, request: Request) -> Board:
-        """The board in the path as reads see it. Raises the problem 404."""
-        name = request.path_params["board"]
-        board = self.catalog.board(name)
-        if board is None:
-            raise not_found("board", f"there is no board {name[:128]!r}")
-        return board
-
-    def config(self, request: Request) -> BoardConfig:
-        """The configuration that the next command meets. Raises `Refused` (missing)."""
-        return self.catalog.latest(request.path_params["board"]).latest_config
+    def seen(self, engine: Board) -> tuple[int, BoardConfig]:
+        return engine.seq, engine.config
 
     def validators(self, config: BoardConfig) -> BoardValidators:
         """The validators of a board's bodies."""
         settings = self.settings
-        return validators(config.range_attributes, config.rank_attribute, settings.max_elements, settings.max_k)
+        names = config.range_attributes, config.rank_attribute
+        return validators(*names, settings.max_elements, settings.max_k, config.indexed)
 
     def event_reader(self, config: BoardConfig) -> EventReader:
         """What reads a board's events."""
-        x_name, y_name = config.range_attributes[0], config.rank_attribute
-        return EventReader(x_name, y_name, self.validators(config), self.settings.max_payload)
+        names, validators = (config.range_attributes, config.rank_attribute), self.validators(config)
+        return EventReader(*names, validators, self.settings.max_payload)
 
     def subscription_reader(self, config: BoardConfig) -> SubscriptionReader:
         """What reads a board's subscriptions."""
-        return SubscriptionReader(config.range_attributes[0], self.validators(config), self.settings.max_k)
-
-    async def parsed(self, request: Request, raw: bytes | bytearray, parse: Callable[[BoardConfig], T]) -> T:
-        """`parse` for the board's attributes; a long body is taken apart in a thread, beside other requests."""
-        config = self.config(request)
-        if len(raw) <= INLINE:
-            return parse(config)
-        read = await asyncio.to_thread(parse, config)
-        if _attributes(self.config(request)) != _attributes(config):
-            raise Problem("different", "the board was made anew with other attributes meanwhile")
-        return read
-
-    async def once(
-        self, request: Request, raw: bytes | bytearray, run: Callable[[Ticket | None], Awaitable[Done]]
-    ) -> Response:
-        """Run a write, or answer as the first time when its Idempotency-Key came before."""
-        ticket = await claim(self.service.answers, request, raw)
-        if ticket is None:
-            return (await run(None)).response
-        if isinstance(ticket, Replay):
-            return JSONResponse(ticket.answer, ticket.status)
-        try:
-            done = await run(ticket)
-        except Exception:
-            ticket.abandon()
-            raise
-        ticket.complete(done.response.status_code, done.kept)
-        return done.response
-
-
-def _attributes(config: BoardConfig) -> tuple[str, ...]:
-    return (*config.range_attributes, config.rank_attribute)
-
-
-@lru_cache(maxsize=256)
-def _json_of(x_name: str, y_name: str) -> BoardJson:
-    return BoardJson(x_name, y_name)
+        names, validators = config.range_attributes, self.validators(config)
+        return SubscriptionReader(names, validators, self.settings.max_k, config.indexed)
 
 
 def json_of(config: BoardConfig) -> BoardJson:
     """What writes a board's objects and subscriptions."""
-    return _json_of(config.range_attributes[0], config.rank_attribute)
+    return board_json(config.range_attributes, config.rank_attribute, config.indexed)
 
 
-def json_response(text: str, status: int = 200) -> Response:
-    """JSON text as an answer."""
-    return Response(text.encode(), status, media_type="application/json")
+def bad_epsilon(epsilon: float | None, most: int) -> list[FieldError]:
+    """What is wrong with an epsilon; `most` is the largest k."""
+    if epsilon is None or (1 / most <= epsilon <= 1 and abs(epsilon * round(1 / epsilon) - 1) < _NEARLY):
+        return []
+    return [FieldError("epsilon", f"must be null or 1/j for a whole j from 1 to {most}: 1, 0.5, {1 / 3}, 0.25, ...")]
 
 
-def element_refusal(refused: Refused, place: Place, place_of: Callable[[int], int]) -> Problem:
-    """A refused command of many elements; `place_of` says where in the body a faulty one was."""
-
-    def named(fault: Fault) -> FieldError:
-        if fault.index is None:
-            return fault_error(fault)
-        return place.error(ElementError(place_of(fault.index), fault.field, fault.reason))
-
-    return from_refused(refused, named)
+def several_of(ranged: int, indexed: int) -> str:
+    """Why a board with so many range attributes and indexed fields is painted by the walk, in words; empty if it is
+    not."""
+    if ranged > 1:
+        return "with several range attributes"
+    return "with indexed fields" if indexed else ""
 
 
-def skipped(
-    errors: list[ElementError], faults: list[Fault], place: Place, place_of: Callable[[int], int]
-) -> list[dict[str, Any]]:
-    """What `on_error=skip` says of the elements that were passed over, in order."""
-    found = errors + [ElementError(place_of(fault.index or 0), fault.field, fault.reason) for fault in faults]
-    found.sort(key=lambda error: error.index)
-    return [{"index": error.index, **place.error(error)._asdict()} for error in found]
+def bad_painting(several: str, algorithm: str | None, epsilon: float | None) -> list[FieldError]:
+    """What of a way to paint is not offered on a board that is painted by the walk."""
+    errors = []
+    if several and algorithm == "dense":
+        errors.append(FieldError("algorithm", f"must be 'sparse' {several}"))
+    if several and epsilon is not None:
+        errors.append(FieldError("epsilon", f"must be null {several}"))
+    return errors
 
 
-def id_in_path(request: Request) -> str:
-    """The id in the path."""
-    found: str = request.path_params["id"]
-    return found
+def runs_of(epsilon: float | None) -> int:
+    """j, where epsilon is 1/j; 0 where a board is exact."""
+    return 0 if epsilon is None else round(1 / epsilon)

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-from pydantic_core import from_json
 
 from app.api.arrow import check_columns, floats, given_but_bad, nulls, strings
 from app.api.board_models import BoardValidators, EventsQuery
-from app.api.bodies import Kind, arrow_table
-from app.api.elements import ElementError, Lines, Place, read_list
+from app.api.bodies import Kind, validated
+from app.api.elements import ElementError, Elements, Place
+from app.api.payloads import Payloads
 from app.api.values import NAME_REASON, bad_names, payload_text
-from app.problems import MOST_ERRORS, invalid
+from app.problems import FieldError, invalid, many
 from indexes.boards.commands import DELETE, UPDATE, UPSERT, Events
 
 _OPS = {"upsert": UPSERT, "update": UPDATE, "delete": DELETE}
@@ -42,40 +43,39 @@ class ReadEvents(NamedTuple):
 class EventReader:
     """Reads the events of a board with these attributes; payloads of at most `max_payload` bytes."""
 
-    def __init__(self, x_name: str, y_name: str, validators: BoardValidators, max_payload: int) -> None:
-        self._x_name = x_name
+    def __init__(self, x_names: tuple[str, ...], y_name: str, validators: BoardValidators, max_payload: int) -> None:
+        self._x_names = x_names
         self._y_name = y_name
         self._validators = validators
         self._max_payload = max_payload
 
     def read(self, kind: Kind, raw: bytes | bytearray, asked: EventsQuery) -> ReadEvents:
         """The events of a body; `asked` counts for NDJSON and Arrow. Raises the problems 400, 413 and 422."""
-        place = Place("events")
         columns = _Columns()
-        skip, messages = asked.on_error == "skip", str(asked.messages)
+        place, rest, skip = Elements(
+            "events",
+            self._validators.events,
+            self._validators.event,
+            columns.errors,
+            partial(self._add_items, columns),
+            self._check_columns,
+            partial(self._add_batch, columns),
+        ).take(kind, raw, asked.on_error)
+        messages, together = str(asked.messages), asked.mode == "batch"
         if kind is Kind.JSON:
-            rest, items, columns.errors = read_list(raw, self._validators.events, self._validators.event, "events")
-            skip, messages = rest.get("on_error") == "skip", rest.get("messages", "full")
-            self._add_items(columns, items)
-        elif kind is Kind.NDJSON:
-            source = Lines(raw, self._validators.event)
-            place.numbered = source.numbered
-            for items, errors in source:
-                columns.errors += errors
-                self._add_items(columns, items)
-                if not skip and len(columns.errors) > MOST_ERRORS:
-                    break
-        else:
-            table = arrow_table(raw)
-            check_columns(table.schema, ("op", "id"), (self._x_name, self._y_name, "payload"))
-            for batch in table.to_batches():
-                self._add_batch(columns, batch)
-                if not skip and len(columns.errors) > MOST_ERRORS:
-                    break
-        if columns.errors and not skip:
-            raise place.refusal(columns.errors)
-        command, indexes = columns.command(skip)
+            messages, together = rest.get("messages", "full"), rest.get("mode") == "batch"
+        command, indexes = columns.command(skip, len(self._x_names))
+        command.batch = together
         return ReadEvents(command, messages, place, indexes, columns.errors)
+
+    def single(self, raw: bytes | bytearray) -> tuple[Events, dict[str, Any]]:
+        """The event of a body that has one under ``event``, and its other fields. Raises the problems 400 and 422."""
+        columns = _Columns()
+        body: dict[str, Any] = validated(raw, self._validators.one_event)
+        self._add_items(columns, [body.pop("event")])
+        if columns.errors:
+            raise many([FieldError(f"event.{error.field}", error.reason) for error in columns.errors])
+        return columns.command(False, len(self._x_names))[0], body
 
     def one(self, op: int, id: str, body: dict[str, Any]) -> Events:
         """The event that a request about one object is. Raises the problem 422."""
@@ -88,34 +88,33 @@ class EventReader:
                 payload[0] = payload_text(body["payload"], self._max_payload)
             except ValueError as error:
                 raise invalid("payload", str(error)) from None
-        x, y = values.get(self._x_name, math.nan), values.get(self._y_name, math.nan)
-        return Events(np.array([op], np.uint8), [id], np.array([x]), np.array([y]), payload)
+        x = _joined_places([np.array([values.get(name, math.nan)]) for name in self._x_names])
+        return Events(np.array([op], np.uint8), [id], x, np.array([values.get(self._y_name, math.nan)]), payload)
+
+    def _check_columns(self, schema: pa.Schema) -> None:
+        check_columns(schema, ("op", "id"), (*self._x_names, self._y_name, "payload"))
 
     def _add_items(self, columns: _Columns, items: list[Any]) -> None:
         """Append validated elements; None stands for one that is known to be bad."""
         if columns.errors:
             items = [_BAD if item is None else item for item in items]
-        start, x_name, y_name, nan = len(columns.ids), self._x_name, self._y_name, math.nan
+        start, y_name, nan = len(columns.ids), self._y_name, math.nan
         ops = bytes([_OPS[item["op"]] for item in items])
         values = [item.get("values", _NOTHING) for item in items]
         columns.ids += [item["id"] for item in items]
         columns.op.append(np.frombuffer(ops, np.uint8))
-        columns.x.append(np.array([given.get(x_name, nan) for given in values], np.float64))
+        x = [np.array([given.get(name, nan) for given in values], np.float64) for name in self._x_names]
+        columns.x.append(_joined_places(x))
         columns.y.append(np.array([given.get(y_name, nan) for given in values], np.float64))
+        payloads = Payloads(self._max_payload, columns.errors)
         for i in [i for i, item in enumerate(items) if "payload" in item]:
             if ops[i] != DELETE:
-                self._add_payload(columns, start + i, items[i]["payload"])
+                columns.payload[start + i] = payloads.text(start + i, items[i]["payload"])
         if DELETE in ops:
             for i, item in enumerate(items):
                 if ops[i] == DELETE and len(item) > 2:
                     for field in sorted(item.keys() & {"values", "payload"}):
                         columns.errors.append(ElementError(start + i, field, "is not taken by a delete"))
-
-    def _add_payload(self, columns: _Columns, index: int, value: Any) -> None:
-        try:
-            columns.payload[index] = payload_text(value, self._max_payload)
-        except ValueError as error:
-            columns.errors.append(ElementError(index, "payload", str(error)))
 
     def _add_batch(self, columns: _Columns, batch: pa.RecordBatch) -> None:
         start, n = len(columns.ids), len(batch)
@@ -126,7 +125,8 @@ class EventReader:
         wrong += [ElementError(start + i, "op", _OP_REASON) for i in np.flatnonzero(ops == len(_OPS)).tolist()]
         wrong += [ElementError(start + i, "id", "is required") for i in np.flatnonzero(nulls(ids)).tolist()]
         wrong += [ElementError(start + i, "id", NAME_REASON) for i in bad_names(ids).tolist()]
-        for name, into in ((self._x_name, columns.x), (self._y_name, columns.y)):
+        x: list[npt.NDArray[np.float64]] = []
+        for name, into in (*((name, x) for name in self._x_names), (self._y_name, columns.y)):
             values = floats(batch, name)
             if values is None:
                 values = np.full(n, np.nan)
@@ -134,22 +134,14 @@ class EventReader:
                 wrong += given_but_bad(batch, name, values, start, f"values.{name}")
                 wrong += _not_taken(start, (ops == DELETE) & ~np.isnan(values), "values")
             into.append(values)
+        columns.x.append(_joined_places(x))
         columns.op.append(ops.astype(np.uint8))
         columns.ids += ids.fill_null("").to_pylist()
         payload = strings(batch, "payload")
         if payload is not None:
             given = ~nulls(payload)
             wrong += _not_taken(start, (ops == DELETE) & given, "payload")
-            for i in np.flatnonzero((ops != DELETE) & given).tolist():
-                self._add_payload_text(columns, start + i, payload[i].as_py())
-
-    def _add_payload_text(self, columns: _Columns, index: int, text: str) -> None:
-        try:
-            value = from_json(text, allow_inf_nan=False)
-        except ValueError as error:
-            columns.errors.append(ElementError(index, "payload", f"is not JSON: {error}"))
-        else:
-            self._add_payload(columns, index, value)
+            columns.payload |= Payloads(self._max_payload, wrong).column(payload, start, (ops != DELETE) & given)
 
 
 class _Columns:
@@ -163,9 +155,10 @@ class _Columns:
         self.payload: dict[int, bytes | None] = {}
         self.errors: list[ElementError] = []
 
-    def command(self, skip: bool) -> tuple[Events, list[int] | None]:
+    def command(self, skip: bool, d: int) -> tuple[Events, list[int] | None]:
         """The command without the elements that have errors, and the places of the others if there were such."""
-        op, x, y = _joined(self.op, np.uint8), _joined(self.x, np.float64), _joined(self.y, np.float64)
+        op, y = _joined(self.op, np.uint8), _joined(self.y, np.float64)
+        x = _joined(self.x, np.float64) if self.x else np.empty(0 if d == 1 else (0, d))
         if not self.errors:
             return Events(op, self.ids, x, y, self.payload, skip), None
         bad = {error.index for error in self.errors}
@@ -178,6 +171,10 @@ def _joined(pieces: list[Any], kind: type[Any]) -> Any:
     if len(pieces) == 1:
         return pieces[0]
     return np.concatenate(pieces) if pieces else np.empty(0, kind)
+
+
+def _joined_places(columns: list[npt.NDArray[np.float64]]) -> npt.NDArray[np.float64]:
+    return columns[0] if len(columns) == 1 else np.column_stack(columns)
 
 
 def _not_taken(start: int, where: npt.NDArray[np.bool_], field: str) -> list[ElementError]:

@@ -5,30 +5,16 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.responses import Response
 
-from app.api.board_context import (
-    BoardContext,
-    Done,
-    NoQuery,
-    element_refusal,
-    id_in_path,
-    json_of,
-    json_response,
-    skipped,
-)
+from app.api.board_context import BoardContext, json_of
 from app.api.board_models import (
-    Deleted,
-    IdsBody,
-    Seq,
     SubscriptionAnswer,
     SubscriptionBody,
     SubscriptionPatch,
@@ -36,33 +22,27 @@ from app.api.board_models import (
     SubscriptionsAnswer,
     SubscriptionsBody,
     SubscriptionsQuery,
-    ids_validator,
 )
 from app.api.board_subscriptions import ReadSubscriptions
 from app.api.bodies import BULK, Kind, kind_of, read, validated
+from app.api.context import Done, element_refusal, id_in_path, json_response, skipped
+from app.api.models import Deleted, IdsBody, NoQuery, Seq
 from app.api.paging import PageQuery, cursor, query
+from app.api.pieces import KEPT, PIECE, answer_of, streamed
 from app.api.routing import Routes
 from app.api.values import NAME_REASON, is_name
-from app.delivery.encode import BoardJson, number
+from app.delivery.encode import BoardJson, ends_column, number
 from app.idempotency import Ticket
 from app.problems import FieldError, Problem, from_refused, invalid, not_found
 from app.writer import Skeleton
 from indexes.boards.board import Board
-from indexes.boards.commands import BoardConfig, Fault, Refused, SetSubscription, Subscribe, Unsubscribe
+from indexes.boards.commands import BoardConfig, Filter, SetSubscription, Subscribe, Unsubscribe
 from indexes.boards.plans import EditPlan
-from indexes.boards.views import SubscriptionView
+from indexes.boards.views import ObjectView, SubscriptionView
+from indexes.commands import Fault, Refused
 
 LISTS = 1_000
 """Subscriptions up to which their lists are in the answer unless said."""
-
-KEPT = 10_000
-"""Subscriptions up to which a retry gets them all again; beyond, only the seq."""
-
-PIECE = 50_000
-"""Subscriptions in one piece of a long answer."""
-
-WHOLE = 1 << 20
-"""Bytes from which on an answer is sent in pieces."""
 
 TURN = 0.05
 """Seconds of writing lists after which others get their turn."""
@@ -102,7 +82,7 @@ class SubscriptionRoutes:
         """Register many subscriptions; all of them or none, unless `on_error` is `skip`.
 
         The query parameters go with NDJSON and Arrow bodies (columns `id`, `k`, `<attribute>_min`, `<attribute>_max`,
-        `ttl`); in JSON they are fields.
+        `offset`, `ttl`, and `where.<field>` as JSON text); in JSON they are fields.
         """
         kind = kind_of(request, BULK)
         asked = SubscriptionsQuery()
@@ -139,8 +119,8 @@ class SubscriptionRoutes:
                 ]
             return answer
 
-        plan: EditPlan = await self._context.writer.submit(
-            request.path_params["board"],
+        plan: EditPlan = await self._context.submit(
+            request,
             found.command,
             ticket=ticket,
             skeleton=None if ticket is None else lambda plan: Skeleton(201, kept(plan)),
@@ -148,15 +128,10 @@ class SubscriptionRoutes:
         begin = {"seq": plan.last_seq}
         if skip:
             begin["errors"] = skipped(found.errors, plan.faults, found.place, found.place_of)  # type: ignore[assignment]
-        start = f'{json.dumps(begin, separators=(",", ":"))[:-1]},"subscriptions":['
+        start = f'{json.dumps(begin, separators=(",", ":"))[:-1]},"subscriptions":['.encode()
         lists = plan.count <= LISTS if found.lists is None else found.lists
         pieces = _with_lists(found, plan) if lists else _without_lists(found, plan)
-        parts = _streamed(start, pieces)
-        whole = await _up_to(parts, WHOLE)
-        if len(whole) < WHOLE:
-            response = Response(whole, 201, media_type="application/json")
-        else:
-            response = StreamingResponse(_after(whole, parts), 201, media_type="application/json")
+        response = await answer_of(streamed(start, pieces), 201)
         return Done(response, {} if ticket is None else kept(plan))
 
     async def put_subscription(self, request: Request) -> Response:
@@ -166,15 +141,15 @@ class SubscriptionRoutes:
         return await self._set(request, whole=True)
 
     async def patch_subscription(self, request: Request) -> Response:
-        """Change a subscription's range, `k` or `ttl`. Its streams miss nothing."""
+        """Change a subscription's range, filter, `k`, `offset` or `ttl`. Its streams miss nothing."""
         return await self._set(request, whole=False)
 
     async def _set(self, request: Request, whole: bool) -> Response:
         query(request, NoQuery)
         kind_of(request)
         raw = await read(request)
-        name, id = request.path_params["board"], id_in_path(request)
-        self._context.service.expiry.touch(name, id)
+        id = id_in_path(request)
+        self._context.touch(request, id)
 
         async def run(ticket: Ticket | None) -> Done:
             config = self._context.config(request)
@@ -200,12 +175,12 @@ class SubscriptionRoutes:
                 text = _with_list(write, plan.board, _view(plan))
 
             try:
-                plan = await self._context.writer.submit(
-                    name, command, ticket=ticket, skeleton=None if ticket is None else skeleton, then=show
+                plan = await self._context.submit(
+                    request, command, ticket=ticket, skeleton=None if ticket is None else skeleton, then=show
                 )
             except Refused as refused:
                 raise _one_refusal(refused, config) from None
-            self._context.service.expiry.touch(name, id)
+            self._context.touch(request, id)
             return Done(json_response(text, status(plan)), {} if ticket is None else skeleton(plan).answer)
 
         return await self._context.once(request, raw, run)
@@ -213,17 +188,17 @@ class SubscriptionRoutes:
     async def get_subscription(self, request: Request) -> Response:
         """A subscription and its list."""
         query(request, NoQuery)
-        board, id = self._context.board(request), id_in_path(request)
+        board, id = self._context.engine(request), id_in_path(request)
         found = board.subscription(id)
         if found is None:
             raise not_found("id", f"there is no subscription {id[:128]!r}")
-        self._context.service.expiry.touch(request.path_params["board"], id)
+        self._context.touch(request, id)
         return json_response(_with_list(json_of(board.config), board, found))
 
     async def list_subscriptions(self, request: Request) -> Response:
         """The subscriptions in order of id, without their lists."""
         page = query(request, PageQuery)
-        board = self._context.board(request)
+        board = self._context.engine(request)
         found = board.subscriptions(page.after, page.limit + 1)
         items = found[: page.limit]
         more = json.dumps(cursor(items[-1].id)) if len(found) > page.limit else "null"
@@ -234,38 +209,21 @@ class SubscriptionRoutes:
     async def delete_subscription(self, request: Request) -> Response:
         """Delete a subscription; its streams end."""
         query(request, NoQuery)
-        return await self._delete(request, b"", Unsubscribe([id_in_path(request)], must_exist=True), counted=False)
+        return await self._context.delete(
+            request, b"", Unsubscribe([id_in_path(request)], must_exist=True), counted=False
+        )
 
     async def delete_subscriptions(self, request: Request) -> Response:
         """Delete many subscriptions; ids that are not there are passed over."""
-        query(request, NoQuery)
-        kind_of(request)
-        raw = await read(request)
-        ids = validated(raw, ids_validator(self._context.settings.max_elements))["ids"]
-        return await self._delete(request, raw, Unsubscribe(ids), counted=True)
-
-    async def _delete(self, request: Request, raw: bytes | bytearray, command: Unsubscribe, counted: bool) -> Response:
-        async def run(ticket: Ticket | None) -> Done:
-            def answer(plan: EditPlan) -> dict[str, Any]:
-                return {"seq": plan.last_seq, **({"deleted": plan.count} if counted else {})}
-
-            plan = await self._context.writer.submit(
-                request.path_params["board"],
-                command,
-                ticket=ticket,
-                skeleton=lambda plan: Skeleton(200, answer(plan)),
-            )
-            return Done(JSONResponse(answer(plan)), answer(plan))
-
-        return await self._context.once(request, raw, run)
+        return await self._context.delete_many(request, Unsubscribe)
 
 
 def _one_refusal(refused: Refused, config: BoardConfig) -> Problem:
-    """A refused subscription; its range is the one of the board's attribute."""
+    """A refused subscription. A range is that of the board's attribute, where it has one."""
 
     def named(fault: Fault) -> FieldError:
-        field = f"range.{config.range_attributes[0]}" if fault.field == "range" else fault.field
-        return FieldError(field, fault.reason)
+        one = fault.field == "range" and len(config.range_attributes) == 1
+        return FieldError(f"range.{config.range_attributes[0]}" if one else fault.field, fault.reason)
 
     return from_refused(refused, named)
 
@@ -273,13 +231,18 @@ def _one_refusal(refused: Refused, config: BoardConfig) -> Problem:
 def _view(plan: EditPlan) -> SubscriptionView:
     """The subscription that a command made or changed, as the command says it whole."""
     command = plan.command
-    assert isinstance(command, SetSubscription) and command.l is not None and command.r is not None
-    assert command.k is not None
-    return SubscriptionView(command.id, command.l, command.r, command.k, command.ttl or None)
+    assert isinstance(command, SetSubscription) and command.region is not None
+    assert command.k is not None and command.offset is not None and command.where is not None
+    rest = command.k, command.ttl or None, command.offset, command.where
+    return SubscriptionView(command.id, command.region, *rest)
 
 
 def _with_list(write: BoardJson, board: Board, view: SubscriptionView) -> str:
-    return write.subscription(view, f'"seq":{board.seq},', board.top(view.l, view.r, view.k))
+    return write.subscription(view, f'"seq":{board.seq},', _listed(board, view))
+
+
+def _listed(board: Board, view: SubscriptionView) -> list[ObjectView]:
+    return board.top(view.region, view.k, view.offset, view.where)
 
 
 def _made(plan: EditPlan) -> Subscribe:
@@ -288,8 +251,15 @@ def _made(plan: EditPlan) -> Subscribe:
 
 
 def _views(command: Subscribe) -> list[SubscriptionView]:
-    columns = zip(command.ids.to_pylist(), command.l.tolist(), command.r.tolist(), command.k.tolist(), strict=True)
-    return [SubscriptionView(*row, command.ttl.get(i)) for i, row in enumerate(columns)]
+    offset = [0] * len(command) if command.offset is None else command.offset.tolist()
+    where: list[Filter] = [()] * len(command)
+    if command.where:
+        wanted = zip(*(column.to_pylist() for column in command.where), strict=True)
+        where = [row if any(text is not None for text in row) else () for row in wanted]
+    return [
+        SubscriptionView(id, command.regions.at(i), k, command.ttl.get(i), offset[i], where[i])
+        for i, (id, k) in enumerate(zip(command.ids.to_pylist(), command.k.tolist(), strict=True))
+    ]
 
 
 def _heads(found: ReadSubscriptions, plan: EditPlan, at: range) -> list[str]:
@@ -300,26 +270,41 @@ def _heads(found: ReadSubscriptions, plan: EditPlan, at: range) -> list[str]:
     return [f'"index":{found.place_of(i if positions is None else positions[i])},' for i in at]
 
 
-async def _with_lists(found: ReadSubscriptions, plan: EditPlan) -> AsyncIterator[str]:
+async def _with_lists(found: ReadSubscriptions, plan: EditPlan) -> AsyncIterator[bytes]:
     """The subscriptions with their lists, which are those at the answer's seq unless one says its own."""
     board, write = plan.board, json_of(plan.board.config)
     heads = _heads(found, plan, range(plan.count))
     until = time.perf_counter() + TURN
     for i, view in enumerate(_views(_made(plan))):
         head = heads[i] if board.seq == plan.last_seq else f'{heads[i]}"seq":{board.seq},'
-        yield write.subscription(view, head, board.top(view.l, view.r, view.k))
+        yield write.subscription(view, head, _listed(board, view)).encode()
         if time.perf_counter() > until:
             await asyncio.sleep(0)
             until = time.perf_counter() + TURN
 
 
-async def _without_lists(found: ReadSubscriptions, plan: EditPlan) -> AsyncIterator[str]:
+async def _without_lists(found: ReadSubscriptions, plan: EditPlan) -> AsyncIterator[bytes]:
     """The subscriptions in pieces, each put together by column."""
     command, attribute = _made(plan), plan.board.config.range_attributes[0]
+    if plan.board.config.dimensions > 1:
+        for text in _texts_in_turn(found, plan):
+            yield text.encode()
+            await asyncio.sleep(0)
+        return
     for start in range(0, plan.count, PIECE):
         at = range(start, min(start + PIECE, plan.count))
         parts = found, plan, command, attribute, at
-        yield _piece(*parts) if len(at) <= LISTS else await asyncio.to_thread(_piece, *parts)
+        text = _piece(*parts) if len(at) <= LISTS else await asyncio.to_thread(_piece, *parts)
+        yield text.encode()
+
+
+def _texts_in_turn(found: ReadSubscriptions, plan: EditPlan) -> Iterator[str]:
+    """The subscriptions in pieces of `LISTS`."""
+    write = json_of(plan.board.config).subscription
+    views, heads = _views(_made(plan)), _heads(found, plan, range(plan.count))
+    for start in range(0, plan.count, LISTS):
+        part = zip(views[start : start + LISTS], heads[start : start + LISTS], strict=True)
+        yield ",".join([write(view, head) for view, head in part])
 
 
 def _piece(found: ReadSubscriptions, plan: EditPlan, command: Subscribe, attribute: str, at: range) -> str:
@@ -327,46 +312,15 @@ def _piece(found: ReadSubscriptions, plan: EditPlan, command: Subscribe, attribu
     parts: list[Any] = ["{"]
     if found.command.skip:
         parts.append(pa.array(_heads(found, plan, at), pa.string()))
-    parts += ['"id":"', command.ids.slice(lo, hi - lo), f'","range":{{"{attribute}":[', _texts(command.l[lo:hi]), ","]
-    parts += [_texts(command.r[lo:hi]), ']},"k":', pa.array(command.k[lo:hi]).cast(pa.string())]
+    l, r = (ends_column(side[lo:hi]) for side in command.regions.sides)
+    parts += ['"id":"', command.ids.slice(lo, hi - lo), f'","range":{{"{attribute}":[', l, ",", r]
+    parts += [']},"k":', pa.array(command.k[lo:hi]).cast(pa.string())]
+    if command.offset is not None:
+        offset = [f',"offset":{one}' if one else "" for one in command.offset[lo:hi].tolist()]
+        parts.append(pa.array(offset, pa.string()))
     if command.ttl:
         ttl = [f',"ttl":{number(command.ttl[i])}' if i in command.ttl else "" for i in at]
         parts.append(pa.array(ttl, pa.string()))
     whole = pc.binary_join_element_wise(*parts, "}", "")
     text: str = ",".join(whole.to_pylist())
     return text
-
-
-def _texts(ends: npt.NDArray[np.float64]) -> pa.StringArray:
-    """Ends of ranges as JSON, as `app.delivery.encode.end` writes them."""
-    whole = (np.abs(ends) <= 1 << 53) & (np.floor(ends) == ends)
-    integers = pa.array(np.where(whole, ends, 0.0).astype(np.int64)).cast(pa.string())
-    fractions = pa.array(ends).cast(pa.string())
-    texts = pc.if_else(pa.array(whole), integers, fractions)
-    return pc.if_else(pa.array(np.isinf(ends)), pa.scalar("null"), texts)
-
-
-async def _streamed(start: str, pieces: AsyncIterator[str]) -> AsyncIterator[bytes]:
-    """A long answer, sent as its pieces are ready."""
-    separator = start
-    async for piece in pieces:
-        yield f"{separator}{piece}".encode()
-        separator = ","
-    yield f"{separator if separator is start else ''}]}}".encode()
-
-
-async def _up_to(parts: AsyncIterator[bytes], size: int) -> bytes:
-    """The first parts that have `size` bytes together, or all."""
-    found, length = [], 0
-    async for part in parts:
-        found.append(part)
-        length += len(part)
-        if length >= size:
-            break
-    return b"".join(found)
-
-
-async def _after(first: bytes, parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    yield first
-    async for part in parts:
-        yield part

@@ -9,16 +9,7 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
-from app.api.board_context import (
-    BoardContext,
-    Done,
-    NoQuery,
-    element_refusal,
-    id_in_path,
-    json_of,
-    json_response,
-    skipped,
-)
+from app.api.board_context import BoardContext, json_of
 from app.api.board_events import ReadEvents
 from app.api.board_models import (
     Applied,
@@ -31,16 +22,19 @@ from app.api.board_models import (
     Objects,
 )
 from app.api.bodies import BULK, Kind, kind_of, read, validated
+from app.api.context import Done, element_refusal, id_in_path, json_response, skipped
 from app.api.elements import Place
+from app.api.models import NoQuery
 from app.api.paging import PageQuery, cursor, query
 from app.api.routing import Routes
 from app.api.values import NAME_REASON, is_name
 from app.idempotency import Ticket
 from app.problems import invalid, not_found
 from app.writer import Skeleton
-from indexes.boards.commands import DELETE, UPDATE, UPSERT, BoardConfig, Events, Refused
+from indexes.boards.commands import DELETE, UPDATE, UPSERT, BoardConfig, Events
 from indexes.boards.plans import EventsPlan
 from indexes.boards.views import ObjectView
+from indexes.commands import Refused
 
 _EVENTS = EventsQuery()
 
@@ -117,7 +111,7 @@ class ObjectRoutes:
     async def get_object(self, request: Request) -> Response:
         """An object as it is."""
         query(request, NoQuery)
-        board = self._context.board(request)
+        board = self._context.engine(request)
         found = board.object(id_in_path(request))
         if found is None:
             raise not_found("id", f"there is no object {id_in_path(request)[:128]!r}")
@@ -126,7 +120,7 @@ class ObjectRoutes:
     async def list_objects(self, request: Request) -> Response:
         """The objects in order of id."""
         page = query(request, PageQuery)
-        board = self._context.board(request)
+        board = self._context.engine(request)
         found = board.objects(page.after, page.limit + 1)
         items = found[: page.limit]
         more = json.dumps(cursor(items[-1].id)) if len(found) > page.limit else "null"
@@ -177,10 +171,10 @@ class ObjectRoutes:
         def status(plan: EventsPlan) -> int:
             return 201 if makes and plan.created else 200
 
-        plan: EventsPlan = await self._context.writer.submit(
-            request.path_params["board"],
+        plan: EventsPlan = await self._context.submit(
+            request,
             command,
-            keep_tiles=self._context.settings.max_tiles if found.messages == "full" else 0,
+            keep=self._context.settings.max_tiles if found.messages == "full" else 0,
             ticket=ticket,
             skeleton=None if ticket is None else lambda plan: Skeleton(status(plan), kept(plan)),
         )
@@ -194,9 +188,12 @@ class ObjectRoutes:
     def _tiles(found: ReadEvents, plan: EventsPlan) -> str:
         write = json_of(plan.board.config).tiles
         place, positions = found.place_of, plan.positions
-        parts = [
-            write(rows, [place(at if positions is None else positions[at]) for at in rows.event]) for rows in plan.kept
-        ]
+        batch = found.command.batch
+
+        def event(at: int) -> int | None:
+            return None if batch else place(at if positions is None else positions[at])
+
+        parts = [write(rows, [event(at) for at in rows.event]) for rows in plan.kept]
         text = f'"tiles":[{",".join(parts)}]'
         return text if sum(len(rows.event) for rows in plan.kept) == plan.tile_count else f'{text},"truncated":true'
 

@@ -9,27 +9,32 @@ from pydantic import TypeAdapter
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from app.api.board_context import BoardContext, Done, NoQuery, json_of, json_response
+from app.api.board_context import BoardContext, bad_epsilon, bad_painting, json_of, runs_of, several_of
+from app.api.board_explain import ExplainRoutes
+from app.api.board_filters import FilterReader
 from app.api.board_lists import SubscriptionRoutes
-from app.api.board_models import RESERVED, Board, BoardBody, BoardPatch, Boards, Seq, Top, TopQuery
+from app.api.board_models import RESERVED, Board, BoardBody, BoardPatch, Boards, Top, TopQuery
 from app.api.board_objects import ObjectRoutes
 from app.api.bodies import kind_of, read, validated
-from app.api.paging import PageQuery, cursor, query
+from app.api.context import Done, json_response
+from app.api.models import NoQuery, Seq
+from app.api.paging import PageQuery, query
 from app.api.routing import Routes
-from app.api.values import LARGEST, NAME_REASON, is_name
+from app.api.values import LARGEST, NUMBER_TEXT
 from app.idempotency import Ticket
-from app.problems import FieldError, invalid, many
+from app.problems import FieldError, many
 from app.service import Service
-from app.storage.catalog import CreateJob
 from app.writer import Skeleton
-from indexes.boards.board import Board as Engine
-from indexes.boards.commands import BoardConfig, Configure
+from indexes.boards.commands import BoardConfig, Configure, Filter
+from indexes.boards.regions import REVERSED, Region, everywhere
 
 _PUT = TypeAdapter(BoardBody)
 _PATCH = TypeAdapter(BoardPatch)
-_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
+
+MOST_ATTRIBUTES = 4
+MOST_TOGETHER = f"a board has at most {MOST_ATTRIBUTES} range attributes and indexed fields together"
+
 _COUNT = re.compile(r"[1-9][0-9]{0,8}")
-_EXACT = "must be null: boards are exact"
 
 
 class BoardRoutes:
@@ -54,153 +59,131 @@ class BoardRoutes:
         add("GET", one + "/top", self.top, needs=see, tag=tag, answers={200: Top}, query=TopQuery)
         ObjectRoutes(self._context).add_routes(routes)
         SubscriptionRoutes(self._context).add_routes(routes)
+        ExplainRoutes(self._context).add_routes(routes)
 
     async def list_boards(self, request: Request) -> Response:
         """The boards in order of name."""
-        page = query(request, PageQuery)
-        after, catalog = page.after, self._context.catalog
-        names = [name for name in catalog.names() if after is None or name > after]
-        items = []
-        for name in names[: page.limit]:
-            board = catalog.board(name)
-            if board is not None:
-                items.append(_configuration(name, board.config, board))
-        more = cursor(names[page.limit - 1]) if len(names) > page.limit else None
-        return JSONResponse({"items": items, "next": more})
+        return await self._context.listing(request)
 
     async def put_board(self, request: Request) -> Response:
         """Make a board, or change what its PATCH may change. With another configuration otherwise: 409."""
-        name = request.path_params["board"]
-        query(request, NoQuery)
-        kind_of(request)
-        raw = await read(request)
-
-        async def run(ticket: Ticket | None) -> Done:
-            if not is_name(name):
-                raise invalid("board", NAME_REASON)
-            config = self._config(validated(raw, _PUT))
-
-            def skeleton(job: Any) -> Skeleton:
-                made = isinstance(job, CreateJob)
-                answer = _configuration(name, config, None if made else job.board)
-                return Skeleton(201 if made else 200, {"seq": job.last_seq, **answer})
-
-            answer: dict[str, Any] = {}
-
-            def show(_: Any) -> None:
-                board = self._context.catalog.board(name)
-                assert board is not None, "it was just made or changed"
-                answer.update(_shown(name, board))
-
-            job = await self._context.writer.put(name, config, ticket, skeleton, show)
-            return Done(JSONResponse(answer, skeleton(job).status), answer)
-
-        return await self._context.once(request, raw, run)
+        return await self._context.put(request, lambda raw: self._config(validated(raw, _PUT)))
 
     async def patch_board(self, request: Request) -> Response:
-        """Change the list lengths on offer or the algorithm. A length that is in use stays: 409."""
+        """Change the list lengths on offer, the algorithm or epsilon. A length that is in use stays: 409."""
         name = request.path_params["board"]
         query(request, NoQuery)
         kind_of(request)
         raw = await read(request)
 
         async def run(ticket: Ticket | None) -> Done:
-            self._context.config(request)
+            config = self._context.config(request)
             body = validated(raw, _PATCH)
             given = body.model_fields_set
             errors = [FieldError(field, "must not be null") for field in ("ks", "algorithm") if _is_null(body, field)]
-            errors += self._bad_ks(body.ks or []) + (
-                [FieldError("epsilon", _EXACT)] if body.epsilon is not None else []
-            )
+            errors += self._bad_ks(body.ks or []) + bad_epsilon(body.epsilon, self._context.settings.max_k)
+            errors += _bad_painting(several_of(len(config.range_attributes), len(config.indexed)), body)
             if errors:
                 raise many(errors)
-            command = Configure(tuple(body.ks) if body.ks and "ks" in given else None, body.algorithm)
+            ks = tuple(body.ks) if body.ks and "ks" in given else None
+            runs = runs_of(body.epsilon) if "epsilon" in given else None
+            command = Configure(ks, body.algorithm, runs, body.sketch or 0 if "sketch" in given else None)
 
             def skeleton(plan: Any) -> Skeleton:
-                return Skeleton(
-                    200, {"seq": plan.last_seq, **_configuration(name, plan.board.latest_config, plan.board)}
-                )
+                shown = self._context.shown(name, plan.board.latest_config, plan.board)
+                return Skeleton(200, {"seq": plan.last_seq, **shown})
 
             answer: dict[str, Any] = {}
 
             def show(plan: Any) -> None:
-                answer.update(_shown(name, plan.board))
+                answer.update(self._context.shown_now(name, plan.board))
 
-            await self._context.writer.submit(name, command, ticket=ticket, skeleton=skeleton, then=show)
+            await self._context.submit(request, command, ticket=ticket, skeleton=skeleton, then=show)
             return Done(JSONResponse(answer), answer)
 
         return await self._context.once(request, raw, run)
 
     async def get_board(self, request: Request) -> Response:
         """A board's configuration and sizes."""
-        query(request, NoQuery)
-        return JSONResponse(_shown(request.path_params["board"], self._context.board(request)))
+        return await self._context.get(request)
 
     async def delete_board(self, request: Request) -> Response:
         """Delete a board with all that is in it; its streams end."""
-        query(request, NoQuery)
-
-        async def run(ticket: Ticket | None) -> Done:
-            def skeleton(job: Any) -> Skeleton:
-                return Skeleton(200, {"seq": job.last_seq})
-
-            job = await self._context.writer.drop(request.path_params["board"], ticket, skeleton)
-            answer = {"seq": job.last_seq}
-            return Done(JSONResponse(answer), answer)
-
-        return await self._context.once(request, b"", run)
+        return await self._context.drop(request)
 
     async def top(self, request: Request) -> Response:
         """The best of a range, from memory; nothing is registered. Ends that are left out are unbounded."""
-        board = self._context.board(request)
-        l, r, k = self._asked(request, board.config)
-        found = board.top(l, r, k)
-        return json_response(f'{{"seq":{board.seq},"list":{json_of(board.config).list(found)}}}')
+        board = self._context.engine(request)
+        region, k, offset, where = self._asked(request, board.config)
+        found = board.top(region, k, offset, where)
+        return json_response(f'{{"seq":{board.seq},"list":{json_of(board.config).list(found, offset)}}}')
 
-    def _asked(self, request: Request, config: BoardConfig) -> tuple[float, float, int]:
-        """The range and k of a question. Raises the problem 422."""
-        attribute = config.range_attributes[0]
+    def _asked(self, request: Request, config: BoardConfig) -> tuple[Region, int, int, Filter]:
+        """The region, k, offset and filter of a question. Raises the problem 422."""
+        names = config.range_attributes
+        # With one attribute it need not be named.
+        ends = ["l", "r"] if len(names) == 1 else [f"{end}.{name}" for name in names for end in ("l", "r")]
+        filters = FilterReader(config.indexed)
         given: dict[str, str] = {}
-        errors = []
+        errors: list[FieldError] = []
         for name, text in request.query_params.multi_items():
-            plain = {f"l.{attribute}": "l", f"r.{attribute}": "r"}.get(name, name)
-            if plain not in ("l", "r", "k"):
+            plain = {f"l.{names[0]}": "l", f"r.{names[0]}": "r"}.get(name, name) if len(names) == 1 else name
+            if plain not in (*ends, *filters.columns, "k", "offset"):
                 errors.append(FieldError(name[:80], "is not a known field"))
             elif plain in given:
                 errors.append(FieldError(name, "is given more than once"))
             given[plain] = text
-        ends = {"l": float("-inf"), "r": float("inf")}
-        for name in ("l", "r"):
+        sides = list(everywhere(len(names)).sides)
+        for at, name in enumerate(ends):
             if name in given:
-                if not _NUMBER.fullmatch(given[name]):
+                if not NUMBER_TEXT.fullmatch(given[name]):
                     errors.append(FieldError(name, "must be a number"))
                 elif abs(float(given[name])) > LARGEST:
                     errors.append(FieldError(name, f"must be at most {LARGEST:g} in size"))
                 else:
-                    ends[name] = float(given[name])
-        if ends["l"] > ends["r"]:
-            errors.append(FieldError("l", "the lower end lies above the upper end"))
+                    sides[at] = float(given[name])
+        region = Region("box", tuple(sides))
+        for name, (l, r) in zip(ends[::2], region.ends, strict=True):
+            if l > r:
+                errors.append(FieldError(name, REVERSED))
+        where = filters.asked(given, errors)
         k, most = given.get("k", str(config.ks[-1])), self._context.settings.max_k
         if not _COUNT.fullmatch(k) or int(k) > most:
             errors.append(FieldError("k", f"must be an integer from 1 to {most}"))
+        offset = given.get("offset", "0")
+        if offset != "0" and not _COUNT.fullmatch(offset):
+            errors.append(FieldError("offset", "must be an integer from 0 on"))
+        elif not errors and int(offset) + int(k) > most:
+            errors.append(FieldError("offset", f"offset + k must be at most {most}"))
         if errors:
             raise many(errors)
-        return ends["l"], ends["r"], int(k)
+        return region, int(k), int(offset), where
 
     def _config(self, body: BoardBody) -> BoardConfig:
         """The configuration that a body says. Raises the problem 422."""
         errors = self._bad_ks(body.ks)
-        if len(body.range_attributes) > 1:
-            errors.append(FieldError("range_attributes", "must be exactly one attribute"))
+        ranged, d = len(body.range_attributes), len(body.range_attributes) + len(body.indexed)
+        if ranged > MOST_ATTRIBUTES:
+            errors.append(FieldError("range_attributes", f"must be at most {MOST_ATTRIBUTES} attributes"))
+        elif d > MOST_ATTRIBUTES:
+            errors.append(FieldError("indexed", f"must be at most {MOST_ATTRIBUTES - ranged} fields: {MOST_TOGETHER}"))
+        for at, name in enumerate(body.indexed):
+            if name in body.indexed[:at]:
+                errors.append(FieldError(f"indexed[{at}]", "is listed twice"))
         for at, name in enumerate(body.range_attributes):
             if name in RESERVED:
                 errors.append(FieldError(f"range_attributes[{at}]", f"must not be {name!r}"))
+            elif name in body.range_attributes[:at]:
+                errors.append(FieldError(f"range_attributes[{at}]", "is listed twice"))
         if body.rank.attribute in RESERVED:
             errors.append(FieldError("rank.attribute", f"must not be {body.rank.attribute!r}"))
         if body.rank.attribute in body.range_attributes:
             errors.append(FieldError("rank.attribute", "must not be a range attribute"))
-        if body.epsilon is not None:
-            errors.append(FieldError("epsilon", _EXACT))
+        several = several_of(ranged, len(body.indexed))
+        errors += bad_epsilon(body.epsilon, self._context.settings.max_k) + _bad_painting(several, body)
+        index = body.index if d == 1 or "index" in body.model_fields_set else "kd-tree"
+        if d > 1 and index != "kd-tree":
+            errors.append(FieldError("index", f"must be 'kd-tree' {several}"))
         if errors:
             raise many(errors)
         return BoardConfig(
@@ -209,7 +192,10 @@ class BoardRoutes:
             body.rank.order,
             tuple(sorted(body.ks)),
             body.algorithm,
-            body.index,
+            index,
+            runs_of(body.epsilon),
+            body.sketch,
+            tuple(body.indexed),
         )
 
     def _bad_ks(self, ks: list[int]) -> list[FieldError]:
@@ -225,24 +211,13 @@ class BoardRoutes:
         return errors
 
 
+def _bad_painting(several: str, body: BoardBody | BoardPatch) -> list[FieldError]:
+    """What a board with several range attributes or with indexed fields does not offer."""
+    errors = bad_painting(several, body.algorithm, body.epsilon)
+    if several and body.sketch is not None:
+        errors.append(FieldError("sketch", f"must be null {several}"))
+    return errors
+
+
 def _is_null(body: BoardPatch, field: str) -> bool:
     return field in body.model_fields_set and getattr(body, field) is None
-
-
-def _shown(name: str, board: Engine) -> dict[str, Any]:
-    return {"seq": board.seq, **_configuration(name, board.config, board)}
-
-
-def _configuration(name: str, config: BoardConfig, board: Engine | None) -> dict[str, Any]:
-    """A board as it is listed; one that is just being made is empty."""
-    return {
-        "name": name,
-        "range_attributes": list(config.range_attributes),
-        "rank": {"attribute": config.rank_attribute, "order": config.order},
-        "ks": list(config.ks),
-        "algorithm": config.algorithm,
-        "epsilon": None,
-        "index": config.index,
-        "objects": 0 if board is None else board.object_count,
-        "subscriptions": 0 if board is None else board.subscription_count,
-    }

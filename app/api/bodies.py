@@ -93,13 +93,14 @@ def check_literals(raw: bytes | bytearray) -> None:
             raise Problem("malformed", f"the body is not JSON: {error}") from None
 
 
-def validated(raw: bytes | bytearray, adapter: Reads[T]) -> T:
-    """A JSON body as `adapter`'s type. Raises 400 when it is not JSON, 413 or 422 when it is not valid."""
+def validated(raw: bytes | bytearray, adapter: Reads[T], tags: frozenset[str] = frozenset()) -> T:
+    """A JSON body as `adapter`'s type, in which `tags` name branches of unions. Raises 400 when it is not JSON, 413 or
+    422 when it is not valid."""
     check_literals(raw)
     try:
         return adapter.validate_json(raw)
     except ValidationError as failure:
-        raise from_validation(failure) from None
+        raise from_validation(failure, tags=tags) from None
 
 
 async def read_json(request: Request, adapter: Reads[T]) -> T:
@@ -108,9 +109,10 @@ async def read_json(request: Request, adapter: Reads[T]) -> T:
     return validated(await read(request), adapter)
 
 
-def lines(raw: bytes | bytearray) -> Iterator[tuple[int, bytes]]:
-    """The lines of NDJSON with their numbers from 1; blank ones are passed over. Raises 413 for a very long one."""
-    start, number, size = 0, 0, len(raw)
+def lines(raw: bytes | bytearray, before: int = 0) -> Iterator[tuple[int, bytes]]:
+    """The lines of NDJSON with their numbers, behind so many that came before; blank ones are passed over. Raises 413
+    for a very long one."""
+    start, number, size = 0, before, len(raw)
     while start < size:
         end = raw.find(b"\n", start)
         end = size if end < 0 else end

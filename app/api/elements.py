@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
+import pyarrow as pa
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails, from_json
 
-from app.api.bodies import check_literals, lines, not_json
-from app.problems import FieldError, Problem, details, field_error, from_validation, many, path
+from app.api.bodies import Kind, arrow_table, check_literals, lines, not_json
+from app.problems import MOST_ERRORS, FieldError, Problem, details, field_error, from_validation, many, path
 
 CHUNK = 10_000
 """Lines that are taken apart at a time."""
@@ -37,21 +38,78 @@ class ElementError:
 
 
 class Place:
-    """How errors name elements: as ``events[3]``, and beside it the line if they came as lines."""
+    """How errors name elements: as ``events[3]``, and beside it the line if they came as lines. Errors count from
+    `first` of the body's elements."""
 
-    def __init__(self, name: str, numbered: Sequence[int] | None = None) -> None:
+    def __init__(self, name: str, numbered: Sequence[int] | None = None, first: int = 0) -> None:
         self.name = name
         self.numbered = numbered
+        self.first = first
 
     def error(self, error: ElementError) -> FieldError:
         """An element's error with its whole path."""
-        field = path((self.name, error.index, error.field)) if error.field else f"{self.name}[{error.index}]"
+        at = self.first + error.index
+        field = path((self.name, at, error.field)) if error.field else f"{self.name}[{at}]"
         line = "" if self.numbered is None else f" (line {self.numbered[error.index]})"
         return FieldError(field, error.reason + line)
 
     def refusal(self, errors: Iterable[ElementError]) -> Problem:
         """The 422 for bad elements."""
         return many([self.error(error) for error in sorted(errors, key=lambda error: error.index)])
+
+
+class Taken(NamedTuple):
+    """A body that was taken apart: how errors name its elements, the fields of JSON beside them, and whether elements
+    that are wrong are passed over."""
+
+    place: Place
+    rest: dict[str, Any]
+    skip: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Elements:
+    """How the elements of a body are taken up, each kind of body by the function for it, in pieces and in order.
+
+    `errors` is where these note what is wrong. `add_items` gets validated elements, None for one that is known to be
+    wrong; `check_schema` the columns of an Arrow stream, `add_batch` its batches.
+    """
+
+    name: str
+    whole: Validator
+    element: Validator
+    errors: list[ElementError]
+    add_items: Callable[[list[Any]], None]
+    check_schema: Callable[[pa.Schema], None]
+    add_batch: Callable[[pa.RecordBatch], None]
+
+    def take(self, kind: Kind, raw: bytes | bytearray, on_error: str) -> Taken:
+        """Take up all elements; `on_error` counts for NDJSON and Arrow. Raises the problems 400, 413 and 422."""
+        place, skip = Place(self.name), on_error == "skip"
+        rest: dict[str, Any] = {}
+        if kind is Kind.JSON:
+            rest, items, errors = read_list(raw, self.whole, self.element, self.name)
+            skip = rest.get("on_error") == "skip"
+            self.errors.extend(errors)
+            self.add_items(items)
+        elif kind is Kind.NDJSON:
+            source = Lines(raw, self.element)
+            place.numbered = source.numbered
+            for items, errors in source:
+                self.errors.extend(errors)
+                self.add_items(items)
+                if not skip and len(self.errors) > MOST_ERRORS:
+                    break
+        else:
+            table = arrow_table(raw)
+            self.check_schema(table.schema)
+            for batch in table.to_batches():
+                self.add_batch(batch)
+                if not skip and len(self.errors) > MOST_ERRORS:
+                    break
+        if self.errors and not skip:
+            raise place.refusal(self.errors)
+        return Taken(place, rest, skip)
 
 
 def read_list(
@@ -98,17 +156,19 @@ def _spared(
 
 
 class Lines:
-    """The elements of an NDJSON body, in chunks. `numbered` has the line of each element that was read."""
+    """The elements of an NDJSON body, or of a part of it behind so many lines, in chunks. `numbered` has the line of
+    each element that was read."""
 
-    def __init__(self, raw: bytes | bytearray, element: Validator) -> None:
+    def __init__(self, raw: bytes | bytearray, element: Validator, before: int = 0) -> None:
         self._raw = raw
+        self._before = before
         self._element = element
         self._literals = b"NaN" in raw or b"Infinity" in raw
         self.numbered: list[int] = []
 
     def __iter__(self) -> Iterator[tuple[list[Any], list[ElementError]]]:
         """Chunks of elements, wrong ones as None, and what is wrong with them. Raises the problem 400."""
-        numbered = lines(self._raw)
+        numbered = lines(self._raw, self._before)
         while chunk := list(islice(numbered, CHUNK)):
             items: list[Any] = []
             errors: list[ElementError] = []

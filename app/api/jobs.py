@@ -28,7 +28,6 @@ from app.security import ADMIN, ANONYMOUS, Keyring
 from app.storage import Stores
 from app.storage.answers import keep_answer
 from app.storage.catalog import Catalog
-from formats.boards import RESOURCE
 
 B = TypeVar("B", bound=BaseModel)
 
@@ -207,11 +206,11 @@ class JobRoutes:
         """The resources once each. Raises the problem 422 where one is not there."""
         if resources is None:
             return None
-        board = self.service.catalog.board
+        engine = self.service.catalog.engine
         bad = [
             FieldError(f"resources[{n}]", f"there is no {name[:140]!r}")
             for n, name in enumerate(resources)
-            if not name.startswith(RESOURCE) or board(name.removeprefix(RESOURCE)) is None
+            if engine(name) is None
         ]
         if bad:
             raise many(bad)

@@ -5,21 +5,23 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from typing import Annotated, TypeVar
+from functools import cache
+from typing import Annotated, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from starlette.requests import Request
 
+from app.api.values import NUMBER_TEXT
 from app.problems import FieldError, Problem, from_validation, invalid, many
 
 Q = TypeVar("Q", bound=BaseModel)
 
 DEFAULT, MOST = 100, 1000
-_ID = re.compile(r"[A-Za-z0-9._:-]{1,400}")
+_ID = re.compile(r"~?[A-Za-z0-9._:-]{1,400}")
 
 
 class Query(BaseModel):
-    """A query string; numbers are read from text, unknown parameters are refused."""
+    """A query string; numbers are read from text as JSON writes them, unknown parameters are refused."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -66,10 +68,23 @@ def query(request: Request, model: type[Q]) -> Q:
         if len(given) < len(pairs):
             names = [name for name, _ in pairs]
             raise many([FieldError(name, "is given more than once") for name in given if names.count(name) > 1])
+    wrong = [name for name in _numbers(model) if name in given and not NUMBER_TEXT.fullmatch(given[name])]
+    if wrong:
+        raise many([FieldError(name, "must be a number") for name in wrong])
     try:
         return model.model_validate(given)
     except ValidationError as failure:
         raise _query_problem(failure) from None
+
+
+@cache
+def _numbers(model: type[BaseModel]) -> list[str]:
+    """The parameters that are numbers."""
+    return [
+        name
+        for name, field in model.model_fields.items()
+        if {int, float} & {field.annotation, *get_args(field.annotation)}
+    ]
 
 
 def _query_problem(failure: ValidationError) -> Problem:

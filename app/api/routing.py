@@ -54,14 +54,18 @@ def idempotency_key(request: Request) -> str | None:
     return key
 
 
-async def claim(answers: Answers, request: Request, raw: bytes | bytearray) -> Ticket | Replay | None:
+async def claim(answers: Answers, request: Request, raw: bytes | bytearray, part: int = 0) -> Ticket | Replay | None:
     """What the request's Idempotency-Key gives it: the right to answer, the first answer, or None without a key.
 
-    Raises the problem 422 for a malformed key, `KeyReused` and `StillRunning`.
+    A body that is answered in parts has an answer for each. Raises the problem 422 for a malformed key, `KeyReused` and
+    `StillRunning`.
     """
     key = idempotency_key(request)
     if key is None:
         return None
+    if part:
+        # No key of a request has a space.
+        key = f"{key} {part}"
     scope = request.scope
     parts = (
         scope["method"],
@@ -109,15 +113,18 @@ class Routes:
         answers: Mapping[int, Any],
         body: Any = None,
         bulk: str | None = None,
+        lines: str | None = None,
         query: type[BaseModel] | None = None,
         content: str = "application/json",
+        writes: bool = True,
     ) -> None:
         """Serve `method` at `path`.
 
         `needs` is the scope that a key must have (None: no key is asked for), `answers` the model of each good status,
         `body` the model of a JSON body (``| None`` where it may be left out); with `bulk`, the name of one element, it
-        may come as NDJSON or Arrow too. The endpoint's docstring is its description.
-        Every write takes an Idempotency-Key.
+        may come as NDJSON or Arrow too, and with `lines` in place of them as NDJSON alone. The endpoint's docstring is
+        its description.
+        Every write takes an Idempotency-Key; with `writes` false it is a question, although it has a body.
         """
         parameters = [
             Parameter(name, Parameter.KEYWORD_ONLY, annotation=PathName) for name in re.findall(r"{(\w+)}", path)
@@ -129,13 +136,15 @@ class Routes:
             parameters.append(
                 Parameter("body", Parameter.KEYWORD_ONLY, annotation=Annotated[body, Body()], default=default)
             )
-        if method != "GET":
+        if method != "GET" and writes:
             parameters.append(
                 Parameter("idempotency_key", Parameter.KEYWORD_ONLY, annotation=IdempotencyKey, default=None)
             )
         extra: dict[str, Any] = {} if needs is None else {"security": [{"key": []}]}
         if bulk is not None:
             extra["requestBody"] = {"content": _bulk_content(bulk)}
+        if lines is not None:
+            extra["requestBody"] = {"required": True, "content": _lines_content(lines)}
         good: dict[int | str, dict[str, Any]] = {}
         for status, model in answers.items():
             good[status] = {"description": "Done."} if model is None else {"description": "Done.", "model": model}
@@ -181,9 +190,13 @@ def _described(endpoint: Endpoint, parameters: list[Parameter]) -> Callable[...,
     return described
 
 
+def _lines_content(element: str) -> dict[str, Any]:
+    return {Kind.NDJSON.value: {"schema": {"type": "string", "description": f"One {element} a line."}}}
+
+
 def _bulk_content(element: str) -> dict[str, Any]:
     return {
-        Kind.NDJSON.value: {"schema": {"type": "string", "description": f"One {element} a line."}},
+        **_lines_content(element),
         Kind.ARROW.value: {"schema": {"type": "string", "format": "binary", "description": "An Arrow IPC stream."}},
     }
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from fastapi import FastAPI
 from pydantic import Field
@@ -19,19 +19,37 @@ from app.delivery.websocket import StreamSocket
 from app.security import ANONYMOUS, Keyring
 
 
-class StreamQuery(Query):
-    """How a subscription is followed."""
+class FollowQuery(Query):
+    """From where a subscription is followed."""
 
-    form: Annotated[Form, Field(description="What follows the list: its changes, or the tiles that reach it.")] = (
-        "changes"
-    )
     after: Annotated[
         str | None, Field(description="The position to go on from. The header Last-Event-ID goes before it.")
     ] = None
+    ready: Annotated[bool, Field(description="Say `ready` once the stream has caught up.")] = False
+
+
+class StreamQuery(FollowQuery):
+    """How a board's subscription is followed."""
+
+    form: Annotated[
+        Literal["changes", "tiles"],
+        Field(description="What follows the list: its changes, or the tiles that reach it."),
+    ] = "changes"
+    old: Annotated[bool, Field(description="Changes say what values an object had before.")] = False
+    squash: Annotated[
+        float | None,
+        Field(description="At most one change in so many seconds, the net of them; more than 0, at most 3600."),
+    ] = None
+
+
+class OccasionsQuery(FollowQuery):
+    """How the subscription of a matcher or a relay is followed."""
+
+    form: Annotated[Literal["changes"], Field(description="There is one.")] = "changes"
 
 
 class StreamRoutes:
-    """``/v1/boards/{board}/subscriptions/{id}/stream`` and ``/v1/stream``."""
+    """The streams of subscriptions of all kinds, and ``/v1/stream``."""
 
     def __init__(self, keyring: Keyring) -> None:
         self._keyring = keyring
@@ -53,6 +71,17 @@ class StreamRoutes:
             query=StreamQuery,
             content=EventStream.media_type,
         )
+        for kind, endpoint in (("matcher", self.stream_wins), ("relay", self.stream_notifications)):
+            routes.add(
+                "GET",
+                f"/v1/{kind}s/{{{kind}}}/subscriptions/{{id}}/stream",
+                endpoint,
+                needs=f"{kind}s:read",
+                tag=f"{kind}s",
+                answers={200: None},
+                query=OccasionsQuery,
+                content=EventStream.media_type,
+            )
         app.router.routes.append(
             WebSocketRoute("/v1/stream", StreamSocket(lambda: self.hub, self._keyring), name="stream")
         )
@@ -60,16 +89,46 @@ class StreamRoutes:
     async def stream_subscription(self, request: Request) -> Response:
         """Follow a subscription by server-sent events.
 
-        `snapshot` has the list as it is, then there is a `change` for every change of it, or with `form=tiles` the
-        `tiles` that reach it. The id of an event is a position: sent back in `Last-Event-ID`, or as `after`, it is
-        continued where that can be, and answered by `reset` with the whole list where it cannot. `gone` ends the
-        stream when the subscription or the board is deleted. A block with an id alone is a heartbeat.
+        `snapshot` has the list as it is, then there is a `change` for every change of it (with `old=true` with the
+        `old_values` of what was in the list before), or with `form=tiles` the `tiles` that reach it. The id of an
+        event is a position: sent back in `Last-Event-ID`, or as `after`, it is continued where that can be, and
+        answered by `reset` with the whole list where it cannot. With `ready=true` a `ready` follows what a stream
+        begins with. With `squash=2.5` there is at most one `change` in so many seconds, the net of what happened.
+        `gone` ends the stream when the subscription or the board is deleted. A block with an id alone is
+        a heartbeat.
         """
         asked = query(request, StreamQuery)
+        resource = f"boards/{request.path_params['board']}"
+        form = self.hub.source(resource)[0].form(asked.form, asked.old, asked.squash)
+        return self._stream(request, resource, form, asked, asked.squash)
+
+    async def stream_wins(self, request: Request) -> Response:
+        """Follow what a matcher's subscription wins, by server-sent events.
+
+        A stream begins with `ready`, and then there is a `win` for every event of a match with `notify` that has the
+        subscription among its winners. The id of an event is a position: sent back in `Last-Event-ID`, or as `after`,
+        it is continued where that can be, and answered by `reset` where wins may have been missed. With `ready=true` a
+        `ready` follows also what such a stream begins with. `gone` ends the stream when the subscription or the matcher
+        is deleted. A block with an id alone is a heartbeat.
+        """
+        asked = query(request, OccasionsQuery)
+        return self._stream(request, f"matchers/{request.path_params['matcher']}", "occasions", asked)
+
+    async def stream_notifications(self, request: Request) -> Response:
+        """Follow the notifications that a relay's local subscription meets, by server-sent events.
+
+        A stream begins with `ready`, and then there is a `notification` for each that lies in the subscription's box,
+        wherever in the overlay it was published. All else is as with the wins of matchers.
+        """
+        asked = query(request, OccasionsQuery)
+        return self._stream(request, f"relays/{request.path_params['relay']}", "occasions", asked)
+
+    def _stream(
+        self, request: Request, resource: str, form: Form, asked: FollowQuery, squash: float | None = None
+    ) -> Response:
         after = request.headers.get("last-event-id", asked.after)
-        board, id = request.path_params["board"], request.path_params["id"]
-        key_id = request.scope.get("key_id", ANONYMOUS)
-        return EventStream(self.hub, self._keyring, key_id, board, id, asked.form, after)
+        key_id, id = request.scope.get("key_id", ANONYMOUS), request.path_params["id"]
+        return EventStream(self.hub, self._keyring, key_id, resource, id, form, after, asked.ready, squash)
 
     @property
     def hub(self) -> Hub:

@@ -28,6 +28,9 @@ Name = Annotated[str, StringConstraints(strict=True, min_length=1, max_length=NA
 Attribute = Annotated[str, StringConstraints(strict=True, pattern=ATTRIBUTE_PATTERN)]
 """The name of an attribute."""
 
+NUMBER_TEXT = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
+"""A number in a query, written as JSON writes it."""
+
 _NAME = r"^[A-Za-z0-9._:-]{1,128}$"
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from rankcast_client import BoardInfo, Entry
+    from rankcast_client import BoardInfo, Entry, Shape
 
 
 def name_of(text: str | None) -> str | None:
@@ -42,6 +42,7 @@ Ranges = Annotated[
         "With several range attributes NAME=LOW:HIGH, once for each.",
     ),
 ]
+Offset = Annotated[int, typer.Option("--offset", min=0, help="How many ranks to pass over before the first.")]
 Plain = Annotated[bool, typer.Option("--plain", help="Lines for pipes; the default when the output is no terminal.")]
 
 DEFAULT_URL = "http://127.0.0.1:8000"
@@ -123,10 +124,11 @@ def ranges_of(texts: Sequence[str] | None, attributes: Sequence[str]) -> dict[st
     return found
 
 
-def question(info: BoardInfo, ranges: Mapping[str, Range], k: int) -> str:
-    """In words: ``the 5 with the largest delay, distance from 500 to 1000``."""
+def question(info: BoardInfo, ranges: Mapping[str, Range], k: int, offset: int = 0, shape: Shape | None = None) -> str:
+    """In words: ``the 5 with the largest delay, distance from 500 to 1000``, or with a shape ``..., disc {...}``."""
     best = "largest" if info.order == "desc" else "smallest"
-    parts = [f"the {k} with the {best} {info.rank}"]
+    which = f"ranks {offset + 1} to {offset + k} of those" if offset else f"the {k}"
+    parts = [f"{which} with the {best} {info.rank}"]
     for name in info.range_attributes:
         low, high = ranges.get(name, (None, None))
         if low is not None and high is not None:
@@ -135,6 +137,8 @@ def question(info: BoardInfo, ranges: Mapping[str, Range], k: int) -> str:
             parts.append(f"{name} from {shown(low)}")
         elif high is not None:
             parts.append(f"{name} up to {shown(high)}")
+    if shape is not None:
+        parts.append(f"{shape.name} {shown(shape.wire())}")
     return ", ".join(parts)
 
 

@@ -3,13 +3,32 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from types import ModuleType
+from typing import Annotated, Any
 
 import typer
 
 from app.commands import fail
 
 bench = typer.Typer(help="The papers' counts, and the speed of this machine.", no_args_is_help=True)
+
+Table = Annotated[list[int] | None, typer.Option("--table", help="A table of the paper, by number. May be repeated.")]
+Figure = Annotated[
+    list[int] | None, typer.Option("--figure", help="A figure of the paper, by number; drawn beside the page of --out.")
+]
+Quick = Annotated[bool, typer.Option("--quick", help="Small sizes, for a first look.")]
+
+
+def _all(page: str) -> Any:
+    return typer.Option("--all", help=f"All of it, written to docs/results/{page}: the default.")
+
+
+def _out(page: str) -> Any:
+    return typer.Option("--out", help=f"Write the page here in place of docs/results/{page}.")
+
+
+def _prototype(variable: str) -> Any:
+    return typer.Option("--prototype", envvar=variable, help="Folder of the kernels to compare ours with.")
 
 
 def register(app: typer.Typer) -> None:
@@ -19,43 +38,66 @@ def register(app: typer.Typer) -> None:
 
 @bench.command("boards")
 def boards(
-    table: Annotated[
-        list[int] | None, typer.Option("--table", help="A table of the paper: 1, 3 or 4. May be repeated.")
-    ] = None,
+    table: Table = None,
+    figure: Figure = None,
     kernels: Annotated[bool, typer.Option("--kernels", help="The painting kernels on one core.")] = False,
+    space: Annotated[bool, typer.Option("--space", help="Boards with several range attributes, and 1.5-d.")] = False,
     register: Annotated[bool, typer.Option("--register", help="Subscriptions as one Arrow stream.")] = False,
     http: Annotated[bool, typer.Option("--http", help="Events over HTTP, with the durable log.")] = False,
     streams: Annotated[bool, typer.Option("--streams", help="Live lists over SSE and WebSockets.")] = False,
-    everything: Annotated[
-        bool, typer.Option("--all", help="All of it, written to docs/results/boards.md: the default.")
-    ] = False,
-    quick: Annotated[bool, typer.Option("--quick", help="Small sizes, for a first look.")] = False,
-    prototype: Annotated[
-        Path | None,
-        typer.Option("--prototype", envvar="RANKCAST_PROTOTYPE", help="Folder of the kernels to compare ours with."),
-    ] = None,
-    out: Annotated[
-        Path | None, typer.Option("--out", help="Write the page here in place of docs/results/boards.md.")
-    ] = None,
+    everything: Annotated[bool, _all("boards.md")] = False,
+    quick: Quick = False,
+    prototype: Annotated[Path | None, _prototype("RANKCAST_PROTOTYPE")] = None,
+    out: Annotated[Path | None, _out("boards.md")] = None,
 ) -> None:
     """Count as the paper counts, and measure kernels, requests and streams.
 
     Starts services of its own on free ports and temporary directories. Targets that are missed are printed as missed.
     """
-    from bench.boards.run import PAGE, PARTS, TABLES, run
-    from bench.process import Failed
+    from bench.boards import paper, run
 
-    chosen = {"tables": bool(table), "kernels": kernels, "register": register, "http": http, "streams": streams}
-    parts = [part for part in PARTS if chosen[part]]
-    for number in table or ():
-        if number not in TABLES:
-            raise typer.BadParameter(f"there is no table {number}, only {', '.join(map(str, TABLES))}")
-    if everything or not parts:
-        parts, out = list(PARTS), out or (None if quick else PAGE)
-    try:
-        run(parts, sorted(set(table or TABLES)), quick, prototype, out, typer.echo)
-    except Failed as failure:
-        raise fail(str(failure)) from None
+    named = {"kernels": kernels, "space": space, "register": register, "http": http, "streams": streams}
+    _reproduce(run, paper, table, figure, {} if everything else named, quick, prototype, out)
+
+
+@bench.command("matchers")
+def matchers(
+    table: Table = None,
+    figure: Figure = None,
+    kernels: Annotated[bool, typer.Option("--kernels", help="The matching kernels on one core.")] = False,
+    plan: Annotated[bool, typer.Option("--plan", help="The costs by which a way to match is chosen.")] = False,
+    http: Annotated[bool, typer.Option("--http", help="Events over HTTP, answers included.")] = False,
+    peers: Annotated[bool, typer.Option("--peers", help="ncls, DuckDB and PostgreSQL.")] = False,
+    everything: Annotated[bool, _all("matchers.md")] = False,
+    quick: Quick = False,
+    prototype: Annotated[Path | None, _prototype("RANKCAST_PROTOTYPE_MATCHERS")] = None,
+    out: Annotated[Path | None, _out("matchers.md")] = None,
+) -> None:
+    """The paper's memory and times, the matching kernels, the service, and what one would use instead.
+
+    PostgreSQL is named by RANKCAST_PEER_POSTGRES (else on its usual local port), in a schema of its own; ncls and
+    DuckDB are the extra `peers`. Those that are not there are passed over. Targets that are missed are printed as
+    missed.
+    """
+    from bench.matchers import paper, run
+
+    named = {"kernels": kernels, "plan": plan, "http": http, "peers": peers}
+    _reproduce(run, paper, table, figure, {} if everything else named, quick, prototype, out)
+
+
+@bench.command("relays")
+def relays(
+    quick: Quick = False,
+    prototype: Annotated[Path | None, _prototype("RANKCAST_PROTOTYPE_RELAYS")] = None,
+    out: Annotated[Path | None, _out("relays.md")] = None,
+) -> None:
+    """Commands under every covering index, and notifications beside a scan, on one core.
+
+    Targets that are missed are printed as missed.
+    """
+    from bench.relays.run import PAGE, run
+
+    run(quick, prototype, out or (None if quick else PAGE), typer.echo)
 
 
 @bench.command("durability")
@@ -63,10 +105,8 @@ def durability(
     churn: Annotated[bool, typer.Option("--churn", help="Subscriptions changing in place.")] = False,
     service: Annotated[bool, typer.Option("--service", help="Starts, memory, jobs under load, the audit.")] = False,
     spark: Annotated[bool, typer.Option("--spark/--no-spark", help="Also what needs Spark, and Java.")] = True,
-    quick: Annotated[bool, typer.Option("--quick", help="Small sizes, for a first look.")] = False,
-    out: Annotated[
-        Path | None, typer.Option("--out", help="Write the page here in place of docs/results/durability.md.")
-    ] = None,
+    quick: Quick = False,
+    out: Annotated[Path | None, _out("durability.md")] = None,
 ) -> None:
     """Measure starts, memory, and what users notice of snapshots and rebuilds; everything unless parts are named.
 
@@ -83,3 +123,60 @@ def durability(
         run(parts, quick, spark, out, typer.echo)
     except Failed as failure:
         raise fail(str(failure)) from None
+
+
+@bench.command("peers")
+def peers(
+    quick: Quick = False,
+    out: Annotated[Path | None, _out("peers-boards.md")] = None,
+) -> None:
+    """Boards beside PostgreSQL, Redis and Unicast: the same updates, the same lists.
+
+    Needs servers of both, named by RANKCAST_PEER_POSTGRES and RANKCAST_PEER_REDIS (else on their usual local ports); it
+    works in a schema and under keys of its own. It starts a service of its own on a free port.
+    """
+    from bench.peers.run import PAGE, run
+    from bench.process import Failed
+
+    try:
+        run(quick, out or (None if quick else PAGE), typer.echo)
+    except Failed as failure:
+        raise fail(str(failure)) from None
+
+
+def _reproduce(
+    bench: ModuleType,
+    paper: ModuleType,
+    table: list[int] | None,
+    figure: list[int] | None,
+    named: dict[str, bool],
+    quick: bool,
+    prototype: Path | None,
+    out: Path | None,
+) -> None:
+    """Run the parts of a resource's benchmark that are named, tables and figures among them; all of it if none is.
+
+    `bench` has PAGE, PARTS and `run`, `paper` the TABLES and FIGURES that it shows.
+    """
+    from bench.process import Failed
+
+    _known("table", table, paper.TABLES)
+    _known("figure", figure, paper.FIGURES)
+    some = bool(named) and bool(table or figure)
+    parts = [part for part in bench.PARTS if named.get(part) or (part == "paper" and some)]
+    tables, figures = paper.TABLES, paper.FIGURES
+    if some:
+        tables, figures = sorted(set(table or ())), sorted(set(figure or ()))
+    if not parts:
+        parts, out = list(bench.PARTS), out or (None if quick else bench.PAGE)
+    try:
+        bench.run(parts, tables, figures, quick, prototype, out, typer.echo)
+    except Failed as failure:
+        raise fail(str(failure)) from None
+
+
+def _known(kind: str, wanted: list[int] | None, there: tuple[int, ...]) -> None:
+    """Refuse a table or figure that the paper does not have, or that is not shown."""
+    for number in wanted or ():
+        if number not in there:
+            raise typer.BadParameter(f"there is no {kind} {number}, only {', '.join(map(str, there))}")

@@ -10,6 +10,7 @@ import typer
 from app.commands import (
     DEFAULT_URL,
     Key,
+    Offset,
     Plain,
     Range,
     Ranges,
@@ -38,6 +39,7 @@ def top(
     k: Annotated[
         int | None, typer.Option("-k", min=1, help="How many. Left out: the most that subscriptions may ask for.")
     ] = None,
+    offset: Offset = 0,
     plain: Plain = False,
     url: Url = DEFAULT_URL,
     key: Key = None,
@@ -55,12 +57,12 @@ def top(
         handle = client.board(board)
         info = handle.info()
         wanted = ranges_of(ranges, info.range_attributes)
-        best = handle.top(_ends(wanted, info, 0), _ends(wanted, info, 1), k)
+        best = handle.top(_ends(wanted, info, 0), _ends(wanted, info, 1), k, offset=offset)
     if plain or not sys.stdout.isatty():
-        for rank, entry in enumerate(best, 1):
+        for rank, entry in enumerate(best, offset + 1):
             typer.echo(line(rank, entry.id, *(entry.values.get(name) for name in columns(info)), entry.payload))
         return
-    _print(info, best, question(info, wanted, k or max(info.ks)))
+    _print(info, best, offset, question(info, wanted, k or max(info.ks), offset))
 
 
 def _ends(wanted: dict[str, Range], info: BoardInfo, side: int) -> float | dict[str, float | None] | None:
@@ -68,7 +70,7 @@ def _ends(wanted: dict[str, Range], info: BoardInfo, side: int) -> float | dict[
     return ends if len(ends) > 1 else ends[info.range_attributes[0]]
 
 
-def _print(info: BoardInfo, best: tuple[Entry, ...], title: str) -> None:
+def _print(info: BoardInfo, best: tuple[Entry, ...], offset: int, title: str) -> None:
     from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
@@ -80,7 +82,7 @@ def _print(info: BoardInfo, best: tuple[Entry, ...], title: str) -> None:
         table.add_column(name, justify="right")
     if any(entry.payload is not None for entry in best):
         table.add_column("payload")
-    for rank, entry in enumerate(best, 1):
+    for rank, entry in enumerate(best, offset + 1):
         table.add_row(str(rank), *map(escape, cells(info, entry)[: len(table.columns) - 1]))
     console = Console()
     console.print(f"{info.name}: {title}", style="bold", markup=False, highlight=False)

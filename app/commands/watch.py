@@ -8,15 +8,17 @@ import signal
 import sys
 import time
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from typing import TYPE_CHECKING, Annotated, Any
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
 from app.commands import (
     DEFAULT_URL,
     Key,
+    Offset,
     Plain,
     Ranges,
     Url,
@@ -41,6 +43,10 @@ MARK_SECONDS = 5.0
 FRAME_SECONDS = 0.1
 
 
+Moved: TypeAlias = "tuple[int | None, int | None, str | None, Entry | None, Mapping[str, float] | None]"
+"""Old rank, new rank, id, the object as it is, and its values before."""
+
+
 def register(cli: typer.Typer) -> None:
     """Adds the command."""
     cli.command("watch")(watch)
@@ -50,8 +56,10 @@ def watch(
     board: Annotated[str, typer.Argument(metavar="BOARD", help="The board's name.", callback=name_of)],
     ranges: Ranges = None,
     k: Annotated[
-        int | None, typer.Option("-k", min=1, help="How many; one that the board offers. Left out: its largest.")
+        int | None,
+        typer.Option("-k", min=1, help="How many; with the offset one that the board offers. Left out: its largest."),
     ] = None,
+    offset: Offset = 0,
     existing: Annotated[
         str | None,
         typer.Option(
@@ -59,6 +67,14 @@ def watch(
         ),
     ] = None,
     plain: Plain = False,
+    squash: Annotated[
+        float | None,
+        typer.Option(metavar="SECONDS", help="At most one change in so many seconds: the net of what happened."),
+    ] = None,
+    ready: Annotated[
+        bool, typer.Option("--ready", help="Plain lines: one says `ready` when all that there was has been told.")
+    ] = False,
+    old: Annotated[bool, typer.Option("--old", help="Plain lines: end with the values before.")] = False,
     url: Url = DEFAULT_URL,
     key: Key = None,
 ) -> None:
@@ -68,18 +84,20 @@ def watch(
     --id follows one that is there. A lost connection is made again, and the
     list goes on where it was.
 
-    Plain lines have the seq, what happened (snapshot, change or reset), the
-    old rank, the new rank, the id, the rank attribute, the range attributes
+    Plain lines have the seq, what happened (snapshot, change, reset; with
+    --ready also ready), the old rank, the new rank, the id, the rank attribute, the range attributes
     and the payload, separated by tabs; a rank of - is outside the list.
+
+    With --old they end with the attributes as they were.
 
     Example: rankcast watch delays --range 500:1000 -k 5
     """
-    if existing is not None and (ranges or k is not None):
-        raise typer.BadParameter("--id follows what is there: leave --range and -k out")
-    show = _lines if plain or not sys.stdout.isatty() else _table
+    if existing is not None and (ranges or k is not None or offset):
+        raise typer.BadParameter("--id follows what is there: leave --range, -k and --offset out")
+    show = partial(_lines, old=old) if plain or not sys.stdout.isatty() else _table
     with told():
         try:
-            gone = asyncio.run(_watch(board, ranges, k, existing, url, key, show))
+            gone = asyncio.run(_watch(board, ranges, k, offset, existing, url, key, ready, old, squash, show))
         except BrokenPipeError:
             # Whoever read the lines has gone; so must what Python would still flush at its end.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -89,7 +107,17 @@ def watch(
 
 
 async def _watch(
-    board: str, ranges: list[str] | None, k: int | None, existing: str | None, url: str, key: str | None, show: Any
+    board: str,
+    ranges: list[str] | None,
+    k: int | None,
+    offset: int,
+    existing: str | None,
+    url: str,
+    key: str | None,
+    ready: bool,
+    old: bool,
+    squash: float | None,
+    show: Any,
 ) -> bool:
     """Follows until the subscription is gone (true) or the user ends it (false)."""
     from rankcast_client import AsyncRankcast
@@ -102,8 +130,8 @@ async def _watch(
         async with AsyncRankcast(url, key) as client:
             handle = client.board(board)
             info = await handle.info()
-            async with _subscription(handle, info, ranges, k, existing) as mine:
-                async with handle.watch(mine.id) as stream:
+            async with _subscription(handle, info, ranges, k, offset, existing) as mine:
+                async with handle.watch(mine.id, ready=ready, old=old, squash=squash) as stream:
                     await show(info, mine, stream)
                 return True
     except asyncio.CancelledError:
@@ -112,7 +140,7 @@ async def _watch(
 
 @asynccontextmanager
 async def _subscription(
-    board: AsyncBoard, info: BoardInfo, ranges: list[str] | None, k: int | None, existing: str | None
+    board: AsyncBoard, info: BoardInfo, ranges: list[str] | None, k: int | None, offset: int, existing: str | None
 ) -> AsyncIterator[Subscription]:
     """The one that is there, or one that goes at the end."""
     from rankcast_client import RankcastError
@@ -120,10 +148,12 @@ async def _subscription(
     if existing is not None:
         yield await board.subscription(existing)
         return
-    k = k or max(info.ks)
-    if k not in info.ks:
-        raise fail(f"{board.name} keeps lists of {', '.join(map(str, info.ks))}, not of {k}")
-    mine = await board.register(ranges_of(ranges, info.range_attributes), k=k, ttl=TTL)
+    depth = max(info.ks) if k is None else offset + k
+    if depth not in info.ks or depth <= offset:
+        asked = f"{depth}" if not offset else f"rank {offset + 1} to {depth}" if k else f"rank {offset + 1} on"
+        raise fail(f"{board.name} keeps lists of {', '.join(map(str, info.ks))}, not of {asked}")
+    wanted = ranges_of(ranges, info.range_attributes)
+    mine = await board.register(wanted, k=depth - offset, offset=offset, ttl=TTL)
     try:
         yield mine
     finally:
@@ -132,43 +162,51 @@ async def _subscription(
                 await board.delete_subscription(mine.id)
 
 
-async def _lines(info: BoardInfo, mine: Subscription, stream: Watch) -> None:
-    from rankcast_client import Change
+async def _lines(info: BoardInfo, mine: Subscription, stream: Watch, old: bool) -> None:
+    from rankcast_client import Change, Ready
 
+    names = columns(info)
     async for event in stream:
-        kind = type(event).__name__.lower()
+        told: Sequence[Moved]
         if isinstance(event, Change):
-            moved = [(change.old_rank, change.new_rank, change.id, change.entry) for change in event.changes]
+            told = [(c.old_rank, c.new_rank, c.id, c.entry, c.old_values) for c in event.changes]
+        elif isinstance(event, Ready):
+            told = [(None, None, None, None, None)]
         else:
-            moved = [(None, rank, entry.id, entry) for rank, entry in enumerate(stream.list, 1)]
-        for old, new, id, entry in moved:
-            values = [None if entry is None else entry.values.get(name) for name in columns(info)]
-            typer.echo(line(event.seq, kind, old, new, id, *values, entry and entry.payload))
+            told = [(None, rank, entry.id, entry, None) for rank, entry in enumerate(stream.list, stream.offset + 1)]
+        for was, now, id, entry, before in told:
+            values = [None if entry is None else entry.values.get(name) for name in names]
+            more = [None if before is None else before.get(name) for name in names] if old else []
+            text = line(event.seq, type(event).__name__.lower(), was, now, id, *values, entry and entry.payload, *more)
+            typer.echo(text)
 
 
 async def _table(info: BoardInfo, mine: Subscription, stream: Watch) -> None:
     from rich.live import Live
+
+    from rankcast_client import Ready
 
     picture = Picture(info, mine)
     with Live(picture.draw(_state(stream), stream.seq), auto_refresh=False, transient=False) as live:
         drawing = asyncio.create_task(_draw(picture, stream, live))
         try:
             async for event in stream:
-                picture.take(event, stream.list)
+                if not isinstance(event, Ready):
+                    picture.take(event, stream.list, stream.offset)
         finally:
             drawing.cancel()
             live.update(picture.draw("ended", stream.seq), refresh=True)
 
 
 def _state(stream: Watch) -> str:
-    return "live" if stream.connected else "connecting ..."
+    return "live" if stream.current else "connecting ..." if not stream.connected else "catching up ..."
 
 
 async def _draw(picture: Picture, stream: Watch, live: Any) -> None:
     """Draws when something changed, at most ten times a second, so that a busy list costs no more."""
     drawn: object = None
     while True:
-        state = (picture.events, stream.connected, int(time.monotonic()))
+        state = (picture.events, _state(stream), int(time.monotonic()))
         if state != drawn:
             live.update(picture.draw(_state(stream), stream.seq), refresh=True)
             drawn = state
@@ -181,18 +219,19 @@ class Picture:
     def __init__(self, info: BoardInfo, mine: Subscription) -> None:
         self.events = 0
         self._info = info
-        self._title = f"{info.name}: {question(info, dict(mine.range), mine.k)}"
+        self._title = f"{info.name}: {question(info, dict(mine.range), mine.k, mine.offset, mine.shape)}"
         self._list: tuple[Entry, ...] = ()
+        self._offset = 0
         self._marks: dict[str, tuple[str, float]] = {}
         self._left: deque[str] = deque(maxlen=5)
 
-    def take(self, event: StreamEvent, now: tuple[Entry, ...]) -> None:
-        """Notes what an event did to the list."""
+    def take(self, event: StreamEvent, now: tuple[Entry, ...], offset: int = 0) -> None:
+        """Notes what an event did to the list, which begins after `offset` ranks."""
         from rankcast_client import Change
 
-        before = {entry.id: (rank, entry) for rank, entry in enumerate(self._list, 1)}
+        before = {entry.id: (rank, entry) for rank, entry in enumerate(self._list, self._offset + 1)}
         until = time.monotonic() + MARK_SECONDS
-        for rank, entry in enumerate(now, 1) if isinstance(event, Change) else ():
+        for rank, entry in enumerate(now, offset + 1) if isinstance(event, Change) else ():
             old = before.get(entry.id)
             if old is None:
                 self._marks[entry.id] = ("[yellow]new[/]", until)
@@ -204,7 +243,7 @@ class Picture:
         here = {entry.id for entry in now}
         self._left = deque((id for id in self._left if id not in here), maxlen=5)
         self._left.extend(id for id in before if id not in here)
-        self._list = now
+        self._list, self._offset = now, offset
         self.events += 1
 
     def draw(self, state: str, seq: int | None) -> Group:
@@ -222,7 +261,7 @@ class Picture:
             table.add_column(name, justify="right")
         table.add_column("payload", no_wrap=True)
         now = time.monotonic()
-        for rank, entry in enumerate(self._list, 1):
+        for rank, entry in enumerate(self._list, self._offset + 1):
             mark, until = self._marks.get(entry.id, ("", 0.0))
             table.add_row(str(rank), mark if now < until else "", *map(escape, cells(self._info, entry)))
         left = f"left: {', '.join(reversed(self._left))}" if self._left else "left: nobody yet"

@@ -1,7 +1,8 @@
-"""The hub: it keeps the lists of live subscriptions on the boards, and tells their readers what each slice changed.
+"""The hub: it keeps what live subscriptions need for their streams, and tells their readers what each slice changed.
 
-A subscription is live from its first stream until `resume_seconds` after the last one closed. All that touches a board
-happens between two of its slices, so a stream begins with the list at one seq and continues with every change after it.
+A subscription is live from its first stream until `resume_seconds` after the last one closed. All that touches a
+resource happens between two of its slices, so a stream begins at one seq and continues with all that comes after it.
+Resources have their whole names here, as ``boards/delays``; what differs between kinds is asked of their `Source`.
 """
 
 from __future__ import annotations
@@ -11,22 +12,22 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
-from itertools import chain
-from operator import itemgetter
-from typing import NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from app import logs
-from app.delivery.encode import BoardJson
-from app.delivery.feed import GONE, Feed, Form, Message, message, position
+from app.delivery.feed import CHANGE, GONE, NOTIFICATION, READY, WIN, Feed, Form, Message, message, position
 from app.delivery.readers import GOING_AWAY, POLICY, Outbox, Pump, Reader
+from app.delivery.source import Followed, Live, LiveResource, Source
+from app.delivery.squash import Squasher
 from app.metrics import Metrics
 from app.problems import Problem, not_found
-from indexes.boards.commands import BoardConfig
-from indexes.boards.views import ListChange, LiveTiles, ObjectView, Slice
 
 T = TypeVar("T")
 PATIENCE = 5.0
 MOST_SECONDS_BETWEEN_CHORES = 1.0
+
+FEED, MESSAGE = 1_100, 150
+"""Bytes that Python takes for a feed, and for a message beside its text, as measured."""
 
 
 class Limits(Protocol):
@@ -44,28 +45,6 @@ class Limits(Protocol):
     def heartbeat_seconds(self) -> float: ...
 
 
-class LiveBoard(Protocol):
-    """What the hub asks of a board."""
-
-    @property
-    def config(self) -> BoardConfig: ...
-    @property
-    def seq(self) -> int: ...
-    def watch(self, id: str) -> int: ...
-    def unwatch(self, live: int) -> None: ...
-    def list_of(self, live: int) -> list[ObjectView]: ...
-    def want_tiles(self, live: int, on: bool) -> None: ...
-
-
-class Between(Protocol):
-    """Runs a function on the loop when no slice of a board is being painted, and answers what it returned.
-
-    All settled slices have been delivered by then. When the board is gone meanwhile, it runs all the same.
-    """
-
-    def __call__(self, board: str, fn: Callable[[], T], /) -> Awaitable[T]: ...
-
-
 class Counts(NamedTuple):
     """How much is open: connections, streams on them, and subscriptions whose lists are kept."""
 
@@ -74,52 +53,28 @@ class Counts(NamedTuple):
     live: int
 
 
-class Live:
-    """One live subscription: its slot on the board, and a feed for each form that somebody reads or just read."""
+class Following(NamedTuple):
+    """What following a subscription costs: its open `streams`, the messages `kept` for readers who come back, those
+    `sent` since it became live (once for each form, however many read it), and the bytes of all that, an estimate."""
 
-    __slots__ = ("changes", "id", "slot", "tiles")
-
-    def __init__(self, id: str, slot: int) -> None:
-        self.id = id
-        self.slot = slot
-        self.changes: Feed | None = None
-        self.tiles: Feed | None = None
-
-    def feeds(self) -> list[Feed]:
-        return [feed for feed in (self.changes, self.tiles) if feed is not None]
-
-
-class Followed:
-    """A board with live subscriptions. `seq` is settled: all messages up to it are in the queues of their readers."""
-
-    __slots__ = ("board", "by_id", "by_slot", "name", "seq", "write")
-
-    def __init__(self, name: str, board: LiveBoard) -> None:
-        self.name = name
-        self.board = board
-        self.seq = board.seq
-        self.by_id: dict[str, Live] = {}
-        self.by_slot: dict[int, Live] = {}
-        self.write = BoardJson(board.config.range_attributes[0], board.config.rank_attribute)
-
-    def whole(self, live: Live) -> str:
-        """The data of a `snapshot` or `reset`: the list as it is now."""
-        return f'{{"seq":{self.seq},"list":{self.write.list(self.board.list_of(live.slot))}}}'
+    streams: int
+    kept: int
+    sent: int
+    nbytes: int
 
 
 class Hub:
     """Owns the live subscriptions, their feeds and the open connections of one service. Lives on the event loop.
 
-    `boards` finds a board by name; `between` is the writer's. `on_open` is told of every stream that opens or closes
-    (board, subscription), for those who count the time that a subscription was not read.
+    `sources` are the kinds of resource. `on_open` is told of every stream that opens or closes (resource,
+    subscription), for those who count the time that a subscription was not read.
     """
 
     def __init__(
         self,
         epoch: str,
         limits: Limits,
-        boards: Callable[[str], LiveBoard | None],
-        between: Between,
+        sources: Iterable[Source],
         metrics: Metrics,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -127,8 +82,7 @@ class Hub:
         self.limits = limits
         self.pump = Pump()
         self.on_open: Callable[[str, str], None] | None = None
-        self._boards = boards
-        self._between = between
+        self._sources = {source.prefix: source for source in sources}
         self._metrics = metrics
         self._log = logs.get("delivery")
         self._clock = clock
@@ -141,9 +95,10 @@ class Hub:
         self._chores: asyncio.Task[None] | None = None
         self._closing = False
         self._sent = {
-            event: metrics.stream_messages.labels(event) for event in ("change", "tiles", "snapshot", "reset", GONE)
+            event: metrics.stream_messages.labels(event)
+            for event in (CHANGE, "tiles", "snapshot", "reset", READY, WIN, NOTIFICATION, GONE)
         }
-        self._changes_sent = 0
+        self.squasher = Squasher(epoch, self._followed.get, self._between, clock, self._sent[CHANGE].inc)
 
     # --- connections ------------------------------------------------------------------------------------------------
 
@@ -180,6 +135,7 @@ class Hub:
         self._closing = True
         if self._chores is not None:
             self._chores.cancel()
+        self.squasher.stop()
         for outbox in list(self._outboxes):
             outbox.end(GOING_AWAY)
 
@@ -197,80 +153,130 @@ class Hub:
         """How much is open now."""
         return Counts(len(self._outboxes), self._streams, self._live)
 
-    def is_read(self, board: str, id: str) -> bool:
+    def is_read(self, resource: str, id: str) -> bool:
         """Whether a stream of this subscription is open."""
-        live = self._live_of(board, id)
+        live = self._live_of(resource, id)
         return live is not None and any(feed.readers for feed in live.feeds())
 
-    def cursor(self, board: str) -> str | None:
-        """The position up to which every reader of a board has all messages in its queue."""
-        followed = self._followed.get(board)
-        return None if followed is None else f"{self.epoch}:{followed.seq}"
+    def cursors(self, readers: Iterable[Reader]) -> dict[str, str]:
+        """By resource, the position up to which all of these readers have been told or have it in the queue.
+
+        Left out are resources that they have not been told of up to the same one, since some have changes held back.
+        """
+        seqs: dict[str, set[int]] = {}
+        for reader in readers:
+            followed = None if reader.feed is None else self._followed.get(reader.feed.resource)
+            if followed is not None:
+                held = reader.squash is not None and reader.squash.last is not None
+                at = reader.squash.at if held and reader.squash is not None else followed.seq
+                seqs.setdefault(followed.resource, set()).add(at)
+        return {name: f"{self.epoch}:{at.pop()}" for name, at in sorted(seqs.items()) if len(at) == 1}
+
+    def following(self, resource: str, id: str) -> Following | None:
+        """What following a subscription costs; None when it is not live. O(messages kept)."""
+        live = self._live_of(resource, id)
+        if live is None:
+            return None
+        feeds = live.feeds()
+        kept = [item for feed in feeds for item in feed.kept]
+        return Following(
+            sum(len(feed.readers) for feed in feeds),
+            len(kept),
+            sum(feed.published for feed in feeds),
+            FEED * len(feeds) + sum(MESSAGE + len(item.block) for item in kept),
+        )
 
     # --- streams ----------------------------------------------------------------------------------------------------
 
+    def source(self, resource: str) -> tuple[Source, str]:
+        """The kind of a resource, and its name behind the prefix. Raises the problem 404."""
+        prefix, slash, name = resource.partition("/")
+        source = self._sources.get(prefix + slash)
+        if source is None or not name:
+            raise not_found("resource", f"there is no resource {resource!r}")
+        return source, name
+
+    def _between(self, resource: str, fn: Callable[[], T]) -> Awaitable[T]:
+        source, name = self.source(resource)
+        return source.between(name, fn)
+
     async def open(
-        self, reader: Reader, board: str, id: str, form: Form, after: str | None, replaces: Reader | None = None
+        self, reader: Reader, resource: str, id: str, form: Form, after: str | None, replaces: Reader | None = None
     ) -> None:
-        """Begin a stream: with what was missed since `after`, else with `reset`; with `snapshot` when `after` is None.
+        """Begin a stream: with what was missed since `after`, else with `reset`; when `after` is None with what its
+        kind begins with.
+
+        An `unready` reader is told when that was all.
 
         `replaces` is a stream of the same connection that ends in the same moment. Raises the problems 404 for an
-        unknown board or subscription, 429 for too many streams and 503 when the service is ending.
+        unknown resource or subscription, 429 for too many streams and 503 when the service is ending.
         """
         self._check_room(replaces)
-        found = self._boards(board)
-        if found is None:
-            raise not_found("board", f"there is no board {board!r}")
+        self._find(resource)
         try:
-            await self._between(board, partial(self._attach, reader, board, id, form, after, replaces))
+            await self._between(resource, partial(self._attach, reader, resource, id, form, after, replaces))
         except BaseException:
             reader.void = True
             self.leave(reader)
             raise
 
     def _attach(
-        self, reader: Reader, name: str, id: str, form: Form, after: str | None, replaces: Reader | None
+        self, reader: Reader, resource: str, id: str, form: Form, after: str | None, replaces: Reader | None
     ) -> None:
         if reader.void or reader.outbox not in self._outboxes:
             return
         self._check_room(replaces)
-        followed, live = self._follow(name, id)
+        followed, live = self._follow(resource, id)
         feed: Feed | None = getattr(live, form)
-        missed = None
+        missed, seq = None, None
         if feed is not None and (feed.readers or self._clock() - feed.left_at < self.limits.resume_seconds):
             seq = None if after is None else position(after, self.epoch)
             if seq is not None and seq <= followed.seq:
                 missed = feed.missed(seq)
         else:
-            feed = Feed(name, id, form, followed.seq, self.limits.resume_changes)
+            feed = Feed(resource, id, form, followed.seq, self.limits.resume_changes)
             setattr(live, form, feed)
-            if form == "tiles":
-                followed.board.want_tiles(live.slot, True)
+            followed.want(live, form, True)
         if missed is None:
-            event = "snapshot" if after is None else "reset"
-            missed = [self._message(followed.seq, event, followed.whole(live))]
+            missed = [followed.begin(live, form, after is None)]
+        elif reader.squash is not None and seq is not None:
+            missed = self.squasher.missed(followed, live, feed, seq, missed)
+        if reader.squash is not None:
+            feed.keep_nets(followed.seq)
         if replaces is not None:
             self.leave(replaces)
         feed.readers[reader] = None
         reader.feed = feed
         self._streams += 1
-        reader.begin(missed)
+        self._begin(followed, reader, missed)
         self._touch(feed)
 
-    def _follow(self, name: str, id: str) -> tuple[Followed, Live]:
-        board = self._boards(name)
-        if board is None:
-            raise not_found("board", f"there is no board {name!r}")
-        followed = self._followed.get(name) or Followed(name, board)
-        followed.seq = board.seq
+    def _begin(self, followed: Followed, reader: Reader, items: list[Message]) -> None:
+        """Queue what brings a reader up to date, and that it is, if it waits to hear so and that does not say it."""
+        if reader.unready and not (items and items[-1].event == READY):
+            items.append(self.message(followed.seq, READY, f'{{"seq":{followed.seq}}}'))
+        reader.begin(items)
+        self.squasher.caught_up(followed, reader, items)
+
+    def _find(self, resource: str) -> tuple[Source, LiveResource]:
+        source, name = self.source(resource)
+        engine = source.find(name)
+        if engine is None:
+            raise not_found(source.noun, f"there is no {source.noun} {name!r}")
+        return source, engine
+
+    def _follow(self, resource: str, id: str) -> tuple[Followed, Live]:
+        source, engine = self._find(resource)
+        followed = self._followed.get(resource) or source.follow(resource, engine, self)
+        followed.seq = engine.seq
         live = followed.by_id.get(id)
         if live is None:
             try:
-                live = Live(id, board.watch(id))
+                live = followed.watch(id)
             except KeyError:
                 raise not_found("id", f"there is no subscription {id!r}") from None
-            followed.by_id[id] = followed.by_slot[live.slot] = live
-            self._followed[name] = followed
+            followed.by_id[id] = live
+            self._followed[resource] = followed
             self._live += 1
         return followed, live
 
@@ -291,17 +297,17 @@ class Hub:
     async def catch_up(self, outbox: Outbox) -> None:
         """Give the readers of a connection that fell behind their whole lists. Its queue is empty."""
         late, outbox.late = outbox.late, []
-        names = {reader.feed.board for reader in late if reader.feed is not None}
-        for name in names:
-            await self._between(name, partial(self._renew, name, late))
+        resources = {reader.feed.resource for reader in late if reader.feed is not None}
+        for resource in resources:
+            await self._between(resource, partial(self._renew, resource, late))
 
-    def _renew(self, name: str, late: Iterable[Reader]) -> None:
-        followed = self._followed.get(name)
+    def _renew(self, resource: str, late: Iterable[Reader]) -> None:
+        followed = self._followed.get(resource)
         for reader in late:
             feed = reader.feed
-            if followed is not None and feed is not None and feed.board == name:
-                followed.seq = followed.board.seq
-                reader.begin([self._message(followed.seq, "reset", followed.whole(followed.by_id[feed.id]))])
+            if followed is not None and feed is not None and feed.resource == resource:
+                followed.seq = followed.engine.seq
+                self._begin(followed, reader, [followed.begin(followed.by_id[feed.id], feed.form, False)])
                 self._metrics.stream_collapses.inc()
 
     def _check_room(self, replaces: Reader | None) -> None:
@@ -315,80 +321,22 @@ class Hub:
 
     # --- deliveries -------------------------------------------------------------------------------------------------
 
-    def deliver(self, board: str, engine: LiveBoard, slice: Slice) -> None:
-        """Tell all readers of a board what a slice changed. O(messages + readers), JSON once per distinct change."""
-        followed = self._followed.get(board)
-        if followed is None:
-            return
-        if slice.tiles or slice.moved or slice.gone:
-            self._deliver_all(followed, slice)
-        else:
-            made: dict[int, Message] = {}
-            for change in slice.changes:
-                self._deliver_change(followed, change, made)
-        followed.seq = slice.last_seq
-        self._sent["change"].inc(self._changes_sent)
-        self._changes_sent = 0
+    def deliver(self, resource: str, slice: Any) -> None:
+        """Tell all readers of a resource what a slice changed."""
+        followed = self._followed.get(resource)
+        if followed is not None:
+            followed.deliver(slice)
 
-    def _deliver_change(self, followed: Followed, change: ListChange, made: dict[int, Message]) -> None:
-        seq, slot, entries = change
-        live = followed.by_slot.get(slot)
-        if live is None or live.changes is None or not entries:
-            return
-        item = made.get(id(entries))
-        if item is None or item.seq != seq:
-            data = f'{{"seq":{seq},"changes":{followed.write.changes(entries)}}}'
-            item = made[id(entries)] = message(self.epoch, seq, "change", data)
-        live.changes.publish(item)
-        self._changes_sent += len(live.changes.readers)
-
-    def _deliver_all(self, followed: Followed, slice: Slice) -> None:
-        """A slice with more than changes, everything in order of seq."""
-        made: dict[int, Message] = {}
-        written: dict[int, str] = {}
-        moved = {slot for _, slot in slice.moved}
-        records: Iterable[ListChange | LiveTiles | tuple[int, int]] = chain(slice.changes, slice.tiles, slice.gone)
-        for record in sorted(records, key=itemgetter(0)):
-            if isinstance(record, ListChange):
-                self._deliver_change(followed, record, made)
-            elif isinstance(record, LiveTiles):
-                if record.live not in moved:
-                    self._deliver_tiles(followed, record, written)
-            else:
-                seq, slot = record
-                live = followed.by_slot.get(slot)
-                if live is not None:
-                    self._end(followed, live, seq)
-        followed.seq = slice.last_seq
-        for slot in sorted(moved):
-            live = followed.by_slot.get(slot)
-            if live is not None and live.tiles is not None:
-                live.tiles.restart(self._message(followed.seq, "reset", followed.whole(live)))
-
-    def _deliver_tiles(self, followed: Followed, record: LiveTiles, written: dict[int, str]) -> None:
-        live = followed.by_slot.get(record.live)
-        if live is None or live.tiles is None or not record.tiles:
-            return
-        texts = []
-        for tile in record.tiles:
-            text = written.get(id(tile))
-            if text is None:
-                text = written[id(tile)] = followed.write.tile(tile)
-            texts.append(text)
-        data = f'{{"seq":{record.seq},"tiles":[{",".join(texts)}]}}'
-        live.tiles.publish(message(self.epoch, record.seq, "tiles", data))
-        self._sent["tiles"].inc(len(live.tiles.readers))
-
-    def board_gone(self, board: str, seq: int) -> None:
-        """A board was deleted at `seq`: its streams end."""
-        followed = self._followed.get(board)
+    def resource_gone(self, resource: str, seq: int) -> None:
+        """A resource was deleted at `seq`: its streams end."""
+        followed = self._followed.get(resource)
         if followed is not None:
             followed.seq = seq
             for live in list(followed.by_id.values()):
-                self._end(followed, live, seq)
+                self.end(followed, live, seq)
 
-    def _end(self, followed: Followed, live: Live, seq: int) -> None:
-        """The subscription is gone, and its slot on the board with it."""
+    def end(self, followed: Followed, live: Live, seq: int) -> None:
+        """The subscription is gone, and with it what its engine kept for it."""
         self._forget(followed, live)
         last = message(self.epoch, seq, GONE, f'{{"seq":{seq}}}')
         for feed in live.feeds():
@@ -398,9 +346,14 @@ class Hub:
             for reader in readers:
                 reader.finish(last)
 
-    def _message(self, seq: int, event: str, data: str) -> Message:
+    def message(self, seq: int, event: str, data: str) -> Message:
+        """A message that is for one reader, or for all of a feed as one."""
         self._sent[event].inc()
         return message(self.epoch, seq, event, data)
+
+    def count(self, event: str, messages: int) -> None:
+        """So many messages were sent."""
+        self._sent[event].inc(messages)
 
     # --- chores -----------------------------------------------------------------------------------------------------
 
@@ -424,17 +377,17 @@ class Hub:
             if outbox in self._outboxes:
                 due.append(outbox)
                 self._beats.append((now + self.limits.heartbeat_seconds, outbox))
-        names = {reader.feed.board for outbox in due for reader in outbox.readers() if reader.feed is not None}
-        for name in names:
-            await self._between(name, partial(self._settle, name))
+        resources = {reader.feed.resource for outbox in due for reader in outbox.readers() if reader.feed is not None}
+        for resource in resources:
+            await self._between(resource, partial(self._settle, resource))
         for outbox in due:
             outbox.heartbeat_due = True
             outbox.stir()
 
-    def _settle(self, name: str) -> None:
-        followed = self._followed.get(name)
+    def _settle(self, resource: str) -> None:
+        followed = self._followed.get(resource)
         if followed is not None:
-            followed.seq = followed.board.seq
+            followed.seq = followed.engine.seq
 
     async def let_go(self) -> None:
         """Stop keeping the lists that nobody came back for."""
@@ -442,12 +395,12 @@ class Hub:
         lapsed: dict[str, list[Feed]] = {}
         while self._left and self._left[0][0] <= now:
             feed = self._left.popleft()[1]
-            lapsed.setdefault(feed.board, []).append(feed)
-        for name, feeds in lapsed.items():
-            await self._between(name, partial(self._drop, name, feeds))
+            lapsed.setdefault(feed.resource, []).append(feed)
+        for resource, feeds in lapsed.items():
+            await self._between(resource, partial(self._drop, resource, feeds))
 
-    def _drop(self, name: str, feeds: Iterable[Feed]) -> None:
-        followed = self._followed.get(name)
+    def _drop(self, resource: str, feeds: Iterable[Feed]) -> None:
+        followed = self._followed.get(resource)
         now = self._clock()
         for feed in feeds:
             live = None if followed is None else followed.by_id.get(feed.id)
@@ -456,23 +409,22 @@ class Hub:
             if feed.readers or now - feed.left_at < self.limits.resume_seconds:
                 continue
             setattr(live, feed.form, None)
-            if feed.form == "tiles":
-                followed.board.want_tiles(live.slot, False)
+            followed.want(live, feed.form, False)
             if not live.feeds():
-                followed.board.unwatch(live.slot)
+                followed.unwatch(live)
                 self._forget(followed, live)
 
     def _forget(self, followed: Followed, live: Live) -> None:
         del followed.by_id[live.id]
-        del followed.by_slot[live.slot]
+        followed.forget(live)
         self._live -= 1
         if not followed.by_id:
-            del self._followed[followed.name]
+            del self._followed[followed.resource]
 
-    def _live_of(self, board: str, id: str) -> Live | None:
-        followed = self._followed.get(board)
+    def _live_of(self, resource: str, id: str) -> Live | None:
+        followed = self._followed.get(resource)
         return None if followed is None else followed.by_id.get(id)
 
     def _touch(self, feed: Feed) -> None:
         if self.on_open is not None:
-            self.on_open(feed.board, feed.id)
+            self.on_open(feed.resource, feed.id)

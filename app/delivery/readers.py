@@ -13,7 +13,8 @@ from collections import deque
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from app.delivery.feed import GONE, Feed, Message
+from app.delivery.feed import CHANGE, GONE, READY, Feed, Message
+from app.delivery.squash import Squash
 
 if TYPE_CHECKING:
     from app.delivery.hub import Hub
@@ -54,14 +55,17 @@ class Reader:
     """One stream. `waiting` counts its messages in the connection's queue, at most `room` of them.
 
     `void` says that those are not to be sent any more. `feed` is None before the stream is open and after it ended.
-    `prefix` is how its messages begin on a connection that carries several streams.
+    `prefix` is how its messages begin on a connection that carries several streams. `unready` says that it asked to be
+    told once it is up to date, and has not been yet. With `squash` seconds it gets at most one change in so many.
     """
 
-    __slots__ = ("feed", "outbox", "prefix", "room", "void", "waiting")
+    __slots__ = ("feed", "outbox", "prefix", "room", "squash", "unready", "void", "waiting")
 
-    def __init__(self, outbox: Outbox, prefix: str = "{") -> None:
+    def __init__(self, outbox: Outbox, prefix: str = "{", unready: bool = False, squash: float | None = None) -> None:
         self.outbox = outbox
         self.prefix = prefix
+        self.unready = unready
+        self.squash = None if squash is None else Squash(squash)
         self.feed: Feed | None = None
         self.room = outbox.limit
         self.waiting = 0
@@ -72,6 +76,9 @@ class Reader:
         if self.void:
             return
         outbox = self.outbox
+        if self.squash is not None and item.event == CHANGE:
+            outbox.hub.squasher.hold(self, self.squash, item.seq)
+            return
         if self.waiting >= self.room:
             outbox.discard(self)
             outbox.late.append(self)
@@ -80,6 +87,12 @@ class Reader:
             outbox.queue.append((self, item))
         if outbox.waiter is not None:
             outbox.stir()
+
+    def tell(self, item: Message) -> None:
+        """Queue the net of what was held back. O(1)."""
+        self.waiting += 1
+        self.outbox.queue.append((self, item))
+        self.outbox.stir()
 
     def begin(self, items: Iterable[Message]) -> None:
         """Queue what the stream begins with, or goes on with after it fell behind, however much it is."""
@@ -155,6 +168,8 @@ class Outbox(ABC):
             if not reader.waiting:
                 reader.room = self.limit
             if not reader.void or item.event == GONE:
+                if item.event == READY:
+                    reader.unready = False
                 return reader, item
             self._void -= 1
         return None

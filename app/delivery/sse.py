@@ -29,7 +29,11 @@ START = {
 
 
 class EventStream(Response):
-    """The answer to a request for a stream. `key_id` is who asked; it goes on from `after` where it can."""
+    """The answer to a request for a stream.
+
+    `key_id` is who asked; it goes on from `after` where it can, with `ready` says when it has caught up, and with
+    `squash` sends at most one change in so many seconds.
+    """
 
     media_type = "text/event-stream"
 
@@ -38,28 +42,32 @@ class EventStream(Response):
         hub: Hub,
         keyring: Keyring,
         key_id: str,
-        board: str,
+        resource: str,
         id: str,
         form: Form = "changes",
         after: str | None = None,
+        ready: bool = False,
+        squash: float | None = None,
     ) -> None:
         super().__init__()
         self._hub = hub
         self._keyring = keyring
         self._key_id = key_id
-        self._board = board
+        self._resource = resource
         self._id = id
         self._form = form
         self._after = after
+        self._ready = ready
+        self._squash = squash
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if not self._keyring.allows(self._key_id, "boards:read"):
+        if not self._keyring.allows(self._key_id, self._hub.source(self._resource)[0].scope):
             raise Problem("unauthorized", "the key was deleted")
-        stream = _Stream(self._hub, receive, send, self._board)
+        stream = _Stream(self._hub, receive, send, self._ready, self._squash)
         stream.keys.add(self._key_id)
         self._hub.join(stream)
         try:
-            await self._hub.open(stream.reader, self._board, self._id, self._form, self._after)
+            await self._hub.open(stream.reader, self._resource, self._id, self._form, self._after)
             await send(START)
             await stream.run()
         finally:
@@ -71,12 +79,11 @@ class _Stream(Outbox):
 
     transport = "sse"
 
-    def __init__(self, hub: Hub, receive: Receive, send: Send, board: str) -> None:
+    def __init__(self, hub: Hub, receive: Receive, send: Send, ready: bool, squash: float | None) -> None:
         super().__init__(hub, hub.limits.stream_queue)
-        self.reader = Reader(self)
+        self.reader = Reader(self, unready=ready, squash=squash)
         self._receive = receive
         self._send = send
-        self._board = board
 
     def readers(self) -> Iterable[Reader]:
         return (self.reader,)
@@ -93,8 +100,7 @@ class _Stream(Outbox):
             await self._send({"type": "http.response.body", "body": b"".join(blocks), "more_body": True})
 
     async def send_heartbeat(self) -> None:
-        cursor = self.hub.cursor(self._board)
-        if cursor is not None:
+        for cursor in self.hub.cursors(self.readers()).values():
             await self._send({"type": "http.response.body", "body": f"id: {cursor}\n\n".encode(), "more_body": True})
 
     async def send_end(self, code: int) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 from starlette.requests import HTTPConnection
 from starlette.types import Receive, Scope, Send
 
-from app.delivery.feed import Form, Message, socket_text
+from app.delivery.feed import Message, socket_text
 from app.delivery.hub import Hub
 from app.delivery.readers import POLICY, Outbox, Reader
 from app.problems import FieldError, Problem, invalid, many, not_found
@@ -26,8 +26,14 @@ MOST_BEGUN = 4 << 20
 SECONDS_TO_AUTHENTICATE = 30.0
 
 _NEEDED = {"subscribe": ("resource", "id"), "unsubscribe": ("resource", "id"), "ping": (), "auth": ("key",)}
-_OPTIONAL = {"subscribe": ("form", "after")}
-_FORMS: dict[object, Form] = {"changes": "changes", "tiles": "tiles"}
+_OPTIONAL = {"subscribe": ("form", "after", "old", "ready", "squash")}
+_SWITCH = (bool,), "must be true or false"
+_KINDS: dict[str, tuple[tuple[type, ...], str]] = {
+    "old": _SWITCH,
+    "ready": _SWITCH,
+    "squash": ((int, float), "must be a number"),
+}
+"""What the fields have to be that are no strings."""
 
 
 class StreamSocket:
@@ -59,8 +65,8 @@ class _Entry(Reader):
 
     __slots__ = ("key",)
 
-    def __init__(self, outbox: Outbox, key: tuple[str, str]) -> None:
-        super().__init__(outbox, f'{{"resource":{json.dumps(key[0])},"id":{json.dumps(key[1])},')
+    def __init__(self, outbox: Outbox, key: tuple[str, str], unready: bool, squash: float | None) -> None:
+        super().__init__(outbox, f'{{"resource":{json.dumps(key[0])},"id":{json.dumps(key[1])},', unready, squash)
         self.key = key
 
     def begin(self, items: Iterable[Message]) -> None:
@@ -99,9 +105,8 @@ class _Socket(Outbox):
         self._emptied.set()
 
     async def send_heartbeat(self) -> None:
-        boards = {reader.feed.board for reader in self._open.values() if reader.feed is not None}
-        cursors = {f"boards/{board}": self.hub.cursor(board) for board in sorted(boards)}
-        await self._send({"type": "websocket.send", "text": _compact({"event": "heartbeat", "cursors": cursors})})
+        beat = {"event": "heartbeat", "cursors": self.hub.cursors(self.readers())}
+        await self._send({"type": "websocket.send", "text": _compact(beat)})
 
     async def send_end(self, code: int) -> None:
         await self._send({"type": "websocket.close", "code": code})
@@ -168,18 +173,15 @@ class _Socket(Outbox):
 
     async def _subscribe(self, operation: dict[str, Any]) -> None:
         resource, id = key = operation["resource"], operation["id"]
-        form = _FORMS.get(operation.get("form", "changes"))
-        if form is None:
-            raise invalid("form", "must be changes or tiles")
         if self._key_id is None:
             raise Problem("unauthorized", 'send {"op": "auth", "key": ...} first')
-        kind, _, board = resource.partition("/")
-        if kind != "boards" or not board:
-            raise not_found("resource", f"there is no resource {resource!r}")
-        if not self._keyring.allows(self._key_id, "boards:read"):
-            raise Problem("forbidden", "the key does not have the scope boards:read")
-        entry = _Entry(self, key)
-        await self.hub.open(entry, board, id, form, operation.get("after"), self._open.get(key))
+        source, _ = self.hub.source(resource)
+        squash = operation.get("squash")
+        form = source.form(operation.get("form", "changes"), operation.get("old", False), squash)
+        if not self._keyring.allows(self._key_id, source.scope):
+            raise Problem("forbidden", f"the key does not have the scope {source.scope}")
+        entry = _Entry(self, key, operation.get("ready", False), squash)
+        await self.hub.open(entry, resource, id, form, operation.get("after"), self._open.get(key))
         if entry.feed is not None:
             self._open[key] = entry
 
@@ -212,7 +214,7 @@ class _Bad(Exception):
 
 
 def _parse(text: str | None) -> dict[str, Any]:
-    """An operation whose fields are there and are strings. Raises `_Bad`."""
+    """An operation whose fields are there and are what they have to be. Raises `_Bad`."""
     if text is None:
         raise _Bad(Problem("malformed", "operations are text, not binary"))
     if len(text) > LARGEST_MESSAGE:
@@ -223,7 +225,8 @@ def _parse(text: str | None) -> dict[str, Any]:
         raise _Bad(Problem("malformed", "the message is not JSON")) from None
     if not isinstance(read, dict):
         raise _Bad(invalid("op", "an operation is an object"))
-    operation = {field: value for field, value in read.items() if value is not None or field not in ("form", "after")}
+    optional = _OPTIONAL["subscribe"]
+    operation = {field: value for field, value in read.items() if value is not None or field not in optional}
     op = operation.get("op")
     if not isinstance(op, str) or op not in _NEEDED:
         raise _Bad(invalid("op", f"must be one of {', '.join(_NEEDED)}"), operation)
@@ -232,8 +235,10 @@ def _parse(text: str | None) -> dict[str, Any]:
     for field, value in operation.items():
         if field not in known:
             errors.append(FieldError(field[:80], "is not a known field"))
-        elif not isinstance(value, str):
-            errors.append(FieldError(field, "must be a string"))
+        else:
+            kinds, reason = _KINDS.get(field, ((str,), "must be a string"))
+            if type(value) not in kinds:
+                errors.append(FieldError(field, reason))
     if errors:
         raise _Bad(many(errors), operation)
     return operation

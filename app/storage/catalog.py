@@ -1,133 +1,122 @@
-"""The catalog of boards: which exist, which are about to, and where the seq of a deleted one went on."""
+"""The catalog of resources: which exist, which are about to, and where the seq of a deleted one went on."""
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any
 
-from indexes.boards.board import Board
-from indexes.boards.commands import BoardConfig, Command, Configure, Create, Drop, Fault, Refused
-from indexes.boards.views import Slice
-
-
-class Job(Protocol):
-    """What the writer needs of an accepted command; `indexes.boards.plans.Plan` is one."""
-
-    command: Command | Create | Drop
-    count: int
-    first_seq: int
-    last_seq: int
-    done: bool
-    tile_count: int
-    faults: list[Fault]
-    positions: list[int] | None
-
-    @property
-    def work(self) -> float: ...
-    def paint(self, budget: float) -> None: ...
-    def settle(self) -> Slice | None: ...
-    def cancel(self) -> None: ...
+from app.kinds import Engine, Job, Kind, Kinds
+from indexes.commands import Create, Drop, Fault, Refused
 
 
 class Entry:
-    """One board's place in the catalog. `board` is what reads see, `latest` what the next command will meet."""
+    """One resource's place in the catalog. `engine` is what reads see, `latest` what the next command will meet. `name`
+    is what comes behind the prefix of its kind."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, kind: Kind, name: str) -> None:
+        self.kind = kind
         self.name = name
-        self.board: Board | None = None
-        self.latest: Board | None = None
+        self.engine: Engine | None = None
+        self.latest: Engine | None = None
         self.next_first_seq = 0
 
 
 class Catalog:
-    """All boards by name."""
+    """All resources by their whole names."""
 
-    def __init__(self) -> None:
+    def __init__(self, kinds: Kinds) -> None:
+        self.kinds = kinds
         self.entries: dict[str, Entry] = {}
 
-    def board(self, name: str) -> Board | None:
-        """The board that reads see, or None."""
-        entry = self.entries.get(name)
-        return entry.board if entry is not None else None
+    def engine(self, resource: str) -> Any | None:
+        """The engine that reads see, or None."""
+        entry = self.entries.get(resource)
+        return entry.engine if entry is not None else None
 
-    def restore(self, name: str, board: Board | None, next_first_seq: int) -> None:
-        """Take up a board as it was, or (None) a name whose board is deleted and that would go on with this seq."""
-        entry = self.entries[name] = Entry(name)
-        entry.board = entry.latest = board
+    def restore(self, resource: str, engine: Engine | None, next_first_seq: int) -> None:
+        """Take up a resource as it was, or (None) one that is deleted and that would go on with this seq. Raises
+        `UnknownKind`."""
+        entry = self.entries[resource] = Entry(*self.kinds.split(resource))
+        entry.engine = entry.latest = engine
         entry.next_first_seq = next_first_seq
 
-    def names(self) -> list[str]:
-        """The names of the boards that reads see, in order."""
-        return sorted(name for name, entry in self.entries.items() if entry.board is not None)
+    def names(self, prefix: str = "") -> list[str]:
+        """The resources that reads see and whose names begin with this, in order."""
+        found = self.entries.items()
+        return sorted(name for name, entry in found if entry.engine is not None and name.startswith(prefix))
 
-    def latest(self, name: str) -> Board:
-        """The board that the next command will meet. Raises Refused (missing)."""
-        entry = self.entries.get(name)
+    def latest(self, resource: str, reader: Any = None) -> Any:
+        """The engine that the next command will meet, which must be `reader` if that is given: a command means what it
+        was read to mean by one engine's configuration. Raises Refused (missing, different)."""
+        entry = self.entries.get(resource)
         if entry is None or entry.latest is None:
-            raise Refused([Fault("board", f"there is no board {name!r}", "missing")])
+            kind, name = self.kinds.split(resource)
+            raise Refused([Fault(kind.noun, f"there is no {kind.noun} {name!r}", "missing")])
+        if reader is not None and entry.latest is not reader:
+            kind, name = self.kinds.split(resource)
+            raise Refused([Fault(kind.noun, f"{kind.noun} {name!r} was made anew meanwhile", "different")])
         return entry.latest
 
-    def put(self, name: str, config: BoardConfig) -> Job:
-        """Accept the making of a board, or its change to this configuration where it exists.
+    def put(self, resource: str, config: Any) -> Job:
+        """Accept the making of a resource, or its change to this configuration where it exists.
 
-        Raises Refused: it exists and differs in what cannot be changed, or a k in use would go.
+        Raises Refused: it exists and cannot be changed so.
         """
-        entry = self.entries.setdefault(name, Entry(name))
+        entry = self._entry(resource)
         if entry.latest is None:
             return CreateJob(entry, config)
-        now = entry.latest.latest_config
-        fixed = ("range_attributes", "rank_attribute", "order", "index")
-        differ = [field for field in fixed if getattr(now, field) != getattr(config, field)]
-        if differ:
-            names = {"rank_attribute": "rank.attribute", "order": "rank.order"}
-            faults = [Fault(names.get(f, f), f"the board stands with {getattr(now, f)!r}", "different") for f in differ]
-            raise Refused(faults)
-        return entry.latest.prepare(Configure(config.ks, config.algorithm))
+        return entry.kind.change(entry.latest, config)
 
-    def drop(self, name: str) -> Job:
-        """Accept the deletion of a board. Raises Refused (missing)."""
-        board = self.latest(name)
-        return DropJob(self.entries[name], board)
+    def drop(self, resource: str) -> Job:
+        """Accept the deletion of a resource. Raises Refused (missing)."""
+        engine = self.latest(resource)
+        return DropJob(self.entries[resource], engine)
 
-    def replay(self, name: str, command: Command | Create | Drop) -> Job:
+    def replay(self, resource: str, command: Any) -> Job:
         """Accept a command from the log."""
         if isinstance(command, Create):
-            return CreateJob(self.entries.setdefault(name, Entry(name)), command.config)
+            return CreateJob(self._entry(resource), command.config)
         if isinstance(command, Drop):
-            return self.drop(name)
-        return self.latest(name).prepare(command)
+            return self.drop(resource)
+        job: Job = self.latest(resource).prepare(command)
+        return job
+
+    def _entry(self, resource: str) -> Entry:
+        entry = self.entries.get(resource)
+        if entry is None:
+            entry = self.entries[resource] = Entry(*self.kinds.split(resource))
+        return entry
 
 
 class _Instant:
     """A job without kernel work."""
 
-    def __init__(self, command: Create | Drop, seq: int) -> None:
-        self.command: Command | Create | Drop = command
+    alone = True
+    work = 0.0
+
+    def __init__(self, command: Any, seq: int) -> None:
+        self.command = command
         self.count = 1
         self.first_seq = self.last_seq = seq
         self.done = False
-        self.tile_count = 0
-        self.faults: list[Fault] = []
-        self.positions: list[int] | None = None
-
-    @property
-    def work(self) -> float:
-        return 0.0
+        self.silent = False
 
     def paint(self, budget: float) -> None:
         pass
+
+    def told(self) -> dict[str, Any]:
+        return {}
 
 
 class Mark(_Instant):
     """A place between two commands: `lsn` is the row of the log before it. Nothing is logged for it."""
 
     def __init__(self) -> None:
-        super().__init__(Drop(), 0)
+        super().__init__(None, 0)
         self.count = 0
         self.lsn = 0
 
-    def settle(self) -> Slice | None:
+    def settle(self) -> None:
         self.done = True
-        return None
 
     def cancel(self) -> None:
         """Nothing has changed."""
@@ -142,41 +131,38 @@ class Note(Mark):
 
 
 class CreateJob(_Instant):
-    """A board on its way into the catalog."""
+    """A resource on its way into the catalog."""
 
-    def __init__(self, entry: Entry, config: BoardConfig) -> None:
+    def __init__(self, entry: Entry, config: Any) -> None:
         super().__init__(Create(config), entry.next_first_seq)
         self._entry = entry
-        self._board = Board(config, self.first_seq)
-        entry.latest = self._board
+        self._engine = entry.latest = entry.kind.make(config, self.first_seq)
 
-    def settle(self) -> Slice | None:
-        self._entry.board = self._board
+    def settle(self) -> None:
+        self._entry.engine = self._engine
         self.done = True
-        return None
 
     def cancel(self) -> None:
         self._entry.latest = None
 
 
 class DropJob(_Instant):
-    """A board on its way out. Made again, it goes on with the next seq."""
+    """A resource on its way out. Made again, it goes on with the next seq."""
 
-    def __init__(self, entry: Entry, board: Board) -> None:
-        super().__init__(Drop(), board.next_seq)
+    def __init__(self, entry: Entry, engine: Engine) -> None:
+        super().__init__(Drop(), engine.next_seq)
         self._entry = entry
-        self._board = board
+        self._engine = engine
         self._first_before = entry.next_first_seq
-        board.next_seq += 1
+        engine.next_seq += 1
         entry.latest = None
         entry.next_first_seq = self.first_seq + 1
 
-    def settle(self) -> Slice | None:
-        self._entry.board = None
+    def settle(self) -> None:
+        self._entry.engine = None
         self.done = True
-        return None
 
     def cancel(self) -> None:
-        self._entry.latest = self._board
+        self._entry.latest = self._engine
         self._entry.next_first_seq = self._first_before
-        self._board.next_seq = self.first_seq
+        self._engine.next_seq = self.first_seq

@@ -12,9 +12,12 @@ from pathlib import Path
 
 from app.storage.lockfile import Taken, take
 
-FORMAT = 2
-"""1: the log is whole from its first row. 2: it may begin after a snapshot. An older directory becomes a newer one when
-it is opened."""
+FORMAT = 3
+"""1: the log is whole from its first row. 2: it may begin after a snapshot. 3: subscriptions may have an offset and a
+filter, boards several range attributes.
+
+An older directory becomes a newer one when it is opened.
+"""
 
 EPOCH = "EPOCH"
 

@@ -1,7 +1,7 @@
 """Snapshots and images below one storage root: writing them, choosing one to start from, letting old ones go.
 
-    snapshots/<lsn>/                     all boards, the keys and the kept answers after row <lsn> of the log
-    images/<lsn>/boards/<name>/          a board's indexes, packed from that snapshot
+    snapshots/<lsn>/                     all resources, the keys and the kept answers after row <lsn> of the log
+    images/<lsn>/<resource>/             a resource's indexes, packed from that snapshot
     audits/<lsn>/                        the lists of boards at that row, for Spark to compare
 
 A folder counts once its manifest is there (`formats.folder`). Folders of another history than ours (`epoch`) are never
@@ -20,14 +20,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from app import logs
+from app.kinds import Kinds, UnknownKind
 from app.storage.keys import KeyRow
 from app.storage.log import StoredAnswer
-from formats.boards import RESOURCE, read_image, read_state, write_state
 from formats.folder import Damaged, Draft, Folder
-from indexes.boards.packing import PackedBoard
-from indexes.boards.state import BoardState
 
-KINDS = ("snapshots", "images", "audits")
+FOLDERS = ("snapshots", "images", "audits")
 
 KEYS = pa.schema(
     [
@@ -58,19 +56,20 @@ log = logs.get("snapshots")
 
 
 class Snapshot(NamedTuple):
-    """A snapshot that was read: the boards by name, and the seq that deleted ones would go on with."""
+    """A snapshot that was read: the states of resources, and the seq that deleted ones would go on with."""
 
     lsn: int
-    boards: dict[str, BoardState]
+    states: dict[str, Any]
     gone: dict[str, int]
 
 
 class Snapshots:
-    """All that is kept below a storage root, for the history of one epoch."""
+    """All that is kept below a storage root, for the history of one epoch. Resources go by their whole names."""
 
-    def __init__(self, root: Folder, epoch: str) -> None:
+    def __init__(self, root: Folder, epoch: str, kinds: Kinds) -> None:
         self.root = root
         self.epoch = epoch
+        self._kinds = kinds
         self._damaged: set[int] = set()
 
     def folder(self, lsn: int) -> Folder:
@@ -92,17 +91,17 @@ class Snapshots:
     def write(
         self,
         lsn: int,
-        boards: Iterable[tuple[str, BoardState]],
+        states: Iterable[tuple[str, Any]],
         gone: Mapping[str, int],
         keys: Iterable[KeyRow],
         answers: Iterator[StoredAnswer],
     ) -> int:
-        """Write a snapshot and read it back; returns its size in bytes. Boards are taken one at a time.
+        """Write a snapshot and read it back; returns its size in bytes. States are taken one at a time.
 
         Raises `Damaged` when what was written cannot be read, and OSError; nothing is left of it then.
         """
         with self.folder(lsn).draft() as draft:
-            self._fill(draft, lsn, boards, gone, keys, answers)
+            self._fill(draft, lsn, states, gone, keys, answers)
             self.folder(lsn).verify()
         self._damaged.discard(lsn)
         return draft.bytes
@@ -111,12 +110,15 @@ class Snapshots:
         self,
         draft: Draft,
         lsn: int,
-        boards: Iterable[tuple[str, BoardState]],
+        states: Iterable[tuple[str, Any]],
         gone: Mapping[str, int],
         keys: Iterable[KeyRow],
         answers: Iterator[StoredAnswer],
     ) -> None:
-        resources = {RESOURCE + name: write_state(draft, name, state) for name, state in boards}
+        resources = {}
+        for resource, state in states:
+            kind, name = self._kinds.split(resource)
+            resources[resource] = kind.write_state(draft, name, state)
         rows = [{**key._asdict(), "scopes": json.dumps(key.scopes)} for key in keys]
         with draft.file("keys.parquet", rows=len(rows)) as out:
             pq.write_table(pa.Table.from_pylist(rows, KEYS), out)
@@ -128,7 +130,7 @@ class Snapshots:
                 "epoch": self.epoch,
                 "created": datetime.now(UTC).isoformat(timespec="milliseconds"),
                 "resources": resources,
-                "gone": {RESOURCE + name: seq for name, seq in sorted(gone.items())},
+                "gone": dict(sorted(gone.items())),
             }
         )
 
@@ -152,7 +154,7 @@ class Snapshots:
     def newest(self, since: int, until: int) -> Snapshot | None:
         """The newest good snapshot from a log that holds the rows from `since` + 1 to `until`; None if there is none.
 
-        What is wrong with the ones passed over is logged.
+        What is wrong with the ones passed over is logged. Raises `UnknownKind`.
         """
         for lsn in self.lsns():
             if not since <= lsn <= until:
@@ -175,20 +177,24 @@ class Snapshots:
         return None
 
     def read(self, lsn: int) -> Snapshot:
-        """A snapshot. Raises `Damaged`."""
+        """A snapshot. Raises `Damaged`, and `UnknownKind` where it is of a version that has more kinds of resource."""
         folder = self.folder(lsn)
         about = self._ours(folder.verify())
+        states = {}
         try:
-            boards = {
-                resource.removeprefix(RESOURCE): read_state(folder, resource.removeprefix(RESOURCE), fields)
-                for resource, fields in about["resources"].items()
-            }
-            gone = {resource.removeprefix(RESOURCE): int(seq) for resource, seq in about["gone"].items()}
+            for resource, fields in about["resources"].items():
+                kind, name = self._kinds.split(resource)
+                states[resource] = kind.read_state(folder, name, fields)
+            for resource in about["gone"]:
+                self._kinds.split(resource)
+            gone = {resource: int(seq) for resource, seq in about["gone"].items()}
+        except UnknownKind as error:
+            raise UnknownKind(f"the snapshot {folder}: {error}") from None
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise Damaged(f"{folder} is no snapshot: {error}") from error
-        return Snapshot(lsn, boards, gone)
+        return Snapshot(lsn, states, gone)
 
-    def packed(self, lsn: int, resource: str) -> PackedBoard | None:
+    def packed(self, lsn: int, resource: str) -> Any | None:
         """The image of a resource, mapped; None if there is none or it is damaged, which is logged."""
         folder = self.image(lsn, resource)
         if not folder.whole:
@@ -197,7 +203,8 @@ class Snapshots:
             about = folder.manifest()
             if (about["kind"], about["lsn"], about["resource"]) != ("image", lsn, resource):
                 raise Damaged(f"{folder} is the image of {about['resource']} at row {about['lsn']}")
-            return read_image(folder)
+            kind, _ = self._kinds.split(resource)
+            return kind.upkeep.read_image(folder)
         except Damaged as error:
             log.error("image damaged", resource=resource, lsn=lsn, error=str(error))
             return None
@@ -223,10 +230,10 @@ class Snapshots:
             else:
                 self.folder(lsn).delete()
         oldest = min(kept, default=0)
-        for kind in KINDS:
-            for lsn in self._numbers(kind):
+        for part in FOLDERS:
+            for lsn in self._numbers(part):
                 if lsn < oldest and not self._foreign(lsn):
-                    (self.root / kind / str(lsn)).delete()
+                    (self.root / part / str(lsn)).delete()
         return oldest
 
     def _foreign(self, lsn: int) -> bool:
@@ -241,8 +248,8 @@ class Snapshots:
             raise Damaged(f"it is of another history: epoch {about.get('epoch')} in place of {self.epoch}")
         return about
 
-    def _numbers(self, kind: str) -> list[int]:
-        names = (self.root / kind).names()
+    def _numbers(self, part: str) -> list[int]:
+        names = (self.root / part).names()
         return sorted((int(name) for name in names if name.isascii() and name.isdigit()), reverse=True)
 
 

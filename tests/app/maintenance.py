@@ -7,8 +7,9 @@ import threading
 from typing import Any
 
 from app.jobs import JobFailed, Report
+from tests.patience import PATIENCE
 
-LIMIT = 20.0
+LIMIT = PATIENCE
 
 
 class FakeMaintenance:

@@ -31,7 +31,7 @@ class Running:
 
     def board(self, name: str) -> Board:
         """The engine of a board."""
-        board = self.service.catalog.board(name)
+        board = self.service.boards.get(name)
         assert board is not None
         return board
 
@@ -108,7 +108,7 @@ class Running:
 
     def is_right(self) -> None:
         """Whether every list of every board is what a scan says, and every index is whole."""
-        assert self.service.catalog.names() == sorted(self.worlds)
+        assert self.service.boards.names() == sorted(self.worlds)
         for name, world in self.worlds.items():
             board = self.board(name)
             board.check()

@@ -14,7 +14,7 @@ from app.api.bodies import Kind
 from app.problems import Problem
 from indexes.boards.commands import UPSERT
 
-READER = EventReader("distance", "delay", validators(("distance",), "delay", 1000, 100), 200)
+READER = EventReader(("distance",), "delay", validators(("distance",), "delay", 1000, 100), 200)
 
 numbers = st.floats(-1e300, 1e300).map(lambda v: v + 0.0)
 values = st.fixed_dictionaries({}, optional={"distance": numbers, "delay": numbers})
@@ -172,10 +172,13 @@ def test_integers_are_numbers_in_arrow() -> None:
     assert np.isnan(command.y[1])
 
 
-def test_the_batch_mode_is_not_offered() -> None:
-    with pytest.raises(Problem) as refused:
-        as_json([], mode="batch")
-    assert refused.value.errors == [("mode", "must be 'each'")]
+@pytest.mark.parametrize("mode", ["each", "batch"])
+def test_the_mode_is_read_from_every_kind_of_body(mode: str) -> None:
+    items: list[dict[str, Any]] = [{"op": "upsert", "id": "a", "values": {"distance": 1, "delay": 2}}]
+    found = [as_json(items, mode=mode), as_lines(items, mode=mode), as_arrow(table_of(items), mode=mode)]
+    assert [one.command.batch for one in found] == [mode == "batch"] * 3
+    with pytest.raises(Problem):
+        as_json(items, mode="both")
 
 
 def test_one_object_is_one_event() -> None:

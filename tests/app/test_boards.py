@@ -41,6 +41,8 @@ def test_a_board_is_made_shown_and_put_again(client: TestClient) -> None:
         **CONFIG,
         "algorithm": "sparse",
         "epsilon": None,
+        "sketch": None,
+        "indexed": [],
         "index": "range-tree",
         "objects": 0,
         "subscriptions": 0,
@@ -70,14 +72,18 @@ def test_a_k_in_use_stays(board: TestClient) -> None:
 @pytest.mark.parametrize(
     ("change", "field"),
     [
-        ({"range_attributes": ["x", "y"]}, "range_attributes"),
+        ({"range_attributes": ["a", "b", "c", "d", "e"]}, "range_attributes"),
+        ({"range_attributes": ["a", "b", "a"]}, "range_attributes[2]"),
+        ({"range_attributes": ["a", "b"], "algorithm": "dense"}, "algorithm"),
+        ({"range_attributes": ["a", "b"], "epsilon": 0.5}, "epsilon"),
+        ({"range_attributes": ["a", "b"], "index": "range-tree"}, "index"),
         ({"range_attributes": ["delay"]}, "rank.attribute"),
         ({"range_attributes": ["op"]}, "range_attributes[0]"),
         ({"rank": {"attribute": "created"}}, "rank.attribute"),
         ({"ks": [1, 1]}, "ks[1]"),
         ({"ks": [2000]}, "ks[0]"),
         ({"ks": list(range(1, 18))}, "ks"),
-        ({"epsilon": 0.5}, "epsilon"),
+        ({"epsilon": 0.3}, "epsilon"),
     ],
 )
 def test_a_board_that_cannot_be_is_refused(client: TestClient, change: dict[str, Any], field: str) -> None:
@@ -337,3 +343,47 @@ def test_scopes_are_asked_for(board: TestClient) -> None:
     assert board.get(BOARD, headers=see).status_code == 200
     assert board.delete(BOARD, headers=see).status_code == 403
     assert board.put("/v1/boards/a b", content=b"{", headers=see).status_code == 403
+
+
+# --- batches ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_batch_is_told_as_one(board: TestClient) -> None:
+    board.put(f"{BOARD}/subscriptions/all", json={"k": 2})
+    events = [upsert("a", 100, 99), upsert("a", 100, 5), {"op": "delete", "id": "b"}, upsert("d", 50, 7)]
+    told = board.post(f"{BOARD}/events", json={"events": events, "mode": "batch"}).json()
+    assert (told["seq"], told["applied"], told["tile_count"]) == (8, 4, 2)
+    assert [(tile["event"], tile["object"]["id"], tile["object"]["gone"]) for tile in told["tiles"]] == [
+        (None, "b", True),
+        (None, "d", False),
+    ]
+    shown = board.get(f"{BOARD}/subscriptions/all").json()
+    assert [entry["id"] for entry in shown["list"]] == ["c", "d"] and shown["seq"] == 8
+
+
+def test_a_refused_batch_changes_nothing(board: TestClient) -> None:
+    events = [upsert("a", 100, 99), {"op": "delete", "id": "nobody"}]
+    answer = board.post(f"{BOARD}/events", json={"events": events, "mode": "batch"})
+    assert answer.status_code == 422 and fields(answer) == ["events[1].id"]
+    assert board.get(BOARD).json()["seq"] == 3
+    skipped = board.post(f"{BOARD}/events", json={"events": events, "mode": "batch", "on_error": "skip"}).json()
+    assert skipped["applied"] == 1 and [error["index"] for error in skipped["errors"]] == [1]
+
+
+def test_a_batch_said_again_answers_as_before(board: TestClient) -> None:
+    board.put(f"{BOARD}/subscriptions/all", json={"k": 2})
+    body, headers = {"events": [upsert("a", 100, 99)], "mode": "batch"}, {"Idempotency-Key": "one"}
+    first = board.post(f"{BOARD}/events", json=body, headers=headers).json()
+    again = board.post(f"{BOARD}/events", json=body, headers=headers).json()
+    assert again == {"seq": first["seq"], "applied": 1, "tile_count": first["tile_count"], "replayed": True}
+
+
+def test_epsilon_is_one_over_a_whole_number(client: TestClient) -> None:
+    made = client.put(BOARD, json={**CONFIG, "epsilon": 1 / 3})
+    assert made.status_code == 201 and made.json()["epsilon"] == 1 / 3
+    assert client.put(BOARD, json={**CONFIG, "epsilon": 1 / 3}).json()["seq"] == 0
+    assert client.patch(BOARD, json={"ks": [2, 5]}).json()["epsilon"] == 1 / 3
+    assert client.patch(BOARD, json={"epsilon": 0.5}).json()["epsilon"] == 0.5
+    for wrong in (0, 0.3, 2, -1, "1", 1e-9):
+        assert fields(client.patch(BOARD, json={"epsilon": wrong})) == ["epsilon"]
+    assert client.patch(BOARD, json={"epsilon": None}).json()["epsilon"] is None

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from app.storage.directory import DataDirectory, DirectoryUnusable
+from app.storage.directory import FORMAT, DataDirectory, DirectoryUnusable
 
 
 def test_the_epoch_stays(tmp_path: Path) -> None:
@@ -31,8 +31,9 @@ def test_a_second_user_is_refused_by_name(tmp_path: Path) -> None:
 
 def test_a_newer_format_is_refused(tmp_path: Path) -> None:
     DataDirectory.open(tmp_path).close()
-    (tmp_path / "FORMAT").write_text("3\n")
-    with pytest.raises(DirectoryUnusable, match="format '3'"):
+    newer = FORMAT + 1
+    (tmp_path / "FORMAT").write_text(f"{newer}\n")
+    with pytest.raises(DirectoryUnusable, match=f"format '{newer}'"):
         DataDirectory.open(tmp_path)
     (tmp_path / "FORMAT").write_text("1\n")
     DataDirectory.open(tmp_path).close()

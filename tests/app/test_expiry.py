@@ -1,6 +1,7 @@
 from collections.abc import Callable
 
 from app.expiry import SPARE, Expiry
+from indexes.boards.regions import between
 from indexes.boards.subscribers import Change, Edit, Standing
 
 
@@ -19,10 +20,10 @@ class World:
         raise AssertionError("run() is not used here")
 
     def put(self, key: str, ttl: float | None) -> None:
-        self.expiry.saw("b", Edit(1, [Change(1, key, None, Standing(0, 0.0, 1.0, 5, ttl))]))
+        self.expiry.saw("b", Edit(1, [Change(1, key, None, Standing(0, between(0.0, 1.0), 5, ttl))]).lifetimes())
 
     def delete(self, key: str) -> None:
-        self.expiry.saw("b", Edit(1, [Change(1, key, Standing(0, 0.0, 1.0, 5, 1.0), None)]))
+        self.expiry.saw("b", Edit(1, [Change(1, key, Standing(0, between(0.0, 1.0), 5, 1.0), None)]).lifetimes())
 
     def due(self, now: float) -> list[str]:
         self.now = now

@@ -23,7 +23,7 @@ from app.server import Server
 from app.settings import Settings
 from rankcast_client import Rankcast, Retry
 from tests.app.maintenance import LIMIT, FakeMaintenance, different
-from tests.conftest import free_port
+from tests.ports import free_port
 
 BOARD = {"range_attributes": ["x"], "rank": {"attribute": "y"}, "ks": [1]}
 
@@ -43,7 +43,7 @@ class Live:
         while not self._server.started:
             assert time.monotonic() - began < LIMIT and self._thread.is_alive()
             time.sleep(0.005)
-        assert httpx.put(f"{self.url}/v1/boards/b", json=BOARD).status_code == 201
+        assert httpx.put(f"{self.url}/v1/boards/b", json=BOARD, timeout=LIMIT).status_code == 201
 
     def run(self, *arguments: str) -> Result:
         return run(*arguments, "--url", self.url)

@@ -10,8 +10,9 @@ import pytest
 from app.jobs import Job, JobFailed, Jobs, Numbers, Report
 from app.metrics import Metrics
 from app.problems import Problem
+from tests.patience import PATIENCE
 
-LIMIT = 20.0
+LIMIT = PATIENCE
 NEVER = 3600.0
 
 

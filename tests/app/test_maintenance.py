@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from app import maintenance as module
+from app.kinds import board_upkeep
 from app.storage.log import LogUnavailable
 from app.storage.snapshots import read_answers, read_keys
 from formats.boards import read_image
@@ -39,7 +40,7 @@ def during(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], None]], No
     """`during(act)` does something while a rebuild writes an image: after its snapshot, before its indexes are used."""
 
     def plan(act: Callable[[], None]) -> None:
-        write = module.write_image
+        write = board_upkeep.write_image
         left = [act]
 
         def acted(*given: Any) -> int:
@@ -47,7 +48,7 @@ def during(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], None]], No
                 left.pop()()
             return write(*given)
 
-        monkeypatch.setattr(module, "write_image", acted)
+        monkeypatch.setattr(board_upkeep, "write_image", acted)
 
     return plan
 
@@ -76,9 +77,9 @@ def test_a_snapshot_has_every_board_as_it_stands(running: Running) -> None:
     running.drop("c")
     lsn = running.done("snapshots")["lsn"]
     found = running.service.snapshots.read(lsn)
-    assert sorted(found.boards) == ["a", "b"] and found.gone == {"c": 72}
-    for name, state in found.boards.items():
-        same_columns(state, state_of(captured(running.board(name))))
+    assert sorted(found.states) == ["boards/a", "boards/b"] and found.gone == {"boards/c": 72}
+    for name in ("a", "b"):
+        same_columns(found.states["boards/" + name], state_of(captured(running.board(name))))
 
 
 def test_a_snapshot_of_an_empty_service(start: Start) -> None:
@@ -343,7 +344,7 @@ def test_a_board_that_is_made_anew_meanwhile_keeps_its_own_indexes(
 
 
 def test_a_damaged_image_is_not_used(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
-    write = module.write_image
+    write = board_upkeep.write_image
 
     def damaged(folder: Any, *given: Any) -> int:
         size = write(folder, *given)
@@ -352,7 +353,7 @@ def test_a_damaged_image_is_not_used(running: Running, monkeypatch: pytest.Monke
 
     index = running.board("a").painter.subscriptions
     with monkeypatch.context() as patched:
-        patched.setattr(module, "write_image", damaged)
+        patched.setattr(board_upkeep, "write_image", damaged)
         assert "nodes.arrow is damaged" in running.failed("rebuilds")["error"]
     assert running.board("a").painter.subscriptions is index
     assert running.board("a").subscribers.touched is None
@@ -367,7 +368,7 @@ def test_an_image_that_cannot_be_written_changes_no_index(running: Running, monk
 
     index = running.board("a").painter.subscriptions
     with monkeypatch.context() as patched:
-        patched.setattr(module, "write_image", full)
+        patched.setattr(board_upkeep, "write_image", full)
         error = running.failed("rebuilds")["error"]
         assert error == "the image of boards/a cannot be written: No space left on device"
     assert running.board("a").painter.subscriptions is index
@@ -428,9 +429,9 @@ def wrong_id(board: Board) -> None:
 
 
 def wrong_live(board: Board) -> None:
-    found = next(view for view in board.subscriptions(None, 10**6) if len(board.top(view.l, view.r, view.k)) > 1)
+    found = next(view for view in board.subscriptions(None, 10**6) if len(board.top(view.region, view.k)) > 1)
     board.watch(found.id)
-    row = board.catalogue.rows[board.top(found.l, found.r, 1)[0].id]
+    row = board.catalogue.rows[board.top(found.region, 1)[0].id]
     # Both indexes hear that the best is the worst now, the live list does not.
     for index in (board.painter.objects, board.catalogue.view):
         slot = index.slot(row)
@@ -470,14 +471,14 @@ def test_of_many_differences_the_first_are_told(running: Running, monkeypatch: p
 
 def test_a_verification_is_beside_writes(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
     """It looks at a copy: what changes meanwhile is no difference."""
-    verify = module.verify
+    verify = board_upkeep.verify
 
     def slow(found: Any) -> Iterator[Any]:
         running.move("a", 10)
         running.delete("a", "s0") if "s0" in running.worlds["a"].asks else None
         yield from verify(found)
 
-    monkeypatch.setattr(module, "verify", slow)
+    monkeypatch.setattr(board_upkeep, "verify", slow)
     detail = running.done("verify", resources=["boards/a"])
     assert detail["compared"] == 40
     assert len(running.worlds["a"].asks) == 39

@@ -6,7 +6,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from app import problems
 from app.api.values import Name, Number, Strict
 from app.problems import PROBLEMS, FieldError, Problem
-from indexes.boards.commands import Fault, Refused
+from indexes.commands import Fault, Refused
 
 
 class Inner(Strict):

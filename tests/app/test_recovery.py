@@ -4,25 +4,23 @@ of the log, with the same answers to the same requests."""
 from __future__ import annotations
 
 import asyncio
-import shutil
-import tempfile
 import threading
 from collections.abc import Awaitable, Iterator
-from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-from unittest.mock import patch
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from hypothesis.stateful import invariant, rule
 
-from app.idempotency import Answers, KeyReused, Replay, StillRunning, Ticket
+from app.idempotency import Answers, Replay, StillRunning, Ticket
 from app.jobs import JobFailed
+from app.kinds import Kinds
+from app.kinds.boards import BoardKind
 from app.maintenance import Maintenance
 from app.metrics import Metrics
 from app.recovery import recover
@@ -32,36 +30,31 @@ from app.storage.catalog import Catalog
 from app.storage.log import LogEntry, LogUnavailable
 from app.storage.snapshots import Snapshots
 from app.writer import Failed, Skeleton, Standstill, Writer
-from formats.commands import MORE, decode
+from formats.board_commands import decode
+from formats.commands import MORE
 from formats.folder import Folder
+from indexes.boards import regions
 from indexes.boards.board import Board
-from indexes.boards.commands import (
-    BoardConfig,
-    Command,
-    Configure,
-    Create,
-    Drop,
-    Refused,
-    SetSubscription,
-    Subscribe,
-    Unsubscribe,
-)
+from indexes.boards.commands import BoardConfig, Command, Configure, SetSubscription, Subscribe, Unsubscribe
 from indexes.boards.state import state_of
+from indexes.commands import Create, Drop, Refused
+from tests.app.machine import HASH, Machine, quiet
 from tests.app.test_writer import CONFIG, many, upsert
-from tests.boards.test_upkeep import captured, edits, events, ids, ranges, same_columns
+from tests.boards.test_upkeep import captured, edits, events, ids, pairs, same_columns
+from tests.patience import PATIENCE
 
-HASH = b"hash"
 DAMAGE = b"PAR1"
 KEYS = [f"key{n}" for n in range(6)]
 
-bulks = st.lists(st.tuples(ids, ranges, st.sampled_from([1, 2, 5])), min_size=1, max_size=9).map(
+windows = st.sampled_from([(1, 0), (2, 0), (5, 0), (1, 1), (2, 3)])
+bulks = st.lists(st.tuples(ids, pairs, windows), min_size=1, max_size=9).map(
     lambda rows: Subscribe(
         pa.array([key for key, *_ in rows]),
-        np.array([lr[0] for _, lr, _ in rows]),
-        np.array([lr[1] for _, lr, _ in rows]),
-        np.array([k for *_, k in rows], np.int32),
+        regions.ranges(*zip(*(lr for _, lr, _ in rows), strict=True)),
+        np.array([k for *_, (k, _) in rows], np.int32),
         {0: 30.0},
         skip=True,
+        offset=np.array([offset for *_, (_, offset) in rows], np.int32),
     )
 )
 configures = st.builds(
@@ -87,7 +80,7 @@ class Write:
 
 writes = st.builds(
     Write,
-    st.sampled_from(["a", "b"]),
+    st.sampled_from(["boards/a", "boards/b"]),
     st.one_of(events, events, edits, bulks, configures, configs, st.none()),
     st.sampled_from([None, None, *KEYS]),
 )
@@ -108,7 +101,7 @@ class Twin:
         for row in self.rows[self._read :]:
             parts.append((row.command, row.payload))
             if not row.command.endswith(MORE):
-                self._apply(row.resource.removeprefix("boards/"), decode(parts), row.last_seq)
+                self._apply(row.resource, decode(parts), row.last_seq)
                 parts.clear()
         assert not parts, "the log ends in the middle of a command"
         self._read = len(self.rows)
@@ -129,14 +122,18 @@ class Twin:
 class Life:
     """One process over a data directory, from its start to a crash."""
 
-    def __init__(self, path: Path, twin: Twin, kept: dict[str, int], keep_snapshots: int = 2) -> None:
+    def __init__(
+        self, path: Path, twin: Twin, kept: dict[str, int], kinds: Kinds | None = None, keep_snapshots: int = 2
+    ) -> None:
+        kinds = kinds or Kinds(BoardKind())
         self.stores = open_stores(path)
-        self.catalog = Catalog()
+        self.catalog = Catalog(kinds)
         self.answers = Answers(find=self.stores.log.answer)
-        self.writer = Writer(self.stores.log, self.catalog, self.answers, Metrics())
-        self.snapshots = Snapshots(Folder.at(path), self.stores.directory.epoch)
+        self.metrics = Metrics()
+        self.writer = Writer(self.stores.log, self.catalog, self.answers, self.metrics)
+        self.snapshots = Snapshots(Folder.at(path), self.stores.directory.epoch, kinds)
         settings = Settings(data=path, keep_snapshots=keep_snapshots)
-        self.maintenance = Maintenance(settings, self.stores, self.catalog, self.writer, self.snapshots, Metrics())
+        self.maintenance = Maintenance(settings, self.stores, self.catalog, self.writer, self.snapshots, self.metrics)
         self.broken = False
         self.runner = asyncio.Runner()
         self._append = self.stores.log.append
@@ -176,38 +173,26 @@ class Life:
         self.stores.close()
 
 
-def quiet(fraction: float, step: str, /) -> None:
-    """Nobody follows the job."""
-
-
-class Recovery(RuleBasedStateMachine):
+class Recovery(Machine):
     """Commands, snapshots, rebuilds, failures of the log and crashes in any order. Limits are so low that long commands
     are cut, packed and logged in parts, and that folds are cut."""
 
+    LIMITS: ClassVar = {
+        "app.writer.BULK": 4,
+        "app.writer.SLICE": 1e-9,
+        "formats.commands.PART": 3,
+        "indexes.boards.subscribers.BULK": 4,
+        "indexes.boards.subscribers.STRIDE": 16,
+        "indexes.boards.upkeep.FOLD": 2,
+        "indexes.ids.MERGE_AT": 3,
+    }
+    KEYS: ClassVar = KEYS
+
     def __init__(self) -> None:
         super().__init__()
-        self.path = Path(tempfile.mkdtemp())
-        self.patches = ExitStack()
-        for name, value in {
-            "app.writer.BULK": 4,
-            "app.writer.SLICE": 1e-9,
-            "formats.commands.PART": 3,
-            "indexes.boards.subscribers.BULK": 4,
-            "indexes.boards.subscribers.STRIDE": 16,
-            "indexes.boards.upkeep.FOLD": 2,
-            "indexes.ids.MERGE_AT": 3,
-        }.items():
-            self.patches.enter_context(patch(name, value))
         self.twin = Twin()
-        self.kept: dict[str, int] = {}
-        self.told: dict[str, dict[str, Any]] = {}
         self.life = Life(self.path, self.twin, self.kept)
         assert self.life.start() == 0
-
-    def teardown(self) -> None:
-        self.life.crash()
-        self.patches.close()
-        shutil.rmtree(self.path)
 
     @rule(
         batch=st.lists(
@@ -245,16 +230,7 @@ class Recovery(RuleBasedStateMachine):
     )
     def crash(self, batch: list[Any], turns: int, in_thread: bool, in_slices: bool) -> None:
         """Crash some turns of the loop after these requests, and start again."""
-
-        async def cut() -> None:
-            playing = asyncio.ensure_future(self.play(batch))
-            for _ in range(turns):
-                await asyncio.sleep(0)
-            playing.cancel()
-
-        with self.timing(in_thread, in_slices):
-            self.life.run(cut())
-            self.life.crash()
+        self.die(batch, turns, in_thread, in_slices)
         self.life = Life(self.path, self.twin, self.kept)
         log = self.life.stores.log
         usable = [lsn for lsn in self.good() if log.pruned_through <= lsn <= log.last_lsn]
@@ -292,78 +268,31 @@ class Recovery(RuleBasedStateMachine):
         catalog = self.life.catalog
         assert catalog.names() == sorted(self.twin.boards)
         for name in catalog.names():
-            board, twin = catalog.board(name), self.twin.boards[name]
+            board, twin = catalog.engine(name), self.twin.boards[name]
             assert board is not None and catalog.latest(name) is board
             board.check()
             same_columns(state_of(captured(board)), state_of(captured(twin)))
             assert board.next_seq == twin.next_seq
             for sub in board.subscriptions(None, 10**6):
-                assert board.top(sub.l, sub.r, sub.k) == twin.top(sub.l, sub.r, sub.k)
+                asked = sub.region, sub.k, sub.offset
+                assert board.top(*asked) == twin.top(*asked)
         for name, seq in self.twin.gone.items():
             assert catalog.entries[name].next_first_seq == seq
 
-    @invariant()
-    def requests_are_answered_as_the_first_time(self) -> None:
-        for key in KEYS:
-            claimed = self.life.answers.claim("", key, HASH)
-            if key not in self.kept:
-                assert isinstance(claimed, Ticket)
-                claimed.abandon()
-                continue
-            assert isinstance(claimed, Replay) and claimed.status == 200
-            assert self.told.setdefault(key, claimed.answer) == claimed.answer
-            with pytest.raises(KeyReused):
-                self.life.answers.claim("", key, b"another")
-
-    def timing(self, in_thread: bool, in_slices: bool) -> ExitStack:
-        """Commit in the commit thread, apply in the kernel thread."""
-        stack = ExitStack()
-        stack.enter_context(patch("app.writer.SLOW_COMMIT", -1.0 if in_thread else 1e9))
-        stack.enter_context(patch("app.writer.INLINE", -1.0 if in_slices else 1e9))
-        return stack
-
-    async def play(self, batch: list[Any]) -> list[Any]:
-        """Begin all of it in this order; returns what was raised, None for what was done."""
-        jobs = {
-            "snapshot": lambda: self.life.maintenance.snapshot(quiet),
-            "rebuild": lambda: self.life.maintenance.rebuild(quiet, None, "local"),
-            "verify": lambda: self.life.maintenance.verify(quiet, None, "local"),
-        }
-        one_job = asyncio.Lock()
-
-        async def job(kind: str) -> None:
-            async with one_job:
-                await jobs[kind]()
-
-        begun = [asyncio.ensure_future(self.write(one) if isinstance(one, Write) else job(one)) for one in batch]
-        return await asyncio.gather(*begun, return_exceptions=True)
-
     async def write(self, one: Write) -> None:
-        writer, ticket = self.life.writer, None
-        if one.key is not None:
-            claimed = self.life.answers.claim("", one.key, HASH)
-            if isinstance(claimed, Replay):
-                return
-            ticket = claimed
+        writer = self.life.writer
 
         def skeleton(job: Any) -> Skeleton:
-            return Skeleton(200, {"seq": job.last_seq, "tile_count": job.tile_count})
+            return Skeleton(200, {"seq": job.last_seq, "tile_count": getattr(job, "tile_count", 0)})
 
-        try:
+        async def ask(ticket: Ticket | None) -> Any:
             if one.what is None:
-                job = await writer.drop(one.name, ticket, skeleton)
-            elif isinstance(one.what, BoardConfig):
-                job = await writer.put(one.name, one.what, ticket, skeleton)
-            else:
-                job = await writer.submit(one.name, one.what, ticket=ticket, skeleton=skeleton)
-        except Exception:
-            if ticket is not None:
-                ticket.abandon()
-            raise
-        if ticket is not None:
-            assert one.key is not None
-            self.told[one.key] = {**skeleton(job).answer, "replayed": True}
-            ticket.complete(200, skeleton(job).answer)
+                return await writer.drop(one.name, ticket, skeleton)
+            if isinstance(one.what, BoardConfig):
+                return await writer.put(one.name, one.what, ticket, skeleton)
+            return await writer.submit(one.name, one.what, ticket=ticket, skeleton=skeleton)
+
+        await self.once(one.key, skeleton, ask)
 
 
 Recovery.TestCase.settings = settings(max_examples=40, stateful_step_count=12, deadline=None)
@@ -389,9 +318,9 @@ def is_as_the_log_says(still: Standstill, life: Life) -> None:
     twin = Twin()
     twin.rows = life.rows[: still.lsn]
     twin.follow()
-    assert still.boards.keys() == twin.boards.keys()
+    assert still.captured.keys() == twin.boards.keys()
     assert still.gone == twin.gone
-    for name, found in still.boards.items():
+    for name, found in still.captured.items():
         same_columns(state_of(found), state_of(captured(twin.boards[name])))
 
 
@@ -399,21 +328,21 @@ def test_a_copy_has_what_was_accepted_before_it_and_nothing_else(life: Life) -> 
     async def story() -> None:
         writer = life.writer
         begun = [
-            writer.put("a", CONFIG),
-            writer.put("b", CONFIG),
-            writer.submit("a", upsert(("p", 1.0, 2.0), ("q", 1.0, 3.0))),
-            writer.submit("a", SetSubscription("s", 0.0, 2.0, 2)),
-            writer.drop("b"),
+            writer.put("boards/a", CONFIG),
+            writer.put("boards/b", CONFIG),
+            writer.submit("boards/a", upsert(("p", 1.0, 2.0), ("q", 1.0, 3.0))),
+            writer.submit("boards/a", SetSubscription("s", regions.between(0.0, 2.0), 2)),
+            writer.drop("boards/b"),
             writer.stand_still(),
-            writer.submit("a", Unsubscribe(["s"])),
-            writer.submit("a", upsert(("r", 1.0, 2.0))),
-            writer.put("b", CONFIG),
+            writer.submit("boards/a", Unsubscribe(["s"])),
+            writer.submit("boards/a", upsert(("r", 1.0, 2.0))),
+            writer.put("boards/b", CONFIG),
             writer.stand_still(),
         ]
         results = await asyncio.gather(*begun)
         first, second = results[5], results[-1]
-        assert (first.lsn, first.boards["a"].seq, first.gone) == (5, 3, {"b": 2})
-        assert (second.lsn, second.boards["a"].seq, second.gone) == (8, 5, {})
+        assert (first.lsn, first.captured["boards/a"].seq, first.gone) == (5, 3, {"boards/b": 2})
+        assert (second.lsn, second.captured["boards/a"].seq, second.gone) == (8, 5, {})
         for still in (first, second):
             is_as_the_log_says(still, life)
 
@@ -426,16 +355,16 @@ def test_a_copy_waits_for_what_is_still_being_applied(life: Life, monkeypatch: p
 
     async def story() -> None:
         writer = life.writer
-        await writer.put("a", CONFIG)
-        board = writer.catalog.board("a")
+        await writer.put("boards/a", CONFIG)
+        board = writer.catalog.engine("boards/a")
         assert board is not None
-        long = asyncio.ensure_future(writer.submit("a", many(50)))
+        long = asyncio.ensure_future(writer.submit("boards/a", many(50)))
         while board.seq == 0:
             await asyncio.sleep(0)
         assert board.seq < 50
         still = asyncio.ensure_future(writer.stand_still())
-        after = asyncio.ensure_future(writer.submit("a", many(50, 50)))
-        assert (await still).boards["a"].seq == 50
+        after = asyncio.ensure_future(writer.submit("boards/a", many(50, 50)))
+        assert (await still).captured["boards/a"].seq == 50
         await asyncio.gather(long, after)
         assert board.seq == 100
         is_as_the_log_says(still.result(), life)
@@ -443,23 +372,25 @@ def test_a_copy_waits_for_what_is_still_being_applied(life: Life, monkeypatch: p
     life.run(story())
 
 
-@pytest.mark.parametrize("boards", [["a"], ["a", "b"]])
+@pytest.mark.parametrize("boards", [["boards/a"], ["boards/a", "boards/b"]])
 def test_a_copy_waits_for_long_checks(life: Life, boards: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("app.writer.BULK", 4)
     monkeypatch.setattr("indexes.boards.catalogue.STRIDE", 2)
 
     async def story() -> None:
         writer = life.writer
-        for name in ("a", "b"):
+        for name in ("boards/a", "boards/b"):
             await writer.put(name, CONFIG)
         long = [asyncio.ensure_future(writer.submit(name, many(9))) for name in boards]
         while not all(writer._lane(name).checking for name in boards):
             await asyncio.sleep(0)
         still = asyncio.ensure_future(writer.stand_still())
         await asyncio.sleep(0)
-        short = [asyncio.ensure_future(writer.submit(name, upsert(("late", 0.0, 0.0)))) for name in ("a", "b")]
+        short = [
+            asyncio.ensure_future(writer.submit(name, upsert(("late", 0.0, 0.0)))) for name in ("boards/a", "boards/b")
+        ]
         for name in boards:
-            assert (await still).boards[name].seq == 9
+            assert (await still).captured[name].seq == 9
         await asyncio.gather(*long, *short)
         is_as_the_log_says(still.result(), life)
         assert not any(lane.accepting.locked() for lane in writer._lanes.values())
@@ -473,16 +404,16 @@ def test_a_copy_is_made_after_a_long_check_that_refuses(life: Life, monkeypatch:
 
     async def story() -> None:
         writer = life.writer
-        await writer.put("a", CONFIG)
+        await writer.put("boards/a", CONFIG)
         wrong = many(9)
         wrong.op[8] = 2
-        long = asyncio.ensure_future(writer.submit("a", wrong))
-        while not writer._lane("a").checking:
+        long = asyncio.ensure_future(writer.submit("boards/a", wrong))
+        while not writer._lane("boards/a").checking:
             await asyncio.sleep(0)
         still = await writer.stand_still()
         with pytest.raises(Refused):
             await long
-        assert still.boards["a"].seq == 0
+        assert still.captured["boards/a"].seq == 0
         is_as_the_log_says(still, life)
 
     life.run(story())
@@ -497,22 +428,22 @@ def test_a_copy_comes_after_a_commit_in_flight(life: Life, fails: bool, monkeypa
 
     def gated(*given: Any) -> int:
         reached.set()
-        assert go.wait(20.0)
+        assert go.wait(PATIENCE)
         return append(*given)
 
     async def story() -> None:
         writer = life.writer
-        await writer.put("a", CONFIG)
-        await writer.submit("a", upsert(("p", 1.0, 1.0)))
-        before = await writer.stand_still(journal=["a"])
-        board = writer.catalog.board("a")
+        await writer.put("boards/a", CONFIG)
+        await writer.submit("boards/a", upsert(("p", 1.0, 1.0)))
+        before = await writer.stand_still(journal=["boards/a"])
+        board = writer.catalog.engine("boards/a")
         assert board is not None
         monkeypatch.setattr(life.stores.log, "append", gated)
-        first = asyncio.ensure_future(writer.submit("a", upsert(("q", 2.0, 2.0))))
-        await asyncio.to_thread(reached.wait, 20.0)
-        second = asyncio.ensure_future(writer.submit("a", Unsubscribe(["p"])))
+        first = asyncio.ensure_future(writer.submit("boards/a", upsert(("q", 2.0, 2.0))))
+        await asyncio.to_thread(reached.wait, PATIENCE)
+        second = asyncio.ensure_future(writer.submit("boards/a", Unsubscribe(["p"])))
         still = asyncio.ensure_future(writer.stand_still())
-        third = asyncio.ensure_future(writer.submit("a", upsert(("r", 2.0, 2.0))))
+        third = asyncio.ensure_future(writer.submit("boards/a", upsert(("r", 2.0, 2.0))))
         await asyncio.sleep(0)
         assert not still.done()
         life.broken = fails
@@ -524,12 +455,12 @@ def test_a_copy_comes_after_a_commit_in_flight(life: Life, fails: bool, monkeypa
             assert writer.queued == 0
             now = await writer.stand_still()
             assert now.lsn == before.lsn == 2
-            same_columns(state_of(now.boards["a"]), state_of(before.boards["a"]))
+            same_columns(state_of(now.captured["boards/a"]), state_of(before.captured["boards/a"]))
             assert board.next_seq == 2
         else:
-            assert results[2].boards["a"].seq == 2
+            assert results[2].captured["boards/a"].seq == 2
             is_as_the_log_says(results[2], life)
-        plan = await writer.submit("a", upsert(("z", 2.0, 2.0)))
+        plan = await writer.submit("boards/a", upsert(("z", 2.0, 2.0)))
         assert plan.last_seq == (2 if fails else 4)
         is_as_the_log_says(await writer.stand_still(), life)
 
@@ -544,11 +475,11 @@ def test_an_answer_is_whole_before_a_snapshot_makes_up_for_its_row(tmp_path: Pat
 
     async def story() -> int:
         writer = life.writer
-        await writer.put("a", BoardConfig(("x",), "y", ks=(1, 2), algorithm="dense"))
+        await writer.put("boards/a", BoardConfig(("x",), "y", ks=(1, 2), algorithm="dense"))
         ticket = life.answers.claim("", "key", HASH)
         assert isinstance(ticket, Ticket)
         submitted = writer.submit(
-            "a",
+            "boards/a",
             upsert(("p", 1.0, 1.0), ("q", 2.0, 2.0)),
             ticket=ticket,
             skeleton=lambda plan: Skeleton(200, {"seq": plan.last_seq, "tile_count": plan.tile_count}),
@@ -570,19 +501,19 @@ def test_an_answer_is_whole_before_a_snapshot_makes_up_for_its_row(tmp_path: Pat
 def test_nothing_is_copied_of_a_board_that_failed(life: Life, monkeypatch: pytest.MonkeyPatch) -> None:
     async def story() -> None:
         writer = life.writer
-        for name in ("a", "b"):
+        for name in ("boards/a", "boards/b"):
             await writer.put(name, CONFIG)
-        board = writer.catalog.board("a")
+        board = writer.catalog.engine("boards/a")
         assert board is not None
         monkeypatch.setattr(board.painter, "run", None)
         together = await asyncio.gather(
-            writer.submit("a", upsert(("p", 1.0, 1.0))), writer.stand_still(), return_exceptions=True
+            writer.submit("boards/a", upsert(("p", 1.0, 1.0))), writer.stand_still(), return_exceptions=True
         )
         assert [type(result) for result in together] == [Failed, Failed]
         with pytest.raises(Failed, match="'a'"):
             await writer.stand_still()
         assert writer.queued == 0
-        await writer.submit("b", upsert(("p", 1.0, 1.0)))
+        await writer.submit("boards/b", upsert(("p", 1.0, 1.0)))
 
     life.run(story())
 
@@ -593,13 +524,13 @@ def test_a_failed_board_is_whole_after_a_restart(tmp_path: Path, monkeypatch: py
     life.start()
 
     async def story() -> None:
-        await life.writer.put("a", CONFIG)
+        await life.writer.put("boards/a", CONFIG)
         await life.maintenance.snapshot(quiet)
-        board = life.writer.catalog.board("a")
+        board = life.writer.catalog.engine("boards/a")
         assert board is not None
         monkeypatch.setattr(board.painter, "run", None)
         with pytest.raises(Failed):
-            await life.writer.submit("a", upsert(("p", 1.0, 1.0)))
+            await life.writer.submit("boards/a", upsert(("p", 1.0, 1.0)))
         with pytest.raises(JobFailed, match="the state cannot be copied: board 'a' failed"):
             await life.maintenance.snapshot(quiet)
 
@@ -607,7 +538,7 @@ def test_a_failed_board_is_whole_after_a_restart(tmp_path: Path, monkeypatch: py
     life.crash()
     life = Life(tmp_path, twin, {})
     assert life.start() == 1
-    board = life.catalog.board("a")
+    board = life.catalog.engine("boards/a")
     assert board is not None and [thing.id for thing in board.objects(None, 9)] == ["p"]
     life.crash()
 
@@ -617,7 +548,7 @@ def test_a_log_that_no_good_snapshot_makes_up_for_is_refused(tmp_path: Path) -> 
     life.start()
 
     async def story() -> None:
-        await life.writer.put("a", CONFIG)
+        await life.writer.put("boards/a", CONFIG)
         await life.maintenance.snapshot(quiet)
 
     life.run(story())
@@ -636,15 +567,17 @@ def test_a_snapshot_that_the_log_contradicts_is_noticed(tmp_path: Path) -> None:
     life.start()
 
     async def story() -> None:
-        await life.writer.put("a", CONFIG)
+        await life.writer.put("boards/a", CONFIG)
         still = await life.writer.stand_still()
-        await life.writer.submit("a", upsert(("p", 1.0, 1.0)))
-        wrong = state_of(still.boards["a"])._replace(seq=7)
-        life.snapshots.write(1, [("a", wrong)], {}, [], iter(()))
+        await life.writer.submit("boards/a", upsert(("p", 1.0, 1.0)))
+        wrong = state_of(still.captured["boards/a"])._replace(seq=7)
+        life.snapshots.write(1, [("boards/a", wrong)], {}, [], iter(()))
 
     life.run(story())
     life.crash()
     life = Life(tmp_path, Twin(), {})
-    with pytest.raises(LogUnavailable, match="row 2 of the log ends at seq 1 of a, but replay is at 8"):
+    with pytest.raises(
+        LogUnavailable, match=r"row 2 of the log, .* of boards/a, does not apply: it ends at seq 1, but replay is at 8"
+    ):
         life.start()
     life.crash()

@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from app.kinds import Kinds
+from app.kinds.boards import BoardKind
 from app.storage import Stores, open_stores
 from app.storage.directory import RESTORING, DataDirectory, DirectoryUnusable
 from app.storage.log import LogUnavailable
@@ -108,7 +110,7 @@ def test_it_is_a_history_of_its_own(source: Source, tmp_path: Path) -> None:
     assert len(epochs | {source.epoch}) == 3
     with opened(tmp_path / "one") as stores:
         epoch = stores.directory.epoch
-        snapshots = Snapshots(Folder.at(tmp_path / "one"), epoch)
+        snapshots = Snapshots(Folder.at(tmp_path / "one"), epoch, Kinds(BoardKind()))
         assert epoch in epochs and snapshots.is_good(source.lsn)
         assert snapshots.folder(source.lsn).manifest()["epoch"] == epoch
     assert not (tmp_path / "one" / RESTORING).exists()

@@ -11,8 +11,9 @@ from app.metrics import Metrics
 from app.schedule import Schedule
 from app.settings import Settings
 from tests.app.maintenance import FakeMaintenance, different
+from tests.patience import PATIENCE
 
-LIMIT = 20.0
+LIMIT = PATIENCE
 NIGHTLY = {"nightly": "15 3 * * *"}
 
 

@@ -11,6 +11,8 @@ import pytest
 from pyarrow import fs
 from structlog.testing import capture_logs
 
+from app.kinds import Kinds
+from app.kinds.boards import BoardKind
 from app.storage import snapshots as module
 from app.storage.keys import KeyRow
 from app.storage.log import StoredAnswer
@@ -22,13 +24,14 @@ from tests.boards.test_upkeep import same_columns
 from tests.formats.test_boards import a_state, elsewhere, harm
 
 EPOCH = "ours"
+BOARDS = Kinds(BoardKind())
 KEY = KeyRow("k1", "nightly", ("admin", "boards:read"), b"\x00\xff", 12.5)
 
 
 @pytest.fixture(params=[Folder.at, elsewhere], ids=["local", "elsewhere"])
 def snapshots(request: pytest.FixtureRequest, tmp_path: Path) -> Snapshots:
     """An empty storage root, on this machine and elsewhere."""
-    return Snapshots(request.param(tmp_path), EPOCH)
+    return Snapshots(request.param(tmp_path), EPOCH, BOARDS)
 
 
 def answer(key: str, lsn: int = 3, complete: bool = True) -> StoredAnswer:
@@ -37,8 +40,8 @@ def answer(key: str, lsn: int = 3, complete: bool = True) -> StoredAnswer:
 
 def write(snapshots: Snapshots, *lsns: int, boards: dict[str, BoardState] | None = None) -> None:
     for lsn in lsns:
-        given = sorted((boards or {"b": a_state(5 + lsn % 3)}).items())
-        snapshots.write(lsn, given, {"gone": 9}, [KEY], iter([answer("one"), answer("two", complete=False)]))
+        given = sorted((boards or {"boards/b": a_state(5 + lsn % 3)}).items())
+        snapshots.write(lsn, given, {"boards/gone": 9}, [KEY], iter([answer("one"), answer("two", complete=False)]))
 
 
 def add_image(snapshots: Snapshots, lsn: int, resource: str = "boards/b") -> None:
@@ -64,15 +67,17 @@ def events(found: list[Any], event: str) -> list[int]:
 
 
 def test_what_is_written_is_read(snapshots: Snapshots) -> None:
-    boards = {"a": a_state(0, 0), "b": a_state()}
-    size = snapshots.write(12, boards.items(), {"x": 4}, [KEY], iter([answer("one"), answer("two", complete=False)]))
+    boards = {"boards/a": a_state(0, 0), "boards/b": a_state()}
+    size = snapshots.write(
+        12, boards.items(), {"boards/x": 4}, [KEY], iter([answer("one"), answer("two", complete=False)])
+    )
     assert (
         size == snapshots.size(12) == sum(file["bytes"] for file in snapshots.folder(12).manifest()["files"].values())
     )
     found = snapshots.read(12)
-    assert (found.lsn, sorted(found.boards), found.gone) == (12, ["a", "b"], {"x": 4})
+    assert (found.lsn, sorted(found.states), found.gone) == (12, ["boards/a", "boards/b"], {"boards/x": 4})
     for name, state in boards.items():
-        same_columns(found.boards[name], state)
+        same_columns(found.states[name], state)
     assert read_keys(snapshots.folder(12)) == [KEY]
     assert list(read_answers(snapshots.folder(12))) == [answer("one"), answer("two", complete=False)]
 
@@ -84,7 +89,7 @@ def test_a_snapshot_of_nothing_is_read(snapshots: Snapshots) -> None:
 
 
 def test_the_manifest_says_what_is_in_it(snapshots: Snapshots) -> None:
-    write(snapshots, 12, boards={"b": a_state(40, 90)})
+    write(snapshots, 12, boards={"boards/b": a_state(40, 90)})
     told = snapshots.folder(12).manifest()
     assert (told["format"], told["kind"], told["lsn"], told["epoch"]) == (1, "snapshot", 12, EPOCH)
     assert told["gone"] == {"boards/gone": 9}
@@ -109,12 +114,12 @@ def test_boards_are_taken_one_at_a_time(snapshots: Snapshots) -> None:
     """The states of all boards need not be in memory together."""
 
     def boards() -> Iterator[tuple[str, BoardState]]:
-        yield "a", a_state()
+        yield "boards/a", a_state()
         assert "objects.parquet" in (snapshots.folder(5) / "boards" / "a").names()
-        yield "b", a_state()
+        yield "boards/b", a_state()
 
     snapshots.write(5, boards(), {}, [], iter(()))
-    assert sorted(snapshots.read(5).boards) == ["a", "b"]
+    assert sorted(snapshots.read(5).states) == ["boards/a", "boards/b"]
 
 
 def test_the_newest_good_one_is_chosen_by_number(snapshots: Snapshots) -> None:
@@ -183,7 +188,7 @@ def test_what_is_no_number_is_no_snapshot(snapshots: Snapshots) -> None:
 
 
 def test_foreign_ones_are_neither_used_nor_deleted(snapshots: Snapshots) -> None:
-    theirs = Snapshots(snapshots.root, "theirs")
+    theirs = Snapshots(snapshots.root, "theirs", BOARDS)
     write(theirs, 3, 8, 20)
     for lsn in (3, 8, 20):
         add_image(theirs, lsn)
@@ -205,7 +210,7 @@ def test_foreign_ones_are_neither_used_nor_deleted(snapshots: Snapshots) -> None
 
 
 def test_one_is_not_written_over_a_foreign_one(snapshots: Snapshots) -> None:
-    theirs = Snapshots(snapshots.root, "theirs")
+    theirs = Snapshots(snapshots.root, "theirs", BOARDS)
     write(theirs, 5)
     assert not snapshots.is_good(5)
     with pytest.raises(FileExistsError):
@@ -238,14 +243,14 @@ def test_an_unfinished_one_is_ignored_and_written_over(snapshots: Snapshots) -> 
     assert not snapshots.is_good(5)
     newest = snapshots.newest(0, 10)
     assert newest is not None and newest.lsn == 4
-    write(snapshots, 5, boards={"other": a_state()})
+    write(snapshots, 5, boards={"boards/other": a_state()})
     assert snapshots.folder(5).names() == ["answers.parquet", "boards", "keys.parquet", MANIFEST]
-    assert list(snapshots.read(5).boards) == ["other"]
+    assert list(snapshots.read(5).states) == ["boards/other"]
 
 
 def test_a_write_that_fails_leaves_nothing_that_counts(snapshots: Snapshots) -> None:
     def boards() -> Iterator[tuple[str, BoardState]]:
-        yield "a", a_state()
+        yield "boards/a", a_state()
         raise OSError(28, "No space left on device")
 
     write(snapshots, 4)
@@ -361,12 +366,12 @@ def test_damaged_keys_and_answers_are_said_to_be(
 
 
 def test_resources_are_named_as_on_the_wire(snapshots: Snapshots) -> None:
-    write(snapshots, 5, boards={"a:b..c-d_E": a_state()})
+    write(snapshots, 5, boards={RESOURCE + "a:b..c-d_E": a_state()})
     assert list(snapshots.folder(5).manifest()["resources"]) == [RESOURCE + "a:b..c-d_E"]
-    assert list(snapshots.read(5).boards) == ["a:b..c-d_E"]
+    assert list(snapshots.read(5).states) == [RESOURCE + "a:b..c-d_E"]
     assert json.dumps(snapshots.folder(5).manifest())
 
 
 def test_the_local_root_may_be_named_by_url(tmp_path: Path) -> None:
-    write(Snapshots(Folder.at(f"file://{tmp_path}"), EPOCH), 5)
-    assert Snapshots(Folder(fs.LocalFileSystem(), str(tmp_path)), EPOCH).is_good(5)
+    write(Snapshots(Folder.at(f"file://{tmp_path}"), EPOCH, BOARDS), 5)
+    assert Snapshots(Folder(fs.LocalFileSystem(), str(tmp_path)), EPOCH, BOARDS).is_good(5)

@@ -15,8 +15,9 @@ from app.settings import Settings
 from app.storage.log import LogUnavailable
 from app.writer import Writer
 from tests.app.conftest import URL
+from tests.patience import PATIENCE
 
-LIMIT = 20.0
+LIMIT = PATIENCE
 
 
 def until(true: Any) -> None:

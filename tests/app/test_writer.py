@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -10,11 +11,14 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pytest
 
 from app.idempotency import Answers, Replay, Ticket
+from app.kinds import Kinds
+from app.kinds.boards import BoardKind
 from app.metrics import Metrics
 from app.storage.catalog import Catalog
-from app.storage.log import Log, LogUnavailable
+from app.storage.log import Log, LogEntry, LogUnavailable
 from app.writer import BULK, Busy, Skeleton, Writer
 from indexes.boards.commands import (
     UPDATE,
@@ -22,11 +26,12 @@ from indexes.boards.commands import (
     BoardConfig,
     Configure,
     Events,
-    Refused,
     SetSubscription,
     Subscribe,
     Unsubscribe,
 )
+from indexes.boards.regions import between, everywhere, ranges
+from indexes.commands import Refused
 
 CONFIG = BoardConfig(("x",), "y", ks=(2,))
 
@@ -43,7 +48,9 @@ class BrokenLog(Log):
 
 
 def make(path: Path, max_queue: int = 10_000) -> Writer:
-    return Writer(BrokenLog.open(f"sqlite:///{path / 'log.db'}"), Catalog(), Answers(), Metrics(), max_queue)
+    return Writer(
+        BrokenLog.open(f"sqlite:///{path / 'log.db'}"), Catalog(Kinds(BoardKind())), Answers(), Metrics(), max_queue
+    )
 
 
 def run(path: Path, story: Callable[[Writer], Awaitable[None]], **more: Any) -> None:
@@ -71,30 +78,66 @@ def many(n: int, start: int = 0) -> Events:
 def state(writer: Writer) -> Any:
     out = {}
     for name in writer.catalog.names():
-        board = writer.catalog.board(name)
+        board = writer.catalog.engine(name)
         assert board is not None
         board.check()
         out[name] = (board.seq, board.config, board.objects(None, 10**6), board.subscriptions(None, 10**6))
     return out
 
 
+@pytest.mark.parametrize(
+    ("resource", "name", "payload", "seqs", "reason"),
+    [
+        ("boards/a", "no-such-command", b"", (1, 1), "no-such-command"),
+        ("boards/a", None, b"\xc1", (1, 1), ""),
+        ("boards/gone", None, None, (1, 1), "there is no board"),
+        ("boards/a", None, None, (7, 7), "it ends at seq 7, but replay is at 1"),
+    ],
+)
+def test_a_row_that_does_not_apply_is_named_with_its_resource_and_what_to_do(
+    tmp_path: Path, resource: str, name: str | None, payload: bytes | None, seqs: tuple[int, int], reason: str
+) -> None:
+    written: list[str] = []
+
+    async def first(writer: Writer) -> None:
+        await writer.put("boards/a", CONFIG)
+        kind, _ = writer.catalog.kinds.split("boards/a")
+        (part,) = kind.encode(upsert(("p", 1.0, 2.0)), 1)
+        entry = LogEntry(resource, *seqs, name or part.name, part.payload if payload is None else payload)
+        writer._log.append([entry], [], [], 1.0)
+        written.append(entry.command)
+
+    run(tmp_path, first)
+    writer = make(tmp_path)
+    with pytest.raises(LogUnavailable) as refused:
+        writer.recover()
+    said = str(refused.value)
+    assert said.startswith(f"row 2 of the log, a {written[0]!r} of {resource}, does not apply: ")
+    assert reason in said
+    heading = re.search(r"see '(.+)' in docs/operations.md", said)
+    assert heading is not None
+    page = Path(__file__).resolve().parents[2] / "docs" / "operations.md"
+    assert f"\n### {heading[1]}\n" in page.read_text(encoding="utf-8")
+    writer._log.close()
+
+
 def test_what_was_answered_is_there_after_a_restart(tmp_path: Path) -> None:
     seen: list[Any] = []
 
     async def first(writer: Writer) -> None:
-        await writer.put("a", CONFIG)
-        await writer.put("b", CONFIG)
-        await writer.submit("a", upsert(("p", 1.0, 2.0), ("q", 2.0, 1.0)))
-        await writer.submit("a", SetSubscription("s", 0.0, None, 2))
-        await writer.submit("b", Configure((2, 3), "dense"))
+        await writer.put("boards/a", CONFIG)
+        await writer.put("boards/b", CONFIG)
+        await writer.submit("boards/a", upsert(("p", 1.0, 2.0), ("q", 2.0, 1.0)))
+        await writer.submit("boards/a", SetSubscription("s", between(0.0, None), 2))
+        await writer.submit("boards/b", Configure((2, 3), "dense"))
         n = BULK + 5
         ids = pa.array([f"s{i}" for i in range(n)])
-        await writer.submit("b", Subscribe(ids, np.zeros(n), np.ones(n), np.full(n, 3, np.int32)))
-        await writer.submit("b", many(BULK + 5))
-        await writer.drop("a")
-        plan = await writer.put("a", CONFIG)
+        await writer.submit("boards/b", Subscribe(ids, ranges(np.zeros(n), np.ones(n)), np.full(n, 3, np.int32)))
+        await writer.submit("boards/b", many(BULK + 5))
+        await writer.drop("boards/a")
+        plan = await writer.put("boards/a", CONFIG)
         assert plan.last_seq == 5
-        await writer.submit("a", upsert(("p", 1.0, 2.0)))
+        await writer.submit("boards/a", upsert(("p", 1.0, 2.0)))
         seen.append(state(writer))
 
     async def again(writer: Writer) -> None:
@@ -106,11 +149,11 @@ def test_what_was_answered_is_there_after_a_restart(tmp_path: Path) -> None:
 
 def test_commands_that_come_together_are_one_commit(tmp_path: Path) -> None:
     async def story(writer: Writer) -> None:
-        await writer.put("a", CONFIG)
+        await writer.put("boards/a", CONFIG)
         sizes: list[int] = []
         commit = writer._commit
         writer._commit = lambda group: (sizes.append(len(group)), commit(group))[1]  # type: ignore[func-returns-value,method-assign]
-        plans = await asyncio.gather(*(writer.submit("a", upsert((f"o{i}", 1.0, float(i)))) for i in range(20)))
+        plans = await asyncio.gather(*(writer.submit("boards/a", upsert((f"o{i}", 1.0, float(i)))) for i in range(20)))
         assert sizes == [20]
         assert [plan.last_seq for plan in plans] == list(range(1, 21))
 
@@ -120,15 +163,15 @@ def test_commands_that_come_together_are_one_commit(tmp_path: Path) -> None:
 def test_a_check_meets_what_was_accepted_before_it(tmp_path: Path) -> None:
     async def story(writer: Writer) -> None:
         results = await asyncio.gather(
-            writer.put("a", CONFIG),
-            writer.submit("a", upsert(("p", 1.0, 1.0))),
-            writer.submit("a", upsert(("p", 2.0, 2.0), op=UPDATE)),
-            writer.submit("a", SetSubscription("s", None, None, 2)),
-            writer.submit("a", SetSubscription("s", 1.0, None, None, must_exist=True)),
-            writer.submit("a", Unsubscribe(["s"], must_exist=True)),
-            writer.submit("a", Unsubscribe(["s"], must_exist=True)),
-            writer.drop("a"),
-            writer.submit("a", upsert(("p", 1.0, 1.0))),
+            writer.put("boards/a", CONFIG),
+            writer.submit("boards/a", upsert(("p", 1.0, 1.0))),
+            writer.submit("boards/a", upsert(("p", 2.0, 2.0), op=UPDATE)),
+            writer.submit("boards/a", SetSubscription("s", None, 2)),
+            writer.submit("boards/a", SetSubscription("s", between(1.0, None), must_exist=True)),
+            writer.submit("boards/a", Unsubscribe(["s"], must_exist=True)),
+            writer.submit("boards/a", Unsubscribe(["s"], must_exist=True)),
+            writer.drop("boards/a"),
+            writer.submit("boards/a", upsert(("p", 1.0, 1.0))),
             return_exceptions=True,
         )
         refused = [i for i, result in enumerate(results) if isinstance(result, Refused)]
@@ -140,51 +183,51 @@ def test_a_check_meets_what_was_accepted_before_it(tmp_path: Path) -> None:
 
 def test_a_log_that_cannot_be_written_changes_nothing(tmp_path: Path) -> None:
     async def story(writer: Writer) -> None:
-        await writer.put("a", CONFIG)
-        await writer.submit("a", upsert(("p", 1.0, 1.0)))
-        await writer.submit("a", SetSubscription("s", None, None, 2))
+        await writer.put("boards/a", CONFIG)
+        await writer.submit("boards/a", upsert(("p", 1.0, 1.0)))
+        await writer.submit("boards/a", SetSubscription("s", None, 2))
         before = state(writer)
         log: Any = writer._log
         log.broken = True
         results = await asyncio.gather(
-            writer.submit("a", upsert(("p", 3.0, 3.0), ("r", 1.0, 1.0))),
-            writer.submit("a", many(BULK + 1)),
-            writer.submit("a", Unsubscribe(["s"])),
-            writer.submit("a", Configure((2, 9))),
-            writer.put("b", CONFIG),
-            writer.drop("a"),
+            writer.submit("boards/a", upsert(("p", 3.0, 3.0), ("r", 1.0, 1.0))),
+            writer.submit("boards/a", many(BULK + 1)),
+            writer.submit("boards/a", Unsubscribe(["s"])),
+            writer.submit("boards/a", Configure((2, 9))),
+            writer.put("boards/b", CONFIG),
+            writer.drop("boards/a"),
             return_exceptions=True,
         )
         assert [type(result) for result in results] == [LogUnavailable] * 6
         assert state(writer) == before
         log.broken = False
-        plan = await writer.submit("a", upsert(("p", 4.0, 4.0), op=UPDATE))
-        assert plan.last_seq == before["a"][0] + 1
-        assert (await writer.submit("a", upsert(("r", 1.0, 1.0)))).created == {0: 1}
+        plan = await writer.submit("boards/a", upsert(("p", 4.0, 4.0), op=UPDATE))
+        assert plan.last_seq == before["boards/a"][0] + 1
+        assert (await writer.submit("boards/a", upsert(("r", 1.0, 1.0)))).created == {0: 1}
 
     run(tmp_path, story)
     run(tmp_path, lambda writer: _same_objects(writer, ["p", "r"]))
 
 
 async def _same_objects(writer: Writer, ids: Sequence[str]) -> None:
-    board = writer.catalog.board("a")
+    board = writer.catalog.engine("boards/a")
     assert board is not None
     assert [view.id for view in board.objects(None, 9)] == list(ids)
 
 
 def test_long_work_lets_reads_and_other_boards_go_on(tmp_path: Path) -> None:
     async def story(writer: Writer) -> None:
-        await writer.put("a", CONFIG)
-        await writer.put("b", CONFIG)
-        long = asyncio.ensure_future(writer.submit("a", many(60_000)))
-        board = writer.catalog.board("a")
+        await writer.put("boards/a", CONFIG)
+        await writer.put("boards/b", CONFIG)
+        long = asyncio.ensure_future(writer.submit("boards/a", many(60_000)))
+        board = writer.catalog.engine("boards/a")
         assert board is not None
         seqs, others = set(), 0
         while not long.done():
             seqs.add(board.seq)
-            seq = await writer.between("a", lambda: board.seq)
-            assert len(board.top(-np.inf, np.inf, 1000)) == min(seq, 1000)
-            await writer.submit("b", upsert((f"o{others}", 1.0, 1.0)))
+            seq = await writer.between("boards/a", lambda: board.seq)
+            assert len(board.top(everywhere(1), 1000)) == min(seq, 1000)
+            await writer.submit("boards/b", upsert((f"o{others}", 1.0, 1.0)))
             others += 1
         plan = await long
         assert plan.last_seq == 60_000 == board.seq
@@ -196,9 +239,9 @@ def test_long_work_lets_reads_and_other_boards_go_on(tmp_path: Path) -> None:
 
 def test_a_full_queue_is_said(tmp_path: Path) -> None:
     async def story(writer: Writer) -> None:
-        await writer.put("a", CONFIG)
+        await writer.put("boards/a", CONFIG)
         results = await asyncio.gather(
-            *(writer.submit("a", upsert((f"o{i}", 1.0, 1.0))) for i in range(8)), return_exceptions=True
+            *(writer.submit("boards/a", upsert((f"o{i}", 1.0, 1.0))) for i in range(8)), return_exceptions=True
         )
         assert sum(isinstance(result, Busy) for result in results) == 3
 
@@ -210,12 +253,12 @@ def test_a_retry_gets_the_first_answer_also_after_a_crash(tmp_path: Path) -> Non
         return Skeleton(200, {"seq": plan.last_seq, "tile_count": None})
 
     async def first(writer: Writer) -> None:
-        await writer.put("a", CONFIG)
-        await writer.submit("a", SetSubscription("s", None, None, 2))
+        await writer.put("boards/a", CONFIG)
+        await writer.submit("boards/a", SetSubscription("s", None, 2))
         for key in ("whole", "crashed"):
             ticket = writer.answers.claim("", key, b"h")
             assert isinstance(ticket, Ticket)
-            plan = await writer.submit("a", upsert((key, 1.0, 1.0)), ticket=ticket, skeleton=skeleton)
+            plan = await writer.submit("boards/a", upsert((key, 1.0, 1.0)), ticket=ticket, skeleton=skeleton)
             if key == "whole":
                 ticket.complete(200, {"seq": plan.last_seq, "tile_count": plan.tile_count, "tiles": []})
         assert plan.tile_count == 1
@@ -234,7 +277,7 @@ def test_a_retry_gets_the_first_answer_also_after_a_crash(tmp_path: Path) -> Non
 def test_a_board_that_is_not_there_leaves_nothing_behind(tmp_path: Path) -> None:
     async def story(writer: Writer) -> None:
         with suppress(Refused):
-            await writer.submit("none", Unsubscribe(["a"], must_exist=True))
+            await writer.submit("boards/none", Unsubscribe(["a"], must_exist=True))
         assert not writer._lanes
 
     run(tmp_path, story)
@@ -246,8 +289,8 @@ def test_a_long_command_does_not_keep_the_service_from_ending(tmp_path: Path) ->
     objects = [(f"o{n}", float(n % 97), float(n % 89)) for n in range(many)]
 
     async def cut(writer: Writer) -> None:
-        await writer.put("b", CONFIG)
-        waiting = asyncio.create_task(writer.submit("b", upsert(*objects)))
+        await writer.put("boards/b", CONFIG)
+        waiting = asyncio.create_task(writer.submit("boards/b", upsert(*objects)))
         while not any(lane.running for lane in writer._lanes.values()):
             await asyncio.sleep(0)
         await writer.close(0.0)
@@ -255,9 +298,40 @@ def test_a_long_command_does_not_keep_the_service_from_ending(tmp_path: Path) ->
         waiting.cancel()
 
     async def again(writer: Writer) -> None:
-        board = writer.catalog.board("b")
+        board = writer.catalog.engine("boards/b")
         assert board is not None
         assert (board.seq, board.object_count) == (many, many)
 
     run(tmp_path, cut)
     run(tmp_path, again)
+
+
+def test_what_was_read_for_a_board_that_is_made_anew_before_its_turn_is_refused(tmp_path: Path) -> None:
+    """It waits behind a long command, the deletion and the making: it would mean something else to the new board."""
+
+    async def story(writer: Writer) -> None:
+        await writer.put("boards/b", CONFIG)
+        board = writer.catalog.latest("boards/b")
+        event = upsert(("a", 1.0, 2.0))
+        long = asyncio.create_task(writer.submit("boards/b", many(BULK + 1)))
+        while not writer._lane("boards/b").accepting.locked():
+            await asyncio.sleep(0)
+        waiting = [
+            asyncio.create_task(one)
+            for one in (
+                writer.drop("boards/b"),
+                writer.put("boards/b", BoardConfig(("z",), "y", ks=(2,))),
+                writer.submit("boards/b", event, reader=board),
+                writer.submit("boards/b", many(BULK + 1), reader=board),
+                writer.ask("boards/b", lambda board: board.explain(event), board),
+            )
+        ]
+        await asyncio.gather(long, *waiting[:2])
+        for late in await asyncio.gather(*waiting[2:], return_exceptions=True):
+            assert isinstance(late, Refused) and [fault.kind for fault in late.faults] == ["different"]
+        anew = writer.catalog.engine("boards/b")
+        assert anew is not None and anew is not board and anew.object_count == 0
+        await writer.submit("boards/b", event, reader=anew)
+        assert anew.object_count == 1
+
+    run(tmp_path, story)

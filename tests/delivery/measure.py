@@ -27,6 +27,7 @@ from app import problems
 from app.api.routing import Routes
 from app.api.streams import StreamRoutes
 from app.delivery.hub import Hub
+from app.delivery.lists import BoardSource
 from app.metrics import Metrics
 from app.security import Keyring
 from indexes.boards.commands import BoardConfig
@@ -52,7 +53,10 @@ class StillBoard:
 
     def unwatch(self, live: int) -> None: ...
 
-    def list_of(self, live: int) -> list[ObjectView]:
+    def offset_of(self, live: int) -> int:
+        return 0
+
+    def list_of(self, live: int, offset: int = 0) -> list[ObjectView]:
         return [ObjectView(f"AA{i}", 500.0 + i, 30.0, i, None) for i in range(10)]
 
     def want_tiles(self, live: int, on: bool) -> None: ...
@@ -65,7 +69,7 @@ class StillBoard:
             if distinct or not entries:
                 self.seq += 1
                 item = ObjectView("AA1141", 1400.0, time.perf_counter() * 1e6 // 1, 17, None)
-                entries = (ListEntry("DL95", 5, None, None), ListEntry("AA1141", None, 2, item))
+                entries = (ListEntry("DL95", 5, None, None, item), ListEntry("AA1141", None, 2, item, None))
             changes.append(ListChange(self.seq, (first + i) % self.slots, entries))
         return Slice(self.seq, changes, [], [], [])
 
@@ -77,7 +81,7 @@ async def serve(args: argparse.Namespace, port: socket.socket, told: Connection)
         return fn()
 
     boards: dict[str, StillBoard] = {"b": board}
-    hub = Hub("0123456789abcdef", Limits(max_streams=100_000), boards.get, between, Metrics())
+    hub = Hub("0123456789abcdef", Limits(max_streams=100_000), [BoardSource(boards.get, between)], Metrics())
     app = FastAPI()
     problems.install(app, {})
     keyring = Keyring()
@@ -108,7 +112,7 @@ async def serve(args: argparse.Namespace, port: socket.socket, told: Connection)
         if due >= (wanted if args.burst else 1):
             part = board.slice(due, first, not args.burst)
             start = time.process_time()
-            hub.deliver("b", board, part)
+            hub.deliver("boards/b", part)
             delivering += time.process_time() - start
             first, sent = first + due, sent + due
         await asyncio.sleep(TICK)

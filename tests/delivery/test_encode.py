@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.delivery.encode import BoardJson, end, number, numbers
+from indexes.boards.regions import between
 from indexes.boards.views import ListEntry, ObjectView, SubscriptionView, TileRows, TileView
 
 WRITE = BoardJson("distance", "delay")
@@ -60,8 +61,16 @@ def test_an_object_takes_a_head() -> None:
 
 
 def test_changes_carry_values_whenever_there_is_a_new_rank() -> None:
-    entries = [ListEntry("UA1545", None, 2, PLAIN), ListEntry("DL95", 5, None, None)]
+    entries = [
+        ListEntry("UA1545", None, 2, PLAIN, None),
+        ListEntry("DL95", 5, None, None, LOADED),
+        ListEntry("UA1545", 4, 1, LOADED, PLAIN),
+    ]
+    told = json.loads(WRITE.changes(entries, old=True))
     assert json.loads(WRITE.changes(entries)) == [
+        {name: value for name, value in entry.items() if name != "old_values"} for entry in told
+    ]
+    assert told == [
         {
             "id": "UA1545",
             "old_rank": None,
@@ -69,7 +78,14 @@ def test_changes_carry_values_whenever_there_is_a_new_rank() -> None:
             "values": {"distance": 1400, "delay": 11.5},
             "created": 17,
         },
-        {"id": "DL95", "old_rank": 5, "new_rank": None},
+        {"id": "DL95", "old_rank": 5, "new_rank": None, "old_values": json.loads(WRITE.object(LOADED))["values"]},
+        {
+            "old_rank": 4,
+            "new_rank": 1,
+            **json.loads(WRITE.object(LOADED)),
+            "id": "UA1545",
+            "old_values": {"distance": 1400, "delay": 11.5},
+        },
     ]
 
 
@@ -115,7 +131,9 @@ def test_numbers_written_together_read_as_those_written_alone(values: list[float
 
 
 def test_a_subscription_shows_its_range_and_may_show_its_list() -> None:
-    item = SubscriptionView("mine", 500.0, math.inf, 5, None)
+    item = SubscriptionView("mine", between(500.0, math.inf), 5, None)
     assert json.loads(WRITE.subscription(item)) == {"id": "mine", "range": {"distance": [500, None]}, "k": 5}
     full = json.loads(WRITE.subscription(item._replace(ttl=60.0), '"seq":1,', [PLAIN]))
     assert (full["seq"], full["ttl"], len(full["list"])) == (1, 60, 1)
+    behind = json.loads(WRITE.subscription(item._replace(offset=20), items=[PLAIN, LOADED]))
+    assert (behind["k"], behind["offset"], [entry["rank"] for entry in behind["list"]]) == (5, 20, [21, 22])

@@ -10,6 +10,7 @@ import pytest
 from app.problems import Problem
 from indexes.boards.views import ListChange, Slice
 from tests.delivery.world import Limits, Service, Tap, World, quiet
+from tests.patience import PATIENCE
 
 Case = Callable[[], Coroutine[Any, Any, None]]
 
@@ -18,7 +19,7 @@ def alone(case: Case) -> Callable[[], None]:
     """Run a test on a loop of its own."""
 
     def run() -> None:
-        asyncio.run(asyncio.wait_for(case(), 20))
+        asyncio.run(asyncio.wait_for(case(), PATIENCE))
 
     run.__name__ = case.__name__
     return run
@@ -59,6 +60,84 @@ async def test_an_empty_board_still_sends_a_snapshot() -> None:
     tap = await service.tap("mine")
     await quiet()
     assert tap.got == [{"id": "mine", "stream": 0, "event": "snapshot", "cursor": "e1:1", "seq": 1, "list": []}]
+
+
+@alone
+async def test_ready_follows_what_a_stream_begins_with_for_those_who_ask() -> None:
+    service = ready()
+    service.world.subscribe("empty", 90, 99)
+    for form in ("changes", "tiles"):
+        tap, plain = await service.tap("mine", form, ready=True), await service.tap("mine", form)
+        empty = await service.tap("empty", form, ready=True)
+        await quiet()
+        assert tap.events == empty.events == [("snapshot", 6), ("ready", 6)]
+        assert empty.got[1] == {"id": "empty", "stream": 0, "event": "ready", "cursor": "e1:6", "seq": 6}
+        assert plain.events == [("snapshot", 6)]
+        for one in (tap, plain, empty):
+            await one.lose()
+
+
+@alone
+async def test_ready_follows_what_was_missed_and_is_a_position_like_any_other() -> None:
+    service = ready()
+    first = await service.tap("mine")
+    service.deliver(better(service, 1))
+    service.deliver(better(service, 2))
+    service.deliver(partial(service.world.put, "far", 9, 900.0))
+    await first.lose()
+    again = await service.tap("mine", after="e1:6", ready=True)
+    await quiet()
+    assert again.events == [("change", 7), ("ready", 8)]
+    await again.lose()
+    nothing = await service.tap("mine", after="e1:8", ready=True)
+    elsewhere = await service.tap("mine", after="other:8", ready=True)
+    service.deliver(better(service, 3))
+    await quiet()
+    assert nothing.events == [("ready", 8), ("change", 9)]
+    assert elsewhere.events == [("reset", 8), ("ready", 8), ("change", 9)]
+
+
+@alone
+async def test_ready_counts_as_no_change_of_those_that_are_kept() -> None:
+    service = ready(limits=Limits(resume_changes=1))
+    taps = [await service.tap("mine", ready=True) for _ in range(5)]
+    service.deliver(better(service, 1))
+    await taps[0].lose()
+    await service.tap("mine", after="e1:5", ready=True)
+    again = await service.tap("mine", after="e1:5")
+    await quiet()
+    assert again.events == [("change", 6)]
+
+
+@alone
+async def test_who_falls_behind_before_it_was_ready_hears_of_it_after_the_reset() -> None:
+    service = ready(limits=Limits(stream_queue=2))
+    other = await service.tap("mine", ready=True)
+    tap = service.connect()
+    tap.flowing.clear()
+    await tap.follow("delays", "mine", ready=True)
+    await quiet()
+    for at in range(10):
+        service.deliver(better(service, at))
+    tap.flowing.set()
+    await quiet()
+    # The snapshot was on its way already, what came behind it was dropped.
+    assert tap.events == [("snapshot", 5), ("reset", 15), ("ready", 15)]
+    assert [event for event, _ in other.events].count("ready") == 1
+
+
+@alone
+async def test_ready_is_said_once_a_stream() -> None:
+    service = ready(limits=Limits(stream_queue=2))
+    tap = await service.tap("mine", ready=True)
+    await quiet()
+    tap.flowing.clear()
+    for at in range(10):
+        service.deliver(better(service, at))
+        await quiet()
+    tap.flowing.set()
+    await quiet()
+    assert [event for event, _ in tap.events if event != "change"] == ["snapshot", "ready", "reset"]
 
 
 @alone
@@ -121,9 +200,8 @@ async def test_one_entries_object_at_two_seqs_makes_two_messages() -> None:
     better(service, 1)()
     change = world.take_slice().changes[0]
     world.seq += 1
-    service.hub.deliver(
-        "delays", world, Slice(world.seq, [change, ListChange(world.seq, 0, change.entries)], [], [], [])
-    )
+    both = [change, ListChange(world.seq, 0, change.entries)]
+    service.hub.deliver(world.resource, Slice(world.seq, both, [], [], []))
     await quiet()
     assert [message["seq"] for message in tap.got[1:]] == [6, 7]
 
@@ -346,13 +424,13 @@ async def test_tiles_are_asked_for_only_as_long_as_somebody_reads_them() -> None
 async def test_open_streams_are_reported_when_they_open_and_close() -> None:
     service = ready()
     told: list[tuple[str, str]] = []
-    service.hub.on_open = lambda board, id: told.append((board, id))
-    assert not service.hub.is_read("delays", "mine")
+    service.hub.on_open = lambda resource, id: told.append((resource, id))
+    assert not service.hub.is_read("boards/delays", "mine")
     tap = await service.tap("mine")
-    assert service.hub.is_read("delays", "mine")
+    assert service.hub.is_read("boards/delays", "mine")
     await tap.lose()
-    assert not service.hub.is_read("delays", "mine")
-    assert told == [("delays", "mine")] * 2
+    assert not service.hub.is_read("boards/delays", "mine")
+    assert told == [("boards/delays", "mine")] * 2
 
 
 @alone
@@ -578,7 +656,7 @@ async def test_a_deleted_board_ends_its_streams() -> None:
     again = await service.tap("mine")
     await quiet()
     del service.worlds["delays"]
-    service.hub.board_gone("delays", 6)
+    service.hub.resource_gone("boards/delays", 6)
     await quiet()
     assert again.events == [("snapshot", 5), ("gone", 6)]
     assert there.events == [("snapshot", 1)]
@@ -635,9 +713,9 @@ async def test_chores_send_heartbeats_and_let_go() -> None:
     tap, other = await service.tap("mine"), await service.tap("mine", "tiles")
     await other.lose()
     service.clock.now = asyncio.get_running_loop().time()
-    await asyncio.sleep(0.3)
-    assert [event for event, _ in tap.events].count("heartbeat") >= 2
-    assert service.world.tiled == set()
+    # `alone` ends the test when that never happens.
+    while [event for event, _ in tap.events].count("heartbeat") < 2 or service.world.tiled:
+        await asyncio.sleep(0.01)
     await service.hub.close_all()
     assert tap.ended == 1001
 

@@ -13,25 +13,28 @@ from app.delivery.readers import Reader
 from tests.delivery.world import Limits, Service, Tap, apply, quiet, shown
 
 IDS = ("a", "b")
-FORMS = ("changes", "tiles")
+FORMS = ("changes", "old", "tiles")
 LIMITS = Limits(stream_queue=3, resume_changes=4, resume_seconds=10.0, heartbeat_seconds=5.0)
 
 numbers = st.integers(0, 4)
 places = st.tuples(numbers, numbers).map(sorted)
 which = st.integers(0, 9)
+squashes = st.sampled_from([None, None, 1.0, 7.0])
+windows = st.tuples(st.integers(1, 3), st.sampled_from([0, 0, 1, 2])).map(lambda of: (sum(of), of[1]))
+"""How deep a list reaches, and after how many ranks it begins."""
 mutations = st.one_of(
     st.tuples(st.just("put"), st.sampled_from("pqrstu"), numbers, numbers, st.sampled_from([None, b"1", b"2"])),
     st.tuples(st.just("delete"), st.sampled_from("pqrstu")),
-    st.tuples(st.just("move"), st.sampled_from(IDS), places, st.integers(1, 3)),
+    st.tuples(st.just("move"), st.sampled_from(IDS), places, windows),
     st.tuples(st.just("unsubscribe"), st.sampled_from(IDS)),
 )
 slices = st.tuples(st.just("slice"), st.lists(mutations, min_size=1, max_size=6))
 steps = st.one_of(
     slices,
     slices,
-    st.tuples(st.just("subscribe"), st.sampled_from(IDS), places, st.integers(1, 3)),
+    st.tuples(st.just("subscribe"), st.sampled_from(IDS), places, windows),
     st.tuples(st.just("connect")),
-    st.tuples(st.just("open"), which, st.sampled_from(IDS), st.sampled_from(FORMS)),
+    st.tuples(st.just("open"), which, st.sampled_from(IDS), st.sampled_from(FORMS), st.booleans(), squashes),
     st.tuples(st.just("close"), which),
     st.tuples(st.just("replace"), which, st.booleans()),
     st.tuples(st.just("lose"), which),
@@ -46,13 +49,17 @@ steps = st.one_of(
 class Client:
     """A subscriber: it applies every message and checks the list that comes of it."""
 
-    def __init__(self, play: Play, id: str, form: str) -> None:
+    def __init__(self, play: Play, id: str, form: str, ready: bool, squash: float | None) -> None:
         self.play = play
+        self.squash = None if form == "tiles" else squash
         self.id = id
         self.form = form
+        self.ready = ready
+        self.due = False
         self.held: list[dict[str, Any]] = []
         self.cursor: str | None = None
         self.seq = -1
+        self.offset = 0
         self.tap: Tap | None = None
         self.reader: Reader | None = None
         self.stream = -1
@@ -63,12 +70,14 @@ class Client:
     async def follow(self, tap: Tap, after: str | None, replaces: Reader | None = None) -> None:
         self.tap, self.stream, self.first = tap, tap.opened, ""
         self.read = len(tap.got)
-        self.reader = await tap.follow("delays", self.id, self.form, after, replaces)
+        self.due = self.ready
+        self.reader = await tap.follow("delays", self.id, self.form, after, replaces, self.ready, self.squash)
 
     def look(self) -> None:
         """Apply what came. A heartbeat or a reset may repeat a position, nothing else may."""
         assert self.tap is not None
-        history = self.play.world.history[self.id]
+        world = self.play.world
+        history = (world.whole if self.form == "tiles" else world.history)[self.id]
         got, self.read = self.tap.got[self.read :], len(self.tap.got)
         for message in got:
             event, seq = message["event"], message["seq"]
@@ -77,14 +86,20 @@ class Client:
             if event != "heartbeat" and message["stream"] != self.stream:
                 continue
             self.first = self.first or event
-            assert seq > self.seq or (event in ("heartbeat", "reset", "snapshot") and seq >= self.seq)
+            assert seq > self.seq or (event in ("heartbeat", "reset", "snapshot", "ready") and seq >= self.seq)
+            assert event != "heartbeat" or not self.due, "a heartbeat before a stream has caught up"
             self.seq, self.cursor = seq, message["cursor"]
             if event == "gone":
                 self.gone = True
                 return
             if event == "change":
                 assert self.held != shown(history[seq]), "a change that changes nothing"
-            self.held = apply(self.held, message, self.play.ks[self.id][seq])
+            if event in ("snapshot", "reset"):
+                self.offset = message.get("offset", 0)
+            if event == "ready":
+                assert self.due, "ready, and nobody asked or it was said before"
+                self.due = False
+            self.held = apply(self.held, message, self.play.ks[self.id][seq], self.offset, self.form == "old")
             assert self.held == shown(history[seq]), f"{event} at {seq}"
 
 
@@ -99,6 +114,7 @@ class Play:
         self.lost: list[Client] = []
         self.left: dict[tuple[str, str], float] = {}
         self.ks: dict[str, dict[int, int]] = {id: {} for id in IDS}
+        self.shifts: dict[str, list[int]] = {id: [] for id in IDS}
 
     def note(self) -> None:
         for id, question in self.world.questions.items():
@@ -111,8 +127,11 @@ class Play:
                 world.put(id, float(x), float(y), payload)
             case "delete", id if id in world.objects:
                 world.delete(id)
-            case "move", id, (l, r), k if id in world.questions:
-                world.move(id, float(l), float(r), k)
+            case "move", id, (l, r), (k, offset) if id in world.questions:
+                was = world.questions[id].offset
+                world.move(id, float(l), float(r), k, offset)
+                if offset != was:
+                    self.shifts[id].append(world.seq)
             case "unsubscribe", id if id in world.questions:
                 world.unsubscribe(id)
                 self.left = {key: at for key, at in self.left.items() if key[0] != id}
@@ -141,14 +160,14 @@ class Play:
             case "slice", actions:
                 for action in actions:
                     self.mutate(action)
-                service.hub.deliver(world.name, world, world.take_slice())
-            case "subscribe", id, (l, r), k if id not in world.questions:
-                world.subscribe(id, float(l), float(r), k)
+                service.hub.deliver(world.resource, world.take_slice())
+            case "subscribe", id, (l, r), (k, offset) if id not in world.questions:
+                world.subscribe(id, float(l), float(r), k, offset)
                 self.note()
             case ("connect",):
                 self.taps.append(service.connect())
-            case "open", i, id, form if self.taps and id in world.questions:
-                client = Client(self, id, form)
+            case "open", i, id, form, ready, squash if self.taps and id in world.questions:
+                client = Client(self, id, form, ready, squash)
                 await client.follow(self.taps[i % len(self.taps)], None)
                 self.clients.append(client)
             case "close", i if attached := self.attached():
@@ -177,6 +196,7 @@ class Play:
                 self.taps[i % len(self.taps)].flowing.set()
             case "wait", seconds:
                 service.clock.now += seconds
+                await service.hub.squasher.squeeze()
                 await service.hub.beat()
                 await service.hub.let_go()
             case "turns", turns:
@@ -200,17 +220,25 @@ class Play:
                 assert client.first == "snapshot"
             elif not recent:
                 assert client.first == "reset"
-            elif client.form == "changes":
-                due = "reset" if len(changed) > LIMITS.resume_changes else "change" if changed else ""
-                assert client.first == due
+            elif client.form != "tiles":
+                net = history[seqs[-1]] != history[before]
+                lost = len(changed) > LIMITS.resume_changes or any(seq > before for seq in self.shifts[client.id])
+                due = "reset" if lost else "change" if changed else "ready" if client.ready else ""
+                assert client.first == due or (client.squash and not lost and not net and client.first != "reset")
 
     async def end(self) -> None:
         for tap in self.taps:
             tap.flowing.set()
+        for _ in range(3):
+            await quiet(60)
+            self.service.clock.now += 7.0
+            await self.service.hub.squasher.squeeze()
         await quiet(60)
         self.look()
         for client in self.clients:
-            assert client.held == shown(self.world.list(client.id))
+            truth = self.world.ranking if client.form == "tiles" else self.world.list
+            assert client.held == shown(truth(client.id))
+            assert not client.due, "never told that it had caught up"
         await self.service.hub.close_all(0.1)
         self.service.clock.now += 100
         await self.service.hub.let_go()

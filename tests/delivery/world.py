@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from app.delivery.feed import socket_text
 from app.delivery.hub import Hub
+from app.delivery.lists import BoardSource
 from app.delivery.readers import Outbox, Reader
 from app.metrics import Metrics
 from indexes.boards.commands import BoardConfig
@@ -31,13 +32,17 @@ class Limits:
 
 @dataclass
 class Question:
+    """`k` is how deep the list reaches; the first `offset` of it are not shown."""
+
     l: float
     r: float
     k: int
+    offset: int = 0
 
 
 class World:
-    """One board with brute-force lists. `history[id][seq]` is the list of a subscription right after that seq."""
+    """One board with brute-force lists. `history[id][seq]` is what a subscription shows right after that seq, and
+    `whole[id][seq]` the list from its first rank on."""
 
     def __init__(self, name: str = "delays", config: BoardConfig | None = None) -> None:
         self.name = name
@@ -46,11 +51,16 @@ class World:
         self.objects: dict[str, ObjectView] = {}
         self.questions: dict[str, Question] = {}
         self.history: dict[str, dict[int, List]] = defaultdict(dict)
+        self.whole: dict[str, dict[int, List]] = defaultdict(dict)
         self.live: dict[int, str] = {}
         self.tiled: set[int] = set()
         self.watched = 0
         self._created = 0
         self._part = Slice(0, [], [], [], [])
+
+    @property
+    def resource(self) -> str:
+        return f"boards/{self.name}"
 
     # --- what the hub asks of a board -------------------------------------------------------------------------------
 
@@ -67,8 +77,11 @@ class World:
         del self.live[live]
         self.tiled.discard(live)
 
-    def list_of(self, live: int) -> List:
-        return self.list(self.live[live])
+    def list_of(self, live: int, offset: int = 0) -> List:
+        return self.ranking(self.live[live])[offset:]
+
+    def offset_of(self, live: int) -> int:
+        return self.questions[self.live[live]].offset
 
     def want_tiles(self, live: int, on: bool) -> None:
         assert live in self.live
@@ -77,13 +90,20 @@ class World:
     # --- what happens on the board ----------------------------------------------------------------------------------
 
     def list(self, id: str) -> List:
+        """What a subscription shows."""
+        return self.ranking(id)[self.questions[id].offset :]
+
+    def ranking(self, id: str) -> List:
+        """The list of a subscription from its first rank on."""
         question = self.questions[id]
         inside = [item for item in self.objects.values() if question.l <= item.x <= question.r]
         return sorted(inside, key=lambda item: (item.y, item.created))[: question.k]
 
-    def subscribe(self, id: str, l: float = float("-inf"), r: float = float("inf"), k: int = 3) -> None:
+    def subscribe(
+        self, id: str, l: float = float("-inf"), r: float = float("inf"), k: int = 3, offset: int = 0
+    ) -> None:
         self.seq += 1
-        self.questions[id] = Question(l, r, k)
+        self.questions[id] = Question(l, r, k, offset)
         self._remember()
 
     def put(self, id: str, x: float, y: float, payload: bytes | None = None) -> None:
@@ -96,14 +116,16 @@ class World:
     def delete(self, id: str) -> None:
         self._change(id, None)
 
-    def move(self, id: str, l: float, r: float, k: int) -> None:
+    def move(self, id: str, l: float, r: float, k: int, offset: int = 0) -> None:
         """Change a subscription's question."""
         self.seq += 1
-        before = self.list(id)
-        self.questions[id] = Question(l, r, k)
+        before, was = self.list(id), self.questions[id].offset
+        self.questions[id] = Question(l, r, k, offset)
         for slot in [slot for slot, found in self.live.items() if found == id]:
-            self._part.changes.append(ListChange(self.seq, slot, net(before, self.list(id))))
+            self._part.changes.append(ListChange(self.seq, slot, net(before, self.list(id), was, offset)))
             self._part.moved.append((self.seq, slot))
+            if offset != was:
+                self._part = self._part._replace(shifted=(*self._part.shifted, slot))
         self._remember()
 
     def unsubscribe(self, id: str) -> None:
@@ -121,36 +143,38 @@ class World:
 
     def _change(self, id: str, new: ObjectView | None) -> None:
         self.seq += 1
-        before = {slot: self.list_of(slot) for slot in self.live}
+        before = {slot: self.ranking(id) for slot, id in self.live.items()}
         old = self.objects.pop(id, None)
         if new is not None:
             self.objects[id] = new
         shared: dict[tuple[ListEntry, ...], tuple[ListEntry, ...]] = {}
         for slot in self.live:
-            after = self.list_of(slot)
-            entries = net(before[slot], after)
+            after, offset = self.list_of(slot), self.offset_of(slot)
+            entries = net(before[slot][offset:], after[offset:], offset, offset)
             if entries:
                 self._part.changes.append(ListChange(self.seq, slot, shared.setdefault(entries, entries)))
-                if slot in self.tiled:
-                    found = tuple(tiles(before[slot], after, id, old, new, self.questions[self.live[slot]].k))
-                    self._part.tiles.append(LiveTiles(self.seq, slot, found))
+            if slot in self.tiled and net(before[slot], after):
+                found = tuple(tiles(before[slot], after, id, old, new, self.questions[self.live[slot]].k))
+                self._part.tiles.append(LiveTiles(self.seq, slot, found))
         self._remember()
 
     def _remember(self) -> None:
         for id in self.questions:
             self.history[id][self.seq] = self.list(id)
+            self.whole[id][self.seq] = self.ranking(id)
 
 
-def net(before: List, after: List) -> tuple[ListEntry, ...]:
-    """What takes one list to the other: who entered, left or got new values."""
-    old = {item.id: (rank, item) for rank, item in enumerate(before, 1)}
-    new = {item.id: (rank, item) for rank, item in enumerate(after, 1)}
-    entries = [ListEntry(id, rank, None, None) for id, (rank, _) in old.items() if id not in new]
+def net(before: List, after: List, was: int = 0, now: int = 0) -> tuple[ListEntry, ...]:
+    """What takes one list to the other: who entered, left or got new values. Ranks begin after the offsets `was` and
+    `now`."""
+    old = {item.id: (rank, item) for rank, item in enumerate(before, was + 1)}
+    new = {item.id: (rank, item) for rank, item in enumerate(after, now + 1)}
+    entries = [ListEntry(id, rank, None, None, item) for id, (rank, item) in old.items() if id not in new]
     for id, (rank, item) in new.items():
         if id not in old:
-            entries.append(ListEntry(id, None, rank, item))
+            entries.append(ListEntry(id, None, rank, item, None))
         elif old[id][1] != item:
-            entries.append(ListEntry(id, old[id][0], rank, item))
+            entries.append(ListEntry(id, old[id][0], rank, item, old[id][1]))
     return tuple(entries)
 
 
@@ -196,7 +220,7 @@ class Service:
         self.hold = asyncio.Event()
         self.hold.set()
         self.tasks: list[asyncio.Task[Any]] = []
-        self.hub = Hub(self.epoch, self.limits, self.worlds.get, self.between, self.metrics, self.clock)
+        self.hub = Hub(self.epoch, self.limits, [BoardSource(self.worlds.get, self.between)], self.metrics, self.clock)
 
     @property
     def world(self) -> World:
@@ -220,7 +244,7 @@ class Service:
         world = world or self.world
         for action in actions:
             action()
-        self.hub.deliver(world.name, world, world.take_slice())
+        self.hub.deliver(world.resource, world.take_slice())
 
     def connect(self) -> Tap:
         """A connection without a stream."""
@@ -229,11 +253,19 @@ class Service:
         tap.start()
         return tap
 
-    async def tap(self, id: str, form: Any = "changes", after: str | None = None, board: str | None = None) -> Tap:
+    async def tap(
+        self,
+        id: str,
+        form: Any = "changes",
+        after: str | None = None,
+        board: str | None = None,
+        ready: bool = False,
+        squash: float | None = None,
+    ) -> Tap:
         """A connection with one stream."""
         tap = self.connect()
         try:
-            await tap.follow(board or self.world.name, id, form, after)
+            await tap.follow(board or self.world.name, id, form, after, ready=ready, squash=squash)
         except BaseException:
             await tap.lose()
             raise
@@ -244,9 +276,11 @@ class Tap(Outbox):
     """A connection in memory. It takes nothing while it is stalled; `got` is what it was sent, as objects."""
 
     transport = "sse"
+    resources = "boards"
 
     def __init__(self, hub: Hub, limit: int) -> None:
         super().__init__(hub, limit)
+        self.begun_at = -1
         self.got: list[dict[str, Any]] = []
         self.ended: int | None = None
         self.open: list[Reader] = []
@@ -260,12 +294,19 @@ class Tap(Outbox):
         self.work = asyncio.create_task(self.run())
 
     async def follow(
-        self, board: str, id: str, form: Any = "changes", after: str | None = None, replaces: Reader | None = None
+        self,
+        board: str,
+        id: str,
+        form: Any = "changes",
+        after: str | None = None,
+        replaces: Reader | None = None,
+        ready: bool = False,
+        squash: float | None = None,
     ) -> Reader:
         """Open a stream here; its messages carry the id, and as `stream` the number of streams opened before."""
-        reader = Reader(self, f'{{"id":"{id}","stream":{self.opened},')
+        reader = Reader(self, f'{{"id":"{id}","stream":{self.opened},', ready, squash)
         self.opened += 1
-        await self.hub.open(reader, board, id, form, after, replaces)
+        await self.hub.open(reader, f"{self.resources}/{board}", id, form, after, replaces)
         if replaces is not None:
             self.open.remove(replaces)
         if reader.feed is not None:
@@ -300,10 +341,7 @@ class Tap(Outbox):
             await self._send(json.loads(socket_text(reader.prefix, item)))
 
     async def send_heartbeat(self) -> None:
-        boards = {reader.feed.board for reader in self.open if reader.feed is not None}
-        for board in sorted(boards):
-            cursor = self.hub.cursor(board)
-            assert cursor is not None
+        for cursor in self.hub.cursors(self.open).values():
             await self._send({"event": "heartbeat", "seq": int(cursor.split(":")[1]), "cursor": cursor})
 
     async def send_end(self, code: int) -> None:
@@ -341,18 +379,28 @@ def shown(items: List) -> list[dict[str, Any]]:
     ]
 
 
-def apply(held: list[dict[str, Any]], message: dict[str, Any], k: int) -> list[dict[str, Any]]:
-    """The list after a message, by the rules for subscribers; entries are as in `shown`."""
+def apply(
+    held: list[dict[str, Any]], message: dict[str, Any], k: int, offset: int = 0, old: bool = False
+) -> list[dict[str, Any]]:
+    """The list after a message, by the rules for subscribers; entries are as in `shown`. The `offset` is that of the
+    last list that came whole; with `old` a change has to say old values, and else must not."""
     match message["event"]:
         case "snapshot" | "reset":
-            assert [entry["rank"] for entry in message["list"]] == list(range(1, len(message["list"]) + 1))
+            first = message.get("offset", 0) + 1
+            assert [entry["rank"] for entry in message["list"]] == list(range(first, first + len(message["list"])))
             return [_bare(entry) for entry in message["list"]]
         case "change":
             listed = {entry["id"] for entry in message["changes"]}
+            before = {entry["id"]: (rank, entry["values"]) for rank, entry in enumerate(held, offset + 1)}
+            for entry in message["changes"]:
+                rank, values = before.get(entry["id"], (None, None))
+                assert entry["old_rank"] == rank
+                assert entry.get("old_values") == (values if old else None)
             held = [entry for entry in held if entry["id"] not in listed]
             placed = [entry for entry in message["changes"] if entry["new_rank"] is not None]
             for entry in sorted(placed, key=lambda entry: entry["new_rank"]):
-                held.insert(entry["new_rank"] - 1, _bare(entry))
+                assert 0 < entry["new_rank"] - offset <= len(held) + 1
+                held.insert(entry["new_rank"] - offset - 1, _bare(entry))
             return held
         case "tiles":
             for tile in message["tiles"]:
@@ -365,4 +413,4 @@ def apply(held: list[dict[str, Any]], message: dict[str, Any], k: int) -> list[d
 
 
 def _bare(entry: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in entry.items() if key not in ("rank", "old_rank", "new_rank")}
+    return {key: value for key, value in entry.items() if key not in ("rank", "old_rank", "new_rank", "old_values")}

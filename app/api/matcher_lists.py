@@ -1,0 +1,228 @@
+"""The subscriptions of matchers."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from app.api.bodies import BULK, Kind, kind_of, read, validated
+from app.api.context import Done, element_refusal, id_in_path, json_response, skipped
+from app.api.matcher_context import MatcherContext
+from app.api.matcher_models import (
+    InterestAnswer,
+    InterestBody,
+    InterestPatch,
+    Interests,
+    InterestsAnswer,
+    InterestsBody,
+    InterestsQuery,
+)
+from app.api.matcher_subscriptions import ReadSubscriptions
+from app.api.models import Deleted, IdsBody, NoQuery, Seq
+from app.api.paging import PageQuery, cursor, query
+from app.api.pieces import KEPT, PIECE, answer_of, streamed
+from app.api.routing import Routes
+from app.api.values import NAME_REASON, is_name
+from app.delivery.matcher_json import matcher_json
+from app.idempotency import Ticket
+from app.problems import invalid, not_found
+from app.writer import Skeleton
+from indexes.commands import Refused
+from indexes.matchers.commands import AddSubscriptions, DeleteSubscriptions, SetSubscription
+from indexes.matchers.engine import MatcherEngine
+from indexes.matchers.forms import form_of
+from indexes.matchers.model import MatcherConfig
+from indexes.matchers.plans import SetPlan
+from indexes.matchers.views import SubscriptionView
+from indexes.plan import Plan
+
+INLINE = 1_000
+"""Subscriptions up to which they are written on the event loop."""
+
+
+class SubscriptionRoutes:
+    """``/v1/matchers/{matcher}/subscriptions`` but for the streams."""
+
+    def __init__(self, context: MatcherContext) -> None:
+        self._context = context
+
+    def add_routes(self, routes: Routes) -> None:
+        """Serve the subscriptions."""
+        many, tag = "/v1/matchers/{matcher}/subscriptions", "matchers"
+        one, shown, add = many + "/{id}", InterestAnswer, routes.add
+        write, see = "matchers:write", "matchers:read"
+        add(
+            "POST",
+            many,
+            self.post_interests,
+            needs=write,
+            tag=tag,
+            answers={201: InterestsAnswer},
+            body=InterestsBody,
+            bulk="NewInterest",
+            query=InterestsQuery,
+        )
+        ids, gone = many + "/delete", {200: Deleted}
+        add("POST", ids, self.delete_interests, needs=write, tag=tag, answers=gone, body=IdsBody)
+        add("GET", many, self.list_interests, needs=see, tag=tag, answers={200: Interests}, query=PageQuery)
+        put, patch = {201: shown, 200: shown}, {200: shown}
+        add("PUT", one, self.put_interest, needs=write, tag=tag, answers=put, body=InterestBody)
+        add("PATCH", one, self.patch_interest, needs=write, tag=tag, answers=patch, body=InterestPatch)
+        add("GET", one, self.get_interest, needs=see, tag=tag, answers={200: shown})
+        add("DELETE", one, self.delete_interest, needs=write, tag=tag, answers={200: Seq})
+
+    async def post_interests(self, request: Request) -> Response:
+        """Register many subscriptions; all of them or none, unless `on_error` is `skip`.
+
+        `on_error` is a query parameter with NDJSON and Arrow bodies (columns `id`, `ttl`, `<dimension>_min`,
+        `<dimension>_max`, and in relaxed mode `<dimension>_weight`, where null says that the dimension takes no part,
+        in exact mode `score`); in JSON it is a field.
+        """
+        kind = kind_of(request, BULK)
+        asked = InterestsQuery()
+        if kind is Kind.JSON:
+            query(request, NoQuery)
+        else:
+            asked = query(request, InterestsQuery)
+        raw = await read(request)
+
+        async def run(ticket: Ticket | None) -> Done:
+            def parse(config: MatcherConfig) -> ReadSubscriptions:
+                return self._context.subscription_reader(config).read(kind, raw, asked)
+
+            found = await self._context.parsed(request, raw, parse)
+            try:
+                return await self._register(request, found, ticket)
+            except Refused as refused:
+                raise element_refusal(refused, found.place, found.place_of) from None
+
+        return await self._context.once(request, raw, run)
+
+    async def _register(self, request: Request, found: ReadSubscriptions, ticket: Ticket | None) -> Done:
+        def begin(plan: Plan[MatcherEngine]) -> dict[str, Any]:
+            answer: dict[str, Any] = {"seq": plan.last_seq}
+            if found.command.skip:
+                answer["errors"] = skipped(found.errors, plan.faults, found.place, found.place_of)
+            return answer
+
+        def kept(plan: Plan[MatcherEngine]) -> dict[str, Any]:
+            answer = begin(plan)
+            if plan.count <= KEPT:
+                answer["subscriptions"] = json.loads(f"[{_piece(found, plan, range(plan.count))}]")
+            return answer
+
+        plan: Plan[MatcherEngine] = await self._context.submit(
+            request,
+            found.command,
+            ticket=ticket,
+            skeleton=None if ticket is None else lambda plan: Skeleton(201, kept(plan)),
+        )
+        start = f'{json.dumps(begin(plan), separators=(",", ":"))[:-1]},"subscriptions":['.encode()
+        response = await answer_of(streamed(start, _pieces(found, plan)), 201)
+        return Done(response, {} if ticket is None else kept(plan))
+
+    async def put_interest(self, request: Request) -> Response:
+        """Make a subscription, or change it to this, so that a client which restarts can say it again."""
+        if not is_name(id_in_path(request)):
+            raise invalid("id", NAME_REASON)
+        return await self._set(request, whole=True)
+
+    async def patch_interest(self, request: Request) -> Response:
+        """Change intervals, weights, the score or `ttl` of a subscription; what is left out stays."""
+        return await self._set(request, whole=False)
+
+    async def _set(self, request: Request, whole: bool) -> Response:
+        query(request, NoQuery)
+        kind_of(request)
+        raw = await read(request)
+        id = id_in_path(request)
+        self._context.touch(request, id)
+
+        async def run(ticket: Ticket | None) -> Done:
+            config = self._context.config(request)
+            validators, reader = self._context.validators(config), self._context.subscription_reader(config)
+            validator = validators.put_subscription if whole else validators.patch_subscription
+            body: dict[str, Any] = validated(raw, validator)
+            command = reader.whole(id, body) if whole else reader.part(id, body)
+            write = matcher_json(config)
+
+            def text(plan: Plan[MatcherEngine]) -> str:
+                made = plan.command
+                assert isinstance(made, SetSubscription)
+                view = SubscriptionView(made.id, form_of(config, made.subscription), made.ttl)
+                return write.subscription(view, f'"seq":{plan.last_seq},')
+
+            def skeleton(plan: Plan[MatcherEngine]) -> Skeleton:
+                return Skeleton(_status(plan), json.loads(text(plan)))
+
+            plan: Plan[MatcherEngine] = await self._context.submit(
+                request, command, ticket=ticket, skeleton=None if ticket is None else skeleton
+            )
+            self._context.touch(request, id)
+            answer = text(plan)
+            return Done(json_response(answer, _status(plan)), {} if ticket is None else json.loads(answer))
+
+        return await self._context.once(request, raw, run)
+
+    async def get_interest(self, request: Request) -> Response:
+        """A subscription as it is."""
+        query(request, NoQuery)
+        matcher, id = self._context.engine(request), id_in_path(request)
+        seq, found = await self._context.resources.between(
+            self._context.name(request), lambda: (matcher.seq, matcher.subscription(id))
+        )
+        if found is None:
+            raise not_found("id", f"there is no subscription {id[:128]!r}")
+        self._context.touch(request, id)
+        return json_response(matcher_json(matcher.config).subscription(found, f'"seq":{seq},'))
+
+    async def list_interests(self, request: Request) -> Response:
+        """The subscriptions in order of id."""
+        page = query(request, PageQuery)
+        matcher, after = self._context.engine(request), page.after
+        seq, found = await self._context.resources.between(
+            self._context.name(request), lambda: (matcher.seq, matcher.subscriptions(after, page.limit + 1))
+        )
+        items = found[: page.limit]
+        more = json.dumps(cursor(items[-1].id)) if len(found) > page.limit else "null"
+        write = matcher_json(matcher.config).subscription
+        text = ",".join([write(item) for item in items])
+        return json_response(f'{{"seq":{seq},"items":[{text}],"next":{more}}}')
+
+    async def delete_interest(self, request: Request) -> Response:
+        """Delete a subscription; its streams end."""
+        query(request, NoQuery)
+        command = DeleteSubscriptions([id_in_path(request)], must_exist=True)
+        return await self._context.delete(request, b"", command, counted=False)
+
+    async def delete_interests(self, request: Request) -> Response:
+        """Delete many subscriptions; ids that are not there are passed over."""
+        return await self._context.delete_many(request, DeleteSubscriptions)
+
+
+def _status(plan: Plan[MatcherEngine]) -> int:
+    return 201 if isinstance(plan, SetPlan) and plan.made else 200
+
+
+async def _pieces(found: ReadSubscriptions, plan: Plan[MatcherEngine]) -> AsyncIterator[bytes]:
+    """The subscriptions that were made, in pieces."""
+    for start in range(0, plan.count, PIECE):
+        at = range(start, min(start + PIECE, plan.count))
+        text = _piece(found, plan, at) if len(at) <= INLINE else await asyncio.to_thread(_piece, found, plan, at)
+        yield text.encode()
+
+
+def _piece(found: ReadSubscriptions, plan: Plan[MatcherEngine], at: range) -> str:
+    """Some of the subscriptions that were made; with `skip` each says its place in the body."""
+    command = plan.command
+    assert isinstance(command, AddSubscriptions)
+    heads = []
+    if found.command.skip:
+        positions = plan.positions
+        heads = [f'"index":{found.place_of(i if positions is None else positions[i])},' for i in at]
+    return matcher_json(plan.engine.config).subscriptions(command, at, heads)

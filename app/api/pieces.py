@@ -1,0 +1,50 @@
+"""Long answers, sent in pieces as they are ready."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+from starlette.responses import Response, StreamingResponse
+
+KEPT = 10_000
+"""Subscriptions up to which a retry gets them all again; beyond, only the seq."""
+
+PIECE = 50_000
+"""Subscriptions in one piece of a long answer."""
+
+WHOLE = 1 << 20
+"""Bytes from which on an answer is sent in pieces."""
+
+
+async def answer_of(parts: AsyncIterator[bytes], status: int = 200) -> Response:
+    """JSON in parts as an answer: whole where it is short."""
+    whole = await _up_to(parts, WHOLE)
+    if len(whole) < WHOLE:
+        return Response(whole, status, media_type="application/json")
+    return StreamingResponse(_after(whole, parts), status, media_type="application/json")
+
+
+async def streamed(start: bytes, pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """An answer that begins with `start` and ends with a list, which is sent as its pieces are ready."""
+    separator = start
+    async for piece in pieces:
+        yield b"".join((separator, piece))
+        separator = b","
+    yield start + b"]}" if separator is start else b"]}"
+
+
+async def _up_to(parts: AsyncIterator[bytes], size: int) -> bytes:
+    """The first parts that have `size` bytes together, or all."""
+    found, length = [], 0
+    async for part in parts:
+        found.append(part)
+        length += len(part)
+        if length >= size:
+            break
+    return b"".join(found)
+
+
+async def _after(first: bytes, parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    yield first
+    async for part in parts:
+        yield part

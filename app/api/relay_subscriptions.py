@@ -1,0 +1,190 @@
+"""Subscriptions and commands of a relay out of bodies: JSON lists, NDJSON and Arrow become the same columns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from app.api.arrow import add_ttl, check_columns, ends, strings
+from app.api.bodies import Kind
+from app.api.elements import ElementError, Elements, Place
+from app.api.ids import named
+from app.api.relay_models import BoxesQuery, RelayValidators
+from app.api.values import NAME_REASON, bad_names
+from app.problems import FieldError, invalid, many
+from indexes.relays.commands import AddSubscriptions, ChangeSubscription, EditSubscriptions, SetSubscription
+from indexes.relays.forward import SUBSCRIBE, UNSUBSCRIBE
+from indexes.relays.model import RelayConfig
+
+Float64 = npt.NDArray[np.float64]
+Ends = tuple[float, float]
+
+INF = np.inf
+REVERSED = "lo must be at most hi"
+_BAD: dict[str, Any] = {"op": "unsubscribe", "id": "-"}
+_OPS = {"subscribe": SUBSCRIBE, "unsubscribe": UNSUBSCRIBE}
+_OF_NEW_ONES = ("box", "link", "ttl")
+
+
+class ReadSubscriptions(NamedTuple):
+    """Subscriptions out of a body. `indexes` are their places in it where some were skipped, `errors` say why."""
+
+    command: AddSubscriptions
+    place: Place
+    indexes: list[int] | None
+    errors: list[ElementError]
+
+    def place_of(self, position: int) -> int:
+        """The place in the body of the subscription at a position of the command."""
+        return position if self.indexes is None else self.indexes[position]
+
+
+class SubscriptionReader:
+    """Reads the subscriptions of a relay with this configuration."""
+
+    def __init__(self, config: RelayConfig, validators: RelayValidators) -> None:
+        self._names = config.attributes
+        self._validators = validators
+
+    def read(self, kind: Kind, raw: bytes | bytearray, asked: BoxesQuery) -> ReadSubscriptions:
+        """The subscriptions of a body; `asked` counts for NDJSON and Arrow. Raises the problems 400, 413 and 422."""
+        columns = Columns(self._names)
+        place, _, skip = Elements(
+            "subscriptions",
+            self._validators.subscriptions,
+            self._validators.subscription,
+            columns.errors,
+            columns.add_items,
+            self._check_columns,
+            partial(self._add_batch, columns),
+        ).take(kind, raw, asked.on_error)
+        command, indexes = columns.subscriptions(skip)
+        return ReadSubscriptions(command, place, indexes, columns.errors)
+
+    def whole(self, id: str, body: dict[str, Any]) -> SetSubscription:
+        """The subscription that a PUT says. Raises the problem 422."""
+        if body.get("id") not in (None, id):
+            raise invalid("id", f"is {id!r} in the path")
+        box = self._box(body)
+        lo, hi = (np.array([box.get(name, (-INF, INF))[side] for name in self._names]) for side in (0, 1))
+        return SetSubscription(id, lo, hi, body.get("link"), body.get("ttl"))
+
+    def part(self, id: str, body: dict[str, Any]) -> ChangeSubscription:
+        """The change that a PATCH says. Raises the problem 422."""
+        box: Mapping[str, Ends | None] = self._box(body)
+        return ChangeSubscription(id, box, (body["ttl"] or 0.0) if "ttl" in body else None)
+
+    @staticmethod
+    def _box(body: dict[str, Any]) -> dict[str, Ends]:
+        box = {name: (-INF, INF) if pair is None else interval(pair) for name, pair in body.get("box", {}).items()}
+        wrong = [FieldError(f"box.{name}", REVERSED) for name, (lo, hi) in box.items() if lo > hi]
+        if wrong:
+            raise many(wrong)
+        return box
+
+    def _check_columns(self, schema: pa.Schema) -> None:
+        known = (f"{name}_{end}" for name in self._names for end in ("min", "max"))
+        check_columns(schema, (), ("id", "link", "ttl", *known))
+
+    def _add_batch(self, columns: Columns, batch: pa.RecordBatch) -> None:
+        start, n, wrong = columns.count, len(batch), columns.errors
+        texts = {}
+        for name in ("id", "link"):
+            column = strings(batch, name)
+            texts[name] = pa.nulls(n, pa.string()) if column is None else column
+            wrong += [ElementError(start + i, name, NAME_REASON) for i in bad_names(texts[name]).tolist()]
+        lo, hi = np.empty((n, len(self._names))), np.empty((n, len(self._names)))
+        for j, name in enumerate(self._names):
+            lo[:, j], hi[:, j] = ends(batch, name, start, f"box.{name}", wrong)
+        add_ttl(batch, start, wrong, columns.ttl)
+        columns.add(texts["id"], texts["link"], lo, hi, np.full(n, SUBSCRIBE, np.uint8))
+
+
+class Columns:
+    """Subscriptions and commands in the making, a piece for each chunk of the body."""
+
+    def __init__(self, names: tuple[str, ...]) -> None:
+        self.count = 0
+        self.ttl: dict[int, float] = {}
+        self.errors: list[ElementError] = []
+        self._names = names
+        self._ids: list[pa.Array] = []
+        self._links: list[pa.Array] = []
+        self._ends: list[tuple[Float64, Float64]] = []
+        self._ops: list[npt.NDArray[np.uint8]] = []
+
+    def add_items(self, items: list[Any]) -> None:
+        """Append validated elements; None stands for one that is known to be bad. Those without an `op` subscribe."""
+        start, n = self.count, len(items)
+        if self.errors:
+            items = [_BAD if item is None else item for item in items]
+        lo, hi = np.full((n, len(self._names)), -INF), np.full((n, len(self._names)), INF)
+        for i, item in enumerate(items):
+            if item.get("op") == "unsubscribe":
+                self._check_end(start + i, item)
+                continue
+            box = item.get("box")
+            if box:
+                for j, name in enumerate(self._names):
+                    pair = box.get(name)
+                    if pair is not None:
+                        lo[i, j], hi[i, j] = interval(pair)
+            if item.get("ttl") is not None:
+                self.ttl[start + i] = item["ttl"]
+        ids = pa.array([item.get("id") for item in items], pa.string())
+        links = pa.array([item.get("link") for item in items], pa.string())
+        ops = np.array([_OPS[item.get("op", "subscribe")] for item in items], np.uint8)
+        self.add(ids, links, lo, hi, ops)
+
+    def _check_end(self, index: int, item: dict[str, Any]) -> None:
+        """Note what the end of a subscription lacks, or has too much."""
+        if item.get("id") is None:
+            self.errors.append(ElementError(index, "id", "is required"))
+        for field in _OF_NEW_ONES:
+            if field in item:
+                self.errors.append(ElementError(index, field, "is not taken by an unsubscribe"))
+
+    def add(self, ids: pa.Array, links: pa.Array, lo: Float64, hi: Float64, ops: npt.NDArray[np.uint8]) -> None:
+        """Append columns, and note which boxes are reversed."""
+        for i, j in np.argwhere(~(lo <= hi)).tolist():
+            self.errors.append(ElementError(self.count + i, f"box.{self._names[j]}", REVERSED))
+        self.count += len(ids)
+        self._ids.append(ids)
+        self._links.append(links)
+        self._ends.append((lo, hi))
+        self._ops.append(ops)
+
+    def subscriptions(self, skip: bool) -> tuple[AddSubscriptions, list[int] | None]:
+        """The command without the elements that have errors, and the places of the others if there were such."""
+        ids, links, lo, hi, _ = self._whole()
+        return self._kept(AddSubscriptions(ids, lo, hi, links, self.ttl, skip))
+
+    def commands(self, skip: bool) -> tuple[EditSubscriptions, list[int] | None]:
+        """As `subscriptions`, for commands of both sorts."""
+        ids, links, lo, hi, ops = self._whole()
+        return self._kept(EditSubscriptions(ops, ids, lo, hi, links, self.ttl, skip))
+
+    def _whole(self) -> tuple[pa.Array, pa.Array | None, Float64, Float64, npt.NDArray[np.uint8]]:
+        if not self.count:
+            nothing = np.empty((0, len(self._names)))
+            return pa.array([], pa.string()), None, nothing, nothing, np.empty(0, np.uint8)
+        ids, links = pa.concat_arrays(self._ids), pa.concat_arrays(self._links)
+        lo, hi = (np.concatenate(parts) for parts in zip(*self._ends, strict=True))
+        return named(ids), None if links.null_count == len(links) else links, lo, hi, np.concatenate(self._ops)
+
+    def _kept(self, command: Any) -> tuple[Any, list[int] | None]:
+        if not self.errors:
+            return command, None
+        bad = {error.index for error in self.errors}
+        keep = [i for i in range(self.count) if i not in bad]
+        return command.take(keep), keep
+
+
+def interval(pair: list[float | None]) -> Ends:
+    """An interval of JSON, infinite where it is unbounded."""
+    return -INF if pair[0] is None else pair[0], INF if pair[1] is None else pair[1]

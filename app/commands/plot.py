@@ -1,0 +1,147 @@
+"""``rankcast plot``: a picture of what an event would do, in the plane of all ranges."""
+
+from __future__ import annotations
+
+import math
+from importlib.util import find_spec
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from app.commands import DEFAULT_URL, Key, Url, fail, name_of, told
+
+if TYPE_CHECKING:
+    from rankcast_client import BoardInfo, Effect, Event, Explanation, Subscription
+
+SUFFIXES = (".svg", ".png", ".pdf")
+
+LOOKED_AT = 50
+"""Subscriptions looked at for each that is drawn, at most, where few have the k of the picture."""
+
+
+def register(cli: typer.Typer) -> None:
+    """Adds the command."""
+    cli.command("plot")(plot)
+
+
+def plot(
+    board: Annotated[str, typer.Argument(metavar="BOARD", help="The board's name.", callback=name_of)],
+    id: Annotated[str, typer.Argument(metavar="OBJECT", help="The object's id.", callback=name_of)],
+    values: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="A value that it would get; may be repeated."),
+    ] = None,
+    delete: Annotated[bool, typer.Option("--delete", help="It would be deleted.")] = False,
+    output: Annotated[Path, typer.Option("-o", "--output", help="The picture: .svg, .png or .pdf.")] = Path(
+        "event.svg"
+    ),
+    k: Annotated[
+        int | None, typer.Option("-k", min=1, help="Whose lists. Left out: those that most subscriptions hear of.")
+    ] = None,
+    algorithm: Annotated[
+        str | None, typer.Option(help="sparse or dense: as if the board were painted so. Left out: as it is.")
+    ] = None,
+    epsilon: Annotated[
+        int | None,
+        typer.Option(metavar="J", min=1, help="One more panel: the tiles with epsilon = 1/J, at most J an object."),
+    ] = None,
+    subscriptions: Annotated[
+        int, typer.Option(min=0, help="Subscriptions to draw as points, the first in order of id.")
+    ] = 2_000,
+    url: Url = DEFAULT_URL,
+    key: Key = None,
+) -> None:
+    """Draw what an event would do: nothing is changed.
+
+    The first panel shows for which ranges the object is among the k
+    best, and with which rank; the second the tiles that would be sent,
+    a colour for each object; subscriptions are points. Without --set
+    it shows the object as it is. For boards with one range attribute
+    and no indexed fields. Needs matplotlib.
+
+    Example: rankcast plot delays UA1545 --set delay=20 -o event.svg
+    """
+    if output.suffix.lower() not in SUFFIXES:
+        raise typer.BadParameter(f"{output} must end in {', '.join(SUFFIXES)}")
+    if algorithm not in (None, "sparse", "dense"):
+        raise typer.BadParameter(f"{algorithm!r} is neither sparse nor dense")
+    if find_spec("matplotlib") is None:
+        raise fail('drawing needs matplotlib: pip install "matplotlib>=3.10", or the extra "plot" of this project')
+    from app.commands.drawing import Panel, Picture, draw
+    from rankcast_client import Rankcast
+
+    with told(), Rankcast(url, key) as client:
+        handle = client.board(board)
+        info = handle.info()
+        if len(info.range_attributes) > 1 or info.indexed:
+            raise fail(f"{board} has several range attributes or indexed fields: its subscriptions lie in no plane")
+        event = event_of(info, id, values or [], delete)
+        said = handle.explain(event, algorithm=algorithm)  # type: ignore[arg-type]
+        mine = effect_of(said, k, board)
+        panels = [Panel(_painting(info, algorithm), mine)]
+        if epsilon is not None:
+            loose = handle.explain(event, algorithm=algorithm, epsilon=1 / epsilon)  # type: ignore[arg-type]
+            panels.append(
+                Panel(f"with ε = 1/{epsilon}" if epsilon > 1 else "with ε = 1", effect_of(loose, mine.k, board))
+            )
+        looked = islice(handle.subscriptions(), LOOKED_AT * subscriptions)
+        points = [_point(one) for one in islice((one for one in looked if one.k + one.offset == mine.k), subscriptions)]
+    if not any((mine.before, mine.after)):
+        raise fail(f"there is no object {id!r} on {board} and none would come: nothing to draw")
+    output.parent.mkdir(parents=True, exist_ok=True)
+    draw(Picture(info, said, mine, panels, points), output)
+    typer.echo(
+        f"{output}: {said.kind}, {said.affected} subscriptions affected, {mine.tile_count} tiles for k = {mine.k}"
+    )
+
+
+def event_of(info: BoardInfo, id: str, values: list[str], delete: bool) -> Event:
+    """The event that the options say. Raises typer.BadParameter for what is none."""
+    from rankcast_client import delete as deletion
+    from rankcast_client import update, upsert
+
+    if delete:
+        if values:
+            raise typer.BadParameter("--delete takes no --set")
+        return deletion(id)
+    known = (*info.range_attributes, info.rank)
+    given: dict[str, float] = {}
+    for text in values:
+        name, found, number = text.partition("=")
+        name = name.strip()
+        if not found:
+            raise typer.BadParameter(f"{text!r} sets nothing: write NAME=VALUE")
+        if name not in known:
+            raise typer.BadParameter(f"the board has no attribute {name!r}, only {', '.join(known)}")
+        if name in given:
+            raise typer.BadParameter(f"there are two values for {name}")
+        try:
+            given[name] = float(number)
+        except ValueError:
+            given[name] = math.nan
+        if not math.isfinite(given[name]):
+            raise typer.BadParameter(f"{text!r}: {number!r} is not a number")
+    return upsert(id, given) if given else update(id)
+
+
+def effect_of(said: Explanation, k: int | None, board: str) -> Effect:
+    """The class to draw: that of `k`, else the one that most subscriptions hear of."""
+    if k is None:
+        return max(said.classes, key=lambda one: (one.reached, -one.k))
+    for one in said.classes:
+        if one.k == k:
+            return one
+    offered = ", ".join(str(one.k) for one in said.classes)
+    raise typer.BadParameter(f"{board} offers k = {offered}")
+
+
+def _painting(info: BoardInfo, algorithm: str | None) -> str:
+    painting = algorithm or info.algorithm
+    return painting if info.epsilon is None else f"{painting}, ε = {info.epsilon:.3g}"
+
+
+def _point(one: Subscription) -> tuple[float, float]:
+    low, high = next(iter(one.range.values()))
+    return -math.inf if low is None else low, math.inf if high is None else high

@@ -1,0 +1,241 @@
+"""``rankcast relay``: relays from the shell; subscriptions and commands from files, notifications, and streams."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from itertools import islice
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from app.commands import DEFAULT_URL, Key, Ranges, Url, fail, name_of, parse_range, told
+from app.commands.inputs import Unreadable, json_rows, opened
+from app.commands.progress import Show, progress
+
+if TYPE_CHECKING:
+    from rankcast_client import Answer
+
+AT_ONCE = 10_000
+"""Subscriptions, and notifications, in a request."""
+
+Name = Annotated[str, typer.Argument(metavar="RELAY", help="The relay's name.", callback=name_of)]
+File = Annotated[Path, typer.Argument(metavar="[FILE]", help="NDJSON; - or nothing is the input.")]
+OnError = Annotated[
+    Literal["refuse", "skip"], typer.Option("--on-error", help="What becomes of rows that cannot be carried out.")
+]
+
+commands = typer.Typer(help="Relays: what to forward, and links to other services.", no_args_is_help=True)
+
+
+def register(cli: typer.Typer) -> None:
+    """Adds the commands."""
+    cli.add_typer(commands, name="relay")
+
+
+@commands.command("put")
+def put(
+    relay: Name,
+    attribute: Annotated[list[str], typer.Option("--attribute", "-a", help="An attribute; once for each.")],
+    graph: Annotated[Literal["G", "G*", "poset"] | None, typer.Option("--graph", help="What is kept.")] = None,
+    k: Annotated[int | None, typer.Option("-k", "--k", min=1, help="How many coverers G keeps of each.")] = None,
+    index: Annotated[
+        Literal["kd", "zorder", "linear"] | None, typer.Option("--index", help="How coverers are found.")
+    ] = None,
+    url: Url = DEFAULT_URL,
+    key: Key = None,
+) -> None:
+    """Make a relay, or say that it is there."""
+    from rankcast_client import Rankcast
+
+    with told(), Rankcast(url, key) as client:
+        client.relay(relay).put(attribute, graph=graph, k=k, index=index)
+    show(relay, url, key)
+
+
+@commands.command("show")
+def show(relay: Name, url: Url = DEFAULT_URL, key: Key = None) -> None:
+    """Show a relay: its sizes, and how its links are."""
+    from dataclasses import asdict
+
+    from rankcast_client import Rankcast
+
+    with told(), Rankcast(url, key) as client:
+        typer.echo(json.dumps(asdict(client.relay(relay).info()), indent=2))
+
+
+@commands.command("link")
+def link(
+    relay: Name,
+    name: Annotated[str, typer.Argument(metavar="LINK", help="What the link is called here.", callback=name_of)],
+    to: Annotated[str | None, typer.Option("--to", help="The other service; none takes the link out.")] = None,
+    other: Annotated[str | None, typer.Option("--relay", help="The relay there; as here, if left out.")] = None,
+    back: Annotated[
+        str | None, typer.Option("--link", help="What the link is called there; as here if left out.")
+    ] = None,
+    secret: Annotated[
+        str | None, typer.Option("--link-key", envvar="RANKCAST_LINK_KEY", help="A key of that service.")
+    ] = None,
+    url: Url = DEFAULT_URL,
+    key: Key = None,
+) -> None:
+    """Add or change one side of a link, or without --to take it out."""
+    from rankcast_client import Rankcast
+
+    with told(), Rankcast(url, key) as client:
+        handle = client.relay(relay)
+        if to is None:
+            handle.link({name: None})
+            return
+        given = {"url": to, "relay": other or relay, "link": back or name}
+        info = handle.link({name: given if secret is None else {**given, "key": secret}})  # type: ignore[dict-item]
+        typer.echo(f"{name}\t{info.links[name].state}")
+
+
+@commands.command("subscribe")
+def subscribe(
+    relay: Name, file: File = Path("-"), on_error: OnError = "refuse", url: Url = DEFAULT_URL, key: Key = None
+) -> None:
+    """Make subscriptions of a file, a line each: {"id", "box": {"price": [0, 50]}}.
+
+    Prints a line for each: what to do about it upstream.
+    """
+    from rankcast_client import Rankcast
+
+    with _rows(file) as rows, told(), Rankcast(url, key, timeout=600.0) as client:
+        handle = client.relay(relay)
+        while some := list(islice(rows, AT_ONCE)):
+            answer = handle.subscribe_many(some, on_error=on_error)  # type: ignore[arg-type]
+            for one in answer.results:
+                _say({"id": one.id, "forward": one.forward, "covered_by": one.covered_by})
+            for error in answer.errors:
+                typer.echo(f"rankcast: {error.field}: {error.reason}", err=True)
+
+
+@commands.command("commands")
+def run(
+    relay: Name, file: File = Path("-"), on_error: OnError = "refuse", url: Url = DEFAULT_URL, key: Key = None
+) -> None:
+    """Carry out commands of a file, a line each: {"op": "subscribe", "id", "box"} or {"op": "unsubscribe", "id"}.
+
+    Prints a line for each, in order. A line that cannot be carried out ends it, unless --on-error is skip; what was
+    printed was done.
+    """
+    from rankcast_client import Rankcast
+
+    with _rows(file) as rows, told(), Rankcast(url, key, timeout=600.0) as client:
+        for answer in client.relay(relay).commands(rows, on_error=on_error):
+            _say(_fields(answer))
+
+
+@commands.command("notify")
+def notify(
+    relay: Name, file: File = Path("-"), on_error: OnError = "refuse", url: Url = DEFAULT_URL, key: Key = None
+) -> None:
+    """Tell notifications of a file, a line each: {"values": {...}, "payload": ...}, or the values alone.
+
+    Prints a line for each: who gets it.
+    """
+    from rankcast_client import Rankcast
+
+    with _rows(file) as rows, told(), Rankcast(url, key, timeout=600.0) as client:
+        handle = client.relay(relay)
+        events = (row if isinstance(row.get("values"), dict) else {"values": row} for row in rows)
+        while some := list(islice(events, AT_ONCE)):
+            answer = handle.notify_many(some, on_error=on_error)  # type: ignore[arg-type]
+            for one in answer.results:
+                _say({"subscriptions": one.subscriptions, "links": one.links})
+            for error in answer.errors:
+                typer.echo(f"rankcast: {error.field}: {error.reason}", err=True)
+
+
+@commands.command("watch")
+def watch(
+    relay: Name,
+    id: Annotated[str | None, typer.Option("--id", help="A subscription; else one is made for the time.")] = None,
+    range: Ranges = None,
+    count: Annotated[int | None, typer.Option("--count", min=1, help="End after so many notifications.")] = None,
+    url: Url = DEFAULT_URL,
+    key: Key = None,
+) -> None:
+    """Follow the notifications that a subscription meets, a line of JSON each, wherever they are published."""
+    with told():
+        asyncio.run(_watch(relay, id, _box(range), count, url, key))
+
+
+async def _watch(relay: str, id: str | None, box: dict[str, Any], count: int | None, url: str, key: str | None) -> None:
+    from rankcast_client import Arrived, AsyncRankcast, Missed
+
+    async with AsyncRankcast(url, key) as client:
+        handle = client.relay(relay)
+        mine = id
+        if mine is None or box:
+            made = [{"box": box}] if mine is None else [{"id": mine, "box": box}]
+            mine = (await handle.subscribe_many(made)).results[0].id  # type: ignore[arg-type]
+        try:
+            left = count
+            async for event in handle.watch(mine):
+                if isinstance(event, Missed):
+                    typer.echo(f"rankcast: some may have been missed up to seq {event.seq}", err=True)
+                elif isinstance(event, Arrived):
+                    _say({"seq": event.seq, "values": event.values, "payload": event.payload})
+                    left = None if left is None else left - 1
+                    if left == 0:
+                        return
+        finally:
+            if id is None:
+                await handle.delete_subscription(mine)
+
+
+@contextmanager
+def _rows(file: Path) -> Iterator[Iterator[dict[str, Any]]]:
+    """The rows of a file, with how far that is on stderr; ends the command where one is no object."""
+    size = file.stat().st_size if str(file) != "-" and file.is_file() else 0
+    try:
+        with opened(file) as source, progress() if size else nullcontext() as show:
+            yield _counted(source, size, show)
+    except Unreadable as error:
+        raise fail(f"{file}: {error}") from None
+
+
+def _counted(source: IO[str], size: int, show: Show | None) -> Iterator[dict[str, Any]]:
+    done = 0
+
+    def lines() -> Iterator[str]:
+        nonlocal done
+        for line in source:
+            done += len(line.encode())
+            yield line
+
+    for _, read in json_rows(lines()):
+        if show is not None:
+            show(min(1.0, done / size), "rows")
+        yield read
+
+
+def _say(line: dict[str, Any]) -> None:
+    typer.echo(json.dumps(line, ensure_ascii=False, separators=(",", ":")))
+
+
+def _box(ranges: list[str] | None) -> dict[str, Any]:
+    box: dict[str, Any] = {}
+    for text in ranges or ():
+        name, ends = parse_range(text)
+        if name is None:
+            raise typer.BadParameter(f"write NAME={text}")
+        box[name] = ends
+    return box
+
+
+def _fields(answer: Answer) -> dict[str, Any]:
+    from rankcast_client import Ended, Routed
+
+    if isinstance(answer, Routed):
+        return {"seq": answer.seq, "id": answer.id, "forward": answer.forward, "covered_by": answer.covered_by}
+    if isinstance(answer, Ended):
+        told = {"forward_unsubscribe": answer.forward_unsubscribe, "forward_subscribe": answer.forward_subscribe}
+        return {"seq": answer.seq, "id": answer.id, **told}
+    return {"index": answer.index, "errors": [f"{error.field}: {error.reason}" for error in answer.errors]}

@@ -1,0 +1,20 @@
+"""The kernels of all kinds of resource, ready before the first request."""
+
+from __future__ import annotations
+
+import numba
+
+from indexes.boards.warm import warm as warm_boards
+from indexes.matchers.warm import warm as warm_matchers
+from indexes.relays.warm import warm as warm_relays
+
+
+def warm() -> None:
+    """Compile every kernel, or load it from the disk: seconds from the cache, a few minutes without.
+
+    Where kernels run as plain Python (``NUMBA_DISABLE_JIT=1``) there is nothing to do.
+    """
+    if not numba.config.DISABLE_JIT:  # type: ignore[attr-defined]
+        warm_boards()
+        warm_matchers()
+        warm_relays()

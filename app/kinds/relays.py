@@ -1,0 +1,119 @@
+"""Relays as a kind of resource."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from typing import Any
+
+from app.kinds import Job, Kind
+from app.kinds.upkeep import Upkeep
+from formats.commands import Part
+from formats.folder import Draft, Folder
+from formats.parts import read_image, write_image
+from formats.relay_commands import Logged, decode, encode
+from formats.relays import RESOURCE, read_state, write_state
+from indexes.checked import Checked
+from indexes.commands import Fault, Refused
+from indexes.relays.commands import ChangeLinks
+from indexes.relays.engine import RelayEngine
+from indexes.relays.model import Link, RelayConfig
+from indexes.relays.packing import PackedRelay, pack_indexes, unpack_indexes
+from indexes.relays.plans import EditPlan, Plan
+from indexes.relays.relay import Relay
+from indexes.relays.state import State, engine_of, indexes_of, relay_of, state_of
+from indexes.relays.upkeep import Captured, FoldPlan
+from indexes.relays.verify import verify
+
+_FIXED = {"attributes": "attributes", "graph": "graph.kind", "k": "graph.k", "index": "index"}
+"""What of a configuration cannot be changed, and how it is called in a body."""
+
+
+class RelayUpkeep(Upkeep):
+    """The indexes of relays are laid out here; Spark knows nothing of them."""
+
+    def worn(self, engine: RelayEngine, least: int) -> float:
+        return engine.relay.worn if engine.subscription_count >= least else 0.0
+
+    def packs(self, state: State) -> bool:
+        return True
+
+    def rows(self, state: State) -> int:
+        return len(state.relay.link)
+
+    def pack(self, state: State) -> PackedRelay:
+        return pack_indexes(indexes_of(state))
+
+    def write_image(self, folder: Folder, resource: str, lsn: int, image: PackedRelay) -> None:
+        write_image(folder, resource, lsn, image)
+
+    def read_image(self, folder: Folder) -> PackedRelay | None:
+        return read_image(folder)
+
+    def fresh(self, image: PackedRelay | None, state: State) -> Relay:
+        return relay_of(state, None if image is None else unpack_indexes(state.config, state.relay, image))
+
+    def fold(self, engine: RelayEngine, fresh: Relay) -> FoldPlan:
+        return engine.fold(fresh)
+
+    def forget(self, engine: RelayEngine) -> None:
+        engine.relay.end_journal()
+
+    def verify(self, captured: Captured) -> Iterator[Checked]:
+        return verify(captured)
+
+
+class RelayKind(Kind):
+    """Subscriptions that are boxes, and links. `on_edit` is told of each plan that made, changed or deleted some by
+    their ids."""
+
+    prefix = RESOURCE
+    noun = "relay"
+    upkeep = RelayUpkeep()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.on_edit: Callable[[str, EditPlan], None] = lambda name, plan: None
+        self.on_done = self._done
+
+    def _done(self, name: str, job: Job) -> None:
+        if isinstance(job, EditPlan):
+            self.on_edit(name, job)
+
+    def make(self, config: RelayConfig, first_seq: int) -> RelayEngine:
+        return RelayEngine(config, first_seq)
+
+    def change(self, engine: RelayEngine, config: RelayConfig) -> Plan:
+        """The links may change; where one is given without a key, the key stays. Raises Refused: it differs in
+        something else."""
+        now = engine.latest_config
+        differ = [field for field in _FIXED if getattr(now, field) != getattr(config, field)]
+        if differ:
+            raise Refused([Fault(_FIXED[f], f"the relay stands with {getattr(now, f)!r}", "different") for f in differ])
+        links: dict[str, Link | None] = dict.fromkeys(now.links.keys() - config.links.keys())
+        for name, link in config.links.items():
+            before = now.links.get(name)
+            keeps = link.key is None and before is not None
+            links[name] = replace(link, key=before.key) if keeps and before is not None else link
+        return engine.prepare(ChangeLinks(dict(sorted(links.items()))))
+
+    def encode(self, command: Logged, count: int) -> Iterable[Part]:
+        return encode(command, count)
+
+    def decode(self, parts: list[tuple[str, bytes]]) -> Logged:
+        return decode(parts)
+
+    def state_of(self, captured: Captured) -> State:
+        return state_of(captured)
+
+    def write_state(self, draft: Draft, name: str, state: State) -> dict[str, Any]:
+        return write_state(draft, name, state)
+
+    def read_state(self, folder: Folder, name: str, about: dict[str, Any]) -> State:
+        return read_state(folder, name, about)
+
+    def engine_of(self, state: State, image: PackedRelay | None) -> RelayEngine:
+        return engine_of(state, None if image is None else unpack_indexes(state.config, state.relay, image))
+
+    def sizes(self, engine: RelayEngine) -> dict[str, int]:
+        return {"seq": engine.seq, "subscriptions": engine.subscription_count, "links": len(engine.config.links)}

@@ -1,0 +1,149 @@
+"""The relay on the other side of a link, as this side asks it: over HTTP, with care.
+
+No redirect is followed, no proxy or password of the environment is used, an answer has an end in bytes and in time, and
+nothing of one but its numbers and names goes any further.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import ssl
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import httpx
+from pydantic_core import to_json
+
+from app.delivery.encode import end, number
+from indexes.relays.model import Link, Message
+
+LARGEST_ANSWER = 4 << 20
+"""Bytes of an answer."""
+
+TIMEOUT = httpx.Timeout(30.0, connect=5.0, pool=5.0)
+PROBE_TIMEOUT = httpx.Timeout(3.0)
+
+_IDENTITY = re.compile(r"[A-Za-z0-9._:-]{1,257}")
+
+
+class Unanswered(Exception):
+    """The other side could not be asked, or what it said makes no sense. The message names no key and no content."""
+
+
+class Refusal(Unanswered):
+    """The other side refuses, with this status."""
+
+    def __init__(self, status: int) -> None:
+        super().__init__(_WHY.get(status, f"the other side answers {status}"))
+        self.status = status
+
+
+_WHY = {
+    401: "the other side does not know the key",
+    403: "the other side does not allow this with that key",
+    404: "the other side has no such relay or link",
+    409: "the other side refuses a link that would close a cycle",
+    413: "the other side takes no message of this size",
+    422: "the other side has a relay with other attributes",
+}
+
+
+class Answer(NamedTuple):
+    """What came back: who answered, who is reachable there, and for messages the number that is expected next."""
+
+    identity: str | None
+    behind: frozenset[str]
+    next: int
+
+
+class Peers:
+    """Asks the other sides of links, over connections that are kept."""
+
+    def __init__(self, transport: httpx.AsyncBaseTransport | None = None) -> None:
+        self._transport = transport
+        self._http: httpx.AsyncClient | None = None
+
+    async def send(self, link: Link, epoch: str, messages: bytes, identity: str, behind: Sequence[str]) -> Answer:
+        """Send messages, as JSON, under an epoch. Raises `Unanswered` and `Refusal`."""
+        rest = {"epoch": epoch, "identity": identity, "behind": behind}
+        body = b"".join((json.dumps(rest).encode()[:-1], b',"messages":[', messages, b"]}"))
+        return _read(await self._ask(link, "messages", body, TIMEOUT), needs_next=True)
+
+    async def probe(self, link: Link, identity: str, behind: Sequence[str]) -> Answer:
+        """Ask who is there. Raises `Unanswered` and `Refusal`."""
+        body = json.dumps({"identity": identity, "behind": behind}).encode()
+        return _read(await self._ask(link, "probe", body, PROBE_TIMEOUT), needs_next=False)
+
+    async def close(self) -> None:
+        """Close all connections."""
+        if self._http is not None:
+            await self._http.aclose()
+
+    async def _ask(self, link: Link, what: str, body: bytes, timeout: httpx.Timeout) -> Any:
+        if self._http is None:
+            context = ssl.create_default_context()
+            limits = httpx.Limits(max_connections=None, max_keepalive_connections=64)
+            self._http = httpx.AsyncClient(
+                verify=context, limits=limits, trust_env=False, follow_redirects=False, transport=self._transport
+            )
+        url = f"{link.url.rstrip('/')}/v1/relays/{link.relay}/links/{link.link}/{what}"
+        headers = {"Content-Type": "application/json", "Accept-Encoding": "identity"}
+        if link.key is not None:
+            headers["Authorization"] = f"Bearer {link.key}"
+        try:
+            async with self._http.stream("POST", url, content=body, headers=headers, timeout=timeout) as response:
+                if response.status_code != 200:
+                    raise Refusal(response.status_code)
+                if response.headers.get("content-encoding", "identity") != "identity":
+                    raise Unanswered("the other side answers compressed, which it was not asked for")
+                found = bytearray()
+                async for chunk in response.aiter_bytes():
+                    found += chunk
+                    if len(found) > LARGEST_ANSWER:
+                        raise Unanswered("the other side answers more than it should")
+            return json.loads(found)
+        except (httpx.HTTPError, httpx.InvalidURL, ssl.SSLError, OSError) as error:
+            raise Unanswered(f"the other side does not answer ({type(error).__name__})") from None
+        except ValueError:
+            raise Unanswered("what answers there is no relay") from None
+
+
+def _read(answer: Any, needs_next: bool) -> Answer:
+    """An answer of the other side, which is not trusted to be one."""
+    if not isinstance(answer, dict):
+        raise Unanswered("what answers there is no relay")
+    next, identity, behind = answer.get("next", 0), answer.get("identity"), answer.get("behind", [])
+    if needs_next and not (type(next) is int and "next" in answer and next >= 0):
+        raise Unanswered("what answers there is no relay")
+    names = [identity] if identity is not None else []
+    if not isinstance(behind, list) or not all(
+        isinstance(name, str) and _IDENTITY.fullmatch(name) for name in [*names, *behind]
+    ):
+        raise Unanswered("what answers there is no relay")
+    return Answer(identity, frozenset(names + behind), next)
+
+
+def encoded(messages: Sequence[Message], attributes: Sequence[str], identity: str) -> bytes:
+    """Messages as JSON, separated by commas; ids that clients made get the name of this relay.
+
+    >>> encoded([Message(7, "subscribe", "s1", box=((0.0, float("inf")),), own=True)], ["x"], "north:edge")
+    b'{"n":7,"op":"subscribe","id":"north:edge:s1","box":{"x":[0,null]}}'
+    """
+    return b",".join([_encoded(message, attributes, identity) for message in messages])
+
+
+def _encoded(message: Message, attributes: Sequence[str], identity: str) -> bytes:
+    head = f'{{"n":{message.n},"op":"{message.op}"'
+    if message.op == "reset":
+        return f'{head},"follow":{message.follow}}}'.encode()
+    if message.op == "notify":
+        values = ",".join([f'"{name}":{number(value)}' for name, value in zip(attributes, message.values, strict=True)])
+        payload = b"" if message.payload is None else b',"payload":' + message.payload
+        mark = b"" if message.mark is None else b',"mark":' + to_json(list(message.mark))
+        return b"".join((f'{head},"values":{{{values}}}'.encode(), payload, mark, b"}"))
+    id = f"{identity}:{message.id}" if message.own else message.id
+    if message.op == "unsubscribe":
+        return f'{head},"id":"{id}"}}'.encode()
+    box = ",".join([f'"{name}":[{end(lo)},{end(hi)}]' for name, (lo, hi) in zip(attributes, message.box, strict=True)])
+    return f'{head},"id":"{id}","box":{{{box}}}}}'.encode()

@@ -1,0 +1,458 @@
+"""Whatever happened before a crash, relays come back as the whole log says: from snapshots, images and the rest of the
+log, with the same answers to the same requests, and with all that waits for neighbours."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import invariant, rule
+
+from app.idempotency import StillRunning, Ticket
+from app.jobs import JobFailed
+from app.kinds import Kinds
+from app.kinds.boards import BoardKind
+from app.kinds.relays import RelayKind
+from app.resources import Resources
+from app.storage.log import LogEntry, LogUnavailable
+from app.writer import Skeleton
+from formats.commands import MORE
+from formats.relay_commands import decode
+from indexes.commands import Create, Drop, Refused
+from indexes.relays.commands import (
+    Acked,
+    AddSubscriptions,
+    ChangeLinks,
+    ChangeSubscription,
+    DeleteSubscriptions,
+    EditSubscriptions,
+    Notify,
+    Receive,
+    Rederive,
+    Restart,
+    SetSubscription,
+)
+from indexes.relays.engine import RelayEngine
+from indexes.relays.model import Link, Message, RelayConfig
+from tests.app.machine import Machine, quiet
+from tests.app.test_recovery import Life, Twin
+from tests.relays.test_engine import same_state
+
+NORTH = Link("http://north", "edge", "south", "secret")
+PLAIN = RelayConfig(("price", "volume"))
+LINKED = RelayConfig(("price", "volume"), k=2, index="zorder", links={"north": NORTH, "west": NORTH})
+KEYS = ["key0", "key1", "key2"]
+POINTS = np.array([[1.0, 1.0], [2.5, 4.0], [0.0, 3.0]])
+
+
+class House(Life):
+    """A process over a data directory with boards and relays."""
+
+    def __init__(self, path: Path, twin: Twin | None = None, kept: dict[str, int] | None = None, **more: Any) -> None:
+        self.kind = RelayKind()
+        kinds = Kinds(BoardKind(), self.kind)
+        super().__init__(path, twin or Twin(), {} if kept is None else kept, kinds, **more)
+        self.relays: Resources[RelayEngine, RelayConfig] = Resources(self.kind, self.catalog, self.writer)
+
+    def relay(self, name: str) -> RelayEngine:
+        found = self.relays.get(name)
+        assert found is not None
+        return found
+
+
+class Truth:
+    """What the rows of the log come to, applied from the first one on by engines alone."""
+
+    def __init__(self) -> None:
+        self.relays: dict[str, RelayEngine] = {}
+        self.gone: dict[str, int] = {}
+        self._read = 0
+
+    def follow(self, rows: list[LogEntry]) -> None:
+        """Apply what has come."""
+        parts: list[tuple[str, bytes]] = []
+        for row in rows[self._read :]:
+            parts.append((row.command, row.payload))
+            if row.command.endswith(MORE):
+                continue
+            command, name = decode(parts), row.resource
+            parts.clear()
+            if isinstance(command, Create):
+                self.relays[name] = RelayEngine(command.config, self.gone.pop(name, 0))
+            elif isinstance(command, Drop):
+                self.gone[name] = row.last_seq + 1
+                del self.relays[name]
+            else:
+                assert self.relays[name].apply(command)[0].last_seq == row.last_seq
+        assert not parts, "the log ends in the middle of a command"
+        self._read = len(rows)
+
+
+def answered(job: Any) -> Skeleton:
+    """An answer with the decisions, where there are any."""
+    told = job.told()
+    return Skeleton(200, {"seq": job.last_seq, **{name: told.get(name) for name in ("results", "epoch", "next")}})
+
+
+def some(values: list[tuple[int, int, int]]) -> tuple[np.ndarray, np.ndarray]:
+    """Boxes from these (left end, right end, other right end)."""
+    lo, length, other = np.array(values, float).T
+    return (
+        np.column_stack([lo, np.where(other > 3, -np.inf, 0)]),
+        np.column_stack([lo + length, np.where(other > 3, np.inf, other)]),
+    )
+
+
+def point(numbers: tuple[int, int, int]) -> tuple[tuple[float, float], ...]:
+    (lo,), (hi,) = (ends.tolist() for ends in some([numbers]))
+    return tuple(zip(lo, hi, strict=True))
+
+
+numbers = st.tuples(st.integers(0, 4), st.integers(0, 3), st.integers(0, 5))
+ids = st.sampled_from([f"s{n}" for n in range(9)])
+links = st.sampled_from(["north", "west"])
+rows = st.lists(st.tuples(ids, numbers, st.sampled_from([None, None, "north"])), min_size=1, max_size=8)
+
+
+def columns(given: list[tuple[str, tuple[int, int, int], str | None]]) -> tuple[Any, ...]:
+    link = pa.array([link for _, _, link in given], pa.string())
+    return pa.array([key for key, _, _ in given]), *some([n for _, n, _ in given]), link
+
+
+adding = rows.map(lambda given: AddSubscriptions(*columns(given), {0: 30.0}, True))
+editing = st.tuples(rows, st.lists(st.integers(0, 1), min_size=8, max_size=8)).map(
+    lambda both: EditSubscriptions(np.array(both[1][: len(both[0])], np.uint8), *columns(both[0]), {0: 30.0}, True)
+)
+messages = st.lists(
+    st.one_of(
+        st.builds(lambda key, n: ("subscribe", f"n:e:{key}", point(n)), ids, numbers),
+        st.builds(lambda key: ("unsubscribe", f"n:e:{key}", ()), ids),
+        st.just(("notify", "", ())),
+        st.builds(lambda follow: ("reset", str(follow), ()), st.integers(0, 3)),
+    ),
+    max_size=6,
+)
+
+
+def receive(link: str, epoch: str, first: int, given: list[tuple[str, str, Any]]) -> Receive:
+    """Messages from a number on, with a reset before them where it is the first."""
+    given = [("reset", "1", ()), *given] if first == 0 else given
+    made = []
+    for n, (op, key, box) in enumerate(given, first):
+        if op == "notify":
+            made.append(Message(n, op, values=(1.0, 1.0), payload=b"{}", mark=(epoch, n)))
+        elif op == "reset":
+            made.append(Message(n, op, follow=int(key)))
+        else:
+            made.append(Message(n, op, key, box))
+    return Receive(link, epoch, made)
+
+
+epochs = st.sampled_from(["e1", "e2", "e3", "e4"])
+commands = st.one_of(
+    adding,
+    editing,
+    st.builds(
+        lambda key, n, ttl: SetSubscription(key, *(e[0] for e in some([n])), None, ttl),
+        ids,
+        numbers,
+        st.sampled_from([None, 9.0]),
+    ),
+    st.builds(ChangeSubscription, ids, st.just({"price": (0.0, 3.0), "volume": None})),
+    st.builds(DeleteSubscriptions, st.lists(ids, max_size=5)),
+    st.builds(Notify, st.just(POINTS), st.just({0: b"{}"}), st.sampled_from([{}, {1: "north"}])),
+    st.builds(
+        ChangeLinks, st.dictionaries(links, st.sampled_from([None, NORTH, Link("http://w", "edge", "e")]), min_size=1)
+    ),
+    st.builds(receive, links, epochs, st.integers(0, 4), messages),
+    st.builds(Acked, links, epochs, st.integers(0, 6)),
+    st.builds(Restart, links, epochs),
+    st.just(Rederive()),
+)
+writes = st.tuples(
+    st.sampled_from(["a", "b"]),
+    st.one_of(commands, commands, commands, commands, st.just(PLAIN), st.just(LINKED), st.none()),
+    st.sampled_from([None, None, *KEYS]),
+)
+jobs = st.sampled_from(["snapshot", "rebuild", "verify"])
+
+
+class Carried(Machine):
+    """Commands, jobs, failures of the log and crashes in any order, with limits so low that all is cut."""
+
+    LIMITS = {  # noqa: RUF012
+        "app.writer.BULK": 3,
+        "app.writer.SLICE": 1e-9,
+        "formats.commands.PART": 2,
+        "indexes.ids.MERGE_AT": 2,
+        "indexes.relays.engine.BULK": 3,
+        "indexes.relays.outbox.HISTORY": 6,
+        "indexes.relays.outbox.FULL": 12,
+        "indexes.relays.outbox.CHUNK": 32,
+        "indexes.relays.upkeep.FOLD": 2,
+        "indexes.relays.verify.SAMPLE": 8,
+    }
+    KEYS = KEYS
+    life: House
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.log = Twin()
+        self.truth = Truth()
+        self.life = House(self.path, self.log, self.kept)
+        self.life.start()
+        self.life.run(self.life.relays.put("a", LINKED))
+
+    @rule(
+        batch=st.lists(st.one_of(writes, writes, writes, jobs), max_size=8),
+        in_thread=st.booleans(),
+        in_slices=st.booleans(),
+        broken=st.sampled_from([False, False, True]),
+    )
+    def many_at_once(self, batch: list[Any], in_thread: bool, in_slices: bool, broken: bool) -> None:
+        before, self.life.broken = len(self.log.rows), broken
+        with self.timing(in_thread, in_slices):
+            results = self.life.run(self.play(batch))
+        self.life.broken = False
+        good = (Refused, StillRunning, LogUnavailable, JobFailed) if broken else (Refused, StillRunning)
+        for result in results:
+            if result is not None and not isinstance(result, good):
+                raise result
+        assert not broken or len(self.log.rows) == before
+
+    @rule(
+        batch=st.lists(st.one_of(writes, writes, jobs), max_size=8),
+        turns=st.integers(0, 60),
+        in_thread=st.booleans(),
+        in_slices=st.booleans(),
+        damaged=st.booleans(),
+    )
+    def crash(self, batch: list[Any], turns: int, in_thread: bool, in_slices: bool, damaged: bool) -> None:
+        self.die(batch, turns, in_thread, in_slices)
+        if damaged:
+            for image in sorted((self.path / "images").glob("*/*/*/everything.arrow"))[-1:]:
+                image.unlink()
+                image.write_bytes(b"ARROW1")
+        self.life = House(self.path, self.log, self.kept)
+        assert self.life.start() == max(self.life.snapshots.lsns(), default=0)
+
+    @invariant()
+    def all_is_as_the_log_says(self) -> None:
+        self.truth.follow(self.log.rows)
+        catalog = self.life.catalog
+        assert catalog.names() == sorted(self.truth.relays)
+        for name, truth in self.truth.relays.items():
+            relay = catalog.engine(name)
+            assert relay is catalog.latest(name)
+            relay.check()
+            assert relay.next_seq == truth.next_seq
+            same_state(relay, truth)
+            assert relay.links() == truth.links()
+            assert relay.subscriptions(None, 100) == truth.subscriptions(None, 100)
+            assert relay.relay.match(POINTS) == truth.relay.match(POINTS)
+        for name, seq in self.truth.gone.items():
+            assert catalog.entries[name].next_first_seq == seq
+
+    async def write(self, one: tuple[str, Any, str | None]) -> None:
+        name, what, key = one
+        relays = self.life.relays
+
+        async def ask(ticket: Ticket | None) -> Any:
+            if what is None:
+                return await relays.drop(name, ticket, answered)
+            if isinstance(what, RelayConfig):
+                return await relays.put(name, what, ticket, answered)
+            return await relays.submit(name, what, ticket=ticket, skeleton=answered)
+
+        await self.once(key, answered, ask)
+
+
+Carried.TestCase.settings = settings(max_examples=25, stateful_step_count=10, deadline=None)
+TestCarried = Carried.TestCase
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Iterator[Callable[..., House]]:
+    """`make()` starts a process over the directory; the one before has crashed."""
+    lives: list[House] = []
+
+    def begin(**more: Any) -> House:
+        if lives:
+            lives.pop().crash()
+        lives.append(House(tmp_path / "data", **more))
+        lives[-1].start()
+        return lives[-1]
+
+    yield begin
+    for life in lives:
+        life.crash()
+
+
+def many(n: int, start: int = 0) -> AddSubscriptions:
+    rng = np.random.default_rng(start)
+    lo = rng.random((n, 2)) * 4
+    return AddSubscriptions(pa.array([f"s{i}" for i in range(start, start + n)]), lo, lo + rng.random((n, 2)))
+
+
+def test_what_a_relay_counts_and_tells_has_its_name(make: Callable[..., House]) -> None:
+    life = make()
+    heard: list[Any] = []
+    life.kind.on_slice = lambda name, engine, part: heard.append((name, engine.seq, [told.id for told in part.told]))
+    life.kind.on_edit = lambda name, plan: heard.append((name, list(plan.lifetimes())))
+    life.kind.on_drop = lambda name, seq: heard.append((name, seq))
+
+    async def story() -> None:
+        await life.relays.put("edge", PLAIN)
+        await life.relays.submit("edge", AddSubscriptions(pa.array(["s0"]), *some([(0, 3, 5)]), None, {0: 2.0}))
+        life.relay("edge").watch("s0")
+        await life.relays.submit("edge", Notify(POINTS))
+        await life.relays.drop("edge")
+
+    life.run(story())
+    assert heard[0] == ("edge", [("s0", 2.0)]) and heard[-1] == ("edge", 5)
+    assert [key for _, _, told in heard[1:-1] for key in told] == ["s0", "s0", "s0"]
+    text = life.metrics.render().decode()
+    assert 'rankcast_changes_total{command="Notify",resource="relays/edge"} 3.0' in text
+    assert [row.command for row in life.rows] == ["create", "add", "notify", "drop"]
+
+
+def test_only_links_may_change_and_a_key_that_is_not_said_stays(make: Callable[..., House]) -> None:
+    life = make()
+
+    async def story() -> None:
+        await life.relays.put("edge", LINKED)
+        assert (await life.relays.put("edge", LINKED)).count == 0
+        with pytest.raises(Refused) as refused:
+            await life.relays.put("edge", PLAIN)
+        assert [fault.field for fault in refused.value.faults] == ["graph.k", "index"]
+        shown = Link(NORTH.url, NORTH.relay, NORTH.link)
+        other = RelayConfig(LINKED.attributes, k=2, index="zorder", links={"north": shown})
+        assert (await life.relays.put("edge", other)).count == 1
+
+    life.run(story())
+    assert life.relay("edge").config.links == {"north": NORTH}
+
+
+@pytest.mark.parametrize("image", ["whole", "damaged", "of another version", "none"])
+@pytest.mark.parametrize("config", [PLAIN, LINKED, RelayConfig(("price", "volume"), "G*")], ids=str)
+def test_a_rebuilt_relay_comes_back(
+    make: Callable[..., House], config: RelayConfig, image: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    life = make()
+
+    async def story() -> dict[str, Any]:
+        await life.relays.put("edge", config)
+        await life.relays.submit("edge", many(90))
+        if config.links:
+            await life.relays.submit("edge", Restart("north", "e1"))
+            await life.relays.submit("edge", receive("west", "w1", 0, [("subscribe", "w:e:s1", point((0, 2, 2)))]))
+        await life.relays.submit("edge", DeleteSubscriptions([f"s{n}" for n in range(0, 90, 2)]))
+        detail = await life.maintenance.rebuild(quiet, None, "local")
+        await life.relays.submit("edge", many(30, 900))
+        await life.relays.submit("edge", DeleteSubscriptions([f"s{n}" for n in range(1, 90, 4)]))
+        return detail
+
+    assert life.run(story())["rows"] == 45 + bool(config.links)
+    before = life.relay("edge")
+    before.check()
+    (folder,) = (life.stores.directory.path / "images").glob("*/*/*")
+    if image == "damaged":
+        (folder / "everything.arrow").unlink()
+    elif image == "of another version":
+        monkeypatch.setattr("formats.parts.LAYOUT", "another")
+    elif image == "none":
+        (folder / "manifest.json").unlink()
+    life = make()
+    life.relay("edge").check()
+    same_state(life.relay("edge"), before)
+
+
+def test_a_rebuild_goes_on_beside_changes(make: Callable[..., House], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("indexes.relays.upkeep.FOLD", 3)
+    life = make()
+
+    async def story() -> None:
+        await life.relays.put("edge", LINKED)
+        await life.relays.submit("edge", many(100))
+        rebuild = asyncio.ensure_future(life.maintenance.rebuild(quiet, None, "local"))
+        n = 100
+        while not rebuild.done():
+            await life.relays.submit("edge", many(2, n))
+            await life.relays.submit("edge", DeleteSubscriptions([f"s{n}", f"s{n - 100}"]))
+            await life.relays.submit("edge", ChangeSubscription(f"s{n + 1}", {"price": (0.0, 9.0)}))
+            await life.relays.submit("edge", Rederive())
+            n += 2
+            await asyncio.sleep(0.001)
+        await rebuild
+
+    life.run(story())
+    life.relay("edge").check()
+    truth = Truth()
+    truth.follow(life.rows)
+    same_state(life.relay("edge"), truth.relays["relays/edge"])
+
+
+def plant_flag(engine: RelayEngine) -> None:
+    relations = engine.relay.neighbours["north"]
+    relations.forwarded[:] = False
+
+
+def plant_edge(engine: RelayEngine) -> None:
+    relations: Any = engine.relay.neighbours["north"]
+    child = int(np.flatnonzero(relations.graph.degree)[0])
+    relations.graph.parent[child * relations.k] = child
+
+
+def plant_box(engine: RelayEngine) -> None:
+    engine.relay._all.delete(engine.relay.table, np.array([7], np.int32))
+
+
+def plant_message(engine: RelayEngine) -> None:
+    engine.outboxes["north"]._recent.pop()
+    engine.outboxes["north"]._size -= 1
+
+
+def plant_id(engine: RelayEngine) -> None:
+    engine.relay.names.ids.recent["nobody"] = 3
+
+
+PLANTED = [
+    (plant_flag, "forwarded over north"),
+    (plant_edge, "coverers over north"),
+    (plant_box, "notification"),
+    (plant_message, "queue of north"),
+    (plant_id, "ids"),
+]
+
+
+@pytest.mark.parametrize(("plant", "kind"), PLANTED, ids=lambda one: getattr(one, "__name__", one))
+def test_verifying_finds_what_is_wrong(
+    make: Callable[..., House], plant: Callable[[RelayEngine], None], kind: str
+) -> None:
+    life = make()
+
+    async def story() -> None:
+        await life.relays.put("edge", LINKED)
+        await life.relays.submit("edge", many(60))
+        await life.relays.submit(
+            "edge", AddSubscriptions(pa.array(["all"]), *(np.full((1, 2), x) for x in (-1.0, 9.0)))
+        )
+        await life.relays.submit("edge", Restart("north", "e1"))
+        await life.relays.submit("edge", many(20, 100))
+        await life.relays.submit("edge", DeleteSubscriptions(["all"]))
+        detail = await life.maintenance.verify(quiet, None, "local")
+        assert detail["compared"] == 240 and not detail["differences"]
+        plant(life.relay("edge"))
+        with pytest.raises(JobFailed) as failed:
+            await life.maintenance.verify(quiet, None, "local")
+        found = failed.value.detail["differences"]
+        assert found[0]["resource"] == "relays/edge" and kind in {one["kind"] for one in found}, found
+
+    life.run(story())

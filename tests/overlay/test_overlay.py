@@ -1,0 +1,192 @@
+"""Who is behind which link: what closes a cycle is refused, and what came over it goes in the end."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import httpx
+import pytest
+
+from app.metrics import Metrics
+from app.overlay.overlay import CUT_AFTER, Overlay
+from app.overlay.peer import Peers
+from app.problems import Problem
+from indexes.relays.commands import Receive, Restart
+from indexes.relays.engine import RelayEngine
+from indexes.relays.model import Link, Message, RelayConfig
+
+T = TypeVar("T")
+
+NORTH, EAST = Link("http://north.example", "market", "here"), Link("http://east.example", "market", "here")
+
+
+class Relays:
+    """One relay, whose commands are applied at once."""
+
+    def __init__(self, links: dict[str, Link]) -> None:
+        self.engine = RelayEngine(RelayConfig(("x",), links=links))
+        self.commands: list[Any] = []
+
+    def names(self) -> list[str]:
+        return ["market"]
+
+    def get(self, name: str) -> RelayEngine | None:
+        return self.engine if name == "market" else None
+
+    def latest(self, name: str) -> RelayEngine:
+        return self.engine
+
+    async def submit(self, name: str, command: Any) -> Any:
+        self.commands.append(command)
+        return self.engine.apply(command)[0]
+
+    async def between(self, name: str, fn: Callable[[], T]) -> T:
+        return fn()
+
+
+class World:
+    """An overlay whose neighbours answer as `answers` says, by host; others do not answer. `now` is what time it is."""
+
+    def __init__(self, answers: dict[str, Any] | None = None) -> None:
+        self.now = 0.0
+        self.answers = answers or {}
+        self.relays = Relays({"north": NORTH, "east": EAST})
+        peers = Peers(httpx.MockTransport(self._reply))
+        self.overlay = Overlay(
+            self.relays,  # type: ignore[arg-type]
+            "here",
+            "d1",
+            15.0,
+            Metrics(),
+            peers,
+            lambda: self.now,
+        )
+
+    def _reply(self, request: httpx.Request) -> httpx.Response:
+        answer = self.answers.get(request.url.host)
+        if answer is None:
+            raise httpx.ConnectError("away")
+        return httpx.Response(answer) if isinstance(answer, int) else httpx.Response(200, json=answer)
+
+    def hear(self, link: str, *behind: str) -> None:
+        self.overlay.hears("market", link, frozenset(behind))
+
+
+def refused(call: Callable[[], Any]) -> bool:
+    try:
+        call()
+    except Problem as problem:
+        return problem.slug == "cycle"
+    return False
+
+
+def test_who_is_behind_other_links_is_passed_on() -> None:
+    world = World()
+    world.hear("north", "north:market", "far:market")
+    assert world.overlay.behind("market", "east") == ["far:market", "here:market", "north:market"]
+    assert world.overlay.behind("market", "north") == ["here:market"]
+    world.overlay.forget("market", "north")
+    assert world.overlay.behind("market", "east") == ["here:market"]
+
+
+def test_nobody_is_reached_in_two_ways() -> None:
+    world = World()
+    world.hear("north", "north:market", "far:market")
+    assert refused(lambda: world.hear("east", "east:market", "far:market"))
+    assert refused(lambda: world.hear("east", "here:market"))
+    assert not refused(lambda: world.hear("east", "east:market"))
+    assert refused(lambda: world.hear("north", "north:market", "east:market")), "it grew into one"
+    assert world.overlay.behind("market", "east") == ["here:market"], "who closes a cycle is not believed"
+
+
+def test_what_came_over_a_link_that_closes_a_cycle_goes_after_a_while() -> None:
+    async def main() -> None:
+        world = World()
+        box = ((0.0, 1.0),)
+        messages = [Message(0, "reset", follow=1), Message(1, "subscribe", "east:market:s", box=box)]
+        await world.relays.submit("market", Receive("east", "e1", messages))
+        world.hear("north", "north:market", "east:market")
+        for world.now in (0.0, CUT_AFTER / 2):
+            assert refused(lambda: world.hear("east", "east:market"))
+            await asyncio.sleep(0)
+            assert world.relays.engine.subscription_count == 1
+        world.now = 2 * CUT_AFTER
+        for _ in range(2):
+            assert refused(lambda: world.hear("east", "east:market"))
+            await asyncio.sleep(0)
+        assert world.relays.engine.subscription_count == 0
+        assert len(world.relays.commands) == 2, "it goes once"
+        plan = await world.relays.submit("market", Receive("east", "e1", messages))
+        assert plan.next == 0, "the other side has to begin anew"
+        world.overlay.forget("market", "north")
+        assert not refused(lambda: world.hear("east", "east:market"))
+
+    asyncio.run(main())
+
+
+def test_a_subscription_that_came_another_way_is_refused() -> None:
+    async def main() -> None:
+        world = World()
+        box = ((0.0, 1.0),)
+        first = [Message(0, "reset", follow=1), Message(1, "subscribe", "far:market:s", box=box)]
+        await world.relays.submit("market", Receive("north", "e1", first))
+        again = [Message(1, "subscribe", "far:market:s", box=box)]
+        assert refused(lambda: world.overlay.received("market", "east", frozenset(), again))
+        assert not refused(lambda: world.overlay.received("market", "north", frozenset(), again))
+        own = [Message(1, "subscribe", "here:market:s", box=box)]
+        assert refused(lambda: world.overlay.received("market", "north", frozenset(), own))
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("answers", "closes"),
+    [
+        ({}, False),
+        ({"south.example": 404}, False),
+        ({"south.example": {"identity": "south:market", "behind": ["south:market", "tip:market"]}}, False),
+        ({"south.example": 409}, True),
+        ({"south.example": {"identity": "here:market", "behind": []}}, True),
+        ({"south.example": {"identity": "south:market", "behind": ["far:market"]}}, True),
+    ],
+)
+def test_a_new_link_is_asked_for_who_is_there(answers: dict[str, Any], closes: bool) -> None:
+    async def main() -> None:
+        world = World(answers)
+        world.hear("north", "north:market", "far:market")
+        standing = world.relays.engine.config.links
+        links = {**standing, "south": Link("http://south.example", "market", "here")}
+        if closes:
+            with pytest.raises(Problem) as raised:
+                await world.overlay.admit("market", links, standing)
+            assert (raised.value.slug, raised.value.errors[0].field) == ("cycle", "links.south")
+        else:
+            await world.overlay.admit("market", links, standing)
+
+    asyncio.run(main())
+
+
+def test_two_links_that_are_new_together_lead_to_different_places() -> None:
+    async def main() -> None:
+        both = {"identity": "one:market", "behind": ["one:market"]}
+        world = World({"a.example": both, "b.example": both})
+        links = {name: Link(f"http://{name}.example", "market", "here") for name in "ab"}
+        with pytest.raises(Problem):
+            await world.overlay.admit("market", links, {})
+
+    asyncio.run(main())
+
+
+def test_queues_of_another_history_begin_anew_before_anything_is_sent() -> None:
+    async def main() -> None:
+        world = World()
+        await world.relays.submit("market", Restart("north", "d0.before"))
+        await world.relays.submit("market", Restart("east", "d1.before"))
+        await world.overlay.start()
+        await world.overlay.close()
+        begun = [(command.link, command.epoch.partition(".")[0]) for command in world.relays.commands[2:]]
+        assert begun == [("north", "d1")]
+
+    asyncio.run(main())
