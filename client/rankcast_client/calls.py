@@ -9,10 +9,11 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 from urllib.parse import quote
 
+from rankcast_client.explained import Explanation, SubscriptionCost
 from rankcast_client.models import (
     UNSET,
     Algorithm,
@@ -31,8 +32,10 @@ from rankcast_client.models import (
     Subscription,
     Unset,
     Want,
+    Where,
     entries,
 )
+from rankcast_client.shapes import Shape
 
 T = TypeVar("T")
 
@@ -43,7 +46,8 @@ JSON_ELEMENTS = 1_000
 
 @dataclass(frozen=True)
 class Call(Generic[T]):
-    """One request. `read` turns the JSON of its answer into a value; a `write` is sent with an Idempotency-Key."""
+    """One request. `read` turns the JSON of its answer, as `decode` finds it, into a value. A `write` carries an
+    Idempotency-Key; one that `asks` changes nothing, whatever its method, and is none."""
 
     method: str
     path: str
@@ -51,10 +55,12 @@ class Call(Generic[T]):
     params: Mapping[str, str] = field(default_factory=dict)
     content: bytes | None = None
     content_type: str | None = None
+    asks: bool = False
+    decode: Callable[[bytes], Any] = json.loads
 
     @property
     def write(self) -> bool:
-        return self.method != "GET"
+        return self.method != "GET" and not self.asks
 
     @property
     def headers(self) -> dict[str, str]:
@@ -86,11 +92,12 @@ def finite(end: float | None) -> float | None:
     return None if end is None or math.isinf(end) else end
 
 
-def _json(method: str, path: str, read: Callable[[Any], T], body: Any, **params: str) -> Call[T]:
+def json_call(method: str, path: str, read: Callable[[Any], T], body: Any, **params: str) -> Call[T]:
+    """A call with a JSON body."""
     return Call(method, path, read, params, dumps(body), "application/json")
 
 
-def _listed(name: str, elements: Sequence[Any], rest: Mapping[str, Any]) -> dict[str, Any]:
+def listed(name: str, elements: Sequence[Any], rest: Mapping[str, Any]) -> dict[str, Any]:
     """A body in JSON, or in NDJSON when there are many elements: as arguments of `Call`."""
     if len(elements) <= JSON_ELEMENTS:
         return {"content": dumps({**rest, name: elements}), "content_type": "application/json"}
@@ -110,6 +117,8 @@ def put_board(
     ks: Iterable[int],
     algorithm: Algorithm | None,
     epsilon: float | None,
+    sketch: int | None,
+    indexed: Sequence[str],
 ) -> Call[BoardInfo]:
     body: dict[str, Any] = {
         "range_attributes": list(range_attributes),
@@ -120,11 +129,19 @@ def put_board(
         body["algorithm"] = algorithm
     if epsilon is not None:
         body["epsilon"] = epsilon
-    return _json("PUT", board_path(board), lambda data: BoardInfo.from_json(board, data), body)
+    if sketch is not None:
+        body["sketch"] = sketch
+    if indexed:
+        body["indexed"] = list(indexed)
+    return json_call("PUT", board_path(board), lambda data: BoardInfo.from_json(board, data), body)
 
 
 def patch_board(
-    board: str, ks: Iterable[int] | None, algorithm: Algorithm | None, epsilon: float | Unset | None
+    board: str,
+    ks: Iterable[int] | None,
+    algorithm: Algorithm | None,
+    epsilon: float | Unset | None,
+    sketch: int | Unset | None,
 ) -> Call[BoardInfo]:
     body: dict[str, Any] = {}
     if ks is not None:
@@ -133,7 +150,9 @@ def patch_board(
         body["algorithm"] = algorithm
     if not isinstance(epsilon, Unset):
         body["epsilon"] = epsilon
-    return _json("PATCH", board_path(board), lambda data: BoardInfo.from_json(board, data), body)
+    if not isinstance(sketch, Unset):
+        body["sketch"] = sketch
+    return json_call("PATCH", board_path(board), lambda data: BoardInfo.from_json(board, data), body)
 
 
 def board_info(board: str) -> Call[BoardInfo]:
@@ -141,10 +160,11 @@ def board_info(board: str) -> Call[BoardInfo]:
 
 
 def delete_board(board: str) -> Call[int]:
-    return Call("DELETE", board_path(board), _seq)
+    return Call("DELETE", board_path(board), seq_of)
 
 
-def _seq(data: Any) -> int:
+def seq_of(data: Any) -> int:
+    """The seq of an answer."""
     return int(data["seq"])
 
 
@@ -170,7 +190,7 @@ def boards(limit: int, cursor: str | None) -> Call[Page[BoardInfo]]:
 
 def publish(board: str, events: Sequence[Event], mode: Mode, messages: Messages, on_error: OnError) -> Call[Published]:
     rest = {"mode": mode, "messages": messages, "on_error": on_error}
-    return Call("POST", board_path(board, "events"), Published.from_json, **_listed("events", events, rest))
+    return Call("POST", board_path(board, "events"), Published.from_json, **listed("events", events, rest))
 
 
 def publish_arrow(board: str, stream: bytes, mode: Mode, messages: Messages, on_error: OnError) -> Call[Published]:
@@ -190,7 +210,7 @@ def write_object(method: str, board: str, id: str, values: Mapping[str, float] |
         body["values"] = values
     if payload is not UNSET:
         body["payload"] = payload
-    return _json(method, board_path(board, "objects", segment(id)), Published.from_json, body)
+    return json_call(method, board_path(board, "objects", segment(id)), Published.from_json, body)
 
 
 def delete_object(board: str, id: str) -> Call[Published]:
@@ -208,10 +228,20 @@ def objects(board: str, limit: int, cursor: str | None) -> Call[Page[Entry]]:
 End = float | None | Mapping[str, float | None]
 
 
-def top(board: str, l: End, r: End, k: int | None) -> Call[tuple[Entry, ...]]:  # noqa: E741
+def top(
+    board: str,
+    l: End,  # noqa: E741
+    r: End,
+    k: int | None,
+    offset: int,
+    where: Where | None,
+) -> Call[tuple[Entry, ...]]:
     params = _end_params("l", l) | _end_params("r", r)
+    params |= {f"where.{name}": dumps(value).decode() for name, value in (where or {}).items()}
     if k is not None:
         params["k"] = str(k)
+    if offset:
+        params["offset"] = str(offset)
     return Call("GET", board_path(board, "top"), lambda data: entries(data["list"]), params)
 
 
@@ -220,10 +250,26 @@ def _end_params(name: str, end: End) -> dict[str, str]:
     return {key: repr(value) for key, end in named.items() if (value := finite(end)) is not None}
 
 
+# Asking why
+
+
+def explain(board: str, event: Event, algorithm: Algorithm | None, epsilon: float | Unset | None) -> Call[Explanation]:
+    body: dict[str, Any] = {"event": event}
+    if algorithm is not None:
+        body["algorithm"] = algorithm
+    if not isinstance(epsilon, Unset):
+        body["epsilon"] = epsilon
+    return replace(json_call("POST", board_path(board, "explain"), Explanation.from_json, body), asks=True)
+
+
+def explain_subscription(board: str, id: str) -> Call[SubscriptionCost]:
+    return Call("GET", board_path(board, "subscriptions", segment(id), "explain"), SubscriptionCost.from_json)
+
+
 # Subscriptions
 
 
-def ranges_of(range: AnyRange | None, attributes: Sequence[str]) -> Ranges:
+def ranges_of(range: Pair | Ranges | None, attributes: Sequence[str]) -> Ranges:
     """A range by attribute. A pair is for the board's only one."""
     if range is None:
         return {}
@@ -239,6 +285,13 @@ def pair(range: Any) -> Pair:
     return low, high
 
 
+def wire_region(range: AnyRange, attributes: Sequence[str]) -> dict[str, Any]:
+    """The field that says a subscription's region."""
+    if isinstance(range, Shape):
+        return {range.name: range.wire()}
+    return {"range": wire_ranges(ranges_of(range, attributes))}
+
+
 def register(
     board: str, wants: Iterable[Want], attributes: Sequence[str], lists: bool | None, on_error: OnError
 ) -> Call[Registered]:
@@ -246,11 +299,12 @@ def register(
     for want in wants:
         element: dict[str, Any] = dict(want)
         if "range" in want:
-            element["range"] = wire_ranges(ranges_of(want["range"], attributes))
+            del element["range"]
+            element |= wire_region(want["range"], attributes)
         elements.append(element)
     rest: dict[str, Any] = {"on_error": on_error} | ({} if lists is None else {"lists": lists})
     path = board_path(board, "subscriptions")
-    return Call("POST", path, Registered.from_json, **_listed("subscriptions", elements, rest))
+    return Call("POST", path, Registered.from_json, **listed("subscriptions", elements, rest))
 
 
 def get_subscription(board: str, id: str) -> Call[Subscription]:
@@ -258,25 +312,34 @@ def get_subscription(board: str, id: str) -> Call[Subscription]:
 
 
 def write_subscription(
-    method: str, board: str, id: str, ranges: Ranges | None, k: int | None, ttl: float | Unset | None
+    method: str,
+    board: str,
+    id: str,
+    region: Ranges | Shape | None,
+    k: int | None,
+    ttl: float | Unset | None,
+    offset: int | None,
+    where: Where | None,
 ) -> Call[Subscription]:
-    body: dict[str, Any] = {}
-    if ranges is not None:
-        body["range"] = wire_ranges(ranges)
+    body: dict[str, Any] = {} if region is None else wire_region(region, ())
     if k is not None:
         body["k"] = k
+    if offset is not None:
+        body["offset"] = offset
+    if where is not None:
+        body["where"] = where
     if not isinstance(ttl, Unset):
         body["ttl"] = ttl
-    return _json(method, board_path(board, "subscriptions", segment(id)), Subscription.from_json, body)
+    return json_call(method, board_path(board, "subscriptions", segment(id)), Subscription.from_json, body)
 
 
 def delete_subscription(board: str, id: str) -> Call[int]:
-    return Call("DELETE", board_path(board, "subscriptions", segment(id)), _seq)
+    return Call("DELETE", board_path(board, "subscriptions", segment(id)), seq_of)
 
 
 def delete_subscriptions(board: str, ids: Iterable[str]) -> Call[int]:
     path = board_path(board, "subscriptions", "delete")
-    return _json("POST", path, lambda data: int(data["deleted"]), {"ids": list(ids)})
+    return json_call("POST", path, lambda data: int(data["deleted"]), {"ids": list(ids)})
 
 
 def subscriptions(board: str, limit: int, cursor: str | None) -> Call[Page[Subscription]]:

@@ -10,9 +10,12 @@ from weakref import WeakSet
 
 import httpx
 
-from rankcast_client import calls
+from rankcast_client import calls, matcher_calls, relay_calls
 from rankcast_client.calls import Call, End, Page
+from rankcast_client.explained import Explanation, SubscriptionCost
 from rankcast_client.jobs import AsyncJobs
+from rankcast_client.matchers import AsyncMatcher
+from rankcast_client.matches import MatcherInfo
 from rankcast_client.models import (
     UNSET,
     Algorithm,
@@ -31,9 +34,13 @@ from rankcast_client.models import (
     Subscription,
     Unset,
     Want,
+    Where,
 )
+from rankcast_client.relay_models import RelayInfo
+from rankcast_client.relays import AsyncRelay
+from rankcast_client.shapes import Shape
 from rankcast_client.transport import Retry, auth_headers, send_async
-from rankcast_client.watch import Watch
+from rankcast_client.watch import Stream, Watch
 
 if TYPE_CHECKING:
     from rankcast_client.ws import Socket
@@ -76,7 +83,7 @@ class AsyncRankcast:
             # For every request a pool looks at each of its connections, so streams have a pool of their own.
             for most in (100, None)
         )
-        self._watches: WeakSet[Watch] = WeakSet()
+        self._watches: WeakSet[Stream[Any]] = WeakSet()
 
     async def __aenter__(self) -> Self:
         return self
@@ -99,6 +106,22 @@ class AsyncRankcast:
         """Sends one call, again where that is needed, and returns what its answer says."""
         return await send_async(self.http, call, self.retry, idempotency_key)
 
+    def relay(self, name: str) -> AsyncRelay:
+        """A handle of the relay with this name, whether it exists or not. Sends nothing."""
+        return AsyncRelay(self, name)
+
+    def matcher(self, name: str) -> AsyncMatcher:
+        """A handle of the matcher with this name, whether it exists or not. Sends nothing."""
+        return AsyncMatcher(self, name)
+
+    def relays(self) -> AsyncIterator[RelayInfo]:
+        """All relays, in order of name."""
+        return self._all(relay_calls.relays)
+
+    def matchers(self) -> AsyncIterator[MatcherInfo]:
+        """All matchers, in order of name."""
+        return self._all(matcher_calls.matchers)
+
     def board(self, name: str) -> AsyncBoard:
         """A handle of the board with this name, whether it exists or not. Sends nothing."""
         return AsyncBoard(self, name)
@@ -113,7 +136,10 @@ class AsyncRankcast:
         return self._all(calls.boards)
 
     def socket(self, *, heartbeat: float = 15.0) -> Socket:
-        """Many subscriptions on one WebSocket. Needs the extra: `pip install rankcast-client[ws]`."""
+        """Many subscriptions, of boards and matchers, on one WebSocket.
+
+        Needs the extra: `pip install rankcast-client[ws]`.
+        """
         from rankcast_client.ws import Socket
 
         return Socket(self, heartbeat=heartbeat)
@@ -156,13 +182,17 @@ class AsyncBoard:
         ks: Iterable[int],
         algorithm: Algorithm | None = None,
         epsilon: float | None = None,
+        sketch: int | None = None,
+        indexed: Sequence[str] = (),
     ) -> BoardInfo:
         """Makes the board, or changes what `patch` may change; a 409 if it is there and differs otherwise.
 
         `rank` names the attribute that ranks, `order` says whether small ("asc") or large ("desc") values are better,
-        `ks` are the list lengths that subscriptions may ask for.
+        `ks` are the list lengths that subscriptions may ask for, `indexed` the members of payloads that they may
+        filter by.
         """
-        return await self.client.send(calls.put_board(self.name, range_attributes, rank, order, ks, algorithm, epsilon))
+        call = calls.put_board(self.name, range_attributes, rank, order, ks, algorithm, epsilon, sketch, indexed)
+        return await self.client.send(call)
 
     async def patch(
         self,
@@ -170,9 +200,10 @@ class AsyncBoard:
         ks: Iterable[int] | None = None,
         algorithm: Algorithm | None = None,
         epsilon: float | Unset | None = UNSET,
+        sketch: int | Unset | None = UNSET,
     ) -> BoardInfo:
-        """Changes what is given. A k that subscriptions use cannot go (409)."""
-        return await self.client.send(calls.patch_board(self.name, ks, algorithm, epsilon))
+        """Changes what is given; None takes epsilon or the sketch away. A k that subscriptions use cannot go (409)."""
+        return await self.client.send(calls.patch_board(self.name, ks, algorithm, epsilon, sketch))
 
     async def info(self) -> BoardInfo:
         """The configuration, and sizes in `more`."""
@@ -246,12 +277,29 @@ class AsyncBoard:
         """All objects, in order of id, fetched page by page."""
         return self.client._all(lambda limit, cursor: calls.objects(self.name, limit, cursor))
 
-    async def top(self, l: End = None, r: End = None, k: int | None = None) -> tuple[Entry, ...]:  # noqa: E741
-        """The k best objects between l and r, both included; unbounded where None.
+    async def top(
+        self,
+        l: End = None,  # noqa: E741
+        r: End = None,
+        k: int | None = None,
+        *,
+        offset: int = 0,
+        where: Where | None = None,
+    ) -> tuple[Entry, ...]:
+        """The k best objects between l and r, both included, behind the first `offset`; unbounded where None.
 
         With several range attributes both are mappings by attribute. k is the largest of the board's unless given.
+        `where` says what the payload must have in indexed fields.
         """
-        return await self.client.send(calls.top(self.name, l, r, k))
+        return await self.client.send(calls.top(self.name, l, r, k, offset, where))
+
+    async def explain(
+        self, event: Event, *, algorithm: Algorithm | None = None, epsilon: float | Unset | None = UNSET
+    ) -> Explanation:
+        """What an event, made by `upsert`, `update` or `delete`, would do now: who hears of what, and why. Nothing is
+        changed. `algorithm` and `epsilon` ask what it would do on a board painted so.
+        """
+        return await self.client.send(calls.explain(self.name, event, algorithm, epsilon))
 
     # Subscriptions
 
@@ -260,17 +308,26 @@ class AsyncBoard:
         range: AnyRange | None = None,
         *,
         k: int,
+        offset: int = 0,
+        where: Where | None = None,
         id: str | None = None,
         ttl: float | None = None,
         idempotency_key: str | None = None,
     ) -> Subscription:
         """Registers one standing question and returns it with its list. An id left out is made up.
 
-        With a `ttl` it is deleted when for so many seconds no stream of it was open and no request named it.
+        Its list has the ranks offset + 1 to offset + k, which must be one of the board's `ks`. With two range
+        attributes, `range` may be a `Disc`, a `HalfPlane` or a `Simplex`. With a `ttl` it is deleted when for so many
+        seconds no stream of it was open and no request named it. `where` says what the payload must have in indexed
+        fields.
         """
         want: Want = {"k": k}
         if range is not None:
             want["range"] = range
+        if offset:
+            want["offset"] = offset
+        if where:
+            want["where"] = where
         if id is not None:
             want["id"] = id
         if ttl is not None:
@@ -297,13 +354,25 @@ class AsyncBoard:
         """The subscription with its list now."""
         return await self.client.send(calls.get_subscription(self.name, id))
 
+    async def explain_subscription(self, id: str) -> SubscriptionCost:
+        """What the subscription costs, and how much it hears."""
+        return await self.client.send(calls.explain_subscription(self.name, id))
+
     async def put_subscription(
-        self, id: str, range: AnyRange | None = None, *, k: int, ttl: float | None = None
+        self,
+        id: str,
+        range: AnyRange | None = None,
+        *,
+        k: int,
+        offset: int = 0,
+        where: Where | None = None,
+        ttl: float | None = None,
     ) -> Subscription:
         """Makes the subscription or changes it to this: what a client says again whenever it starts."""
         given = UNSET if ttl is None else ttl
         ranges = await self._ranges(range)
-        return await self.client.send(calls.write_subscription("PUT", self.name, id, ranges, k, given))
+        call = calls.write_subscription("PUT", self.name, id, ranges, k, given, offset or None, where)
+        return await self.client.send(call)
 
     async def patch_subscription(
         self,
@@ -311,11 +380,14 @@ class AsyncBoard:
         range: AnyRange | None = None,
         *,
         k: int | None = None,
+        offset: int | None = None,
+        where: Where | None = None,
         ttl: float | Unset | None = UNSET,
     ) -> Subscription:
-        """Moves the range or changes k; its streams miss nothing. What is left out stays."""
+        """Moves the range or changes the filter, k or the offset; its streams miss nothing. What is left out stays,
+        attributes too; but a filter is given whole, and `{}` takes it away."""
         ranges = None if range is None else await self._ranges(range)
-        return await self.client.send(calls.write_subscription("PATCH", self.name, id, ranges, k, ttl))
+        return await self.client.send(calls.write_subscription("PATCH", self.name, id, ranges, k, ttl, offset, where))
 
     async def delete_subscription(self, id: str) -> int:
         """Deletes it and ends its streams. Returns the seq."""
@@ -329,20 +401,31 @@ class AsyncBoard:
         """All subscriptions, in order of id and without lists, fetched page by page."""
         return self.client._all(lambda limit, cursor: calls.subscriptions(self.name, limit, cursor))
 
-    def watch(self, id: str, *, form: Form = "changes", heartbeat: float = 15.0) -> Watch:
+    def watch(
+        self,
+        id: str,
+        *,
+        form: Form = "changes",
+        heartbeat: float = 15.0,
+        ready: bool = False,
+        old: bool = False,
+        squash: float | None = None,
+    ) -> Watch:
         """Follows the list of a subscription, see `Watch`.
 
         `form="tiles"` keeps the list here, by the paper's subscriber protocol. `heartbeat` is the service's setting in
-        seconds: a connection that is silent for three of them is given up and made again.
+        seconds: a connection that is silent for three of them is given up and made again. With `ready` there is a
+        `Ready` among the events each time that a connection has brought the list up to date. With `old` the changes say
+        what values an object had before. With `squash` there is at most one change in so many seconds.
         """
-        watch = Watch(self, id, form, heartbeat)
+        watch = Watch(self, id, form, heartbeat, ready=ready, old=old, squash=squash)
         self.client._watches.add(watch)
         return watch
 
     async def _range_attributes(self) -> tuple[str, ...]:
         return self._attributes or (await self.info()).range_attributes
 
-    async def _ranges(self, range: AnyRange | None) -> Ranges:
-        if range is None or isinstance(range, Mapping):
+    async def _ranges(self, range: AnyRange | None) -> Ranges | Shape:
+        if range is None or isinstance(range, (Mapping, Shape)):
             return range or {}
         return calls.ranges_of(range, await self._range_attributes())

@@ -9,7 +9,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 from typing import TypeVar, overload
 
-from rankcast_client.models import ChangedEntry, Entry, Order, Pair, Ranges, Tile
+from rankcast_client.models import AnyRange, ChangedEntry, Entry, Order, Tile, Where
 
 T = TypeVar("T")
 
@@ -22,7 +22,8 @@ class TopKList:
     Tiles must be applied in the order in which they were sent, starting from a list that was right.
 
     `l` and `r` are numbers, or None where the range is unbounded; on a board with several range attributes both are
-    mappings by attribute. `rank` names the rank attribute. A tile costs O(k).
+    mappings by attribute, or `TopKList.of` takes the region. `rank` names the rank attribute, `where` is the
+    subscription's filter. A tile costs O(k).
 
     >>> best = TopKList(500, 1000, 2, "desc", rank="delay")
     >>> best.reset([Entry("DL95", {"distance": 760, "delay": 853}, created=3)])
@@ -41,8 +42,9 @@ class TopKList:
         order: Order = "asc",
         *,
         rank: str,
+        where: Where | None = None,
     ) -> None:
-        self.range: Pair | Ranges
+        self.range: AnyRange
         if isinstance(l, Mapping) or isinstance(r, Mapping):
             low = l if isinstance(l, Mapping) else {}
             high = r if isinstance(r, Mapping) else {}
@@ -52,8 +54,16 @@ class TopKList:
         self.k = k
         self.order = order
         self.rank = rank
+        self.where: Where = where or {}
         self._keys: list[tuple[float, int]] = []
         self._entries: list[Entry] = []
+
+    @classmethod
+    def of(cls, region: AnyRange, k: int, order: Order = "asc", *, rank: str, where: Where | None = None) -> TopKList:
+        """The list of a subscription with this range or shape."""
+        made = cls(None, None, k, order, rank=rank, where=where)
+        made.range = region
+        return made
 
     @property
     def entries(self) -> tuple[Entry, ...]:
@@ -75,7 +85,7 @@ class TopKList:
         """
         if not isinstance(tile, Tile):
             tile = Tile.from_json(tile)
-        if tile.k != self.k or not tile.reaches(self.range):
+        if tile.k != self.k or not tile.reaches(self.range, self.where):
             return False
         entry = tile.object
         place = next((i for i, held in enumerate(self._entries) if held.id == entry.id), None)
@@ -99,9 +109,9 @@ class TopKList:
         return (-value if self.order == "desc" else value), entry.created
 
 
-def apply_changes(entries: Iterable[Entry], changes: Iterable[ChangedEntry]) -> list[Entry]:
+def apply_changes(entries: Iterable[Entry], changes: Iterable[ChangedEntry], offset: int = 0) -> list[Entry]:
     """The list after a change: every object that it names is taken out, then those with a new rank are put in,
-    in ascending order of it, each at that place. O(k + changes).
+    in ascending order of it, each at that place behind the list's offset. O(k + changes).
 
     Raises ValueError if a rank lies beyond the list, which means that an earlier change was missed.
     """
@@ -113,9 +123,9 @@ def apply_changes(entries: Iterable[Entry], changes: Iterable[ChangedEntry]) -> 
         key=lambda pair: pair[0],
     )
     for rank, entry in placed:
-        if not 1 <= rank <= len(kept) + 1:
+        if not 1 <= rank - offset <= len(kept) + 1:
             raise ValueError(f"{entry.id} is to be at rank {rank} of a list of {len(kept)}")
-        kept.insert(rank - 1, entry)
+        kept.insert(rank - offset - 1, entry)
     return kept
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal, NotRequired, TypeAlias, TypedDict
 
 from rankcast_client.errors import FieldError
+from rankcast_client.shapes import Disc, HalfPlane, Shape, Simplex, numbers, shape_in
 
 Order: TypeAlias = Literal["asc", "desc"]
 Algorithm: TypeAlias = Literal["sparse", "dense"]
@@ -20,8 +21,14 @@ Mode: TypeAlias = Literal["each", "batch"]
 OnError: TypeAlias = Literal["refuse", "skip"]
 Pair: TypeAlias = tuple[float | None, float | None]
 Ranges: TypeAlias = Mapping[str, Pair]
-AnyRange: TypeAlias = Pair | Ranges
-"""A pair is enough on a board with one range attribute; otherwise ranges by attribute, unbounded where left out."""
+AnyRange: TypeAlias = Pair | Ranges | Shape
+"""A pair is enough on a board with one range attribute; otherwise ranges by attribute, unbounded where left out. With
+two attributes it may also be a disc, a half-plane or a simplex."""
+
+
+Value: TypeAlias = str | float | bool | None
+Where: TypeAlias = Mapping[str, Value]
+"""What the payload must have in some of the board's indexed fields."""
 
 
 class Unset:
@@ -68,17 +75,22 @@ def delete(id: str) -> Event:
 
 
 class Want(TypedDict):
-    """One subscription to register. `range` may be left out: everything. An id left out is made up."""
+    """One subscription to register, to the ranks offset + 1 to offset + k.
+
+    `range` may be left out: everything. An id left out is made up, an offset left out is 0.
+    """
 
     id: NotRequired[str]
     range: NotRequired[AnyRange]
+    where: NotRequired[Where]
     k: int
+    offset: NotRequired[int]
     ttl: NotRequired[float]
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """An object: alone, or as a member of a list, where its rank is its place."""
+    """An object: alone, or as a member of a list, where its rank is its place, counted from the list's offset on."""
 
     id: str
     values: Mapping[str, float]
@@ -120,30 +132,57 @@ class Sides:
 
 
 @dataclass(frozen=True, slots=True)
-class Tile:
-    """A rectangle of subscriptions and the object that they must hear of.
+class Reached:
+    """Whom a tile reaches by what they want in one indexed field: those that filter nothing there if `any`, and those
+    that want one of `values`."""
 
-    `box` has the sides by range attribute; on a board with one, which the wire does not name, the key is "".
-    `gone` says that the object leaves (its values are the old ones). `event` is the index of its event in a request.
+    any: bool
+    values: tuple[Any, ...]
+
+    def hold(self, where: Where, name: str) -> bool:
+        """Whether a subscription with this filter is among them."""
+        if name not in where:
+            return self.any
+        # True is 1 to Python, but not to the service.
+        wanted = where[name]
+        return any(value == wanted and isinstance(value, bool) == isinstance(wanted, bool) for value in self.values)
+
+
+@dataclass(frozen=True, slots=True)
+class Area:
+    """A rectangle of subscriptions.
+
+    `box` has the sides by range attribute; on a board with one, which the wire does not name, the key is "". One of
+    subscriptions of another shape has none: `shape` names it, and `bounds` are the least and the largest value of each
+    of its numbers, both included. `where` says for each indexed field whom it reaches.
     """
 
-    k: int
     box: Mapping[str, Sides]
-    object: Entry
-    gone: bool = False
-    event: int | None = None
+    shape: str = "box"
+    bounds: tuple[Pair, ...] = ()
+    where: Mapping[str, Reached] = field(default_factory=dict)
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Tile:
+    def from_json(cls, data: Mapping[str, Any]) -> Area:
+        shape = next((kind.name for kind in (Disc, HalfPlane, Simplex) if kind.name in data), "box")
+        bounds = () if shape == "box" else tuple((low, high) for low, high in numbers(data[shape]))
+        box = {}
         if "box" in data:
             box = {name: Sides(*sides) for name, sides in data["box"].items()}
-        else:
+        elif shape == "box":
             box = {"": Sides(data["l_outer"], data["l_inner"], data["r_inner"], data["r_outer"])}
-        thing = data["object"]
-        return cls(data["k"], box, Entry.from_json(thing), bool(thing.get("gone", False)), data.get("event"))
+        said = data.get("where", {}).items()
+        return cls(box, shape, bounds, {name: Reached(one["any"], tuple(one["values"])) for name, one in said})
 
-    def reaches(self, range: AnyRange) -> bool:
-        """Whether a subscription with this range is on the tile (its k must be the tile's, too)."""
+    def reaches(self, range: AnyRange, where: Where | None = None) -> bool:
+        """Whether a subscription with this range or shape and this filter is in it."""
+        if not all(reached.hold(where or {}, name) for name, reached in self.where.items()):
+            return False
+        if isinstance(range, Shape):
+            inside = zip(self.bounds, numbers(range.wire()), strict=False)
+            return range.name == self.shape and all(hold(pair, value) for pair, value in inside)
+        if self.shape != "box":
+            return False
         if isinstance(range, tuple):
             if len(self.box) != 1:
                 raise ValueError(f"this board has the range attributes {', '.join(self.box)}: give a range for each")
@@ -153,6 +192,51 @@ class Tile:
                 raise ValueError("this board has one range attribute")
             return self.box[""].hold(*ends(next(iter(range.values()), (None, None))))
         return all(sides.hold(*ends(range.get(name, (None, None)))) for name, sides in self.box.items())
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """A rectangle of subscriptions and the object that they must hear of.
+
+    `box`, `shape`, `bounds` and `where` are those of its `area`. `gone` says that the object leaves (its values are the
+    old ones). `event` is the index of its event in a request.
+    """
+
+    k: int
+    box: Mapping[str, Sides]
+    object: Entry
+    gone: bool = False
+    event: int | None = None
+    shape: str = "box"
+    bounds: tuple[Pair, ...] = ()
+    where: Mapping[str, Reached] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, k: int, area: Area, object: Entry, gone: bool = False, event: int | None = None) -> Tile:
+        """The tile of an area."""
+        return cls(k, area.box, object, gone, event, area.shape, area.bounds, area.where)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Tile:
+        thing = data["object"]
+        gone = bool(thing.get("gone", False))
+        return cls.of(data["k"], Area.from_json(data), Entry.from_json(thing), gone, data.get("event"))
+
+    @property
+    def area(self) -> Area:
+        """The rectangle."""
+        return Area(self.box, self.shape, self.bounds, self.where)
+
+    def reaches(self, range: AnyRange, where: Where | None = None) -> bool:
+        """Whether a subscription with this range or shape and this filter is on the tile (its k must be the tile's,
+        too)."""
+        return self.area.reaches(range, where)
+
+
+def hold(pair: Pair, value: float) -> bool:
+    """Whether a value is between two ends, both included."""
+    low, high = ends(pair)
+    return low <= value <= high
 
 
 def ends(pair: Pair) -> tuple[float, float]:
@@ -194,7 +278,11 @@ class Published:
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """A standing question: the best `k` objects within `range`. `list` is its answer at `seq`, if asked for."""
+    """A standing question: the best `k` objects within `range`, or within `shape` where that is one, behind the first
+    `offset` of them.
+
+    `list` is its answer at `seq`, if asked for.
+    """
 
     id: str
     range: Ranges
@@ -202,13 +290,22 @@ class Subscription:
     ttl: float | None = None
     seq: int | None = None
     list: tuple[Entry, ...] | None = None
+    offset: int = 0
+    shape: Shape | None = None
+    where: Where = field(default_factory=dict)
+
+    @property
+    def region(self) -> Ranges | Shape:
+        """What it asks about: its shape, or its ranges."""
+        return self.range if self.shape is None else self.shape
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any], seq: int | None = None) -> Subscription:
-        ranges = {name: (low, high) for name, (low, high) in data["range"].items()}
+        ranges = {name: (low, high) for name, (low, high) in data.get("range", {}).items()}
         shown = data.get("list")
         answer = None if shown is None else entries(shown)
-        return cls(data["id"], ranges, data["k"], data.get("ttl"), data.get("seq", seq), answer)
+        place = data.get("seq", seq), answer, data.get("offset", 0)
+        return cls(data["id"], ranges, data["k"], data.get("ttl"), *place, shape_in(data), data.get("where", {}))
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,10 +342,11 @@ class BoardInfo:
     epsilon: float | None
     seq: int | None = None
     more: Mapping[str, Any] = field(default_factory=dict)
+    indexed: tuple[str, ...] = ()
 
     @classmethod
     def from_json(cls, name: str, data: Mapping[str, Any]) -> BoardInfo:
-        known = {"name", "range_attributes", "rank", "ks", "algorithm", "epsilon", "seq"}
+        known = {"name", "range_attributes", "rank", "ks", "algorithm", "epsilon", "seq", "indexed"}
         return cls(
             data.get("name", name),
             tuple(data["range_attributes"]),
@@ -259,30 +357,38 @@ class BoardInfo:
             data.get("epsilon"),
             data.get("seq"),
             {name: value for name, value in data.items() if name not in known},
+            tuple(data.get("indexed", ())),
         )
 
 
 @dataclass(frozen=True, slots=True)
 class ChangedEntry:
-    """One object that entered a list (`old_rank` None), left it (`new_rank` None) or got new values."""
+    """One object that entered a list (`old_rank` None), left it (`new_rank` None) or got new values.
+
+    Ranks count over the whole ranking: a list with an offset begins at rank offset + 1. `entry` is there with a new
+    rank, and with an old one, where they were asked for, `old_values`: what the object had before.
+    """
 
     id: str
     old_rank: int | None
     new_rank: int | None
     entry: Entry | None
+    old_values: Mapping[str, float] | None = None
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> ChangedEntry:
         new_rank = data.get("new_rank")
-        return cls(data["id"], data.get("old_rank"), new_rank, None if new_rank is None else Entry.from_json(data))
+        entry = None if new_rank is None else Entry.from_json(data)
+        return cls(data["id"], data.get("old_rank"), new_rank, entry, data.get("old_values"))
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """The list with which a stream begins."""
+    """The list with which a stream begins. Its first entry has the rank offset + 1."""
 
     seq: int
     entries: tuple[Entry, ...]
+    offset: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,6 +397,7 @@ class Reset:
 
     seq: int
     entries: tuple[Entry, ...]
+    offset: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -310,10 +417,17 @@ class Tiles:
 
 
 @dataclass(frozen=True, slots=True)
+class Ready:
+    """The list is up to date: what comes from here on is news."""
+
+    seq: int
+
+
+@dataclass(frozen=True, slots=True)
 class Gone:
     """The subscription, or its board, was deleted."""
 
     seq: int | None
 
 
-StreamEvent: TypeAlias = Snapshot | Reset | Change | Tiles
+StreamEvent: TypeAlias = Snapshot | Reset | Change | Tiles | Ready

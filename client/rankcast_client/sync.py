@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
 import httpx
 
 from rankcast_client import calls
-from rankcast_client.calls import Call, End
+from rankcast_client.calls import Call, End, Page
+from rankcast_client.explained import Explanation, SubscriptionCost
 from rankcast_client.jobs import Jobs
+from rankcast_client.matchers import Matcher
 from rankcast_client.models import (
     UNSET,
     Algorithm,
@@ -25,11 +27,16 @@ from rankcast_client.models import (
     Published,
     Registered,
     Subscription,
+    Unset,
     Want,
+    Where,
 )
+from rankcast_client.relays import Relay
 from rankcast_client.transport import Retry, auth_headers, send
 
 T = TypeVar("T")
+
+PAGE = 1_000
 
 
 class Rankcast:
@@ -69,6 +76,14 @@ class Rankcast:
         """Sends one call, again where that is needed, and returns what its answer says."""
         return send(self.http, call, self.retry, idempotency_key)
 
+    def relay(self, name: str) -> Relay:
+        """A handle of the relay with this name, whether it exists or not. Sends nothing."""
+        return Relay(self, name)
+
+    def matcher(self, name: str) -> Matcher:
+        """A handle of the matcher with this name, whether it exists or not. Sends nothing."""
+        return Matcher(self, name)
+
     def board(self, name: str) -> Board:
         """A handle of the board with this name, whether it exists or not. Sends nothing."""
         return Board(self, name)
@@ -77,6 +92,15 @@ class Rankcast:
     def jobs(self) -> Jobs:
         """Snapshots, rebuilds and verifications of the service."""
         return Jobs(self)
+
+    def _all(self, get: Callable[[int, str | None], Call[Page[T]]]) -> Iterator[T]:
+        cursor: str | None = None
+        while True:
+            page = self.send(get(PAGE, cursor))
+            yield from page.items
+            cursor = page.next
+            if cursor is None:
+                return
 
 
 class Board:
@@ -96,9 +120,12 @@ class Board:
         ks: Iterable[int],
         algorithm: Algorithm | None = None,
         epsilon: float | None = None,
+        sketch: int | None = None,
+        indexed: Sequence[str] = (),
     ) -> BoardInfo:
         """Makes the board, or changes what `patch` may change."""
-        return self.client.send(calls.put_board(self.name, range_attributes, rank, order, ks, algorithm, epsilon))
+        call = calls.put_board(self.name, range_attributes, rank, order, ks, algorithm, epsilon, sketch, indexed)
+        return self.client.send(call)
 
     def info(self) -> BoardInfo:
         """The configuration, and sizes in `more`."""
@@ -148,17 +175,42 @@ class Board:
         """The object as it is now."""
         return self.client.send(calls.get_object(self.name, id))
 
-    def top(self, l: End = None, r: End = None, k: int | None = None) -> tuple[Entry, ...]:  # noqa: E741
-        """The k best objects between l and r, both included."""
-        return self.client.send(calls.top(self.name, l, r, k))
+    def top(
+        self,
+        l: End = None,  # noqa: E741
+        r: End = None,
+        k: int | None = None,
+        *,
+        offset: int = 0,
+        where: Where | None = None,
+    ) -> tuple[Entry, ...]:
+        """The k best objects between l and r, both included, behind the first `offset`."""
+        return self.client.send(calls.top(self.name, l, r, k, offset, where))
+
+    def explain(
+        self, event: Event, *, algorithm: Algorithm | None = None, epsilon: float | Unset | None = UNSET
+    ) -> Explanation:
+        """What an event would do now. Nothing is changed."""
+        return self.client.send(calls.explain(self.name, event, algorithm, epsilon))
 
     def register(
-        self, range: AnyRange | None = None, *, k: int, id: str | None = None, ttl: float | None = None
+        self,
+        range: AnyRange | None = None,
+        *,
+        k: int,
+        offset: int = 0,
+        where: Where | None = None,
+        id: str | None = None,
+        ttl: float | None = None,
     ) -> Subscription:
         """Registers one standing question and returns it with its list."""
         want: Want = {"k": k}
         if range is not None:
             want["range"] = range
+        if offset:
+            want["offset"] = offset
+        if where:
+            want["where"] = where
         if id is not None:
             want["id"] = id
         if ttl is not None:
@@ -186,3 +238,11 @@ class Board:
     def delete_subscription(self, id: str) -> int:
         """Deletes it and ends its streams. Returns the seq."""
         return self.client.send(calls.delete_subscription(self.name, id))
+
+    def explain_subscription(self, id: str) -> SubscriptionCost:
+        """What the subscription costs, and how much it hears."""
+        return self.client.send(calls.explain_subscription(self.name, id))
+
+    def subscriptions(self) -> Iterator[Subscription]:
+        """All subscriptions, in order of id and without lists, fetched page by page."""
+        return self.client._all(lambda limit, cursor: calls.subscriptions(self.name, limit, cursor))

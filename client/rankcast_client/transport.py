@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import random
 import time
 import uuid
@@ -70,7 +69,7 @@ def steps(http: httpx.Client | httpx.AsyncClient, call: Call[T], retry: Retry, k
         problem: ProblemError | None = None
         if isinstance(outcome, httpx.Response):
             if outcome.is_success:
-                return call.read(json.loads(outcome.content))
+                return call.read(call.decode(outcome.content))
             problem = problem_of(outcome)
             if not (problem.status in BUSY or (lost and still_running(problem))):
                 raise problem

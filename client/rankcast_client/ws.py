@@ -1,7 +1,8 @@
 """Many subscriptions on one WebSocket. Needs the extra `rankcast-client[ws]`.
 
-Every subscription's list is kept as in `watch.Watch`. When the connection is lost it is made again and each
-subscription is resumed at its own position, so that a list is either continued or reset, never silently wrong.
+Every subscription's list is kept as in `watch.Watch`; those of matchers and relays have occasions. When the
+connection is lost it is made again and each subscription is resumed at its own position, so that a list is either
+continued or reset, never silently wrong, and wins are told or said to be missed.
 """
 
 from __future__ import annotations
@@ -9,14 +10,17 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 from rankcast_client import calls
 from rankcast_client.errors import ProblemError, Unreachable
+from rankcast_client.matches import WinEvent, follow_wins
 from rankcast_client.models import Entry, Form, Gone, StreamEvent
+from rankcast_client.occasions import OccasionFollower
+from rankcast_client.relay_models import NotificationEvent, follow_notifications
 from rankcast_client.transport import describe
 from rankcast_client.watch import RECONNECT, Follower
 
@@ -31,6 +35,12 @@ if TYPE_CHECKING:
 
 BOARDS = "boards/"
 
+OCCASIONS: dict[str, Callable[[bool], OccasionFollower[Any]]] = {
+    "matchers/": follow_wins,
+    "relays/": follow_notifications,
+}
+"""How subscriptions without lists are followed, by how the names of their resources begin."""
+
 Lost = (OSError, ConnectionClosed, InvalidHandshake, TimeoutError)
 
 
@@ -42,26 +52,32 @@ class Refused:
 
 
 Key: TypeAlias = tuple[str, str]
-SocketEvent: TypeAlias = StreamEvent | Gone | Refused
+SocketEvent: TypeAlias = StreamEvent | WinEvent | NotificationEvent | Gone | Refused
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """What happened to one of the followed subscriptions, and its list right after."""
+    """What happened to one of the followed subscriptions, and its list right after, which begins at rank offset + 1.
+
+    `board` is what was said to `subscribe`: a board's name, or `matchers/<name>` or `relays/<name>`, where there are no
+    lists.
+    """
 
     board: str
     id: str
     event: SocketEvent
     list: tuple[Entry, ...]
+    offset: int = 0
 
 
 class Socket(AsyncIterator[Message]):
-    """`async for message in socket`: the lists of many subscriptions as they change.
+    """`async for message in socket`: the lists of many subscriptions as they change, and what others win.
 
         async with client.socket() as socket:
             await socket.subscribe("delays", "mine")
+            await socket.subscribe("matchers/ads", "mortgage")
             async for message in socket:
-                print(message.id, message.list)
+                print(message.id, message.event, message.list)
 
     Connects when it is first used. Raises ProblemError when the service refuses the connection (a bad key) and
     Unreachable when the first one cannot be made; one that is lost later is made again for as long as it takes. The
@@ -74,8 +90,8 @@ class Socket(AsyncIterator[Message]):
         self._client = client
         self._heartbeat = heartbeat
         self._resumed = False
-        self._followed: dict[Key, Follower] = {}
-        self._said: dict[Key, Follower] = {}
+        self._followed: dict[Key, Follower | OccasionFollower[Any]] = {}
+        self._said: dict[Key, Follower | OccasionFollower[Any]] = {}
         self._leaving: Counter[Key] = Counter()
         self._closed = False
         self._connection: ClientConnection | None = None
@@ -98,10 +114,32 @@ class Socket(AsyncIterator[Message]):
         if connection is not None:
             await connection.close()
 
-    async def subscribe(self, board: str, id: str, *, form: Form = "changes") -> None:
-        """Follows one more subscription; one followed already starts anew with a snapshot."""
-        follower = Follower(form)
-        key = (BOARDS + calls.segment(board), id)
+    async def subscribe(
+        self,
+        board: str,
+        id: str,
+        *,
+        form: Form = "changes",
+        ready: bool = False,
+        old: bool = False,
+        squash: float | None = None,
+    ) -> None:
+        """Follows one more subscription of a board or, as `matchers/<name>` or `relays/<name>`, of a matcher or relay;
+        one followed already starts anew with a snapshot.
+
+        With `ready` there is a `Ready` too, each time that a connection has brought the list up to date. With `old`
+        changes have old values, with `squash` there is at most one in so many seconds; these two and tiles go with
+        boards only. Raises ValueError for what cannot be followed.
+        """
+        key = _key(board, id)
+        follower: Follower | OccasionFollower[Any]
+        begin = OCCASIONS.get(key[0].partition("/")[0] + "/")
+        if begin is not None:
+            if form != "changes" or old or squash is not None:
+                raise ValueError("form, old and squash go with boards only")
+            follower = begin(ready)
+        else:
+            follower = Follower(form, ready=ready, old=old, squash=squash)
         self._followed[key] = follower
         connection = await self._connected()
         if self._said.get(key) is not follower:
@@ -109,14 +147,20 @@ class Socket(AsyncIterator[Message]):
 
     async def unsubscribe(self, board: str, id: str) -> None:
         """Follows it no longer. The subscription itself stays."""
-        key = (BOARDS + board, id)
+        key = _key(board, id)
         if self._followed.pop(key, None) is not None and self._connection is not None:
             self._leaving[key] += 1
             await self._say(self._connection, {"op": "unsubscribe", "resource": key[0], "id": id})
 
     def list(self, board: str, id: str) -> tuple[Entry, ...]:
-        """The present list of a followed subscription, best first. KeyError if it is not followed."""
-        return self._followed[BOARDS + board, id].entries
+        """The present list of a followed subscription, best first; empty where there are none. KeyError if it is not
+        followed."""
+        return _listed(self._followed[_key(board, id)])[0]
+
+    def current(self, board: str, id: str) -> bool:
+        """Whether all that there was has been told, as the service has said on this connection. KeyError as with
+        `list`."""
+        return self._followed[_key(board, id)].current
 
     async def __anext__(self) -> Message:
         try:
@@ -126,9 +170,10 @@ class Socket(AsyncIterator[Message]):
             self._messages = self._run()
             raise
 
-    def _subscribing(self, key: Key, follower: Follower) -> dict[str, Any]:
+    def _subscribing(self, key: Key, follower: Follower | OccasionFollower[Any]) -> dict[str, Any]:
         self._said[key] = follower
-        said = {"op": "subscribe", "resource": key[0], "id": key[1], "form": follower.form}
+        said: dict[str, Any] = {"op": "subscribe", "resource": key[0], "id": key[1], "form": "changes"}
+        said |= follower.options
         return said | ({"after": follower.cursor} if follower.cursor else {})
 
     async def _say(self, connection: ClientConnection, message: Mapping[str, Any]) -> None:
@@ -219,6 +264,8 @@ class Socket(AsyncIterator[Message]):
         """Gives a connection up without a word; the next one resumes from the cursors."""
         if self._connection is connection:
             self._connection = None
+            for follower in self._followed.values():
+                follower.current = False
         connection.transport.abort()
 
     async def _take(self, data: Mapping[str, Any]) -> Message | None:
@@ -243,13 +290,14 @@ class Socket(AsyncIterator[Message]):
         follower = self._followed[key]
         board, id = key[0].removeprefix(BOARDS), key[1]
         if event == "gone":
-            return Message(board, id, Gone(data.get("seq")), self._followed.pop(key).entries)
+            del self._followed[key]
+            return Message(board, id, Gone(data.get("seq")), _listed(follower)[0])
         if event == "error":
             del self._followed[key]
             problem = ProblemError.from_json(data["problem"])
             was_there = problem.status == 404 and follower.begun
-            return Message(board, id, Gone(None) if was_there else Refused(problem), follower.entries)
-        if event in ("snapshot", "reset") and follower.form == "tiles":
+            return Message(board, id, Gone(None) if was_there else Refused(problem), _listed(follower)[0])
+        if event in ("snapshot", "reset") and isinstance(follower, Follower) and follower.form == "tiles":
             try:
                 await follower.ask(self._client.board(board), id)
             except ProblemError as problem:
@@ -258,4 +306,18 @@ class Socket(AsyncIterator[Message]):
         told = follower.take(event, data)
         if follower.begun and data.get("cursor"):
             follower.cursor = data["cursor"]
-        return None if told is None else Message(board, id, told, follower.entries)
+        return None if told is None else Message(board, id, told, *_listed(follower))
+
+
+def _key(board: str, id: str) -> Key:
+    """What the service calls a subscription. Raises ValueError for what cannot be followed."""
+    resource = board if "/" in board else BOARDS + board
+    kind, _, name = resource.partition("/")
+    if kind + "/" not in (BOARDS, *OCCASIONS):
+        raise ValueError(f"{board!r} is neither a board's name nor matchers/<name> or relays/<name>")
+    return f"{kind}/{calls.segment(name)}", id
+
+
+def _listed(follower: Follower | OccasionFollower[Any]) -> tuple[tuple[Entry, ...], int]:
+    """A list and how many ranks lie before it."""
+    return (follower.entries, follower.offset) if isinstance(follower, Follower) else ((), 0)

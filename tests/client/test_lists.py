@@ -11,7 +11,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rankcast_client import ChangedEntry, Entry, Sides, Tile, TopKList, apply_changes, lists, near
+from rankcast_client import (
+    ChangedEntry,
+    Disc,
+    Entry,
+    HalfPlane,
+    Sides,
+    Simplex,
+    Tile,
+    TopKList,
+    apply_changes,
+    lists,
+    near,
+    shapes,
+)
 
 NUMBERS = st.integers(-4, 4)
 ENDS = st.one_of(st.none(), NUMBERS)
@@ -148,6 +161,7 @@ def test_a_missed_change_shows() -> None:
 
 def test_the_examples_run() -> None:
     assert doctest.testmod(lists).failed == 0
+    assert doctest.testmod(shapes).failed == 0
 
 
 def test_near_is_a_range() -> None:
@@ -156,3 +170,55 @@ def test_near_is_a_range() -> None:
     assert near({"x": 5, "y": 0}, {"x": 1, "y": 2}) == {"x": (4, 6), "y": (-2, 2)}
     with pytest.raises(ValueError, match="radius"):
         near(1, -1)
+
+
+TRIANGLE = Simplex(((0, 0), (4, 0), (0, 3)))
+
+
+@pytest.mark.parametrize(
+    ("shape", "field", "sides"),
+    [
+        (Disc((1, 2), 3), "disc", {"center": [[0, 1], [2, 2]], "radius": [3, 4]}),
+        (HalfPlane((1, 2), 3), "half_plane", {"a": [[0, 1], [2, 2]], "b": [3, 4]}),
+        (TRIANGLE, "simplex", {"points": [[[0, 0], [0, 1]], [[4, 4], [0, 0]], [[0, 2], [3, 3]]]}),
+    ],
+)
+def test_a_tile_of_another_shape_reaches_who_lies_between_its_bounds(shape: Any, field: str, sides: Any) -> None:
+    data = {"k": 2, field: sides, "object": {"id": "a", "values": {"rent": 1}, "created": 0}}
+    tile = Tile.from_json(data)
+    assert (tile.shape, tile.reaches(shape)) == (field, True)
+    outside: list[Any] = [{"x": (0, 9)}, Disc((1, 2), 2.9), HalfPlane((1, 2), 4.5), Simplex(((0, 0), (4, 0), (3, 3)))]
+    assert not any(map(tile.reaches, outside))
+    best = TopKList.of(shape, 2, rank="rent")
+    assert best.apply(data) and [entry.id for entry in best.entries] == ["a"]
+    assert not TopKList.of(outside[1], 2, rank="rent").apply(data)
+
+
+def test_ranges_and_shapes_do_not_hear_of_each_others_tiles() -> None:
+    box = Tile.from_json({"k": 1, "box": {"x": [None, 9, 0, None]}, "object": {"id": "a", "values": {}, "created": 0}})
+    assert box.reaches({"x": (1, 2)}) and not box.reaches(Disc((1, 1), 1))
+
+
+@pytest.mark.parametrize(
+    ("where", "any_too", "values", "reached"),
+    [
+        ({}, True, [], True),
+        ({}, False, ["IAH"], False),
+        ({"to": "IAH"}, True, [], False),
+        ({"to": "IAH"}, False, ["IAH"], True),
+        ({"to": "ORD"}, True, ["IAH"], False),
+        ({"to": 1}, False, [1.0], True),
+        ({"to": True}, False, [1], False),
+        ({"to": None}, False, [None], True),
+        ({"carrier": "UA"}, True, [], False),
+    ],
+)
+def test_a_tile_reaches_by_filters_too(where: Any, any_too: bool, values: list[Any], reached: bool) -> None:
+    sides = {"l_outer": None, "l_inner": 5, "r_inner": 5, "r_outer": None}
+    told = {"to": {"any": any_too, "values": values}, "carrier": {"any": True, "values": []}}
+    thing = {"id": "a", "values": {"x": 5, "y": 1}, "created": 0, "gone": False}
+    data = {"k": 2, **sides, "where": told, "object": thing}
+    assert Tile.from_json(data).reaches((0, 9), where) is reached
+    mine = TopKList(0, 9, 2, rank="y", where=where)
+    assert mine.apply(data) is reached
+    assert not Tile.from_json(data).reaches((6, 9), where)

@@ -4,23 +4,44 @@ from __future__ import annotations
 
 import asyncio
 import os
+import random
 import re
 import signal
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from app.demo import verify as proof
 from app.demo.flights import load_arrivals
 from app.demo.process import running
-from rankcast_client import AsyncRankcast, Change, Entry, Rankcast, Reset, delete, update, upsert
+from rankcast_client import (
+    AsyncRankcast,
+    Change,
+    Disc,
+    Entry,
+    Gone,
+    HalfPlane,
+    Missed,
+    Rankcast,
+    Ready,
+    Reset,
+    Snapshot,
+    Win,
+    delete,
+    update,
+    upsert,
+)
 from rankcast_client.models import Pair
-from tests.conftest import LiveService, StartService, free_port
+from tests.conftest import LiveService, StartService
+from tests.patience import PATIENCE
+from tests.ports import free_port
 
 pytestmark = pytest.mark.slow
 
@@ -40,16 +61,18 @@ def rankcast(*arguments: str, url: str | None = None, stdin: str | None = None) 
     environment = os.environ | ({"RANKCAST_URL": url} if url else {}) | {"COLUMNS": "200"}
     command = [*COMMAND, *arguments]
     return subprocess.run(
-        command, env=environment, input=stdin, capture_output=True, text=True, timeout=120, check=False
+        command, env=environment, input=stdin, capture_output=True, text=True, timeout=PATIENCE, check=False
     )
 
 
 def test_the_examples_of_the_documentation_run(service: LiveService) -> None:
     examples = re.findall(r"^```python\n(.*?)^```$", DOCS.read_text(encoding="utf-8"), re.M | re.S)
-    assert len(examples) == 5
+    assert len(examples) == 7
     for example in examples:
         text = example.replace("http://127.0.0.1:8000", service.url)
-        done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run(
+            [sys.executable, "-c", text], capture_output=True, text=True, timeout=PATIENCE, check=False
+        )
         assert (done.returncode, done.stderr) == (0, "")
 
 
@@ -63,6 +86,62 @@ def test_a_write_sent_twice_under_one_key_is_applied_once(service: LiveService) 
         assert again.replayed
         assert (again.seq, again.applied, again.tiles) == (first.seq, 1, None)
         assert board.info().seq == first.seq
+
+
+def test_asking_why_tells_what_then_happens(service: LiveService) -> None:
+    with Rankcast(service.url) as client:
+        board = client.board("why")
+        board.put(["x"], "y", ks=[1, 2])
+        board.publish_many([upsert(f"o{n}", {"x": n, "y": n % 5}) for n in range(12)])
+        wants = board.register_many([{"range": (n, n + 4), "k": 1 + n % 2} for n in range(9)]).subscriptions
+        assert [one.id for one in board.subscriptions()] == sorted(one.id for one in wants)
+        for event in (
+            update("o5", {"y": 9}),
+            update("o5", {"x": 2, "y": 0}),
+            upsert("new", {"x": 4, "y": -1}),
+            delete("new"),
+        ):
+            said = board.explain(event)
+            done = board.publish(event, messages="full")
+            assert said.seq + 1 == done.seq and done.tiles is not None and said.affected > 0
+            told = {k: [replace(tile, event=None) for tile in done.tiles if tile.k == k] for k in (1, 2)}
+            assert told == {k: [tile for tile in said.tiles if tile.k == k] for k in (1, 2)}
+        cost = board.explain_subscription(wants[0].id)
+        assert (cost.k, cost.live, cost.list_length) == (1, False, 1)
+
+
+def test_asking_why_where_there_are_shapes_and_filters(service: LiveService) -> None:
+    with Rankcast(service.url) as client:
+        board = client.board("why-flats")
+        board.put(["x", "y"], "rent", ks=[2])
+        board.publish_many([upsert(f"o{n}", {"x": n % 4, "y": n % 3, "rent": 9 * n % 11}) for n in range(12)])
+        asked: list[Any] = [Disc((1, 1), 1.5), HalfPlane((1, 1), 3), {"x": (1, None)}, {"y": (0, 1)}]
+        wants = board.register_many([{"range": one, "k": 2} for one in asked]).subscriptions
+        for event in (update("o0", {"rent": 50}), update("o1", {"x": 3}), upsert("new", {"x": 1, "y": 1, "rent": -1})):
+            held = {one.id: board.subscription(one.id).list or () for one in wants}
+            said = board.explain(event)
+            assert {one.shape for one in said.classes} == {"box", "disc", "half_plane"} and said.near_after is None
+            for one in wants:
+                areas = [area for effect in said.classes for area in effect.before]
+                there = said.before is not None and said.before in held[one.id]
+                assert [area.reaches(one.region) for area in areas].count(True) == there
+            done = board.publish(event, messages="full")
+            assert done.tiles is not None and said.tile_count == len(done.tiles)
+            for shape in ("box", "disc", "half_plane"):
+                told = [replace(tile, event=None) for tile in done.tiles if tile.shape == shape]
+                assert told == [tile for tile in said.tiles if tile.shape == shape]
+        cost = board.explain_subscription(wants[0].id)
+        assert (cost.k, cost.list_length, cost.objects_in_range >= 2) == (2, 2, True)
+
+        board = client.board("why-arrivals")
+        board.put(["distance"], "delay", order="desc", ks=[1], indexed=["to"])
+        board.publish_many([upsert(f"o{n}", {"distance": n, "delay": n}, {"to": "AB"[n % 2]}) for n in range(6)])
+        mine = board.register({"distance": (0, 9)}, k=1, where={"to": "A"}, id="mine")
+        said = board.explain(update("o5", payload={"to": "A"}))
+        assert (said.kind, said.affected, said.classes[0].before) == ("move", 1, ())
+        assert [tile.reaches(mine.range, {"to": "A"}) for tile in said.tiles] == [True]
+        assert [tile.reaches(mine.range, {"to": "B"}) for tile in said.tiles] == [False]
+        assert board.explain_subscription("mine").objects_in_range == 3
 
 
 def test_every_kind_of_write_and_read(service: LiveService) -> None:
@@ -101,12 +180,102 @@ def test_every_kind_of_write_and_read(service: LiveService) -> None:
     asyncio.run(run())
 
 
+def test_a_window_of_ranks_is_followed_in_both_forms_and_moved(service: LiveService) -> None:
+    async def run() -> None:
+        chance = random.Random(7)
+        async with AsyncRankcast(service.url) as client, client.socket() as socket, asyncio.timeout(2 * PATIENCE):
+            board = client.board("windows")
+            await board.put(["x"], "y", order="desc", ks=[3, 5])
+            made = await board.register((0, 8), k=3, offset=2, id="mine")
+            assert (made.k, made.offset) == (3, 2)
+            await socket.subscribe("windows", "mine", form="tiles")
+            changes, tiles = board.watch("mine", old=True), board.watch("mine", form="tiles")
+            squashed = board.watch("mine", squash=0.02)
+
+            async def follow(stream: AsyncIterator[Any]) -> None:
+                async for _ in stream:
+                    pass
+
+            following = [asyncio.create_task(follow(stream)) for stream in (changes, tiles, squashed, socket)]
+            for step in range(60):
+                some = [f"o{chance.randrange(12)}" for _ in range(chance.choice([1, 1, 4]))]
+                there = {entry.id async for entry in board.objects()}
+                events = [upsert(id, {"x": chance.randrange(10), "y": chance.randrange(6)}) for id in some]
+                if len(some) == 1 and some[0] in there and chance.random() < 0.3:
+                    events = [delete(some[0])]
+                await board.publish_many(events)
+                if step % 15 == 14:
+                    offset = chance.choice([0, 1, 2, 4])
+                    await board.patch_subscription("mine", k=5 - offset, offset=offset)
+                now = await board.subscription("mine")
+                assert now.list == await board.top(0, 8, now.k, offset=now.offset)
+                watches = changes, tiles, squashed
+                while not (
+                    all((watch.list, watch.offset) == (now.list, now.offset) for watch in watches)
+                    and socket.list("windows", "mine") == now.list
+                ):
+                    assert not any(task.done() for task in following)
+                    await asyncio.sleep(0.005)
+            for task in following:
+                task.cancel()
+            await asyncio.gather(*following, return_exceptions=True)
+
+    asyncio.run(run())
+
+
+def test_a_filter_is_followed_in_both_forms_and_changed(service: LiveService) -> None:
+    async def run() -> None:
+        chance = random.Random(11)
+        async with AsyncRankcast(service.url) as client, client.socket() as socket, asyncio.timeout(2 * PATIENCE):
+            board = client.board("filtered")
+            info = await board.put(["x"], "y", order="desc", ks=[3], indexed=["to", "n"])
+            assert info.indexed == ("to", "n")
+            made = await board.register((0, 8), k=3, id="mine", where={"to": "IAH"})
+            assert made.where == {"to": "IAH"}
+            await socket.subscribe("filtered", "mine", form="tiles")
+            changes, tiles = board.watch("mine"), board.watch("mine", form="tiles")
+
+            async def follow(stream: AsyncIterator[Any]) -> None:
+                async for _ in stream:
+                    pass
+
+            following = [asyncio.create_task(follow(stream)) for stream in (changes, tiles, socket)]
+            passed = 0
+            for step in range(60):
+                events = []
+                for _ in range(chance.choice([1, 1, 4])):
+                    payload = chance.choice(
+                        [None, "IAH", {"to": "IAH"}, {"to": "IAH", "n": 1}, {"to": "ORD", "n": True}]
+                    )
+                    values = {"x": chance.randrange(10), "y": chance.randrange(6)}
+                    events.append(upsert(f"o{chance.randrange(8)}", values, payload))
+                await board.publish_many(events, mode=chance.choice(["each", "batch"]))
+                if step % 10 == 9:
+                    where = chance.choice([{"to": "IAH"}, {"n": 1}, {"n": True}, {"to": "IAH", "n": 1.0}, {}])
+                    await board.patch_subscription("mine", where=where)
+                now = await board.subscription("mine")
+                assert now.list == await board.top(0, 8, 3, where=now.where)
+                for entry in now.list:
+                    assert all(entry.payload[name] is value for name, value in now.where.items() if value is True)
+                    assert all(entry.payload[name] == value for name, value in now.where.items())
+                    passed += bool(now.where)
+                while not (changes.list == tiles.list == socket.list("filtered", "mine") == now.list):
+                    assert not any(task.done() for task in following)
+                    await asyncio.sleep(0.005)
+            assert passed > 30
+            for task in following:
+                task.cancel()
+            await asyncio.gather(*following, return_exceptions=True)
+
+    asyncio.run(run())
+
+
 def test_a_list_outlives_kill_9_of_the_service(start_service: StartService) -> None:
     first = start_service()
     port = int(first.url.rsplit(":", 1)[1])
 
     async def run() -> None:
-        async with AsyncRankcast(first.url) as client, client.socket() as socket, asyncio.timeout(200):
+        async with AsyncRankcast(first.url) as client, client.socket() as socket, asyncio.timeout(2 * PATIENCE):
             board = client.board("b")
             await board.put(["x"], "y", ks=[2])
             await board.put_subscription("mine", (0, 10), k=2)
@@ -126,6 +295,42 @@ def test_a_list_outlives_kill_9_of_the_service(start_service: StartService) -> N
                     await anext(socket)
                     assert [entry.id for entry in watch.list] == ["b", "a"]
                     assert [entry.id for entry in socket.list("b", "mine")] == ["b", "a"]
+
+    asyncio.run(run())
+
+
+def test_wins_come_beside_lists_on_one_socket_and_outlive_kill_9(start_service: StartService) -> None:
+    first = start_service()
+    port = int(first.url.rsplit(":", 1)[1])
+
+    async def run() -> None:
+        async with AsyncRankcast(first.url) as client, client.socket() as socket, asyncio.timeout(200):
+            board, ads = client.board("b"), client.matcher("b")
+            await board.put(["x"], "y", ks=[2])
+            await board.put_subscription("mine", (0, 10), k=2)
+            await ads.put(["age", "pay"], "relaxed")
+            await ads.put_subscription("mine", {"age": (10, 20)}, weights={"age": 0.5})
+            await socket.subscribe("b", "mine")
+            await socket.subscribe("matchers/b", "mine", ready=True)
+            assert isinstance((await anext(socket)).event, Snapshot)
+            ready = await anext(socket)
+            assert (ready.board, ready.id, ready.event) == ("matchers/b", "mine", Ready(1))
+            assert socket.current("matchers/b", "mine")
+            await ads.match_many([{"values": {"age": (15, 30)}, "payload": [1]}], notify=True)
+            assert (await anext(socket)).event == Win(2, {"age": (15, 30)}, [1], 1, 0.5)
+            await board.publish(upsert("a", {"x": 1, "y": 1}))
+            assert isinstance((await anext(socket)).event, Change)
+            await asyncio.to_thread(first.stop, signal.SIGKILL)
+            async with running(port, first.data):
+                after = [await anext(socket) for _ in range(3)]
+                assert [type(m.event) for m in after if m.board == "b"] == [Reset]
+                assert [m.event for m in after if m.board == "matchers/b"] == [Missed(2), Ready(2)]
+                await ads.match({"age": 12}, notify=True)
+                assert (await anext(socket)).event == Win(3, {"age": 12}, None, 1, 0.5)
+                await ads.delete()
+                gone = await anext(socket)
+                assert (gone.board, type(gone.event), gone.list) == ("matchers/b", Gone, ())
+                assert [entry.id for entry in socket.list("b", "mine")] == ["a"]
 
     asyncio.run(run())
 
@@ -151,6 +356,7 @@ def test_load_and_top(service: LiveService, tmp_path: Path) -> None:
     assert rankcast("load", "-", "--format", "ndjson", "-b", "arcade", url=service.url, stdin=lines).returncode == 0
     top = rankcast("top", "arcade", "--range", "-5:", "-k", "2", url=service.url)
     assert top.stdout == '1\tada\t1\t12\t{"city":"London"}\n'
+    assert rankcast("top", "arcade", "--offset", "1", url=service.url).stdout == ""
 
 
 def test_watch_prints_lines_and_leaves_nothing_behind(service: LiveService) -> None:
@@ -171,7 +377,7 @@ def test_watch_prints_lines_and_leaves_nothing_behind(service: LiveService) -> N
             line = watching.stdout.readline().split("\t")
             assert line == [str(int(seq) + 1), "change", "-", "1", "b", "0", "2", '{"n":1}\n']
             watching.send_signal(signal.SIGINT)
-            assert watching.wait(30) == 0
+            assert watching.wait(PATIENCE) == 0
         finally:
             watching.kill()
             watching.wait()
@@ -198,7 +404,7 @@ def test_the_demo_plays_and_ends_with_a_signal(tmp_path: Path) -> None:
         demo = subprocess.Popen(command, stdout=written, stderr=written)
     try:
         with Rankcast(f"http://127.0.0.1:{port}") as client:
-            end = time.monotonic() + 120
+            end = time.monotonic() + 2 * PATIENCE
             while time.monotonic() < end and "arrivals\n" not in output.read_text() and demo.poll() is None:
                 time.sleep(0.2)
             assert len(client.board("delays").top(500, 1000, k=5)) > 0, output.read_text()
@@ -210,7 +416,7 @@ def test_the_demo_plays_and_ends_with_a_signal(tmp_path: Path) -> None:
         with Rankcast(f"http://127.0.0.1:{port}", made.stdout.strip()) as client:
             assert len(client.board("delays").top(500, 1000, k=5)) > 0, output.read_text()
         demo.send_signal(signal.SIGTERM)
-        assert demo.wait(60) == 0
+        assert demo.wait(PATIENCE) == 0
     finally:
         demo.kill()
         demo.wait()

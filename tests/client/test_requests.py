@@ -9,7 +9,18 @@ import math
 import httpx
 import pytest
 
-from rankcast_client import UNSET, ProblemError, Rankcast, Unreachable, delete, update, upsert
+from rankcast_client import (
+    UNSET,
+    Disc,
+    HalfPlane,
+    ProblemError,
+    Rankcast,
+    Simplex,
+    Unreachable,
+    delete,
+    update,
+    upsert,
+)
 from rankcast_client.calls import JSON_ELEMENTS
 from rankcast_client.errors import FieldError
 from rankcast_client.transport import Retry
@@ -175,17 +186,40 @@ def test_lists_are_fetched_page_by_page() -> None:
 
 
 def test_top_asks_with_the_ends_that_are_bounded() -> None:
-    service = Service(*[answer({"seq": 1, "list": listed(("a", 9), ("b", 8))})] * 2)
+    service = Service(*[answer({"seq": 1, "list": listed(("a", 9), ("b", 8))})] * 3)
 
     async def run() -> None:
         async with service.client() as client:
             best = await client.board("b").top(-500.5, math.inf, 2)
             assert [entry.id for entry in best] == ["a", "b"]
             await client.board("b").top({"x": 1, "y": None}, {"y": 1e30})
+            await client.board("b").top(k=5, offset=10)
 
     asyncio.run(run())
     assert dict(service.requests[0].url.params) == {"l": "-500.5", "k": "2"}
     assert dict(service.requests[1].url.params) == {"l.x": "1", "r.y": "1e+30"}
+    assert dict(service.requests[2].url.params) == {"k": "5", "offset": "10"}
+
+
+def test_an_offset_is_asked_for_where_there_is_one() -> None:
+    shown = {"id": "s", "range": {}, "k": 5}
+    made = answer({"seq": 1, "subscriptions": [{**shown, "offset": 10, "list": []}]})
+    one = answer({"seq": 2, **shown, "offset": 10, "list": []})
+    service = Service(made, made, one, one, one, answer({"seq": 2, **shown, "list": []}))
+
+    async def run() -> None:
+        async with service.client() as client:
+            board = client.board("b")
+            assert (await board.register(k=5, offset=10)).offset == 10
+            await board.register_many([{"k": 5, "offset": 10}])
+            assert (await board.put_subscription("s", {}, k=5, offset=10)).offset == 10
+            await board.patch_subscription("s", offset=0)
+            await board.patch_subscription("s", k=5)
+            assert (await board.put_subscription("s", {}, k=5)).offset == 0
+
+    asyncio.run(run())
+    sent = [body["subscriptions"][0] if "subscriptions" in body else body for body in service.bodies]
+    assert [body.get("offset") for body in sent] == [10, 10, 10, 0, None, None]
 
 
 def test_the_key_goes_with_every_request() -> None:
@@ -223,3 +257,122 @@ def test_the_synchronous_client_retries_under_one_key_as_well() -> None:
         assert client.board("delays").publish(upsert("a", {"distance": 1, "delay": 2})).applied == 1
     assert len(seen) == 3
     assert len({request.headers["Idempotency-Key"] for request in seen}) == 1
+
+
+SIDES = {"l_outer": None, "l_inner": 4, "r_inner": 4, "r_outer": 9.5}
+EXPLAINED = {
+    "seq": 7,
+    "kind": "move",
+    "before": listed(("a", 3))[0],
+    "after": listed(("a", 5))[0],
+    "near": {"before": {"west": [2], "east": []}, "after": {"west": [], "east": [8, 9]}},
+    "classes": [
+        {
+            "k": 2,
+            "before": [SIDES],
+            "after": [],
+            "tiles": [
+                {"k": 2, **SIDES, "object": {**listed(("a", 3))[0], "gone": True}},
+                {"k": 2, **SIDES, "object": {**listed(("a", 5))[0], "gone": False}},
+            ],
+            "exposed": [{"object": listed(("b", 1))[0], "tiles": [SIDES, SIDES], "reached": 3}],
+            "tile_count": 4,
+            "reached": 4,
+            "calls": {"first_k": 2, "min_y": 1, "snaps": 4, "merges": 0, "refreshes": 0},
+        }
+    ],
+    "tile_count": 4,
+    "affected": 4,
+}
+
+
+def test_an_explanation_is_asked_for_without_a_key_and_tells_its_tiles_in_order() -> None:
+    service = Service(problem(503, "busy"), answer(EXPLAINED), answer(EXPLAINED | {"before": None, "truncated": True}))
+
+    async def run() -> None:
+        async with service.client() as client:
+            board = client.board("delays")
+            said = await board.explain(update("a", {"delay": 5}))
+            cut = await board.explain(delete("a"), algorithm="dense", epsilon=None)
+        assert [(tile.object.id, tile.gone, tile.k) for tile in said.tiles] == [
+            ("a", True, 2),
+            ("b", False, 2),
+            ("b", False, 2),
+            ("a", False, 2),
+        ]
+        assert said.tiles[1].reaches((4, 9)) and not said.tiles[1].reaches((4, 9.5))
+        assert (said.kind, said.affected, said.truncated, cut.truncated) == ("move", 4, False, True)
+        assert said.near_before is not None and said.near_before.west == (2,)
+        assert cut.before is None and cut.near_before is None and cut.near_after is not None
+        assert said.classes[0].exposed[0].reached == 3 and said.classes[0].calls["first_k"] == 2
+
+    asyncio.run(run())
+    assert service.bodies[1:] == [
+        {"event": {"op": "update", "id": "a", "values": {"delay": 5}}},
+        {"event": {"op": "delete", "id": "a"}, "algorithm": "dense", "epsilon": None},
+    ]
+    assert {request.url.path for request in service.requests} == {"/v1/boards/delays/explain"}
+    assert not any("Idempotency-Key" in request.headers for request in service.requests)
+
+
+def test_what_a_subscription_costs_is_read_whole() -> None:
+    cost = {
+        "seq": 9, "id": "mine", "k": 5, "objects_in_range": 8, "list_length": 5, "kth": None, "share": 0.25,
+        "live": True, "streams": 2, "kept": 1, "changes": 3, "bytes": 900, "later": "more",
+    }  # fmt: skip
+    service = Service(answer(cost))
+
+    async def run() -> None:
+        async with service.client() as client:
+            found = await client.board("delays").explain_subscription("mine")
+        assert {name: getattr(found, name) for name in cost if name != "later"} == {
+            name: value for name, value in cost.items() if name != "later"
+        }
+
+    asyncio.run(run())
+    assert service.requests[0].url.path == "/v1/boards/delays/subscriptions/mine/explain"
+
+
+def test_a_shape_stands_where_a_range_does() -> None:
+    disc = {"id": "d", "disc": {"center": [1, 2], "radius": 3}, "k": 5, "list": listed()}
+    half = {"id": "h", "half_plane": {"a": [1, 0], "b": 3}, "k": 5, "seq": 5, "list": listed()}
+    three = {"id": "t", "simplex": {"points": [[0, 0], [1, 0], [0, 1]]}, "k": 5, "seq": 6, "list": listed()}
+    service = Service(answer({"seq": 4, "subscriptions": [disc]}, 201), answer(half, 201), answer(three))
+
+    async def run() -> None:
+        async with service.client() as client:
+            board = client.board("flats")
+            made = await board.register(Disc((1, 2), 3), k=5)
+            assert (made.shape, made.region, made.range) == (Disc((1, 2), 3), Disc((1, 2), 3), {})
+            assert (await board.put_subscription("h", HalfPlane((1, 0), 3), k=5)).region == HalfPlane((1, 0), 3)
+            patched = await board.patch_subscription("t", Disc(radius=4))
+            assert patched.shape == Simplex(((0, 0), (1, 0), (0, 1)))
+
+    asyncio.run(run())
+    assert [json.loads(request.content) for request in service.requests] == [
+        {"subscriptions": [{"k": 5, "disc": {"center": [1, 2], "radius": 3}}], "on_error": "refuse", "lists": True},
+        {"half_plane": {"a": [1, 0], "b": 3}, "k": 5},
+        {"disc": {"radius": 4}},
+    ]
+
+
+def test_a_board_is_configured_with_what_is_given_alone() -> None:
+    config = {"seq": 1, "range_attributes": ["x"], "rank": {"attribute": "y", "order": "asc"}, "ks": [5]}
+    shown = {**config, "algorithm": "sparse", "epsilon": 0.5, "sketch": 64}
+    service = Service(answer(shown, 201), answer(shown), answer(shown))
+
+    async def run() -> None:
+        async with service.client() as client:
+            board = client.board("b")
+            made = await board.put(["x"], "y", ks=[5], epsilon=0.5, sketch=64)
+            assert made.epsilon == 0.5
+            await board.patch(sketch=None)
+            await board.patch(epsilon=None, algorithm="dense")
+
+    asyncio.run(run())
+    rank = {"attribute": "y", "order": "asc"}
+    assert service.bodies == [
+        {"range_attributes": ["x"], "rank": rank, "ks": [5], "epsilon": 0.5, "sketch": 64},
+        {"sketch": None},
+        {"epsilon": None, "algorithm": "dense"},
+    ]

@@ -4,20 +4,33 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import pytest
 from websockets.asyncio.server import Server, ServerConnection, serve
 from websockets.http11 import Request, Response
 
-from rankcast_client import AsyncRankcast, Change, Gone, ProblemError, Reset, Snapshot, Unreachable, ws
+from rankcast_client import (
+    AsyncRankcast,
+    Change,
+    Gone,
+    Missed,
+    ProblemError,
+    Ready,
+    Reset,
+    Snapshot,
+    Unreachable,
+    Win,
+    ws,
+)
 from rankcast_client.transport import Retry
 from rankcast_client.ws import Message, Refused, Socket
 from tests.client.service import QUICK, changed, listed
+from tests.patience import PATIENCE
 
 Talk = Callable[[ServerConnection], Awaitable[None]]
-DELAYS = "boards/delays"
+DELAYS, ADS = "boards/delays", "matchers/ads"
 
 
 @pytest.fixture(autouse=True)
@@ -46,7 +59,7 @@ class Peer:
     def run(self, test: Callable[[AsyncRankcast], Awaitable[None]]) -> None:
         async def main() -> None:
             async with (
-                asyncio.timeout(10),
+                asyncio.timeout(PATIENCE),
                 serve(self.talk, "127.0.0.1", 0) as server,
                 AsyncRankcast(address(server), "secret", retry=QUICK) as client,
             ):
@@ -238,9 +251,11 @@ def test_what_is_no_longer_followed_is_not_told() -> None:
 
 
 def test_giving_up_a_wait_loses_nothing() -> None:
+    given_up = asyncio.Event()
+
     async def once(connection: ServerConnection) -> None:
         await peer.hear(connection)
-        await asyncio.sleep(0.1)
+        await given_up.wait()
         await first(connection)
         await entered(connection)
         await connection.wait_closed()
@@ -252,6 +267,7 @@ def test_giving_up_a_wait_loses_nothing() -> None:
             await socket.subscribe("delays", "mine")
             with pytest.raises(TimeoutError):
                 await asyncio.wait_for(anext(socket), 0.02)
+            given_up.set()
             assert ids(await anext(socket)) == ["a", "b"]
             assert ids(await anext(socket)) == ["c", "a"]
         assert socket.reconnects == 0
@@ -281,6 +297,91 @@ def test_closing_ends_the_iteration_of_another_task() -> None:
     peer.run(test)
 
 
+async def won(connection: ServerConnection, seq: int) -> None:
+    about = {"values": {"age": [1, None]}, "payload": None, "rank": 1, "score": 0.5}
+    await say(connection, "win", seq=seq, cursor=f"e:{seq}", resource=ADS, **about)
+
+
+def test_wins_are_followed_beside_lists_and_resumed_where_they_were() -> None:
+    async def once(connection: ServerConnection) -> None:
+        for _ in range(3):
+            await peer.hear(connection)
+        await say(connection, "ready", seq=4, cursor="e:4", resource=ADS)
+        await first(connection)
+        await won(connection, 5)
+        await connection.close()
+
+    async def again(connection: ServerConnection) -> None:
+        for _ in range(4):
+            await peer.hear(connection)
+        await won(connection, 7)
+        await say(connection, "ready", seq=8, cursor="e:8", resource=ADS)
+        await say(connection, "pong", None)
+        await say(connection, "heartbeat", None, cursors={ADS: "e:17"})
+        await say(connection, "error", "late", resource=ADS, problem={"status": 404, "title": "No"})
+        await connection.close()
+
+    async def at_last(connection: ServerConnection) -> None:
+        for _ in range(3):
+            await peer.hear(connection)
+        await say(connection, "reset", seq=20, cursor="e:20", resource=ADS)
+        assert (await peer.hear(connection))["op"] == "unsubscribe"
+        await won(connection, 21)
+        await say(connection, "unsubscribed", resource=ADS)
+        await entered(connection)
+        await connection.wait_closed()
+
+    peer = Peer(once, again, at_last)
+
+    async def test(client: AsyncRankcast) -> None:
+        async with client.socket() as socket:
+            await socket.subscribe("matchers/ads", "mine", ready=True)
+            await socket.subscribe("delays", "mine")
+            await socket.subscribe("matchers/ads", "late")
+            assert not socket.current("matchers/ads", "mine")
+            seen = [(m.board, m.event if m.board != "delays" else ids(m)) async for m in upto(socket, 6)]
+            win = {seq: Win(seq, {"age": (1, None)}, None, 1, 0.5) for seq in (5, 7)}
+            assert seen[:5] == [
+                ("matchers/ads", Ready(4)),
+                ("delays", ["a", "b"]),
+                ("matchers/ads", win[5]),
+                ("matchers/ads", win[7]),
+                ("matchers/ads", Ready(8)),
+            ]
+            assert isinstance(seen[5][1], Refused)
+            assert (await anext(socket)).event == Missed(20)
+            assert socket.list("matchers/ads", "mine") == ()
+            await socket.unsubscribe("matchers/ads", "mine")
+            assert ids(await anext(socket)) == ["c", "a"]
+
+    peer.run(test)
+    said = [(one["resource"], one["id"], one.get("after")) for one in peer.heard if one["op"] == "subscribe"]
+    late = (ADS, "late", None)
+    assert said[:3] == [(ADS, "mine", None), (DELAYS, "mine", None), late]
+    assert said[3:6] == [(ADS, "mine", "e:5"), (DELAYS, "mine", "e:4"), late]
+    assert said[6:] == [(ADS, "mine", "e:17"), (DELAYS, "mine", "e:4")]
+    assert all(one["form"] == "changes" and one["ready"] for one in peer.heard if one["op"] == "subscribe")
+
+
+def test_what_cannot_be_followed_is_refused_before_anything_is_sent() -> None:
+    async def main() -> None:
+        socket = Socket(AsyncRankcast("http://127.0.0.1:9"))
+        for board, options in (
+            ("maps/edge", {}),
+            ("relays/edge", {"form": "tiles"}),
+            ("matchers/a/b", {}),
+            ("matchers/", {}),
+            ("", {}),
+            ("matchers/ads", {"form": "tiles"}),
+            ("matchers/ads", {"old": True}),
+            ("matchers/ads", {"squash": 1.0}),
+        ):
+            with pytest.raises(ValueError, match=r"is no name|neither|boards only"):
+                await socket.subscribe(board, "mine", **options)  # type: ignore[arg-type]
+
+    asyncio.run(main())
+
+
 def test_a_refused_connection_raises() -> None:
     async def refuse(connection: ServerConnection, request: Request) -> Response:
         return connection.respond(401, "no key")
@@ -296,3 +397,46 @@ def test_a_refused_connection_raises() -> None:
                 await Socket(client).subscribe("delays", "mine")
 
     asyncio.run(main())
+
+
+def test_a_list_is_current_from_ready_to_the_end_of_the_connection() -> None:
+    async def once(connection: ServerConnection) -> None:
+        said = [await peer.hear(connection) for _ in range(2)]
+        assert [(one["ready"], one.get("squash"), one.get("old")) for one in said] == [
+            (True, None, None),
+            (True, 0.5, True),
+        ]
+        await first(connection)
+        await say(connection, "ready", seq=5, cursor="e:5")
+        await first(connection, "yours")
+        await say(connection, "ready", "yours", seq=5, cursor="e:5")
+        await connection.close()
+
+    async def again(connection: ServerConnection) -> None:
+        said = [await peer.hear(connection) for _ in range(2)]
+        assert [one["after"] for one in said] == ["e:5", "e:5"]
+        await entered(connection, "yours")
+        await connection.wait_closed()
+
+    peer = Peer(once, again)
+
+    async def test(client: AsyncRankcast) -> None:
+        async with client.socket() as socket:
+            await socket.subscribe("delays", "mine")
+            await socket.subscribe("delays", "yours", ready=True, old=True, squash=0.5)
+            assert not socket.current("delays", "mine")
+            seen = [(m.id, type(m.event), socket.current("delays", m.id)) async for m in upto(socket, 4)]
+            assert seen == [
+                ("mine", Snapshot, False),
+                ("yours", Snapshot, False),
+                ("yours", Ready, True),
+                ("yours", Change, False),
+            ]
+            assert not socket.current("delays", "mine")
+
+    peer.run(test)
+
+
+async def upto(socket: Socket, count: int) -> AsyncIterator[Message]:
+    for _ in range(count):
+        yield await anext(socket)

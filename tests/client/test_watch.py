@@ -11,9 +11,11 @@ import pytest
 from rankcast_client import Change, ProblemError, Reset, Snapshot, Tiles, Unreachable, watch
 from rankcast_client.transport import Retry
 from tests.client.service import Service, answer, block, changed, listed, problem, stream
+from tests.patience import PATIENCE
 
 FIRST = block("snapshot", {"seq": 4, "list": listed(("a", 50), ("b", 40))}, 4)
 ENTERED = block("change", {"seq": 6, "changes": [changed("c", None, 1, 60), changed("b", 2, None)]}, 6)
+READY = block("ready", {"seq": 5}, 5)
 GONE = block("gone", {"seq": 9}, 9)
 
 
@@ -98,7 +100,7 @@ def test_giving_up_a_wait_loses_nothing() -> None:
     class Endless(httpx.AsyncByteStream):
         async def __aiter__(self) -> Any:
             yield FIRST
-            await asyncio.sleep(60)
+            await asyncio.Event().wait()
 
     service = Service(httpx.Response(200, stream=Endless()), stream(ENTERED, GONE))
 
@@ -123,7 +125,7 @@ def test_a_watch_that_is_left_before_its_end_is_closed(held: bool) -> None:
 
         async def __aiter__(self) -> Any:
             yield FIRST
-            await asyncio.sleep(60)
+            await asyncio.Event().wait()
 
         async def aclose(self) -> None:
             self.closed = True
@@ -139,12 +141,48 @@ def test_a_watch_that_is_left_before_its_end_is_closed(held: bool) -> None:
                 break
             if not held:
                 del mine
-                await asyncio.sleep(0.01)
-                assert body.closed
+                async with asyncio.timeout(PATIENCE):
+                    while not body.closed:
+                        await asyncio.sleep(0.001)
         assert body.closed
         assert not noise
 
     asyncio.run(run())
+
+
+def test_a_list_is_current_from_ready_to_the_end_of_the_connection() -> None:
+    async def run(ready: bool) -> list[tuple[str, bool]]:
+        service = Service(stream(FIRST, READY, end="breaks"), stream(ENTERED, READY, ENTERED, GONE))
+        async with service.client() as client, client.board("delays").watch("mine", ready=ready) as mine:
+            seen = [(type(event).__name__, mine.current) async for event in mine]
+            assert not mine.current
+        assert [request.url.params["ready"] for request in service.requests] == ["true", "true"]
+        assert service.requests[1].headers["Last-Event-ID"] == "e:5"
+        return seen
+
+    told = [("Snapshot", False), ("Ready", True), ("Change", False), ("Ready", True), ("Change", True)]
+    assert asyncio.run(run(True)) == told
+    assert asyncio.run(run(False)) == [one for one in told if one[0] != "Ready"]
+
+
+def test_the_places_of_a_window_are_its_ranks_behind_its_offset() -> None:
+    def window(event: str, seq: int, offset: int, *members: tuple[str, float]) -> bytes:
+        entries = [{**entry, "rank": entry["rank"] + offset} for entry in listed(*members)]
+        return block(event, {"seq": seq, "offset": offset, "list": entries}, seq)
+
+    service = Service(
+        stream(
+            window("snapshot", 4, 10, ("a", 50), ("b", 40)),
+            block("change", {"seq": 5, "changes": [changed("a", 11, None), changed("c", None, 12, 30)]}, 5),
+            window("reset", 6, 1, ("z", 90), ("y", 80)),
+            block("change", {"seq": 7, "changes": [changed("x", None, 2, 95), changed("y", 3, None)]}, 7),
+            GONE,
+        )
+    )
+    events, lists, mine = follow(service)
+    assert [(event.seq, getattr(event, "offset", None)) for event in events] == [(4, 10), (5, None), (6, 1), (7, None)]
+    assert lists == [["a", "b"], ["b", "c"], ["z", "y"], ["x", "z"]]
+    assert mine.offset == 1
 
 
 def board() -> httpx.Response:
@@ -152,8 +190,8 @@ def board() -> httpx.Response:
     return answer({"seq": 1, "range_attributes": ["distance"], "rank": rank, "ks": [2], "algorithm": "sparse"})
 
 
-def question(*range: float | None) -> httpx.Response:
-    return answer({"seq": 1, "id": "mine", "range": {"distance": list(range)}, "k": 2, "list": []})
+def question(*range: float | None, **more: int) -> httpx.Response:
+    return answer({"seq": 1, "id": "mine", "range": {"distance": list(range)}, "k": 2, "list": []} | more)
 
 
 def tiles(seq: int, *objects: tuple[str, float, bool]) -> bytes:
@@ -184,3 +222,35 @@ def test_a_list_lives_on_tiles_and_learns_its_question_anew_at_a_reset() -> None
     assert [type(event) for event in events] == [Snapshot, Tiles, Tiles, Reset, Tiles]
     assert lists == [["a", "b"], ["c", "a"], ["a", "d"], ["a"], ["a"]]
     assert service.requests[0].url.params["form"] == "tiles"
+
+
+def test_a_window_lives_on_the_tiles_of_its_whole_depth() -> None:
+    service = Service(
+        stream(FIRST, tiles(5, ("c", 60, False)), tiles(6, ("c", 60, True), ("d", 1, False)), GONE),
+        question(500, 1000, k=1, offset=1),
+        board(),
+    )
+    events, lists, mine = follow(service, "tiles")
+    assert [type(event) for event in events] == [Snapshot, Tiles, Tiles]
+    assert lists == [["b"], ["a"], ["d"]]
+    assert mine.offset == 1
+
+
+def test_a_change_says_what_an_object_had_before() -> None:
+    left = changed("b", 2, None) | {"old_values": {"distance": 700, "delay": 40}}
+    moved = changed("a", 1, 1, 55) | {"old_values": {"distance": 700, "delay": 50}}
+    events, _, _ = follow(Service(stream(FIRST, block("change", {"seq": 5, "changes": [left, moved]}, 5), GONE)))
+    assert [(one.id, one.old_values and one.old_values["delay"]) for one in events[1].changes] == [("b", 40), ("a", 50)]
+    service = Service(stream(FIRST, ENTERED, GONE))
+    events, _, _ = follow(service)
+    assert [one.old_values for one in events[1].changes] == [None, None]
+    assert "old" not in service.requests[0].url.params
+
+    async def ask() -> None:
+        async with (service := Service(stream(FIRST, GONE))).client() as client:
+            asked = client.board("delays").watch("mine", old=True, squash=2.5)
+            assert [type(event) async for event in asked] == [Snapshot]
+        params = service.requests[0].url.params
+        assert (params["old"], params["squash"]) == ("true", "2.5")
+
+    asyncio.run(ask())
