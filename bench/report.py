@@ -23,11 +23,16 @@ class Report:
         self._pieces: list[str] = []
         self._say = say
         self._judging = judging
+        self._started = time.monotonic()
         self.verdicts: list[tuple[str, str, bool]] = []
 
     def add(self, piece: str) -> None:
         self._pieces.append(piece)
         self._say(piece + "\n")
+
+    def progress(self, text: str) -> None:
+        """Say what is done next, and since when; not on the page."""
+        self._say(f"({time.monotonic() - self._started:.0f} s: {text})\n")
 
     def heading(self, text: str, level: int = 2) -> None:
         self.add(f"{'#' * level} {text}")

@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from formats.folder import Folder
-from spark_jobs.command import Failed, Order, main
+from spark_jobs.command import Failed, Order, main, of_one_attribute
 from spark_jobs.comparison import DIFFERENCE, SPARK_COMPARED, Objects
 from spark_jobs.inputs import check, table
 from spark_jobs.progress import Progress
@@ -52,8 +52,8 @@ def audit(order: Order, progress: Progress) -> tuple[dict[str, Any], int]:
     of = {name: f"{order.resource}/{name}.parquet" for name in ("objects", "subscriptions", "lists")}
     progress.step(0.0, "checking the files")
     about = check(snapshot, "snapshot", order.lsn, [of["objects"], of["subscriptions"]])
+    about = of_one_attribute(order.resource, about["resources"][order.resource])
     check(lists, "audit", order.lsn, [of["lists"]])
-    about = about["resources"][order.resource]
     objects = Objects(
         table(snapshot, of["objects"], ["row", "id", "x", "y", "created"]), about["config"]["order"] == "desc"
     )

@@ -17,9 +17,8 @@ already is deleted and written anew. Two runs for the same board at the same tim
 from __future__ import annotations
 
 import time
-import uuid
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -28,11 +27,12 @@ import numpy as np
 import numpy.typing as npt
 
 from formats.boards import config_of, write_image
-from formats.folder import Damaged, Folder
+from formats.folder import Folder
 from indexes.boards.commands import BoardConfig
 from indexes.boards.packing import AXIS_R, Box, PackedBoard, widest
 from spark_jobs.cells import Cells
-from spark_jobs.command import Failed, Number, Order, main
+from spark_jobs.command import Failed, Number, Order, main, of_one_attribute
+from spark_jobs.images import make_room, pieces_of, storing
 from spark_jobs.inputs import check
 from spark_jobs.pieces import (
     OBJECTS,
@@ -54,9 +54,6 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Row
 
 CELL = Number("cell", 250_000, "points that one task lays out, at most")
-
-_PIECES = "~pieces-"
-"""Between a board's name and a run's random one: no name of a board has a ~."""
 
 _PER_TASK = 250_000
 """Rows that a task sorts, about."""
@@ -97,7 +94,7 @@ def build(order: Order, progress: Progress) -> tuple[dict[str, Any], int]:
     """The job."""
     began = time.monotonic()
     images, most = order.folder("images"), order.numbers[CELL.name]
-    image, folder = images / order.resource, images / f"{order.resource}{_PIECES}{uuid.uuid4().hex[:12]}"
+    image, folder = images / order.resource, pieces_of(images, order.resource)
     progress.step(0.0, "checking the files")
     config, objects, subscriptions = _sources(order)
     progress.step(0.05, "starting Spark")
@@ -105,13 +102,12 @@ def build(order: Order, progress: Progress) -> tuple[dict[str, Any], int]:
     conf = {"spark.sql.adaptive.enabled": "false"}
     try:
         with session(f"Rankcast image of {order.resource}", order.options, conf) as running:
-            with _storing(image):
-                _clear(images, order.resource)
-                folder.system.create_dir(folder.path, recursive=True)
+            with storing(image):
+                make_room(images, order.resource, folder)
             run = Run(running, progress, folder)
             laid = _lay_objects(run, objects, -1.0 if config.order == "desc" else 1.0)
             cut = _lay_subscriptions(run, subscriptions, config.ks, most)
-        with _storing(image):
+        with storing(image):
             progress.step(0.85, "joining the pieces")
             forest = join_forest(folder, cut.pieces, config.ks, cut.cells, cut.cuts)
             packed = PackedBoard(forest, join_objects(folder, laid, objects.rows))
@@ -124,10 +120,11 @@ def build(order: Order, progress: Progress) -> tuple[dict[str, Any], int]:
 
 
 def _sources(order: Order) -> tuple[BoardConfig, Source, Source]:
-    """The board's configuration, objects and subscriptions. Raises `Damaged`."""
+    """The board's configuration, objects and subscriptions. Raises `Damaged` and `Failed`."""
     snapshot = order.folder("snapshots")
     objects, subscriptions = (f"{order.resource}/{name}.parquet" for name in ("objects", "subscriptions"))
     about = check(snapshot, "snapshot", order.lsn, [objects, subscriptions])["resources"][order.resource]
+    of_one_attribute(order.resource, about)
 
     def source(name: str, columns: Sequence[str], rows: int) -> Source:
         return Source(snapshot, name, rows, row_groups(snapshot, name, columns, rows))
@@ -137,28 +134,6 @@ def _sources(order: Order) -> tuple[BoardConfig, Source, Source]:
         source(objects, OBJECTS, about["objects"]),
         source(subscriptions, SUBSCRIPTIONS, about["subscriptions"]),
     )
-
-
-def _clear(images: Folder, resource: str) -> None:
-    """Take away the image that is there, and the pieces of runs that were killed."""
-    (images / resource).delete()
-    kind, _, name = resource.partition("/")
-    for other in (images / kind).names():
-        if other.startswith(f"{name}{_PIECES}"):
-            (images / kind / other).delete()
-
-
-@contextmanager
-def _storing(image: Folder) -> Iterator[None]:
-    """What goes wrong with the storage, in one sentence."""
-    try:
-        yield
-    except OSError as error:
-        with suppress(OSError):
-            image.delete()
-        raise Failed(f"the image in {image} cannot be written: {error.strerror or error}") from error
-    except Damaged as error:
-        raise Failed(f"{error}; every worker has to reach the storage, and no other run may be at it") from error
 
 
 def _lay_objects(run: Run, source: Source, sign: float) -> list[Piece]:

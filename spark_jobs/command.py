@@ -25,11 +25,23 @@ from spark_jobs.session import NoSpark, Options, SparkFailed
 _SCHEMES = {"s3": "s3a"}
 """What Hadoop calls filesystems that pyarrow calls otherwise."""
 
+_EXAMPLES = {"boards": "boards/delays", "matchers": "matchers/ads"}
+"""A resource of each kind, for --help."""
+
 _NAME = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9_.:-]{1,128}")
 
 
 class Failed(Exception):
     """The job cannot be done; the message is one sentence for its user."""
+
+
+def of_one_attribute(resource: str, about: dict[str, Any]) -> dict[str, Any]:
+    """What a manifest says about a board. Raises `Failed` for one with several range attributes or indexed fields."""
+    several = len(about["config"].get("range_attributes", ())) > 1
+    if several or about["config"].get("indexed"):
+        what = "several range attributes" if several else "indexed fields"
+        raise Failed(f"{resource} has {what}; the service itself lays it out and verifies it")
+    return about
 
 
 @dataclass(frozen=True)
@@ -42,14 +54,28 @@ class Number:
 
 
 @dataclass(frozen=True)
+class Place:
+    """An option that one job alone has and needs, --`name`: a local path or a URL."""
+
+    name: str
+    about: str
+
+
+@dataclass(frozen=True)
 class Order:
-    """What a job is asked to do: one board of one snapshot below a storage root, with options of its own."""
+    """What a job is asked to do: one resource of one snapshot below a storage root, with options of its own."""
 
     place: str
     lsn: int
     resource: str
     options: Options
     numbers: Mapping[str, int] = field(default_factory=dict)
+    places: Mapping[str, Folder] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """The resource's name within its kind."""
+        return self.resource.partition("/")[2]
 
     def folder(self, kind: str) -> Folder:
         """The folder of this lsn among the `kind`: snapshots, images or audits."""
@@ -78,11 +104,29 @@ class _Parser(argparse.ArgumentParser):
         raise Failed(message)
 
 
+@dataclass(frozen=True)
+class Frame:
+    """How a job is called: ``python -m spark_jobs.<name>`` for resources of one kind. `about` begins its --help."""
+
+    name: str
+    about: str
+    kind: str = "boards"
+    numbers: Sequence[Number] = ()
+    places: Sequence[Place] = ()
+
+
 def main(
-    name: str, about: str, job: Job, arguments: Sequence[str] | None = None, numbers: Sequence[Number] = ()
+    name: str,
+    about: str,
+    job: Job,
+    arguments: Sequence[str] | None = None,
+    numbers: Sequence[Number] = (),
+    places: Sequence[Place] = (),
+    kind: str = "boards",
 ) -> NoReturn:
-    """Run a job as ``python -m spark_jobs.<name>``; `about` begins its --help. It ends the process."""
-    parser = _parser(name, about, numbers)
+    """Run a job as its `Frame` says. It ends the process."""
+    frame = Frame(name, about, kind, numbers, places)
+    parser = _parser(frame)
     if arguments is None:
         arguments = sys.argv[1:]
     if {"-h", "--help"} & set(arguments):
@@ -93,7 +137,7 @@ def main(
         given = parser.parse_args(arguments)
         if given.until_stdin_ends:
             threading.Thread(target=_end_with_stdin, name="stdin", daemon=True).start()
-        fields, code = job(_order(given, numbers), progress)
+        fields, code = job(_order(given, frame), progress)
     except (Failed, Damaged, NoSpark, SparkFailed) as error:
         fields, code = {"error": str(error)}, 1
     except BrokenPipeError:
@@ -121,14 +165,16 @@ def _end_with_stdin() -> None:
         os.kill(os.getpid(), signal.SIGTERM)
 
 
-def _parser(name: str, about: str, numbers: Sequence[Number]) -> _Parser:
-    program = f"python -m spark_jobs.{name}"
+def _parser(frame: Frame) -> _Parser:
+    program = f"python -m spark_jobs.{frame.name}"
+    resource = _EXAMPLES[frame.kind]
+    own = "".join(f" --{place.name} {place.name.upper()}" for place in frame.places)
     parser = _Parser(
-        prog=program, description=about, formatter_class=argparse.RawDescriptionHelpFormatter,
+        prog=program, description=frame.about, formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog=f"""\
 examples:
-  {program} --storage data --lsn 1200 --resource boards/delays
-  {program} --storage s3://bucket/rankcast --lsn 1200 --resource boards/delays \\
+  {program} --storage data --lsn 1200 --resource {resource}{own}
+  {program} --storage s3://bucket/rankcast --lsn 1200 --resource {resource}{own} \\
       --master spark://host:7077 --conf spark.executor.memory=8g
 
 On stdout, one JSON object a line: {{"progress": 0.4, "step": "..."}} and at the end the result, or {{"error": "..."}}
@@ -137,7 +183,7 @@ s3:// takes Hadoop's connector: --conf spark.jars.packages=org.apache.hadoop:had
     )  # fmt: skip
     parser.add_argument("--storage", required=True, metavar="PLACE", help="storage root: a local path or a URL")
     parser.add_argument("--lsn", required=True, type=int, help="the snapshot, by its lsn")
-    parser.add_argument("--resource", required=True, help="the board, as boards/NAME")
+    parser.add_argument("--resource", required=True, help=f"the {frame.kind[:-1]}, as {frame.kind}/NAME")
     parser.add_argument("--master", default="local[*]", help="Spark's master (default: %(default)s)")
     parser.add_argument(
         "--conf", action="append", default=[], metavar="KEY=VALUE", help="a setting of Spark; may be repeated"
@@ -148,7 +194,9 @@ s3:// takes Hadoop's connector: --conf spark.jars.packages=org.apache.hadoop:had
         "--until-stdin-ends", action="store_true", help="end with whoever holds the other end of the standard input"
     )
     parser.add_argument("--temp", metavar="FOLDER", help="where the temporary folder is made (default: the system's)")
-    for number in numbers:
+    for place in frame.places:
+        parser.add_argument(f"--{place.name}", required=True, metavar="PLACE", help=place.about)
+    for number in frame.numbers:
         parser.add_argument(
             f"--{number.name}",
             type=int,
@@ -159,10 +207,10 @@ s3:// takes Hadoop's connector: --conf spark.jars.packages=org.apache.hadoop:had
     return parser
 
 
-def _order(given: argparse.Namespace, numbers: Sequence[Number]) -> Order:
+def _order(given: argparse.Namespace, frame: Frame) -> Order:
     kind, _, name = given.resource.partition("/")
-    if kind != "boards" or not _NAME.fullmatch(name):
-        raise Failed(f"--resource is {given.resource!r}; it has to be boards/NAME")
+    if kind != frame.kind or not _NAME.fullmatch(name):
+        raise Failed(f"--resource is {given.resource!r}; it has to be {frame.kind}/NAME")
     if given.lsn < 0:
         raise Failed(f"--lsn is {given.lsn}; it cannot be negative")
     if not 0 <= given.nice <= 19:
@@ -172,13 +220,14 @@ def _order(given: argparse.Namespace, numbers: Sequence[Number]) -> Order:
         raise Failed("--conf takes settings of Spark as spark.KEY=VALUE")
     if given.temp is not None and not os.path.isdir(given.temp):
         raise Failed(f"--temp is {given.temp!r}, which is no folder")
-    own = {number.name: getattr(given, number.name) for number in numbers}
+    own = {number.name: getattr(given, number.name) for number in frame.numbers}
     for key, value in own.items():
         if value < 1:
             raise Failed(f"--{key} is {value}; it has to be at least 1")
     try:
         Folder.at(given.storage)
+        places = {place.name: Folder.at(getattr(given, place.name)) for place in frame.places}
     except ValueError as error:
         raise Failed(str(error)) from error
     options = Options(given.master, conf, given.driver_memory, given.nice, given.temp)
-    return Order(given.storage, given.lsn, given.resource, options, own)
+    return Order(given.storage, given.lsn, given.resource, options, own, places)

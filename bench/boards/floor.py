@@ -26,16 +26,18 @@ from app.api.direct import Direct
 from app.api.routing import Routes
 from app.guard import Guard
 from app.idempotency import Answers
+from app.kinds import Job, Kinds
+from app.kinds.boards import BoardKind
 from app.metrics import Metrics
 from app.security import Keyring
 from app.settings import Settings
 from app.storage import open_stores
-from app.storage.catalog import Catalog, Job
+from app.storage.catalog import Catalog
 from app.writer import Writer
 from bench.process import HOST, end_with_parent
-from indexes.boards.commands import BoardConfig, Command, Create, Drop, Fault, Unsubscribe
+from indexes.boards.commands import BoardConfig, Unsubscribe
 
-LANE = "nothing"
+LANE = "boards/nothing"
 CONFIG = BoardConfig(("x",), "y")
 
 
@@ -62,13 +64,12 @@ class Row:
     """A command that changes nothing: one row of the log."""
 
     def __init__(self) -> None:
-        self.command: Command | Create | Drop = Unsubscribe([LANE])
+        self.command = Unsubscribe([LANE])
         self.count = 1
         self.first_seq = self.last_seq = 0
         self.done = False
-        self.tile_count = 0
-        self.faults: list[Fault] = []
-        self.positions: list[int] | None = None
+        self.silent = False
+        self.alone = True
         self.work = 0.0
 
     def paint(self, budget: float) -> None:
@@ -77,6 +78,9 @@ class Row:
     def settle(self) -> None:
         self.done = True
 
+    def told(self) -> dict[str, Any]:
+        return {}
+
     def cancel(self) -> None:
         pass
 
@@ -84,7 +88,7 @@ class Row:
 class Rows(Catalog):
     """A catalog that takes every configuration, and makes one row of it."""
 
-    def put(self, name: str, config: BoardConfig) -> Job:
+    def put(self, resource: str, config: Any) -> Job:
         return Row()
 
 
@@ -98,7 +102,7 @@ class Committer:
 
     @asynccontextmanager
     async def running(self, _: FastAPI) -> AsyncIterator[None]:
-        self._writer = Writer(self._stores.log, Rows(), Answers(24.0), self.metrics)
+        self._writer = Writer(self._stores.log, Rows(Kinds(BoardKind())), Answers(24.0), self.metrics)
         tuning._tune_interpreter()
         yield
         await self._writer.close()

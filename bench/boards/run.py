@@ -5,19 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from bench.boards import kernels, service, streams, tables
+from bench.boards import batch_speed, kernels, service, space, streams
+from bench.boards.paper import FIGURES, TABLES, Paper
 from bench.report import CHECKOUT, Report, commit, load, machine, today, versions
 
 PAGE = CHECKOUT / "docs" / "results" / "boards.md"
 
-TABLES = (1, 3, 4)
-PARTS = ("tables", "kernels", "register", "http", "streams")
+PARTS = ("paper", "kernels", "space", "register", "http", "streams")
 """In the order in which they run. "http" includes "register"."""
 
 
 def run(
     parts: Sequence[str],
-    numbers: Sequence[int] = TABLES,
+    tables: Sequence[int] = TABLES,
+    figures: Sequence[int] = FIGURES,
     quick: bool = False,
     prototype: Path | None = None,
     out: Path | None = None,
@@ -25,8 +26,8 @@ def run(
 ) -> Report:
     """Run parts of the benchmark, telling each piece as it is known; with `out` the page is written there.
 
-    `numbers` are the tables to show, `quick` runs everything small, and `prototype` is the folder of what the kernels
-    are held against.
+    `tables` and `figures` are those of the paper to show, figures being drawn beside the page; `quick` runs everything
+    small, and `prototype` is the folder of what the kernels are held against.
     """
     report = Report(say, judging=not quick)
     report.heading("Boards: counts and speed", 1)
@@ -35,12 +36,17 @@ def run(
         f"- machine: {machine()}; load before the run: {load()}\n- {versions()}"
     )
     wanted = set(parts)
-    if "tables" in wanted:
-        report.heading("Counts as in the paper")
-        tables.Tables(report, tables.QUICK if quick else tables.Size()).show(numbers)
+    if "paper" in wanted:
+        report.heading("The paper's tables and figures")
+        Paper(report, quick, out).show(tables, figures)
     if "kernels" in wanted:
         report.heading("Kernels")
         kernels.Bench(report, kernels.QUICK if quick else kernels.Size(), prototype).show()
+        report.heading("Batches", 3)
+        batch_speed.show(report, batch_speed.QUICK if quick else batch_speed.Size())
+    if "space" in wanted:
+        report.heading("Several range attributes")
+        space.show(report, space.QUICK if quick else space.Size())
     if wanted & {"register", "http"}:
         report.heading("Over HTTP, with the durable log")
         size = service.QUICK if quick else service.Size()

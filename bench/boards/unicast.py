@@ -2,6 +2,7 @@
 
 The server looks at each subscription in the square of the larger region. The paper asks one `min_y` for the object that
 enters, which is right only where the changed object was ranked k-th; here `min_y` is called until the list is full.
+`count_wrong` says how often the one call names another object.
 """
 
 from __future__ import annotations
@@ -88,6 +89,27 @@ def unicast(o, f, k, s, y, w, walk, told):  # type: ignore[no-untyped-def]
             told.entering[n] = h
             n += 1
     return n, calls
+
+
+@lean_kernel
+def count_wrong(o, f, k, w, events, n, model, told):  # type: ignore[no-untyped-def]
+    """Over all events that make an object worse: how many affected subscriptions there are, and for how many of them
+    the one `min_y` of the paper names another object than the one that enters (none being one too)."""
+    affected = 0
+    wrong = 0
+    for e in range(events.shape[0]):
+        s = np.int64(o.pos[int(events[e, 0] * n)])
+        y = new_y(o.y[s], events[e, 1], events[e, 2], model)
+        if y > o.y[s]:
+            heard, _ = unicast(o, f, k, s, y, w, True, told)
+            affected += heard
+            for i in range(heard):
+                h = min_y(o, told.l[i], told.r[i], o.y[s], o.c[s])
+                if h >= 0 and (o.y[h] > y or (o.y[h] == y and o.c[h] > o.c[s])):
+                    h = -1
+                wrong += h != told.entering[i]
+        set_y(o, s, y)
+    return affected, wrong
 
 
 @lean_kernel

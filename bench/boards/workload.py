@@ -13,13 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from indexes.boards.forest import Forest, count
-from indexes.boards.objects import set_y
+from indexes.boards.objects import AHEAD, expect, set_y
 from indexes.boards.paint import Work, make_work, paint
 from indexes.boards.range_tree import RangeTree, RangeTreeIndex
 from indexes.boards.region import nearest
 from indexes.boards.subscriptions import SubscriptionIndex
 from indexes.boards.tiles import Tiles, make_tiles
 from indexes.boards.work import ROOM
+from indexes.lanes import prefetch_block
 from indexes.lean import lean_kernel
 
 INF = np.inf
@@ -60,8 +61,13 @@ def object_index(world: World) -> RangeTree:
 
 def subscription_index(m: int, seed: int = 7) -> Forest:
     """Our subscription index with m uniform subscriptions in one class; their k is said to the painter."""
+    return indexed(*make_ranges(m, seed))
+
+
+def indexed(l: NDArray[np.float64], r: NDArray[np.float64]) -> Forest:
+    """Our subscription index with these ranges, numbered in their order, in one class."""
     index = SubscriptionIndex([1])
-    index.insert_many(0, np.arange(m), *make_ranges(m, seed))
+    index.insert_many(0, np.arange(len(l)), l, r)
     return index.arrays
 
 
@@ -85,14 +91,18 @@ def new_y(y: float, u: float, side: float, model: int) -> float:
 
 @lean_kernel
 def paint_events(o, f, ks, dense, w, tiles, events, n, model):  # type: ignore[no-untyped-def]
-    """Paint and apply all events; returns the number of tiles, or -1 when one event's did not fit."""
+    """Paint and apply all events; returns the number of tiles, or -1 when one event's did not fit. It looks ahead as
+    `indexes.boards.step.run` does."""
     made = 0
     fits = True
     for e in range(events.shape[0]):
+        if e + 2 * AHEAD < events.shape[0]:
+            prefetch_block(o.pos, int(events[e + 2 * AHEAD, 0] * n))
+            expect(o, int(events[e + AHEAD, 0] * n))
         s = np.int64(o.pos[int(events[e, 0] * n)])
         y = new_y(o.y[s], events[e, 1], events[e, 2], model)
         tiles.n[0] = 0
-        fits &= paint(o, f, ks, dense, s, y, w, tiles) == 1
+        fits &= paint(o, f, ks, dense, np.int64(0), s, y, w, tiles) == 1
         set_y(o, s, y)
         made += tiles.n[0]
     return made if fits else -1
@@ -110,7 +120,7 @@ def count_events(o, f, ks, w, tiles, events, n, model, totals):  # type: ignore[
         y = new_y(o.y[s], events[e, 1], events[e, 2], model)
         old = o.y[s]
         tiles.n[0] = 0
-        paint(o, f, ks, False, s, y, w, tiles)
+        paint(o, f, ks, False, np.int64(0), s, y, w, tiles)
         for t in range(tiles.n[0]):
             if tiles.row[t] == o.row[s]:
                 side = tiles.side

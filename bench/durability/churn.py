@@ -14,6 +14,7 @@ from bench.report import Report, ratio
 from indexes.boards.board import Board
 from indexes.boards.commands import BoardConfig, Events, Subscribe, Unsubscribe
 from indexes.boards.packing import ends, pack_forest, to_forest
+from indexes.boards.regions import ranges
 from indexes.boards.subscriptions import SubscriptionIndex
 
 K = 10
@@ -43,7 +44,7 @@ def show(report: Report, size: Size) -> None:
     world = make_world(size.n, size.events * size.rounds)
     board = Board(BoardConfig(("x",), "y", ks=(K,)))
     l, r = make_ranges(size.m)
-    board.apply(Subscribe(pa.array([f"s{i}" for i in range(size.m)]), l, r, np.full(size.m, K, np.int32)))
+    board.apply(Subscribe(pa.array([f"s{i}" for i in range(size.m)]), ranges(l, r), np.full(size.m, K, np.int32)))
     names = [f"o{i}" for i in range(size.n)]
     board.apply(Events(np.zeros(size.n, np.uint8), names, world.x, world.y))
     rows = []
@@ -67,7 +68,7 @@ def _change(board: Board, rng: np.random.Generator, made: int, step: int, m: int
     board.apply(Unsubscribe([f"s{i}" for i in range(made - m, made - m + step)]))
     both = np.sort(rng.random((step, 2)), 1)
     fresh = pa.array([f"s{i}" for i in range(made, made + step)])
-    board.apply(Subscribe(fresh, both[:, 0].copy(), both[:, 1].copy(), np.full(step, K, np.int32)))
+    board.apply(Subscribe(fresh, ranges(*both.T), np.full(step, K, np.int32)))
     return made + step
 
 
@@ -75,7 +76,9 @@ def _compare(board: Board, world, size: Size) -> tuple[float, float]:
     """Seconds an event over the index as it is, and over a fresh one."""
     painter, subscribers = board.painter, board.subscribers
     sids = np.flatnonzero(subscribers.k).astype(np.int32)
-    packed = pack_forest((K,), subscribers.k[sids], sids, ends(subscribers.l[sids]), ends(subscribers.r[sids]))
+    packed = pack_forest(
+        (K,), subscribers.k[sids], sids, ends(subscribers.regions.l[sids]), ends(subscribers.regions.r[sids])
+    )
     fresh = SubscriptionIndex()
     fresh.adopt(packed.ks, to_forest(packed, subscribers.high))
     indexes = painter.subscriptions, fresh

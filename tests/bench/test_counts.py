@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bench.boards import tables
+from bench.boards import compare, tables
 from bench.boards.tables import Counts, Row, Size, Tables, measure
-from bench.boards.unicast import make_told, unicast
+from bench.boards.unicast import count_wrong, make_told, unicast
 from bench.boards.workload import (
     COIN,
     World,
@@ -92,6 +92,29 @@ def test_unicast_tells_each_affected_subscription_which_object_enters(world: Wor
         set_y(o, s, new)
 
 
+@pytest.mark.parametrize("k", [1, 3])
+def test_one_min_y_is_wrong_where_the_object_was_not_the_last_of_the_list(world: World, k: int) -> None:
+    work, _ = scratch(k)
+    affected, wrong = count_wrong(
+        object_index(world), subscription_index(M, SEED), k, work, world.events, N, COIN, make_told(M)
+    )
+    y = world.y.copy()
+    expected = [0, 0]
+    for e in range(EVENTS):
+        i, new = event(world, y, e)
+        before, old = y.copy(), y[i]
+        y[i] = new
+        for l, r in zip(*make_ranges(M, SEED), strict=True):
+            was, now = top(world.x, before, l, r, k), top(world.x, y, l, r, k)
+            if new > old and i in was:
+                entered = set(now) - set(was)
+                next_best = [j for j in top(world.x, before, l, r, N) if old < before[j] < new][:1]
+                expected[0] += 1
+                expected[1] += entered != set(next_best)
+    assert [affected, wrong] == expected
+    assert (wrong == 0) == (k == 1)
+
+
 def test_the_new_y_is_the_old_one_moved_to_the_side_of_the_coin() -> None:
     assert new_y(0.5, 0.5, 0.1, COIN) == 0.25
     assert new_y(0.5, 0.5, 0.9, COIN) == 0.75
@@ -133,4 +156,4 @@ def test_a_value_that_is_off_is_explained_by_what_was_tried(
 ) -> None:
     known = Known(Report(lambda _: None), Size(seeds=(2, 3)))
     known.values = {(1, 1): 81.0, (1, 2): others[0], (1, 3): others[1], (0, 1): uniform}
-    assert why in known._compared(Row(("1",), 100.0, 1, 1, "affected"))[3]
+    assert why in compare.why(known._compared(Row(("1",), 100.0, 1, 1, "affected")))

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 import typer
 from typer.testing import CliRunner
 
 from app.commands import bench
-from bench.boards import kernels, service, streams
+from bench.boards import kernels, service, space, streams
 from bench.boards.prototype import VARIABLE
 from bench.report import Report
 
@@ -31,6 +32,26 @@ def test_kernels_run_without_the_prototype_and_say_so(
     assert page.count("| Paint-Dense |") == page.count("| Paint-Sparse |") == 2
     told = re.findall(r"^\| Unicast, exact, by .* \| ([0-9.,]+) \| [0-9.,]+ \| [0-9.,]+ \|$", page, re.MULTILINE)
     assert len(told) == 2 and told[0] == told[1]
+
+
+def test_space_run_judges_boxes_and_reports_all_shapes(report: Report) -> None:
+    space.show(report, space.Size(n=300, m=500, events=20, baseline=5, rounds=1))
+    page = report.page()
+    for d, shape in space.CASES:
+        assert f"| {shape}, d = {d} |" in page
+    assert len(report.verdicts) == 3
+
+
+@pytest.mark.parametrize(("d", "shape"), space.CASES)
+def test_the_baseline_of_several_attributes_evaluates_the_right_lists(d: int, shape: str) -> None:
+    world = space.make_world(d, shape, space.Size(n=500, m=40, events=1))
+    x, y, regions = space.columns(world.x), space.columns(world.y[:, None]), space.columns(world.params)
+    objects = space.make_painter(d, shape, world).objects
+    best_y, best = np.empty(space.K), np.empty(space.K, np.int64)
+    code = space.SHAPES.index(shape)
+    for i, params in enumerate(world.params):
+        found = space.evaluate(code, d, x, y, 500, regions, 40, i, world.x, space.K, best_y, best)
+        assert best[:found].tolist() == objects.top(shape, params, space.K).tolist()
 
 
 def test_http_run_applies_everything_that_it_sends(report: Report) -> None:
@@ -60,10 +81,11 @@ def test_page_begins_with_what_was_wanted_and_measured(report: Report) -> None:
     )
 
 
-def test_command_refuses_a_table_that_there_is_not() -> None:
+@pytest.mark.parametrize("kind", ["table", "figure"])
+def test_command_refuses_a_table_or_figure_that_there_is_not(kind: str) -> None:
     cli = typer.Typer()
     bench.register(cli)
     cli.command("other")(lambda: None)
-    result = CliRunner().invoke(cli, ["bench", "boards", "--table", "2"])
+    result = CliRunner().invoke(cli, ["bench", "boards", f"--{kind}", "99"])
     assert result.exit_code == 2
-    assert "there is no table 2" in result.output
+    assert f"there is no {kind} 99" in result.output

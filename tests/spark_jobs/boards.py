@@ -10,6 +10,7 @@ import pyarrow as pa
 from formats.boards import read_state, write_image, write_state
 from formats.folder import Folder
 from indexes.boards.commands import BoardConfig
+from indexes.boards.regions import ranges
 from indexes.boards.state import BoardState, ObjectColumns, SubscriptionColumns, pack_board
 from indexes.ids import pack
 
@@ -47,7 +48,11 @@ def make(seed: int, objects: int, counts: dict[int, int], order: str = "desc", g
             [None] * objects,
         ),
         SubscriptionColumns(
-            pack(pa.array([f"s{i}" for i in range(size)], pa.string()), sid), l, r, k, np.full(size, np.nan)
+            pack(pa.array([f"s{i}" for i in range(size)], pa.string()), sid),
+            ranges(l, r),
+            k,
+            np.full(size, np.nan),
+            rng.integers(0, k).astype(np.int32),
         ),
     )
 

@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 from formats.folder import Damaged, Folder
 from indexes.boards.packing import Box, cell_start, pack_forest, pack_objects, widest
 from spark_jobs import pieces
-from spark_jobs.boards import _clear
 from spark_jobs.cells import Cells
 from spark_jobs.pieces import Piece
 from tests.spark_jobs.boards import LSN, make, snapshot
@@ -69,7 +68,7 @@ def test_classes_that_are_cut_by_sorting_are_packed_as_in_one_piece(
     rng = np.random.default_rng(seed)
     ks = tuple(range(1, len(counts) + 1))
     s = make(seed, 0, dict(zip(ks, counts, strict=True)), grid=grid).subscriptions
-    l, r = pieces.ends(s.l), pieces.ends(s.r)
+    l, r = pieces.ends(s.regions.l), pieces.ends(s.regions.r)
     cells = Cells(counts, most)
     assert cells.levels <= 12 and cells.total >= sum(n > 0 for n in counts)
     points: Table = {"cell": np.array(cells.first)[s.k - 1], "l": l, "r": r, "sid": s.ids.row} if ks else {}
@@ -110,7 +109,7 @@ def test_classes_that_are_cut_by_sorting_are_packed_as_in_one_piece(
         )
     assert [piece.at for piece in laid] == list(range(cells.total))
     forest = pieces.join_forest(folder, laid[::-1], ks, cells, cuts)
-    want = pack_forest(ks, s.k, s.ids.row, s.l, s.r)
+    want = pack_forest(ks, s.k, s.ids.row, s.regions.l, s.regions.r)
     assert forest.ks == want.ks
     same((forest.head, *forest.slots, *forest.nodes), (want.head, *want.slots, *want.nodes))
 
@@ -158,7 +157,7 @@ def test_row_groups_are_read_as_points_and_objects(tmp_path: Path) -> None:
     numbers = [pa.record_batch({"id": pa.array(ids, pa.int64())}) for ids in ([0, 1], [], list(range(2, 18)))]
     place = folder.system, folder.path
     points = together(pieces.read_points(iter(numbers), *place, "boards/b/subscriptions.parquet", (2, 5, 9)))
-    same((points["l"], points["r"], points["sid"]), (pieces.ends(s.l), pieces.ends(s.r), s.ids.row))
+    same((points["l"], points["r"], points["sid"]), (pieces.ends(s.regions.l), pieces.ends(s.regions.r), s.ids.row))
     assert np.isfinite(points["l"]).all() and not (np.signbit(points["l"]) & (points["l"] == 0.0)).any()
     assert (np.array([2, 5, 9])[points["q"]] == s.k).all()
     found = together(pieces.read_objects(iter([numbers[0]]), *place, "boards/b/objects.parquet", -1.0))
@@ -185,13 +184,3 @@ def test_a_cell_among_the_points_of_another_is_refused(folder: Folder) -> None:
     batch = pa.record_batch({"cell": [0, 1], "l": [0.0, 0.0], "r": [1.0, 1.0], "sid": pa.array([1, 2], pa.int32())})
     with pytest.raises(ValueError, match="partition of cell 0"):
         list(pieces.lay_cells(iter([batch]), folder.system, folder.path, [1, 1], 10))
-
-
-def test_only_the_boards_own_image_and_pieces_are_taken_away(tmp_path: Path) -> None:
-    images = Folder.at(tmp_path)
-    names = ["b", "b~pieces-1", "b~pieces-2", "bb", "bb~pieces-1", "b.pieces-1", "c"]
-    for name in names:
-        (tmp_path / "boards" / name).mkdir(parents=True)
-        (tmp_path / "boards" / name / "manifest.json").write_text("{}")
-    _clear(images, "boards/b")
-    assert (images / "boards").names() == ["b.pieces-1", "bb", "bb~pieces-1", "c"]

@@ -9,15 +9,22 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from indexes.boards.board import Board
+from indexes.boards.commands import BoardConfig
+from indexes.boards.state import state_of
 from spark_jobs import command, session
 from spark_jobs.audit import audit
+from spark_jobs.boards import build
 from spark_jobs.java import NoJava
 from spark_jobs.progress import Progress
+from tests.boards.test_upkeep import captured
+from tests.spark_jobs import boards
 from tests.spark_jobs.test_comparison import make
 
 Run = Callable[..., tuple[int, list[dict[str, Any]]]]
@@ -73,6 +80,22 @@ def last(answer: tuple[int, list[dict[str, Any]]]) -> str:
 )
 def test_misuse_fails_with_a_sentence(run: Run, world: tuple[str, ...], changed: list[str], message: str) -> None:
     assert message in last(run(*world, *changed))
+
+
+def build_some(order: command.Order, progress: Progress) -> tuple[dict[str, Any], int]:
+    return build(replace(order, numbers={"cell": 1_000}), progress)
+
+
+@pytest.mark.parametrize("job", [audit, build_some])
+def test_boards_that_are_not_packed_are_refused(run: Run, tmp_path: Path, job: command.Job) -> None:
+    several = Board(BoardConfig(("x", "y"), "rent"))
+    filtered = Board(BoardConfig(("x",), "rent", index="kd-tree", indexed=("to",)))
+    boards.snapshot(
+        tmp_path, {name: state_of(captured(board)) for name, board in (("flats", several), ("homes", filtered))}
+    )
+    for name, what in (("flats", "several range attributes"), ("homes", "indexed fields")):
+        arguments = "--storage", str(tmp_path), "--lsn", "12", "--resource", f"boards/{name}"
+        assert f"boards/{name} has {what}" in last(run(*arguments, job=job))
 
 
 def test_what_is_missing_is_named(run: Run, world: tuple[str, ...], tmp_path: Path) -> None:

@@ -1,0 +1,1 @@
+"""Matchers: the paper's experiments, and the kernels beside the prototype's."""

@@ -1,0 +1,376 @@
+"""The kernels on one core, beside the prototype's: the same subscriptions and events, in alternating rounds.
+
+Answers are compared before they are timed.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from statistics import median
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from bench.matchers import prototype
+from bench.matchers.prototype import Prototype
+from bench.matchers.race import Contender, race
+from bench.matchers.unscored import UNSCORED
+from bench.matchers.workload import K, World, make_world
+from bench.report import Report, ratio, spread
+from indexes.matchers.dynamic import RunIndex
+from indexes.matchers.matcher import Matcher, MatcherConfig, Subscriptions
+from indexes.matchers.runs import new_walk, top_of_runs
+from indexes.matchers.scored import INDEXES
+from indexes.matchers.table import points, record
+
+CHURN = (0.01, 0.1, 0.3)
+
+BATCH = 1_000
+"""Scores changed at once."""
+
+COMPILING = 3_000
+"""Changes before the first that are timed: enough to fill a tail."""
+
+TIMES_SCAN, BYTES, TIMES_STATIC, CHANGES, TIMES_THRESHOLD, EXACT_MICROS = 15, 22, 2, 200_000, 10, 100
+"""What is wanted: the SOPT-R-tree as a multiple of a scan's speed, its bytes an interval, the time with a tenth changed
+as a multiple of that with nothing changed, changes a second, blocks as a multiple of the Threshold Algorithm's speed,
+an exact event of four dimensions."""
+
+LINEAR = ("interval", "scored-r", *UNSCORED)
+"""Asked for few events only."""
+
+
+class Size(NamedTuple):
+    """How much is run."""
+
+    n: int = 1_000_000
+    points: int = 20_000
+    few: int = 200
+    rounds: int = 5
+
+
+QUICK = Size(n=50_000, points=2_000, few=50, rounds=3)
+
+
+class Bench:
+    """The races, written to a report."""
+
+    def __init__(self, report: Report, size: Size, folder: Path | None) -> None:
+        self._report = report
+        self._size = size
+        self._theirs = prototype.load(folder)
+
+    def show(self) -> None:
+        """Run everything."""
+        size = self._size
+        self._report.text(
+            f"One thread, {size.n:,} subscriptions of the paper's workload, k = {K}; microseconds of thread time an "
+            f"event, the median of {size.rounds} rounds in alternation, and the least and greatest."
+        )
+        if self._theirs is None:
+            self._report.text(
+                "The prototype is not there (its folder is named by `--prototype` or `RANKCAST_PROTOTYPE_MATCHERS`), "
+                "so ours alone is measured."
+            )
+        self._line()
+        self._changes()
+        for d in (2, 4):
+            self._boxes(d)
+
+    def _table(self, head: str, contenders: Sequence[Contender]) -> dict[str, float]:
+        self._report.progress(head)
+        times = race(contenders, self._size.rounds)
+        rows = [
+            (one.name, f"{median(mine):.2f} {spread(mine, lambda v: f'{v:.2f}')}", one.note)
+            for one, mine in zip(contenders, times, strict=True)
+        ]
+        self._report.table((head, "us/event", ""), rows, text=("",))
+        return {one.name: median(mine) for one, mine in zip(contenders, times, strict=True)}
+
+    def _beside(self, what: str, ours: float, theirs: Sequence[float]) -> None:
+        """Judge a kernel against the fastest of the prototype's."""
+        if theirs:
+            fastest = min(theirs)
+            self._report.verdict(
+                f"{what}: at least as fast as the prototype",
+                f"{ours:.2f} us against {fastest:.2f} us, {ratio(fastest / ours)} times as fast",
+                ours <= fastest,
+            )
+
+    def _line(self) -> None:
+        """One dimension: every index, a scan by numpy, the unscored indexes, the prototype's."""
+        size = self._size
+        world = make_world(size.n, 1, points=size.points)
+        columns = world.lo[:, 0].copy(), world.hi[:, 0].copy(), world.weight[:, 0].copy()
+        events = points(world.points[:, 0])
+        contenders: list[Contender] = []
+        bytes_each = {}
+        truth: Any = None
+        for kind, cls in {**INDEXES, **UNSCORED}.items():
+            began = time.perf_counter()
+            index: Any = cls(*columns)
+            built = time.perf_counter() - began
+            mine = events[: size.few] if kind in LINEAR else events
+            answer = index.top_many(mine, K)[0]
+            truth = answer if truth is None else truth
+            assert (answer == truth[: len(answer)]).all(), kind
+            bytes_each[kind] = index.nbytes / size.n
+            note = f"built in {built:.2f} s, {bytes_each[kind]:.1f} bytes an interval"
+            contenders.append(Contender(kind, lambda i=index, e=mine: i.top_many(e, K), len(mine), note))
+        contenders.append(_scan(columns, world.points[: size.few, 0], truth))
+        theirs = (
+            list(_prototypes(self._theirs, columns, world.points[:, 0].copy(), size, truth)) if self._theirs else []
+        )
+        contenders += [one for _, one in theirs]
+        self._report.heading("One dimension", 3)
+        times = self._table("index", contenders)
+        for kind in INDEXES:
+            self._beside(f"{kind}, one dimension", times[kind], [times[one.name] for of, one in theirs if of == kind])
+        factor = times[SCAN] / times["sopt-r"]
+        self._report.verdict(
+            f"the SOPT-R-tree at least {TIMES_SCAN} times as fast as a scan by numpy in order of score",
+            f"{ratio(factor)} times",
+            factor >= TIMES_SCAN,
+        )
+        self._report.verdict(
+            f"the SOPT-R-tree in at most {BYTES} bytes an interval",
+            f"{bytes_each['sopt-r']:.1f}",
+            bytes_each["sopt-r"] <= BYTES,
+        )
+        unscored = ", ".join(
+            f"the {name} takes {ratio(times[name] / times[scored])} times the time of the scored one"
+            for name, scored in zip(UNSCORED, ("interval", "scored-r"), strict=True)
+        )
+        self._report.text(f"The paper leaves the unscored indexes out as orders of magnitude slower: {unscored}.")
+
+    def _changes(self) -> None:
+        """One dimension while scores change: microseconds an event and changes a second, by how much has changed."""
+        size = self._size
+        world = make_world(size.n, 1, points=size.points)
+        rescored = _Rescored(world, self._theirs)
+        rng = np.random.default_rng(1)
+        changed = rng.permutation(size.n).astype(np.int32)
+        factor = rng.uniform(0.5, 2.0, size.n)
+        small = _Rescored(make_world(COMPILING, 1, points=10), self._theirs)
+        small.change(np.arange(COMPILING, dtype=np.int32), np.ones(COMPILING))
+        table = []
+        at = 0
+        static = 0.0
+        for churn in (0.0, *CHURN):
+            upto = int(churn * size.n)
+            self._report.progress(f"{churn:.0%} of the scores changed")
+            ours, theirs = rescored.change(changed[at:upto], factor)
+            n, at = upto - at, upto
+            times = [median(one) for one in race(rescored.contenders(), size.rounds)]
+            rescored.compare()
+            static = static or times[0]
+            rates = [n / spent if spent else 0.0 for spent in (ours, theirs)]
+            table.append(
+                (
+                    f"{churn:.0%}",
+                    f"{times[0]:.2f}",
+                    ratio(times[0] / static),
+                    f"{rates[0]:,.0f}" if n else "",
+                    f"{rescored.index.nbytes / size.n:.1f}",
+                    f"{times[1]:.2f}" if times[1:] else "",
+                    f"{rates[1]:,.0f}" if rates[1] else "",
+                )
+            )
+            if churn == 0.1:
+                self._report.verdict(
+                    "with a tenth changed at most twice the time of the static tree",
+                    f"{ratio(times[0] / static)} times",
+                    times[0] <= TIMES_STATIC * static,
+                )
+                self._report.verdict(
+                    f"at least {CHANGES:,} changes of scores a second", f"{rates[0]:,.0f}", rates[0] >= CHANGES
+                )
+                self._beside("an event with a tenth changed", times[0], times[1:])
+                self._beside("a change of a score", 1e6 / rates[0], [1e6 / rates[1]] if rates[1] else [])
+        self._report.heading("Changes of scores", 3)
+        self._report.text(
+            f"In batches of {BATCH:,}: so many of the {size.n:,} have a new score since the base was built."
+        )
+        head = (
+            "changed",
+            "us/event",
+            "of static",
+            "changes/s",
+            "bytes/interval",
+            "prototype, us/event",
+            "its changes/s",
+        )
+        self._report.table(head, table)
+
+    def _boxes(self, d: int) -> None:
+        """Several dimensions: blocks, the indexes by dimension, and the prototype's of both."""
+        size = self._size
+        world = make_world(size.n, d, points=size.few)
+        self._report.heading(f"{d} dimensions", 3)
+        for mode in ("exact", "relaxed"):
+            contenders = list(self._ways(world, mode, d))
+            rivals = list(_rivals(self._theirs.ranked, world, mode, size)) if self._theirs else []
+            times = self._table(f"{mode}, `index`", contenders + rivals)
+            self._beside(f"{mode}, d = {d}", times["auto"], [times[one.name] for one in rivals[:1]])
+            if mode == "relaxed":
+                for kind, one in zip(("sopt-r", "ir"), rivals[1:], strict=False):
+                    self._beside(f"Threshold Algorithm over {kind}, d = {d}", times[kind], [times[one.name]])
+                factor = min(times["sopt-r"], times["ir"]) / times["auto"]
+                self._report.verdict(
+                    f"blocks at least {TIMES_THRESHOLD} times as fast as the Threshold Algorithm, d = {d}",
+                    f"{ratio(factor)} times",
+                    factor >= TIMES_THRESHOLD,
+                )
+            elif d == 4:
+                self._report.verdict(
+                    f"an exact event of 4 dimensions in less than {EXACT_MICROS} us",
+                    f"{times['auto']:.1f} us",
+                    times["auto"] < EXACT_MICROS,
+                )
+
+    def _ways(self, world: World, mode: str, d: int) -> Iterator[Contender]:
+        """Ours, by the index that a matcher is told to use. Answers are compared."""
+        size = self._size
+        events = np.repeat(world.points, 2, axis=1)
+        ids = pa.array(np.arange(size.n).astype(str))
+        scores = world.weight if mode == "relaxed" else world.weight.sum(axis=1)[:, None]
+        truth: NDArray[np.int32] | None = None
+        for kind in ("auto", "sopt-r", "ir"):
+            matcher = Matcher(MatcherConfig(tuple(f"d{j}" for j in range(d)), mode, "sum", kind))  # type: ignore[arg-type]
+            began = time.perf_counter()
+            matcher.insert(ids, Subscriptions(world.lo, world.hi, scores))
+            built = time.perf_counter() - began
+            mine = events if kind == "auto" or mode == "exact" else events[: _fewer(size)]
+            found = matcher.match(mine, K)
+            truth = found.rows.copy() if truth is None else truth
+            assert (found.rows == truth[: len(mine)]).all(), kind
+            note = f"{found.looked_at.mean():,.0f} entries, inserted in {built:.1f} s"
+            yield Contender(kind, lambda m=matcher, e=mine: m.match(e, K), len(mine), note)
+
+
+class _Rescored:
+    """One dimension of ours and, if there, of the prototype's, whose scores change in step."""
+
+    def __init__(self, world: World, theirs: Prototype | None) -> None:
+        n = len(world.lo)
+        self._rec = record(world.lo, world.hi, world.weight)
+        self._events, self._q = points(world.points[:, 0]), world.points[:, 0].copy()
+        self.index = RunIndex.build(self._rec, np.arange(n, dtype=np.int32), 1, False)
+        events = len(self._events)
+        self._out, self._count = np.empty((events, K), np.int32), np.empty(events, np.int64)
+        self._seen, self._walk = np.zeros((events, 3), np.int64), new_walk(K)
+        self._theirs: Any = None
+        if theirs is not None:
+            columns = (column[:, 0].copy() for column in (world.lo, world.hi, world.weight))
+            self._theirs = theirs.dynamic.Dynamic(*columns, caps=[int(0.4 * n), int(0.016 * n)])
+
+    def change(self, rows: NDArray[np.int32], factor: NDArray[np.float64]) -> tuple[float, float]:
+        """Give rows new scores; returns the seconds that it took ours and theirs."""
+        spent = [0.0, 0.0]
+        for begin in range(0, len(rows), BATCH):
+            part = rows[begin : begin + BATCH]
+            fresh = 1 - (1 - self._rec[part, 2]) * factor[part]
+            began = time.thread_time()
+            self.index.remove(self._rec, part)
+            self._rec[part, 2] = fresh
+            self.index.add(self._rec, part)
+            spent[0] += time.thread_time() - began
+            if self._theirs is not None:
+                nothing = np.zeros(len(part))
+                began = time.thread_time()
+                self._theirs.apply(np.full(len(part), 2, np.int8), part.astype(np.int64), nothing, nothing, fresh)
+                spent[1] += time.thread_time() - began
+        return spent[0], spent[1]
+
+    def contenders(self) -> list[Contender]:
+        mine = [Contender("ours", self._ask, len(self._q))]
+        if self._theirs is not None:
+            mine.append(Contender("theirs", lambda: self._theirs.topk(self._q, K), len(self._q)))
+        return mine
+
+    def _ask(self) -> None:
+        top_of_runs(
+            self.index.arrays, self._rec, 0, 2, self._events, 0, K, self._walk, self._out, self._count, self._seen
+        )
+
+    def compare(self) -> None:
+        """Raise AssertionError unless both answer the same."""
+        assert self._theirs is None or (self._theirs.topk(self._q, K)[0] == self._out).all()
+
+
+SCAN = "numpy, scan in order of score"
+
+
+def _scan(columns: Sequence[NDArray[np.float64]], q: NDArray[np.float64], truth: Any) -> Contender:
+    """By numpy: ever longer prefixes of the order of scores, until k are found."""
+    order = np.argsort(-columns[2], kind="stable")
+    left, right = columns[0][order], columns[1][order]
+
+    def best(one: float) -> NDArray[np.int64]:
+        size = 4_096
+        while True:
+            met = np.flatnonzero((left[:size] <= one) & (right[:size] >= one))
+            if len(met) >= K or size >= len(left):
+                return order[met[:K]]
+            size *= 4
+
+    assert all((best(one) == right_ones).all() for one, right_ones in zip(q, truth, strict=False))
+
+    def run() -> None:
+        for one in q:
+            best(one)
+
+    return Contender(SCAN, run, len(q))
+
+
+def _prototypes(
+    theirs: Prototype, columns: Sequence[NDArray[np.float64]], q: NDArray[np.float64], size: Size, truth: Any
+) -> Iterator[tuple[str, Contender]]:
+    """The prototype's indexes of one dimension, each with the name of ours that it is held against."""
+    ranked, n = theirs.ranked, len(columns[0])
+    for kind, name, ix in (
+        ("sopt-r", "scalar walk", ranked.build_rtree(*columns, 5, True)),
+        ("scored-r", "scalar walk", ranked.build_rtree(*columns, 6)),
+        ("ir", "", ranked.build_itree(*columns, 4, 64)),
+        ("interval", "", ranked.build_itree(*columns, ranked.NOBRANCH, 64)),
+        ("segment", "", ranked.build_segtree(*columns)),
+    ):
+        mine = q[: size.few] if kind in LINEAR else q
+        assert (ranked.topk(ix, mine, K)[0] == truth[: len(mine)]).all(), kind
+        title = ", ".join(part for part in ("prototype", kind, name) if part)
+        note = f"{ranked.nbytes(ix) / n:.1f} bytes an interval"
+        yield kind, Contender(title, lambda i=ix, e=mine: ranked.topk(i, e, K), len(mine), note)
+    dynamic = theirs.dynamic.Dynamic(*columns, caps=[int(0.4 * n), int(0.016 * n)])
+    assert (dynamic.topk(q, K)[0] == truth).all()
+    note = f"{dynamic.nbytes()[0] / n:.1f} bytes an interval"
+    yield "sopt-r", Contender("prototype, sopt-r, mask walk", lambda: dynamic.topk(q, K), len(q), note)
+
+
+def _rivals(ranked: Any, world: World, mode: str, size: Size) -> Iterator[Contender]:
+    """The prototype's blocks, and in relaxed mode its Threshold Algorithm over SOPT-R-trees and over IR-trees."""
+    q = world.points
+    ids, total = np.full((len(q), K), -1, np.int32), np.zeros((len(q), K))
+    out = ids, total, np.zeros(len(q), np.int32), np.zeros(len(q), np.int64)
+    if mode == "exact":
+        exact = ranked.build_exact(world.lo, world.hi, world.weight.sum(axis=1))
+        yield Contender("prototype, blocks", lambda: ranked.exact_many(exact, q, K, *out), len(q))
+        return
+    blocks = ranked.build_ubb(world.lo, world.hi, world.weight)
+    yield Contender("prototype, blocks", lambda: ranked.ubb_many(blocks, q, K, *out), len(q))
+    few, table = q[: _fewer(size)], ranked.records(world.lo, world.hi, world.weight)
+    columns = [[column[:, j].copy() for column in (world.lo, world.hi, world.weight)] for j in range(q.shape[1])]
+    runs = ranked.rforest([ranked.build_rtree(*column, 4, True) for column in columns])
+    yield Contender(
+        "prototype, Threshold Algorithm, sopt-r", lambda: ranked.ta_rtree(runs, table, few, K, *out), len(few)
+    )
+    lists = ranked.iforest([ranked.build_itree(*column, 4, 64) for column in columns])
+    yield Contender("prototype, Threshold Algorithm, ir", lambda: ranked.ta_itree(lists, table, few, K, *out), len(few))
+
+
+def _fewer(size: Size) -> int:
+    """Events for the Threshold Algorithm."""
+    return min(size.few, 20)
