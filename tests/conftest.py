@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -16,19 +15,14 @@ import httpx
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.patience import PATIENCE
+from tests.ports import free_port
+
 # A kernel compiles at its first call, so time says nothing about an example.
 _COMMON = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large]}
 settings.register_profile("default", print_blob=True, **_COMMON)
 settings.register_profile("thorough", print_blob=True, max_examples=2_000, **_COMMON)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
-
-
-def free_port() -> int:
-    """A port of the loopback address that nobody listens on now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 @dataclass
@@ -40,19 +34,19 @@ class LiveService:
     data: Path
     log: Path
 
-    def wait_until_ready(self, seconds: float = 120.0) -> None:
+    def wait_until_ready(self, seconds: float = 2 * PATIENCE) -> None:
         """Returns once /readyz answers 200; fails with the service's own output when it ends or takes too long."""
         end = time.monotonic() + seconds
         while time.monotonic() < end and self.process.poll() is None:
             try:
-                if httpx.get(f"{self.url}/readyz", timeout=2.0).status_code == 200:
+                if httpx.get(f"{self.url}/readyz", timeout=10.0).status_code == 200:
                     return
             except httpx.TransportError:
                 pass
             time.sleep(0.05)
         pytest.fail(f"the service is not ready (exit {self.process.poll()}):\n{self.log.read_text()[-4000:]}")
 
-    def stop(self, how: signal.Signals = signal.SIGTERM, seconds: float = 30.0) -> int:
+    def stop(self, how: signal.Signals = signal.SIGTERM, seconds: float = PATIENCE) -> int:
         """Sends a signal and returns the exit status; a service that stays is killed, which fails the test."""
         if self.process.poll() is None:
             self.process.send_signal(how)

@@ -9,13 +9,15 @@ import os
 import secrets
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 import sqlalchemy as sa
+
+from tests.ports import free_port
 
 KINDS = ["sqlite", "postgresql"]
 SERVER = os.environ.get("RANKCAST_TEST_POSTGRES", "postgresql+psycopg://root@127.0.0.1:5432/test")
@@ -80,7 +82,7 @@ class FreshDatabase:
     def end_session(self) -> None:
         """End the session that holds the lock of this schema, and wait until the server is done with it."""
         (pid,) = self.holders()
-        self.run(f"select pg_terminate_backend({pid}, 10000)")
+        self.run(f"select pg_terminate_backend({pid}, 120000)")
 
     def through(self, port: int) -> str:
         """The URL by way of another port of this machine."""
@@ -93,7 +95,7 @@ def fresh(kind: str, folder: Path) -> Iterator[FreshDatabase]:
     if kind == "sqlite":
         yield FreshDatabase(f"sqlite:///{folder / 'log.db'}")
         return
-    server = sa.create_engine(SERVER, poolclass=sa.NullPool, connect_args={"connect_timeout": 5})
+    server = sa.create_engine(SERVER, poolclass=sa.NullPool, connect_args={"connect_timeout": 60})
     schema = f"rankcast_{secrets.token_hex(8)}"
     try:
         with server.begin() as connection:
@@ -108,7 +110,7 @@ def fresh(kind: str, folder: Path) -> Iterator[FreshDatabase]:
         yield FreshDatabase(url.render_as_string(hide_password=False))
     finally:
         with server.begin() as connection:
-            connection.execute(sa.text("set lock_timeout = '10s'"))
+            connection.execute(sa.text("set lock_timeout = '120s'"))
             connection.execute(sa.text(f"drop schema {schema} cascade"))
 
 
@@ -117,22 +119,23 @@ class Proxy:
 
     def __init__(self, host: str, port: int, at: int = 0) -> None:
         self._to = (host, port)
-        self._listener = socket.create_server(("127.0.0.1", at))
+        self._listener = socket.create_server(("127.0.0.1", at or free_port()))
         self.port: int = self._listener.getsockname()[1]
         self._answers = threading.Event()
         self._answers.set()
         self._open: list[socket.socket] = []
         self._unaware = False
         self._word: bytes | None = None
+        self._then: Callable[[], object] = bool
         threading.Thread(target=self._accept, daemon=True).start()
 
     def silence(self) -> None:
         """What is sent still arrives, and no answer comes back, not even to new connections."""
         self._answers.clear()
 
-    def silence_at(self, word: bytes) -> None:
-        """Fall silent just before these bytes are sent on."""
-        self._word = word
+    def silence_at(self, word: bytes, then: Callable[[], object]) -> None:
+        """Fall silent just before these bytes are sent on, and call `then`."""
+        self._word, self._then = word, then
 
     def speak(self) -> None:
         """Answer again. Connections from before the silence are cut."""
@@ -172,6 +175,7 @@ class Proxy:
                 elif self._word is not None and self._word in data:
                     self._word = None
                     self.silence()
+                    self._then()
                 target.sendall(data)
         if self._unaware and not answers:
             return

@@ -16,6 +16,7 @@ from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
 from tests.oracles.service import BoardModel, TileReader, apply_changes, covers, net_changes, plain
+from tests.patience import PATIENCE
 from tests.service.talk import Json, strict
 
 
@@ -54,7 +55,7 @@ class Follower:
             self.ended = self.ended or how
             self._news.notify_all()
 
-    def wait(self, true: Callable[[], Any], seconds: float = 20.0) -> Any:
+    def wait(self, true: Callable[[], Any], seconds: float = PATIENCE) -> Any:
         """Returns what `true` says once it is true; fails when that takes too long or the stream ends before."""
         deadline = time.monotonic() + seconds
         with self._news:
@@ -68,7 +69,7 @@ class Follower:
                 self._news.wait(left)
             return found
 
-    def wait_end(self, seconds: float = 20.0) -> str:
+    def wait_end(self, seconds: float = PATIENCE) -> str:
         """Returns how the stream ended."""
         deadline = time.monotonic() + seconds
         with self._news:
@@ -105,11 +106,11 @@ class SseFollower(Follower):
         self.gate = threading.Event()
         if not paused:
             self.gate.set()
-        self.connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=60)
+        self.connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=PATIENCE)
         sock = socket.socket()
         if buffer is not None:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer)
-        sock.settimeout(60)
+        sock.settimeout(PATIENCE)
         sock.connect((parts.hostname, parts.port))
         self.connection.sock = sock
         headers = {"Accept": "text/event-stream"}
@@ -161,7 +162,7 @@ class SseFollower(Follower):
         if self.ended is None:
             self.ended = "left"
             self.connection.sock and self.connection.sock.shutdown(socket.SHUT_RDWR)
-            self.thread.join(10)
+            self.thread.join(PATIENCE)
 
 
 class SocketStream(Follower):
@@ -181,7 +182,8 @@ class WsFollower(Follower):
             additional_headers=headers,
             compression=None,
             max_size=None,
-            open_timeout=20,
+            open_timeout=PATIENCE,
+            ping_interval=None,
             **more,
         )
         self.socket = connecting.__enter__()
@@ -217,7 +219,9 @@ class WsFollower(Follower):
         self.socket.send(json.dumps(operation))
 
     def subscribe(self, board: str, key: str, **more: Any) -> SocketStream:
-        resource = f"boards/{board}"
+        return self.follow(f"boards/{board}", key, **more)
+
+    def follow(self, resource: str, key: str, **more: Any) -> SocketStream:
         stream = self.streams[resource, key] = SocketStream()
         self.send(op="subscribe", resource=resource, id=key, **more)
         return stream
@@ -231,7 +235,7 @@ class WsFollower(Follower):
         self.gate.set()
         self.ended = self.ended or "left"
         self.socket.close()
-        self.thread.join(10)
+        self.thread.join(PATIENCE)
 
 
 # --- what a stream must say -------------------------------------------------------------------------------------------

@@ -29,14 +29,24 @@ def ends(question: Question) -> list[float | None]:
 
 
 class Player:
-    """Plays on one board and checks each step. `virtual` are subscribers that the service does not know."""
+    """Plays on one board and checks each step. `virtual` are subscribers that the service does not know; `whole` leaves
+    out batches and windows, for those who follow every seq from the first rank on."""
 
-    def __init__(self, talk: Talk, seed: int, order: str = "asc", algorithm: str = "sparse", index: str | None = None):
+    def __init__(
+        self,
+        talk: Talk,
+        seed: int,
+        order: str = "asc",
+        algorithm: str = "sparse",
+        index: str | None = None,
+        whole: bool = False,
+    ):
         self.talk, self.random = talk, Random(seed)
         self.name = fresh()
         self.path = f"/v1/boards/{self.name}"
         self.x, self.y = "distance", "delay"
         self.index = index
+        self.whole = whole
         self.readers: dict[str, TileReader] = {}
         self.replays: list[tuple[tuple[Any, ...], dict[str, Any], httpx.Response]] = []
         self.model = self.make(order, algorithm, 0)
@@ -158,6 +168,9 @@ class Player:
         options: Json = {"messages": messages, "on_error": "skip"} if skip else {"messages": messages}
         if messages == "full" and self.random.random() < 0.5:
             del options["messages"]
+        batch = not self.whole and self.random.random() < 0.25
+        if batch:
+            options["mode"] = "batch"
         kind = self.random.choice(["json", "ndjson", "arrow"])
         if kind == "json":
             answer = self.write("POST", f"{self.path}/events", {"events": events, **options})
@@ -169,25 +182,29 @@ class Player:
             answer = self.write("POST", f"{self.path}/events", body, headers={"Content-Type": ARROW}, params=options)
         before = self.model.seq
         done = self.model.events(events, skip)
-        self.check_events(answer, events, done, skip, messages, before)
+        told = self.check_events(answer, done, skip)
+        if told is None:
+            return
+        if messages != "full":
+            assert "tiles" not in told
+            self.resync()
+        elif batch:
+            self.take_batch(told["tiles"], before)
+        else:
+            self.take_tiles(told["tiles"], [(at, before + n, events[at]) for n, at in enumerate(done.applied, 1)])
 
-    def check_events(
-        self, answer: httpx.Response, events: list[Json], done: Done, skip: bool, messages: str, before: int
-    ) -> None:
+    def check_events(self, answer: httpx.Response, done: Done, skip: bool) -> Json | None:
+        """The answer, None if it is the refusal that it should be."""
         if done.refused and not skip:
             problem(answer, done.status, *done.fields)
-            return
+            return None
         assert answer.status_code == 200, self.talk.calls[-1]
-        told = answer.json()
+        told: Json = answer.json()
         assert told["seq"] == self.model.seq and told["applied"] == len(done.applied), told
         if skip:
             assert sorted(error["field"] for error in told.get("errors", [])) == sorted(done.fields), told
-        if messages == "full":
-            assert told["tile_count"] == len(told["tiles"])
-            self.take_tiles(told["tiles"], [(at, before + n, events[at]) for n, at in enumerate(done.applied, 1)])
-        else:
-            assert "tiles" not in told
-            self.resync()
+        assert "tiles" not in told or told["tile_count"] == len(told["tiles"])
+        return told
 
     def resync(self) -> None:
         """Tiles were not told: the readers take their lists anew."""
@@ -203,7 +220,9 @@ class Player:
             mine = [tile for tile in tiles if tile["event"] == at]
             heard: set[int] = set()
             for key, reader in self.readers.items():
-                if key.startswith("virtual") and (model.algorithm == "sparse" or reader.question.k not in model.ks):
+                if key.startswith("virtual") and (
+                    model.algorithm == "sparse" or reader.question.length not in model.ks
+                ):
                     reader.entries = model.history[key][seq]
                     continue
                 was, now = model.history[key][seq - 1], model.history[key][seq]
@@ -219,6 +238,27 @@ class Player:
                     assert self.x in event["values"] and first["object"]["gone"], (event, got)
             if model.algorithm == "sparse":
                 assert len(heard) == len(mine), f"a tile of {event} reaches nobody"
+
+    def heard_by_all(self, question: Question) -> bool:
+        """Whether the board's tiles are for everyone who might ask so."""
+        return self.model.algorithm == "dense" and question.length in self.model.ks
+
+    def take_batch(self, tiles: list[Json], before: int) -> None:
+        """Give the readers the tiles of a batch: each list is right, and where it is the same nothing is heard."""
+        model = self.model
+        assert all(tile["event"] is None for tile in tiles)
+        heard: set[int] = set()
+        for key, reader in self.readers.items():
+            was, now = model.history[key][before], model.history[key][model.seq]
+            if key.startswith("virtual") and not self.heard_by_all(reader.question):
+                reader.entries = now
+                continue
+            got = reader.take(tiles)
+            assert covers(reader.entries, now), (key, reader.question, reader.entries, now, tiles)
+            assert bool(got) == bool(net_changes(was, now)), f"{key} is told in vain: {got}"
+            heard |= {id(tile) for tile in got}
+        if model.algorithm == "sparse":
+            assert len(heard) == len(tiles), "a tile reaches nobody"
 
     def one_object(self) -> None:
         key = self.random.choice([*self.model.objects, f"o{self.random.randrange(14)}", "new"])
@@ -269,7 +309,8 @@ class Player:
             l, r = r, l
         l, r = (-inf if l == inf else l), (inf if r == -inf else r)
         k = self.random.choice(self.model.ks) if self.random.random() < 0.93 else self.random.choice([2, 4, 1000])
-        return Question(l, r, k, self.random.choice([None, None, None, 3600, 0.5e6]))
+        offset = self.random.randrange(k) if not self.whole and self.random.random() < 0.3 else 0
+        return Question(l, r, k - offset, self.random.choice([None, None, None, 3600, 0.5e6]), offset)
 
     def written(self, question: Question) -> Json:
         body: Json = {"k": question.k}
@@ -277,6 +318,8 @@ class Player:
             body["range"] = {self.x: ends(question)}
         else:
             body["range"] = {}
+        if question.offset or self.random.random() < 0.2:
+            body["offset"] = question.offset
         return body if question.ttl is None else {**body, "ttl": question.ttl}
 
     def subscribe(self) -> None:
@@ -304,7 +347,9 @@ class Player:
             answer = self.write("POST", path, body, headers={"Content-Type": content_type}, params=params)
         done = model.subscribe(asked, skip)
         if done.refused and not skip:
-            named = done.fields or done.taken
+            # What is wrong by itself is told before what is wrong on this board.
+            reversed_ends = [field for field in done.fields if field.endswith("range")]
+            named = reversed_ends or done.fields or done.taken
             found = {without_ends(error["field"]) for error in problem(answer, done.status)["errors"]}
             assert set(named) <= found <= {*done.fields, *done.taken}, found
             return
@@ -333,7 +378,7 @@ class Player:
     def follow(self, key: str) -> None:
         """Begin, or begin anew, to live on tiles."""
         self.model.track(key)
-        self.readers[key] = TileReader(self.model, self.model.questions[key], self.model.list_of(key))
+        self.readers[key] = TileReader(self.model, self.model.questions[key], self.model.whole_list_of(key))
 
     def one_subscription(self) -> None:
         model = self.model
@@ -344,15 +389,16 @@ class Player:
             case "PUT":
                 question = self.question()
                 answer = self.write("PUT", path, self.written(question))
-                self.check_question(answer, key, question, 200 if known else 201)
+                self.check_question(answer, key, question, 200 if known else 201, question.length_field)
             case "PATCH":
                 asked = self.question()
                 body = self.written(asked)
-                for name in self.random.sample(["range", "k", "ttl"], self.random.randrange(3)):
+                for name in self.random.sample(["range", "k", "ttl", "offset"], self.random.randrange(3)):
                     body.pop(name, None)
                 answer = self.write("PATCH", path, body)
                 if not known:
-                    problem(answer, 404)
+                    reversed_ends = bool(body.get("range")) and asked.l > asked.r
+                    problem(answer, 422 if reversed_ends else 404, exact=False)
                     return
                 old = model.questions[key]
                 moved = bool(body.get("range"))
@@ -361,8 +407,9 @@ class Player:
                     asked.r if moved else old.r,
                     body.get("k", old.k),
                     body.get("ttl", old.ttl),
+                    body.get("offset", old.offset),
                 )
-                self.check_question(answer, key, question, 200)
+                self.check_question(answer, key, question, 200, "offset" if body.get("offset") else "k")
             case "DELETE":
                 answer = self.write("DELETE", path)
                 if not known:
@@ -373,9 +420,10 @@ class Player:
                 assert answer.json()["seq"] == model.seq
                 problem(self.talk.ask("GET", path), 404)
 
-    def check_question(self, answer: httpx.Response, key: str, question: Question, status: int) -> None:
+    def check_question(self, answer: httpx.Response, key: str, question: Question, status: int, length: str) -> None:
+        """`length` is the field to blame where the board does not offer such a list."""
         model = self.model
-        bad = (["k"] if question.k not in model.ks else []) + (["range"] if question.l > question.r else [])
+        bad = ([length] if question.length not in model.ks else []) + (["range"] if question.l > question.r else [])
         if bad:
             assert {without_ends(error["field"]) for error in problem(answer, 422)["errors"]} == set(bad), answer.text
             return

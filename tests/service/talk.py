@@ -10,6 +10,8 @@ from typing import Any
 import httpx
 import pyarrow as pa
 
+from tests.patience import PATIENCE
+
 Json = dict[str, Any]
 
 NDJSON = "application/x-ndjson"
@@ -37,7 +39,7 @@ class Talk:
     def __init__(self, url: str, key: str | None = None, http: httpx.Client | None = None) -> None:
         self.url = url
         headers = {} if key is None else {"Authorization": f"Bearer {key}"}
-        self.http = http or httpx.Client(base_url=url, headers=headers, timeout=60.0)
+        self.http = http or httpx.Client(base_url=url, headers=headers, timeout=PATIENCE)
         self.calls: list[str] = []
 
     def close(self) -> None:
@@ -143,14 +145,16 @@ def event_table(events: list[Json], attributes: Iterable[str], text: Callable[[]
 
 
 def subscription_table(subscriptions: list[Json], attribute: str) -> pa.Table:
-    """Subscriptions as the Arrow columns id, k, <attribute>_min, <attribute>_max."""
+    """Subscriptions as the Arrow columns id, k, <attribute>_min, <attribute>_max, and offset where one has it."""
     ranges = [one.get("range", {}).get(attribute, [None, None]) for one in subscriptions]
     ranges = [[None if end is None else float(end) for end in pair] for pair in ranges]
+    offsets = [one.get("offset", 0) for one in subscriptions]
     return pa.table(
         {
             "id": pa.array([one["id"] for one in subscriptions], pa.string()),
             "k": pa.array([one["k"] for one in subscriptions], pa.int32()),
             f"{attribute}_min": pa.array([pair[0] for pair in ranges], pa.float64()),
             f"{attribute}_max": pa.array([pair[1] for pair in ranges], pa.float64()),
+            **({"offset": pa.array(offsets, pa.int32())} if any(offsets) else {}),
         }
     )

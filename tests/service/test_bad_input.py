@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 from tests.conftest import StartService
+from tests.patience import PATIENCE
 from tests.service.talk import ARROW, NDJSON, Json, Talk, arrow, event_table, fresh, ndjson, problem
 
 CONFIG: Json = {"range_attributes": ["distance"], "rank": {"attribute": "delay", "order": "desc"}, "ks": [2, 5]}
@@ -290,7 +291,7 @@ def raw_request(url: str, method: str, path: str, body: Json) -> int:
     host, port = urlsplit(url).netloc.split(":")
     content = json.dumps(body).encode()
     head = f"{method} {path} HTTP/1.1\r\nHost: {host}:{port}\r\nContent-Type: application/json\r\nConnection: close\r\n"
-    with socket.create_connection((host, int(port)), timeout=10) as connection:
+    with socket.create_connection((host, int(port)), timeout=PATIENCE) as connection:
         connection.sendall(head.encode() + f"Content-Length: {len(content)}\r\n\r\n".encode() + content)
         answer = b""
         while chunk := connection.recv(65536):
@@ -389,6 +390,11 @@ def test_a_board_is_fixed_but_for_what_patch_may_change(standing: Standing) -> N
         ("/objects", {"limit": 0}, "limit"),
         ("/objects", {"limit": 1001}, "limit"),
         ("/objects", {"limit": "many"}, "limit"),
+        ("/objects", {"limit": "1_0"}, "limit"),
+        ("/objects", {"limit": " 5"}, "limit"),
+        ("/subscriptions/none/stream", {"squash": "1_0"}, "squash"),
+        ("/subscriptions/none/stream", {"squash": " 1"}, "squash"),
+        ("/subscriptions/none/stream", {"squash": "inf"}, "squash"),
         ("/objects", {"cursor": "?"}, "cursor"),
         ("/objects", {"cursor": ""}, "cursor"),
         ("/objects", {"cursor": "A" * 4000}, "cursor"),

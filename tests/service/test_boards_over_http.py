@@ -12,6 +12,7 @@ import pytest
 
 from tests.conftest import LiveService
 from tests.oracles.service import BoardModel, Question, TileReader, apply_changes, covers, plain
+from tests.patience import PATIENCE
 from tests.service.following import SseFollower
 from tests.service.history import Player
 from tests.service.talk import ARROW, NDJSON, Json, Talk, arrow, event_table, fresh, ndjson, problem
@@ -436,7 +437,7 @@ def test_the_same_request_many_times_at_once_is_applied_once(talk: Talk, shared:
     answers: list[httpx.Response] = []
 
     def send() -> None:
-        with httpx.Client(base_url=shared.url, timeout=60) as client:
+        with httpx.Client(base_url=shared.url, timeout=PATIENCE) as client:
             answers.append(client.post(f"{path}/events?messages=none", content=body, headers=headers))
 
     threads = [threading.Thread(target=send) for _ in range(5)]
@@ -459,10 +460,6 @@ def test_the_same_request_many_times_at_once_is_applied_once(talk: Talk, shared:
 
 def test_reads_and_streams_beside_a_long_write_are_exact(talk: Talk, shared: LiveService) -> None:
     """The i-th event gives object i mod 500 the value i, so the list after any seq is known without a model."""
-    path = made(talk)
-    talk.good("PUT", f"{path}/subscriptions/mine", {"k": 5})
-    reader = SseFollower(shared.url, f"{path}/subscriptions/mine/stream")
-    reader.first()
     n = 150_000
     columns = {
         "op": pa.array(["upsert"] * n),
@@ -471,10 +468,20 @@ def test_reads_and_streams_beside_a_long_write_are_exact(talk: Talk, shared: Liv
         "delay": pa.array([float(i) for i in range(n)]),
     }
     body = arrow(pa.table(columns), 50_000)
+    # Now and then the write is over before a slow machine lets a read in.
+    assert any(reads_came_beside(talk, shared, body, n) for _ in range(10)), "no read came in between"
+
+
+def reads_came_beside(talk: Talk, shared: LiveService, body: bytes, n: int) -> bool:
+    """Checks what is read while these events are written to a board of their own; whether any of it was half way."""
+    path = made(talk)
+    talk.good("PUT", f"{path}/subscriptions/mine", {"k": 5})
+    reader = SseFollower(shared.url, f"{path}/subscriptions/mine/stream")
+    reader.first()
     told: list[httpx.Response] = []
 
     def write() -> None:
-        with httpx.Client(base_url=shared.url, timeout=120) as client:
+        with httpx.Client(base_url=shared.url, timeout=PATIENCE) as client:
             headers = {"Content-Type": ARROW}
             told.append(client.post(f"{path}/events?messages=none", content=body, headers=headers))
 
@@ -492,7 +499,6 @@ def test_reads_and_streams_beside_a_long_write_are_exact(talk: Talk, shared: Liv
             assert right(answer["seq"], answer["list"]), answer
             seen.add(answer["seq"])
     assert told[0].status_code == 200 and told[0].json()["seq"] == n + 1
-    assert any(1 < seq < n + 1 for seq in seen), "no read came in between"
     reader.wait(lambda: reader.said[-1].seq == n + 1)
     entries: list[Json] = []
     for said in reader.said:
@@ -500,6 +506,7 @@ def test_reads_and_streams_beside_a_long_write_are_exact(talk: Talk, shared: Liv
         entries = apply_changes(entries, said.data["changes"]) if changed else said.data["list"]
         assert right(said.seq, entries), said
     reader.leave()
+    return any(1 < seq < n + 1 for seq in seen)
 
 
 @pytest.mark.parametrize("key", ["", "a b", "ä".encode().decode("latin-1"), "x" * 256])
@@ -534,4 +541,4 @@ def test_health_and_metrics_are_open(talk: Talk, shared: LiveService) -> None:
     assert talk.ask("GET", "/readyz").status_code == 200
     metrics = talk.ask("GET", "/metrics")
     assert metrics.status_code == 200 and metrics.headers["content-type"].startswith("text/plain")
-    assert httpx.get(f"{shared.url}/healthz").status_code == 200
+    assert httpx.get(f"{shared.url}/healthz", timeout=PATIENCE).status_code == 200

@@ -8,6 +8,7 @@ import socket
 import pytest
 
 from tests.conftest import LiveService
+from tests.patience import PATIENCE
 from tests.service.talk import NDJSON, Talk, fresh, problem
 
 HOST = b"Host: 127.0.0.1\r\n"
@@ -17,7 +18,7 @@ CHUNKED = BODY + b"Transfer-Encoding: chunked\r\n\r\n"
 
 def send(service: LiveService, data: bytes) -> bytes:
     """What the service says to bytes, until it closes the connection."""
-    with socket.create_connection(("127.0.0.1", int(service.url.rsplit(":", 1)[1])), timeout=20.0) as connection:
+    with socket.create_connection(("127.0.0.1", int(service.url.rsplit(":", 1)[1])), timeout=PATIENCE) as connection:
         answer = b""
         try:
             connection.sendall(data)

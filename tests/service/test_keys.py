@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,17 +14,21 @@ import pytest
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
-from tests.conftest import LiveService, StartService, free_port
+from tests.conftest import LiveService, StartService
+from tests.patience import PATIENCE
+from tests.ports import free_port
 from tests.service.following import SseFollower, WsFollower
 from tests.service.talk import Json, Talk, fresh, problem
 
 CONFIG: Json = {"range_attributes": ["distance"], "rank": {"attribute": "delay", "order": "desc"}, "ks": [2]}
 KEYS = "/v1/admin/keys"
+HTTP = httpx.Client(timeout=PATIENCE, limits=httpx.Limits(max_keepalive_connections=0))
+"""Each request on a connection of its own."""
 
 
-def rankcast(*arguments: str, seconds: float = 120) -> subprocess.CompletedProcess[str]:
+def rankcast(*arguments: str) -> subprocess.CompletedProcess[str]:
     command = [str(Path(sys.executable).with_name("rankcast")), *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=seconds, env=os.environ, check=False)
+    return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, env=os.environ, check=False)
 
 
 class Locked:
@@ -74,32 +77,36 @@ def loopback_hosts(port: int) -> list[str]:
 def test_an_open_service_answers_loopback_hosts_only(shared: LiveService) -> None:
     port = int(shared.url.rpartition(":")[2])
     for host in loopback_hosts(port):
-        assert httpx.get(f"{shared.url}/v1/boards", headers={"Host": host}).status_code == 200, host
+        assert HTTP.get(f"{shared.url}/v1/boards", headers={"Host": host}).status_code == 200, host
     foreign = ["example.org", f"example.org:{port}", "127.0.0.1.example.org", "localhost.example.org", "10.0.0.1"]
     foreign += ["0.0.0.0", "[2001:db8::1]:80", "127.0.0.1@example.org", "", "rankcast"]
     for host in foreign:
-        answer = httpx.get(f"{shared.url}/v1/boards", headers={"Host": host})
+        answer = HTTP.get(f"{shared.url}/v1/boards", headers={"Host": host})
         problem(answer, 403)
-        write = httpx.put(f"{shared.url}/v1/boards/evil", json=CONFIG, headers={"Host": host})
+        write = HTTP.put(f"{shared.url}/v1/boards/evil", json=CONFIG, headers={"Host": host})
         problem(write, 403)
-    assert httpx.get(f"{shared.url}/v1/boards/evil").status_code == 404
+    assert HTTP.get(f"{shared.url}/v1/boards/evil").status_code == 404
 
 
 def test_an_open_service_answers_no_foreign_page(shared: LiveService) -> None:
     own = shared.url
-    assert httpx.get(f"{shared.url}/v1/boards", headers={"Origin": own}).status_code == 200
+    assert HTTP.get(f"{shared.url}/v1/boards", headers={"Origin": own}).status_code == 200
     for origin in ("http://example.org", "https://example.org", "null", "file://", own.replace("127", "128")):
-        problem(httpx.get(f"{shared.url}/v1/boards", headers={"Origin": origin}), 403)
-        answer = httpx.post(f"{shared.url}{KEYS}", json={"name": "x", "scopes": ["admin"]}, headers={"Origin": origin})
+        problem(HTTP.get(f"{shared.url}/v1/boards", headers={"Origin": origin}), 403)
+        answer = HTTP.post(f"{shared.url}{KEYS}", json={"name": "x", "scopes": ["admin"]}, headers={"Origin": origin})
         problem(answer, 403)
         with pytest.raises(InvalidStatus) as refused:
-            connect(own.replace("http", "ws") + "/v1/stream", additional_headers={"Origin": origin})
+            connect(
+                own.replace("http", "ws") + "/v1/stream", additional_headers={"Origin": origin}, open_timeout=PATIENCE
+            )
         assert refused.value.response.status_code == 403
     other_port = f"http://127.0.0.1:{free_port()}"
-    problem(httpx.get(f"{shared.url}/v1/boards", headers={"Origin": other_port}), 403)
+    problem(HTTP.get(f"{shared.url}/v1/boards", headers={"Origin": other_port}), 403)
     with pytest.raises(InvalidStatus):
-        connect(own.replace("http", "ws") + "/v1/stream", additional_headers={"Host": "example.org"})
-    assert httpx.get(f"{shared.url}/v1/boards").status_code == 200, "the door is still open"
+        connect(
+            own.replace("http", "ws") + "/v1/stream", additional_headers={"Host": "example.org"}, open_timeout=PATIENCE
+        )
+    assert HTTP.get(f"{shared.url}/v1/boards").status_code == 200, "the door is still open"
 
 
 def test_the_first_key_closes_the_door(start_service: StartService) -> None:
@@ -166,7 +173,7 @@ def test_keys_are_made_on_a_running_service(locked: Locked) -> None:
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1"])
 def test_without_keys_other_hosts_are_refused_at_start(tmp_path: Path, host: str) -> None:
-    done = rankcast("serve", "--host", host, "--port", str(free_port()), "--data", str(tmp_path / "data"), seconds=60)
+    done = rankcast("serve", "--host", host, "--port", str(free_port()), "--data", str(tmp_path / "data"))
     assert done.returncode != 0
     assert host in done.stderr and "key" in done.stderr and "Traceback" not in done.stderr
 
@@ -175,9 +182,9 @@ def test_with_a_key_other_hosts_are_served(start_service: StartService, tmp_path
     data = tmp_path / "data"
     made = rankcast("keys", "create", "--name", "n", "--scope", "admin", "--data", str(data))
     service = start_service(data, "--host", "0.0.0.0")
-    answer = httpx.get(f"{service.url}/v1/boards", headers={"Authorization": f"Bearer {made.stdout.strip()}"})
+    answer = HTTP.get(f"{service.url}/v1/boards", headers={"Authorization": f"Bearer {made.stdout.strip()}"})
     assert answer.status_code == 200
-    assert httpx.get(f"{service.url}/v1/boards").status_code == 401
+    assert HTTP.get(f"{service.url}/v1/boards").status_code == 401
     assert service.stop() == 0
 
 
@@ -249,13 +256,13 @@ def test_health_needs_no_key(locked: Locked) -> None:
 @pytest.mark.parametrize("header", ["", "Bearer", "Bearer ", "Basic {key}", "{key}", "Bearer {key}x", "Bearer x{key}"])
 def test_other_credentials_are_none(locked: Locked, header: str) -> None:
     text = header.replace("{key}", locked.keys["admin"])
-    answer = httpx.get(f"{locked.service.url}/v1/boards", headers={"Authorization": text.strip() or "x"})
+    answer = HTTP.get(f"{locked.service.url}/v1/boards", headers={"Authorization": text.strip() or "x"})
     problem(answer, 401)
 
 
 def test_the_scheme_is_not_case_sensitive(locked: Locked) -> None:
     headers = {"Authorization": f"bearer {locked.keys['admin']}"}
-    assert httpx.get(f"{locked.service.url}/v1/boards", headers=headers).status_code == 200
+    assert HTTP.get(f"{locked.service.url}/v1/boards", headers=headers).status_code == 200
 
 
 @pytest.mark.parametrize(
@@ -377,9 +384,7 @@ def test_deleting_a_key_ends_its_streams_and_no_others(locked: Locked) -> None:
     for socket in (header, said):
         socket.wait_end()
     assert SseFollower(url, stream, key=made["key"]).status == 401
-    seq = locked.talks["boards:write"].good(
-        "PATCH", "/v1/boards/board/objects/a", {"values": {"delay": time.time_ns() % 1000 + 1000}}
-    )["seq"]
+    seq = locked.talks["boards:write"].good("PATCH", "/v1/boards/board/objects/a", {"values": {"delay": 1000}})["seq"]
     for one in others:
         one.wait(lambda one=one: one.said[-1].seq == seq)
     for one in (other, other_socket):

@@ -22,6 +22,7 @@ from schemathesis.specs.openapi.checks import (
 
 from app.main import create_app
 from tests.conftest import LiveService, StartService
+from tests.patience import PATIENCE
 from tests.service.talk import ARROW, NDJSON, Json, Talk
 
 CHECKS = [
@@ -50,11 +51,12 @@ class Attacked:
         stock(self.talk)
 
     def aim(self, case: Case) -> bool:
-        """Let more than half of the requests go to a board and ids that are there; says whether this one does."""
+        """Let more than half of the requests go to resources and ids that are there; says whether this one does."""
         aimed = bool(case.path_parameters) and DRAW.random() < 0.6
         if aimed:
             there = "j1" if "/jobs/" in case.path else "a"
-            case.path_parameters = {name: "b" if name == "board" else there for name in case.path_parameters}
+            resources = ("board", "matcher", "relay")
+            case.path_parameters = {name: "b" if name in resources else there for name in case.path_parameters}
         return aimed
 
 
@@ -72,6 +74,11 @@ def stock(talk: Talk) -> None:
     if talk.ask("PUT", "/v1/boards/b", CONFIG).status_code in (200, 201):
         talk.ask("PUT", "/v1/boards/b/objects/a", {"values": {"x": 1, "y": 1}})
         talk.ask("PUT", "/v1/boards/b/subscriptions/a", {"k": 1})
+    if talk.ask("PUT", "/v1/matchers/b", {"dimensions": ["x"], "mode": "relaxed"}).status_code in (200, 201):
+        talk.ask("PUT", "/v1/matchers/b/subscriptions/a", {"intervals": {"x": [0, 9]}, "weights": {"x": 1}})
+    link = {"url": "http://127.0.0.1:9", "relay": "b", "link": "a"}
+    if talk.ask("PUT", "/v1/relays/b", {"attributes": ["x"], "links": {"a": link}}).status_code in (200, 201):
+        talk.ask("PUT", "/v1/relays/b/subscriptions/a", {"box": {"x": [0, 9]}})
 
 
 EXAMPLES = settings(
@@ -105,7 +112,7 @@ operations = schemathesis.openapi.from_dict(document())
 @EXAMPLES
 def test_an_operation_keeps_to_its_document(case: Case, attacked: Attacked) -> None:
     aimed = attacked.aim(case)
-    response = case.call(base_url=attacked.url, headers=attacked.headers, timeout=20)
+    response = case.call(base_url=attacked.url, headers=attacked.headers, timeout=PATIENCE)
     judge_the_bad = not aimed and response.status_code != 413
     case.validate_response(response, checks=[*CHECKS, negative_data_rejection] if judge_the_bad else CHECKS)
     if case.method == "DELETE" and response.status_code == 200:
@@ -117,7 +124,7 @@ def test_an_operation_keeps_to_its_document(case: Case, attacked: Attacked) -> N
 def test_a_stream_begins_or_is_refused(case: Case, attacked: Attacked) -> None:
     attacked.aim(case)
     request = case.as_transport_kwargs(base_url=attacked.url, headers=attacked.headers)
-    with requests.request(**request, stream=True, timeout=20) as response:
+    with requests.request(**request, stream=True, timeout=PATIENCE) as response:
         kind = response.headers["content-type"]
         assert response.status_code in (200, 400, 404, 405, 422), response.text
         if response.status_code == 200:

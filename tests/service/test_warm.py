@@ -37,8 +37,38 @@ def test_nothing_is_compiled_while_requests_are_served(tmp_path: Path) -> None:
                     for _ in range(40):
                         player.step()
                     bulk(player)
+            several_attributes(talk, f"/v1/boards/flats{start}")
             grown = {name: (before.get(name, 0), n) for name, n in compiled().items() if n > before.get(name, 0)}
             assert not grown, f"compiled while serving: {grown}"
+
+
+def several_attributes(talk: Talk, board: str) -> None:
+    """Requests of every kind to a board with two range attributes."""
+    config = {"range_attributes": ["a", "b"], "rank": {"attribute": "y"}, "ks": [2, 5]}
+    talk.good("PUT", board, config)
+    shapes = [
+        {"range": {"a": [1, 40], "b": [None, 9]}},
+        {"disc": {"center": [3, 3], "radius": 9}},
+        {"half_plane": {"a": [1, -1], "b": 2}},
+        {"simplex": {"points": [[0, 0], [50, 0], [0, 16]]}},
+    ]
+    asked = [{"id": f"s{i}", "k": 2, **shapes[i % 4]} for i in range(400)]
+    talk.good("POST", f"{board}/subscriptions", {"subscriptions": asked, "lists": True})
+    for batch in ("each", "batch"):
+        events = [
+            {"op": "upsert", "id": f"e{n}", "values": {"a": n % 99, "b": n % 17, "y": n * 7 % 101}}
+            for n in range(3_000)
+        ]
+        events += [{"op": "update", "id": "e1", "values": {"b": 3}}, {"op": "delete", "id": "e2"}]
+        body = arrow(event_table(events, ["a", "b", "y"]), 1_500)
+        talk.good("POST", f"{board}/events", body, headers={"Content-Type": ARROW}, params={"mode": batch})
+    table = subscription_table([{"id": f"t{n}", "k": 5, "range": {"a": [n % 50, 60]}} for n in range(6_000)], "a")
+    talk.good("POST", f"{board}/subscriptions", arrow(table, 2_500), headers={"Content-Type": ARROW})
+    talk.good("POST", f"{board}/subscriptions/delete", {"ids": [f"t{n}" for n in range(0, 6_000, 2)]})
+    talk.good("PATCH", f"{board}/subscriptions/s1", {"disc": {"radius": 2}})
+    talk.good("PATCH", board, {"ks": [2, 5, 7]})
+    talk.good("PUT", f"{board}/objects/e1", {"values": {"y": -1}})
+    talk.good("GET", f"{board}/top", params={"l.a": 3, "k": 9})
 
 
 def bulk(player: Player) -> None:

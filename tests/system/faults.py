@@ -11,10 +11,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tests.conftest import LiveService, StartService, free_port
+from tests.conftest import LiveService, StartService
+from tests.patience import PATIENCE, wait_until
+from tests.ports import free_port
 from tests.service.talk import Json, Talk
 from tests.system.load import Load
-from tests.system.test_kill import wait_until
 
 COMMAND = Path(sys.executable).with_name("rankcast")
 QUIET = ("--snapshot-every-minutes", "0", "--rebuild-share", "0")
@@ -86,7 +87,7 @@ def begin(talk: Talk, kind: str, **body: Any) -> str:
     return str(answer.json()["job"])
 
 
-def ended(talk: Talk, id: str, seconds: float = 120.0) -> Json:
+def ended(talk: Talk, id: str) -> Json:
     """The job once it has ended."""
     found: Json = {}
 
@@ -94,7 +95,7 @@ def ended(talk: Talk, id: str, seconds: float = 120.0) -> Json:
         found.update(talk.good("GET", f"/v1/admin/jobs/{id}"))
         return found["state"] in ("succeeded", "failed")
 
-    wait_until(over, seconds)
+    wait_until(over, 2 * PATIENCE)
     return found
 
 
@@ -138,7 +139,7 @@ def kept(root: Path, kind: str = "snapshots") -> list[int]:
 def refused_start(data: Path, *options: str) -> str:
     """What a service says that does not start, with exit code 1."""
     command = [COMMAND, "serve", "--port", str(free_port()), "--data", data, *options]
-    ran = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert ran.returncode == 1, (ran.returncode, ran.stdout, ran.stderr)
     return ran.stdout + ran.stderr
 
@@ -181,7 +182,7 @@ class Scene:
     def dead(self) -> None:
         """Returns once the service has died, and all writers wait."""
         try:
-            status = self.service.process.wait(60)
+            status = self.service.process.wait(PATIENCE)
         except subprocess.TimeoutExpired:
             raise AssertionError(f"it does not die:\n{self.service.log.read_text()[-3000:]}") from None
         assert status == -signal.SIGKILL, f"{status}:\n{self.service.log.read_text()[-3000:]}"

@@ -12,6 +12,7 @@ from typing import Any
 import httpx
 
 from tests.oracles.service import BoardModel, Json, Question, covers, plain
+from tests.patience import PATIENCE
 from tests.service.talk import ARROW, NDJSON, Talk, arrow, event_table, ndjson
 
 X, Y = "distance", "delay"
@@ -65,7 +66,7 @@ class Writer(threading.Thread):
 
     def run(self) -> None:
         try:
-            with httpx.Client(timeout=60) as client:
+            with httpx.Client(timeout=PATIENCE) as client:
                 while not self.load.stopped:
                     write = self._next(len(self.writes))
                     self.writes.append(write)
@@ -103,7 +104,9 @@ class Writer(threading.Thread):
             return Write(key, "POST", f"{path}?messages=none", arrow(event_table(events, [X, Y]), 9000), ARROW, events)
         assert self.kind == "subscriptions"
         name, l = f"m{draw.randrange(5)}", draw.randrange(20)
-        question = Question(float(l), l + 5.0 + n % 7 + n / 1e6, draw.choice([1, 5]))
+        # No two writers ask the same: the second would change nothing and take no seq.
+        r = l + 5.0 + n % 7 + n / 1e6 + self.number / 1e9
+        question = Question(float(l), r, draw.choice([1, 5]))
         body = {"range": {X: [question.l, question.r]}, "k": question.k}
         content = json.dumps(body).encode()
         path = f"{self.load.path}/subscriptions/{name}"
@@ -171,7 +174,7 @@ class Load:
         self.stopped = True
         self.gate.set()
         for writer in self.writers:
-            writer.join(120)
+            writer.join(PATIENCE)
             assert not writer.is_alive(), "a write is never answered"
             self._check(writer)
 

@@ -16,7 +16,8 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from tests.conftest import free_port
+from tests.patience import PATIENCE
+from tests.ports import free_port
 
 _USERS = ("postgres", "nobody")
 """Who the server runs as when the tests are run by root, which it refuses to be run by."""
@@ -79,7 +80,7 @@ class PostgresServer:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
-            timeout=120,
+            timeout=PATIENCE,
             check=False,
         )
         assert done.returncode == 0, f"{program}: {done.stderr.decode()} {self._tail()}"

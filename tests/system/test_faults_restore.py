@@ -13,11 +13,11 @@ import pytest
 from tests.conftest import StartService
 from tests.databases import KINDS as DATABASES
 from tests.databases import fresh
+from tests.patience import PATIENCE, wait_until
 from tests.service.following import SseFollower
 from tests.service.talk import Talk, problem
 from tests.system.faults import COMMAND, QUIET, Points, done, kept, refused_start
 from tests.system.load import Load, Writer
-from tests.system.test_kill import wait_until
 
 MOMENTS = [
     ("formats.folder:Draft._sync", "before", 3),
@@ -81,10 +81,9 @@ def restore(
 ) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, **(points.env if points else {})}
     command = [COMMAND, "restore", snapshot, "--data", data, *options]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, env=environment)
+    return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False, env=environment)
 
 
-@pytest.mark.timeout(300)
 def test_a_restore_that_is_killed_is_done_again(
     start_service: StartService, source: Source, options: list[str], tmp_path: Path
 ) -> None:

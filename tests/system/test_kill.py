@@ -8,15 +8,15 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from random import Random
-from typing import Any
 
 import pytest
 
-from tests.conftest import LiveService, StartService, free_port
+from tests.conftest import LiveService, StartService
 from tests.oracles.service import covers
+from tests.patience import PATIENCE, wait_until
+from tests.ports import free_port
 from tests.service.following import SseFollower
 from tests.service.talk import Json, Talk, problem
 from tests.system.load import Load
@@ -26,21 +26,12 @@ KINDS = ["single", "single", "single", "batch", "batch", "ndjson", "subscription
 ROUNDS = 10
 
 
-def wait_until(true: Callable[[], Any], seconds: float = 60.0) -> None:
-    """Returns once it is true."""
-    end = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < end, "waited in vain"
-        time.sleep(0.002)
-
-
 def start_half(data: Path, *options: str) -> subprocess.Popen[bytes]:
     """Starts a service and does not wait for it."""
     command = [Path(sys.executable).with_name("rankcast"), "serve", "--port", str(free_port()), "--data", data]
     return subprocess.Popen([*command, *options], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
-@pytest.mark.timeout(900)
 def test_killed_ten_times_in_a_row(start_service: StartService) -> None:
     kill_under_load(start_service, Random(20))
 
@@ -150,7 +141,7 @@ def test_a_second_process_is_refused(start_service: StartService) -> None:
     talk = Talk(service.url)
     talk.good("PUT", "/v1/boards/b", CONFIG)
     command = [Path(sys.executable).with_name("rankcast"), "serve", "--port", str(free_port()), "--data", service.data]
-    second = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    second = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert second.returncode != 0
     assert str(service.data) in second.stderr and "in use" in second.stderr and "Traceback" not in second.stderr
     assert talk.good("PUT", "/v1/boards/b/subscriptions/s", {"k": 2})["seq"] == 1
@@ -217,18 +208,20 @@ def test_without_a_log_nothing_changes_and_reads_go_on(start_service: StartServi
     assert service.stop() == 0
 
 
-@pytest.mark.timeout(600)
 def test_a_log_that_comes_and_goes_under_load(start_service: StartService) -> None:
     """Groups of writes are refused whole while others are accepted: nothing is lost, doubled or half there."""
     draw = Random(7)
     service = start_service()
     load = Load(service.url, [*KINDS, "bulk"])
     load.start()
-    for _ in range(12):
+    for number in range(12):
         before = load.answered
         wait_until(lambda before=before: load.answered >= before + draw.randrange(5, 60))
         starve(service, True)
-        time.sleep(draw.random() * 0.2)
+        if number % 4 == 3:
+            wait_until(lambda: any(writer.writes[-1].tried > 1 for writer in load.writers))
+        else:
+            time.sleep(draw.random() * 0.2)
         starve(service, False)
     load.hold()
     pending = [writer.writes[-1] for writer in load.writers if writer.writes[-1].answer is None]
@@ -256,7 +249,7 @@ def test_a_damaged_tail_of_the_log_is_said_and_not_served(start_service: StartSe
     good = database.read_bytes()
     database.write_bytes(b"not a database at all" * 400)
     command = [Path(sys.executable).with_name("rankcast"), "serve", "--port", str(free_port()), "--data", service.data]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert done.returncode != 0 and done.stderr.strip() and "Traceback" not in done.stderr
     database.write_bytes(good)
     again = start_service(service.data)

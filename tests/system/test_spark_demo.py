@@ -4,31 +4,27 @@ from __future__ import annotations
 
 import re
 import signal
-import socket
 import subprocess
 import sys
 from pathlib import Path
 
 import httpx
-import pytest
 
+from tests.patience import PATIENCE, wait_until
+from tests.ports import free_port
 from tests.spark_jobs.runtime import need_java
-from tests.system.test_kill import wait_until
 
 
-@pytest.mark.timeout(600)
 def test_the_audit_over_the_demo_finds_no_difference(tmp_path: Path) -> None:
     need_java()
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     url = f"http://127.0.0.1:{port}"
     rankcast = str(Path(sys.executable).parent / "rankcast")
     with (tmp_path / "demo.log").open("wb") as log:
         command = [rankcast, "demo", "--port", str(port), "--data", str(tmp_path / "data"), "--speed", "5"]
         demo = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
     try:
-        wait_until(lambda: landed(url) > 500)
+        wait_until(lambda: landed(url) > 500, 2 * PATIENCE)
         done = subprocess.run(
             [rankcast, "verify", "--engine", "spark", "--url", url], capture_output=True, text=True, check=False
         )
@@ -39,13 +35,13 @@ def test_the_audit_over_the_demo_finds_no_difference(tmp_path: Path) -> None:
         assert demo.poll() is None, (tmp_path / "demo.log").read_text()
     finally:
         demo.send_signal(signal.SIGINT)
-        demo.wait(60)
+        demo.wait(PATIENCE)
 
 
 def landed(url: str) -> int:
     """The objects on the demo's board; 0 while there is none."""
     try:
-        answer = httpx.get(f"{url}/v1/boards/delays")
+        answer = httpx.get(f"{url}/v1/boards/delays", timeout=PATIENCE)
     except httpx.TransportError:
         return 0
     return int(answer.json()["objects"]) if answer.status_code == 200 else 0

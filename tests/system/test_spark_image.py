@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -17,6 +18,7 @@ import pytest
 from formats.boards import read_image, write_image
 from formats.folder import Folder
 from indexes.boards.state import pack_board
+from tests.patience import PATIENCE
 from tests.spark_jobs.boards import LSN, contents, make, packed_here, snapshot
 from tests.spark_jobs.runtime import need_java
 
@@ -52,7 +54,7 @@ class Job:
         *steps, last = self.lines()
         fractions = [line["progress"] for line in steps]
         assert fractions == sorted(fractions)
-        return self.process.wait(60), last
+        return self.process.wait(PATIENCE), last
 
     def kill(self) -> None:
         os.killpg(self.process.pid, signal.SIGKILL)
@@ -85,9 +87,14 @@ def test_a_killed_rebuild_counts_for_nothing_and_the_next_one_makes_the_same_byt
     mapped = read_image(Folder.at(image(tmp_path, "b")))
     before = mapped.forest.slots.l.copy()
 
-    killed = Job(tmp_path, "b", "--cell", "600")
-    killed.wait_for("halving the subscriptions, level 2")
-    killed.kill()
+    for _ in range(5):
+        killed = Job(tmp_path, "b", "--cell", "600")
+        killed.wait_for("halving the subscriptions, level 2")
+        killed.kill()
+        if not Folder.at(image(tmp_path, "b")).whole:
+            break
+        # A slow machine let it end before it was killed.
+        shutil.rmtree(image(tmp_path, "b"))
     assert not Folder.at(image(tmp_path, "b")).whole
     assert [path.name for path in image(tmp_path, "").iterdir() if path.name.startswith("b~")]
 

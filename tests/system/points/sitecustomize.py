@@ -22,7 +22,7 @@ from types import ModuleType
 from typing import Any
 
 _ORDER = os.environ.get("RANKCAST_TEST_ORDER", "")
-_PATIENCE = 60.0
+_PATIENCE = 300.0
 """Seconds that nobody is held up longer than."""
 
 _calls: Counter[tuple[str, str]] = Counter()
