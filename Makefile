@@ -15,7 +15,8 @@ PYTEST := $(BIN)/python -m pytest -m 'not soak'
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup run test test-system lint format openapi bench bench-durability soak lock image clean
+.PHONY: help setup run test test-system lint format openapi bench bench-matchers bench-relays bench-peers \
+    bench-durability soak lock image clean
 
 help: ## this list
 	@echo 'make <target> [ARGS="..."]'
@@ -47,7 +48,7 @@ test: setup ## all tests but tests/system and the soak
 	$(PYTEST) -n 2 --dist loadfile --ignore=tests/system $(ARGS)
 
 test-system: setup ## tests that start the service as a user does
-	$(PYTEST) tests/system $(ARGS)
+	$(PYTEST) -n 2 --dist loadfile tests/system $(ARGS)
 
 lint: setup ## ruff, mypy, import rules, drift of openapi.yaml
 	$(BIN)/ruff check .
@@ -66,6 +67,16 @@ openapi: setup ## write openapi.yaml from the service
 bench: setup ## speed on this machine, written to docs/results
 	$(BIN)/rankcast bench boards $(ARGS)
 
+bench-matchers: setup ## the matchers' speed on this machine, written to docs/results
+	$(PIP) install --quiet --require-hashes --no-build-isolation -r requirements/peers.lock || true # what is missing is passed over
+	$(BIN)/rankcast bench matchers $(ARGS)
+
+bench-relays: setup ## the relays' speed on this machine, written to docs/results
+	$(BIN)/rankcast bench relays $(ARGS)
+
+bench-peers: setup ## boards beside PostgreSQL, Redis and Unicast, written to docs/results
+	$(BIN)/rankcast bench peers $(ARGS)
+
 bench-durability: setup ## starts, snapshots and rebuilds on this machine, written to docs/results
 	$(BIN)/rankcast bench durability $(ARGS)
 
@@ -81,6 +92,7 @@ lock: ## pin all dependencies anew (needs uv)
 	$(LOCK) pyproject.toml --extra dev --extra demo --extra postgres --extra spark -o requirements/dev.lock
 	$(LOCK) pyproject.toml --extra postgres -c requirements/dev.lock -o requirements/runtime.lock
 	$(LOCK) pyproject.toml --extra postgres --extra spark -c requirements/dev.lock -o requirements/spark.lock
+	$(LOCK) pyproject.toml --extra peers -c requirements/dev.lock -o requirements/peers.lock
 	@! grep -nE '(https?|file):' requirements/*.lock
 
 image: ## the container image
