@@ -20,9 +20,9 @@ from bench.relays.workload import MOST, Commands, make_boxes, make_commands
 from bench.report import Report, ratio, spread
 from indexes.relays.kd_tree import KdIndex
 from indexes.relays.linear import LinearIndex
-from indexes.relays.points import as_points
 from indexes.relays.relations import Known
 from indexes.relays.search import CoverIndex
+from indexes.relays.slabs import SlabIndex
 from indexes.relays.z_order import ZIndex
 
 P = 0.15
@@ -136,34 +136,33 @@ class Bench:
             )
 
     def _notify(self, attributes: int) -> None:
-        """Which boxes hold a point: the k-d tree, and numpy over columns, one condition after the other."""
+        """Which boxes hold a point: the slabs, and numpy over columns, one condition after the other."""
         size = self._size
         lo, hi = make_boxes(size.boxes, attributes)
         commands = Commands(np.empty(0, np.uint8), np.empty(0, np.int32), lo, hi)
         points = commands.table()
-        index = KdIndex(2 * attributes)
+        index = SlabIndex(attributes)
         began = time.thread_time()
         index.insert(points, np.arange(size.boxes, dtype=np.int32))
         built = time.thread_time() - began
         values = np.random.default_rng(1).uniform(0, MOST, (size.notifications, attributes))
-        queries = as_points(values, values)
         columns = [(np.ascontiguousarray(lo[:, j]), np.ascontiguousarray(hi[:, j])) for j in range(attributes)]
 
-        def tree() -> list[Any]:
-            slots, upto = index.containing(points, queries)
+        def slabs() -> list[Any]:
+            slots, upto = index.containing(points, values)
             return np.split(slots, upto[:-1])
 
         def scan() -> list[Any]:
             return [_holding(columns, point) for point in values]
 
-        assert all(np.array_equal(np.sort(a), b) for a, b in zip(tree(), scan(), strict=True))
-        micros: dict[str, list[float]] = {"k-d tree": [], "numpy scan": []}
+        assert all(np.array_equal(np.sort(a), b) for a, b in zip(slabs(), scan(), strict=True))
+        micros: dict[str, list[float]] = {"slabs": [], "numpy scan": []}
         for _ in range(size.rounds):
-            for name, run in zip(micros, (tree, scan), strict=True):
+            for name, run in zip(micros, (slabs, scan), strict=True):
                 began = time.thread_time()
                 run()
                 micros[name].append((time.thread_time() - began) / len(values) * 1e6)
-        met = np.mean([len(found) for found in tree()])
+        met = np.mean([len(found) for found in slabs()])
         self._report.text(
             f"{size.boxes:,} boxes in {attributes} attributes, {met:,.0f} of them met on average; inserted one by one "
             f"in {built / size.boxes * 1e6:.2f} us each."
@@ -172,7 +171,7 @@ class Bench:
             ("way", "us/notification"),
             [(name, f"{median(mine):,.0f} {spread(mine, lambda v: f'{v:,.0f}')}") for name, mine in micros.items()],
         )
-        times = median(micros["numpy scan"]) / median(micros["k-d tree"])
+        times = median(micros["numpy scan"]) / median(micros["slabs"])
         if attributes == 4:
             self._report.verdict(
                 "a notification among boxes of 4 attributes at least 20 times as fast as a scan by numpy",

@@ -386,49 +386,6 @@ def _above(o, b, q, row, mask):  # type: ignore[no-untyped-def]
 
 
 @lean_kernel
-def dominating(o, points, exact, coarse, out, upto, first, begin):  # type: ignore[no-untyped-def]
-    """For each of the points exact[begin:], the slots whose points dominate it, one after the other in out[first:].
-
-    `coarse` has their coarse rows, flat. ``upto[e]`` is where those of point e end. When `out` is full, the walk goes
-    on and only counts. Returns how much of `out` is taken, or would be. O(blocks that overlap) each.
-    """
-    D, width = o.size[COORDINATES], o.size[WIDTH]
-    stack = o.stack
-    n = first
-    for e in range(begin, len(exact)):
-        row = e * width
-        stack[0] = 0
-        sp = 1
-        while sp > 0:
-            sp -= 1
-            v = np.int64(stack[sp])
-            if reaches(o.corner, v * width, coarse, row, width):
-                if o.left[v] >= 0:
-                    stack[sp] = o.right[v]
-                    stack[sp + 1] = o.left[v]
-                    sp += 2
-                else:
-                    b = np.int64(o.bucket[v])
-                    mask = first_lanes(o.total[v])
-                    j = 0
-                    while mask != 0 and j < D:
-                        mask &= lanes_from(o.column, (b * D + j) * BLOCK, coarse[row + j])
-                        j += 1
-                    unsure = mask & ~_above(o, b, coarse, row, mask)
-                    while mask != 0:
-                        lane = first_lane(mask)
-                        bit = mask & -mask
-                        mask = without_first(mask)
-                        x = o.held[b * BLOCK + lane]
-                        if unsure & bit == 0 or _at_least(points.exact, x, exact, e):
-                            if n < out.size:
-                                out[n] = x
-                            n += 1
-        upto[e] = n
-    return n
-
-
-@lean_kernel
 def _lay_out(o, points, n):  # type: ignore[no-untyped-def]
     """Make the slots order[:n] all that there are, in a tree without points."""
     o.size[POINTS] = n
@@ -548,27 +505,6 @@ class KdIndex(CoverIndex):
             corner = o.corner[v * width : v * width + coordinates]
             assert (corner == coarse[held].max(axis=0, initial=-np.inf)).all(), (v, corner)
         assert sorted(below[0]) == self.slots().tolist() and len(below[0]) == len(self) <= len(o.order)
-
-    def containing(self, points: Points, queries: NDArray[np.float64]) -> tuple[Int32, NDArray[np.int64]]:
-        """For each of the points (see `as_points`), the slots that dominate it: all of them, and where each's end."""
-        coordinates, width = int(self.arrays.size[COORDINATES]), int(self.arrays.size[WIDTH])
-        coarse = np.zeros((len(queries), width), np.float32)
-        with np.errstate(over="ignore"):
-            coarse[:, :coordinates] = queries
-        upto = np.zeros(len(queries), np.int64)
-        out = np.empty(256 + 16 * len(queries), np.int32)
-        used = begin = 0
-        while begin < len(queries):
-            used = int(dominating(self.arrays, points, queries, coarse.ravel(), out, upto, used, begin))
-            if used <= len(out):
-                begin = len(queries)
-            else:
-                begin = int(np.searchsorted(upto, len(out), "right"))
-                kept, out = out, np.empty(max(used, 2 * len(out)), np.int32)
-                done = int(upto[begin - 1]) if begin else 0
-                out[:done] = kept[:done]
-                used = done
-        return out[:used], upto
 
 
 def _longer(column: NDArray[Any], length: int) -> NDArray[Any]:

@@ -9,11 +9,11 @@ import numpy as np
 
 from indexes.parts import PackedPart, packed, unpacked
 from indexes.relays.graph import Graph
-from indexes.relays.kd_tree import KdIndex
 from indexes.relays.model import UPSTREAM, RelayConfig
 from indexes.relays.relations import Known, Relations
 from indexes.relays.relay import Indexes, RelayState, relations_of
 from indexes.relays.search import CoverIndex
+from indexes.relays.slabs import SlabIndex
 
 EVERYTHING = "everything"
 
@@ -34,7 +34,7 @@ def pack_indexes(indexes: Indexes) -> PackedRelay:
 def unpack_indexes(config: RelayConfig, state: RelayState, parts: PackedRelay) -> Indexes:
     """What `pack_indexes` was given, for the state that it was made of, over the same memory. Raises KeyError,
     TypeError or ValueError where that is not what it made."""
-    everything = KdIndex(2 * len(config.attributes))
+    everything = SlabIndex(len(config.attributes))
     _put(everything, parts[EVERYTHING])
     found: dict[str, Relations] = {}
     for i, name in enumerate(state.links or (UPSTREAM,)):
@@ -48,5 +48,5 @@ def unpack_indexes(config: RelayConfig, state: RelayState, parts: PackedRelay) -
     return Indexes(everything, found)
 
 
-def _put(index: CoverIndex, part: PackedPart) -> None:
+def _put(index: CoverIndex | SlabIndex, part: PackedPart) -> None:
     index.arrays = unpacked(type(index.arrays), part)

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from indexes import aligned
 from indexes.lean import inner_kernel
 from indexes.relays.masks import ROW, row_reaches
 
@@ -36,8 +37,8 @@ def width_of(coordinates: int) -> int:
 
 def empty_points(slots: int, coordinates: int) -> Points:
     """A table of so many slots."""
-    coarse = np.zeros(slots * width_of(coordinates), np.float32)
-    return Points(np.zeros((slots, coordinates)), coarse, np.zeros(slots, np.int64))
+    coarse = aligned.zeros(slots * width_of(coordinates), np.float32)
+    return Points(aligned.zeros((slots, coordinates)), coarse, np.zeros(slots, np.int64))
 
 
 def grown(points: Points, slots: int) -> Points:

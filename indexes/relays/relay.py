@@ -31,6 +31,7 @@ from indexes.relays.model import UPSTREAM, Anew, Delivery, RelayConfig, Subscrib
 from indexes.relays.points import Points, as_boxes, as_points, coverers_first, empty_points, grown, write
 from indexes.relays.relations import Decisions, Everything, Known, Poset, Relations
 from indexes.relays.search import QUERIES, CoverIndex
+from indexes.relays.slabs import SlabIndex
 from indexes.relays.z_order import ZIndex
 
 Float64 = npt.NDArray[np.float64]
@@ -162,7 +163,7 @@ class Relay:
         self._link = np.empty(0, np.int32)
         self._there = np.empty(0, np.bool_)
         self._doubtful = np.empty(0, np.bool_)
-        self._all = KdIndex(2 * len(config.attributes))
+        self._all = SlabIndex(len(config.attributes))
         self.neighbours: dict[str, Relations] = {name: relations_of(config) for name in self.links or (UPSTREAM,)}
         self._journal: deque[tuple[str, tuple[Any, ...], int]] | None = None
         self._noted = 0
@@ -212,8 +213,8 @@ class Relay:
     @property
     def nbytes(self) -> int:
         """Bytes of the table and the indexes, without ids and graphs, room kept for more included."""
-        indexes = [self._all, *(relations.index for relations in self.neighbours.values())]
-        return sum(column.nbytes for column in self._points[:2]) + sum(index.nbytes for index in indexes)
+        indexes = sum(relations.index.nbytes for relations in self.neighbours.values())
+        return sum(column.nbytes for column in self._points[:2]) + self._all.nbytes + indexes
 
     # Changes.
 
@@ -578,9 +579,8 @@ class Relay:
         return answers
 
     def meets(self, values: Float64) -> tuple[Int32, Int64]:
-        """The slots whose boxes hold each of these points, one point's after the other's, and where each one's end. A
-        point lies in a box exactly when the box that it is itself does."""
-        return self._all.containing(self._points, as_points(values, values))
+        """The slots whose boxes hold each of these points, one point's after the other's, and where each one's end."""
+        return self._all.containing(self._points, values)
 
     def _name_of(self, number: int) -> str:
         name = self._links[number]
@@ -710,7 +710,7 @@ class Relay:
 class Indexes(NamedTuple):
     """The indexes of a relay whose slots count its subscriptions by age: of all, and the relations by neighbour."""
 
-    everything: KdIndex
+    everything: SlabIndex
     relations: dict[str, Relations]
 
 

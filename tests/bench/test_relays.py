@@ -17,5 +17,5 @@ def test_the_kernels_run_without_the_prototype_and_say_so(monkeypatch: pytest.Mo
     kernels.Bench(report, kernels.Size(300, (6, 16), 400, (2, 4), 5, 2, 1), tmp_path).show()
     page = report.page()
     assert "The prototype is not there" in page
-    assert page.count("| k-d tree |") == page.count("| numpy scan |") == 2
+    assert page.count("| slabs |") == page.count("| numpy scan |") == 2
     assert page.count("measured") == 3

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from indexes.relays.kd_tree import KdIndex
 from indexes.relays.linear import LinearIndex
-from indexes.relays.points import as_points
+from indexes.relays.points import as_points, empty_points, write
 from indexes.relays.search import CoverIndex
 from indexes.relays.z_order import ZIndex
 
@@ -18,6 +18,9 @@ NEAR = 1 + 2.0**-40
 
 FAR = 1.7e308
 """Farther from -FAR than there are numbers."""
+
+N = 600
+"""Boxes in each of `orders`."""
 
 grid = st.integers(-2, 4).map(float)
 odd = st.sampled_from([NEAR, 1e300, -1e300, FAR, -FAR, -0.0])
@@ -50,3 +53,31 @@ def rows(given_boxes: list[list[tuple[float, float]]], d: int) -> np.ndarray:
     """Boxes as points."""
     ends = np.array(given_boxes, np.float64).reshape(len(given_boxes), d, 2)
     return as_points(ends[:, :, 0], ends[:, :, 1])
+
+
+def table(lo, hi):
+    """The boxes as slots in order."""
+    points = empty_points(len(lo), 2 * lo.shape[1])
+    write(points, np.arange(len(lo), dtype=np.int32), as_points(lo, hi), np.arange(len(lo)))
+    return points
+
+
+def orders(d):
+    """Boxes in orders that are bad for trees: at random, ever smaller, ever larger, shifted, all equal, unbounded,
+    and so wide that their width is no number."""
+    rng = np.random.default_rng(d)
+    ends = np.sort(rng.integers(0, 50, (N, d, 2)), axis=2).astype(float)
+    yield "random", ends[:, :, 0], ends[:, :, 1]
+    step = np.repeat(np.arange(N, dtype=float)[:, None], d, axis=1)
+    yield "smaller", step, 2.0 * N - step
+    yield "larger", -step, step
+    yield "shifted", step, step + 10
+    yield "equal", 0 * step, 0 * step + 1
+    lo, hi = ends[:, :, 0].copy(), ends[:, :, 1].copy()
+    lo[rng.random((N, d)) < 0.5] = -inf
+    hi[rng.random((N, d)) < 0.5] = inf
+    yield "unbounded", lo, hi
+    far = rng.choice([-FAR, 0.0, FAR], (N, d, 2))
+    far[0], far[1] = -FAR, FAR
+    far = np.sort(far + ends, axis=2)
+    yield "far", far[:, :, 0], far[:, :, 1]

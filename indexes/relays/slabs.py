@@ -1,0 +1,470 @@
+"""Which boxes hold a point: bits by slab, for notifications.
+
+The range of every attribute is cut into slabs, at ends of boxes. For each slab one row of bits says which boxes `TOUCH`
+it, and another which have an `EDGE` in it, so that only some of its points lie in them. A point lies in one slab of
+each attribute; the boxes that touch all of these and have an edge in none hold it, and those with an edge somewhere are
+looked at: a code of 16 bits for each end says nearly always on which side of the point it is. A tree of points would be
+walked nearly whole for wide boxes (`docs/design.md`).
+
+A box has a *position*, which is its bit in all rows. When slabs are cut, boxes that are alike get positions near each
+other: they are put in order of their ends, the highest bits of all ends first (a Z-order). So of every line of 512
+positions one mask an attribute, the slabs that any of its boxes touches, rules most lines out.
+
+Rows are cut into chunks of positions, and a chunk has the rows of all its slabs together.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from indexes.aligned import zeros
+from indexes.lean import inner_kernel, lean_kernel, pasted_kernel
+from indexes.relays.masks import (
+    CODES,
+    LINE,
+    codes_exceed,
+    codes_reach,
+    first_lane,
+    first_lanes,
+    line_and,
+    line_or,
+    without_first,
+)
+from indexes.relays.points import Float64, Int32, Points
+
+SLABS = 64
+"""Slabs of an attribute at most: as many as a mask has bits."""
+
+WIDE = 256
+"""Words of 64 positions in a row of a chunk; fewer where there is one chunk."""
+
+SETTLED = 1 << 15
+"""The slabs of so many boxes say enough of more. Until then they are cut anew whenever boxes have doubled: at most some
+ten milliseconds. What comes later has its position behind them until all is laid out anew."""
+
+SAMPLE = 4096
+"""Slabs are cut by so many boxes at most."""
+
+PARTS = 1 << 10
+"""Parts of a slab that codes tell apart."""
+
+MOST = SLABS * PARTS - 1
+"""The greatest code."""
+
+LEVELS = 3
+"""Bits of a slab's number by which boxes are put in order."""
+
+ORDERED = 4
+"""Attributes by which boxes are put in order, at most."""
+
+TOUCH, EDGE = 0, 1
+
+BOXES, CUT_AT, WORDS, USED, FREE = range(5)
+"""What `Slabs.size` says: how many boxes there are, how many there were when slabs were cut, words of a row in a chunk,
+how many positions have been given, and how many of these are free again."""
+
+Int64 = NDArray[np.int64]
+
+
+class Slabs(NamedTuple):
+    """The arrays of the index. The row of chunk c, attribute j, kind (`TOUCH` or `EDGE`) and slab g begins at
+    (((c * attributes + j) * 2 + kind) * SLABS + g) * (words + LINE), where a line is left free so that the rows of a
+    box lie in different sets of the cache."""
+
+    cut: Float64  # (attributes, SLABS - 1): where slabs begin, but the first; infinite behind the last
+    least: Float64  # (attributes, SLABS): where the first part of a slab begins
+    parts: Float64  # (attributes, SLABS): parts by unit
+    last: Int64  # (attributes): the number of the last slab
+    bits: Int64  # flat
+    near: Int64  # by line of positions and attribute: the slabs that a box of the line touches, or did
+    code: NDArray[np.uint16]  # flat, by position and attribute: how far from `MOST` lo is, and hi; filled up with 1
+    held: Int32  # by position: the slot
+    at: Int32  # by slot: the position, or -1
+    free: Int32  # positions that are free again
+    size: Int64
+
+
+@inner_kernel
+def _slab_of(o: Any, j: int, x: float) -> int:
+    """The slab of attribute j that x lies in."""
+    g = 0
+    for i in range(SLABS - 1):
+        g += o.cut[j, i] <= x
+    return min(g, o.last[j])
+
+
+@inner_kernel
+def _code_of(o: Any, j: int, x: float) -> int:
+    """The code of x in attribute j: of two values, the greater has no lesser code."""
+    g = _slab_of(o, j, x)
+    part = (x - o.least[j, g]) * o.parts[j, g]
+    # Where a slab has no length, and an end none, this is no number, and the first part will do.
+    return g * PARTS + (min(int(min(part, PARTS)), PARTS - 1) if part > 0 else 0)
+
+
+@inner_kernel
+def _encode(o: Any, j: int, lo: float, hi: float, code: Any, at: int) -> None:
+    """Write the codes of an interval of attribute j."""
+    code[at] = MOST - _code_of(o, j, lo)
+    code[at + 1] = _code_of(o, j, hi)
+
+
+@pasted_kernel
+def _row(o: Any, c: int, j: int, kind: int, g: int) -> int:
+    """Where a row of bits begins."""
+    return (((c * o.last.size + j) * 2 + kind) * SLABS + g) * (o.size[WORDS] + LINE)
+
+
+@inner_kernel
+def _mark(o: Any, points: Any, t: Any, p: Any, there: bool) -> None:
+    """Write the bits of slot t at position p, or clear them. O(slabs that it touches)."""
+    words = o.size[WORDS]
+    word, lane = p // 64, p % 64
+    bit = first_lanes(lane + 1) & ~first_lanes(lane)
+    c, w = word // words, word % words
+    for j in range(o.last.size):
+        lo, hi = -points.exact[t, 2 * j], points.exact[t, 2 * j + 1]
+        a, b = _slab_of(o, j, lo), _slab_of(o, j, hi)
+        at = _row(o, c, j, TOUCH, a) + w
+        for _ in range(a, b + 1):
+            o.bits[at] = o.bits[at] | bit if there else o.bits[at] & ~bit
+            at += words + LINE
+        begin = o.cut[j, a - 1] if a > 0 else -np.inf
+        for g, inside in ((a, lo > begin), (b, hi < np.inf)):
+            if inside:
+                at = _row(o, c, j, EDGE, g) + w
+                o.bits[at] = o.bits[at] | bit if there else o.bits[at] & ~bit
+        if there:
+            o.near[word // LINE * o.last.size + j] |= first_lanes(b + 1) & ~first_lanes(a)
+
+
+@inner_kernel
+def _width(attributes: Any) -> Any:
+    """How long a row of codes is."""
+    return (2 * attributes + CODES - 1) // CODES * CODES
+
+
+@inner_kernel
+def _place(o: Any, points: Any, t: Any, p: Any) -> None:
+    """Give slot t the position p."""
+    width = _width(o.last.size)
+    o.at[t] = p
+    o.held[p] = t
+    for j in range(o.last.size):
+        _encode(o, j, -points.exact[t, 2 * j], points.exact[t, 2 * j + 1], o.code, p * width + 2 * j)
+    for i in range(2 * o.last.size, width):
+        o.code[p * width + i] = 1
+    _mark(o, points, t, p, True)
+
+
+@lean_kernel
+def _lay_out(o, points, slots):  # type: ignore[no-untyped-def]
+    """Give positions in order where none are given."""
+    for p in range(slots.size):
+        _place(o, points, np.int64(slots[p]), p)
+    o.size[BOXES] = o.size[USED] = slots.size
+
+
+@lean_kernel
+def _insert(o, points, slots):  # type: ignore[no-untyped-def]
+    for i in range(slots.size):
+        if o.size[FREE] > 0:
+            o.size[FREE] -= 1
+            p = np.int64(o.free[o.size[FREE]])
+        else:
+            p = o.size[USED]
+            o.size[USED] += 1
+        _place(o, points, np.int64(slots[i]), p)
+    o.size[BOXES] += slots.size
+
+
+@lean_kernel
+def _delete(o, points, slots):  # type: ignore[no-untyped-def]
+    for i in range(slots.size):
+        t = np.int64(slots[i])
+        p = np.int64(o.at[t])
+        _mark(o, points, t, p, False)
+        o.at[t] = -1
+        o.free[o.size[FREE]] = p
+        o.size[FREE] += 1
+    o.size[BOXES] -= slots.size
+
+
+@lean_kernel
+def _again(o, points, slots):  # type: ignore[no-untyped-def]
+    for i in range(slots.size):
+        _place(o, points, np.int64(slots[i]), np.int64(o.at[slots[i]]))
+
+
+@inner_kernel
+def _exactly(exact: Any, t: Any, values: Any, e: int) -> bool:
+    """Whether the box of slot t holds point e."""
+    j = 0
+    while j < values.shape[1] and -exact[t, 2 * j] <= values[e, j] and values[e, j] <= exact[t, 2 * j + 1]:
+        j += 1
+    return j == values.shape[1]
+
+
+class Search(NamedTuple):
+    """What a search works with: the codes of the point, filled up with 0, by attribute its slab and the first row of
+    that, the line of boxes that touch all slabs, those that have an edge in one, and positions to be looked at."""
+
+    code: NDArray[np.uint16]
+    slab: Int64
+    row: Int64
+    touch: Int64
+    edge: Int64
+    unsure: Int32
+
+
+@lean_kernel
+def _holding(o, points, values, s, out, upto, n, e):  # type: ignore[no-untyped-def]
+    """For each of the points values[e:], the slots that hold it, one after the other in out[n:]; ``upto[e]`` is where
+    those of point e end. Returns the point that `out` might have no room for, or how many points there are."""
+    words, d = o.size[WORDS], o.last.size
+    edges = SLABS * (words + LINE)
+    width = s.code.size
+    while e < len(values) and n + o.size[BOXES] <= out.size:
+        for j in range(d):
+            s.slab[j] = _slab_of(o, j, values[e, j])
+            _encode(o, j, values[e, j], values[e, j], s.code, 2 * j)
+        unsure = 0
+        line = 0
+        first = 0
+        while first < o.size[USED]:
+            c, w = first // 64 // words, first // 64 % words
+            if w == 0:
+                for j in range(d):
+                    s.row[j] = _row(o, c, j, TOUCH, s.slab[j])
+            near = np.int64(1)
+            for j in range(d):
+                near &= o.near[line * d + j] >> s.slab[j]
+            if near != 0:
+                for i in range(LINE):
+                    s.touch[i] = -1
+                    s.edge[i] = 0
+                some = True
+                for j in range(d):
+                    some = line_and(s.touch, o.bits, s.row[j] + w)
+                    line_or(s.edge, o.bits, s.row[j] + w + edges)
+                if some:
+                    for i in range(LINE):
+                        touch, edge = s.touch[i], s.edge[i]
+                        while touch != 0:
+                            lane = first_lane(touch)
+                            # Both are written, and one of them counts: a branch would be guessed wrongly.
+                            doubt = edge >> lane & 1
+                            at = first + 64 * i + lane
+                            out[n] = o.held[at]
+                            s.unsure[unsure] = at
+                            n += 1 - doubt
+                            unsure += doubt
+                            touch = without_first(touch)
+            line += 1
+            first += 64 * LINE
+        for i in range(unsure):
+            p = np.int64(s.unsure[i])
+            t = np.int64(o.held[p])
+            held = over = True
+            for j in range(0, width, CODES):
+                held &= codes_reach(o.code, p * width + j, s.code, j)
+                over &= codes_exceed(o.code, p * width + j, s.code, j)
+            if held != over:
+                held = _exactly(points.exact, t, values, e)
+            out[n] = t
+            n += held
+        upto[e] = n
+        e += 1
+    return e
+
+
+class SlabIndex:
+    """Slots of a table of `points.py` by the values that their boxes hold. Kernels work on `arrays`."""
+
+    arrays: Slabs
+
+    def __init__(self, attributes: int) -> None:
+        none = np.empty(0, np.int32)
+        self.arrays = Slabs(
+            cut=np.full((attributes, SLABS - 1), np.inf),
+            least=np.zeros((attributes, SLABS)),
+            parts=np.zeros((attributes, SLABS)),
+            last=np.zeros(attributes, np.int64),
+            bits=zeros(0, np.int64),
+            near=np.zeros(0, np.int64),
+            code=zeros(0, np.uint16),
+            held=none,
+            at=none,
+            free=none,
+            size=np.array([0, 1, LINE, 0, 0]),
+        )
+
+    def __len__(self) -> int:
+        return int(self.arrays.size[BOXES])
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the arrays, room kept for more included."""
+        return sum(int(column.nbytes) for column in self.arrays)
+
+    def reserve(self, inserts: int, slots: int) -> None:
+        """Make room for that many insertions, of slots below `slots`; may replace `arrays`."""
+        o = self.arrays
+        if slots > len(o.at):
+            at = np.full(max(slots, len(o.at) * 3 // 2), -1, np.int32)
+            at[: len(o.at)] = o.at
+            self.arrays = o = o._replace(at=at)
+        positions = int(o.size[USED]) + max(0, inserts - int(o.size[FREE]))
+        if positions > len(o.held):
+            self._grow(max(positions, len(o.held) * 3 // 2))
+
+    def _grow(self, positions: int) -> None:
+        """Make room for so many positions."""
+        o, rows = self.arrays, self._rows()
+        chunks, kinds, words = rows.shape
+        needed = -(-positions // 64)
+        wide = min(WIDE, LINE << max(0, -(-needed // LINE) - 1).bit_length())
+        chunk = kinds * (wide + LINE)
+        room = -(-needed // wide) * wide * 64
+        size = o.size.copy()
+        size[WORDS] = wide
+        bits = zeros(room // 64 // wide * chunk, np.int64)
+        self.arrays = o._replace(
+            bits=bits,
+            near=_longer(o.near, room // 64 // LINE * len(o.last)),
+            code=_longer(o.code, room * self._width),
+            held=_longer(o.held, room),
+            free=_longer(o.free, room),
+            size=size,
+        )
+        self._rows()[:chunks, :, :words] = rows
+
+    def insert(self, points: Points, slots: Int32) -> None:
+        """Add slots that are not there. O(attributes) words each; where boxes have doubled, O(n log n)."""
+        o, n = self.arrays, len(self) + len(slots)
+        if o.size[CUT_AT] < SETTLED and n > 2 * o.size[CUT_AT]:
+            self._cut(points, np.concatenate([self.slots(), slots]))
+        else:
+            self.reserve(len(slots), int(slots.max(initial=-1)) + 1)
+            _insert(self.arrays, points, slots)
+
+    def load(self, points: Points, slots: Int32) -> None:
+        """Add all slots at once where there are none. O(n log n)."""
+        self._cut(points, slots)
+
+    def delete(self, points: Points, slots: Int32) -> None:
+        """Take out slots that are there, whose boxes are still in the table. O(attributes) words each."""
+        _delete(self.arrays, points, slots)
+
+    def _cut(self, points: Points, slots: Int32) -> None:
+        """Cut slabs by these slots, and have them, in order, and no others."""
+        before = self.arrays
+        some = points.exact[slots[:: -(-len(slots) // SAMPLE) or 1]]
+        none = SlabIndex(len(before.last)).arrays
+        cut, last, least, parts = none.cut, none.last, none.least, none.parts
+        slabs = min(SLABS, 1 + len(slots) // 16)
+        for j in range(len(last)):
+            ends = np.concatenate([-some[:, 2 * j], some[:, 2 * j + 1]])
+            ends = np.sort(ends[np.isfinite(ends)])
+            if len(ends):
+                cuts = np.unique(ends[np.arange(1, slabs) * len(ends) // slabs]) + 0.0
+                last[j], cut[j, : len(cuts)] = len(cuts), cuts
+                bounds = np.array([ends[0], *cuts, ends[-1]])
+                least[j, : len(cuts) + 1] = bounds[:-1]
+                with np.errstate(divide="ignore", over="ignore"):
+                    by_unit = PARTS / np.diff(bounds)
+                parts[j, : len(cuts) + 1] = np.where(np.isfinite(by_unit), by_unit, 0)
+        self.arrays = none
+        self.arrays.size[CUT_AT] = max(1, len(slots))
+        self.reserve(len(slots), max(len(before.at), int(slots.max(initial=-1)) + 1))
+        _lay_out(self.arrays, points, self._ordered(points, slots))
+
+    def _ordered(self, points: Points, slots: Int32) -> Int32:
+        """The slots in Z-order of their ends; those that are equal there as they were."""
+        o = self.arrays
+        key = np.zeros(len(slots), np.int64)
+        attributes = range(min(ORDERED, len(o.last)))
+        ends = [points.exact[slots, 2 * j + side] * (2 * side - 1) for j in attributes for side in (0, 1)]
+        for i, end in enumerate(ends):
+            last = int(o.last[i // 2])
+            ends[i] = (np.searchsorted(o.cut[i // 2, :last], end, "right") << LEVELS) // (last + 1)
+        for level in reversed(range(LEVELS)):
+            for level_of in ends:
+                key = key << 1 | level_of >> level & 1
+        n = len(slots)
+        ordered: Int32 = slots[np.sort(key * n + np.arange(n)) % n] if n else slots
+        return ordered
+
+    def containing(self, points: Points, values: Float64) -> tuple[Int32, Int64]:
+        """For each of the points of shape (n, attributes), the slots whose boxes hold it, all of them in no particular
+        order, and where each's end. O(positions / 512) masks, the lines that they leave, and what is found."""
+        o, n = self.arrays, len(self)
+        upto = np.zeros(len(values), np.int64)
+        # Memory that is never touched is never there.
+        unsure = np.empty(n + 1, np.int32)
+        code, (slab, row) = np.zeros(self._width, np.uint16), np.empty((2, len(o.last)), np.int64)
+        touch, edge = zeros((2, LINE), np.int64)
+        search = Search(code, slab, row, touch, edge, unsure)
+        out = np.empty(2 * n + 256, np.int32)
+        done = e = 0
+        while e < len(values):
+            e = int(_holding(o, points, values, search, out, upto, done, e))
+            done = int(upto[e - 1]) if e else 0
+            if e < len(values):
+                more = np.empty(2 * len(out), np.int32)
+                more[:done] = out[:done]
+                out = more
+        return out[:done], upto
+
+    def trimmed(self) -> Slabs:
+        """The arrays without the room that is kept for more, to be written down. Once they are `arrays` again, there is
+        no room before `reserve`."""
+        o, (_, kinds, words) = self.arrays, self._rows().shape
+        chunks = -(-int(o.size[USED]) // (64 * words))
+        room = chunks * words * 64
+        return o._replace(
+            bits=o.bits[: chunks * kinds * (words + LINE)],
+            near=o.near[: room // 64 // LINE * len(o.last)],
+            code=o.code[: room * self._width],
+            held=o.held[:room],
+            free=o.free[:room],
+        )
+
+    def slots(self) -> Int32:
+        """What is in it, in order."""
+        return np.flatnonzero(self.arrays.at >= 0).astype(np.int32)
+
+    def check(self, points: Points) -> None:
+        """Raise AssertionError if an invariant is broken. O(n slabs)."""
+        o, slots = self.arrays, self.slots()
+        places, free = o.at[slots], o.free[: o.size[FREE]]
+        assert len(slots) == len(self) and (o.held[places] == slots).all()
+        assert sorted([*places.tolist(), *free.tolist()]) == list(range(o.size[USED]))
+        again = SlabIndex(len(o.last))
+        again.arrays = o._replace(bits=np.zeros_like(o.bits), near=np.zeros_like(o.near), code=o.code.copy())
+        _again(again.arrays, points, slots)
+        assert (again.arrays.bits == o.bits).all()
+        assert (again.arrays.near & ~o.near == 0).all()
+        assert (again.arrays.code == o.code).all()
+        assert ((o.cut[:, 1:] > o.cut[:, :-1]) | np.isinf(o.cut[:, 1:])).all()
+        assert (np.isfinite(o.cut).sum(axis=1) == o.last).all()
+
+    @property
+    def _width(self) -> int:
+        return -(-2 * len(self.arrays.last) // CODES) * CODES
+
+    def _rows(self) -> NDArray[np.int64]:
+        """The bits by chunk, row and word."""
+        o = self.arrays
+        words = int(o.size[WORDS])
+        rows = o.bits.reshape(-1, len(o.last) * 2 * SLABS, words + LINE)[:, :, :words]
+        return rows
+
+
+def _longer(column: NDArray[Any], length: int) -> NDArray[Any]:
+    longer = zeros(max(length, len(column)), column.dtype)
+    longer[: len(column)] = column
+    return longer
