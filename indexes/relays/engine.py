@@ -224,7 +224,7 @@ class RelayEngine:
             raise Refused(sorted(faults, key=lambda fault: (fault.kind == "taken", fault.index)))
         undo: Undo[Standing] = []
         for key, (stands, i) in now.items():
-            promised = Promised[Standing](None, command.standing(i)) if stands else GONE
+            promised = Promised[Standing]((command, i), None) if stands else GONE
             self.pending.put(self._owner, key, promised, undo)
         positions = None
         if faults:
@@ -288,7 +288,10 @@ class RelayEngine:
         return DeletePlan(self, DeleteSubscriptions(found), self._owner, undo)
 
     def _will_stand(self, key: str) -> bool:
-        return self.latest(key) is not None
+        if self._veils or key.startswith(TRAVELLED):
+            return self.latest(key) is not None
+        promised = self.pending.get(key)
+        return self.relay.names.find(key) >= 0 if promised is None else promised != GONE
 
     def _column_faults(
         self, command: AddSubscriptions | EditSubscriptions, places: npt.NDArray[np.intp]
