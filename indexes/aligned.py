@@ -10,11 +10,30 @@ from numpy.typing import DTypeLike, NDArray
 
 LINE_BYTES = 64
 
+Shape = int | tuple[int, ...]
 
-def zeros(shape: int | tuple[int, ...], dtype: DTypeLike = np.float64) -> NDArray[Any]:
+
+def empty(shape: Shape, dtype: DTypeLike = np.float64) -> NDArray[Any]:
+    """As `numpy.empty`. Pages that are never touched are never there."""
+    return _within(np.empty(_bytes(shape, dtype) + LINE_BYTES, np.uint8), shape, dtype)
+
+
+def zeros(shape: Shape, dtype: DTypeLike = np.float64) -> NDArray[Any]:
     """As `numpy.zeros`. Pages that are never touched are never there."""
-    sizes = shape if isinstance(shape, tuple) else (shape,)
-    nbytes = math.prod(sizes) * np.dtype(dtype).itemsize
-    raw = np.zeros(nbytes + LINE_BYTES, np.uint8)
+    return _within(np.zeros(_bytes(shape, dtype) + LINE_BYTES, np.uint8), shape, dtype)
+
+
+def full(shape: Shape, value: Any, dtype: DTypeLike = np.float64) -> NDArray[Any]:
+    """As `numpy.full`."""
+    array = empty(shape, dtype)
+    array.fill(value)
+    return array
+
+
+def _bytes(shape: Shape, dtype: DTypeLike) -> int:
+    return math.prod(shape if isinstance(shape, tuple) else (shape,)) * np.dtype(dtype).itemsize
+
+
+def _within(raw: NDArray[np.uint8], shape: Shape, dtype: DTypeLike) -> NDArray[Any]:
     first = -raw.ctypes.data % LINE_BYTES
-    return raw[first : first + nbytes].view(dtype).reshape(sizes)
+    return raw[first : first + _bytes(shape, dtype)].view(dtype).reshape(shape)

@@ -25,6 +25,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from indexes import aligned
 from indexes.lanes import LANES, lanes_from, lanes_upto, low_bit
 from indexes.lean import inner_kernel, lean_kernel, pasted_kernel
 from indexes.matchers.combine import MAX, PRODUCT, SUM, highest
@@ -483,13 +484,13 @@ class BlockIndex:
         weights = 1 if self.how is None else self.d
         d = self.d
         ix = Blocks(
-            lo=np.empty(d * slots + LANES),
-            hi=np.empty(d * slots + LANES),
-            weight=np.empty(weights * slots),
-            row=np.empty(slots, np.int32),
-            low=np.empty(d * blocks + BLOCK),
-            high=np.empty(d * blocks + BLOCK),
-            most=np.empty(weights * blocks + BLOCK),
+            lo=aligned.empty(d * slots + LANES),
+            hi=aligned.empty(d * slots + LANES),
+            weight=aligned.empty(weights * slots),
+            row=aligned.empty(slots, np.int32),
+            low=aligned.empty(d * blocks + BLOCK),
+            high=aligned.empty(d * blocks + BLOCK),
+            most=aligned.empty(weights * blocks + BLOCK),
             begin=np.zeros(chunk + 1, np.int64),
             end=np.zeros(chunk + 1, np.int64),
             bound=np.full(chunk + 1, -INF),

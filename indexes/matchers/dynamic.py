@@ -13,6 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from indexes import aligned
 from indexes.matchers.arrangement import score_optimal
 from indexes.matchers.masks import BLOCK, SHIFT
 from indexes.matchers.order import rank_order
@@ -334,23 +335,23 @@ def _pool(bases: Sequence[int], caps: Sequence[int], tail: int, rows: int) -> Ru
             first[v, level] = at
             at += size
     room = tail + BLOCK
-    lo, hi = np.empty(at + BLOCK), np.empty(at + BLOCK)
+    lo, hi = aligned.empty(at + BLOCK), aligned.empty(at + BLOCK)
     # What lies behind the last slot is compared with a block, and written to images.
     lo[at:], hi[at:] = INF, -INF
     return Runs(
         lo=lo,
         hi=hi,
-        row=np.empty(leaves, np.int32),
-        score=np.empty(leaves if caps else 0),
-        best=np.empty(at - leaves),
+        row=aligned.empty(leaves, np.int32),
+        score=aligned.empty(leaves if caps else 0),
+        best=aligned.empty(at - leaves),
         first=first,
         used=np.zeros_like(first),
         top=np.zeros(len(sizes), np.int64),
         live=np.zeros(len(sizes), np.int64),
         place=np.full((d, rows), GONE, np.int32),
-        tail_lo=np.full(d * room + BLOCK, INF),
-        tail_hi=np.full(d * room + BLOCK, -INF),
-        tail_score=np.full(d * room, -INF),
+        tail_lo=aligned.full(d * room + BLOCK, INF),
+        tail_hi=aligned.full(d * room + BLOCK, -INF),
+        tail_score=aligned.full(d * room, -INF),
         tail_row=np.full(d * room, -1, np.int32),
         tail_used=np.zeros(d, np.int64),
     )

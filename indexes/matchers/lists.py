@@ -30,6 +30,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from indexes import aligned
 from indexes.jit import inline_kernel
 from indexes.lanes import LANES, lanes_from, lanes_upto, low_bit
 from indexes.lean import inner_kernel, lean_kernel, pasted_kernel
@@ -766,12 +767,12 @@ class ListIndex:
 def _blocks(n: int, d: int, old: Lists | None) -> dict[str, npt.NDArray]:
     """The columns `lo` to `place` for n blocks, with what is in the old ones."""
     columns: dict[str, npt.NDArray] = {
-        "lo": np.full(n * LANES + LANES, INF),
-        "hi": np.full(n * LANES + LANES, -INF),
-        "score": np.full(n * LANES, -INF),
-        "item": np.full(n * LANES, NONE, np.int32),
+        "lo": aligned.full(n * LANES + LANES, INF),
+        "hi": aligned.full(n * LANES + LANES, -INF),
+        "score": aligned.full(n * LANES, -INF),
+        "item": aligned.full(n * LANES, NONE, np.int32),
     }
-    columns["node"] = np.zeros((n, 8), np.int32)
+    columns["node"] = aligned.zeros((n, 8), np.int32)
     if old is not None:
         for name, column in columns.items():
             was = getattr(old, name)
