@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,11 @@ def full(shape: Shape, value: Any, dtype: DTypeLike = np.float64) -> NDArray[Any
     array = empty(shape, dtype)
     array.fill(value)
     return array
+
+
+def concatenated(parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
+    """As `numpy.concatenate`, for columns of one type."""
+    return np.concatenate(parts, out=empty(sum(map(len, parts)), parts[0].dtype))
 
 
 def _bytes(shape: Shape, dtype: DTypeLike) -> int:

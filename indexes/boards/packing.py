@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from indexes import aligned
 from indexes.boards.forest import CAP, DEPTH, MAX, NODE, SLOT, Forest, lay, share
 from indexes.boards.range_tree import NOBODY, leaves_for
 from indexes.boards.subscriptions import empty_forest, shape
@@ -173,8 +174,8 @@ def join_classes(
     return PackedForest(
         tuple(ks),
         heads(counts),
-        Slots(*(np.concatenate(parts) for parts in zip(*slots, last_slots, strict=True))),
-        Nodes(*(np.concatenate(parts) for parts in zip(*nodes, last_nodes, strict=True))),
+        Slots(*(aligned.concatenated(parts) for parts in zip(*slots, last_slots, strict=True))),
+        Nodes(*(aligned.concatenated(parts) for parts in zip(*nodes, last_nodes, strict=True))),
     )
 
 

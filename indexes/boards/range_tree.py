@@ -21,6 +21,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from indexes import aligned
 from indexes.boards.objects import BEFORE_ALL, MAX, ObjectIndex, implement
 from indexes.jit import inline_kernel
 from indexes.lanes import bit_count, high_bit, lanes_least, lanes_upto, low_bit, prefetch_block
@@ -61,13 +62,14 @@ def _empty(leaves: int, rows: int) -> RangeTree:
         widths.append(-(-(widths[-1] // 16) // 16) * 16)
     slots, nodes = widths[0] * 16, sum(widths)
     off = np.cumsum([0, slots, *widths])
-    least, holder = np.full(slots + nodes, np.inf), np.full(slots + nodes, NOBODY)
-    fence_x, fence_c = np.full(nodes, np.inf), np.full(nodes, BEFORE_ALL)
+    least, holder = aligned.full(slots + nodes, np.inf), aligned.full(slots + nodes, NOBODY, np.int64)
+    fence_x, fence_c = aligned.full(nodes, np.inf), aligned.full(nodes, BEFORE_ALL, np.int64)
     fence_x[off[1:-1] - slots] = -np.inf
     return RangeTree(
-        x=np.full(slots, np.inf), y=least[:slots], c=holder[:slots], row=np.full(slots, -1, np.int32),
+        x=aligned.full(slots, np.inf), y=least[:slots], c=holder[:slots], row=aligned.full(slots, -1, np.int32),
         pos=np.full(rows, -1, np.int32), least=least, holder=holder, fence_x=fence_x, fence_c=fence_c,
-        live=np.zeros(nodes, np.int32), fill=np.zeros(widths[0], np.int32), off=off, size=np.zeros(1, np.int64),
+        live=aligned.zeros(nodes, np.int32), fill=aligned.zeros(widths[0], np.int32),
+        off=off, size=np.zeros(1, np.int64),
     )  # fmt: skip
 
 
