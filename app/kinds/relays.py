@@ -18,10 +18,10 @@ from indexes.commands import Fault, Refused
 from indexes.relays.commands import ChangeLinks
 from indexes.relays.engine import RelayEngine
 from indexes.relays.model import Link, RelayConfig
-from indexes.relays.packing import PackedRelay, pack_indexes, unpack_indexes
+from indexes.relays.packing import PackedRelay, unpack_indexes
 from indexes.relays.plans import EditPlan, Plan
 from indexes.relays.relay import Relay
-from indexes.relays.state import State, engine_of, indexes_of, relay_of, state_of
+from indexes.relays.state import State, engine_of, packed_of, relay_of, state_of
 from indexes.relays.upkeep import Captured, FoldPlan
 from indexes.relays.verify import verify
 
@@ -42,7 +42,7 @@ class RelayUpkeep(Upkeep):
         return len(state.relay.link)
 
     def pack(self, state: State) -> PackedRelay:
-        return pack_indexes(indexes_of(state))
+        return packed_of(state)
 
     def write_image(self, folder: Folder, resource: str, lsn: int, image: PackedRelay) -> None:
         write_image(folder, resource, lsn, image)
