@@ -26,8 +26,9 @@ from indexes.relays.state import State, engine_of, packed_of, relay_of, state_of
 from indexes.relays.upkeep import Captured, FoldPlan
 from indexes.relays.verify import verify
 
-LISTED = 10_000
-"""Ids that the detail of a rebuild lists, of a relay without links: whoever forwards for it has to act on each."""
+LISTED = 100_000
+"""Ids that the detail of a rebuild lists, of a relay without links: whoever forwards for it has to act on each. As many
+as a list in a request has at most."""
 
 SHOWN = 100
 """The same of a relay with links, for each: it acts by itself."""
