@@ -61,7 +61,8 @@ class Maintenance(Protocol):
         """Write a snapshot: ``{"lsn", "bytes", "seconds"}``."""
 
     async def rebuild(self, report: Report, resources: list[str] | None, engine: str) -> dict[str, Any]:
-        """Take a snapshot and lay indexes out anew: ``{"engine", "rows", "seconds"}``."""
+        """Take a snapshot and lay indexes out anew: ``{"engine", "rows", "seconds"}``, and ``"rederived"`` where relays
+        were among them: what each forwards otherwise from then on."""
 
     async def verify(self, report: Report, resources: list[str] | None, engine: str) -> dict[str, Any]:
         """Compare lists and indexes with a scan: ``{"compared", "differences"}``; any difference is a failure."""

@@ -16,7 +16,7 @@ from app.storage import Stores
 from app.storage.catalog import Catalog
 from app.storage.log import LogUnavailable
 from app.storage.snapshots import Snapshots
-from app.writer import Failed, Standstill, Writer
+from app.writer import Busy, Failed, Standstill, Writer
 from formats.folder import Damaged
 from indexes.commands import Refused
 
@@ -79,13 +79,20 @@ class Maintenance:
         size = await self._write(still, states, _part(report, 0.1, 0.9))
         return {"lsn": still.lsn, "bytes": size, "seconds": _since(began)}
 
-    async def rebuild(self, report: Report, resources: list[str] | None, engine: str) -> dict[str, Any]:
+    async def rebuild(
+        self, report: Report, resources: list[str] | None, engine: str, rederive: bool = True
+    ) -> dict[str, Any]:
         """Take a snapshot, pack the indexes of resources from it, and put them in place of those in use:
         ``{"engine", "rows", "seconds", "swap_seconds"}``, and ``"passed_over"``: those that have no packed indexes, as
-        boards with several range attributes or with indexed fields. What Spark does not know is packed here."""
+        boards with several range attributes or with indexed fields. What Spark does not know is packed here.
+
+        With `rederive` each relay forwards the least that it can from then on, and ``"rederived"`` says by resource
+        what that changed (`app.kinds.relays`); so does the detail of a failure that comes after it.
+        """
         began = time.perf_counter()
         names = self._names(resources)
         rows, pauses, left = 0, [], []
+        rederived: dict[str, Any] = {}
         try:
             still = await self._stand_still(report, journal=names)
             states = await self._states(still)
@@ -101,13 +108,20 @@ class Maintenance:
                 rows += upkeep.rows(state)
                 await self._pack(still.lsn, name, state, engine, part)
                 pauses.append(await self._swap(still.lsn, name, state))
+                if rederive:
+                    rederived |= await self._rederive(name)
+        except JobFailed as failed:
+            if rederived:
+                failed.detail["rederived"] = rederived
+            raise
         finally:
             for name in names:
                 found = self._catalog.engine(name)
                 if found is not None:
                     self._upkeep(name).forget(found)
         detail = {"engine": engine, "rows": rows, "seconds": _since(began), "swap_seconds": max(pauses, default=0.0)}
-        return {**detail, "passed_over": left} if left else detail
+        more = {"passed_over": left, "rederived": rederived}
+        return detail | {name: found for name, found in more.items() if found}
 
     async def verify(self, report: Report, resources: list[str] | None, engine: str) -> dict[str, Any]:
         """Compare every list and every index of resources with a scan, here or on Spark:
@@ -232,8 +246,25 @@ class Maintenance:
         except Refused:
             log.info("deleted meanwhile", resource=resource)
             return 0.0
-        except (Failed, LogUnavailable) as error:
+        except (Busy, Failed, LogUnavailable) as error:
             raise JobFailed(f"the image of {resource} cannot be put in place: {error}") from error
+
+    async def _rederive(self, resource: str) -> dict[str, Any]:
+        """Submit the command by which a rebuild of the resource ends, if there is one; returns what it came to, by
+        resource."""
+        upkeep = self._upkeep(resource)
+        command = upkeep.rederivation()
+        if command is None:
+            return {}
+        try:
+            job = await self._writer.submit(resource, command)
+        except Refused:
+            log.info("deleted meanwhile", resource=resource)
+            return {}
+        except (Busy, Failed, LogUnavailable) as error:
+            raise JobFailed(f"{resource} is laid out anew, but what it decided stands: {error}") from error
+        log.info("decided anew", resource=resource, seq=job.last_seq)
+        return {resource: upkeep.rederived(job)}
 
     async def _write_lists(self, still: Standstill, names: list[str]) -> None:
         """Write what indexes answer to every subscription, for Spark to compare."""

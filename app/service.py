@@ -206,15 +206,17 @@ class Service:
                 log.warning("the log cannot be mended yet", error=str(error))
 
     async def _renew_worn(self) -> None:
-        """Rebuild resources whose subscriptions have changed much since their index was laid out. After a failure,
-        which is in the log, the next look comes ever later."""
+        """Rebuild resources whose subscriptions have changed much since their index was laid out. What relays forward
+        stays: who forwards for them has not asked for it, and would not hear of a change. After a failure, which is in
+        the log, the next look comes ever later."""
         pause = LOOK_EVERY
         while self.settings.rebuild_share:
             await asyncio.sleep(pause)
             worn = self.maintenance.worn(self.settings.rebuild_share, WORTH_REBUILDING)
             if worn and not self.jobs.open():
                 log.info("indexes are worn", resources=worn)
-                job = self.jobs.submit("rebuild", partial(self.maintenance.rebuild, resources=worn, engine="local"))
+                rebuild = partial(self.maintenance.rebuild, resources=worn, engine="local", rederive=False)
+                job = self.jobs.submit("rebuild", rebuild)
                 await job.wait()
                 pause = LOOK_EVERY if job.state == "succeeded" else min(2 * pause, LOOK_AT_LEAST_EVERY)
 

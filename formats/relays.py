@@ -10,6 +10,7 @@ from dataclasses import asdict
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from formats import commands as rows
@@ -25,12 +26,14 @@ from indexes.relays.state import State
 
 RESOURCE = "relays/"
 
+Float64 = npt.NDArray[np.float64]
+Int32 = npt.NDArray[np.int32]
+
 
 def subscription_schema(config: RelayConfig) -> pa.Schema:
     """The columns of subscriptions: `row` counts by age; `lo<j>`, `hi<j>` are the ends in attribute j, counted from 0;
     `link` is the number of the link that it came over, in order of name, or -1; `forwarded<i>` says whether neighbour i
     has been told of it; and `doubtful` what has not been said again since a reset."""
-    d = len(config.attributes)
     neighbours = len(config.links) or 1
     return pa.schema(
         [
@@ -40,7 +43,7 @@ def subscription_schema(config: RelayConfig) -> pa.Schema:
             pa.field("link", pa.int32(), nullable=False),
             pa.field("doubtful", pa.bool_(), nullable=False),
             *(pa.field(f"forwarded{i}", pa.bool_(), nullable=False) for i in range(neighbours)),
-            *(pa.field(f"{end}{j}", pa.float64(), nullable=False) for end in ("lo", "hi") for j in range(d)),
+            *(pa.field(name, pa.float64(), nullable=False) for name in _ends(config)),
         ]
     )
 
@@ -96,7 +99,7 @@ def write_state(draft: Draft, name: str, state: State) -> dict[str, Any]:
         *lo.T,
         *hi.T,
     ]
-    write_table(draft, _at(name, "subscriptions"), subscription_schema(state.config), columns)
+    write_table(draft, subscriptions_at(name), subscription_schema(state.config), columns)
     queues = {}
     for i, link in enumerate(relay.links):
         box = state.outboxes[link]
@@ -115,25 +118,17 @@ def write_state(draft: Draft, name: str, state: State) -> dict[str, Any]:
 
 def read_state(folder: Folder, name: str, about: dict[str, Any]) -> State:
     """A relay's part of a snapshot, whose manifest says `about` it. Raises `Damaged`."""
-    config, place = config_of(about["config"]), _at(name, "subscriptions")
+    config, place = config_of(about["config"]), subscriptions_at(name)
     table = read_table(folder, place, subscription_schema(config))
-    by_id, d = table["row"].to_numpy(), len(config.attributes)
-    by_age = np.argsort(by_id)
-    if not np.array_equal(by_id[by_age], np.arange(about["subscriptions"])):
-        raise Damaged(f"{folder}/{place} holds other rows than its manifest says")
-
-    def stacked(names: list[str]) -> np.ndarray[Any, Any]:
-        return np.column_stack([table[key].to_numpy() for key in names])[by_age]
-
-    ends = [stacked([f"{end}{j}" for j in range(d)]) for end in ("lo", "hi")]
+    by_age = _by_age(folder, place, table, about)
     links = tuple(sorted(config.links))
     neighbours = links or (UPSTREAM,)
     relay = RelayState(
         links,
-        Packed(*joined(table["id"]), by_id.copy()),
-        as_points(*ends),
+        Packed(*joined(table["id"]), table["row"].to_numpy().copy()),
+        _points(config, table, by_age),
         table["link"].to_numpy()[by_age],
-        stacked([f"forwarded{i}" for i in range(len(neighbours))]),
+        _stacked(table, [f"forwarded{i}" for i in range(len(neighbours))], by_age),
         table["doubtful"].to_numpy()[by_age],
     )
     limited = table.filter(table["ttl"].is_valid())
@@ -145,6 +140,45 @@ def read_state(folder: Folder, name: str, about: dict[str, Any]) -> State:
         {link: _queue(folder, config, _at(name, f"queue{i}"), about["queues"][link]) for i, link in enumerate(links)},
         {link: _inbox(**about["received"][link]) for link in links},
     )
+
+
+def read_boxes(folder: Folder, name: str, about: dict[str, Any]) -> tuple[Float64, Int32]:
+    """The subscriptions of a snapshot in order of creation: their points, and the numbers of the links that they came
+    over. No other columns are read. Raises `Damaged`."""
+    config, place = config_of(about["config"]), subscriptions_at(name)
+    schema = subscription_schema(config)
+    needed = [field for field in schema if field.name in {"row", "link", *_ends(config)}]
+    table = read_table(folder, place, pa.schema(needed), only=True)
+    by_age = _by_age(folder, place, table, about)
+    return _points(config, table, by_age), table["link"].to_numpy()[by_age]
+
+
+def subscriptions_at(name: str) -> str:
+    """Where in a snapshot the subscriptions of a relay are."""
+    return _at(name, "subscriptions")
+
+
+def _ends(config: RelayConfig) -> list[str]:
+    return [f"{end}{j}" for end in ("lo", "hi") for j in range(len(config.attributes))]
+
+
+def _by_age(folder: Folder, place: str, table: pa.Table, about: dict[str, Any]) -> np.ndarray[Any, Any]:
+    """The places of subscriptions in order of creation. Raises `Damaged`."""
+    rows = table["row"].to_numpy()
+    by_age = np.argsort(rows)
+    if not np.array_equal(rows[by_age], np.arange(about["subscriptions"])):
+        raise Damaged(f"{folder}/{place} holds other rows than its manifest says")
+    return by_age
+
+
+def _stacked(table: pa.Table, names: list[str], by_age: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    found: np.ndarray[Any, Any] = np.column_stack([table[key].to_numpy() for key in names])[by_age]
+    return found
+
+
+def _points(config: RelayConfig, table: pa.Table, by_age: np.ndarray[Any, Any]) -> Float64:
+    d, ends = len(config.attributes), _ends(config)
+    return as_points(*(_stacked(table, names, by_age) for names in (ends[:d], ends[d:])))
 
 
 def _queue(folder: Folder, config: RelayConfig, place: str, about: dict[str, Any]) -> OutboxState:

@@ -148,7 +148,12 @@ class JobRoutes:
         return await self._start(request, "snapshot", _SNAPSHOT, SnapshotBody, run)
 
     async def start_rebuild(self, request: Request) -> Response:
-        """Lay indexes out anew from a fresh snapshot and put them in place of the present ones."""
+        """Lay indexes out anew from a fresh snapshot and put them in place of the present ones.
+
+        Relays forward the least that they can from then on. `rederived` in the job's `detail` says by relay what that
+        changed: what to `subscribe` and then to `unsubscribe` upstream, the first ids and how many there are, with the
+        `seq`; by link in `links` where a relay has links, which are told already.
+        """
 
         def run(body: RebuildBody) -> Run:
             resources = self._known(body.resources)

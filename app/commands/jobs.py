@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from rankcast_client import Job, Jobs, Rankcast
 
 SHOWN_DIFFERENCES = 10
+SHOWN_IDS = 10
 Resources = Annotated[
     list[str] | None,
     typer.Argument(metavar="RESOURCE", help="Which, such as boards/delays. Left out: all.", show_default=False),
@@ -56,7 +57,8 @@ def rebuild(
     """Lay the indexes of resources out anew, from a snapshot that is taken first.
 
     The service goes on meanwhile, and each index takes the place of the one
-    before at once. Should it fail, the present ones stay.
+    before at once. Should it fail, the present ones stay. Relays forward the
+    least that they can from then on; what that changed is told.
 
     Examples:
 
@@ -165,7 +167,27 @@ def _followed(client: Rankcast, id: str) -> Job:
 
 def _facts(detail: Mapping[str, Any]) -> list[str]:
     """What came of a job, a fact each; an empty list of differences says nothing."""
-    return [f"{name}: {shown(value)}" for name, value in detail.items() if name != "differences" and value is not None]
+    facts: list[str] = []
+    for name, value in detail.items():
+        if name == "rederived":
+            facts += _forwards(value)
+        elif name != "differences" and value is not None:
+            facts.append(f"{name}: {shown(value)}")
+    return facts
+
+
+def _forwards(rederived: Mapping[str, Any]) -> Iterator[str]:
+    """What relays forward otherwise since they were rebuilt, with the first ids."""
+    for resource, found in rederived.items():
+        for link, anew in found.get("links", {None: found}).items():
+            where = resource if link is None else f"{resource} over {link}"
+            changed = [how for how in ("subscribe", "unsubscribe") if anew[f"{how}_count"]]
+            for how in changed:
+                count, ids = anew[f"{how}_count"], anew[how][:SHOWN_IDS]
+                more = f" and {count - len(ids):,} more" if count > len(ids) else ""
+                yield f"{where}: {how} {count:,}: {' '.join(ids)}{more}"
+            if not changed:
+                yield f"{where}: forwards what it did"
 
 
 def _failure(job: Job) -> typer.Exit:

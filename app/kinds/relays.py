@@ -15,22 +15,33 @@ from formats.relay_commands import Logged, decode, encode
 from formats.relays import RESOURCE, read_state, write_state
 from indexes.checked import Checked
 from indexes.commands import Fault, Refused
-from indexes.relays.commands import ChangeLinks
+from indexes.relays.commands import ChangeLinks, Rederive
 from indexes.relays.engine import RelayEngine
-from indexes.relays.model import Link, RelayConfig
-from indexes.relays.packing import PackedRelay, pack_indexes, unpack_indexes
+from indexes.relays.link_plans import RederivePlan
+from indexes.relays.model import UPSTREAM, Anew, Link, RelayConfig
+from indexes.relays.packing import PackedRelay, unpack_indexes
 from indexes.relays.plans import EditPlan, Plan
 from indexes.relays.relay import Relay
-from indexes.relays.state import State, engine_of, indexes_of, relay_of, state_of
+from indexes.relays.state import State, engine_of, packed_of, relay_of, state_of
 from indexes.relays.upkeep import Captured, FoldPlan
 from indexes.relays.verify import verify
+
+LISTED = 100_000
+"""Ids that the detail of a rebuild lists, of a relay without links: whoever forwards for it has to act on each. As many
+as a list in a request has at most."""
+
+SHOWN = 100
+"""The same of a relay with links, for each: it acts by itself."""
 
 _FIXED = {"attributes": "attributes", "graph": "graph.kind", "k": "graph.k", "index": "index"}
 """What of a configuration cannot be changed, and how it is called in a body."""
 
 
 class RelayUpkeep(Upkeep):
-    """The indexes of relays are laid out here; Spark knows nothing of them."""
+    """A rebuild of a relay ends with a command by which it forwards the least that it can from then on. Spark lays out
+    the indexes of relays; it compares nothing of them."""
+
+    spark_rebuild = "relays"
 
     def worn(self, engine: RelayEngine, least: int) -> float:
         return engine.relay.worn if engine.subscription_count >= least else 0.0
@@ -42,7 +53,7 @@ class RelayUpkeep(Upkeep):
         return len(state.relay.link)
 
     def pack(self, state: State) -> PackedRelay:
-        return pack_indexes(indexes_of(state))
+        return packed_of(state)
 
     def write_image(self, folder: Folder, resource: str, lsn: int, image: PackedRelay) -> None:
         write_image(folder, resource, lsn, image)
@@ -55,6 +66,17 @@ class RelayUpkeep(Upkeep):
 
     def fold(self, engine: RelayEngine, fresh: Relay) -> FoldPlan:
         return engine.fold(fresh)
+
+    def rederivation(self) -> Rederive:
+        return Rederive()
+
+    def rederived(self, job: Job) -> dict[str, Any]:
+        """By link, or without links plain: the first ids, oldest first, and how many there are."""
+        assert isinstance(job, RederivePlan)
+        if UPSTREAM in job.anew:
+            return {"seq": job.last_seq, **_counted(job.anew[UPSTREAM], LISTED)}
+        links = {name: _counted(job.anew[name], SHOWN) for name in sorted(job.anew)}
+        return {"seq": job.last_seq, "links": links}
 
     def forget(self, engine: RelayEngine) -> None:
         engine.relay.end_journal()
@@ -117,3 +139,12 @@ class RelayKind(Kind):
 
     def sizes(self, engine: RelayEngine) -> dict[str, int]:
         return {"seq": engine.seq, "subscriptions": engine.subscription_count, "links": len(engine.config.links)}
+
+
+def _counted(anew: Anew, most: int) -> dict[str, Any]:
+    return {
+        "subscribe": anew.subscribe[:most],
+        "subscribe_count": len(anew.subscribe),
+        "unsubscribe": anew.unsubscribe[:most],
+        "unsubscribe_count": len(anew.unsubscribe),
+    }

@@ -78,6 +78,15 @@ class Upkeep:
         """A job that puts indexes in place of those in use."""
         raise NotImplementedError
 
+    def rederivation(self) -> Any | None:
+        """The command by which a rebuild ends once the new indexes are in place: it decides anew what was decided as
+        changes came. None where nothing is decided."""
+        return None
+
+    def rederived(self, job: Job) -> dict[str, Any]:
+        """What that command came to, for the detail of the rebuild."""
+        raise NotImplementedError
+
     def forget(self, engine: Any) -> None:
         """Note no more what changes: no fold will ask."""
 

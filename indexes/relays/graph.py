@@ -26,7 +26,7 @@ class Graph(NamedTuple):
 
 def empty_graph(slots: int, k: int) -> Graph:
     """A graph of so many slots without edges."""
-    parent, after, before = (np.empty(slots * k, np.int32) for _ in range(3))
+    parent, after, before = (np.zeros(slots * k, np.int32) for _ in range(3))
     return Graph(parent, after, before, np.zeros(slots, np.int32), np.full(slots, -1, np.int32))
 
 

@@ -409,11 +409,11 @@ class KdIndex(CoverIndex):
         corner[:coordinates] = -np.inf
         self.arrays = KdTree(
             corner=corner,
-            cut=np.empty(1, np.float32),
-            cut_slot=np.empty(1, np.int32),
-            dim=np.empty(1, np.int16),
+            cut=np.zeros(1, np.float32),
+            cut_slot=np.zeros(1, np.int32),
+            dim=np.zeros(1, np.int16),
             left=np.full(1, -1, np.int32),
-            right=np.empty(1, np.int32),
+            right=np.zeros(1, np.int32),
             up=np.full(1, -1, np.int32),
             total=np.zeros(1, np.int32),
             bucket=np.full(1, -1, np.int32),
@@ -421,7 +421,7 @@ class KdIndex(CoverIndex):
             held=none,
             at=none,
             order=none,
-            stack=np.empty(STACK, np.int32),
+            stack=np.zeros(STACK, np.int32),
             size=np.array([0, 1, -1, 0, -1, full, coordinates, width]),
         )
 
@@ -508,7 +508,7 @@ class KdIndex(CoverIndex):
 
 
 def _longer(column: NDArray[Any], length: int) -> NDArray[Any]:
-    """The column with room for more, of which nothing is said."""
-    longer = np.empty(max(length, len(column)), column.dtype)
+    """The column with room for more. What is nobody's yet is 0, so that the same index is the same to the last bit."""
+    longer = np.zeros(max(length, len(column)), column.dtype)
     longer[: len(column)] = column
     return longer

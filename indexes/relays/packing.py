@@ -20,20 +20,19 @@ EVERYTHING = "everything"
 PackedRelay = dict[str, PackedPart]
 
 
-def pack_indexes(indexes: Indexes) -> PackedRelay:
-    """Indexes by name, over the same memory."""
-    parts = {EVERYTHING: packed(indexes.everything.trimmed(), {})}
-    for i, name in enumerate(sorted(indexes.relations)):
-        relations = indexes.relations[name]
-        if isinstance(relations, Known):
-            parts[f"index{i}"] = packed(relations.index.trimmed(), {})
-            parts[f"graph{i}"] = packed(relations.graph, {})
-    return parts
+def pack_everything(index: SlabIndex) -> PackedRelay:
+    """The index of all subscriptions, over the same memory."""
+    return {EVERYTHING: packed(index.trimmed(), {})}
+
+
+def pack_relations(i: int, relations: Known) -> PackedRelay:
+    """What is known towards neighbour i, in order of name, over the same memory."""
+    return {f"index{i}": packed(relations.index.trimmed(), {}), f"graph{i}": packed(relations.graph, {})}
 
 
 def unpack_indexes(config: RelayConfig, state: RelayState, parts: PackedRelay) -> Indexes:
-    """What `pack_indexes` was given, for the state that it was made of, over the same memory. Raises KeyError,
-    TypeError or ValueError where that is not what it made."""
+    """What was packed, for the state that it was made of, over the same memory. Raises KeyError, TypeError or
+    ValueError where that is not what it was made to."""
     everything = SlabIndex(len(config.attributes))
     _put(everything, parts[EVERYTHING])
     found: dict[str, Relations] = {}

@@ -59,6 +59,17 @@ def relations_of(config: RelayConfig) -> Relations:
     return Everything(index) if config.graph == "G*" else Poset(index)
 
 
+def derived(config: RelayConfig, points: Points, slots: Int32) -> Relations:
+    """The relations of these subscriptions as if they had come in the best order, with the index laid out as tightly as
+    it can be: forwarded is the least that covers all, what nothing else covers, of equal boxes the oldest. Nothing but
+    what is given is looked at, and the same gives the same bytes. O(n log^2 n)."""
+    relations = relations_of(config)
+    first = coverers_first(points, slots)
+    relations.apply(points, np.full(len(first), SUBSCRIBE, np.uint8), first)
+    relations.lay_out(points)
+    return relations
+
+
 class Subscribe(NamedTuple):
     """A new subscription: its box, (lo, hi) by attribute in order, and the link that it came over, if any."""
 
@@ -501,7 +512,7 @@ class Relay:
         new = added or ([] if left or UPSTREAM in self.neighbours else [UPSTREAM])
         numbers = [self._number(link) for link in removed]
         slots = np.flatnonzero(self._there & ~np.isin(self._link, numbers)).astype(np.int32)
-        return {name: self._laid_out(slots) for name in new}
+        return {name: derived(self.config, self._points, slots) for name in new}
 
     def _came_over(self, links: list[str]) -> Int32:
         numbers = [self._number(link) for link in links]
@@ -515,8 +526,8 @@ class Relay:
         return Anew(self._keys(subscribe, {}), self._keys(unsubscribe, {}))
 
     def derived(self, neighbour: str) -> Relations:
-        """Relations of what a neighbour may have to hear of, as if it came in the best order. Nothing is changed."""
-        return self._laid_out(self.concerning(neighbour))
+        """Relations of what a neighbour may have to hear of, `derived`. Nothing is changed."""
+        return derived(self.config, self._points, self.concerning(neighbour))
 
     def adopt(self, neighbour: str, relations: Relations) -> tuple[Int32, Int32]:
         """Take up relations that were `derived`; returns the slots that the neighbour is to know, and to forget, each
@@ -535,12 +546,6 @@ class Relay:
     def about(self, slots: Int32) -> tuple[list[str], Float64]:
         """The keys and the points of slots that are taken."""
         return self._keys(slots, {}), self._points.exact[slots]
-
-    def _laid_out(self, slots: Int32) -> Relations:
-        relations = relations_of(self.config)
-        first = coverers_first(self._points, slots)
-        relations.apply(self._points, np.full(len(first), SUBSCRIBE, np.uint8), first)
-        return relations
 
     @property
     def table(self) -> Points:
@@ -686,12 +691,6 @@ class Relay:
             relations.index.reserve(0, room)
             relations.tell(slots[state.forwarded[:, i]])
         return relay
-
-    def indexes(self) -> Indexes:
-        """The indexes, laid out as tightly as they can be. They are the relay's own no more."""
-        for relations in self.neighbours.values():
-            relations.lay_out(self._points)
-        return Indexes(self._all, self.neighbours)
 
     def check(self) -> None:
         """Raise AssertionError unless table, ids, indexes and graphs agree. O(n^2)."""

@@ -6,8 +6,10 @@ from typing import NamedTuple
 
 from indexes.relays.engine import RelayEngine
 from indexes.relays.inbox import Inbox
+from indexes.relays.layout import lay_out
 from indexes.relays.model import RelayConfig
 from indexes.relays.outbox import Outbox, OutboxState
+from indexes.relays.packing import PackedRelay
 from indexes.relays.relay import Indexes, Relay, RelayState, in_order
 from indexes.relays.upkeep import Captured
 
@@ -34,9 +36,9 @@ def relay_of(state: State, indexes: Indexes | None = None) -> Relay:
     return Relay.from_state(state.config, state.relay, indexes)
 
 
-def indexes_of(state: State) -> Indexes:
-    """The indexes of a state, laid out. O(n log^2 n)."""
-    return relay_of(state).indexes()
+def packed_of(state: State) -> PackedRelay:
+    """The indexes of a state, laid out and packed. O(n log^2 n)."""
+    return lay_out(state.config, state.relay.points, state.relay.link)
 
 
 def engine_of(state: State, indexes: Indexes | None = None) -> RelayEngine:

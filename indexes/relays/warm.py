@@ -20,8 +20,8 @@ from indexes.relays.commands import (
 )
 from indexes.relays.engine import BULK, RelayEngine
 from indexes.relays.model import Link, Message, RelayConfig
-from indexes.relays.packing import pack_indexes, unpack_indexes
-from indexes.relays.state import engine_of, indexes_of, relay_of, state_of
+from indexes.relays.packing import unpack_indexes
+from indexes.relays.state import engine_of, packed_of, relay_of, state_of
 from indexes.relays.upkeep import Captured
 from indexes.relays.verify import verify
 
@@ -66,7 +66,7 @@ def exercise(engine: RelayEngine, n: int) -> None:
     for checked in verify(captured):
         assert not checked.differences, checked.differences
     state = state_of(captured)
-    image = pack_indexes(indexes_of(state))
+    image = packed_of(state)
     fresh = relay_of(state, unpack_indexes(config, state.relay, image))
     engine.apply(DeleteSubscriptions(["w60"]))
     fold = engine.fold(fresh)

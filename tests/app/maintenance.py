@@ -15,7 +15,8 @@ LIMIT = PATIENCE
 class FakeMaintenance:
     """Every job waits for `go` (set unless a test clears it), reporting `steps` first; `fails` makes it fail.
 
-    `calls` is what was asked for, `begun` is released once for each job that began.
+    `calls` is what was asked for, `begun` is released once for each job that began. `more` is what rebuilds tell
+    besides.
     """
 
     def __init__(self) -> None:
@@ -25,12 +26,14 @@ class FakeMaintenance:
         self.go.set()
         self.steps: list[tuple[float, str]] = []
         self.fails: Exception | None = None
+        self.more: dict[str, Any] = {}
 
     async def snapshot(self, report: Report) -> dict[str, Any]:
         return await self._work(report, ("snapshot",), {"lsn": 7, "bytes": 2_500_000, "seconds": 0.5})
 
     async def rebuild(self, report: Report, resources: list[str] | None, engine: str) -> dict[str, Any]:
-        return await self._work(report, ("rebuild", resources, engine), {"engine": engine, "rows": 3, "seconds": 1.5})
+        detail = {"engine": engine, "rows": 3, "seconds": 1.5, **self.more}
+        return await self._work(report, ("rebuild", resources, engine), detail)
 
     async def verify(self, report: Report, resources: list[str] | None, engine: str) -> dict[str, Any]:
         return await self._work(report, ("verify", resources, engine), {"compared": 12, "differences": []})

@@ -109,6 +109,32 @@ def test_what_is_asked_for_is_done(
     assert done.stdout.splitlines()[-1] == last
 
 
+def anew(*unsubscribe: str, count: int = 0) -> dict[str, Any]:
+    count = count or len(unsubscribe)
+    return {"subscribe": [], "subscribe_count": 0, "unsubscribe": list(unsubscribe), "unsubscribe_count": count}
+
+
+def test_a_rebuild_says_what_relays_forward_no_more(live: Live, work: FakeMaintenance) -> None:
+    work.more = {
+        "rederived": {
+            "relays/edge": {"seq": 9, **anew("s1", "s2")},
+            "relays/hub": {
+                "seq": 8,
+                "links": {"north": anew(*(f"s{n}" for n in range(20)), count=2000), "west": anew()},
+            },
+        }
+    }
+    facts = [
+        "relays/edge: unsubscribe 2: s1 s2",
+        "relays/hub over north: unsubscribe 2,000: s0 s1 s2 s3 s4 s5 s6 s7 s8 s9 and 1,990 more",
+        "relays/hub over west: forwards what it did",
+    ]
+    done = live.run("rebuild")
+    assert done.exit_code == 0, done.output
+    assert done.stdout.splitlines()[-3:] == facts
+    assert live.run("jobs").stdout.endswith("\t" + " ".join(["engine: local rows: 3 seconds: 1.5", *facts]) + "\n")
+
+
 def test_a_job_that_fails_ends_with_1_and_the_first_differences(live: Live, work: FakeMaintenance) -> None:
     work.fails = different(14)
     done = live.run("verify")

@@ -19,7 +19,8 @@ from app.idempotency import StillRunning, Ticket
 from app.jobs import JobFailed
 from app.kinds import Kinds
 from app.kinds.boards import BoardKind
-from app.kinds.relays import RelayKind
+from app.kinds.relays import RelayKind, RelayUpkeep
+from app.maintenance import Maintenance
 from app.resources import Resources
 from app.storage.log import LogEntry, LogUnavailable
 from app.writer import Skeleton
@@ -43,6 +44,7 @@ from indexes.relays.engine import RelayEngine
 from indexes.relays.model import Link, Message, RelayConfig
 from tests.app.machine import Machine, quiet
 from tests.app.test_recovery import Life, Twin
+from tests.oracles.relay_http import least
 from tests.relays.test_engine import same_state
 
 NORTH = Link("http://north", "edge", "south", "secret")
@@ -93,6 +95,16 @@ class Truth:
                 assert self.relays[name].apply(command)[0].last_seq == row.last_seq
         assert not parts, "the log ends in the middle of a command"
         self._read = len(rows)
+
+
+def known(engine: RelayEngine) -> dict[str, tuple[list[str], list[str]]]:
+    """By neighbour: what it has been told of, and the least that it would have to know; oldest first."""
+    relay, found = engine.relay, {}
+    for to in relay.neighbours:
+        keys = relay._keys(relay._subject(to), {})
+        chosen = least({key: list(relay.box(key).values()) for key in keys})
+        found[to] = relay.forwarded(to), [key for key in keys if key in chosen]
+    return found
 
 
 def answered(job: Any) -> Skeleton:
@@ -227,6 +239,23 @@ class Carried(Machine):
                 raise result
         assert not broken or len(self.log.rows) == before
 
+    @rule(in_thread=st.booleans(), in_slices=st.booleans())
+    def rebuilt_alone(self, in_thread: bool, in_slices: bool) -> None:
+        """Then every neighbour knows the least, and the job says what that changed."""
+        names = self.life.relays.names()
+        before = {(name, to): told for name in names for to, (told, _) in known(self.life.relay(name)).items()}
+        with self.timing(in_thread, in_slices):
+            detail = self.life.run(self.life.maintenance.rebuild(quiet, None, "local"))
+        assert detail.get("rederived", {}).keys() == {f"relays/{name}" for name in names}
+        for name in names:
+            told = detail["rederived"][f"relays/{name}"]
+            assert told["seq"] == self.life.relay(name).seq
+            for to, (after, smallest) in known(self.life.relay(name)).items():
+                assert after == smallest
+                found = told["links"][to] if to else told
+                gone = [key.removeprefix("~") for key in before[name, to] if key not in after]
+                assert (found["subscribe"], found["unsubscribe"], found["unsubscribe_count"]) == ([], gone, len(gone))
+
     @rule(
         batch=st.lists(st.one_of(writes, writes, jobs), max_size=8),
         turns=st.integers(0, 60),
@@ -354,12 +383,19 @@ def test_a_rebuilt_relay_comes_back(
             await life.relays.submit("edge", Restart("north", "e1"))
             await life.relays.submit("edge", receive("west", "w1", 0, [("subscribe", "w:e:s1", point((0, 2, 2)))]))
         await life.relays.submit("edge", DeleteSubscriptions([f"s{n}" for n in range(0, 90, 2)]))
+        await life.relays.submit("edge", AddSubscriptions(pa.array(["wide"]), *some([(0, 9, 3)])))
         detail = await life.maintenance.rebuild(quiet, None, "local")
         await life.relays.submit("edge", many(30, 900))
         await life.relays.submit("edge", DeleteSubscriptions([f"s{n}" for n in range(1, 90, 4)]))
         return detail
 
-    assert life.run(story())["rows"] == 45 + bool(config.links)
+    detail = life.run(story())
+    assert detail["rows"] == 46 + bool(config.links)
+    anew = detail["rederived"]["relays/edge"]
+    assert all(one["unsubscribe"] and not one["subscribe"] for one in anew.get("links", {"": anew}).values())
+    assert [(row.command, row.last_seq) for row in life.rows if row.command == "rederive"] == [
+        ("rederive", anew["seq"])
+    ]
     before = life.relay("edge")
     before.check()
     (folder,) = (life.stores.directory.path / "images").glob("*/*/*")
@@ -397,6 +433,56 @@ def test_a_rebuild_goes_on_beside_changes(make: Callable[..., House], monkeypatc
     truth = Truth()
     truth.follow(life.rows)
     same_state(life.relay("edge"), truth.relays["relays/edge"])
+
+
+def test_without_the_log_a_rebuild_decides_nothing(make: Callable[..., House], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its indexes are in place; what came of relays before is told."""
+    life = make()
+
+    async def story() -> dict[str, Any]:
+        for name in ("a", "b"):
+            await life.relays.put(name, PLAIN)
+            await life.relays.submit(name, many(60))
+        before, fresh = {name: known(life.relay(name)) for name in ("a", "b")}, RelayUpkeep.fresh
+
+        def breaks(self: RelayUpkeep, image: Any, of: Any) -> Any:
+            life.broken = life.rows[-1].command == "rederive"
+            return fresh(self, image, of)
+
+        monkeypatch.setattr(RelayUpkeep, "fresh", breaks)
+        relays = [life.relay(name).relay for name in ("a", "b")]
+        with pytest.raises(JobFailed, match="relays/b is laid out anew, but what it decided stands") as failed:
+            await life.maintenance.rebuild(quiet, None, "local")
+        life.broken = False
+        assert not any(life.relay(name).relay is old for name, old in zip(("a", "b"), relays, strict=True))
+        (told, smallest), after = before["a"][""], known(life.relay("a"))[""]
+        assert after == (smallest, smallest) and told != smallest
+        assert known(life.relay("b")) == before["b"]
+        return failed.value.detail
+
+    detail = life.run(story())
+    assert detail.keys() == {"rederived"} and detail["rederived"].keys() == {"relays/a"}
+    life.relay("b").check()
+
+
+def test_a_relay_that_goes_meanwhile_is_no_failure(make: Callable[..., House], monkeypatch: pytest.MonkeyPatch) -> None:
+    life = make()
+
+    async def story() -> dict[str, Any]:
+        await life.relays.put("a", PLAIN)
+        await life.relays.submit("a", many(60))
+        swap = Maintenance._swap
+
+        async def drops(self: Maintenance, *given: Any) -> float:
+            pause = await swap(self, *given)
+            await life.relays.drop("a")
+            return pause
+
+        monkeypatch.setattr(Maintenance, "_swap", drops)
+        return await life.maintenance.rebuild(quiet, None, "local")
+
+    assert "rederived" not in life.run(story())
+    assert [row.command for row in life.rows] == ["create", "add", "drop"]
 
 
 def plant_flag(engine: RelayEngine) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from formats import parts, relays
@@ -30,8 +31,8 @@ from indexes.relays.commands import (
 )
 from indexes.relays.engine import RelayEngine
 from indexes.relays.model import Link, Message, RelayConfig
-from indexes.relays.packing import pack_indexes, unpack_indexes
-from indexes.relays.state import State, engine_of, indexes_of
+from indexes.relays.packing import unpack_indexes
+from indexes.relays.state import State, engine_of, packed_of
 from tests.relays.test_engine import same_state, state
 
 NORTH = Link("http://north", "edge", "south", "secret")
@@ -142,7 +143,7 @@ def test_a_state_and_an_image_make_the_same_relay(config: RelayConfig, n: int, t
     about = written(Folder.at(tmp_path / "a"), one)
     read = relays.read_state(Folder.at(tmp_path / "a"), "edge", about)
     image = Folder.at(tmp_path / "image")
-    parts.write_image(image, "relays/edge", 5, pack_indexes(indexes_of(one)))
+    parts.write_image(image, "relays/edge", 5, packed_of(one))
     packed = parts.read_image(image)
     assert packed is not None
     for again in (engine_of(read), engine_of(read, unpack_indexes(config, read.relay, packed))):
@@ -154,6 +155,25 @@ def test_a_state_and_an_image_make_the_same_relay(config: RelayConfig, n: int, t
         again.apply(more)
         again.apply(DeleteSubscriptions(["all", "s7", "s8"]))
         again.check()
+
+
+@pytest.mark.parametrize("config", CONFIGS[:2], ids=str)
+def test_boxes_are_read_alone(config: RelayConfig, tmp_path: Path) -> None:
+    one = state(engine(config))
+    folder = Folder.at(tmp_path / "a")
+    about = written(folder, one)
+    points, link = relays.read_boxes(folder, "edge", about)
+    assert points.tobytes() == one.relay.points.tobytes() and points.shape == one.relay.points.shape
+    assert (link.dtype, link.tolist()) == (np.int32, one.relay.link.tolist())
+    path = tmp_path / "a" / relays.subscriptions_at("edge")
+    needed = ["row", "link", "lo0", "hi0", "lo1", "hi1"][: 2 + points.shape[1]]
+    pq.write_table(pq.read_table(path).select(needed), path)
+    assert relays.read_boxes(folder, "edge", about)[0].tobytes() == points.tobytes()
+    with pytest.raises(DamagedFile, match="holds other rows"):
+        relays.read_boxes(folder, "edge", {**about, "subscriptions": 1})
+    pq.write_table(pq.read_table(path).drop(["hi0"]), path)
+    with pytest.raises(DamagedFile, match=r"cannot be read: .*hi0"):
+        relays.read_boxes(folder, "edge", about)
 
 
 def test_a_queue_that_is_cut_short_is_told(tmp_path: Path) -> None:

@@ -141,15 +141,19 @@ class RelayService:
         router.forwarded = {key for key in router.boxes if not router.coverers(key)}
         return router
 
-    def rederive(self) -> None:
+    def rederive(self) -> dict[str, tuple[list[str], list[str]]]:
+        """By neighbour: what it has to know, and then to forget, by id, oldest first."""
+        told = {}
         for name, before in list(self.routers.items()):
             after = self.routers[name] = self._fresh(name)
-            for key in after.boxes if name else ():
-                if key in after.forwarded and key not in before.forwarded:
-                    self.sides[name].tell("subscribe", str(key), after.boxes[key])
-            for key in after.boxes if name else ():
-                if key in before.forwarded and key not in after.forwarded:
-                    self.sides[name].tell("unsubscribe", str(key))
+            new = [str(key) for key in after.boxes if key in after.forwarded - before.forwarded]
+            old = [str(key) for key in after.boxes if key in before.forwarded - after.forwarded]
+            for key in new if name else ():
+                self.sides[name].tell("subscribe", key, after.boxes[key])
+            for key in old if name else ():
+                self.sides[name].tell("unsubscribe", key)
+            told[name] = [key.removeprefix("~") for key in new], [key.removeprefix("~") for key in old]
+        return told
 
     def restart(self, name: str, epoch: str) -> None:
         side, router = self.sides[name], self.routers[name]

@@ -32,8 +32,8 @@ from indexes.relays.commands import (
 from indexes.relays.engine import RelayEngine
 from indexes.relays.forward import SUBSCRIBE, UNSUBSCRIBE
 from indexes.relays.model import Link, Message, RelayConfig
-from indexes.relays.packing import pack_indexes, unpack_indexes
-from indexes.relays.state import engine_of, indexes_of, state_of
+from indexes.relays.packing import unpack_indexes
+from indexes.relays.state import engine_of, packed_of, state_of
 from tests.oracles.relay_service import RelayService
 from tests.relays.worlds import boxes, numbers
 
@@ -318,8 +318,10 @@ class Network(RuleBasedStateMachine):
     @rule(data=st.data())
     def rederive(self, data):
         node = self.pick(data)
-        node.apply(Rederive())
-        node.truth.rederive()
+        plan = node.apply(Rederive())
+        assert plan.anew == node.truth.rederive()
+        told = {name: {"subscribe": new, "unsubscribe": old} for name, (new, old) in plan.anew.items()}
+        assert plan.told() == told.get("", {"links": told})
         node.truth.bound()
 
     @rule(data=st.data(), image=st.booleans())
@@ -329,7 +331,7 @@ class Network(RuleBasedStateMachine):
         before, one = node.engine, state(node.engine)
         indexes = None
         if image:
-            indexes = unpack_indexes(one.config, one.relay, pack_indexes(indexes_of(one)))
+            indexes = unpack_indexes(one.config, one.relay, packed_of(one))
         node.engine = engine_of(one, indexes)
         same_state(before, node.engine)
         node.engine.watched = before.watched
@@ -343,7 +345,7 @@ class Network(RuleBasedStateMachine):
             plan.paint(1.0)
             plan.settle()
         one = state_of(plan.captured)
-        indexes = unpack_indexes(one.config, one.relay, pack_indexes(indexes_of(one)))
+        indexes = unpack_indexes(one.config, one.relay, packed_of(one))
         fresh = engine_of(one, indexes).relay
         for change in data.draw(st.lists(st.sampled_from(["subscribe", "transmit", "rederive"]), max_size=3)):
             getattr(self, change)(data)

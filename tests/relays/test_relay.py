@@ -111,9 +111,9 @@ class Overlay(RuleBasedStateMachine):
     def rederive(self, data):
         neighbour = data.draw(st.sampled_from(list(self.routers)))
         before, self.routers[neighbour] = self.routers[neighbour], self.fresh(neighbour)
-        anew = self.relay.rederive(neighbour)
-        assert set(anew.subscribe) == self.routers[neighbour].forwarded - before.forwarded
-        assert set(anew.unsubscribe) == before.forwarded - self.routers[neighbour].forwarded
+        anew, after = self.relay.rederive(neighbour), self.routers[neighbour]
+        assert anew.subscribe == [key for key in after.boxes if key in after.forwarded - before.forwarded]
+        assert anew.unsubscribe == [key for key in after.boxes if key in before.forwarded - after.forwarded]
 
     @rule()
     def restart(self):

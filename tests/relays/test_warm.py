@@ -10,8 +10,8 @@ import pytest
 from formats import parts, relays
 from formats.folder import Folder
 from indexes.relays.model import RelayConfig
-from indexes.relays.packing import pack_indexes, unpack_indexes
-from indexes.relays.state import engine_of, indexes_of
+from indexes.relays.packing import unpack_indexes
+from indexes.relays.state import engine_of, packed_of
 from indexes.relays.warm import exercise, warm
 from tests.formats.test_relays import engine, written
 from tests.relays.test_engine import state
@@ -37,7 +37,7 @@ def use(config: RelayConfig, path: Path) -> None:
     """Commands, a rebuild and a start from a snapshot."""
     one = state(engine(config))
     read = relays.read_state(Folder.at(path), "edge", written(Folder.at(path), one))
-    parts.write_image(Folder.at(path / "image"), "relays/edge", 5, pack_indexes(indexes_of(one)))
+    parts.write_image(Folder.at(path / "image"), "relays/edge", 5, packed_of(one))
     image = parts.read_image(Folder.at(path / "image"))
     assert image is not None
     exercise(engine_of(read, unpack_indexes(config, read.relay, image)), 200)

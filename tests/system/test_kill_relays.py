@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from tests.conftest import StartService
-from tests.oracles.relay_http import RelayModel
+from tests.oracles.relay_http import RelayModel, least
 from tests.patience import PATIENCE
 from tests.service.talk import NDJSON, Json, Talk, ndjson, strict
 
@@ -167,11 +167,61 @@ def test_killed_in_the_middle_of_writes(start_service: StartService) -> None:
     shown = talk.good("GET", PATH)
     assert (shown["seq"], shown["forwarded"]) == (model.seq, model.forwarded)
     assert talk.pages(f"{PATH}/subscriptions", 1000) == [model.shown(id) for id in sorted(model.boxes)]
-    job = talk.ask("POST", "/v1/admin/verify", {"resources": ["relays/market"]}).json()["job"]
-    while (state := talk.good("GET", f"/v1/admin/jobs/{job}"))["state"] in ("queued", "running"):
-        time.sleep(0.05)
-    assert state["state"] == "succeeded", state
+    ended_well(talk, talk.ask("POST", "/v1/admin/verify", {"resources": ["relays/market"]}).json()["job"])
     talk.close()
+
+
+@pytest.mark.timeout(900)
+def test_what_a_rebuild_decided_stands_after_a_kill(start_service: StartService) -> None:
+    """Killed while it runs, all of it has been decided or nothing; killed behind it, all."""
+    draw, model = Random(11), RelayModel(NAMES)
+    service = start_service()
+    httpx.put(service.url + PATH, json={"attributes": NAMES})
+    for number in range(4):
+        talk = Talk(service.url)
+        made = [
+            {"id": f"s{number}-{i}", "box": {name: sorted(draw.sample(range(60), 2)) for name in NAMES}}
+            for i in range(300)
+        ]
+        talk.good("POST", f"{PATH}/subscriptions", {"subscriptions": made})
+        for one in made:
+            model.subscribe(one["id"], one["box"])
+        (router,) = model.routers.values()
+        smallest = least(model.boxes)
+        either = {(model.seq, model.forwarded), (model.seq + 1, len(smallest))}
+        assert model.forwarded > len(smallest)
+        job = talk.ask("POST", "/v1/admin/rebuilds", {"resources": ["relays/market"]}).json()["job"]
+        if number < 3:
+            time.sleep(draw.random() * 0.1)
+        else:
+            told = ended_well(talk, job)["rederived"]["relays/market"]
+            assert told["unsubscribe"] == [id for id in model.boxes if id in router.forwarded - smallest]
+            either = {(told["seq"], len(smallest))}
+            assert told["seq"] == model.seq + 1
+        talk.close()
+        service.stop(signal.SIGKILL)
+        service = start_service(service.data)
+        talk = Talk(service.url)
+        shown = talk.good("GET", PATH)
+        assert (shown["seq"], shown["forwarded"]) in either
+        if shown["seq"] > model.seq:
+            model.seq, router.forwarded = shown["seq"], set(smallest)
+        talk.close()
+    talk = Talk(service.url)
+    for id in draw.sample(list(model.boxes), 60):
+        told, wanted = talk.good("DELETE", f"{PATH}/subscriptions/{id}"), model.unsubscribe(id)
+        assert told == {"seq": model.seq, **without(wanted, "id")}, id
+    assert ended_well(talk, talk.ask("POST", "/v1/admin/verify", {}).json()["job"])["differences"] == []
+    talk.close()
+
+
+def ended_well(talk: Talk, job: str) -> Json:
+    """The detail of a job once it has ended."""
+    while (state := talk.good("GET", f"/v1/admin/jobs/{job}"))["state"] in ("queued", "running"):
+        time.sleep(0.02)
+    assert state["state"] == "succeeded", state
+    detail: Json = state["detail"]
+    return detail
 
 
 def follow(model: RelayModel, write: Write) -> None:

@@ -1,0 +1,43 @@
+"""Parts of an image on their way from tasks to the driver.
+
+A part is a folder of a random name, written and checked as an image is. Its task reports the name when it has ended,
+and only reported ones are used: a task that is run twice leaves one folder more, which goes with the run's.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+
+import pyarrow as pa
+
+from formats.folder import Damaged, Folder
+from formats.parts import read_image, write_image
+from indexes.parts import PackedPart
+
+Batches = Iterator[pa.RecordBatch]
+
+Packed = Mapping[str, PackedPart]
+
+SPARK_PARTS = "number long, name string"
+
+
+def write_parts(batches: Batches, pieces: Folder, lay_out: Callable[[int], Packed]) -> Batches:
+    """Write the parts whose numbers come in, each to a folder whose name goes out."""
+    for batch in batches:
+        for number in batch["id"].to_pylist():
+            packed = lay_out(number)
+            name = uuid.uuid4().hex
+            try:
+                write_image(pieces / name, f"part {number}", 0, packed)
+            except OSError as error:
+                raise OSError(f"{pieces / name} cannot be written: {error.strerror or error}") from error
+            yield pa.record_batch({"number": pa.array([number], pa.int64()), "name": pa.array([name])})
+
+
+def read_part(folder: Folder) -> dict[str, PackedPart]:
+    """A part that was written. Raises `Damaged`."""
+    packed = read_image(folder)
+    if packed is None:
+        raise Damaged(f"{folder} was laid out by another version of the code")
+    return packed
