@@ -14,7 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from bench.matchers.workload import K, make_world
-from bench.peers.beside import Answer, beside, duckdb_session, package, postgres_session
+from bench.peers.beside import Answer, beside, duckdb_session, package, pass_over, postgres_session, set_up
 from bench.race import Contender
 from bench.report import Report
 from indexes.matchers.scored import SoptRTree
@@ -57,19 +57,16 @@ def show(report: Report, size: Size) -> None:
     index = SoptRTree(data.lo, data.hi, data.score)
     events = points(q)
     ours = Contender("SOPT-R-tree", lambda: index.top_many(events, K), size.events)
-    times = beside(
-        report,
-        ours,
-        PEERS,
-        data,
-        q[: size.few].tolist(),
-        index.top_many(events[: size.few], K)[0].tolist(),
-        size.rounds,
+    report.text(
         f"{size.n:,} intervals of the paper's workload, k = {K}, one event after the other, the median of "
         f"{size.rounds} rounds. Ours and ncls are timed by their thread, the databases by the wall, a round trip "
-        "included; DuckDB has one thread. PostgreSQL has a GiST index on ranges and one on the score, and chooses.",
-        by_thread=frozenset({"ncls"}),
+        "included; DuckDB has one thread. PostgreSQL has a GiST index on ranges and one on the score, and chooses."
     )
+    right = index.top_many(events[: size.few], K)[0].tolist()
+    with ExitStack() as stack:
+        ready, missing = set_up(report, PEERS, data, stack)
+        times = beside(report, ours, ready, q[: size.few].tolist(), right, size.rounds, frozenset({"ncls"}))
+    pass_over(report, missing)
     if "ncls" in times:
         report.verdict(
             f"the SOPT-R-tree at least {TIMES_NCLS:,} times as fast as ncls and a sort",

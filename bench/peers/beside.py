@@ -20,6 +20,7 @@ from bench.report import Report, count, ratio
 POSTGRES = os.environ.get("RANKCAST_PEER_POSTGRES", "postgresql://root@127.0.0.1:5432/test")
 
 Data = TypeVar("Data")
+Peer = TypeVar("Peer")
 Answer = Callable[[Any], Any]
 """What a peer answers to one question."""
 
@@ -28,50 +29,61 @@ class Missing(Exception):
     """A peer is not there; says what it needs."""
 
 
+def set_up(
+    report: Report, peers: Mapping[str, Callable[[Data, ExitStack], Peer]], data: Data, stack: ExitStack
+) -> tuple[dict[str, Peer], list[str]]:
+    """Those that are there, by name, and of the others what they need. A maker raises Missing when it is not there."""
+    ready: dict[str, Peer] = {}
+    missing = []
+    for name, make in peers.items():
+        report.progress(name)
+        try:
+            ready[name] = make(data, stack)
+        except Missing as reason:
+            missing.append(f"{name}: {reason}.")
+    return ready, missing
+
+
 def beside(
     report: Report,
     ours: Contender,
-    peers: Mapping[str, Callable[[Data, ExitStack], Answer]],
-    data: Data,
+    answers: Mapping[str, Answer],
     asked: Sequence[Any],
     right: Sequence[Any],
     rounds: int,
-    intro: str,
-    by_thread: frozenset[str] = frozenset(),
+    by_thread: frozenset[str],
+    read: Callable[[Any], Any] = lambda found: found,
+    each: str = "event",
 ) -> dict[str, float]:
-    """Race ours with all peers that are there; returns microseconds a question by name, the median of the rounds.
+    """Race ours with peers, each asked `asked`; adds a table of microseconds for each `each`, the median of the
+    rounds, and returns it by name.
 
-    A peer is set up by `peers`, which raises Missing when it is not there, and asked `asked`, to which `right` are the
-    answers. It is timed by the wall, a round trip included; those in `by_thread`, as ours, by their thread. `intro`
-    stands before the table.
+    `right` are the answers, as `read` makes them comparable. Peers are timed by the wall, a round trip included; ours
+    and those in `by_thread` by their thread.
 
     Raises:
         Failed: a peer answers something else.
     """
-    contenders, skipped = [ours], []
-    with ExitStack() as stack:
-        for name, make in peers.items():
-            report.progress(name)
-            try:
-                answer = make(data, stack)
-            except Missing as missing:
-                skipped.append(f"{name}: {missing}.")
-                continue
-            for one, wanted in zip(asked, right, strict=True):
-                found = answer(one)
-                if found != wanted:
-                    raise Failed(f"{name} answers {found} for {one}, not {wanted}")
-            ask = partial(_ask, answer, asked)
-            contenders.append(Contender(name, ask, len(asked), by_the_wall=name not in by_thread))
-        times = {one.name: median(mine) for one, mine in zip(contenders, race(contenders, rounds), strict=True)}
-    report.text(intro)
+    contenders = [ours]
+    for name, answer in answers.items():
+        for one, wanted in zip(asked, right, strict=True):
+            found = read(answer(one))
+            if found != wanted:
+                raise Failed(f"{name} answers {found} for {one}, not {wanted}")
+        ask = partial(_ask, answer, asked)
+        contenders.append(Contender(name, ask, len(asked), by_the_wall=name not in by_thread))
+    times = {one.name: median(mine) for one, mine in zip(contenders, race(contenders, rounds), strict=True)}
     report.table(
-        ("", "us/event", "ours is faster by"),
+        ("", f"us/{each}", "ours is faster by"),
         [(name, count(mine), ratio(mine / times[ours.name])) for name, mine in times.items()],
     )
-    if skipped:
-        report.text("Not there, and passed over.", *skipped)
     return times
+
+
+def pass_over(report: Report, missing: Sequence[str]) -> None:
+    """Say what is not there."""
+    if missing:
+        report.text("Not there, and passed over.", *missing)
 
 
 def _ask(answer: Answer, asked: Sequence[Any]) -> None:
