@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any, cast
 
-from bench.process import HOST, cpu_seconds
+from bench.process import HOST, Failed, cpu_seconds
 
 JSON = "application/json"
 
@@ -138,6 +138,9 @@ def converse(
 
     Unless `chunked`, the request tells the length of the body, which its server may treat in another way. Returns
     the seconds from the first byte sent to the last received, the status, and the body of the answer.
+
+    Raises:
+        Failed: the server ends the connection without an answer, as one may that refuses a body before it has read it.
     """
     head = f"POST {path} HTTP/1.1\r\nhost: {HOST}\r\nconnection: close\r\ncontent-type: {kind}\r\n"
     framed: Sequence[bytes] = pieces
@@ -149,8 +152,8 @@ def converse(
     with socket.create_connection((HOST, port), TIMEOUT) as connection:
 
         def send() -> None:
-            # A server that refuses closes the connection before it has read all; its answer says why.
-            with suppress(ConnectionError):
+            # What is not taken any more is not sent; the answer, or that there is none, says why.
+            with suppress(OSError):
                 for piece in (head.encode(), *framed):
                     connection.sendall(piece)
 
@@ -158,10 +161,17 @@ def converse(
         began = time.perf_counter()
         sender.start()
         answer = []
-        while piece := connection.recv(1 << 20):
-            answer.append(piece)
-        seconds = time.perf_counter() - began
-        sender.join()
+        try:
+            with suppress(ConnectionResetError):
+                while piece := connection.recv(1 << 20):
+                    answer.append(piece)
+            seconds = time.perf_counter() - began
+        finally:
+            with suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+            sender.join()
+    if not answer:
+        raise Failed(f"POST {path} is not answered: the server has closed the connection")
     told, _, body = b"".join(answer).partition(b"\r\n\r\n")
     if b"transfer-encoding: chunked" in told.lower():
         body = _joined(body)

@@ -4,7 +4,7 @@ An inner node cuts at the median of what it had when it was split, dimension aft
 buckets. One of more than `full` points is split, one of less than half of that merged with its sibling if that is a
 bucket as well and both fit into one. A search goes down to the rightmost bucket, compares point after point until it
 has enough, and comes back; it leaves out what lies below a cut, and, with `corners`, every node whose points' largest
-coordinates do not reach the query's. Points must differ from each other.
+coordinates do not reach the query's; these are not lowered when a point goes. Points must differ from each other.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from indexes.relays.forward import SUBSCRIBE
 from indexes.relays.graph import empty_graph, link, remove
 from indexes.relays.points import covers
 
-FULL = 40
+FULL = 36
 """Points of a bucket at most. The paper does not say how many."""
 
 INNER, WAY, BUCKETS, COMPARED, SEARCHES = range(5)
@@ -165,22 +165,13 @@ def _merge(o, exact, v):  # type: ignore[no-untyped-def]
 
 @inner_kernel
 def _delete(o, exact, t):  # type: ignore[no-untyped-def]
-    full, coordinates = o.held.shape[1], o.corner.shape[1]
+    full = o.held.shape[1]
     v = o.at[t]
     i = 0
     while o.held[v, i] != t:
         i += 1
     o.total[v] -= 1
     o.held[v, i] = o.held[v, o.total[v]]
-    for j in range(coordinates):
-        o.corner[v, j] = -np.inf
-        for i in range(o.total[v]):
-            o.corner[v, j] = max(o.corner[v, j], exact[o.held[v, i], j])
-    w = o.up[v]
-    while w >= 0:
-        for j in range(coordinates):
-            o.corner[w, j] = max(o.corner[o.child[w, 0], j], o.corner[o.child[w, 1], j])
-        w = o.up[w]
     merging = True
     while merging:
         merging = False
