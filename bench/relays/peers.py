@@ -29,7 +29,7 @@ Float64 = NDArray[np.float64]
 class Size(NamedTuple):
     """How much is run: boxes of so many attributes, questions to ours, and to each peer."""
 
-    n: int = 50_000
+    n: int = 100_000
     attributes: int = 4
     questions: int = 1_000
     few: int = 50
