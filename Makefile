@@ -72,6 +72,7 @@ bench-matchers: setup ## the matchers' speed on this machine, written to docs/re
 	$(BIN)/rankcast bench matchers $(ARGS)
 
 bench-relays: setup ## the relays' speed on this machine, written to docs/results
+	$(PIP) install --quiet --require-hashes --no-build-isolation -r requirements/peers.lock || true # what is missing is passed over
 	$(BIN)/rankcast bench relays $(ARGS)
 
 bench-peers: setup ## boards beside PostgreSQL, Redis and Unicast, written to docs/results

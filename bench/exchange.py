@@ -1,19 +1,26 @@
 """An HTTP/1.1 client that costs next to nothing: requests are bytes made beforehand, answers are cut by their length.
 
-It understands what the servers of the benchmarks send, answers with a Content-Length, and nothing else.
+It understands what the servers of the benchmarks send, answers with a Content-Length, and nothing else. A body that is
+answered while it is sent goes by `converse`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
+import socket
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from typing import Any, cast
 
-from bench.process import HOST, cpu_seconds
+from bench.process import HOST, Failed, cpu_seconds
 
 JSON = "application/json"
+
+TIMEOUT = 300.0
+"""Seconds without a byte after which a conversation has failed."""
 
 
 def request(method: str, path: str, body: bytes = b"", kind: str = JSON) -> bytes:
@@ -122,6 +129,65 @@ class Closed:
         if self._keep:
             self.answers.append(body)
         self._next(exchange)
+
+
+def converse(
+    port: int, path: str, pieces: Sequence[bytes], kind: str, chunked: bool = False
+) -> tuple[float, int, bytes]:
+    """POST a body piece by piece and read its answer meanwhile, in a connection of its own.
+
+    Unless `chunked`, the request tells the length of the body, which its server may treat in another way. Returns
+    the seconds from the first byte sent to the last received, the status, and the body of the answer.
+
+    Raises:
+        Failed: the server ends the connection without an answer, as one may that refuses a body before it has read it.
+    """
+    head = f"POST {path} HTTP/1.1\r\nhost: {HOST}\r\nconnection: close\r\ncontent-type: {kind}\r\n"
+    framed: Sequence[bytes] = pieces
+    if chunked:
+        head += "transfer-encoding: chunked\r\n\r\n"
+        framed = [b"%x\r\n%b\r\n" % (len(piece), piece) for piece in pieces] + [b"0\r\n\r\n"]
+    else:
+        head += f"content-length: {sum(map(len, pieces))}\r\n\r\n"
+    with socket.create_connection((HOST, port), TIMEOUT) as connection:
+
+        def send() -> None:
+            # What is not taken any more is not sent; the answer, or that there is none, says why.
+            with suppress(OSError):
+                for piece in (head.encode(), *framed):
+                    connection.sendall(piece)
+
+        sender = threading.Thread(target=send)
+        began = time.perf_counter()
+        sender.start()
+        answer = []
+        try:
+            with suppress(ConnectionResetError):
+                while piece := connection.recv(1 << 20):
+                    answer.append(piece)
+            seconds = time.perf_counter() - began
+        finally:
+            with suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+            sender.join()
+    if not answer:
+        raise Failed(f"POST {path} is not answered: the server has closed the connection")
+    told, _, body = b"".join(answer).partition(b"\r\n\r\n")
+    if b"transfer-encoding: chunked" in told.lower():
+        body = _joined(body)
+    return seconds, int(told[9:12]), body
+
+
+def _joined(chunks: bytes) -> bytes:
+    """A chunked body as a whole."""
+    found, at = [], 0
+    while True:
+        end = chunks.index(b"\r\n", at)
+        size = int(chunks[at:end], 16)
+        if size == 0:
+            return b"".join(found)
+        found.append(chunks[end + 2 : end + 2 + size])
+        at = end + size + 4
 
 
 def milliseconds(seconds: Sequence[float]) -> dict[str, float]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench.boards.compare import Curve, Panel
+from bench.compare import Curve, Panel
 
 WIDTH, HEIGHT = 6.4, 4.0
 """Inches of a panel."""

@@ -87,17 +87,27 @@ def matchers(
 
 @bench.command("relays")
 def relays(
+    table: Table = None,
+    figure: Figure = None,
+    theorem: Annotated[bool, typer.Option("--theorem", help="Searches by k, and Theorem 1.")] = False,
+    kernels: Annotated[bool, typer.Option("--kernels", help="Commands and notifications on one core.")] = False,
+    http: Annotated[bool, typer.Option("--http", help="Commands over HTTP, with the durable log.")] = False,
+    peers: Annotated[bool, typer.Option("--peers", help="numpy, rtree, DuckDB and PostgreSQL.")] = False,
+    everything: Annotated[bool, _all("relays.md")] = False,
     quick: Quick = False,
     prototype: Annotated[Path | None, _prototype("RANKCAST_PROTOTYPE_RELAYS")] = None,
     out: Annotated[Path | None, _out("relays.md")] = None,
 ) -> None:
-    """Commands under every covering index, and notifications beside a scan, on one core.
+    """The paper's counts and times, the covering kernels, the service, and what one would use instead.
 
-    Targets that are missed are printed as missed.
+    PostgreSQL is named by RANKCAST_PEER_POSTGRES (else on its usual local port), in schemas of its own; rtree and
+    DuckDB are the extra `peers`. Those that are not there are passed over. Targets that are missed are printed as
+    missed.
     """
-    from bench.relays.run import PAGE, run
+    from bench.relays import paper, run
 
-    run(quick, prototype, out or (None if quick else PAGE), typer.echo)
+    named = {"theorem": theorem, "kernels": kernels, "http": http, "peers": peers}
+    _reproduce(run, paper, table, figure, {} if everything else named, quick, prototype, out)
 
 
 @bench.command("durability")

@@ -9,9 +9,9 @@ import numpy as np
 
 from bench.boards.batch_speed import changes
 from bench.boards.batch_steps import count_faults
-from bench.boards.compare import INF, Claim, Curve, Panel, claims, curves
 from bench.boards.plays import SPARSE, Sequence, play
 from bench.boards.stage import Stage
+from bench.compare import INF, Claim, Curve, Panel, claims, curves
 from bench.report import Report
 from indexes.boards.batch import Batch
 from indexes.boards.commands import BoardConfig

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from bench.boards.compare import INF, Claim, Curve, Panel, Try, Value, claims, curves, of_reading, of_seeds, values
 from bench.boards.one_and_half import KS, TABLE_VII, TABLE_VIII, Counts, Size, measure, subscriptions
+from bench.compare import INF, Claim, Curve, Panel, Try, Value, claims, curves, of_reading, of_seeds, values
 from bench.report import Report, count
 from indexes.boards.space.one_and_half import ALWAYS, LATE, LATER
 from indexes.boards.space.subscriptions import SpaceSubscriptions

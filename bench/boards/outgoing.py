@@ -6,23 +6,23 @@ import math
 from collections.abc import Callable
 from itertools import pairwise
 
-from bench.boards.compare import (
+from bench.boards.chance import by_chance
+from bench.boards.plays import DENSE, DENSE_1, MESSAGE, SPARSE, SPARSE_1, UNICAST, Approach, Played, approach
+from bench.boards.stage import Stage
+from bench.boards.tables import TABLE_III
+from bench.boards.workload import COIN
+from bench.compare import (
     INF,
     Claim,
     Curve,
     Mark,
     Panel,
     Value,
-    by_chance,
     claims,
     curves,
     of_reading,
     values,
 )
-from bench.boards.plays import DENSE, DENSE_1, MESSAGE, SPARSE, SPARSE_1, UNICAST, Approach, Played, approach
-from bench.boards.stage import Stage
-from bench.boards.tables import TABLE_III
-from bench.boards.workload import COIN
 from bench.report import Report
 
 RUNS = (8, 4, 2, 1)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.boards.compare import Curve, Panel, Value, curves, values
+from bench.compare import Curve, Panel, Value, curves, values
 from bench.network.owners import Owners, share_out, traverse
 from bench.report import Report, count
 

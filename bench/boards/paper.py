@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-from bench import plot
 from bench.boards import batches, one_and_half, owners, stage, tables, trace
 from bench.boards.batches import Batches
-from bench.boards.compare import Panel
 from bench.boards.half import Half
 from bench.boards.outgoing import Outgoing
 from bench.boards.owners import Spread
@@ -17,6 +14,7 @@ from bench.boards.tables import Tables
 from bench.boards.trace import Yahoo
 from bench.boards.traffic import Traffic
 from bench.boards.trends import Trends
+from bench.paper import Experiments
 from bench.report import Report
 
 TABLES = (1, 2, 3, 4, 5, 6, 7, 8)
@@ -26,14 +24,12 @@ FOLDER = "figures"
 """Beside the page, where its figures are drawn."""
 
 
-class Paper:
+class Paper(Experiments):
     """Shows any of them; what several share is measured once."""
 
     def __init__(self, report: Report, quick: bool, page: Path | None) -> None:
-        self._report = report
+        super().__init__(report, page, FOLDER)
         self._quick = quick
-        self._page = page
-        self._drawing = page is not None
         stages = stage.Stage(stage.QUICK if quick else stage.Size())
         self._counts = Tables(report, tables.QUICK if quick else tables.Size())
         self._trace = Yahoo(report, trace.QUICK if quick else trace.Size())
@@ -41,14 +37,14 @@ class Paper:
         batch = Batches(report, stages, batches.QUICK_WORLDS if quick else batches.WORLDS)
         spread = Spread(report, owners.QUICK if quick else owners.Size())
         half = Half(report, one_and_half.QUICK if quick else one_and_half.Size())
-        self._tables: dict[int, tuple[str, Callable[[], None]]] = {
+        self.tables = {
             2: ("Table II: redundancy in messages received", traffic.table_2),
             5: ("Table V: redundancy in messages received, a trace", self._trace.table_5),
             6: ("Table VI: calls an event, a trace", self._trace.table_6),
             7: ("Table VII: searches for the next object, 1.5 dimensions", half.table_7),
             8: ("Table VIII: snaps, 1.5 dimensions", half.table_8),
         }
-        self._figures: dict[int, tuple[str, Callable[[], list[Panel]]]] = {
+        self.figures = {
             11: ("Figure 11: outgoing traffic by m", outgoing.figure_11),
             12: ("Figure 12: outgoing traffic by k and by epsilon", outgoing.figure_12),
             13: ("Figure 13: the most of one event, and calls", outgoing.figure_13),
@@ -63,40 +59,20 @@ class Paper:
     def show(self, numbers: Sequence[int], figures: Sequence[int]) -> None:
         """Add these tables and figures, tables first."""
         if self._quick:
-            self._report.text(
+            self.report.text(
                 "Quick sizes: few events, so that values scatter and few causes are tried. Only the full run is meant "
                 "to be compared."
             )
         if numbers:
             self._counts.introduce()
         if {5, 6} & set(numbers) or 17 in figures:
-            self._report.progress("reading the flights")
+            self.report.progress("reading the flights")
             self._trace.introduce()
         for number in numbers:
-            self._report.progress(f"table {number}")
-            if number in self._tables:
-                title, table = self._tables[number]
-                self._report.heading(title, 3)
-                table()
+            if number in self.tables:
+                super().show([number], [])
             else:
+                self.report.progress(f"table {number}")
                 self._counts.table(number)
         for number in figures:
-            self._report.progress(f"figure {number}")
-            title, figure = self._figures[number]
-            self._report.heading(title, 3)
-            self._draw(figure())
-
-    def _draw(self, panels: list[Panel]) -> None:
-        if self._page is None or not self._drawing:
-            return
-        try:
-            files = plot.draw(panels, self._page.parent / FOLDER)
-        except plot.PlotMissing as missing:
-            self._drawing = False
-            self._report.progress(f"no figures: {missing}")
-            return
-        links: list[Any] = [
-            f"![Figure {panel.name}: {panel.title}]({FOLDER}/{file.name})"
-            for panel, file in zip(panels, files, strict=True)
-        ]
-        self._report.text(*links)
+            super().show([], [number])

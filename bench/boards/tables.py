@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bench.boards.compare import Value, by_chance, values
+from bench.boards.chance import by_chance
 from bench.boards.unicast import count_wrong, make_told
 from bench.boards.workload import (
     COIN,
@@ -26,6 +26,7 @@ from bench.boards.workload import (
     scratch,
     subscription_index,
 )
+from bench.compare import Value, values
 from bench.report import Report
 from indexes.boards.work import MIN_Y, SNAP
 

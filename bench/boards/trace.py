@@ -23,7 +23,6 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from app.demo.flights import Arrivals, load_arrivals
-from bench.boards.compare import Claim, Curve, Panel, Try, Value, claims, curves, differs, values, why
 from bench.boards.plays import (
     SPARSE,
     SPARSE_1,
@@ -39,6 +38,7 @@ from bench.boards.plays import (
 )
 from bench.boards.stage import KS
 from bench.boards.workload import indexed
+from bench.compare import Claim, Curve, Panel, Try, Value, claims, curves, differs, values, why
 from bench.network.routing import Network, make_network, zones_of
 from bench.report import Report, count
 from indexes.boards.forest import Forest

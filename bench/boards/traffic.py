@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from bench.boards.compare import INF, Claim, Curve, Panel, Value, by_chance, claims, curves, of_seeds, values
+from bench.boards.chance import by_chance
 from bench.boards.plays import DENSE, MESSAGE, SPARSE, SPARSE_1, Approach, approach, ways
 from bench.boards.stage import Stage
 from bench.boards.workload import COIN
+from bench.compare import INF, Claim, Curve, Panel, Value, claims, curves, of_seeds, values
 from bench.report import Report, count
 
 TABLE_II: dict[int | None, dict[int, float]] = {

@@ -8,11 +8,11 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.boards.compare import INF, Claim, Curve, Panel, claims, curves
 from bench.boards.distributions import clustered_objects, clustered_ranges, correlated_ranges, gaussian_steps
 from bench.boards.plays import DENSE, MESSAGE, SPARSE, Approach, Played, fresh, play, sequence
 from bench.boards.stage import Stage
 from bench.boards.workload import COIN, World, indexed, make_world
+from bench.compare import INF, Claim, Curve, Panel, claims, curves
 from bench.report import Report, count
 from indexes.boards.forest import Forest
 

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 
 from bench.matchers import prototype
 from bench.matchers.prototype import Prototype
-from bench.matchers.race import Contender, race
 from bench.matchers.unscored import UNSCORED
 from bench.matchers.workload import K, World, make_world
+from bench.race import Contender, race
 from bench.report import Report, ratio, spread
 from indexes.matchers.dynamic import RunIndex
 from indexes.matchers.matcher import Matcher, MatcherConfig, Subscriptions

@@ -6,7 +6,6 @@ are of Java on a machine of 2008, so ratios are what is compared.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
@@ -16,10 +15,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from bench import plot
-from bench.boards.compare import INF, Claim, Curve, Panel, Value, claims, curves, values
-from bench.matchers.race import micros
+from bench.compare import INF, Claim, Curve, Panel, Value, claims, curves, values
 from bench.matchers.workload import SKEW_LENGTH, K, make_world
+from bench.paper import Experiments
+from bench.race import micros
 from bench.report import Report, count
 from indexes.matchers.matcher import Matcher, MatcherConfig, Subscriptions
 from indexes.matchers.scored import INDEXES
@@ -73,15 +72,14 @@ Times = dict[str, float]
 """Microseconds an event, by index."""
 
 
-class Paper:
+class Paper(Experiments):
     """Shows any of them; what several share is measured once."""
 
     def __init__(self, report: Report, size: Size, page: Path | None) -> None:
-        self._report = report
+        super().__init__(report, page, FOLDER)
         self._size = size
-        self._page = page
-        self._tables: dict[int, tuple[str, Callable[[], None]]] = {2: ("Table 2: memory", self._table_2)}
-        self._figures: dict[int, tuple[str, Callable[[], list[Panel]]]] = {
+        self.tables = {2: ("Table 2: memory", self._table_2)}
+        self.figures = {
             6: ("Figure 6: the number of getnext() calls", self._figure_6),
             7: ("Figure 7: the number of dimensions", self._figure_7),
             8: ("Figure 8: the number of dimensions, relative to the SOPT-R-tree", self._figure_8),
@@ -90,32 +88,8 @@ class Paper:
         self._times = cache(self._measure)
         self._read: dict[tuple[int, float], float] = {}
 
-    def show(self, tables: Sequence[int], figures: Sequence[int]) -> None:
-        """Add these tables and figures, tables first."""
-        for number, (title, table) in self._tables.items():
-            if number in tables:
-                self._report.progress(f"table {number}")
-                self._report.heading(title, 3)
-                table()
-        for number, (title, figure) in self._figures.items():
-            if number in figures:
-                self._report.progress(f"figure {number}")
-                self._report.heading(title, 3)
-                self._draw(figure())
-
-    def _draw(self, panels: list[Panel]) -> None:
-        if self._page is None:
-            return
-        try:
-            files = plot.draw(panels, self._page.parent / FOLDER)
-        except plot.PlotMissing as missing:
-            self._report.progress(f"no figures: {missing}")
-            return
-        for panel, file in zip(panels, files, strict=True):
-            self._report.text(f"![Figure {panel.name}: {panel.title}]({FOLDER}/{file.name})")
-
     def _table_2(self) -> None:
-        self._report.text(
+        self.report.text(
             "Memory of an index of one dimension. Ours has 64-bit ends and scores and 32-bit numbers of rows; the 8.3 "
             "bytes an interval of the paper's interval tree can only be 32-bit ends, or Java objects left out of the "
             "count. So beside the megabytes stands each index as a multiple of the interval tree."
@@ -134,10 +108,10 @@ class Paper:
                 mega.append(Value(labels, paper[at], mine[kind], open="64-bit numbers, see above"))
                 of_paper, of_ours = paper[at] / TABLE_2["interval"][at], mine[kind] / mine["interval"]
                 multiples.append(Value(labels, of_paper, of_ours, open=_MULTIPLE[kind]))
-        values(self._report, ("megabytes", "intervals"), mega)
-        values(self._report, ("of the interval tree", "intervals"), multiples)
+        values(self.report, ("megabytes", "intervals"), mega)
+        values(self.report, ("of the interval tree", "intervals"), multiples)
         claims(
-            self._report,
+            self.report,
             [
                 Claim("the IR-tree, of the interval tree: at most", -INF, 2, multiples[-1].ours),
                 Claim("the segment tree, of the IR-tree: more than an order of magnitude", 10, INF,
@@ -157,11 +131,11 @@ class Paper:
                 mine = events[: size.few] if kind in LINEAR or k > 100 else events
                 by_calls[k][kind] = median(micros(lambda k=k, e=mine, i=index: i.top_many(e, k), len(mine), 3))
         panel = self._panel(6, f"{size.n:,} intervals", "calls", by_calls, "xy")
-        curves(self._report, panel)
+        curves(self.report, panel)
         at, most, least = by_calls[K], max(size.calls), min(size.calls)
         sopt = [_next_best(times, "sopt-r") for times in by_calls.values()]
         claims(
-            self._report,
+            self.report,
             [
                 Claim(f"the interval tree is the slowest: times the next slowest, {K} calls", 1, INF,
                       _slower(at, "interval")),
@@ -179,13 +153,13 @@ class Paper:
 
     def _figure_7(self) -> list[Panel]:
         size = self._size
-        self._report.text(f"{size.boxes:,} subscriptions, relaxed matching by the Threshold Algorithm, k = {K}.")
+        self.report.text(f"{size.boxes:,} subscriptions, relaxed matching by the Threshold Algorithm, k = {K}.")
         found = self._by_dimension()
         panel = self._panel(7, "relaxed matching", "dimensions", found, "y")
-        curves(self._report, panel)
+        curves(self.report, panel)
         first, last = size.dimensions[0], size.dimensions[-1]
         claims(
-            self._report,
+            self.report,
             [
                 Claim(f"all converge: slowest of fastest at d = {last}, of that at d = {first}", -INF, 1,
                       _spread(found[last]) / _spread(found[first])),
@@ -201,10 +175,10 @@ class Paper:
             for d, times in self._by_dimension().items()
         }
         panel = self._panel(8, "time, of the SOPT-R-tree's", "dimensions", found, "y", "times the SOPT-R-tree's time")
-        curves(self._report, panel)
+        curves(self.report, panel)
         few = [times for d, times in found.items() if d <= 4]
         claims(
-            self._report,
+            self.report,
             [
                 Claim("other indexes at 1 to 4 dimensions, times the SOPT-R-tree: up to", 16, 16,
                       max(max(times.values()) for times in few), _LOOK_UPS),
@@ -212,7 +186,7 @@ class Paper:
                       min(time for times in few for kind, time in times.items() if kind != "sopt-r"), _LOOK_UPS),
             ],
         )  # fmt: skip
-        self._report.text(
+        self.report.text(
             "Rows that the Threshold Algorithm reads for an event, the same with every index: "
             + ", ".join(f"{count(self._read[d, SKEW_LENGTH])} (d = {d})" for d in found if d > 1)
             + "."
@@ -223,7 +197,7 @@ class Paper:
         size = self._size
         found = {skew: self._times(4, skew) for skew in size.skews}
         panel = self._panel(9, "overlap, 4 dimensions", "skew of lengths", found, "y")
-        curves(self._report, panel)
+        curves(self.report, panel)
         least, most = found[size.skews[0]], found[size.skews[-1]]
         text = "less overlap makes it faster: time at the largest skew, of that at the least"
         rows = [
@@ -231,7 +205,7 @@ class Paper:
         ]
         slower = "scored R-tree: it becomes slower, by its holes"
         rows.append(Claim(slower, 1, INF, most["scored-r"] / least["scored-r"]))
-        claims(self._report, rows)
+        claims(self.report, rows)
         return [panel]
 
     def _panel(
@@ -251,7 +225,7 @@ class Paper:
         ids = pa.array(np.arange(size.boxes).astype(str))
         times = {}
         for kind, name in NAMES.items():
-            self._report.progress(f"d = {d}, skew {skew:g}, {name}")
+            self.report.progress(f"d = {d}, skew {skew:g}, {name}")
             config = MatcherConfig(tuple(f"d{j}" for j in range(d)), "relaxed", "sum", kind)  # type: ignore[arg-type]
             matcher = Matcher(config)
             matcher.insert(ids, Subscriptions(world.lo, world.hi, world.weight))

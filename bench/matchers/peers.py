@@ -1,30 +1,25 @@
 """One dimension beside what one would use instead: an interval library and a sort, DuckDB, PostgreSQL.
 
-All answer the same question over ends on a grid of integers, which one of them asks for. What is not there is passed
-over with the reason.
+All answer the same question over ends on a grid of integers, which one of them asks for.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from contextlib import ExitStack
-from functools import partial
-from statistics import median
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from bench.matchers.race import Contender, race
 from bench.matchers.workload import K, make_world
-from bench.process import Failed
-from bench.report import Report, count, ratio
+from bench.peers.beside import Answer, beside, duckdb_session, package, pass_over, postgres_session, set_up
+from bench.race import Contender
+from bench.report import Report
 from indexes.matchers.scored import SoptRTree
 from indexes.matchers.table import points
 
-POSTGRES = os.environ.get("RANKCAST_PEER_POSTGRES", "postgresql://root@127.0.0.1:5432/test")
 SCHEMA = "rankcast_matchers"
 
 GRID = 1 << 29
@@ -46,78 +41,42 @@ QUICK = Size(n=20_000, events=2_000, few=20, rounds=2)
 
 
 class Intervals(NamedTuple):
-    """Intervals [lo, hi] on the grid and their scores, and events; interval i is the i-th created."""
+    """Intervals [lo, hi] on the grid and their scores; interval i is the i-th created."""
 
     lo: NDArray[np.int64]
     hi: NDArray[np.int64]
     score: NDArray[np.float64]
-    q: NDArray[np.int64]
-
-
-Answer = Callable[[int], list[int]]
-"""The k best that an event meets."""
-
-
-class Missing(Exception):
-    """A peer is not there; says what it needs."""
 
 
 def show(report: Report, size: Size) -> None:
-    """Race all that are there. Raises Failed when one answers something else than ours."""
+    """Race all that are there: an answer is the k best that an event meets. Raises Failed when one answers something
+    else than ours."""
     world = make_world(size.n, 1, points=size.events)
     lo, hi, q = (np.floor(column[:, 0] * GRID).astype(np.int64) for column in (world.lo, world.hi, world.points))
-    data = Intervals(lo, hi, world.weight[:, 0].copy(), q)
+    data = Intervals(lo, hi, world.weight[:, 0].copy())
     index = SoptRTree(data.lo, data.hi, data.score)
-    events = points(data.q)
-    right = index.top_many(events[: size.few], K)[0].tolist()
-    contenders = [Contender("SOPT-R-tree", lambda: index.top_many(events, K), size.events)]
-    skipped = []
-    with ExitStack() as stack:
-        for name, make in PEERS.items():
-            report.progress(name)
-            try:
-                answer = make(data, stack)
-            except Missing as missing:
-                skipped.append(f"{name}: {missing}.")
-                continue
-            asked = data.q[: size.few].tolist()
-            for one, wanted in zip(asked, right, strict=True):
-                if answer(one) != wanted:
-                    raise Failed(f"{name} answers {answer(one)} for {one}, not {wanted}")
-            ask = partial(_ask, answer, asked)
-            contenders.append(Contender(name, ask, size.few, by_the_wall=name != "ncls"))
-        times = {one.name: median(mine) for one, mine in zip(contenders, race(contenders, size.rounds), strict=True)}
+    events = points(q)
+    ours = Contender("SOPT-R-tree", lambda: index.top_many(events, K), size.events)
     report.text(
         f"{size.n:,} intervals of the paper's workload, k = {K}, one event after the other, the median of "
         f"{size.rounds} rounds. Ours and ncls are timed by their thread, the databases by the wall, a round trip "
         "included; DuckDB has one thread. PostgreSQL has a GiST index on ranges and one on the score, and chooses."
     )
-    ours = times["SOPT-R-tree"]
-    report.table(
-        ("", "us/event", "ours is faster by"),
-        [(name, count(mine), ratio(mine / ours)) for name, mine in times.items()],
-    )
-    if skipped:
-        report.text("Not there, and passed over.", *skipped)
+    right = index.top_many(events[: size.few], K)[0].tolist()
+    with ExitStack() as stack:
+        ready, missing = set_up(report, PEERS, data, stack)
+        times = beside(report, ours, ready, q[: size.few].tolist(), right, size.rounds, frozenset({"ncls"}))
+    pass_over(report, missing)
     if "ncls" in times:
         report.verdict(
             f"the SOPT-R-tree at least {TIMES_NCLS:,} times as fast as ncls and a sort",
-            f"{times['ncls'] / ours:,.0f} times",
-            times["ncls"] >= TIMES_NCLS * ours,
+            f"{times['ncls'] / times[ours.name]:,.0f} times",
+            times["ncls"] >= TIMES_NCLS * times[ours.name],
         )
 
 
-def _ask(answer: Answer, asked: list[int]) -> None:
-    for q in asked:
-        answer(q)
-
-
 def _ncls(data: Intervals, stack: ExitStack) -> Answer:
-    try:
-        from ncls import NCLS
-    except ImportError:
-        raise Missing("needs the package ncls, of the extra `peers`") from None
-    index = NCLS(data.lo, data.hi + 1, np.arange(len(data.lo)))
+    index = package("ncls").NCLS(data.lo, data.hi + 1, np.arange(len(data.lo)))
     nobody = np.zeros(1, np.int64)
 
     def answer(q: int) -> list[int]:
@@ -135,34 +94,14 @@ QUERY = "select id from intervals where {} order by score desc, id limit " + str
 
 
 def _duckdb(data: Intervals, stack: ExitStack) -> Answer:
-    try:
-        import duckdb
-    except ImportError:
-        raise Missing("needs the package duckdb, of the extra `peers`") from None
-    session = stack.enter_context(duckdb.connect())
-    session.execute("set threads = 1")
-    session.register("columns", _columns(data))
-    session.execute("create table intervals as select * from columns")
+    columns = pa.table({"id": np.arange(len(data.lo)), "lo": data.lo, "hi": data.hi, "score": data.score})
+    session = duckdb_session(stack, "intervals", columns)
     query = QUERY.format("lo <= ? and hi >= ?")
     return lambda q: [row[0] for row in session.execute(query, [q, q]).fetchall()]
 
 
-def _columns(data: Intervals) -> pa.Table:
-    return pa.table({"id": np.arange(len(data.lo)), "lo": data.lo, "hi": data.hi, "score": data.score})
-
-
 def _postgres(data: Intervals, stack: ExitStack) -> Answer:
-    try:
-        import psycopg
-    except ImportError:
-        raise Missing("needs the package psycopg, of the extra `postgres`") from None
-    try:
-        session = stack.enter_context(psycopg.connect(POSTGRES, autocommit=True, connect_timeout=5))
-    except psycopg.OperationalError as error:
-        raise Missing(f"no server at RANKCAST_PEER_POSTGRES or its usual local port ({str(error).strip()})") from None
-    session.execute(f"drop schema if exists {SCHEMA} cascade; create schema {SCHEMA}")
-    stack.callback(session.execute, f"drop schema if exists {SCHEMA} cascade")
-    session.execute(f"set search_path to {SCHEMA}, public")
+    session = postgres_session(stack, SCHEMA)
     session.execute("create table intervals (id int primary key, span int8range not null, score float8 not null)")
     columns: list[Any] = [column.tolist() for column in (data.lo, data.hi, data.score)]
     with session.cursor() as cursor, cursor.copy("copy intervals from stdin") as copy:

@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.matchers.race import micros
 from bench.matchers.workload import K, make_world
+from bench.race import micros
 from bench.report import Report, count, ratio
 from indexes.matchers import ways
 from indexes.matchers.blocks import BlockIndex, new_scratch, top_exact

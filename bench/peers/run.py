@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from bench.peers.beside import POSTGRES
 from bench.peers.service import RankcastPeer
 from bench.peers.world import Lists, PaintPeer, Peer, Peers, UnicastPeer, lists_at, make_peers
 from bench.process import Failed
@@ -18,7 +19,6 @@ from bench.report import CHECKOUT, Report, commit, count, load, machine, ratio, 
 
 PAGE = CHECKOUT / "docs" / "results" / "peers-boards.md"
 
-POSTGRES = os.environ.get("RANKCAST_PEER_POSTGRES", "postgresql://root@127.0.0.1:5432/test")
 REDIS = os.environ.get("RANKCAST_PEER_REDIS", "redis://127.0.0.1:6379/0")
 
 BATCH = 1_000

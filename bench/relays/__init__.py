@@ -1,1 +1,1 @@
-"""Relays: the covering indexes beside the prototype's, and notifications beside a scan."""
+"""Relays: the paper's experiments, the covering indexes beside the prototype's, the service, and peers."""

@@ -1,11 +1,12 @@
 """The workload of the paper's Section V: random boxes, and commands that subscribe and unsubscribe them.
 
-A box has two uniform ends in [0, 2^31 - 1] in every attribute. A command unsubscribes with probability p, one of those
-that are there, chosen at random; else it subscribes a new one.
+A box has two uniform ends in [0, 2^31 - 1] in every attribute, the paper's "randomly chosen segment". A command
+unsubscribes with probability p, one of those that are there, chosen at random; else it subscribes a new one.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -18,20 +19,44 @@ from indexes.relays.points import Points, as_points, empty_points, write
 MOST = 2**31 - 1
 
 
+Float64 = npt.NDArray[np.float64]
+Boxes = Callable[[int, int, int], tuple[Float64, Float64]]
+"""Makes n boxes of d attributes from a seed: their lower and upper ends, of shape (n, d)."""
+
+
+def as_table(lo: Float64, hi: Float64) -> Points:
+    """Boxes as a table of points, in order of age."""
+    n, d = lo.shape
+    points = empty_points(n, 2 * d)
+    write(points, np.arange(n, dtype=np.int32), as_points(lo, hi), np.arange(n))
+    return points
+
+
+def columns_of(lo: Float64, hi: Float64) -> list[tuple[Float64, Float64]]:
+    """The ends in each attribute, to be gone through whole."""
+    return [(lo[:, j].copy(), hi[:, j].copy()) for j in range(lo.shape[1])]
+
+
+def holding(columns: Sequence[tuple[Float64, Float64]], lo: Float64, hi: Float64) -> npt.NDArray[np.int64]:
+    """The boxes that contain the box [lo, hi], one condition after the other over whole columns."""
+    met = np.ones(len(columns[0][0]), np.bool_)
+    for (low, high), a, b in zip(columns, lo, hi, strict=True):
+        met &= low <= a
+        met &= high >= b
+    return np.flatnonzero(met)
+
+
 class Commands(NamedTuple):
     """Commands by number of the subscription, in order of creation, and the boxes of these, of shape (n, d)."""
 
     op: npt.NDArray[np.uint8]
     slot: npt.NDArray[np.int32]
-    lo: npt.NDArray[np.float64]
-    hi: npt.NDArray[np.float64]
+    lo: Float64
+    hi: Float64
 
     def table(self) -> Points:
         """The subscriptions as a table of points."""
-        n, d = self.lo.shape
-        points = empty_points(n, 2 * d)
-        write(points, np.arange(n, dtype=np.int32), as_points(self.lo, self.hi), np.arange(n))
-        return points
+        return as_table(self.lo, self.hi)
 
 
 @kernel
@@ -56,14 +81,22 @@ def _choose(chance, pick, p):  # type: ignore[no-untyped-def]
     return op, slot, born
 
 
-def make_boxes(n: int, d: int, seed: int = 3) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+def make_boxes(n: int, d: int, seed: int = 3) -> tuple[Float64, Float64]:
     """Random boxes of d attributes."""
     ends = np.sort(np.random.default_rng(seed).integers(0, MOST + 1, (n, d, 2)), axis=2).astype(np.float64)
     return ends[:, :, 0], ends[:, :, 1]
 
 
-def make_commands(n: int, d: int, p: float, seed: int = 3) -> Commands:
+def make_placed_boxes(n: int, d: int, seed: int = 3) -> tuple[Float64, Float64]:
+    """Another reading of a random segment: a uniform length, then a uniform place among those where it fits."""
+    rng = np.random.default_rng(seed)
+    length = np.floor(rng.random((n, d)) * (MOST + 1))
+    lo = np.floor(rng.random((n, d)) * (MOST + 1 - length))
+    return lo, lo + length
+
+
+def make_commands(n: int, d: int, p: float, seed: int = 3, boxes: Boxes = make_boxes) -> Commands:
     """n commands on boxes of d attributes; the paper's dimensions are 2d."""
     rng = np.random.default_rng(seed)
     op, slot, born = _choose(rng.random(n), rng.random(n), p)
-    return Commands(op, slot, *make_boxes(born, d, seed))
+    return Commands(op, slot, *boxes(born, d, seed))

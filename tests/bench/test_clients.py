@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
 
-from bench.exchange import Exchange, milliseconds, request
+from bench.exchange import Exchange, converse, milliseconds, request
+from bench.process import HOST, Failed
 from bench.wire import PING, PONG, SocketCapture, SseCapture
 
 
@@ -98,3 +103,55 @@ def test_a_lost_connection_is_an_error_not_a_wait() -> None:
 
     with pytest.raises(ConnectionError):
         asyncio.run(run())
+
+
+@contextmanager
+def server(taken: int, answer: list[bytes]) -> Iterator[tuple[int, list[bytes]]]:
+    """A server of one connection, which takes so many bytes at least, answers piece by piece and closes: its port, and
+    what it has taken in the end."""
+    got: list[bytes] = []
+
+    def serve() -> None:
+        connection, _ = listener.accept()
+        with connection:
+            while sum(map(len, got)) < taken:
+                got.append(connection.recv(1 << 16))
+            for piece in answer:
+                connection.sendall(piece)
+
+    with socket.create_server((HOST, 0)) as listener:
+        thread = threading.Thread(target=serve)
+        thread.start()
+        yield listener.getsockname()[1], got
+        thread.join()
+
+
+HEAD = b"POST /there HTTP/1.1\r\nhost: 127.0.0.1\r\nconnection: close\r\ncontent-type: text/plain\r\n"
+
+
+@pytest.mark.parametrize("cut", [1, 5, 100])
+@pytest.mark.parametrize(
+    ("chunked", "sent"),
+    [
+        (False, HEAD + b"content-length: 5\r\n\r\nabcde"),
+        (True, HEAD + b"transfer-encoding: chunked\r\n\r\n3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n"),
+    ],
+)
+def test_a_conversation_sends_pieces_and_joins_the_answer(chunked: bool, sent: bytes, cut: int) -> None:
+    body = b"a\r\nline\n" * 3
+    told = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+    told += b"%x\r\n%b\r\n4\r\nlast\r\n0\r\n\r\n" % (len(body), body)
+    with server(len(sent), [told[i : i + cut] for i in range(0, len(told), cut)]) as (port, got):
+        _, status, answer = converse(port, "/there", [b"abc", b"de"], "text/plain", chunked)
+    assert (status, answer) == (200, body + b"last")
+    assert b"".join(got) == sent
+
+
+def test_a_refusal_of_a_known_length_is_read() -> None:
+    with server(1, [b"HTTP/1.1 404 Not Found\r\ncontent-length: 2\r\n\r\n{}"]) as (port, _):
+        assert converse(port, "/there", [], "text/plain")[1:] == (404, b"{}")
+
+
+def test_a_connection_that_ends_without_an_answer_is_said() -> None:
+    with server(1, []) as (port, _), pytest.raises(Failed, match="POST /there is not answered"):
+        converse(port, "/there", [b"x" * (1 << 16)] * 200, "text/plain", True)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bench.boards import compare, tables
+from bench import compare
+from bench.boards import tables
 from bench.boards.tables import Counts, Row, Size, Tables, measure
 from bench.boards.unicast import count_wrong, make_told, unicast
 from bench.boards.workload import (

@@ -17,6 +17,7 @@ from bench.matchers import kernels, paper, peers, plan, run, service
 from bench.matchers.prototype import VARIABLE
 from bench.matchers.unscored import UNSCORED
 from bench.matchers.workload import make_world
+from bench.peers import beside
 from bench.process import Failed
 from bench.process import service as start_service
 from bench.report import Report
@@ -80,7 +81,7 @@ def test_all_ways_to_match_exactly_answer_the_same_and_their_costs_are_fitted(re
 def test_peers_that_are_not_there_are_passed_over_with_the_reason(
     report: Report, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(peers, "POSTGRES", "postgresql://nobody@127.0.0.1:1/nothing")
+    monkeypatch.setattr(beside, "POSTGRES", "postgresql://nobody@127.0.0.1:1/nothing")
     for package in ("ncls", "duckdb"):
         monkeypatch.setitem(sys.modules, package, None)
     peers.show(report, peers.Size(n=200, events=10, few=5, rounds=1))

@@ -13,8 +13,9 @@ import pytest
 from app.demo.flights import Arrivals
 from bench import plot
 from bench.boards import paper, trace
-from bench.boards.compare import Claim, Curve, Mark, Panel, Value, by_chance, claims, curves, differs, values, why
+from bench.boards.chance import by_chance
 from bench.boards.traffic import crossing
+from bench.compare import Claim, Curve, Mark, Panel, Value, claims, curves, differs, values, why
 from bench.report import Report
 
 

@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bench.boards.workload import COIN, UNIFORM
 from bench.report import Report, count, ratio, spread
 
 NEAR = 0.10
@@ -185,19 +184,3 @@ def of_reading(found: Callable[[], float], text: str) -> Try:
         return None if differs(paper, value) else text.format(count(value))
 
     return tried
-
-
-def by_chance(of: Callable[[int, int], float], seeds: Sequence[int]) -> tuple[Try, ...]:
-    """What is tried of a value of the default workload, `of(seed, model)`: other seeds beside 1, and the other reading
-    of "a random new y"; what neither accounts for is open, with both values."""
-
-    def every() -> list[float]:
-        return [of(seed, COIN) for seed in (1, *seeds)]
-
-    def uniform() -> float:
-        return of(1, UNIFORM)
-
-    def left(_: float) -> str:
-        return f"open: not the random numbers {spread(every())} and not the coin (uniform y: {count(uniform())})"
-
-    return (of_seeds(every), of_reading(uniform, "with a uniform new y in place of the coin {}"), left)
