@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from indexes.aligned import zeros
+from indexes.lanes import prefetch_block
 from indexes.lean import inner_kernel, lean_kernel, pasted_kernel
 from indexes.relays.masks import (
     CODES,
@@ -59,6 +60,9 @@ LEVELS = 3
 
 ORDERED = 4
 """Attributes by which boxes are put in order, at most."""
+
+AHEAD = 4
+"""Lines of positions that are asked for ahead."""
 
 TOUCH, EDGE = 0, 1
 
@@ -209,69 +213,81 @@ def _exactly(exact: Any, t: Any, values: Any, e: int) -> bool:
 
 
 class Search(NamedTuple):
-    """What a search works with: the codes of the point, filled up with 0, by attribute its slab and the first row of
-    that, the line of boxes that touch all slabs, those that have an edge in one, and positions to be looked at."""
+    """What a search works with: the codes of the point, filled up with 0, by attribute its slab, the lines that are
+    left, the boxes of a line that touch all slabs, those that have an edge in one, and positions to be looked at."""
 
     code: NDArray[np.uint16]
     slab: Int64
-    row: Int64
+    line: Int32
     touch: Int64
     edge: Int64
     unsure: Int32
+
+
+@pasted_kernel
+def _place_of(o: Any, line: Any, j: int, g: int) -> int:
+    """Where a line of positions has its boxes that touch slab g of attribute j."""
+    words = o.size[WORDS]
+    return _row(o, line * LINE // words, j, TOUCH, g) + line * LINE % words
 
 
 @lean_kernel
 def _holding(o, points, values, s, out, upto, n, e):  # type: ignore[no-untyped-def]
     """For each of the points values[e:], the slots that hold it, one after the other in out[n:]; ``upto[e]`` is where
     those of point e end. Returns the point that `out` might have no room for, or how many points there are."""
-    words, d = o.size[WORDS], o.last.size
-    edges = SLABS * (words + LINE)
-    width = s.code.size
+    d, width = o.last.size, s.code.size
+    edges = SLABS * (o.size[WORDS] + LINE)
     while e < len(values) and n + o.size[BOXES] <= out.size:
         for j in range(d):
             s.slab[j] = _slab_of(o, j, values[e, j])
             _encode(o, j, values[e, j], values[e, j], s.code, 2 * j)
-        unsure = 0
-        line = 0
-        first = 0
-        while first < o.size[USED]:
-            c, w = first // 64 // words, first // 64 % words
-            if w == 0:
-                for j in range(d):
-                    s.row[j] = _row(o, c, j, TOUCH, s.slab[j])
+        lines = 0
+        for at in range((o.size[USED] + 64 * LINE - 1) // (64 * LINE)):
             near = np.int64(1)
             for j in range(d):
-                near &= o.near[line * d + j] >> s.slab[j]
-            if near != 0:
-                for i in range(LINE):
-                    s.touch[i] = -1
-                    s.edge[i] = 0
-                some = True
+                near &= o.near[at * d + j] >> s.slab[j]
+            s.line[lines] = at
+            lines += int(near)
+        # Memory that no rule of the processor foresees is asked for some steps ahead.
+        unsure = 0
+        for i in range(lines):
+            if i + AHEAD < lines:
                 for j in range(d):
-                    some = line_and(s.touch, o.bits, s.row[j] + w)
-                    line_or(s.edge, o.bits, s.row[j] + w + edges)
-                if some:
-                    for i in range(LINE):
-                        touch, edge = s.touch[i], s.edge[i]
-                        while touch != 0:
-                            lane = first_lane(touch)
-                            # Both are written, and one of them counts: a branch would be guessed wrongly.
-                            doubt = edge >> lane & 1
-                            at = first + 64 * i + lane
-                            out[n] = o.held[at]
-                            s.unsure[unsure] = at
-                            n += 1 - doubt
-                            unsure += doubt
-                            touch = without_first(touch)
-            line += 1
-            first += 64 * LINE
-        for i in range(unsure):
-            p = np.int64(s.unsure[i])
+                    ahead = _place_of(o, np.int64(s.line[i + AHEAD]), j, s.slab[j])
+                    prefetch_block(o.bits, ahead)
+                    prefetch_block(o.bits, ahead + edges)
+            line = np.int64(s.line[i])
+            for lane in range(LINE):
+                s.touch[lane] = -1
+                s.edge[lane] = 0
+            some = True
+            for j in range(d):
+                at = _place_of(o, line, j, s.slab[j])
+                some = line_and(s.touch, o.bits, at)
+                line_or(s.edge, o.bits, at + edges)
+            if some:
+                asked = unsure
+                for word in range(LINE):
+                    first = (line * LINE + word) * 64
+                    touch, edge = s.touch[word], s.edge[word]
+                    while touch != 0:
+                        lane = first_lane(touch)
+                        # Both are written, and one of them counts: a branch would be guessed wrongly.
+                        doubt = edge >> lane & 1
+                        out[n] = o.held[first + lane]
+                        s.unsure[unsure] = first + lane
+                        n += 1 - doubt
+                        unsure += doubt
+                        touch = without_first(touch)
+                for u in range(asked, unsure):
+                    prefetch_block(o.code, np.int64(s.unsure[u]) * width)
+        for u in range(unsure):
+            p = np.int64(s.unsure[u])
             t = np.int64(o.held[p])
             held = over = True
-            for j in range(0, width, CODES):
-                held &= codes_reach(o.code, p * width + j, s.code, j)
-                over &= codes_exceed(o.code, p * width + j, s.code, j)
+            for c in range(0, width, CODES):
+                held &= codes_reach(o.code, p * width + c, s.code, c)
+                over &= codes_exceed(o.code, p * width + c, s.code, c)
             if held != over:
                 held = _exactly(points.exact, t, values, e)
             out[n] = t
@@ -405,9 +421,9 @@ class SlabIndex:
         upto = np.zeros(len(values), np.int64)
         # Memory that is never touched is never there.
         unsure = np.empty(n + 1, np.int32)
-        code, (slab, row) = np.zeros(self._width, np.uint16), np.empty((2, len(o.last)), np.int64)
+        lines = np.empty(len(o.held) // (64 * LINE) + 1, np.int32)
         touch, edge = zeros((2, LINE), np.int64)
-        search = Search(code, slab, row, touch, edge, unsure)
+        search = Search(np.zeros(self._width, np.uint16), np.empty_like(o.last), lines, touch, edge, unsure)
         out = np.empty(2 * n + 256, np.int32)
         done = e = 0
         while e < len(values):
