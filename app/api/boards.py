@@ -15,10 +15,10 @@ from app.api.board_filters import FilterReader
 from app.api.board_lists import SubscriptionRoutes
 from app.api.board_models import RESERVED, Board, BoardBody, BoardPatch, Boards, Top, TopQuery
 from app.api.board_objects import ObjectRoutes
-from app.api.bodies import kind_of, read, validated
-from app.api.context import Done, json_response
-from app.api.models import NoQuery, Seq
-from app.api.paging import PageQuery, query
+from app.api.bodies import validated
+from app.api.context import Done, json_alone, json_response
+from app.api.models import Seq
+from app.api.paging import PageQuery
 from app.api.routing import Routes
 from app.api.values import LARGEST, NUMBER_TEXT
 from app.idempotency import Ticket
@@ -72,9 +72,7 @@ class BoardRoutes:
     async def patch_board(self, request: Request) -> Response:
         """Change the list lengths on offer, the algorithm or epsilon. A length that is in use stays: 409."""
         name = request.path_params["board"]
-        query(request, NoQuery)
-        kind_of(request)
-        raw = await read(request)
+        raw = await json_alone(request)
 
         async def run(ticket: Ticket | None) -> Done:
             config = self._context.config(request)

@@ -8,10 +8,10 @@ from pydantic import TypeAdapter
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from app.api.bodies import kind_of, read, validated
-from app.api.context import Done
-from app.api.models import NoQuery, Seq
-from app.api.paging import PageQuery, query
+from app.api.bodies import validated
+from app.api.context import Done, json_alone
+from app.api.models import Seq
+from app.api.paging import PageQuery
 from app.api.relay_commands import CommandRoutes
 from app.api.relay_context import RelayContext
 from app.api.relay_links import LinkRoutes
@@ -90,9 +90,7 @@ class RelayRoutes:
     async def patch_relay(self, request: Request) -> Response:
         """Add links, change them, or with null take them out. One that would close a cycle is refused with 409."""
         name = self._context.name(request)
-        query(request, NoQuery)
-        kind_of(request)
-        raw = await read(request)
+        raw = await json_alone(request)
 
         async def run(ticket: Ticket | None) -> Done:
             standing = self._context.config(request).links
