@@ -26,15 +26,14 @@ from app.api.board_models import (
 )
 from app.api.board_subscriptions import ReadSubscriptions
 from app.api.bodies import validated
-from app.api.context import Done, begun, id_in_path, json_alone, json_response
+from app.api.context import Done, begun, check_id, id_in_path, json_alone, json_response, page_response
 from app.api.models import Deleted, IdsBody, NoQuery, Seq
-from app.api.paging import PageQuery, cursor, query
+from app.api.paging import PageQuery, query
 from app.api.pieces import KEPT, answer_of, in_pieces, opened, streamed
 from app.api.routing import Routes
-from app.api.values import NAME_REASON, is_name
 from app.delivery.encode import BoardJson, ends_column, number
 from app.idempotency import Ticket
-from app.problems import FieldError, Problem, from_refused, invalid, not_found
+from app.problems import FieldError, Problem, from_refused, not_found
 from app.writer import Skeleton
 from indexes.boards.board import Board
 from indexes.boards.commands import BoardConfig, Filter, SetSubscription, Subscribe, Unsubscribe
@@ -112,8 +111,7 @@ class SubscriptionRoutes:
 
     async def put_subscription(self, request: Request) -> Response:
         """Make a subscription, or change it to this, so that a client which restarts can say it again."""
-        if not is_name(id_in_path(request)):
-            raise invalid("id", NAME_REASON)
+        check_id(request)
         return await self._set(request, whole=True)
 
     async def patch_subscription(self, request: Request) -> Response:
@@ -172,11 +170,8 @@ class SubscriptionRoutes:
         page = query(request, PageQuery)
         board = self._context.engine(request)
         found = board.subscriptions(page.after, page.limit + 1)
-        items = found[: page.limit]
-        more = json.dumps(cursor(items[-1].id)) if len(found) > page.limit else "null"
         write = json_of(board.config).subscription
-        text = ",".join([write(item) for item in items])
-        return json_response(f'{{"seq":{board.seq},"items":[{text}],"next":{more}}}')
+        return page_response(board.seq, found, page.limit, write, lambda item: item.id)
 
     async def delete_subscription(self, request: Request) -> Response:
         """Delete a subscription; its streams end."""

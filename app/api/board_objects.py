@@ -22,14 +22,13 @@ from app.api.board_models import (
     Objects,
 )
 from app.api.bodies import kind_of, read, validated
-from app.api.context import Done, id_in_path, json_response, skipped
+from app.api.context import Done, check_id, id_in_path, json_response, page_response, skipped
 from app.api.elements import Place
 from app.api.models import NoQuery
-from app.api.paging import PageQuery, cursor, query
+from app.api.paging import PageQuery, query
 from app.api.routing import Routes
-from app.api.values import NAME_REASON, is_name
 from app.idempotency import Ticket
-from app.problems import invalid, not_found
+from app.problems import not_found
 from app.writer import Skeleton
 from indexes.boards.commands import DELETE, UPDATE, UPSERT, Events
 from indexes.boards.plans import EventsPlan
@@ -76,8 +75,7 @@ class ObjectRoutes:
 
     async def put_object(self, request: Request) -> Response:
         """Make an object, or merge values into it."""
-        if not is_name(id_in_path(request)):
-            raise invalid("id", NAME_REASON)
+        check_id(request)
         return await self._one(request, UPSERT)
 
     async def patch_object(self, request: Request) -> Response:
@@ -102,12 +100,8 @@ class ObjectRoutes:
         page = query(request, PageQuery)
         board = self._context.engine(request)
         found = board.objects(page.after, page.limit + 1)
-        items = found[: page.limit]
-        more = json.dumps(cursor(items[-1].id)) if len(found) > page.limit else "null"
         write = json_of(board.config).object
-        return json_response(
-            f'{{"seq":{board.seq},"items":[{",".join([write(_shown(item)) for item in items])}],"next":{more}}}'
-        )
+        return page_response(board.seq, found, page.limit, lambda item: write(_shown(item)), lambda item: item.id)
 
     async def _one(self, request: Request, op: int) -> Response:
         """One event about the object in the path."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
@@ -150,6 +151,10 @@ class Context(ABC, Generic[EngineT, ConfigT]):
         """Put a question that was read by `config`, in its turn. Raises as `submit`."""
         return self.resources.ask(self.name(request), make, self.reader(request))
 
+    def between(self, request: Request, fn: Callable[[], T]) -> Awaitable[T]:
+        """Run `fn` on the loop at a moment when nothing of the resource in the path is being painted."""
+        return self.resources.between(self.name(request), fn)
+
     def touch(self, request: Request, id: str) -> None:
         """A request named a subscription: its time to live begins anew."""
         self.service.expiry.touch(self.resources.prefix + self.name(request), id)
@@ -290,6 +295,15 @@ def json_response(text: str | bytes, status: int = 200) -> Response:
     return Response(text, status, media_type="application/json")
 
 
+def page_response(
+    seq: int, found: Sequence[T], limit: int, write: Callable[[T], str], key: Callable[[T], str]
+) -> Response:
+    """A page of at most `limit` of what was found, which is one more where another page comes after it."""
+    items = found[:limit]
+    more = json.dumps(cursor(key(items[-1]))) if len(found) > limit else "null"
+    return json_response(f'{{"seq":{seq},"items":[{",".join(map(write, items))}],"next":{more}}}')
+
+
 async def json_alone(request: Request) -> bytes | bytearray:
     """The body of a request that has JSON and no query."""
     query(request, NoQuery)
@@ -339,3 +353,9 @@ def id_in_path(request: Request) -> str:
     """The id in the path."""
     found: str = request.path_params["id"]
     return found
+
+
+def check_id(request: Request) -> None:
+    """Refuse, with the problem 422, an id in the path that nothing can have."""
+    if not is_name(id_in_path(request)):
+        raise invalid("id", NAME_REASON)

@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from app.api.bodies import validated
-from app.api.context import Done, begun, id_in_path, json_alone, json_response
+from app.api.context import Done, begun, check_id, id_in_path, json_alone, json_response, page_response
 from app.api.elements import Read
 from app.api.matcher_context import MatcherContext
 from app.api.matcher_models import (
@@ -23,13 +23,12 @@ from app.api.matcher_models import (
     InterestsQuery,
 )
 from app.api.models import Deleted, IdsBody, NoQuery, Seq
-from app.api.paging import PageQuery, cursor, query
+from app.api.paging import PageQuery, query
 from app.api.pieces import KEPT, answer_of, in_pieces, opened, streamed
 from app.api.routing import Routes
-from app.api.values import NAME_REASON, is_name
 from app.delivery.matcher_json import matcher_json
 from app.idempotency import Ticket
-from app.problems import invalid, not_found
+from app.problems import not_found
 from app.writer import Skeleton
 from indexes.matchers.commands import AddSubscriptions, DeleteSubscriptions, SetSubscription
 from indexes.matchers.engine import MatcherEngine
@@ -98,8 +97,7 @@ class SubscriptionRoutes:
 
     async def put_interest(self, request: Request) -> Response:
         """Make a subscription, or change it to this, so that a client which restarts can say it again."""
-        if not is_name(id_in_path(request)):
-            raise invalid("id", NAME_REASON)
+        check_id(request)
         return await self._set(request, whole=True)
 
     async def patch_interest(self, request: Request) -> Response:
@@ -139,9 +137,7 @@ class SubscriptionRoutes:
         """A subscription as it is."""
         query(request, NoQuery)
         matcher, id = self._context.engine(request), id_in_path(request)
-        seq, found = await self._context.resources.between(
-            self._context.name(request), lambda: (matcher.seq, matcher.subscription(id))
-        )
+        seq, found = await self._context.between(request, lambda: (matcher.seq, matcher.subscription(id)))
         if found is None:
             raise not_found("id", f"there is no subscription {id[:128]!r}")
         self._context.touch(request, id)
@@ -151,14 +147,11 @@ class SubscriptionRoutes:
         """The subscriptions in order of id."""
         page = query(request, PageQuery)
         matcher, after = self._context.engine(request), page.after
-        seq, found = await self._context.resources.between(
-            self._context.name(request), lambda: (matcher.seq, matcher.subscriptions(after, page.limit + 1))
+        seq, found = await self._context.between(
+            request, lambda: (matcher.seq, matcher.subscriptions(after, page.limit + 1))
         )
-        items = found[: page.limit]
-        more = json.dumps(cursor(items[-1].id)) if len(found) > page.limit else "null"
         write = matcher_json(matcher.config).subscription
-        text = ",".join([write(item) for item in items])
-        return json_response(f'{{"seq":{seq},"items":[{text}],"next":{more}}}')
+        return page_response(seq, found, page.limit, write, lambda item: item.id)
 
     async def delete_interest(self, request: Request) -> Response:
         """Delete a subscription; its streams end."""

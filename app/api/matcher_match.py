@@ -129,8 +129,8 @@ class MatchRoutes:
         short = short and _room(found, matcher) <= WINNERS
         # One that is just being made has its turn first, and the question after it.
         if short and matcher is self._context.engine(request):
-            return await self._context.resources.between(
-                self._context.name(request),
+            return await self._context.between(
+                request,
                 lambda: (matcher.seq, [matcher.winners(command.events, command.k, command.explain)]),
             )
         for attempt in range(ATTEMPTS):

@@ -11,10 +11,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from app.api.bodies import validated
-from app.api.context import Done, begun, id_in_path, json_alone, json_response
+from app.api.context import Done, begun, check_id, id_in_path, json_alone, json_response, page_response
 from app.api.elements import Read
 from app.api.models import IdsBody, NoQuery, ids_validator
-from app.api.paging import PageQuery, cursor, query
+from app.api.paging import PageQuery, query
 from app.api.pieces import KEPT, answer_of, in_pieces, opened, streamed
 from app.api.relay_context import RelayContext
 from app.api.relay_models import (
@@ -30,10 +30,9 @@ from app.api.relay_models import (
     EndedMany,
 )
 from app.api.routing import Routes
-from app.api.values import NAME_REASON, is_name
 from app.delivery.relay_json import decided, decisions, relay_json
 from app.idempotency import Ticket
-from app.problems import invalid, not_found
+from app.problems import not_found
 from app.writer import Skeleton
 from indexes.relays.commands import AddSubscriptions, DeleteSubscriptions, SetSubscription
 from indexes.relays.model import RelayConfig, SubscriptionView
@@ -104,8 +103,7 @@ class SubscriptionRoutes:
 
         A change is an end and a beginning in one `seq`: it becomes the youngest.
         """
-        if not is_name(id_in_path(request)):
-            raise invalid("id", NAME_REASON)
+        check_id(request)
         return await self._set(request, whole=True)
 
     async def patch_box(self, request: Request) -> Response:
@@ -143,9 +141,7 @@ class SubscriptionRoutes:
         """A subscription as it is."""
         query(request, NoQuery)
         relay, id = self._context.engine(request), id_in_path(request)
-        seq, found = await self._context.resources.between(
-            self._context.name(request), lambda: (relay.seq, relay.subscription(id))
-        )
+        seq, found = await self._context.between(request, lambda: (relay.seq, relay.subscription(id)))
         if found is None:
             raise not_found("id", f"there is no subscription {id[:128]!r}")
         self._context.touch(request, id)
@@ -155,14 +151,11 @@ class SubscriptionRoutes:
         """The subscriptions in order of id, behind them those that came over links from other services."""
         page = query(request, PageQuery)
         relay, after = self._context.engine(request), page.after
-        seq, found = await self._context.resources.between(
-            self._context.name(request), lambda: (relay.seq, relay.subscriptions(after, page.limit + 1))
+        seq, found = await self._context.between(
+            request, lambda: (relay.seq, relay.subscriptions(after, page.limit + 1))
         )
-        items = found[: page.limit]
-        more = json.dumps(cursor(items[-1].key)) if len(found) > page.limit else "null"
         write = relay_json(relay.config.attributes).subscription
-        text = ",".join([write(item) for item in items])
-        return json_response(f'{{"seq":{seq},"items":[{text}],"next":{more}}}')
+        return page_response(seq, found, page.limit, write, lambda item: item.key)
 
     async def delete_box(self, request: Request) -> Response:
         """End a subscription; its streams end. Answers what to forward: first `forward_subscribe`."""
