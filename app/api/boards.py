@@ -20,7 +20,7 @@ from app.api.context import Done, json_alone, json_response
 from app.api.models import Seq
 from app.api.paging import PageQuery
 from app.api.routing import Routes
-from app.api.values import LARGEST, NUMBER_TEXT
+from app.api.values import LARGEST, NUMBER_TEXT, bad_attributes
 from app.idempotency import Ticket
 from app.problems import FieldError, many
 from app.service import Service
@@ -165,14 +165,8 @@ class BoardRoutes:
             errors.append(FieldError("range_attributes", f"must be at most {MOST_ATTRIBUTES} attributes"))
         elif d > MOST_ATTRIBUTES:
             errors.append(FieldError("indexed", f"must be at most {MOST_ATTRIBUTES - ranged} fields: {MOST_TOGETHER}"))
-        for at, name in enumerate(body.indexed):
-            if name in body.indexed[:at]:
-                errors.append(FieldError(f"indexed[{at}]", "is listed twice"))
-        for at, name in enumerate(body.range_attributes):
-            if name in RESERVED:
-                errors.append(FieldError(f"range_attributes[{at}]", f"must not be {name!r}"))
-            elif name in body.range_attributes[:at]:
-                errors.append(FieldError(f"range_attributes[{at}]", "is listed twice"))
+        errors += bad_attributes("indexed", body.indexed)
+        errors += bad_attributes("range_attributes", body.range_attributes, RESERVED)
         if body.rank.attribute in RESERVED:
             errors.append(FieldError("rank.attribute", f"must not be {body.rank.attribute!r}"))
         if body.rank.attribute in body.range_attributes:

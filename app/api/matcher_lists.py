@@ -20,9 +20,8 @@ from app.api.matcher_models import (
     Interests,
     InterestsAnswer,
     InterestsBody,
-    InterestsQuery,
 )
-from app.api.models import Deleted, IdsBody, NoQuery, Seq
+from app.api.models import Deleted, IdsBody, NoQuery, OnErrorQuery, Seq
 from app.api.paging import PageQuery, query
 from app.api.pieces import KEPT, answer_of, in_pieces, opened, streamed
 from app.api.routing import Routes
@@ -58,7 +57,7 @@ class SubscriptionRoutes:
             answers={201: InterestsAnswer},
             body=InterestsBody,
             bulk="NewInterest",
-            query=InterestsQuery,
+            query=OnErrorQuery,
         )
         ids, gone = many + "/delete", {200: Deleted}
         add("POST", ids, self.delete_interests, needs=write, tag=tag, answers=gone, body=IdsBody)
@@ -76,7 +75,7 @@ class SubscriptionRoutes:
         `<dimension>_max`, and in relaxed mode `<dimension>_weight`, where null says that the dimension takes no part,
         in exact mode `score`); in JSON it is a field.
         """
-        return await self._context.bulk(request, InterestsQuery, self._context.subscription_reader, self._register)
+        return await self._context.bulk(request, OnErrorQuery, self._context.subscription_reader, self._register)
 
     async def _register(self, request: Request, found: Read[AddSubscriptions], ticket: Ticket | None) -> Done:
         def kept(plan: Plan[MatcherEngine]) -> dict[str, Any]:

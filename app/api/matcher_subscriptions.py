@@ -14,7 +14,8 @@ from app.api.arrow import add_ttl, check_columns, ends, floats, given_but_bad, s
 from app.api.bodies import Kind
 from app.api.elements import ElementError, Elements, Read
 from app.api.ids import named
-from app.api.matcher_models import InterestsQuery, MatcherValidators
+from app.api.matcher_models import MatcherValidators
+from app.api.models import OnErrorQuery
 from app.api.values import NAME_REASON, bad_names
 from app.problems import FieldError, from_refused, invalid
 from indexes.commands import Refused
@@ -36,7 +37,7 @@ class SubscriptionReader:
         self._config = config
         self._validators = validators
 
-    def read(self, kind: Kind, raw: bytes | bytearray, asked: InterestsQuery) -> Read[AddSubscriptions]:
+    def read(self, kind: Kind, raw: bytes | bytearray, asked: OnErrorQuery) -> Read[AddSubscriptions]:
         """The subscriptions of a body; `asked` counts for NDJSON and Arrow. Raises the problems 400, 413 and 422."""
         columns = _Columns()
         place, _, skip = Elements(

@@ -13,7 +13,7 @@ from starlette.responses import Response
 from app.api.bodies import validated
 from app.api.context import Done, begun, check_id, id_in_path, json_alone, json_response, page_response
 from app.api.elements import Read
-from app.api.models import IdsBody, NoQuery, ids_validator
+from app.api.models import IdsBody, NoQuery, OnErrorQuery, ids_validator
 from app.api.paging import PageQuery, query
 from app.api.pieces import KEPT, answer_of, in_pieces, opened, streamed
 from app.api.relay_context import RelayContext
@@ -23,7 +23,6 @@ from app.api.relay_models import (
     BoxBody,
     Boxes,
     BoxesBody,
-    BoxesQuery,
     BoxPatch,
     Decisions,
     Ended,
@@ -59,7 +58,7 @@ class SubscriptionRoutes:
             answers={201: Decisions},
             body=BoxesBody,
             bulk="NewBox",
-            query=BoxesQuery,
+            query=OnErrorQuery,
         )
         ids, gone = many + "/delete", {200: EndedMany}
         add("POST", ids, self.delete_boxes, needs=write, tag=tag, answers=gone, body=IdsBody)
@@ -76,7 +75,7 @@ class SubscriptionRoutes:
         `on_error` is a query parameter with NDJSON and Arrow bodies (columns `id`, `link`, `ttl`, `<attribute>_min`,
         `<attribute>_max`); in JSON it is a field.
         """
-        return await self._context.bulk(request, BoxesQuery, self._context.subscription_reader, self._make)
+        return await self._context.bulk(request, OnErrorQuery, self._context.subscription_reader, self._make)
 
     async def _make(self, request: Request, found: Read[AddSubscriptions], ticket: Ticket | None) -> Done:
         def unknown(plan: EditPlan) -> dict[str, Any]:

@@ -12,8 +12,9 @@ import pyarrow as pa
 from app.api.arrow import check_columns, floats, given_but_bad, nulls, strings
 from app.api.bodies import Kind
 from app.api.elements import ElementError, Elements, Read
+from app.api.models import OnErrorQuery
 from app.api.payloads import Payloads
-from app.api.relay_models import NotificationsQuery, RelayValidators
+from app.api.relay_models import RelayValidators
 from app.api.values import NAME_REASON, bad_names
 from indexes.relays.commands import Notify
 from indexes.relays.model import RelayConfig
@@ -29,7 +30,7 @@ class NotificationReader:
         self._validators = validators
         self._max_payload = max_payload
 
-    def read(self, kind: Kind, raw: bytes | bytearray, asked: NotificationsQuery) -> Read[Notify]:
+    def read(self, kind: Kind, raw: bytes | bytearray, asked: OnErrorQuery) -> Read[Notify]:
         """The notifications of a body; `asked` counts for NDJSON and Arrow. Raises the problems 400, 413 and 422."""
         columns = _Columns()
         place, _, skip = Elements(

@@ -9,9 +9,10 @@ from starlette.responses import Response
 
 from app.api.context import Done, begun, json_response
 from app.api.elements import Read
+from app.api.models import OnErrorQuery
 from app.api.pieces import opened
 from app.api.relay_context import RelayContext
-from app.api.relay_models import NotificationsBody, NotificationsQuery, Notified
+from app.api.relay_models import NotificationsBody, Notified
 from app.api.routing import Routes
 from app.delivery.relay_json import deliveries
 from app.idempotency import Ticket
@@ -37,7 +38,7 @@ class NotificationRoutes:
             answers={200: Notified},
             body=NotificationsBody,
             bulk="Notification",
-            query=NotificationsQuery,
+            query=OnErrorQuery,
         )
 
     async def post_notifications(self, request: Request) -> Response:
@@ -46,7 +47,7 @@ class NotificationRoutes:
         Each is logged, with a `seq` of its own. `on_error` is a query parameter with NDJSON and Arrow bodies (columns
         `<attribute>`, `payload` as JSON text, `from`); in JSON it is a field.
         """
-        return await self._context.bulk(request, NotificationsQuery, self._context.notification_reader, self._tell)
+        return await self._context.bulk(request, OnErrorQuery, self._context.notification_reader, self._tell)
 
     async def _tell(self, request: Request, found: Read[Notify], ticket: Ticket | None) -> Done:
         plan: NotifyPlan = await self._context.submit(

@@ -14,7 +14,8 @@ from app.api.arrow import add_ttl, check_columns, ends, strings
 from app.api.bodies import Kind
 from app.api.elements import ElementError, Elements, Read
 from app.api.ids import named
-from app.api.relay_models import BoxesQuery, RelayValidators
+from app.api.models import OnErrorQuery
+from app.api.relay_models import RelayValidators
 from app.api.values import NAME_REASON, bad_names
 from app.problems import FieldError, invalid, many
 from indexes.relays.commands import AddSubscriptions, ChangeSubscription, EditSubscriptions, SetSubscription
@@ -38,7 +39,7 @@ class SubscriptionReader:
         self._names = config.attributes
         self._validators = validators
 
-    def read(self, kind: Kind, raw: bytes | bytearray, asked: BoxesQuery) -> Read[AddSubscriptions]:
+    def read(self, kind: Kind, raw: bytes | bytearray, asked: OnErrorQuery) -> Read[AddSubscriptions]:
         """The subscriptions of a body; `asked` counts for NDJSON and Arrow. Raises the problems 400, 413 and 422."""
         columns = Columns(self._names)
         place, _, skip = Elements(

@@ -28,6 +28,7 @@ from app.api.relay_models import (
 )
 from app.api.relay_notify import NotificationRoutes
 from app.api.routing import Routes
+from app.api.values import bad_attributes
 from app.idempotency import Ticket
 from app.overlay.address import bad_url
 from app.problems import FieldError, many
@@ -160,11 +161,7 @@ def _config(body: RelayBody) -> RelayConfig:
     errors = []
     if len(body.attributes) > MOST_ATTRIBUTES:
         errors.append(FieldError("attributes", f"must be at most {MOST_ATTRIBUTES} attributes"))
-    for at, name in enumerate(body.attributes):
-        if name in RESERVED:
-            errors.append(FieldError(f"attributes[{at}]", f"must not be {name!r}"))
-        elif name in body.attributes[:at]:
-            errors.append(FieldError(f"attributes[{at}]", "is listed twice"))
+    errors += bad_attributes("attributes", body.attributes, RESERVED)
     if body.graph.k is not None and body.graph.kind != "G":
         errors.append(FieldError("graph.k", "goes with G only: the others keep all they need"))
     if errors:
