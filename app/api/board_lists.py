@@ -98,10 +98,7 @@ class SubscriptionRoutes:
             return answer
 
         plan: EditPlan = await self._context.submit(
-            request,
-            found.command,
-            ticket=ticket,
-            skeleton=lambda plan: Skeleton(201, kept(plan)),
+            request, found.command, ticket=ticket, skeleton=lambda plan: Skeleton(201, kept(plan))
         )
         start = opened(begun(found, plan.last_seq, plan.faults), "subscriptions")
         lists = plan.count <= LISTS if found.lists is None else found.lists

@@ -85,10 +85,7 @@ class SubscriptionRoutes:
             return answer
 
         plan: Plan[MatcherEngine] = await self._context.submit(
-            request,
-            found.command,
-            ticket=ticket,
-            skeleton=lambda plan: Skeleton(201, kept(plan)),
+            request, found.command, ticket=ticket, skeleton=lambda plan: Skeleton(201, kept(plan))
         )
         start = opened(begun(found, plan.last_seq, plan.faults), "subscriptions")
         response = await answer_of(streamed(start, in_pieces(plan.count, partial(_piece, found, plan))), 201)

@@ -130,8 +130,7 @@ class MatchRoutes:
         # One that is just being made has its turn first, and the question after it.
         if short and matcher is self._context.engine(request):
             return await self._context.between(
-                request,
-                lambda: (matcher.seq, [matcher.winners(command.events, command.k, command.explain)]),
+                request, lambda: (matcher.seq, [matcher.winners(command.events, command.k, command.explain)])
             )
         for attempt in range(ATTEMPTS):
             try:

@@ -83,10 +83,7 @@ class SubscriptionRoutes:
             return {**answer, "results": []} if plan.count <= KEPT else answer
 
         plan: EditPlan = await self._context.submit(
-            request,
-            found.command,
-            ticket=ticket,
-            skeleton=lambda plan: Skeleton(201, unknown(plan)),
+            request, found.command, ticket=ticket, skeleton=lambda plan: Skeleton(201, unknown(plan))
         )
         start = opened(begun(found, plan.last_seq, plan.faults), "results")
         response = await answer_of(streamed(start, in_pieces(plan.count, partial(_piece, found, plan))), 201)
