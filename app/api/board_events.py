@@ -27,7 +27,7 @@ _NOTHING: dict[str, float] = {}
 _BAD = {"op": "upsert", "id": ""}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ReadEvents(Read[Events]):
     """Events out of a body, and what is to be told of their messages."""
 

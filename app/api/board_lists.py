@@ -84,7 +84,9 @@ class SubscriptionRoutes:
         The query parameters go with NDJSON and Arrow bodies (columns `id`, `k`, `<attribute>_min`, `<attribute>_max`,
         `offset`, `ttl`, and `where.<field>` as JSON text); in JSON they are fields.
         """
-        return await self._context.bulk(request, SubscriptionsQuery, self._context.subscription_reader, self._register)
+        return await self._context.bulk(
+            request, SubscriptionsQuery(), self._context.subscription_reader, self._register
+        )
 
     async def _register(self, request: Request, found: ReadSubscriptions, ticket: Ticket | None) -> Done:
         def kept(plan: EditPlan) -> dict[str, Any]:

@@ -35,6 +35,8 @@ from indexes.boards.plans import EventsPlan
 from indexes.boards.views import ObjectView
 from indexes.commands import Refused
 
+_EVENTS = EventsQuery()
+
 
 class ObjectRoutes:
     """``/v1/boards/{board}/events`` and ``/v1/boards/{board}/objects``."""
@@ -71,7 +73,7 @@ class ObjectRoutes:
         The answer has the tiles: which subscriptions must hear of which object. The query parameters go with NDJSON
         and Arrow bodies (columns `op`, `id`, the attributes, `payload` as JSON text); in JSON they are fields.
         """
-        return await self._context.bulk(request, EventsQuery, self._context.event_reader, self._apply)
+        return await self._context.bulk(request, _EVENTS, self._context.event_reader, self._apply)
 
     async def put_object(self, request: Request) -> Response:
         """Make an object, or merge values into it."""

@@ -25,7 +25,7 @@ from indexes.boards.regions import Regions, joined
 _BAD: dict[str, Any] = {"k": 1}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ReadSubscriptions(Read[Subscribe]):
     """Subscriptions out of a body, and whether their lists are asked for."""
 

@@ -189,12 +189,12 @@ class Context(ABC, Generic[EngineT, ConfigT]):
     async def bulk(
         self,
         request: Request,
-        model: type[Q],
+        unasked: Q,
         reader: Callable[[ConfigT], Reader[Q, ReadT]],
         write: Callable[[Request, ReadT, Ticket | None], Awaitable[Done]],
     ) -> Response:
-        """Read the elements of a body and do what `write` does with them; `model` is the query of NDJSON and Arrow."""
-        kind, asked = bulk_query(request, model)
+        """Read the elements of a body and do what `write` does with them; `unasked` as in `bulk_query`."""
+        kind, asked = bulk_query(request, unasked)
         raw = await read(request)
 
         async def run(ticket: Ticket | None) -> Done:
@@ -311,13 +311,14 @@ async def json_alone(request: Request) -> bytes | bytearray:
     return await read(request)
 
 
-def bulk_query(request: Request, model: type[Q]) -> tuple[Kind, Q]:
-    """What a body of many elements is, and the query that goes with NDJSON and Arrow; in JSON its fields say that."""
+def bulk_query(request: Request, unasked: Q) -> tuple[Kind, Q]:
+    """What a body of many elements is, and the query that goes with NDJSON and Arrow. With JSON, whose fields say that,
+    it is `unasked`, the query that is empty."""
     kind = kind_of(request, BULK)
     if kind is Kind.JSON:
         query(request, NoQuery)
-        return kind, model()
-    return kind, query(request, model)
+        return kind, unasked
+    return kind, query(request, type(unasked))
 
 
 def begun(found: Read[Any], seq: int, faults: Iterable[Fault] = ()) -> dict[str, Any]:

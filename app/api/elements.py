@@ -62,7 +62,7 @@ class Place:
         return many([self.error(error) for error in sorted(errors, key=lambda error: error.index)])
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Read(Generic[CommandT]):
     """A command of many elements out of a body, in which `place` names them. With `skip` those that are wrong are
     passed over: `indexes` are the places in the body of the others where there were such, `errors` say why."""

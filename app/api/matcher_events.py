@@ -33,7 +33,7 @@ _BAD: dict[str, Any] = {"values": {}}
 _ENDS = "must be a number or a list of two"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ReadMatch(Read[Match]):
     """Events out of a body, and whether the winners' streams are to be told."""
 

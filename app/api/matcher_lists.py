@@ -75,7 +75,7 @@ class SubscriptionRoutes:
         `<dimension>_max`, and in relaxed mode `<dimension>_weight`, where null says that the dimension takes no part,
         in exact mode `score`); in JSON it is a field.
         """
-        return await self._context.bulk(request, OnErrorQuery, self._context.subscription_reader, self._register)
+        return await self._context.bulk(request, OnErrorQuery(), self._context.subscription_reader, self._register)
 
     async def _register(self, request: Request, found: Read[AddSubscriptions], ticket: Ticket | None) -> Done:
         def kept(plan: Plan[MatcherEngine]) -> dict[str, Any]:

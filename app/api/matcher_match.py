@@ -42,6 +42,8 @@ ATTEMPTS = 8
 
 READ, WRITE = "matchers:read", "matchers:write"
 
+_ASKED = MatchQuery()
+
 
 class MatchRoutes:
     """``/v1/matchers/{matcher}/match``."""
@@ -75,7 +77,7 @@ class MatchRoutes:
         `<dimension>_max` for ranges, and `payload` as JSON text); in JSON they are fields.
         """
         self._admit(request, READ, WRITE)
-        kind, asked = bulk_query(request, MatchQuery)
+        kind, asked = bulk_query(request, _ASKED)
         self._check_k(asked.k)
         raw = await read(request)
 

@@ -75,7 +75,7 @@ class SubscriptionRoutes:
         `on_error` is a query parameter with NDJSON and Arrow bodies (columns `id`, `link`, `ttl`, `<attribute>_min`,
         `<attribute>_max`); in JSON it is a field.
         """
-        return await self._context.bulk(request, OnErrorQuery, self._context.subscription_reader, self._make)
+        return await self._context.bulk(request, OnErrorQuery(), self._context.subscription_reader, self._make)
 
     async def _make(self, request: Request, found: Read[AddSubscriptions], ticket: Ticket | None) -> Done:
         def unknown(plan: EditPlan) -> dict[str, Any]:

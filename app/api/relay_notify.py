@@ -47,7 +47,7 @@ class NotificationRoutes:
         Each is logged, with a `seq` of its own. `on_error` is a query parameter with NDJSON and Arrow bodies (columns
         `<attribute>`, `payload` as JSON text, `from`); in JSON it is a field.
         """
-        return await self._context.bulk(request, OnErrorQuery, self._context.notification_reader, self._tell)
+        return await self._context.bulk(request, OnErrorQuery(), self._context.notification_reader, self._tell)
 
     async def _tell(self, request: Request, found: Read[Notify], ticket: Ticket | None) -> Done:
         plan: NotifyPlan = await self._context.submit(
