@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +15,7 @@ import pyarrow.compute as pc
 from app.api.arrow import check_columns, floats, given_but_bad, nulls, strings
 from app.api.board_models import BoardValidators, EventsQuery
 from app.api.bodies import Kind, validated
-from app.api.elements import ElementError, Elements, Place
+from app.api.elements import ElementError, Elements, Read
 from app.api.payloads import Payloads
 from app.api.values import NAME_REASON, bad_names, payload_text
 from app.problems import FieldError, invalid, many
@@ -26,18 +27,11 @@ _NOTHING: dict[str, float] = {}
 _BAD = {"op": "upsert", "id": ""}
 
 
-class ReadEvents(NamedTuple):
-    """Events out of a body. `indexes` are their places in it where some were skipped, `errors` say why those were."""
+@dataclass(slots=True)
+class ReadEvents(Read[Events]):
+    """Events out of a body, and what is to be told of their messages."""
 
-    command: Events
     messages: str
-    place: Place
-    indexes: list[int] | None
-    errors: list[ElementError]
-
-    def place_of(self, position: int) -> int:
-        """The place in the body of the event at a position of the command."""
-        return position if self.indexes is None else self.indexes[position]
 
 
 class EventReader:
@@ -66,7 +60,7 @@ class EventReader:
             messages, together = rest.get("messages", "full"), rest.get("mode") == "batch"
         command, indexes = columns.command(skip, len(self._x_names))
         command.batch = together
-        return ReadEvents(command, messages, place, indexes, columns.errors)
+        return ReadEvents(command, skip, place, indexes, columns.errors, messages)
 
     def single(self, raw: bytes | bytearray) -> tuple[Events, dict[str, Any]]:
         """The event of a body that has one under ``event``, and its other fields. Raises the problems 400 and 422."""

@@ -11,8 +11,7 @@ from starlette.responses import Response
 
 from app.api.board_context import BoardContext, bad_epsilon, bad_painting, json_of, runs_of, several_of
 from app.api.board_models import EventBody, Explained, ExplainedSubscription
-from app.api.bodies import kind_of, read
-from app.api.context import id_in_path, json_response
+from app.api.context import id_in_path, json_alone, json_response
 from app.api.models import NoQuery
 from app.api.paging import query
 from app.api.routing import Routes
@@ -59,9 +58,7 @@ class ExplainRoutes:
         `events` would do at the next seq, tile for tile. `algorithm` and `epsilon` tell what it would do on a board
         painted so: with several range attributes or indexed fields there is `sparse` and an epsilon of null only.
         """
-        query(request, NoQuery)
-        kind_of(request)
-        raw = await read(request)
+        raw = await json_alone(request)
         config = self._context.config(request)
         settings = self._context.settings
         command, rest = self._context.event_reader(config).single(raw)

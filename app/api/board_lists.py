@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -24,16 +25,15 @@ from app.api.board_models import (
     SubscriptionsQuery,
 )
 from app.api.board_subscriptions import ReadSubscriptions
-from app.api.bodies import BULK, Kind, kind_of, read, validated
-from app.api.context import Done, element_refusal, id_in_path, json_response, skipped
+from app.api.bodies import validated
+from app.api.context import Done, begun, check_id, id_in_path, json_alone, json_response, page_response
 from app.api.models import Deleted, IdsBody, NoQuery, Seq
-from app.api.paging import PageQuery, cursor, query
-from app.api.pieces import KEPT, PIECE, answer_of, streamed
+from app.api.paging import PageQuery, query
+from app.api.pieces import KEPT, answer_of, in_pieces, opened, streamed
 from app.api.routing import Routes
-from app.api.values import NAME_REASON, is_name
 from app.delivery.encode import BoardJson, ends_column, number
 from app.idempotency import Ticket
-from app.problems import FieldError, Problem, from_refused, invalid, not_found
+from app.problems import FieldError, Problem, from_refused, not_found
 from app.writer import Skeleton
 from indexes.boards.board import Board
 from indexes.boards.commands import BoardConfig, Filter, SetSubscription, Subscribe, Unsubscribe
@@ -84,33 +84,13 @@ class SubscriptionRoutes:
         The query parameters go with NDJSON and Arrow bodies (columns `id`, `k`, `<attribute>_min`, `<attribute>_max`,
         `offset`, `ttl`, and `where.<field>` as JSON text); in JSON they are fields.
         """
-        kind = kind_of(request, BULK)
-        asked = SubscriptionsQuery()
-        if kind is Kind.JSON:
-            query(request, NoQuery)
-        else:
-            asked = query(request, SubscriptionsQuery)
-        raw = await read(request)
-
-        async def run(ticket: Ticket | None) -> Done:
-            def parse(config: BoardConfig) -> ReadSubscriptions:
-                return self._context.subscription_reader(config).read(kind, raw, asked)
-
-            found = await self._context.parsed(request, raw, parse)
-            try:
-                return await self._register(request, found, ticket)
-            except Refused as refused:
-                raise element_refusal(refused, found.place, found.place_of) from None
-
-        return await self._context.once(request, raw, run)
+        return await self._context.bulk(
+            request, SubscriptionsQuery(), self._context.subscription_reader, self._register
+        )
 
     async def _register(self, request: Request, found: ReadSubscriptions, ticket: Ticket | None) -> Done:
-        skip = found.command.skip
-
         def kept(plan: EditPlan) -> dict[str, Any]:
-            answer: dict[str, Any] = {"seq": plan.last_seq}
-            if skip:
-                answer["errors"] = skipped(found.errors, plan.faults, found.place, found.place_of)
+            answer = begun(found, plan.last_seq, plan.faults)
             if plan.count <= KEPT:
                 views, write = _views(_made(plan)), json_of(plan.board.config)
                 heads = _heads(found, plan, range(plan.count))
@@ -120,15 +100,9 @@ class SubscriptionRoutes:
             return answer
 
         plan: EditPlan = await self._context.submit(
-            request,
-            found.command,
-            ticket=ticket,
-            skeleton=None if ticket is None else lambda plan: Skeleton(201, kept(plan)),
+            request, found.command, ticket=ticket, skeleton=lambda plan: Skeleton(201, kept(plan))
         )
-        begin = {"seq": plan.last_seq}
-        if skip:
-            begin["errors"] = skipped(found.errors, plan.faults, found.place, found.place_of)  # type: ignore[assignment]
-        start = f'{json.dumps(begin, separators=(",", ":"))[:-1]},"subscriptions":['.encode()
+        start = opened(begun(found, plan.last_seq, plan.faults), "subscriptions")
         lists = plan.count <= LISTS if found.lists is None else found.lists
         pieces = _with_lists(found, plan) if lists else _without_lists(found, plan)
         response = await answer_of(streamed(start, pieces), 201)
@@ -136,8 +110,7 @@ class SubscriptionRoutes:
 
     async def put_subscription(self, request: Request) -> Response:
         """Make a subscription, or change it to this, so that a client which restarts can say it again."""
-        if not is_name(id_in_path(request)):
-            raise invalid("id", NAME_REASON)
+        check_id(request)
         return await self._set(request, whole=True)
 
     async def patch_subscription(self, request: Request) -> Response:
@@ -145,9 +118,7 @@ class SubscriptionRoutes:
         return await self._set(request, whole=False)
 
     async def _set(self, request: Request, whole: bool) -> Response:
-        query(request, NoQuery)
-        kind_of(request)
-        raw = await read(request)
+        raw = await json_alone(request)
         id = id_in_path(request)
         self._context.touch(request, id)
 
@@ -175,9 +146,7 @@ class SubscriptionRoutes:
                 text = _with_list(write, plan.board, _view(plan))
 
             try:
-                plan = await self._context.submit(
-                    request, command, ticket=ticket, skeleton=None if ticket is None else skeleton, then=show
-                )
+                plan = await self._context.submit(request, command, ticket=ticket, skeleton=skeleton, then=show)
             except Refused as refused:
                 raise _one_refusal(refused, config) from None
             self._context.touch(request, id)
@@ -200,11 +169,8 @@ class SubscriptionRoutes:
         page = query(request, PageQuery)
         board = self._context.engine(request)
         found = board.subscriptions(page.after, page.limit + 1)
-        items = found[: page.limit]
-        more = json.dumps(cursor(items[-1].id)) if len(found) > page.limit else "null"
         write = json_of(board.config).subscription
-        text = ",".join([write(item) for item in items])
-        return json_response(f'{{"seq":{board.seq},"items":[{text}],"next":{more}}}')
+        return page_response(board.seq, found, page.limit, write, lambda item: item.id)
 
     async def delete_subscription(self, request: Request) -> Response:
         """Delete a subscription; its streams end."""
@@ -264,10 +230,7 @@ def _views(command: Subscribe) -> list[SubscriptionView]:
 
 def _heads(found: ReadSubscriptions, plan: EditPlan, at: range) -> list[str]:
     """What comes before each subscription of an answer: with `skip`, its place in the body."""
-    if not found.command.skip:
-        return [""] * len(at)
-    positions = plan.positions
-    return [f'"index":{found.place_of(i if positions is None else positions[i])},' for i in at]
+    return found.heads(at if plan.positions is None else plan.positions[at.start : at.stop]) or [""] * len(at)
 
 
 async def _with_lists(found: ReadSubscriptions, plan: EditPlan) -> AsyncIterator[bytes]:
@@ -283,34 +246,28 @@ async def _with_lists(found: ReadSubscriptions, plan: EditPlan) -> AsyncIterator
             until = time.perf_counter() + TURN
 
 
-async def _without_lists(found: ReadSubscriptions, plan: EditPlan) -> AsyncIterator[bytes]:
-    """The subscriptions in pieces, each put together by column."""
-    command, attribute = _made(plan), plan.board.config.range_attributes[0]
-    if plan.board.config.dimensions > 1:
-        for text in _texts_in_turn(found, plan):
-            yield text.encode()
-            await asyncio.sleep(0)
-        return
-    for start in range(0, plan.count, PIECE):
-        at = range(start, min(start + PIECE, plan.count))
-        parts = found, plan, command, attribute, at
-        text = _piece(*parts) if len(at) <= LISTS else await asyncio.to_thread(_piece, *parts)
-        yield text.encode()
+def _without_lists(found: ReadSubscriptions, plan: EditPlan) -> AsyncIterator[bytes]:
+    """The subscriptions in pieces; those with a single range are put together by column."""
+    config = plan.board.config
+    if config.dimensions > 1:
+        return _in_turn(found, plan)
+    return in_pieces(plan.count, partial(_piece, found, plan, _made(plan), config.range_attributes[0]))
 
 
-def _texts_in_turn(found: ReadSubscriptions, plan: EditPlan) -> Iterator[str]:
-    """The subscriptions in pieces of `LISTS`."""
+async def _in_turn(found: ReadSubscriptions, plan: EditPlan) -> AsyncIterator[bytes]:
+    """The subscriptions in pieces of `LISTS`, between which others get their turn."""
     write = json_of(plan.board.config).subscription
     views, heads = _views(_made(plan)), _heads(found, plan, range(plan.count))
     for start in range(0, plan.count, LISTS):
         part = zip(views[start : start + LISTS], heads[start : start + LISTS], strict=True)
-        yield ",".join([write(view, head) for view, head in part])
+        yield ",".join([write(view, head) for view, head in part]).encode()
+        await asyncio.sleep(0)
 
 
 def _piece(found: ReadSubscriptions, plan: EditPlan, command: Subscribe, attribute: str, at: range) -> str:
     lo, hi = at.start, at.stop
     parts: list[Any] = ["{"]
-    if found.command.skip:
+    if found.skip:
         parts.append(pa.array(_heads(found, plan, at), pa.string()))
     l, r = (ends_column(side[lo:hi]) for side in command.regions.sides)
     parts += ['"id":"', command.ids.slice(lo, hi - lo), f'","range":{{"{attribute}":[', l, ",", r]

@@ -15,6 +15,7 @@ from pydantic_core import core_schema as cs
 
 from app.api.models import (
     ANY,
+    ENDS,
     NAME,
     NUMBER,
     ON_ERROR,
@@ -573,8 +574,7 @@ def validators(
     """The validators of a board; `most` elements in a list."""
     d = len(range_attributes)
     values = fields({}, dict.fromkeys((*range_attributes, rank_attribute), NUMBER))
-    ends = cs.list_schema(cs.nullable_schema(NUMBER), min_length=2, max_length=2, strict=True)
-    ranges = fields({}, dict.fromkeys(range_attributes, ends))
+    ranges = fields({}, dict.fromkeys(range_attributes, ENDS))
     k = cs.int_schema(strict=True, ge=1, le=max_k)
     offset = cs.int_schema(strict=True, ge=0, le=max_k)
     object_fields = {"values": values, "payload": ANY}

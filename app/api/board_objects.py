@@ -21,17 +21,16 @@ from app.api.board_models import (
     ObjectPatch,
     Objects,
 )
-from app.api.bodies import BULK, Kind, kind_of, read, validated
-from app.api.context import Done, element_refusal, id_in_path, json_response, skipped
+from app.api.bodies import kind_of, read, validated
+from app.api.context import Done, check_id, id_in_path, json_response, page_response, skipped
 from app.api.elements import Place
 from app.api.models import NoQuery
-from app.api.paging import PageQuery, cursor, query
+from app.api.paging import PageQuery, query
 from app.api.routing import Routes
-from app.api.values import NAME_REASON, is_name
 from app.idempotency import Ticket
-from app.problems import invalid, not_found
+from app.problems import not_found
 from app.writer import Skeleton
-from indexes.boards.commands import DELETE, UPDATE, UPSERT, BoardConfig, Events
+from indexes.boards.commands import DELETE, UPDATE, UPSERT, Events
 from indexes.boards.plans import EventsPlan
 from indexes.boards.views import ObjectView
 from indexes.commands import Refused
@@ -74,30 +73,11 @@ class ObjectRoutes:
         The answer has the tiles: which subscriptions must hear of which object. The query parameters go with NDJSON
         and Arrow bodies (columns `op`, `id`, the attributes, `payload` as JSON text); in JSON they are fields.
         """
-        kind = kind_of(request, BULK)
-        asked = _EVENTS
-        if kind is Kind.JSON:
-            query(request, NoQuery)
-        else:
-            asked = query(request, EventsQuery)
-        raw = await read(request)
-
-        async def run(ticket: Ticket | None) -> Done:
-            def parse(config: BoardConfig) -> ReadEvents:
-                return self._context.event_reader(config).read(kind, raw, asked)
-
-            found = await self._context.parsed(request, raw, parse)
-            try:
-                return await self._apply(request, found, ticket)
-            except Refused as refused:
-                raise element_refusal(refused, found.place, found.place_of) from None
-
-        return await self._context.once(request, raw, run)
+        return await self._context.bulk(request, _EVENTS, self._context.event_reader, self._apply)
 
     async def put_object(self, request: Request) -> Response:
         """Make an object, or merge values into it."""
-        if not is_name(id_in_path(request)):
-            raise invalid("id", NAME_REASON)
+        check_id(request)
         return await self._one(request, UPSERT)
 
     async def patch_object(self, request: Request) -> Response:
@@ -122,12 +102,8 @@ class ObjectRoutes:
         page = query(request, PageQuery)
         board = self._context.engine(request)
         found = board.objects(page.after, page.limit + 1)
-        items = found[: page.limit]
-        more = json.dumps(cursor(items[-1].id)) if len(found) > page.limit else "null"
         write = json_of(board.config).object
-        return json_response(
-            f'{{"seq":{board.seq},"items":[{",".join([write(_shown(item)) for item in items])}],"next":{more}}}'
-        )
+        return page_response(board.seq, found, page.limit, lambda item: write(_shown(item)), lambda item: item.id)
 
     async def _one(self, request: Request, op: int) -> Response:
         """One event about the object in the path."""
@@ -145,9 +121,8 @@ class ObjectRoutes:
                 body = validated(raw, validators.put_object if op == UPSERT else validators.patch_object)
             command = self._context.event_reader(config).one(op, id_in_path(request), body)
             try:
-                return await self._apply(
-                    request, ReadEvents(command, messages, Place(""), None, []), ticket, op == UPSERT
-                )
+                found = ReadEvents(command, False, Place(""), None, [], messages)
+                return await self._apply(request, found, ticket, op == UPSERT)
             except Refused as refused:
                 unknown = next((fault for fault in refused.faults if fault.kind == "unknown"), None)
                 if unknown is not None:
@@ -164,7 +139,7 @@ class ObjectRoutes:
             answer: dict[str, Any] = {"seq": plan.last_seq, "applied": plan.count}
             if found.messages != "none":
                 answer["tile_count"] = plan.tile_count
-            if command.skip:
+            if found.skip:
                 answer["errors"] = skipped(found.errors, plan.faults, found.place, found.place_of)
             return answer
 
@@ -176,7 +151,7 @@ class ObjectRoutes:
             command,
             keep=self._context.settings.max_tiles if found.messages == "full" else 0,
             ticket=ticket,
-            skeleton=None if ticket is None else lambda plan: Skeleton(status(plan), kept(plan)),
+            skeleton=lambda plan: Skeleton(status(plan), kept(plan)),
         )
         answer = kept(plan)
         text = json.dumps(answer, separators=(",", ":"))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +15,7 @@ from app.api.board_filters import FilterReader
 from app.api.board_models import BoardValidators, SubscriptionsQuery
 from app.api.board_regions import region_reader
 from app.api.bodies import Kind
-from app.api.elements import ElementError, Elements, Place
+from app.api.elements import ElementError, Elements, Read
 from app.api.ids import named
 from app.api.values import NAME_REASON, bad_names
 from app.problems import invalid
@@ -24,18 +25,11 @@ from indexes.boards.regions import Regions, joined
 _BAD: dict[str, Any] = {"k": 1}
 
 
-class ReadSubscriptions(NamedTuple):
-    """Subscriptions out of a body. `indexes` are their places in it where some were skipped, `errors` say why."""
+@dataclass(slots=True)
+class ReadSubscriptions(Read[Subscribe]):
+    """Subscriptions out of a body, and whether their lists are asked for."""
 
-    command: Subscribe
     lists: bool | None
-    place: Place
-    indexes: list[int] | None
-    errors: list[ElementError]
-
-    def place_of(self, position: int) -> int:
-        """The place in the body of the subscription at a position of the command."""
-        return position if self.indexes is None else self.indexes[position]
 
 
 class SubscriptionReader:
@@ -64,7 +58,7 @@ class SubscriptionReader:
         ).take(kind, raw, asked.on_error)
         lists = rest.get("lists") if kind is Kind.JSON else asked.lists
         command, indexes = columns.command(skip, self._d)
-        return ReadSubscriptions(command, lists, place, indexes, columns.errors)
+        return ReadSubscriptions(command, skip, place, indexes, columns.errors, lists)
 
     def whole(self, id: str, body: dict[str, Any]) -> SetSubscription:
         """The subscription that a PUT says. Raises the problem 422."""

@@ -15,12 +15,12 @@ from app.api.board_filters import FilterReader
 from app.api.board_lists import SubscriptionRoutes
 from app.api.board_models import RESERVED, Board, BoardBody, BoardPatch, Boards, Top, TopQuery
 from app.api.board_objects import ObjectRoutes
-from app.api.bodies import kind_of, read, validated
-from app.api.context import Done, json_response
-from app.api.models import NoQuery, Seq
-from app.api.paging import PageQuery, query
+from app.api.bodies import validated
+from app.api.context import Done, json_alone, json_response
+from app.api.models import Seq
+from app.api.paging import PageQuery
 from app.api.routing import Routes
-from app.api.values import LARGEST, NUMBER_TEXT
+from app.api.values import LARGEST, NUMBER_TEXT, bad_attributes
 from app.idempotency import Ticket
 from app.problems import FieldError, many
 from app.service import Service
@@ -72,9 +72,7 @@ class BoardRoutes:
     async def patch_board(self, request: Request) -> Response:
         """Change the list lengths on offer, the algorithm or epsilon. A length that is in use stays: 409."""
         name = request.path_params["board"]
-        query(request, NoQuery)
-        kind_of(request)
-        raw = await read(request)
+        raw = await json_alone(request)
 
         async def run(ticket: Ticket | None) -> Done:
             config = self._context.config(request)
@@ -167,14 +165,8 @@ class BoardRoutes:
             errors.append(FieldError("range_attributes", f"must be at most {MOST_ATTRIBUTES} attributes"))
         elif d > MOST_ATTRIBUTES:
             errors.append(FieldError("indexed", f"must be at most {MOST_ATTRIBUTES - ranged} fields: {MOST_TOGETHER}"))
-        for at, name in enumerate(body.indexed):
-            if name in body.indexed[:at]:
-                errors.append(FieldError(f"indexed[{at}]", "is listed twice"))
-        for at, name in enumerate(body.range_attributes):
-            if name in RESERVED:
-                errors.append(FieldError(f"range_attributes[{at}]", f"must not be {name!r}"))
-            elif name in body.range_attributes[:at]:
-                errors.append(FieldError(f"range_attributes[{at}]", "is listed twice"))
+        errors += bad_attributes("indexed", body.indexed)
+        errors += bad_attributes("range_attributes", body.range_attributes, RESERVED)
         if body.rank.attribute in RESERVED:
             errors.append(FieldError("rank.attribute", f"must not be {body.rank.attribute!r}"))
         if body.rank.attribute in body.range_attributes:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
+from pydantic import BaseModel
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from app.api.bodies import kind_of, read, validated
-from app.api.elements import ElementError, Place
+from app.api.bodies import BULK, Kind, kind_of, read, validated
+from app.api.elements import ElementError, Place, Read, Reader
 from app.api.models import NoQuery, ids_validator
 from app.api.paging import PageQuery, cursor, query
 from app.api.routing import claim
@@ -29,6 +31,8 @@ from indexes.commands import Fault, Refused
 
 T = TypeVar("T")
 J = TypeVar("J", bound=Job)
+Q = TypeVar("Q", bound=BaseModel)
+ReadT = TypeVar("ReadT", bound=Read[Any])
 EngineT = TypeVar("EngineT")
 ConfigT = TypeVar("ConfigT")
 
@@ -147,6 +151,10 @@ class Context(ABC, Generic[EngineT, ConfigT]):
         """Put a question that was read by `config`, in its turn. Raises as `submit`."""
         return self.resources.ask(self.name(request), make, self.reader(request))
 
+    def between(self, request: Request, fn: Callable[[], T]) -> Awaitable[T]:
+        """Run `fn` on the loop at a moment when nothing of the resource in the path is being painted."""
+        return self.resources.between(self.name(request), fn)
+
     def touch(self, request: Request, id: str) -> None:
         """A request named a subscription: its time to live begins anew."""
         self.service.expiry.touch(self.resources.prefix + self.name(request), id)
@@ -178,6 +186,26 @@ class Context(ABC, Generic[EngineT, ConfigT]):
         ticket.complete(done.response.status_code, done.kept)
         return done.response
 
+    async def bulk(
+        self,
+        request: Request,
+        unasked: Q,
+        reader: Callable[[ConfigT], Reader[Q, ReadT]],
+        write: Callable[[Request, ReadT, Ticket | None], Awaitable[Done]],
+    ) -> Response:
+        """Read the elements of a body and do what `write` does with them; `unasked` as in `bulk_query`."""
+        kind, asked = bulk_query(request, unasked)
+        raw = await read(request)
+
+        async def run(ticket: Ticket | None) -> Done:
+            found = await self.parsed(request, raw, lambda config: reader(config).read(kind, raw, asked))
+            try:
+                return await write(request, found, ticket)
+            except Refused as refused:
+                raise element_refusal(refused, found.place, found.place_of) from None
+
+        return await self.once(request, raw, run)
+
     async def listing(self, request: Request) -> Response:
         """A page of the resources in order of name."""
         page = query(request, PageQuery)
@@ -196,9 +224,7 @@ class Context(ABC, Generic[EngineT, ConfigT]):
     ) -> Response:
         """Make the resource in the path, or change it to the configuration that `parse` makes of the body."""
         name = self.name(request)
-        query(request, NoQuery)
-        kind_of(request)
-        raw = await read(request)
+        raw = await json_alone(request)
 
         async def run(ticket: Ticket | None) -> Done:
             if not is_name(name):
@@ -245,9 +271,7 @@ class Context(ABC, Generic[EngineT, ConfigT]):
 
     async def delete_many(self, request: Request, command: Callable[[list[str]], Any]) -> Response:
         """Delete the subscriptions whose ids the body lists."""
-        query(request, NoQuery)
-        kind_of(request)
-        raw = await read(request)
+        raw = await json_alone(request)
         ids = validated(raw, ids_validator(self.settings.max_elements))["ids"]
         return await self.delete(request, raw, command(ids), counted=True)
 
@@ -269,6 +293,41 @@ class Context(ABC, Generic[EngineT, ConfigT]):
 def json_response(text: str | bytes, status: int = 200) -> Response:
     """JSON text as an answer."""
     return Response(text, status, media_type="application/json")
+
+
+def page_response(
+    seq: int, found: Sequence[T], limit: int, write: Callable[[T], str], key: Callable[[T], str]
+) -> Response:
+    """A page of at most `limit` of what was found, which is one more where another page comes after it."""
+    items = found[:limit]
+    more = json.dumps(cursor(key(items[-1]))) if len(found) > limit else "null"
+    return json_response(f'{{"seq":{seq},"items":[{",".join(map(write, items))}],"next":{more}}}')
+
+
+async def json_alone(request: Request) -> bytes | bytearray:
+    """The body of a request that has JSON and no query."""
+    query(request, NoQuery)
+    kind_of(request)
+    return await read(request)
+
+
+def bulk_query(request: Request, unasked: Q) -> tuple[Kind, Q]:
+    """What a body of many elements is, and the query that goes with NDJSON and Arrow. With JSON, whose fields say that,
+    it is `unasked`, the query that is empty."""
+    kind = kind_of(request, BULK)
+    if kind is Kind.JSON:
+        query(request, NoQuery)
+        return kind, unasked
+    return kind, query(request, type(unasked))
+
+
+def begun(found: Read[Any], seq: int, faults: Iterable[Fault] = ()) -> dict[str, Any]:
+    """How the answer to many elements begins: with its seq, and with `skip` what was passed over, `faults` of them
+    because the command met them."""
+    answer: dict[str, Any] = {"seq": seq}
+    if found.skip:
+        answer["errors"] = skipped(found.errors, faults, found.place, found.place_of)
+    return answer
 
 
 def element_refusal(refused: Refused, place: Place, place_of: Callable[[int], int]) -> Problem:
@@ -295,3 +354,9 @@ def id_in_path(request: Request) -> str:
     """The id in the path."""
     found: str = request.path_params["id"]
     return found
+
+
+def check_id(request: Request) -> None:
+    """Refuse, with the problem 422, an id in the path that nothing can have."""
+    if not is_name(id_in_path(request)):
+        raise invalid("id", NAME_REASON)

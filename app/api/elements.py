@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 import pyarrow as pa
 from pydantic import ValidationError
@@ -13,6 +13,10 @@ from pydantic_core import ErrorDetails, from_json
 
 from app.api.bodies import Kind, arrow_table, check_literals, lines, not_json
 from app.problems import MOST_ERRORS, FieldError, Problem, details, field_error, from_validation, many, path
+
+CommandT = TypeVar("CommandT")
+AskedT_contra = TypeVar("AskedT_contra", contravariant=True)
+ReadT_co = TypeVar("ReadT_co", covariant=True)
 
 CHUNK = 10_000
 """Lines that are taken apart at a time."""
@@ -56,6 +60,34 @@ class Place:
     def refusal(self, errors: Iterable[ElementError]) -> Problem:
         """The 422 for bad elements."""
         return many([self.error(error) for error in sorted(errors, key=lambda error: error.index)])
+
+
+@dataclass(slots=True)
+class Read(Generic[CommandT]):
+    """A command of many elements out of a body, in which `place` names them. With `skip` those that are wrong are
+    passed over: `indexes` are the places in the body of the others where there were such, `errors` say why."""
+
+    command: CommandT
+    skip: bool
+    place: Place
+    indexes: list[int] | None
+    errors: list[ElementError]
+
+    def place_of(self, position: int) -> int:
+        """The place in the body of the element at a position of the command."""
+        return position if self.indexes is None else self.indexes[position]
+
+    def heads(self, positions: Iterable[int]) -> list[str]:
+        """What comes before each result about the elements at these positions: with `skip`, its place in the body;
+        else there are none."""
+        return [f'"index":{self.place_of(at)},' for at in positions] if self.skip else []
+
+
+class Reader(Protocol[AskedT_contra, ReadT_co]):
+    """What reads one kind of elements."""
+
+    def read(self, kind: Kind, raw: bytes | bytearray, asked: AskedT_contra, /) -> ReadT_co:
+        """The elements of a body; `asked` counts for NDJSON and Arrow. Raises the problems 400, 413 and 422."""
 
 
 class Taken(NamedTuple):

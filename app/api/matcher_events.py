@@ -6,8 +6,9 @@ Values are checked by column. Only where something of a column is no plain numbe
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +16,7 @@ import pyarrow as pa
 
 from app.api.arrow import check_columns, floats, given_but_bad, nulls, strings
 from app.api.bodies import Kind
-from app.api.elements import ElementError, Elements, Place
+from app.api.elements import ElementError, Elements, Read
 from app.api.matcher_models import K, MatcherValidators, MatchQuery
 from app.api.payloads import Payloads
 from app.api.values import LARGEST, number_reason
@@ -32,19 +33,11 @@ _BAD: dict[str, Any] = {"values": {}}
 _ENDS = "must be a number or a list of two"
 
 
-class ReadMatch(NamedTuple):
-    """Events out of a body. `indexes` are their places in it where some were skipped, `errors` say why."""
+@dataclass(slots=True)
+class ReadMatch(Read[Match]):
+    """Events out of a body, and whether the winners' streams are to be told."""
 
-    command: Match
     notify: bool
-    skip: bool
-    place: Place
-    indexes: list[int] | None
-    errors: list[ElementError]
-
-    def place_of(self, position: int) -> int:
-        """The place in the body of the event at a position of the command."""
-        return position if self.indexes is None else self.indexes[position]
 
 
 class EventReader:
@@ -73,7 +66,7 @@ class EventReader:
         if kind is Kind.JSON:
             k, explain, notify = rest.get("k", self._k), rest.get("explain", False), rest.get("notify", False)
         events, payload, indexes = columns.kept(2 * len(self._names))
-        return ReadMatch(Match(events, k, explain, payload), notify, skip, place, indexes, columns.errors)
+        return ReadMatch(Match(events, k, explain, payload), skip, place, indexes, columns.errors, notify)
 
     def _check_columns(self, schema: pa.Schema) -> None:
         ends = (f"{name}_{end}" for name in self._names for end in ("min", "max"))

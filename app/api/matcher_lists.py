@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-from collections.abc import AsyncIterator
+from functools import partial
 from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import Response
 
-from app.api.bodies import BULK, Kind, kind_of, read, validated
-from app.api.context import Done, element_refusal, id_in_path, json_response, skipped
+from app.api.bodies import validated
+from app.api.context import Done, begun, check_id, id_in_path, json_alone, json_response, page_response
+from app.api.elements import Read
 from app.api.matcher_context import MatcherContext
 from app.api.matcher_models import (
     InterestAnswer,
@@ -20,29 +20,21 @@ from app.api.matcher_models import (
     Interests,
     InterestsAnswer,
     InterestsBody,
-    InterestsQuery,
 )
-from app.api.matcher_subscriptions import ReadSubscriptions
-from app.api.models import Deleted, IdsBody, NoQuery, Seq
-from app.api.paging import PageQuery, cursor, query
-from app.api.pieces import KEPT, PIECE, answer_of, streamed
+from app.api.models import Deleted, IdsBody, NoQuery, OnErrorQuery, Seq
+from app.api.paging import PageQuery, query
+from app.api.pieces import KEPT, answer_of, in_pieces, opened, streamed
 from app.api.routing import Routes
-from app.api.values import NAME_REASON, is_name
 from app.delivery.matcher_json import matcher_json
 from app.idempotency import Ticket
-from app.problems import invalid, not_found
+from app.problems import not_found
 from app.writer import Skeleton
-from indexes.commands import Refused
 from indexes.matchers.commands import AddSubscriptions, DeleteSubscriptions, SetSubscription
 from indexes.matchers.engine import MatcherEngine
 from indexes.matchers.forms import form_of
-from indexes.matchers.model import MatcherConfig
 from indexes.matchers.plans import SetPlan
 from indexes.matchers.views import SubscriptionView
 from indexes.plan import Plan
-
-INLINE = 1_000
-"""Subscriptions up to which they are written on the event loop."""
 
 
 class SubscriptionRoutes:
@@ -65,7 +57,7 @@ class SubscriptionRoutes:
             answers={201: InterestsAnswer},
             body=InterestsBody,
             bulk="NewInterest",
-            query=InterestsQuery,
+            query=OnErrorQuery,
         )
         ids, gone = many + "/delete", {200: Deleted}
         add("POST", ids, self.delete_interests, needs=write, tag=tag, answers=gone, body=IdsBody)
@@ -83,53 +75,25 @@ class SubscriptionRoutes:
         `<dimension>_max`, and in relaxed mode `<dimension>_weight`, where null says that the dimension takes no part,
         in exact mode `score`); in JSON it is a field.
         """
-        kind = kind_of(request, BULK)
-        asked = InterestsQuery()
-        if kind is Kind.JSON:
-            query(request, NoQuery)
-        else:
-            asked = query(request, InterestsQuery)
-        raw = await read(request)
+        return await self._context.bulk(request, OnErrorQuery(), self._context.subscription_reader, self._register)
 
-        async def run(ticket: Ticket | None) -> Done:
-            def parse(config: MatcherConfig) -> ReadSubscriptions:
-                return self._context.subscription_reader(config).read(kind, raw, asked)
-
-            found = await self._context.parsed(request, raw, parse)
-            try:
-                return await self._register(request, found, ticket)
-            except Refused as refused:
-                raise element_refusal(refused, found.place, found.place_of) from None
-
-        return await self._context.once(request, raw, run)
-
-    async def _register(self, request: Request, found: ReadSubscriptions, ticket: Ticket | None) -> Done:
-        def begin(plan: Plan[MatcherEngine]) -> dict[str, Any]:
-            answer: dict[str, Any] = {"seq": plan.last_seq}
-            if found.command.skip:
-                answer["errors"] = skipped(found.errors, plan.faults, found.place, found.place_of)
-            return answer
-
+    async def _register(self, request: Request, found: Read[AddSubscriptions], ticket: Ticket | None) -> Done:
         def kept(plan: Plan[MatcherEngine]) -> dict[str, Any]:
-            answer = begin(plan)
+            answer = begun(found, plan.last_seq, plan.faults)
             if plan.count <= KEPT:
                 answer["subscriptions"] = json.loads(f"[{_piece(found, plan, range(plan.count))}]")
             return answer
 
         plan: Plan[MatcherEngine] = await self._context.submit(
-            request,
-            found.command,
-            ticket=ticket,
-            skeleton=None if ticket is None else lambda plan: Skeleton(201, kept(plan)),
+            request, found.command, ticket=ticket, skeleton=lambda plan: Skeleton(201, kept(plan))
         )
-        start = f'{json.dumps(begin(plan), separators=(",", ":"))[:-1]},"subscriptions":['.encode()
-        response = await answer_of(streamed(start, _pieces(found, plan)), 201)
+        start = opened(begun(found, plan.last_seq, plan.faults), "subscriptions")
+        response = await answer_of(streamed(start, in_pieces(plan.count, partial(_piece, found, plan))), 201)
         return Done(response, {} if ticket is None else kept(plan))
 
     async def put_interest(self, request: Request) -> Response:
         """Make a subscription, or change it to this, so that a client which restarts can say it again."""
-        if not is_name(id_in_path(request)):
-            raise invalid("id", NAME_REASON)
+        check_id(request)
         return await self._set(request, whole=True)
 
     async def patch_interest(self, request: Request) -> Response:
@@ -137,9 +101,7 @@ class SubscriptionRoutes:
         return await self._set(request, whole=False)
 
     async def _set(self, request: Request, whole: bool) -> Response:
-        query(request, NoQuery)
-        kind_of(request)
-        raw = await read(request)
+        raw = await json_alone(request)
         id = id_in_path(request)
         self._context.touch(request, id)
 
@@ -160,9 +122,7 @@ class SubscriptionRoutes:
             def skeleton(plan: Plan[MatcherEngine]) -> Skeleton:
                 return Skeleton(_status(plan), json.loads(text(plan)))
 
-            plan: Plan[MatcherEngine] = await self._context.submit(
-                request, command, ticket=ticket, skeleton=None if ticket is None else skeleton
-            )
+            plan: Plan[MatcherEngine] = await self._context.submit(request, command, ticket=ticket, skeleton=skeleton)
             self._context.touch(request, id)
             answer = text(plan)
             return Done(json_response(answer, _status(plan)), {} if ticket is None else json.loads(answer))
@@ -173,9 +133,7 @@ class SubscriptionRoutes:
         """A subscription as it is."""
         query(request, NoQuery)
         matcher, id = self._context.engine(request), id_in_path(request)
-        seq, found = await self._context.resources.between(
-            self._context.name(request), lambda: (matcher.seq, matcher.subscription(id))
-        )
+        seq, found = await self._context.between(request, lambda: (matcher.seq, matcher.subscription(id)))
         if found is None:
             raise not_found("id", f"there is no subscription {id[:128]!r}")
         self._context.touch(request, id)
@@ -185,14 +143,11 @@ class SubscriptionRoutes:
         """The subscriptions in order of id."""
         page = query(request, PageQuery)
         matcher, after = self._context.engine(request), page.after
-        seq, found = await self._context.resources.between(
-            self._context.name(request), lambda: (matcher.seq, matcher.subscriptions(after, page.limit + 1))
+        seq, found = await self._context.between(
+            request, lambda: (matcher.seq, matcher.subscriptions(after, page.limit + 1))
         )
-        items = found[: page.limit]
-        more = json.dumps(cursor(items[-1].id)) if len(found) > page.limit else "null"
         write = matcher_json(matcher.config).subscription
-        text = ",".join([write(item) for item in items])
-        return json_response(f'{{"seq":{seq},"items":[{text}],"next":{more}}}')
+        return page_response(seq, found, page.limit, write, lambda item: item.id)
 
     async def delete_interest(self, request: Request) -> Response:
         """Delete a subscription; its streams end."""
@@ -209,20 +164,9 @@ def _status(plan: Plan[MatcherEngine]) -> int:
     return 201 if isinstance(plan, SetPlan) and plan.made else 200
 
 
-async def _pieces(found: ReadSubscriptions, plan: Plan[MatcherEngine]) -> AsyncIterator[bytes]:
-    """The subscriptions that were made, in pieces."""
-    for start in range(0, plan.count, PIECE):
-        at = range(start, min(start + PIECE, plan.count))
-        text = _piece(found, plan, at) if len(at) <= INLINE else await asyncio.to_thread(_piece, found, plan, at)
-        yield text.encode()
-
-
-def _piece(found: ReadSubscriptions, plan: Plan[MatcherEngine], at: range) -> str:
+def _piece(found: Read[AddSubscriptions], plan: Plan[MatcherEngine], at: range) -> str:
     """Some of the subscriptions that were made; with `skip` each says its place in the body."""
     command = plan.command
     assert isinstance(command, AddSubscriptions)
-    heads = []
-    if found.command.skip:
-        positions = plan.positions
-        heads = [f'"index":{found.place_of(i if positions is None else positions[i])},' for i in at]
+    heads = found.heads(at if plan.positions is None else plan.positions[at.start : at.stop])
     return matcher_json(plan.engine.config).subscriptions(command, at, heads)

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import Response
 
-from app.api.bodies import BULK, Kind, kind_of, read
-from app.api.context import Done, element_refusal, skipped
+from app.api.bodies import read
+from app.api.context import Done, begun, bulk_query, element_refusal
 from app.api.matcher_context import MatcherContext
 from app.api.matcher_events import ReadMatch
 from app.api.matcher_models import MatchBody, Matched, MatchQuery
-from app.api.models import NoQuery
-from app.api.paging import query
-from app.api.pieces import answer_of, streamed
+from app.api.pieces import answer_of, opened, streamed
 from app.api.routing import Routes
 from app.delivery.matcher_json import results
 from app.idempotency import Ticket
@@ -80,13 +77,8 @@ class MatchRoutes:
         `<dimension>_max` for ranges, and `payload` as JSON text); in JSON they are fields.
         """
         self._admit(request, READ, WRITE)
-        kind = kind_of(request, BULK)
-        asked = _ASKED
-        if kind is Kind.JSON:
-            query(request, NoQuery)
-        else:
-            asked = query(request, MatchQuery)
-            self._check_k(asked.k)
+        kind, asked = bulk_query(request, _ASKED)
+        self._check_k(asked.k)
         raw = await read(request)
 
         def parse(config: MatcherConfig) -> ReadMatch:
@@ -103,10 +95,10 @@ class MatchRoutes:
                 request,
                 found.command,
                 ticket=ticket,
-                skeleton=None if ticket is None else lambda plan: Skeleton(200, _begin(found, plan.last_seq)),
+                skeleton=lambda plan: Skeleton(200, {**begun(found, plan.last_seq), "results": []}),
             )
             response = await _answer(found, plan.last_seq, plan.found)
-            kept = {} if ticket is None else {**_begin(found, plan.last_seq), **plan.told()}
+            kept = {} if ticket is None else {**begun(found, plan.last_seq), **plan.told()}
             return Done(response, kept)
 
         try:
@@ -139,9 +131,8 @@ class MatchRoutes:
         short = short and _room(found, matcher) <= WINNERS
         # One that is just being made has its turn first, and the question after it.
         if short and matcher is self._context.engine(request):
-            return await self._context.resources.between(
-                self._context.name(request),
-                lambda: (matcher.seq, [matcher.winners(command.events, command.k, command.explain)]),
+            return await self._context.between(
+                request, lambda: (matcher.seq, [matcher.winners(command.events, command.k, command.explain)])
             )
         for attempt in range(ATTEMPTS):
             try:
@@ -158,18 +149,10 @@ def _room(found: ReadMatch, matcher: MatcherEngine) -> int:
     return len(found.command) * min(found.command.k, matcher.subscription_count)
 
 
-def _begin(found: ReadMatch, seq: int) -> dict[str, Any]:
-    """What an answer says beside its results, which come last."""
-    answer: dict[str, Any] = {"seq": seq}
-    if found.skip:
-        answer["errors"] = skipped(found.errors, (), found.place, found.place_of)
-    return {**answer, "results": []}
-
-
 async def _answer(found: ReadMatch, seq: int, won: Sequence[Winners]) -> Response:
-    start = json.dumps(_begin(found, seq), separators=(",", ":"))[:-2].encode()
+    start = opened(begun(found, seq), "results")
     if len(won) == 1 and _texts(won[0]) <= INLINE:
-        whole = b"".join((start, results(won[0], _heads(found, 0, won[0])), b"]}"))
+        whole = b"".join((start, results(won[0], found.heads(range(len(won[0].sizes)))), b"]}"))
         return Response(whole, media_type="application/json")
     return await answer_of(streamed(start, _pieces(found, won)))
 
@@ -177,7 +160,7 @@ async def _answer(found: ReadMatch, seq: int, won: Sequence[Winners]) -> Respons
 async def _pieces(found: ReadMatch, won: Sequence[Winners]) -> AsyncIterator[bytes]:
     start = 0
     for part in won:
-        heads = _heads(found, start, part)
+        heads = found.heads(range(start, start + len(part.sizes)))
         start += len(part.sizes)
         if len(part.sizes):
             if _texts(part) > INLINE:
@@ -192,13 +175,6 @@ async def _pieces(found: ReadMatch, won: Sequence[Winners]) -> AsyncIterator[byt
 def _texts(part: Winners) -> int:
     """How many texts there are to be written of some winners."""
     return len(part.ids) * (1 if part.matched is None else 1 + len(part.matched.dimensions))
-
-
-def _heads(found: ReadMatch, start: int, part: Winners) -> list[str]:
-    """What comes before each result: with `skip`, the event's place in the body."""
-    if not found.skip:
-        return []
-    return [f'"index":{found.place_of(i)},' for i in range(start, start + len(part.sizes))]
 
 
 def _numbered(answer: dict[str, Any]) -> dict[str, Any]:

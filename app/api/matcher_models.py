@@ -11,6 +11,7 @@ from pydantic_core import core_schema as cs
 
 from app.api.models import (
     ANY,
+    ENDS,
     NAME,
     NUMBER,
     ON_ERROR,
@@ -110,12 +111,6 @@ class InterestsBody(Strict):
     """Subscriptions to be made."""
 
     subscriptions: list[NewInterest]
-    on_error: OnError = "refuse"
-
-
-class InterestsQuery(Query):
-    """What goes with NDJSON and Arrow bodies."""
-
     on_error: OnError = "refuse"
 
 
@@ -241,10 +236,9 @@ def validators(config: MatcherConfig, most: int, max_k: int) -> MatcherValidator
     """The validators of a matcher; `most` elements in a list. The values of events are left to `EventReader`, which
     checks them by column."""
     names = config.dimensions
-    ends = cs.list_schema(cs.nullable_schema(NUMBER), min_length=2, max_length=2, strict=True)
     weight = cs.float_schema(strict=True, allow_inf_nan=False, ge=0, le=LARGEST)
-    whole = {"intervals": fields({}, dict.fromkeys(names, ends)), "ttl": cs.nullable_schema(SECONDS)}
-    part = {**whole, "intervals": fields({}, dict.fromkeys(names, cs.nullable_schema(ends)))}
+    whole = {"intervals": fields({}, dict.fromkeys(names, ENDS)), "ttl": cs.nullable_schema(SECONDS)}
+    part = {**whole, "intervals": fields({}, dict.fromkeys(names, cs.nullable_schema(ENDS)))}
     needed: dict[str, cs.CoreSchema] = {}
     if config.relaxed:
         whole["weights"] = fields({}, dict.fromkeys(names, weight))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,9 +12,10 @@ import pyarrow as pa
 
 from app.api.arrow import add_ttl, check_columns, ends, floats, given_but_bad, strings
 from app.api.bodies import Kind
-from app.api.elements import ElementError, Elements, Place
+from app.api.elements import ElementError, Elements, Read
 from app.api.ids import named
-from app.api.matcher_models import InterestsQuery, MatcherValidators
+from app.api.matcher_models import MatcherValidators
+from app.api.models import OnErrorQuery
 from app.api.values import NAME_REASON, bad_names
 from app.problems import FieldError, from_refused, invalid
 from indexes.commands import Refused
@@ -29,19 +30,6 @@ INF = np.inf
 _BAD: dict[str, Any] = {"score": 0.0}
 
 
-class ReadSubscriptions(NamedTuple):
-    """Subscriptions out of a body. `indexes` are their places in it where some were skipped, `errors` say why."""
-
-    command: AddSubscriptions
-    place: Place
-    indexes: list[int] | None
-    errors: list[ElementError]
-
-    def place_of(self, position: int) -> int:
-        """The place in the body of the subscription at a position of the command."""
-        return position if self.indexes is None else self.indexes[position]
-
-
 class SubscriptionReader:
     """Reads the subscriptions of a matcher with this configuration."""
 
@@ -49,7 +37,7 @@ class SubscriptionReader:
         self._config = config
         self._validators = validators
 
-    def read(self, kind: Kind, raw: bytes | bytearray, asked: InterestsQuery) -> ReadSubscriptions:
+    def read(self, kind: Kind, raw: bytes | bytearray, asked: OnErrorQuery) -> Read[AddSubscriptions]:
         """The subscriptions of a body; `asked` counts for NDJSON and Arrow. Raises the problems 400, 413 and 422."""
         columns = _Columns()
         place, _, skip = Elements(
@@ -62,7 +50,7 @@ class SubscriptionReader:
             partial(self._add_batch, columns),
         ).take(kind, raw, asked.on_error)
         command, indexes = columns.command(skip, self._config)
-        return ReadSubscriptions(command, place, indexes, columns.errors)
+        return Read(command, skip, place, indexes, columns.errors)
 
     def whole(self, id: str, body: dict[str, Any]) -> SetSubscription:
         """The subscription that a PUT says. Raises the problem 422."""

@@ -14,6 +14,7 @@ from app.api.matcher_models import MOST_DIMENSIONS, RESERVED, Matcher, MatcherBo
 from app.api.models import Seq
 from app.api.paging import PageQuery
 from app.api.routing import Routes
+from app.api.values import bad_attributes
 from app.problems import FieldError, many
 from app.security import Keyring
 from app.service import Service
@@ -67,11 +68,7 @@ def _config(body: MatcherBody) -> MatcherConfig:
     errors = []
     if len(body.dimensions) > MOST_DIMENSIONS:
         errors.append(FieldError("dimensions", f"must be at most {MOST_DIMENSIONS} dimensions"))
-    for at, name in enumerate(body.dimensions):
-        if name in RESERVED:
-            errors.append(FieldError(f"dimensions[{at}]", f"must not be {name!r}"))
-        elif name in body.dimensions[:at]:
-            errors.append(FieldError(f"dimensions[{at}]", "is listed twice"))
+    errors += bad_attributes("dimensions", body.dimensions, RESERVED)
     if body.combine is not None and body.mode == "exact":
         errors.append(FieldError("combine", "goes with mode relaxed only: in exact mode there is one score"))
     if errors:

@@ -34,6 +34,12 @@ class NoQuery(Query):
     """Where no parameter is taken."""
 
 
+class OnErrorQuery(Query):
+    """What goes with NDJSON and Arrow bodies."""
+
+    on_error: OnError = "refuse"
+
+
 class Answer(BaseModel):
     """An answer."""
 
@@ -75,6 +81,7 @@ _CONFIG = CoreConfig(strict=True)
 ANY = cs.any_schema()
 NAME = cs.str_schema(min_length=1, max_length=NAME_LENGTH, pattern=NAME_PATTERN, strict=True)
 NUMBER = cs.float_schema(strict=True, allow_inf_nan=False, ge=-LARGEST, le=LARGEST)
+ENDS = cs.list_schema(cs.nullable_schema(NUMBER), min_length=2, max_length=2, strict=True)
 SECONDS = cs.float_schema(strict=True, allow_inf_nan=False, gt=0, le=LARGEST)
 ON_ERROR = cs.literal_schema(["refuse", "skip"])
 

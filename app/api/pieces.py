@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from typing import Any
 
 from starlette.responses import Response, StreamingResponse
 
@@ -12,8 +15,24 @@ KEPT = 10_000
 PIECE = 50_000
 """Subscriptions in one piece of a long answer."""
 
+INLINE = 1_000
+"""Subscriptions up to which they are written on the event loop."""
+
 WHOLE = 1 << 20
 """Bytes from which on an answer is sent in pieces."""
+
+
+def opened(answer: dict[str, Any], name: str) -> bytes:
+    """JSON text of an answer, up to where a list of this name begins, which comes last."""
+    return f'{json.dumps(answer, separators=(",", ":"))[:-1]},"{name}":['.encode()
+
+
+async def in_pieces(count: int, write: Callable[[range], str]) -> AsyncIterator[bytes]:
+    """What `write` makes of so many subscriptions, some at a time; of many of them it is made in a thread."""
+    for start in range(0, count, PIECE):
+        at = range(start, min(start + PIECE, count))
+        text = write(at) if len(at) <= INLINE else await asyncio.to_thread(write, at)
+        yield text.encode()
 
 
 async def answer_of(parts: AsyncIterator[bytes], status: int = 200) -> Response:

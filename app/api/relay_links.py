@@ -8,10 +8,9 @@ from pydantic import TypeAdapter
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from app.api.bodies import kind_of, read, validated
+from app.api.bodies import validated
+from app.api.context import json_alone
 from app.api.elements import ElementError, Place
-from app.api.models import NoQuery
-from app.api.paging import query
 from app.api.payloads import Payloads
 from app.api.relay_context import RelayContext
 from app.api.relay_models import OPS, MessagesAnswer, MessagesBody, ProbeAnswer, ProbeBody
@@ -54,9 +53,7 @@ class LinkRoutes:
         Messages that are there already are ignored, and `next` says where to go on. One that would close a cycle is
         refused with 409.
         """
-        query(request, NoQuery)
-        kind_of(request)
-        raw = await read(request)
+        raw = await json_alone(request)
         config = self._context.config(request)
         link = request.path_params["link"]
         if link not in config.links:
@@ -74,9 +71,7 @@ class LinkRoutes:
     async def probe_link(self, request: Request) -> Response:
         """Say who is here, and who can be reached but over this link, which need not be there. 409 where a link to who
         asks would close a cycle."""
-        query(request, NoQuery)
-        kind_of(request)
-        body: ProbeBody = validated(await read(request), _PROBE)
+        body = validated(await json_alone(request), _PROBE)
         self._context.engine(request)
         overlay, name, link = self._context.service.overlay, self._context.name(request), request.path_params["link"]
         overlay.check(name, link, {body.identity, *body.behind})

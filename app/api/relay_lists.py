@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-from collections.abc import AsyncIterator
+from functools import partial
 from math import isinf
 from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import Response
 
-from app.api.bodies import BULK, Kind, kind_of, read, validated
-from app.api.context import Done, element_refusal, id_in_path, json_response, skipped
-from app.api.models import IdsBody, NoQuery, ids_validator
-from app.api.paging import PageQuery, cursor, query
-from app.api.pieces import KEPT, PIECE, answer_of, streamed
+from app.api.bodies import validated
+from app.api.context import Done, begun, check_id, id_in_path, json_alone, json_response, page_response
+from app.api.elements import Read
+from app.api.models import IdsBody, NoQuery, OnErrorQuery, ids_validator
+from app.api.paging import PageQuery, query
+from app.api.pieces import KEPT, answer_of, in_pieces, opened, streamed
 from app.api.relay_context import RelayContext
 from app.api.relay_models import (
     DECIDED,
@@ -23,26 +23,19 @@ from app.api.relay_models import (
     BoxBody,
     Boxes,
     BoxesBody,
-    BoxesQuery,
     BoxPatch,
     Decisions,
     Ended,
     EndedMany,
 )
-from app.api.relay_subscriptions import ReadSubscriptions
 from app.api.routing import Routes
-from app.api.values import NAME_REASON, is_name
 from app.delivery.relay_json import decided, decisions, relay_json
 from app.idempotency import Ticket
-from app.problems import invalid, not_found
+from app.problems import not_found
 from app.writer import Skeleton
-from indexes.commands import Refused
-from indexes.relays.commands import DeleteSubscriptions, SetSubscription
+from indexes.relays.commands import AddSubscriptions, DeleteSubscriptions, SetSubscription
 from indexes.relays.model import RelayConfig, SubscriptionView
 from indexes.relays.plans import DeletePlan, EditPlan, Plan, SetPlan
-
-INLINE = 1_000
-"""Decisions up to which they are written on the event loop."""
 
 
 class SubscriptionRoutes:
@@ -65,7 +58,7 @@ class SubscriptionRoutes:
             answers={201: Decisions},
             body=BoxesBody,
             bulk="NewBox",
-            query=BoxesQuery,
+            query=OnErrorQuery,
         )
         ids, gone = many + "/delete", {200: EndedMany}
         add("POST", ids, self.delete_boxes, needs=write, tag=tag, answers=gone, body=IdsBody)
@@ -82,44 +75,18 @@ class SubscriptionRoutes:
         `on_error` is a query parameter with NDJSON and Arrow bodies (columns `id`, `link`, `ttl`, `<attribute>_min`,
         `<attribute>_max`); in JSON it is a field.
         """
-        kind = kind_of(request, BULK)
-        asked = BoxesQuery()
-        if kind is Kind.JSON:
-            query(request, NoQuery)
-        else:
-            asked = query(request, BoxesQuery)
-        raw = await read(request)
+        return await self._context.bulk(request, OnErrorQuery(), self._context.subscription_reader, self._make)
 
-        async def run(ticket: Ticket | None) -> Done:
-            def parse(config: RelayConfig) -> ReadSubscriptions:
-                return self._context.subscription_reader(config).read(kind, raw, asked)
-
-            found = await self._context.parsed(request, raw, parse)
-            try:
-                return await self._make(request, found, ticket)
-            except Refused as refused:
-                raise element_refusal(refused, found.place, found.place_of) from None
-
-        return await self._context.once(request, raw, run)
-
-    async def _make(self, request: Request, found: ReadSubscriptions, ticket: Ticket | None) -> Done:
-        def begin(plan: EditPlan) -> dict[str, Any]:
-            answer: dict[str, Any] = {"seq": plan.last_seq}
-            if found.command.skip:
-                answer["errors"] = skipped(found.errors, plan.faults, found.place, found.place_of)
-            return answer
-
+    async def _make(self, request: Request, found: Read[AddSubscriptions], ticket: Ticket | None) -> Done:
         def unknown(plan: EditPlan) -> dict[str, Any]:
-            return {**begin(plan), "results": []} if plan.count <= KEPT else begin(plan)
+            answer = begun(found, plan.last_seq, plan.faults)
+            return {**answer, "results": []} if plan.count <= KEPT else answer
 
         plan: EditPlan = await self._context.submit(
-            request,
-            found.command,
-            ticket=ticket,
-            skeleton=None if ticket is None else lambda plan: Skeleton(201, unknown(plan)),
+            request, found.command, ticket=ticket, skeleton=lambda plan: Skeleton(201, unknown(plan))
         )
-        start = f'{json.dumps(begin(plan), separators=(",", ":"))[:-1]},"results":['.encode()
-        response = await answer_of(streamed(start, _pieces(found, plan)), 201)
+        start = opened(begun(found, plan.last_seq, plan.faults), "results")
+        response = await answer_of(streamed(start, in_pieces(plan.count, partial(_piece, found, plan))), 201)
         if ticket is None:
             return Done(response, {})
         kept = unknown(plan)
@@ -132,8 +99,7 @@ class SubscriptionRoutes:
 
         A change is an end and a beginning in one `seq`: it becomes the youngest.
         """
-        if not is_name(id_in_path(request)):
-            raise invalid("id", NAME_REASON)
+        check_id(request)
         return await self._set(request, whole=True)
 
     async def patch_box(self, request: Request) -> Response:
@@ -141,9 +107,7 @@ class SubscriptionRoutes:
         return await self._set(request, whole=False)
 
     async def _set(self, request: Request, whole: bool) -> Response:
-        query(request, NoQuery)
-        kind_of(request)
-        raw = await read(request)
+        raw = await json_alone(request)
         id = id_in_path(request)
         self._context.touch(request, id)
 
@@ -161,9 +125,7 @@ class SubscriptionRoutes:
             def skeleton(plan: Plan) -> Skeleton:
                 return Skeleton(_status(plan), {**json.loads(text(plan)), **dict.fromkeys(DECIDED)}, open=True)
 
-            plan: Plan = await self._context.submit(
-                request, command, ticket=ticket, skeleton=None if ticket is None else skeleton
-            )
+            plan: Plan = await self._context.submit(request, command, ticket=ticket, skeleton=skeleton)
             self._context.touch(request, id)
             decisions = (plan.begun, plan.ended) if isinstance(plan, SetPlan) else ()
             answer = text(plan, "".join([decided(one) for one in decisions if one is not None]))
@@ -175,9 +137,7 @@ class SubscriptionRoutes:
         """A subscription as it is."""
         query(request, NoQuery)
         relay, id = self._context.engine(request), id_in_path(request)
-        seq, found = await self._context.resources.between(
-            self._context.name(request), lambda: (relay.seq, relay.subscription(id))
-        )
+        seq, found = await self._context.between(request, lambda: (relay.seq, relay.subscription(id)))
         if found is None:
             raise not_found("id", f"there is no subscription {id[:128]!r}")
         self._context.touch(request, id)
@@ -187,14 +147,11 @@ class SubscriptionRoutes:
         """The subscriptions in order of id, behind them those that came over links from other services."""
         page = query(request, PageQuery)
         relay, after = self._context.engine(request), page.after
-        seq, found = await self._context.resources.between(
-            self._context.name(request), lambda: (relay.seq, relay.subscriptions(after, page.limit + 1))
+        seq, found = await self._context.between(
+            request, lambda: (relay.seq, relay.subscriptions(after, page.limit + 1))
         )
-        items = found[: page.limit]
-        more = json.dumps(cursor(items[-1].key)) if len(found) > page.limit else "null"
         write = relay_json(relay.config.attributes).subscription
-        text = ",".join([write(item) for item in items])
-        return json_response(f'{{"seq":{seq},"items":[{text}],"next":{more}}}')
+        return page_response(seq, found, page.limit, write, lambda item: item.key)
 
     async def delete_box(self, request: Request) -> Response:
         """End a subscription; its streams end. Answers what to forward: first `forward_subscribe`."""
@@ -216,9 +173,7 @@ class SubscriptionRoutes:
 
     async def delete_boxes(self, request: Request) -> Response:
         """End many subscriptions; ids that are not there are passed over. Answers what to forward about each."""
-        query(request, NoQuery)
-        kind_of(request)
-        raw = await read(request)
+        raw = await json_alone(request)
         ids = validated(raw, ids_validator(self._context.settings.max_elements))["ids"]
 
         async def run(ticket: Ticket | None) -> Done:
@@ -261,18 +216,7 @@ def _only(answer: dict[str, Any]) -> dict[str, Any]:
     return {**answer, **{key: value for key, value in result.items() if key != "id"}}
 
 
-async def _pieces(found: ReadSubscriptions, plan: EditPlan) -> AsyncIterator[bytes]:
-    """What to do about the subscriptions that were made, in pieces."""
-    for start in range(0, plan.count, PIECE):
-        at = range(start, min(start + PIECE, plan.count))
-        text = _piece(found, plan, at) if len(at) <= INLINE else await asyncio.to_thread(_piece, found, plan, at)
-        yield text.encode()
-
-
-def _piece(found: ReadSubscriptions, plan: EditPlan, at: range) -> str:
+def _piece(found: Read[AddSubscriptions], plan: EditPlan, at: range) -> str:
     """Some of the decisions; with `skip` each says its place in the body."""
-    heads = []
-    if found.command.skip:
-        positions = plan.positions
-        heads = [f'"index":{found.place_of(i if positions is None else positions[i])},' for i in at]
+    heads = found.heads(at if plan.positions is None else plan.positions[at.start : at.stop])
     return decisions(plan.results[at.start : at.stop], heads)

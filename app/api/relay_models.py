@@ -11,6 +11,7 @@ from pydantic_core import core_schema as cs
 
 from app.api.models import (
     ANY,
+    ENDS,
     NAME,
     NUMBER,
     ON_ERROR,
@@ -179,12 +180,6 @@ class BoxesBody(Strict):
     on_error: OnError = "refuse"
 
 
-class BoxesQuery(Query):
-    """What goes with NDJSON and Arrow bodies."""
-
-    on_error: OnError = "refuse"
-
-
 class BoxBody(Boxed):
     """What a subscription is from now on."""
 
@@ -301,12 +296,6 @@ class NotificationsBody(Strict):
     on_error: OnError = "refuse"
 
 
-class NotificationsQuery(Query):
-    """What goes with NDJSON and Arrow bodies."""
-
-    on_error: OnError = "refuse"
-
-
 class DeliveryResult(Answer):
     """Who gets a notification: local subscriptions, oldest first, and links."""
 
@@ -399,12 +388,11 @@ class RelayValidators(NamedTuple):
 @lru_cache(maxsize=256)
 def validators(attributes: tuple[str, ...], most: int) -> RelayValidators:
     """The validators of a relay; `most` elements in a list."""
-    ends = cs.list_schema(cs.nullable_schema(NUMBER), min_length=2, max_length=2, strict=True)
-    box = fields({}, dict.fromkeys(attributes, ends))
+    box = fields({}, dict.fromkeys(attributes, ENDS))
     values = fields(dict.fromkeys(attributes, NUMBER), {})
     rest = {"box": box, "link": cs.nullable_schema(NAME), "ttl": cs.nullable_schema(SECONDS)}
     new = {"id": cs.nullable_schema(NAME), **rest}
-    part = fields({}, dict.fromkeys(attributes, cs.nullable_schema(ends)))
+    part = fields({}, dict.fromkeys(attributes, cs.nullable_schema(ENDS)))
     subscription = fields({}, new)
     notification = fields({"values": values}, {"payload": ANY, "from": cs.nullable_schema(NAME)})
     return RelayValidators(

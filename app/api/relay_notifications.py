@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -11,28 +11,15 @@ import pyarrow as pa
 
 from app.api.arrow import check_columns, floats, given_but_bad, nulls, strings
 from app.api.bodies import Kind
-from app.api.elements import ElementError, Elements, Place
+from app.api.elements import ElementError, Elements, Read
+from app.api.models import OnErrorQuery
 from app.api.payloads import Payloads
-from app.api.relay_models import NotificationsQuery, RelayValidators
+from app.api.relay_models import RelayValidators
 from app.api.values import NAME_REASON, bad_names
 from indexes.relays.commands import Notify
 from indexes.relays.model import RelayConfig
 
 Float64 = npt.NDArray[np.float64]
-
-
-class ReadNotifications(NamedTuple):
-    """Notifications out of a body. `indexes` are their places in it where some were skipped, `errors` say why."""
-
-    command: Notify
-    skip: bool
-    place: Place
-    indexes: list[int] | None
-    errors: list[ElementError]
-
-    def place_of(self, position: int) -> int:
-        """The place in the body of the notification at a position of the command."""
-        return position if self.indexes is None else self.indexes[position]
 
 
 class NotificationReader:
@@ -43,7 +30,7 @@ class NotificationReader:
         self._validators = validators
         self._max_payload = max_payload
 
-    def read(self, kind: Kind, raw: bytes | bytearray, asked: NotificationsQuery) -> ReadNotifications:
+    def read(self, kind: Kind, raw: bytes | bytearray, asked: OnErrorQuery) -> Read[Notify]:
         """The notifications of a body; `asked` counts for NDJSON and Arrow. Raises the problems 400, 413 and 422."""
         columns = _Columns()
         place, _, skip = Elements(
@@ -56,7 +43,7 @@ class NotificationReader:
             partial(self._add_batch, columns),
         ).take(kind, raw, asked.on_error)
         command, indexes = columns.command(len(self._names))
-        return ReadNotifications(command, skip, place, indexes, columns.errors)
+        return Read(command, skip, place, indexes, columns.errors)
 
     def _add_items(self, columns: _Columns, items: list[Any]) -> None:
         """Append validated elements; None stands for one that is known to be bad."""

@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import Response
 
-from app.api.bodies import BULK, Kind, kind_of, read
-from app.api.context import Done, element_refusal, json_response, skipped
-from app.api.models import NoQuery
-from app.api.paging import query
+from app.api.context import Done, begun, json_response
+from app.api.elements import Read
+from app.api.models import OnErrorQuery
+from app.api.pieces import opened
 from app.api.relay_context import RelayContext
-from app.api.relay_models import NotificationsBody, NotificationsQuery, Notified
-from app.api.relay_notifications import ReadNotifications
+from app.api.relay_models import NotificationsBody, Notified
 from app.api.routing import Routes
 from app.delivery.relay_json import deliveries
 from app.idempotency import Ticket
 from app.writer import Skeleton
-from indexes.commands import Refused
-from indexes.relays.model import RelayConfig
+from indexes.relays.commands import Notify
 from indexes.relays.plans import NotifyPlan
 
 
@@ -41,7 +38,7 @@ class NotificationRoutes:
             answers={200: Notified},
             body=NotificationsBody,
             bulk="Notification",
-            query=NotificationsQuery,
+            query=OnErrorQuery,
         )
 
     async def post_notifications(self, request: Request) -> Response:
@@ -50,40 +47,15 @@ class NotificationRoutes:
         Each is logged, with a `seq` of its own. `on_error` is a query parameter with NDJSON and Arrow bodies (columns
         `<attribute>`, `payload` as JSON text, `from`); in JSON it is a field.
         """
-        kind = kind_of(request, BULK)
-        asked = NotificationsQuery()
-        if kind is Kind.JSON:
-            query(request, NoQuery)
-        else:
-            asked = query(request, NotificationsQuery)
-        raw = await read(request)
+        return await self._context.bulk(request, OnErrorQuery(), self._context.notification_reader, self._tell)
 
-        async def run(ticket: Ticket | None) -> Done:
-            def parse(config: RelayConfig) -> ReadNotifications:
-                return self._context.notification_reader(config).read(kind, raw, asked)
-
-            found = await self._context.parsed(request, raw, parse)
-            try:
-                return await self._tell(request, found, ticket)
-            except Refused as refused:
-                raise element_refusal(refused, found.place, found.place_of) from None
-
-        return await self._context.once(request, raw, run)
-
-    async def _tell(self, request: Request, found: ReadNotifications, ticket: Ticket | None) -> Done:
-        def begin(plan: NotifyPlan) -> dict[str, Any]:
-            answer: dict[str, Any] = {"seq": plan.last_seq}
-            if found.skip:
-                answer["errors"] = skipped(found.errors, (), found.place, found.place_of)
-            return answer
-
+    async def _tell(self, request: Request, found: Read[Notify], ticket: Ticket | None) -> Done:
         plan: NotifyPlan = await self._context.submit(
             request,
             found.command,
             ticket=ticket,
-            skeleton=None if ticket is None else lambda plan: Skeleton(200, {**begin(plan), "results": []}),
+            skeleton=lambda plan: Skeleton(200, {**begun(found, plan.last_seq), "results": []}),
         )
-        heads = [f'"index":{found.place_of(i)},' for i in range(len(found.command))] if found.skip else []
-        start = json.dumps(begin(plan), separators=(",", ":"))[:-1]
-        text = f'{start},"results":[{deliveries(plan.results, heads)}]}}'
+        start = opened(begun(found, plan.last_seq), "results").decode()
+        text = f"{start}{deliveries(plan.results, found.heads(range(len(found.command))))}]}}"
         return Done(json_response(text), {} if ticket is None else json.loads(text))

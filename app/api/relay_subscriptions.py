@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,9 +12,10 @@ import pyarrow as pa
 
 from app.api.arrow import add_ttl, check_columns, ends, strings
 from app.api.bodies import Kind
-from app.api.elements import ElementError, Elements, Place
+from app.api.elements import ElementError, Elements, Read
 from app.api.ids import named
-from app.api.relay_models import BoxesQuery, RelayValidators
+from app.api.models import OnErrorQuery
+from app.api.relay_models import RelayValidators
 from app.api.values import NAME_REASON, bad_names
 from app.problems import FieldError, invalid, many
 from indexes.relays.commands import AddSubscriptions, ChangeSubscription, EditSubscriptions, SetSubscription
@@ -31,19 +32,6 @@ _OPS = {"subscribe": SUBSCRIBE, "unsubscribe": UNSUBSCRIBE}
 _OF_NEW_ONES = ("box", "link", "ttl")
 
 
-class ReadSubscriptions(NamedTuple):
-    """Subscriptions out of a body. `indexes` are their places in it where some were skipped, `errors` say why."""
-
-    command: AddSubscriptions
-    place: Place
-    indexes: list[int] | None
-    errors: list[ElementError]
-
-    def place_of(self, position: int) -> int:
-        """The place in the body of the subscription at a position of the command."""
-        return position if self.indexes is None else self.indexes[position]
-
-
 class SubscriptionReader:
     """Reads the subscriptions of a relay with this configuration."""
 
@@ -51,7 +39,7 @@ class SubscriptionReader:
         self._names = config.attributes
         self._validators = validators
 
-    def read(self, kind: Kind, raw: bytes | bytearray, asked: BoxesQuery) -> ReadSubscriptions:
+    def read(self, kind: Kind, raw: bytes | bytearray, asked: OnErrorQuery) -> Read[AddSubscriptions]:
         """The subscriptions of a body; `asked` counts for NDJSON and Arrow. Raises the problems 400, 413 and 422."""
         columns = Columns(self._names)
         place, _, skip = Elements(
@@ -64,7 +52,7 @@ class SubscriptionReader:
             partial(self._add_batch, columns),
         ).take(kind, raw, asked.on_error)
         command, indexes = columns.subscriptions(skip)
-        return ReadSubscriptions(command, place, indexes, columns.errors)
+        return Read(command, skip, place, indexes, columns.errors)
 
     def whole(self, id: str, body: dict[str, Any]) -> SetSubscription:
         """The subscription that a PUT says. Raises the problem 422."""

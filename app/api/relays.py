@@ -8,10 +8,10 @@ from pydantic import TypeAdapter
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from app.api.bodies import kind_of, read, validated
-from app.api.context import Done
-from app.api.models import NoQuery, Seq
-from app.api.paging import PageQuery, query
+from app.api.bodies import validated
+from app.api.context import Done, json_alone
+from app.api.models import Seq
+from app.api.paging import PageQuery
 from app.api.relay_commands import CommandRoutes
 from app.api.relay_context import RelayContext
 from app.api.relay_links import LinkRoutes
@@ -28,6 +28,7 @@ from app.api.relay_models import (
 )
 from app.api.relay_notify import NotificationRoutes
 from app.api.routing import Routes
+from app.api.values import bad_attributes
 from app.idempotency import Ticket
 from app.overlay.address import bad_url
 from app.problems import FieldError, many
@@ -90,9 +91,7 @@ class RelayRoutes:
     async def patch_relay(self, request: Request) -> Response:
         """Add links, change them, or with null take them out. One that would close a cycle is refused with 409."""
         name = self._context.name(request)
-        query(request, NoQuery)
-        kind_of(request)
-        raw = await read(request)
+        raw = await json_alone(request)
 
         async def run(ticket: Ticket | None) -> Done:
             standing = self._context.config(request).links
@@ -162,11 +161,7 @@ def _config(body: RelayBody) -> RelayConfig:
     errors = []
     if len(body.attributes) > MOST_ATTRIBUTES:
         errors.append(FieldError("attributes", f"must be at most {MOST_ATTRIBUTES} attributes"))
-    for at, name in enumerate(body.attributes):
-        if name in RESERVED:
-            errors.append(FieldError(f"attributes[{at}]", f"must not be {name!r}"))
-        elif name in body.attributes[:at]:
-            errors.append(FieldError(f"attributes[{at}]", "is listed twice"))
+    errors += bad_attributes("attributes", body.attributes, RESERVED)
     if body.graph.k is not None and body.graph.kind != "G":
         errors.append(FieldError("graph.k", "goes with G only: the others keep all they need"))
     if errors:

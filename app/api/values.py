@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Collection, Sequence
 from typing import Annotated, Any
 
 import numpy as np
@@ -13,7 +14,7 @@ import pyarrow.compute as pc
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 from pydantic_core import to_json
 
-from app.problems import ATTRIBUTE_PATTERN, NAME_PATTERN
+from app.problems import ATTRIBUTE_PATTERN, NAME_PATTERN, FieldError
 
 LARGEST = 1e300
 NAME_LENGTH = 128
@@ -69,6 +70,17 @@ _IS_NAME = re.compile(NAME_PATTERN.replace("$", r"\Z"))
 def is_name(text: str) -> bool:
     """Whether a string can be a name or id."""
     return len(text) <= NAME_LENGTH and _IS_NAME.match(text) is not None
+
+
+def bad_attributes(field: str, names: Sequence[str], reserved: Collection[str] = ()) -> list[FieldError]:
+    """What is wrong with the attributes that a configuration lists in this field: none is reserved, or stands twice."""
+    errors = []
+    for at, name in enumerate(names):
+        if name in reserved:
+            errors.append(FieldError(f"{field}[{at}]", f"must not be {name!r}"))
+        elif name in names[:at]:
+            errors.append(FieldError(f"{field}[{at}]", "is listed twice"))
+    return errors
 
 
 def bad_names(names: pa.StringArray) -> npt.NDArray[np.int64]:

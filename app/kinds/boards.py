@@ -7,6 +7,7 @@ from typing import Any
 
 from app.kinds import Job, Kind
 from app.kinds.board_upkeep import BoardUpkeep
+from app.kinds.fixed import check_fixed
 from app.metrics import Metrics
 from formats.board_commands import Logged, decode, encode
 from formats.boards import RESOURCE, read_state, write_state
@@ -19,7 +20,6 @@ from indexes.boards.plans import EditPlan, EventsGroup, EventsPlan, Plan
 from indexes.boards.state import BoardState, board_of, state_of
 from indexes.boards.subscribers import Edit
 from indexes.boards.upkeep import Captured
-from indexes.commands import Fault, Refused
 
 _FIXED = {
     "range_attributes": "range_attributes",
@@ -53,12 +53,7 @@ class BoardKind(Kind):
     def change(self, engine: Board, config: BoardConfig) -> Plan:
         """The list lengths on offer and the algorithm may change. Raises Refused: it differs in something else, or a k
         in use would go."""
-        now = engine.latest_config
-        differ = [field for field in _FIXED if getattr(now, field) != getattr(config, field)]
-        if differ:
-            reasons = [f"the board stands with {getattr(now, field)!r}" for field in differ]
-            faults = [Fault(_FIXED[f], reason, "different") for f, reason in zip(differ, reasons, strict=True)]
-            raise Refused(faults)
+        check_fixed(self.noun, _FIXED, engine.latest_config, config)
         return engine.prepare(Configure(config.ks, config.algorithm))
 
     def together(self, jobs: Sequence[EventsPlan]) -> EventsGroup:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from app.kinds import Job, Kind
+from app.kinds.fixed import check_fixed
 from app.kinds.upkeep import Upkeep
 from formats.commands import Part
 from formats.folder import Draft, Folder
@@ -13,7 +14,6 @@ from formats.matcher_commands import Logged, decode, encode
 from formats.matchers import RESOURCE, read_state, write_state
 from formats.parts import read_image, write_image
 from indexes.checked import Checked
-from indexes.commands import Fault, Refused
 from indexes.matchers.engine import MatcherEngine
 from indexes.matchers.matcher import Matcher
 from indexes.matchers.model import MatcherConfig
@@ -23,8 +23,8 @@ from indexes.matchers.state import MatcherState, engine_of, indexes_of, matcher_
 from indexes.matchers.upkeep import Captured, FoldPlan, Origin
 from indexes.matchers.verify import verify
 
-_FIELDS = ("dimensions", "mode", "combine", "index")
-"""What a configuration says, as a body has it. Nothing of it can be changed."""
+_FIXED = {"dimensions": "dimensions", "mode": "mode", "combine": "combine", "index": "index"}
+"""What of a configuration cannot be changed, which is all of it, and how it is called in a body."""
 
 
 class MatcherUpkeep(Upkeep):
@@ -85,10 +85,7 @@ class MatcherKind(Kind):
 
     def change(self, engine: MatcherEngine, config: MatcherConfig) -> Plan:
         """Nothing may change. Raises Refused where something differs."""
-        now = engine.config
-        differ = [field for field in _FIELDS if getattr(now, field) != getattr(config, field)]
-        if differ:
-            raise Refused([Fault(f, f"the matcher stands with {getattr(now, f)!r}", "different") for f in differ])
+        check_fixed(self.noun, _FIXED, engine.config, config)
         return engine.keep()
 
     def encode(self, command: Logged, count: int) -> Iterable[Part]:

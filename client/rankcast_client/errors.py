@@ -29,6 +29,11 @@ class FieldError:
             index = int(digits) if digits.isdigit() else None
         return cls(field, str(data.get("reason", "")), index)
 
+    @classmethod
+    def all_in(cls, data: Mapping[str, Any]) -> tuple[FieldError, ...]:
+        """The errors that an answer lists."""
+        return tuple(cls.from_json(error) for error in data.get("errors") or ())
+
 
 class ProblemError(RankcastError):
     """The service refused a request, and nothing was changed by it (RFC 9457).
@@ -71,7 +76,7 @@ class ProblemError(RankcastError):
     @classmethod
     def from_json(cls, data: Mapping[str, Any], status: int | None = None) -> ProblemError:
         """The problem of a WebSocket's `error` message, or of a response's body."""
-        errors = tuple(FieldError.from_json(error) for error in data.get("errors") or ())
+        errors = FieldError.all_in(data)
         code = int(data.get("status") or status or 0)
         title = str(data.get("title") or "Refused")
         return cls(code, str(data.get("type") or "about:blank"), title, str(data.get("detail") or ""), errors)

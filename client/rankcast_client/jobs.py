@@ -31,7 +31,6 @@ JobKind = Literal["snapshot", "rebuild", "verify"]
 JobState = Literal["queued", "running", "succeeded", "failed"]
 JobEngine = Literal["local", "spark"]
 
-PAGE = 1_000
 SILENT_SECONDS = 45.0
 """A stream that says nothing for so long, not even a heartbeat, is lost."""
 
@@ -139,13 +138,7 @@ class Jobs:
 
     def list(self) -> Iterator[Job]:
         """All jobs that the service knows, in order."""
-        cursor: str | None = None
-        while True:
-            found = self._client.send(jobs(PAGE, cursor))
-            yield from found.items
-            cursor = found.next
-            if cursor is None:
-                return
+        return self._client._all(jobs)
 
     def follow(self, id: str) -> Iterator[Job]:
         """The job as it is, then whenever it has changed, up to its end; a lost connection is made again.
@@ -213,16 +206,9 @@ class AsyncJobs:
         """The job as it is now."""
         return await self._client.send(get_job(id))
 
-    async def list(self) -> AsyncIterator[Job]:
+    def list(self) -> AsyncIterator[Job]:
         """All jobs that the service knows, in order."""
-        cursor: str | None = None
-        while True:
-            found = await self._client.send(jobs(PAGE, cursor))
-            for job in found.items:
-                yield job
-            cursor = found.next
-            if cursor is None:
-                return
+        return self._client._all(jobs)
 
     async def follow(self, id: str) -> AsyncIterator[Job]:
         """The job as it is, then whenever it has changed, up to its end."""

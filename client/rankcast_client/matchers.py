@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from rankcast_client.client import AsyncRankcast
     from rankcast_client.sync import Rankcast
 
-PAGE = 1_000
-
 
 class Wins(Stream[WinEvent]):
     """`async for win in matcher.wins(id)`: the events that a subscription won, as matches with `notify` tell of them.

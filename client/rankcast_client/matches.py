@@ -96,8 +96,7 @@ class Interests:
     def from_json(cls, data: Mapping[str, Any]) -> Interests:
         seq = data["seq"]
         made = tuple(Interest.from_json(one, seq) for one in data.get("subscriptions") or ())
-        errors = tuple(FieldError.from_json(error) for error in data.get("errors") or ())
-        return cls(seq, made, errors, bool(data.get("replayed", False)))
+        return cls(seq, made, FieldError.all_in(data), bool(data.get("replayed", False)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,8 +138,7 @@ class Matched:
             )
             for at, result in enumerate(data["results"])
         )
-        errors = tuple(FieldError.from_json(error) for error in data.get("errors") or ())
-        return cls(data["seq"], results, errors, bool(data.get("replayed", False)))
+        return cls(data["seq"], results, FieldError.all_in(data), bool(data.get("replayed", False)))
 
 
 @dataclass(frozen=True, slots=True)

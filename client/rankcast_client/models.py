@@ -271,7 +271,7 @@ class Published:
             data.get("tile_count"),
             None if tiles is None else tuple(Tile.from_json(tile) for tile in tiles),
             bool(data.get("truncated", False)),
-            tuple(FieldError.from_json(error) for error in data.get("errors") or ()),
+            FieldError.all_in(data),
             bool(data.get("replayed", False)),
         )
 
@@ -325,8 +325,7 @@ class Registered:
     def from_json(cls, data: Mapping[str, Any]) -> Registered:
         seq = data["seq"]
         made = tuple(Subscription.from_json(one, seq) for one in data.get("subscriptions") or ())
-        errors = tuple(FieldError.from_json(error) for error in data.get("errors") or ())
-        return cls(seq, made, errors, bool(data.get("replayed", False)))
+        return cls(seq, made, FieldError.all_in(data), bool(data.get("replayed", False)))
 
 
 @dataclass(frozen=True, slots=True)

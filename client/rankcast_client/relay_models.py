@@ -169,7 +169,7 @@ Answer: TypeAlias = Routed | Ended | Rejected
 def answer_of(data: Mapping[str, Any]) -> Answer:
     """A line of a conversation's answer."""
     if "errors" in data:
-        return Rejected(data["index"], tuple(FieldError.from_json(error) for error in data["errors"]))
+        return Rejected(data["index"], FieldError.all_in(data))
     return Routed.from_json(data) if "forward" in data else Ended.from_json(data)
 
 
@@ -185,8 +185,7 @@ class Boxes:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Boxes:
         results = tuple(Routed.from_json(one) for one in data.get("results") or ())
-        errors = tuple(FieldError.from_json(error) for error in data.get("errors") or ())
-        return cls(data["seq"], results, errors, bool(data.get("replayed", False)))
+        return cls(data["seq"], results, FieldError.all_in(data), bool(data.get("replayed", False)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,8 +233,7 @@ class Notified:
             Delivery(one.get("index", at), tuple(one["subscriptions"]), tuple(one["links"]))
             for at, one in enumerate(data["results"])
         )
-        errors = tuple(FieldError.from_json(error) for error in data.get("errors") or ())
-        return cls(data["seq"], results, errors, bool(data.get("replayed", False)))
+        return cls(data["seq"], results, FieldError.all_in(data), bool(data.get("replayed", False)))
 
 
 @dataclass(frozen=True, slots=True)

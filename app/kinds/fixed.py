@@ -1,0 +1,23 @@
+"""What of a resource's configuration stays as it was made."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from indexes.commands import Fault, Refused
+
+
+def check_fixed(noun: str, fixed: Mapping[str, str], now: Any, asked: Any) -> None:
+    """Compare the configuration that stands with the one that is asked for, in the fields of `fixed`, which says how
+    each is called in a body.
+
+    Raises Refused with a fault for each that differs.
+    """
+    faults = [
+        Fault(called, f"the {noun} stands with {getattr(now, field)!r}", "different")
+        for field, called in fixed.items()
+        if getattr(now, field) != getattr(asked, field)
+    ]
+    if faults:
+        raise Refused(faults)
