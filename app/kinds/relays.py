@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from app.kinds import Job, Kind
+from app.kinds.fixed import check_fixed
 from app.kinds.upkeep import Upkeep
 from formats.commands import Part
 from formats.folder import Draft, Folder
@@ -14,7 +15,6 @@ from formats.parts import read_image, write_image
 from formats.relay_commands import Logged, decode, encode
 from formats.relays import RESOURCE, read_state, write_state
 from indexes.checked import Checked
-from indexes.commands import Fault, Refused
 from indexes.relays.commands import ChangeLinks, Rederive
 from indexes.relays.engine import RelayEngine
 from indexes.relays.link_plans import RederivePlan
@@ -109,9 +109,7 @@ class RelayKind(Kind):
         """The links may change; where one is given without a key, the key stays. Raises Refused: it differs in
         something else."""
         now = engine.latest_config
-        differ = [field for field in _FIXED if getattr(now, field) != getattr(config, field)]
-        if differ:
-            raise Refused([Fault(_FIXED[f], f"the relay stands with {getattr(now, f)!r}", "different") for f in differ])
+        check_fixed(self.noun, _FIXED, now, config)
         links: dict[str, Link | None] = dict.fromkeys(now.links.keys() - config.links.keys())
         for name, link in config.links.items():
             before = now.links.get(name)
