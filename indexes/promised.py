@@ -159,7 +159,9 @@ def accept_many(
             clash = bool((yield partial(common, settled, packed)))
         clash = clash or promises.clashes(packed) or names.recent_among(packed)
     if clash:
-        faults += yield from _taken(command.ids, will_stand)
+        # What is passed over because of another fault takes no id.
+        wrong = {fault.index for fault in faults} if command.skip else set()
+        faults += yield from _taken(command.ids, wrong, will_stand)
     if faults and not command.skip:
         raise Refused(sorted(faults, key=lambda fault: (fault.kind == "taken", fault.index)))
     positions = None
@@ -176,8 +178,9 @@ def _packed(command: Addition[Any]) -> Packed:
     return pack(command.ids, np.arange(len(command), dtype=np.int32))
 
 
-def _taken(ids: pa.StringArray, will_stand: Callable[[str], bool]) -> Steps[list[Fault]]:
-    """Which ids of a command are taken. Asked for one by one, only where there is reason to."""
+def _taken(ids: pa.StringArray, passed_over: set[int | None], will_stand: Callable[[str], bool]) -> Steps[list[Fault]]:
+    """Which ids of a command are taken, by what stands or by another of them that is not passed over. Asked for one by
+    one, only where there is reason to."""
     faults = []
     seen: set[str] = set()
     for i, key in enumerate(ids.to_pylist()):
@@ -185,7 +188,8 @@ def _taken(ids: pa.StringArray, will_stand: Callable[[str], bool]) -> Steps[list
             faults.append(Fault("id", f"{key!r} stands twice in this request", "taken", i))
         elif will_stand(key):
             faults.append(Fault("id", f"{key!r} is taken", "taken", i))
-        seen.add(key)
+        if i not in passed_over:
+            seen.add(key)
         if i % STRIDE == STRIDE - 1:
             yield None
     return faults

@@ -186,6 +186,20 @@ class Context(ABC, Generic[EngineT, ConfigT]):
         ticket.complete(done.response.status_code, done.kept)
         return done.response
 
+    async def replayed(
+        self,
+        request: Request,
+        raw: bytes | bytearray,
+        replay: Callable[[dict[str, Any]], dict[str, Any]] = lambda answer: answer,
+    ) -> Response | None:
+        """The answer to a write whose Idempotency-Key came before, as `once` gives it; None where it did not."""
+        ticket = await claim(self.service.answers, request, raw)
+        if isinstance(ticket, Replay):
+            return JSONResponse(replay(ticket.answer), ticket.status)
+        if ticket is not None:
+            ticket.abandon()
+        return None
+
     async def bulk(
         self,
         request: Request,

@@ -37,6 +37,9 @@ INLINE = 4_000
 MOST_WINNERS = 1 << 25
 """Winners that an answer may have room for: some gigabytes."""
 
+MOST_KEPT = 50_000
+"""The same of an answer that is kept under an Idempotency-Key: some megabytes in the log."""
+
 ATTEMPTS = 8
 """How often a question is asked whose turn comes beside writes that fail."""
 
@@ -71,7 +74,7 @@ class MatchRoutes:
 
         Without `notify` it is a question, which needs the scope `matchers:read`, takes no `seq` and is not kept under
         an Idempotency-Key. With `notify`, which needs `matchers:write`, the events are logged, each with a `seq` of
-        its own, and the winners' open streams are told.
+        its own, and the winners' open streams are told; under an Idempotency-Key the answer has at most 50,000 winners.
 
         The query parameters go with NDJSON and Arrow bodies (columns `<dimension>`, or `<dimension>_min` and
         `<dimension>_max` for ranges, and `payload` as JSON text); in JSON they are fields.
@@ -84,13 +87,27 @@ class MatchRoutes:
         def parse(config: MatcherConfig) -> ReadMatch:
             return self._context.event_reader(config).read(kind, raw, asked)
 
-        found = await self._context.parsed(request, raw, parse)
+        try:
+            found = await self._context.parsed(request, raw, parse)
+        except (Refused, Problem):
+            # The matcher may have been deleted, or made anew with other dimensions, since the answer was kept.
+            replay = await self._context.replayed(request, raw, _numbered)
+            if replay is None:
+                raise
+            return replay
         self._admit(request, WRITE if found.notify else READ)
         if not found.notify:
             return await _answer(found, *await self._ask(request, found))
 
         async def run(ticket: Ticket | None) -> Done:
-            self._check_room(found, self._context.reader(request))
+            matcher = self._context.reader(request)
+            self._check_room(found, matcher)
+            if ticket is not None and _room(found, matcher) > MOST_KEPT:
+                raise Problem(
+                    "too-large",
+                    f"the answer, which an Idempotency-Key keeps, would have more than {MOST_KEPT} winners: "
+                    "send fewer events",
+                )
             plan: MatchPlan = await self._context.submit(
                 request,
                 found.command,

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 AT_ONCE = 1_000
 """Events in a request. Lines come out as soon as those of their request are matched."""
 
+KEPT = 50_000
+"""Winners that the answer to a request may have that tells them, and is kept for a retry."""
+
 _NUMBER = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?")
 
 
@@ -71,7 +74,8 @@ def match(
         try:
             with opened(file) as source:
                 events = _events(source, format or _format_of(file), info)
-                while some := list(islice(events, AT_ONCE)):
+                at_once = min(AT_ONCE, KEPT // k) if notify else AT_ONCE
+                while some := list(islice(events, at_once)):
                     answer = handle.match_many(some, k=k, explain=explain, notify=notify)
                     show(some, answer.results, info)
         except Unreadable as error:

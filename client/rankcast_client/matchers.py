@@ -147,7 +147,7 @@ class AsyncMatcher:
         idempotency_key: str | None = None,
     ) -> Matched:
         """The k best subscriptions for each event. `explain` says which dimensions matched, `notify` logs the events
-        and tells the winners' open streams."""
+        and tells the winners' open streams; it takes at most 50,000 winners, events times k."""
         call = calls.match(self.name, list(events), k, explain, notify, on_error)
         return await self.client.send(call, idempotency_key)
 

@@ -274,6 +274,19 @@ def test_a_total_that_is_not_finite_is_refused(client: TestClient) -> None:
     assert fields(client.put(f"{ADS}/subscriptions/heavy", json=heavy)) == ["weights"]
 
 
+def test_what_is_passed_over_takes_no_id(client: TestClient) -> None:
+    client.put(ADS, json={**RELAXED, "combine": "product"})
+    box = {"age": [1, 2], "credit": [1, 2]}
+    heavy = {"id": "a", "intervals": box, "weights": {"age": 1e300, "credit": 1e300}}
+    light = {"id": "a", "intervals": box, "weights": {"age": 1, "credit": 1}}
+    answer = client.post(f"{ADS}/subscriptions", json={"subscriptions": [heavy, light, light], "on_error": "skip"})
+    assert [one["index"] for one in answer.json()["subscriptions"]] == [1]
+    assert [(one["index"], one["field"]) for one in answer.json()["errors"]] == [
+        (0, "subscriptions[0].weights"),
+        (2, "subscriptions[2].id"),
+    ]
+
+
 def test_a_taken_id_refuses_all_and_is_skipped_if_asked(ads: TestClient) -> None:
     found = [{**A1, "id": "b1"}, A1, {**A1, "id": "b1"}, {**A1, "id": "b 1"}, {**A1, "id": "b2"}]
     refused = ads.post(f"{ADS}/subscriptions", json={"subscriptions": [*found[:3], found[4]]})
@@ -623,6 +636,36 @@ def test_a_retry_gets_the_first_winners(ads: TestClient) -> None:
     assert [result["index"] for result in again["results"]] == [0, 2]
     other = ads.post(f"{ADS}/match", json={**body, "k": 2}, headers={"Idempotency-Key": "k"})
     assert (other.status_code, other.json()["type"]) == (422, "/problems/key-reused")
+
+
+def test_a_retry_is_answered_when_the_matcher_has_gone_or_is_another(ads: TestClient) -> None:
+    body = {"events": [{"values": {"age": 28, "credit": 450}}], "notify": True}
+
+    def again(key: str) -> Any:
+        return ads.post(f"{ADS}/match", json=body, headers={"Idempotency-Key": key})
+
+    first = again("k").json()
+    ads.delete(ADS)
+    assert again("k").json() == {**first, "replayed": True}
+    assert again("another").status_code == 404
+    ads.put(ADS, json={"dimensions": ["height"], "mode": "exact"})
+    assert again("k").json() == {**first, "replayed": True}
+    assert fields(again("another")) == ["events[0].values.age", "events[0].values.credit"]
+    other = ads.post(f"{ADS}/match", json={**body, "k": 3}, headers={"Idempotency-Key": "k"})
+    assert (other.status_code, other.json()["type"]) == (422, "/problems/key-reused")
+
+
+def test_what_is_kept_for_a_retry_is_bounded(ads: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.api.matcher_match.MOST_KEPT", 3)
+    seq = ads.get(ADS).json()["seq"]
+    body = {"events": [{"values": {"age": 28}}] * 4, "k": 1, "notify": True}
+    refused = ads.post(f"{ADS}/match", json=body, headers={"Idempotency-Key": "k"})
+    assert (refused.status_code, refused.json()["type"]) == (413, "/problems/too-large")
+    assert "send fewer events" in refused.json()["detail"]
+    assert ads.get(ADS).json()["seq"] == seq
+    assert ads.post(f"{ADS}/match", json=body).json()["seq"] == seq + 4
+    fewer = ads.post(f"{ADS}/match", json={**body, "events": body["events"][1:]}, headers={"Idempotency-Key": "k"})
+    assert fewer.json()["seq"] == seq + 7
 
 
 def test_answers_are_kept_over_a_crash_between_log_and_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
