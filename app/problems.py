@@ -21,6 +21,9 @@ MOST_ERRORS = 100
 MOST_LISTED = 300_000
 _MOST_CHARACTERS = 80
 
+WHOLE = "body"
+"""What is at fault where it is no field of the body, but the body."""
+
 PROBLEMS: dict[str, tuple[int, str]] = {
     "malformed": (400, "The request cannot be read"),
     "unauthorized": (401, "A key is needed"),
@@ -240,7 +243,7 @@ def from_validation(failure: ValidationError, prefix: str = "", tags: frozenset[
     for error, bad in zip(errors, listed, strict=True):
         if error["type"] == "too_long" and len(error["loc"]) == 1:
             return Problem("too-large", f"{bad.field}: {bad.reason}", [bad])
-    return many(listed)
+    return many([bad if bad.field else bad._replace(field=WHOLE) for bad in listed])
 
 
 def fault_error(fault: Fault) -> FieldError:

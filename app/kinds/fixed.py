@@ -15,9 +15,13 @@ def check_fixed(noun: str, fixed: Mapping[str, str], now: Any, asked: Any) -> No
     Raises Refused with a fault for each that differs.
     """
     faults = [
-        Fault(called, f"the {noun} stands with {getattr(now, field)!r}", "different")
+        Fault(called, f"the {noun} stands with {_shown(getattr(now, field))}", "different")
         for field, called in fixed.items()
         if getattr(now, field) != getattr(asked, field)
     ]
     if faults:
         raise Refused(faults)
+
+
+def _shown(value: Any) -> str:
+    return repr(list(value) if isinstance(value, tuple) else value)

@@ -44,7 +44,7 @@ WIDE = 256
 
 SETTLED = 1 << 15
 """The slabs of so many boxes say enough of more. Until then they are cut anew whenever boxes have doubled: at most some
-ten milliseconds. What comes later has its position behind them until all is laid out anew."""
+tens of milliseconds. What comes later has its position behind them until all is laid out anew."""
 
 SAMPLE = 4096
 """Slabs are cut by so many boxes at most."""

@@ -287,6 +287,19 @@ def test_what_is_passed_over_takes_no_id(client: TestClient) -> None:
     ]
 
 
+@pytest.mark.parametrize("body", ["[]", "3", "null", '"x"'])
+def test_a_body_that_is_no_object_is_named(ads: TestClient, body: str) -> None:
+    for method, where in (("PUT", ADS), ("POST", f"{ADS}/match"), ("POST", f"{ADS}/subscriptions")):
+        refused = ads.request(method, where, content=body, headers={"content-type": "application/json"})
+        assert (refused.status_code, fields(refused)) == (422, ["body"]), where
+        assert refused.json()["detail"] == "body: must be an object"
+
+
+def test_another_configuration_is_told_as_json_has_it(ads: TestClient) -> None:
+    refused = ads.put(ADS, json={**RELAXED, "dimensions": ["age"]})
+    assert refused.json()["errors"] == [{"field": "dimensions", "reason": "the matcher stands with ['age', 'credit']"}]
+
+
 def test_a_taken_id_refuses_all_and_is_skipped_if_asked(ads: TestClient) -> None:
     found = [{**A1, "id": "b1"}, A1, {**A1, "id": "b1"}, {**A1, "id": "b 1"}, {**A1, "id": "b2"}]
     refused = ads.post(f"{ADS}/subscriptions", json={"subscriptions": [*found[:3], found[4]]})
