@@ -135,13 +135,14 @@ class Accepted(NamedTuple, Generic[C]):
 def accept_many(
     command: C,
     check: Callable[[], list[Fault]],
-    names: Names,
+    names: Callable[[], Names],
     promises: Promises[Any],
     will_stand: Callable[[str], bool],
     bulk: int,
 ) -> Steps[Accepted[C]]:
     """Which elements of an addition apply, cut into pieces as `Engine.prepare_steps` is: what `check` finds of each
-    alone, and ids that are taken, now or by then. From `bulk` ids on, sorted ones are compared. Nothing changes.
+    alone, and ids that are taken, now or by then. From `bulk` ids on, sorted ones are compared. Nothing changes,
+    but `names` may be others after a piece: a resource that was laid out anew has its own.
 
     Raises:
         Refused: some do not apply, and none are to be skipped.
@@ -154,10 +155,10 @@ def accept_many(
         packed = yield partial(_packed, command)
         clash = (yield partial(first_repeat, packed)) is not None
         settled = None
-        while not clash and settled is not names.ids.base:
-            settled = names.ids.base
+        while not clash and settled is not names().ids.base:
+            settled = names().ids.base
             clash = bool((yield partial(common, settled, packed)))
-        clash = clash or promises.clashes(packed) or names.recent_among(packed)
+        clash = clash or promises.clashes(packed) or names().recent_among(packed)
     if clash:
         # What is passed over because of another fault takes no id.
         wrong = {fault.index for fault in faults} if command.skip else set()

@@ -13,6 +13,7 @@ import json
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
+from itertools import count
 from typing import Any, NamedTuple, TypeAlias
 
 from pydantic_core import to_json
@@ -21,6 +22,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from app.api.bodies import LONGEST_LINE, Kind, kind_of
+from app.api.context import INLINE as INLINE_BYTES
 from app.api.context import element_refusal, skipped
 from app.api.elements import ElementError, Lines, Place
 from app.api.paging import query
@@ -43,7 +45,7 @@ AT_ONCE = 2
 """Pieces that are on their way to an answer."""
 
 INLINE = 500
-"""Lines up to which a piece is taken apart and written on the event loop."""
+"""Lines up to which a piece is taken apart and written on the event loop, where they are not long."""
 
 
 class ReadCommands(NamedTuple):
@@ -183,7 +185,7 @@ class CommandRoutes:
         piece = await body.take()
         if piece is None:
             return None
-        if piece.lines <= INLINE:
+        if piece.lines <= INLINE and len(piece.raw) <= INLINE_BYTES:
             return piece, self._parsed(config, piece, skip)
         return piece, await asyncio.to_thread(self._parsed, config, piece, skip)
 
@@ -205,7 +207,7 @@ class CommandRoutes:
             raise found.place.refusal(found.errors)
         ticket = await claim(self._context.service.answers, request, piece.raw, piece.number)
         if isinstance(ticket, Replay):
-            return _replayed(ticket.answer)
+            return _replayed(ticket.answer, found.place.first if skip else None)
         try:
             plan = await self._carry_out(request, found, ticket, turn)
         except Refused as refused:
@@ -258,9 +260,14 @@ def _written(found: ReadCommands, plan: EditPlan, errors: list[dict[str, Any]], 
     return _lines(results, errors)
 
 
-def _replayed(answer: dict[str, Any]) -> bytes:
-    """A kept answer. The results are those that no error is about, in order."""
+def _replayed(answer: dict[str, Any], first: int | None) -> bytes:
+    """A kept answer. The results are those that no error is about, in order; with `skip` they carry their index, and
+    those of the piece begin with `first`."""
     results, errors = [{**one, "replayed": True} for one in answer["results"]], answer.get("errors", [])
+    if first is not None:
+        bad = {error["index"] for error in errors}
+        places = (at for at in count(first) if at not in bad)
+        results = [{"index": at, **one} for at, one in zip(places, results, strict=False)]
     return _lines(results, errors)
 
 

@@ -403,9 +403,12 @@ def validators(attributes: tuple[str, ...], most: int) -> RelayValidators:
         command=made(fields({"op": cs.literal_schema(["subscribe", "unsubscribe"])}, new)),
         notifications=made(fields({"notifications": listed(notification, most)}, {"on_error": ON_ERROR})),
         notification=made(notification),
-        messages=made(_messages(values, box, most)),
+        messages=made(_messages(values, box, min(most, MOST_MESSAGES))),
     )
 
+
+MOST_MESSAGES = 10_000
+"""Messages in a request; those who send them send 1,000, and fewer after a 413."""
 
 DECIDED = ("forward", "covered_by", "forward_unsubscribe", "forward_subscribe")
 """What answers say beside a subscription."""

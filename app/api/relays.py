@@ -141,7 +141,9 @@ class RelayRoutes:
             url, other, link, key = body.url, body.relay, body.link, body.key
             if before is not None:
                 url, other, link = url or before.url, other or before.relay, link or before.link
-                key = key if "key" in body.model_fields_set else before.key
+                # A key is for those who were given it: it goes to no other place with the link.
+                kept = before.key if before.same_place(url) else None
+                key = key if "key" in body.model_fields_set else kept
             lacking = [field for field, value in (("url", url), ("relay", other), ("link", link)) if value is None]
             errors += [FieldError(f"links.{name}.{field}", "is required") for field in lacking]
             if url is not None and (reason := bad_url(url, hosts)) is not None:

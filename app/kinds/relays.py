@@ -106,14 +106,14 @@ class RelayKind(Kind):
         return RelayEngine(config, first_seq)
 
     def change(self, engine: RelayEngine, config: RelayConfig) -> Plan:
-        """The links may change; where one is given without a key, the key stays. Raises Refused: it differs in
-        something else."""
+        """The links may change; where one is given without a key and leads to the same place, the key stays. Raises
+        Refused: it differs in something else."""
         now = engine.latest_config
         check_fixed(self.noun, _FIXED, now, config)
         links: dict[str, Link | None] = dict.fromkeys(now.links.keys() - config.links.keys())
         for name, link in config.links.items():
             before = now.links.get(name)
-            keeps = link.key is None and before is not None
+            keeps = link.key is None and before is not None and before.same_place(link.url)
             links[name] = replace(link, key=before.key) if keeps and before is not None else link
         return engine.prepare(ChangeLinks(dict(sorted(links.items()))))
 

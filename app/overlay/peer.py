@@ -6,6 +6,7 @@ nothing of one but its numbers and names goes any further.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import ssl
@@ -20,6 +21,12 @@ from indexes.relays.model import Link, Message
 
 LARGEST_ANSWER = 4 << 20
 """Bytes of an answer."""
+
+MOST_NUMBER = 1 << 62
+"""The number of a message is less."""
+
+MOST_BEHIND = 10_000
+"""Relays that may be behind a link."""
 
 TIMEOUT = httpx.Timeout(30.0, connect=5.0, pool=5.0)
 PROBE_TIMEOUT = httpx.Timeout(3.0)
@@ -91,8 +98,13 @@ class Peers:
         headers = {"Content-Type": "application/json", "Accept-Encoding": "identity"}
         if link.key is not None:
             headers["Authorization"] = f"Bearer {link.key}"
+        # Those of httpx are for each read, and there is no end to how many there may be.
+        whole = asyncio.timeout(2 * (timeout.read or 0) + (timeout.connect or 0))
         try:
-            async with self._http.stream("POST", url, content=body, headers=headers, timeout=timeout) as response:
+            async with (
+                whole,
+                self._http.stream("POST", url, content=body, headers=headers, timeout=timeout) as response,
+            ):
                 if response.status_code != 200:
                     raise Refusal(response.status_code)
                 if response.headers.get("content-encoding", "identity") != "identity":
@@ -103,9 +115,9 @@ class Peers:
                     if len(found) > LARGEST_ANSWER:
                         raise Unanswered("the other side answers more than it should")
             return json.loads(found)
-        except (httpx.HTTPError, httpx.InvalidURL, ssl.SSLError, OSError) as error:
+        except (httpx.HTTPError, httpx.InvalidURL, ssl.SSLError, OSError, TimeoutError) as error:
             raise Unanswered(f"the other side does not answer ({type(error).__name__})") from None
-        except ValueError:
+        except (ValueError, RecursionError):
             raise Unanswered("what answers there is no relay") from None
 
 
@@ -114,11 +126,13 @@ def _read(answer: Any, needs_next: bool) -> Answer:
     if not isinstance(answer, dict):
         raise Unanswered("what answers there is no relay")
     next, identity, behind = answer.get("next", 0), answer.get("identity"), answer.get("behind", [])
-    if needs_next and not (type(next) is int and "next" in answer and next >= 0):
+    if needs_next and not (type(next) is int and "next" in answer and 0 <= next < MOST_NUMBER):
         raise Unanswered("what answers there is no relay")
     names = [identity] if identity is not None else []
-    if not isinstance(behind, list) or not all(
-        isinstance(name, str) and _IDENTITY.fullmatch(name) for name in [*names, *behind]
+    if (
+        not isinstance(behind, list)
+        or len(behind) > MOST_BEHIND
+        or not all(isinstance(name, str) and _IDENTITY.fullmatch(name) for name in [*names, *behind])
     ):
         raise Unanswered("what answers there is no relay")
     return Answer(identity, frozenset(names + behind), next)

@@ -172,8 +172,9 @@ class MatcherEngine:
         def check() -> list[Fault]:
             return [Fault(field, reason, index=i) for i, field, reason in command.subscriptions.faults(self.config)]
 
-        names = self.matcher.names
-        accepted = yield from accept_many(command, check, names, self.pending, self._will_stand, BULK)
+        accepted = yield from accept_many(
+            command, check, lambda: self.matcher.names, self.pending, self._will_stand, BULK
+        )
         undo: Undo[Standing] = []
         self.pending.put_all(self._owner, accepted.command, accepted.packed, undo)
         plan = AddPlan(self, accepted.command, self._owner, undo, accepted.packed)

@@ -193,8 +193,9 @@ class RelayEngine:
         def check() -> list[Fault]:
             return self._column_faults(command, np.arange(len(command)))
 
-        names = self.relay.names
-        accepted = yield from accept_many(command, check, names, self.pending, self._will_stand, BULK)
+        accepted = yield from accept_many(
+            command, check, lambda: self.relay.names, self.pending, self._will_stand, BULK
+        )
         undo: Undo[Standing] = []
         self.pending.put_all(self._owner, accepted.command, accepted.packed, undo)
         plan = AddPlan(self, accepted.command, self._owner, undo)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
+from urllib.parse import urlsplit
 
 UPSTREAM = ""
 """The one neighbour of a relay without links; no link has this name."""
@@ -41,6 +42,14 @@ class Link:
     def same_peer(self, other: Link) -> bool:
         """Whether both lead to the same relay; the key may differ."""
         return (self.url, self.relay, self.link) == (other.url, other.relay, other.link)
+
+    def same_place(self, url: str) -> bool:
+        """Whether a URL leads to the same server, which may be told the key."""
+        try:
+            mine, other = urlsplit(self.url), urlsplit(url)
+        except ValueError:
+            return False
+        return (mine.scheme, mine.netloc.lower()) == (other.scheme, other.netloc.lower())
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,6 +48,9 @@ if TYPE_CHECKING:
 
 Float64 = npt.NDArray[np.float64]
 
+PIECE = 1_000
+"""Notifications that are matched in one step at most: what they meet is in memory at once."""
+
 SECONDS_A_STEP = 2e-5
 """What a step costs for each neighbour, painted and settled."""
 
@@ -328,7 +331,8 @@ class NotifyPlan(AnyPlan["RelayEngine"]):
 
     def paint(self, budget: float) -> None:
         lo = self._painted
-        self._painted = hi = min(self.count, lo + max(1, int(budget / self.engine.seconds_per_notification)))
+        most = min(PIECE, int(budget / self.engine.seconds_per_notification))
+        self._painted = hi = min(self.count, lo + max(1, most))
         origin = [self.command.links.get(i) for i in range(lo, hi)]
         self._found = self.engine.deliveries(self.command.values[lo:hi], origin, self.silent)
 

@@ -9,6 +9,8 @@ import pyarrow as pa
 import pytest
 from starlette.testclient import TestClient
 
+from app.overlay.peer import Peers, Unanswered
+from indexes.relays.model import Link
 from tests.app.conftest import MakeClient
 from tests.service.talk import ARROW, NDJSON, arrow, ndjson
 
@@ -98,6 +100,40 @@ def test_a_bad_configuration_is_named(client: TestClient, change: dict[str, Any]
     assert (refused.status_code, fields(refused)) == (422, [field])
     assert "secret" not in refused.text
     assert client.get(MARKET).status_code == 404
+
+
+def test_a_key_goes_to_no_other_place(market: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Link] = []
+
+    async def probe(_: Peers, link: Link, *__: Any) -> Any:
+        asked.append(link)
+        raise Unanswered("nobody is there")
+
+    monkeypatch.setattr(Peers, "probe", probe)
+
+    def sent(link: dict[str, Any], whole: bool = False) -> str | None:
+        links = {"links": {"north": link}}
+        answer = market.put(MARKET, json={**CONFIG, **links}) if whole else market.patch(MARKET, json=links)
+        assert answer.status_code == 200 and asked[-1].url == link["url"], answer.text
+        return asked[-1].key
+
+    there = {field: NORTH[field] for field in ("url", "relay", "link")}
+    elsewhere = {**there, "url": "http://127.0.0.1:10/rankcast"}
+    assert sent(NORTH) == "secret-key"
+    assert sent({**there, "url": "http://127.0.0.1:9/other"}) == "secret-key"
+    assert sent(elsewhere) is None
+    assert sent(there) is None
+    assert sent({**elsewhere, "key": "another"}) == "another"
+    assert sent(there) is None
+    bad = market.patch(MARKET, json={"links": {"north": {"url": "http://[::1"}}})
+    assert (bad.status_code, fields(bad)) == (422, ["links.north.url"])
+    # A PUT, which says all of a link, keeps the key of one that stands; the probe goes without it.
+    sent(elsewhere)
+    assert sent(NORTH) == "secret-key"
+    market.put(MARKET, json={**CONFIG, "links": {"north": there}})
+    assert sent({**there, "url": "http://127.0.0.1:9/other"}) == "secret-key"
+    market.put(MARKET, json={**CONFIG, "links": {"north": elsewhere}})
+    assert sent({**elsewhere, "url": "http://127.0.0.1:10/other"}) is None
 
 
 def test_a_relay_made_again_goes_on_with_its_seq(market: TestClient) -> None:
@@ -323,6 +359,20 @@ def test_a_line_that_is_not_json_refuses_the_body(market: TestClient) -> None:
         assert refused.status_code == 400 and "line 2" in refused.json()["detail"]
     assert market.get(MARKET).json()["seq"] == 3
     assert market.post(f"{MARKET}/commands", json=[]).status_code == 415
+
+
+def test_a_conversation_that_passes_lines_over_is_answered_again_as_it_was(
+    market: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.api.relay_commands.PIECE", 3)
+    said: list[Any] = [{"op": "subscribe", "id": f"x{i}"} for i in range(8)]
+    said[1], said[5] = {"op": "zap", "id": "x"}, {"op": "subscribe", "id": "x0"}
+    key = {"Idempotency-Key": "once"}
+    first = lines(talk(market, said, key, on_error="skip"))
+    assert [line["index"] for line in first] == list(range(8))
+    assert [line["index"] for line in first if "errors" in line] == [1, 5]
+    again = lines(talk(market, said, key, on_error="skip"))
+    assert again == [line if "errors" in line else {**line, "replayed": True} for line in first]
 
 
 def test_a_long_conversation_keeps_what_was_answered(market: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -33,7 +33,7 @@ from indexes.relays.engine import RelayEngine
 from indexes.relays.forward import SUBSCRIBE, UNSUBSCRIBE
 from indexes.relays.model import Link, Message, RelayConfig
 from indexes.relays.packing import unpack_indexes
-from indexes.relays.state import engine_of, packed_of, state_of
+from indexes.relays.state import engine_of, packed_of, relay_of, state_of
 from tests.oracles.relay_service import RelayService
 from tests.relays.worlds import boxes, numbers
 
@@ -604,3 +604,33 @@ def test_many_at_once_are_cut_and_come_to_the_same():
         one.apply(DeleteSubscriptions([f"s{i}" for i in range(0, 6_000, 3)]))
     same_state(made, other)
     made.relay.names.ids.check()
+
+
+def run_to_end(steps, work):
+    while True:
+        work = steps.send(None if work is None else work())
+
+
+@pytest.mark.parametrize("names", [["x"], ["x", "y", "z", "w"]])
+def test_ids_are_taken_too_when_a_relay_is_put_in_place_while_they_are_checked(names):
+    box = ((0.0, 1.0),) * 2
+    with patch("indexes.relays.engine.BULK", 3):
+        engine = RelayEngine(RelayConfig(NAMES))
+        engine.apply(add([("s0", box)]))
+        capture = engine.capture(journal=True)
+        while not capture.done:
+            capture.paint(1.0)
+            capture.settle()
+        fold = engine.fold(relay_of(state_of(capture.captured)))
+        ahead = engine.prepare(add([(name, box) for name in names]))
+        steps = engine.prepare_steps(add([*((f"b{i}", box) for i in range(5)), ("x", box)]))
+        work = next(steps)
+        for plan in (fold, ahead):
+            while not plan.done:
+                plan.paint(1.0)
+                plan.settle()
+        assert fold.swapped
+        with pytest.raises(Refused) as refused:
+            run_to_end(steps, work)
+        assert [(fault.kind, fault.index) for fault in refused.value.faults] == [("taken", 5)]
+        engine.check()
