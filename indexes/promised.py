@@ -121,6 +121,10 @@ class Promises(Generic[S]):
     def __bool__(self) -> bool:
         return bool(self._by_id) or bool(self._bulk)
 
+    def __len__(self) -> int:
+        """How many ids stand in it, some perhaps twice."""
+        return len(self._by_id.entries) + sum(len(command) for _, _, command in self._bulk)
+
 
 class Accepted(NamedTuple, Generic[C]):
     """An addition that applies: without the elements that were skipped, which are the `faults`. `positions` are the

@@ -69,6 +69,9 @@ Float64 = npt.NDArray[np.float64]
 BULK = 4_096
 """From this many on, new subscriptions are checked by their sorted ids, off the loop."""
 
+MOST_DRAWN = 2_000
+"""Subscriptions of a relay whose graph has all edges, of which there may be as many as pairs."""
+
 REVERSED = "lo must be at most hi"
 
 
@@ -126,6 +129,7 @@ class RelayEngine:
         No other command of this relay may be prepared in between.
         """
         self._owner += 1
+        self._refuse_crowd(command)
         match command:
             case AddSubscriptions():
                 return (yield from self._accept_many(command))
@@ -186,6 +190,25 @@ class RelayEngine:
     def expect(self, notifications: int, size: int) -> None:
         """So many more notifications, with payloads of so many bytes, are on their way into queues."""
         self._waiting = self._waiting[0] + notifications, self._waiting[1] + size
+
+    def _refuse_crowd(self, command: Command) -> None:
+        """Graphs with all edges, which are there to be compared, have no room for many."""
+        if self.config.graph == "G":
+            return
+        match command:
+            case AddSubscriptions():
+                more = len(command)
+            case EditSubscriptions():
+                more = int(np.count_nonzero(command.op == SUBSCRIBE))
+            case SetSubscription():
+                more = 1
+            case Receive():
+                more = sum(message.op == "subscribe" for message in command.messages)
+            case _:
+                more = 0
+        if more and self.subscription_count + len(self.pending) + more > MOST_DRAWN:
+            reason = f"{self.config.graph} is for comparisons: such a relay holds at most {MOST_DRAWN:,} subscriptions"
+            raise Refused([Fault("graph.kind", reason)])
 
     def _accept_many(self, command: AddSubscriptions) -> Steps[Plan]:
         """Nothing changes before it returns."""

@@ -634,3 +634,31 @@ def test_ids_are_taken_too_when_a_relay_is_put_in_place_while_they_are_checked(n
             run_to_end(steps, work)
         assert [(fault.kind, fault.index) for fault in refused.value.faults] == [("taken", 5)]
         engine.check()
+
+
+@pytest.mark.parametrize("graph", ["G*", "poset", "G"])
+def test_a_graph_with_all_edges_holds_few(graph):
+    box = ((0.0, 1.0),) * 2
+    with patch("indexes.relays.engine.MOST_DRAWN", 3):
+        engine = RelayEngine(RelayConfig(NAMES, graph, links={"north": link_to("north")}))
+        engine.apply(add([("s0", box), ("s1", box)]))
+        ahead = engine.prepare(add([("s2", box)]))
+        more = [
+            add([("s3", box)]),
+            SetSubscription("s3", *ends(box)),
+            EditSubscriptions(np.array([SUBSCRIBE], np.uint8), pa.array(["s3"]), *(end[None] for end in ends(box))),
+            Receive("north", "e", [Message(0, "reset", follow=1), Message(1, "subscribe", "n:e:1", box)]),
+        ]
+        for command in more if graph != "G" else []:
+            with pytest.raises(Refused) as refused:
+                engine.prepare(command)
+            assert [fault.field for fault in refused.value.faults] == ["graph.kind"]
+        while not ahead.done:
+            ahead.paint(1.0)
+            ahead.settle()
+        gone = EditSubscriptions(
+            np.array([UNSUBSCRIBE], np.uint8), pa.array(["s0"]), np.zeros((1, 2)), np.zeros((1, 2))
+        )
+        engine.apply(gone)
+        engine.apply(more[0])
+        engine.check()
