@@ -16,14 +16,14 @@ All comparisons here are of coarse coordinates (`points.py`); only what passes t
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from indexes.lean import inner_kernel, lean_kernel
 from indexes.relays.masks import BLOCK, first_lane, first_lanes, lanes_above, lanes_from, without_first
-from indexes.relays.points import Int32, Points, covers, reaches, width_of
+from indexes.relays.points import Int32, Points, covers, longer, reaches, width_of
 from indexes.relays.search import COMPARISONS, NODES, QUERIES, CoverIndex, implement
 
 STACK = 512
@@ -440,11 +440,11 @@ class KdIndex(CoverIndex):
             n = max(n, len(o.order) * 3 // 2)
             leaves = 8 * n // full + 2
             o = o._replace(
-                corner=_longer(o.corner, 2 * leaves * width),
-                column=_longer(o.column, leaves * coordinates * BLOCK),
-                held=_longer(o.held, leaves * BLOCK),
+                corner=longer(o.corner, 2 * leaves * width),
+                column=longer(o.column, leaves * coordinates * BLOCK),
+                held=longer(o.held, leaves * BLOCK),
                 order=np.empty(n, np.int32),
-                **{name: _longer(getattr(o, name), 2 * leaves) for name in BY_NODE},
+                **{name: longer(getattr(o, name), 2 * leaves) for name in BY_NODE},
             )
         self.arrays = o
 
@@ -505,10 +505,3 @@ class KdIndex(CoverIndex):
             corner = o.corner[v * width : v * width + coordinates]
             assert (corner == coarse[held].max(axis=0, initial=-np.inf)).all(), (v, corner)
         assert sorted(below[0]) == self.slots().tolist() and len(below[0]) == len(self) <= len(o.order)
-
-
-def _longer(column: NDArray[Any], length: int) -> NDArray[Any]:
-    """The column with room for more. What is nobody's yet is 0, so that the same index is the same to the last bit."""
-    longer = np.zeros(max(length, len(column)), column.dtype)
-    longer[: len(column)] = column
-    return longer

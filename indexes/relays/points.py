@@ -53,6 +53,13 @@ def grown(points: Points, slots: int) -> Points:
     return bigger
 
 
+def longer(column: NDArray[Any], length: int) -> NDArray[Any]:
+    """The column with room for more. What is nobody's yet is 0, so that the same index is the same to the last bit."""
+    found = aligned.zeros(max(length, len(column)), column.dtype)
+    found[: len(column)] = column
+    return found
+
+
 def as_points(lo: Float64, hi: Float64) -> Float64:
     """Boxes of shape (n, d) as points of shape (n, 2d); 0 has no sign."""
     out = np.empty((len(lo), 2 * lo.shape[1]))

@@ -34,7 +34,7 @@ from indexes.relays.masks import (
     line_or,
     without_first,
 )
-from indexes.relays.points import Float64, Int32, Points
+from indexes.relays.points import Float64, Int32, Points, longer
 
 SLABS = 64
 """Slabs of an attribute at most: as many as a mask has bits."""
@@ -146,15 +146,9 @@ def _mark(o: Any, points: Any, t: Any, p: Any, there: bool) -> None:
 
 
 @inner_kernel
-def _width(attributes: Any) -> Any:
-    """How long a row of codes is."""
-    return (2 * attributes + CODES - 1) // CODES * CODES
-
-
-@inner_kernel
 def _place(o: Any, points: Any, t: Any, p: Any) -> None:
     """Give slot t the position p."""
-    width = _width(o.last.size)
+    width = o.code.size // o.held.size
     o.at[t] = p
     o.held[p] = t
     for j in range(o.last.size):
@@ -199,6 +193,7 @@ def _delete(o, points, slots):  # type: ignore[no-untyped-def]
 
 @lean_kernel
 def _again(o, points, slots):  # type: ignore[no-untyped-def]
+    """Write anew what slots have at their positions."""
     for i in range(slots.size):
         _place(o, points, np.int64(slots[i]), np.int64(o.at[slots[i]]))
 
@@ -350,10 +345,10 @@ class SlabIndex:
         bits = zeros(room // 64 // wide * chunk, np.int64)
         self.arrays = o._replace(
             bits=bits,
-            near=_longer(o.near, room // 64 // LINE * len(o.last)),
-            code=_longer(o.code, room * self._width),
-            held=_longer(o.held, room),
-            free=_longer(o.free, room),
+            near=longer(o.near, room // 64 // LINE * len(o.last)),
+            code=longer(o.code, room * self._width),
+            held=longer(o.held, room),
+            free=longer(o.free, room),
             size=size,
         )
         self._rows()[:chunks, :, :words] = rows
@@ -470,6 +465,7 @@ class SlabIndex:
 
     @property
     def _width(self) -> int:
+        """How long a row of codes is."""
         return -(-2 * len(self.arrays.last) // CODES) * CODES
 
     def _rows(self) -> NDArray[np.int64]:
@@ -478,9 +474,3 @@ class SlabIndex:
         words = int(o.size[WORDS])
         rows = o.bits.reshape(-1, len(o.last) * 2 * SLABS, words + LINE)[:, :, :words]
         return rows
-
-
-def _longer(column: NDArray[Any], length: int) -> NDArray[Any]:
-    longer = zeros(max(length, len(column)), column.dtype)
-    longer[: len(column)] = column
-    return longer
