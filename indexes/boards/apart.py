@@ -153,6 +153,6 @@ def _late(o, f, ks, kmax, dense, w, m, tiles, net, code):  # type: ignore[no-unt
         ok = paint(o, f, ks, dense, np.int64(0), s, o.y[s], w, tiles) == 1
     else:
         s = stand(o, net.fallen, code - rose)
-        ok = tell_fallen(o, s, f, ks, kmax, dense, w, m, tiles, net, code - rose)[0]
+        ok = tell_fallen(o, s, f, ks, kmax, dense, w, m, tiles, net, code - rose)
         leave(o, net.fallen, code - rose)
     return ok

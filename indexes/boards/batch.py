@@ -14,9 +14,9 @@ objects that leave again, and leave lists that lack one.
 
 What changed is known before anything is painted (`net.py`), and lists of one moment become those of the other by what
 passed the object near by: neither a second index of old points nor a walk in another index is needed. A batch that is
-small beside its board is painted change by change, each of which costs what it would cost by itself (`apart.py`); one
-that changes much of its board is painted all at once, with fewer tiles (`crowd.py`). Both work in order of x, near
-objects and near subscriptions one after the other, and the messages are put in order at the end.
+small beside its board is painted change by change, each of which costs what it would cost by itself (`apart.py`), in
+order of x, near objects and near subscriptions one after the other. For one that changes much of its board all objects
+are gone through once, in order of rank (`peel.py`). The messages are put in order at the end.
 
 Source: Yu, Agarwal and Yang, "Processing and notifying range top-k subscriptions", IV-A.
 """
@@ -32,10 +32,10 @@ from numpy.typing import NDArray
 from indexes.boards.apart import LATE, MADE, NEXT, paint_apart
 from indexes.boards.beside import Beside, make_beside
 from indexes.boards.changes import Changes
-from indexes.boards.crowd import Found, change, make_found, paint_crowd
 from indexes.boards.live import deliver, find_receivers
 from indexes.boards.net import Group, Net, net_of
 from indexes.boards.objects import ObjectIndex
+from indexes.boards.peel import PAINTED, SPENT, Peel, change, make_peel, paint_peeled
 from indexes.boards.stairs import make_moments
 from indexes.boards.step import DONE, FULL_LIVE, FULL_TILES
 from indexes.boards.tiles import Tiles
@@ -49,8 +49,9 @@ INF = np.inf
 ADVANCE = 2e-6
 """Seconds that moving an object index on by one change is taken to cost."""
 
-CROWDED = 0.04, 0.125
-"""Fallen objects for each object from which on a batch is painted all at once, by Paint-Sparse and by Paint-Dense."""
+CROWDED, FURTHER = 0.0019, 1.28
+"""A batch is painted all at once where more than CROWDED * n ** FURTHER of n objects fell: 2.5% of ten thousand, 9% of
+a million. Past the caches, to go through all objects costs more for each of them."""
 
 COPIED = 0.1
 """Changes for each object from which on the reading index is better copied than moved on."""
@@ -76,6 +77,7 @@ class Batch:
         self._net: Net | None = None
         self._moments = make_moments(int(painter.ks.max(initial=1)))
         self._progress = np.zeros(3, np.int64)
+        self._seconds_per_step = painter.seconds_per_event / PAINTED
 
     def paint(self, budget: float, keep: bool) -> None:
         """Work for about `budget` seconds. With `keep` the tiles stay in the painter's buffer."""
@@ -83,7 +85,7 @@ class Batch:
         net = self._net
         if net is None:
             net = self._net = self._taken_together()
-        if self._found is not None and not self._make(net, budget):
+        if self._peel is not None and not self._make(net, budget):
             return
         keep = keep or self._painter.live.count > 0
         going = True
@@ -101,10 +103,10 @@ class Batch:
         if gone > 0:
             # What moved in x is there twice for a while, and what is gone comes back for a walk: both in spare rows.
             painter.objects.reserve(self._births + gone + 1, self._rows + len(changes.row) + 1)
-        self._found: Found | None = None
+        self._peel: Peel | None = None
         self._beside: Beside | None = None
-        if len(net.fallen.x) > CROWDED[painter.dense] * len(painter.objects):
-            self._found = make_found(net, len(painter.objects.arrays.pos))
+        if len(net.fallen.x) > CROWDED * len(painter.objects) ** FURTHER:
+            self._peel = make_peel(painter.objects, net)
         else:
             self._beside = make_beside(net, int(painter.ks.max(initial=1)))
             self._late = np.empty(_items(net), np.int64)
@@ -120,22 +122,22 @@ class Batch:
         return hi == n
 
     def _pass(self, net: Net, budget: float, keep: bool) -> None:
-        painter, progress, found = self._painter, self._progress, self._found
+        painter, progress, peel = self._painter, self._progress, self._peel
         o, f, tiles = painter.objects.arrays, painter.subscriptions.arrays, painter.tiles
-        began, before = time.perf_counter(), int(progress[NEXT])
-        stop = before + max(1, int(budget / painter.seconds_per_event))
         state = (o, f, painter.ks, painter.dense, painter.work, tiles, self._moments)
-        if found is None:
+        began, before = time.perf_counter(), progress.copy()
+        if peel is None:
+            stop = int(before[NEXT]) + max(1, int(budget / painter.seconds_per_event))
             why = paint_apart(*state, self._beside, self._late, progress, stop, keep)
+            done, end = int(progress[NEXT] - before[NEXT]), _items(net) + int(progress[LATE])
+            painter.seconds_per_event += _drift(painter.seconds_per_event, began, done)
         else:
-            why = paint_crowd(*state, net, found, progress, stop, keep)
-        painted = int(progress[NEXT]) - before
-        if painted:
-            painter.seconds_per_event += 0.2 * ((time.perf_counter() - began) / painted - painter.seconds_per_event)
-        more = int(progress[LATE] if found is None else found.n[0])
+            why = paint_peeled(*state, net, peel, progress, max(1, int(budget / self._seconds_per_step)), keep)
+            done, end = int(progress[SPENT] - before[SPENT]), len(peel.step)
+            self._seconds_per_step += _drift(self._seconds_per_step, began, done)
         if why == FULL_TILES:
             painter.grow_tiles()
-        elif progress[NEXT] == _items(net) + more:
+        elif progress[NEXT] == end:
             self._finish(net, keep)
 
     def _finish(self, net: Net, keep: bool) -> None:
@@ -159,6 +161,11 @@ class Batch:
             why = tell(o, painter.live.index.arrays, painter.live.arrays._replace(strays=strays), painter.tiles)
             if why == FULL_LIVE:
                 painter.live.grow_buffers()
+
+
+def _drift(seconds: float, began: float, done: int) -> float:
+    """How far to move on what one is taken to cost, after so many since `began`."""
+    return 0.2 * ((time.perf_counter() - began) / done - seconds) if done else 0.0
 
 
 def _items(net: Net) -> int:

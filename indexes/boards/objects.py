@@ -206,6 +206,12 @@ class ObjectIndex(ABC):
     def contents(self) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64], NDArray[np.int32]]:
         """Copies of the columns x, y, created and row of all objects; O(n)."""
 
+    def in_order(self) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64], NDArray[np.int32]]:
+        """As `contents`, in order of x, to be read until the next change. There may be rows of nobody, with y = inf."""
+        x, y, c, row = self.contents()
+        order = np.argsort(x, kind="stable")
+        return x[order], y[order], c[order], row[order]
+
     @abstractmethod
     def reserve(self, inserts: int, rows: int = 0) -> None:
         """Make room for that many insertions by kernels, and for rows below `rows`; may replace `arrays`."""

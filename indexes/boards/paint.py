@@ -116,7 +116,7 @@ def _paint_dense(o, q, k, runs, s, y_new, a, b, w, tiles, own, beside):  # type:
     return ok
 
 
-@inner_kernel
+@pasted_kernel
 def put_strips(w, n, q, row, x, y, gone, c, own, tiles):  # type: ignore[no-untyped-def]
     """Append the n strips as tiles of one object."""
     start = tiles.n[0]

@@ -121,6 +121,10 @@ class RangeTreeIndex(ObjectIndex):
         s = np.flatnonzero(o.row >= 0)
         return o.x[s], o.y[s], o.c[s], o.row[s]
 
+    def in_order(self) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64], NDArray[np.int32]]:
+        o = self.arrays
+        return o.x, o.y, o.c, o.row
+
     @classmethod
     def of_slots(cls, x: ArrayLike, y: ArrayLike, created: ArrayLike, row: ArrayLike) -> Self:
         row = np.asarray(row, np.int32)

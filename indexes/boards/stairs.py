@@ -56,31 +56,7 @@ def told_strips(w, m, k, gone):  # type: ignore[no-untyped-def]
         if top > x:
             n = _prepend(w, n, lo, hi, x, top)
         hi = lo
-    _turn(w, n)
-    return n
-
-
-@pasted_kernel
-def gained_strips(w, m, k):  # type: ignore[no-untyped-def]
-    """Write R1 minus R0 to `strip`, west to east; returns how many strips."""
-    x = m.new_west[0]
-    hi = x
-    i = e = 1
-    n = 0
-    # No step knows what the last one found: branches here would be guessed wrong every other time.
-    while hi > -INF and e <= k:
-        old_west = m.old_west[i] if i <= k else -INF
-        new_west = m.new_west[e]
-        lo = max(new_west, old_west)
-        bottom = max(x, m.old_east[k - i + 1])
-        top = m.new_east[k - e + 1]
-        w.strip[n, 0], w.strip[n, 1], w.strip[n, 2], w.strip[n, 3] = lo, hi, bottom, top
-        n += (lo < hi) & (bottom < top)
-        e += new_west == lo
-        i += (i <= k) & (old_west == lo)
-        hi = lo
-    n = _join(w, n)
-    _turn(w, n)
+    turn(w, n)
     return n
 
 
@@ -103,17 +79,8 @@ def news_strips(w, old_west, old_east, k, xh):  # type: ignore[no-untyped-def]
             if bottom < w.east[k - e + 1]:
                 n = _prepend(w, n, lo, hi, bottom, w.east[k - e + 1])
             hi = lo
-    _turn(w, n)
+    turn(w, n)
     return n
-
-
-@pasted_kernel
-def _join(w, n):  # type: ignore[no-untyped-def]
-    """Let strips that go on westwards be one; returns how many are left."""
-    kept = 0
-    for p in range(n):
-        kept = _prepend(w, kept, w.strip[p, 0], w.strip[p, 1], w.strip[p, 2], w.strip[p, 3])
-    return kept
 
 
 @pasted_kernel
@@ -129,7 +96,7 @@ def _prepend(w, n, l_outer, l_inner, r_inner, r_outer):  # type: ignore[no-untyp
 
 
 @pasted_kernel
-def _turn(w, n):  # type: ignore[no-untyped-def]
+def turn(w, n):  # type: ignore[no-untyped-def]
     """Turn the order of the strips round."""
     for p in range(n // 2):
         for side in range(4):

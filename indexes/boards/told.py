@@ -57,34 +57,37 @@ def old_lists(net, rise, fall, y, c, k, west, east, m):  # type: ignore[no-untyp
 
 @pasted_kernel
 def tell_fallen(o, s, f, ks, kmax, dense, w, m, tiles, net, item):  # type: ignore[no-untyped-def]
-    """Step 1 for the fallen object that stands in slot `s` of O1.
-
-    Returns whether its tiles fit, and the least l and the greatest r that are told, (inf, -inf) for none.
-    """
+    """Step 1 for the fallen object that stands in slot `s` of O1. False when `tiles` is too small."""
     g = net.fallen
-    row, x, y, y_new, c = g.row[item], g.x[item], g.y0[item], g.y1[item], g.c[item]
-    gone = y_new == INF
+    y, y_new, c = g.y0[item], g.y1[item], g.c[item]
     lists(o, s, y, kmax, w, m.kept_west, m.kept_east)
-    fell = any_passing(g, item - 1, item + 1, y, c, m.kept_west[kmax], m.kept_east[kmax])
-    if fell:
+    met = any_passing(g, item - 1, item + 1, y, c, m.kept_west[kmax], m.kept_east[kmax])
+    if met:
         old_lists(net, g.other[item], item, y, c, kmax, m.kept_west, m.kept_east, m)
-        if not gone:
+        if y_new < INF:
             lists(o, s, y_new, kmax, w, m.new_west, m.new_east)
+    return tell(f, ks, dense, w, m, tiles, g, item, met)
+
+
+@pasted_kernel
+def tell(f, ks, dense, w, m, tiles, g, item, met):  # type: ignore[no-untyped-def]
+    """Step 1 for a fallen object with its lists at hand. Unless `met` nothing else fell past it: who held it is who
+    still would, but for its own fall, and only the `kept` lists are looked at. False when `tiles` is too small."""
+    row, x, y_new, c = g.row[item], g.x[item], g.y1[item], g.c[item]
+    gone = y_new == INF
+    y = g.y0[item] if gone else y_new
     ok = True
-    l_first, r_last = INF, -INF
     w.stats[MIN_Y] += 1
     for q in range(len(ks)):
         k = ks[q]
         if ok and k > 0 and (dense or f.cnt[f.head[q, NODE] + 1] > 0):
-            if fell:
+            if met:
                 n = told_strips(w, m, k, gone)
             else:
-                # Nothing else fell past the object: who held it is who still would, but for its own fall.
                 _take(w, m.kept_west, m.kept_east, k)
                 n = region_strips(w, k, k, k, 0)
-            ok, l, r = send(f, q, dense, w, n, False, row, x, y if gone else y_new, gone, c, True, tiles)
-            l_first, r_last = min(l_first, l), max(r_last, r)
-    return ok, l_first, r_last
+            ok = send(f, q, dense, w, n, False, row, x, y, gone, c, True, tiles)
+    return ok
 
 
 @pasted_kernel
@@ -94,17 +97,13 @@ def _take(w, west, east, k):  # type: ignore[no-untyped-def]
         w.east[z] = east[z]
 
 
-@inner_kernel
+@pasted_kernel
 def send(f, q, dense, w, n, chain, row, x, y, gone, c, own, tiles):  # type: ignore[no-untyped-def]
-    """Append the tiles of one object for the n strips. Returns whether they fit, and the least l and the greatest r
-    that are told, (inf, -inf) for none."""
+    """Append the tiles of one object for the n strips. False when `tiles` is too small."""
     start = tiles.n[0]
-    ok, l_first, r_last = True, INF, -INF
     if dense:
         ok = put_strips(w, n, q, row, x, y, gone, c, own, tiles)
-        if n > 0:
-            l_first, r_last = -INF, INF
     else:
-        ok, l_first, r_last = cover_strips(f, q, w, n, chain, tiles)
+        ok = cover_strips(f, q, w, n, chain, tiles)[0]
         sign(tiles, start, q, row, x, y, gone, c, own)
-    return ok, l_first, r_last
+    return ok

@@ -90,10 +90,10 @@ def check(before: list[Object], after: list[Object], tiles: list[PlainTile], ran
         assert len(heard) == fewest_messages(before, after, l, r, k), (l, r, before, after, heard)
 
 
-@pytest.fixture(autouse=True, scope="module", params=[-1.0, INF], ids=["crowd", "apart"])
+@pytest.fixture(autouse=True, scope="module", params=[-1.0, INF], ids=["peel", "apart"])
 def painted_as(request: pytest.FixtureRequest) -> Iterator[None]:
     """Small worlds are always crowded: both ways of painting a batch are right for every batch."""
-    usual, batch.CROWDED = batch.CROWDED, (request.param, request.param)
+    usual, batch.CROWDED = batch.CROWDED, request.param
     yield
     batch.CROWDED = usual
 
