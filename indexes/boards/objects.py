@@ -207,7 +207,8 @@ class ObjectIndex(ABC):
         """Copies of the columns x, y, created and row of all objects; O(n)."""
 
     def in_order(self) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64], NDArray[np.int32]]:
-        """As `contents`, in order of x, to be read until the next change. There may be rows of nobody, with y = inf."""
+        """As `contents`, in order of x, to be read until the next change. Between them may be rows of nobody, with
+        y = inf."""
         x, y, c, row = self.contents()
         order = np.argsort(x, kind="stable")
         return x[order], y[order], c[order], row[order]

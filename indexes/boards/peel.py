@@ -79,10 +79,10 @@ def make_peel(objects: ObjectIndex, net: Net) -> Peel:
     )  # fmt: skip
     values = np.empty(steps)
     some = lay_places(*columns, net, peel, np.empty(len(objects.arrays.pos), np.int32), values)
-    return peel._replace(step=_worst_first(peel, values[:some]))
+    return peel._replace(step=worst_first(peel, values[:some]))
 
 
-def _worst_first(peel: Peel, values: NDArray[np.float64]) -> NDArray[np.int64]:
+def worst_first(peel: Peel, values: NDArray[np.float64]) -> NDArray[np.int64]:
     """The steps by value and `created`. Of an object that moved and is as good as before, the new place goes first: it
     is not better than itself.
 
@@ -149,16 +149,18 @@ def lay_places(x, y, c, row, net, peel, place, values):  # type: ignore[no-untyp
 
 @inner_kernel
 def _merge(x, y, c, row, risen, peel, place):  # type: ignore[no-untyped-def]
-    """Write the places in order of x, as they were before the batch and if it left them alone; returns how many."""
+    """Write the places in order of x, as they were before the batch and if it left them alone; returns how many. Rows of
+    nobody may lie between the objects, out of that order."""
     p = i = j = 0
     while i < len(x) or j < len(risen.x):
-        if j < len(risen.x) and risen.y0[j] < INF:
+        if i < len(x) and y[i] == INF:
+            i += 1
+        elif j < len(risen.x) and risen.y0[j] < INF:
             j += 1
         elif j == len(risen.x) or (i < len(x) and x[i] <= risen.x[j]):
-            if y[i] < INF:
-                peel.x[p], peel.y0[p], peel.y1[p], peel.c[p], peel.row[p] = x[i], y[i], y[i], c[i], row[i]
-                place[row[i]] = p
-                p += 1
+            peel.x[p], peel.y0[p], peel.y1[p], peel.c[p], peel.row[p] = x[i], y[i], y[i], c[i], row[i]
+            place[row[i]] = p
+            p += 1
             i += 1
         else:
             peel.x[p], peel.y0[p], peel.y1[p], peel.c[p] = risen.x[j], INF, risen.y1[j], risen.c[j]

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from indexes.boards import batch
+from indexes.boards import batch, peel
 from indexes.boards.board import Board
 from indexes.boards.commands import DELETE, UPSERT, BoardConfig, Events, SetSubscription
 from indexes.boards.plans import BatchPlan
@@ -49,6 +49,11 @@ def possible(board: Board, changes: Any) -> list[Any]:
 
 def world(board: Board) -> list[Object]:
     return [Object(view.id, view.x, view.y, view.created) for view in board.objects(None, 1000)]
+
+
+def everything(board: Board) -> list[Object]:
+    """All objects of a large world."""
+    return [Object(view.id, view.x, view.y, view.created) for view in board.objects(None, 10**6)]
 
 
 def plain(plan: Any, k: int) -> list[PlainTile]:
@@ -307,6 +312,59 @@ def test_the_counterexamples_to_the_papers_steps(algorithm: Any) -> None:
     mine, heard = hear(top(before, 0.0, 9.0, 2), plain(plan, 2), 0.0, 9.0, 2)
     assert mine == top(after, 0.0, 9.0, 2)
     assert "a" not in heard
+
+
+@pytest.mark.parametrize("index", ["range-tree", "kd-tree"])
+@pytest.mark.parametrize("what", ["some", "most", "east", "arrivals"])
+def test_batches_on_thousands_of_objects_follow_the_rule(what: str, index: Any) -> None:
+    """Lists reach over many words of the places' sets, over stretches that one of both moments leaves empty, too."""
+    rng = np.random.default_rng(len(what))
+    n = 1300
+    start = [(f"o{i}", float(x), float(y)) for i, (x, y) in enumerate(rng.integers(0, 2000, (n, 2)))]
+    board = made(start, "dense", index, (1, 8), [])
+    share = {"some": 0.03, "most": 0.9, "east": 0.02, "arrivals": 0.02}[what]
+    changes = []
+    for key, x, y in start:
+        if what == "east" and x > 900:
+            changes.append((DELETE, key, x, y))
+        elif rng.random() < share:
+            moves = rng.random() < 0.2
+            changes.append((UPSERT, key, float(rng.integers(2000)) if moves else x, float(rng.integers(2000))))
+    if what == "arrivals":
+        changes += [(UPSERT, f"n{i}", float(x), float(y)) for i, (x, y) in enumerate(rng.integers(0, 2000, (n, 2)))]
+    rng.shuffle(changes)  # type: ignore[arg-type]
+    before = everything(board)
+    plan, _ = board.apply(events(changes, True), keep_tiles=10**7)
+    after = everything(board)
+    for k in (1, 8):
+        tiles = plain(plan, k)
+        for width in (3, 30, 300, 2000):
+            l = float(rng.integers(0, 2000 - width)) if width < 2000 else -INF
+            r = l + width if width < 2000 else INF
+            mine, heard = hear(top(before, l, r, k), tiles, l, r, k)
+            assert mine == top(after, l, r, k), (l, r, k)
+            assert sorted(heard) == sorted(id for id, _, _ in told_by_rule(before, after, l, r, k)), (l, r, k)
+
+
+@pytest.mark.parametrize("values", [3, 1000, 10**9])
+def test_ranks_are_gone_through_from_the_worst_on_however_many_are_alike(values: int) -> None:
+    rng = np.random.default_rng(values)
+    n = 2000
+    y0, y1 = (np.where(rng.random(n) < 0.1, INF, rng.integers(-values, values, n) / 7.0) for _ in range(2))
+    y0[:2], y1[2:4] = -0.0, 0.0
+    c, kind = rng.permutation(n), rng.integers(0, 3, n).astype(np.uint8)
+    y1 = np.where(kind == peel.LEFT, y0, y1)
+    ranks = [(y, c[p], whose, 4 * p + whose) for p in range(n) for y, whose in steps_of(kind[p], y0[p], y1[p])]
+    columns = {name: np.empty(0) for name in peel.Peel._fields}
+    places = peel.Peel(**columns | {"y0": y0, "y1": y1, "c": c, "step": np.array([rank[3] for rank in ranks])})
+    found = peel.worst_first(places, np.array([rank[0] for rank in ranks]))
+    assert found.tolist() == [rank[3] for rank in sorted(ranks, reverse=True)]
+
+
+def steps_of(kind: int, y0: float, y1: float) -> list[tuple[float, int]]:
+    """The finite ranks of a place and whose they are."""
+    ways = [(y0, peel.SAME)] if kind == peel.LEFT else [(y0, peel.BEFORE), (y1, peel.AFTER)]
+    return [(y, whose) for y, whose in ways if y < INF]
 
 
 def test_a_batch_cut_into_pieces_shows_nothing_before_it_is_done() -> None:
