@@ -166,7 +166,8 @@ class Notify:
 
     Refused, with nothing changed, where a link's queue could not hold them (`outbox.FULL`).
 
-    Outcome: `plan.results`, a `Delivery` each; `told()` is ``{"results": [{"subscriptions", "links"}]}``.
+    Outcome: `plan.found`, by column, and `plan.results`, a `Delivery` each; `told()` is ``{"results":
+    [{"subscriptions", "links"}]}``, in which a bounded number is named (`plans.MOST_KEPT`).
     """
 
     values: Float64

@@ -42,6 +42,7 @@ from indexes.relays.commands import (
     SetSubscription,
     Standing,
 )
+from indexes.relays.delivered import Met, listeners
 from indexes.relays.forward import SUBSCRIBE
 from indexes.relays.inbox import Inbox
 from indexes.relays.link_plans import AckedPlan, LinksPlan, ReceivePlan, RederivePlan, RestartPlan
@@ -463,16 +464,27 @@ class RelayEngine:
         for name, box in self.outboxes.items():
             box.bound(lambda name=name: self.relay.forwarded_count(name)[0])  # type: ignore[misc]
 
-    def deliveries(self, values: Float64, origin: Sequence[str | None], links_alone: bool) -> list[Delivery]:
-        """Who gets notifications. What one takes is learned from it."""
-        if links_alone and not self.outboxes:
-            return [Delivery([], [])] * len(values)
+    def met(self, values: Float64, origin: Sequence[str | None], links_alone: bool = False) -> Met:
+        """Who gets notifications, by column. What one takes is learned from it."""
         began = time.perf_counter()
-        found = self.relay.match(values, origin, links_alone)
+        found = self.relay.met(values, origin, links_alone)
         if len(values) and not links_alone:
             spent = (time.perf_counter() - began) / len(values)
             self.seconds_per_notification += 0.2 * (spent - self.seconds_per_notification)
         return found
+
+    def listeners(self, met: Met) -> dict[int, list[str]]:
+        """The live subscriptions that hear of each of some notifications, by its place. Between two slices and while
+        one is painted."""
+        return listeners(self.relay.names, list(self.watched), met)
+
+    def deliveries(self, values: Float64, origin: Sequence[str | None], links_alone: bool) -> list[Delivery]:
+        """Who is told of notifications: links and, unless these are wanted `alone`, live subscriptions."""
+        if links_alone and not self.outboxes:
+            return [Delivery([], [])] * len(values)
+        met = self.met(values, origin, links_alone or not self.watched)
+        heard = self.listeners(met)
+        return [Delivery(heard.get(e, []), list(links)) for e, links in enumerate(met.links)]
 
     def deliver(self, seq: int, values: tuple[float, ...], payload: bytes | None, delivery: Delivery) -> list[Notified]:
         """Queue a notification for links; returns what live subscriptions hear."""

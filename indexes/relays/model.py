@@ -128,14 +128,17 @@ class Unsubscribed(NamedTuple):
 
 
 class Delivery(NamedTuple):
-    """Who is to get a notification: the local subscriptions that it meets, oldest first, and links by name."""
+    """Who is to get a notification: the local subscriptions that it meets, oldest first, and links by name. Where it
+    meets more than are named, `truncated` says so."""
 
     subscriptions: list[str]
     links: list[str]
+    truncated: bool = False
 
     def fields(self) -> dict[str, Any]:
         """As an answer has them."""
-        return {"subscriptions": self.subscriptions, "links": self.links}
+        fields: dict[str, Any] = {"subscriptions": self.subscriptions, "links": self.links}
+        return {**fields, "truncated": True} if self.truncated else fields
 
 
 class Anew(NamedTuple):

@@ -24,6 +24,7 @@ import pyarrow as pa
 from indexes.ids import Packed, merge_packed, pack
 from indexes.names import Names
 from indexes.overlay import RowPool
+from indexes.relays.delivered import Met, links_of, local_of
 from indexes.relays.forward import SUBSCRIBE, UNSUBSCRIBE
 from indexes.relays.kd_tree import KdIndex
 from indexes.relays.linear import LinearIndex
@@ -570,27 +571,24 @@ class Relay:
     ) -> list[Delivery]:
         """Who is to get notifications, of shape (n, d) in order of the attributes. `origin` names the link that each
         came over, to which it does not go back. With `links_alone` subscriptions are not named."""
+        met = self.met(values, origin, links_alone)
+        keys = self._keys(met.slots, {})
+        ends = met.upto.tolist()
+        begins = [0, *ends[:-1]]
+        return [Delivery(keys[a:b], list(links)) for a, b, links in zip(begins, ends, met.links, strict=True)]
+
+    def met(self, values: Float64, origin: Sequence[str | None] | None = None, links_alone: bool = False) -> Met:
+        """As `match`, by column and without ids."""
         slots, upto = self.meets(values)
         link = self._link[slots]
-        answers = []
-        begin = 0
-        for e, end in enumerate(upto.tolist()):
-            mine, links = slots[begin:end], link[begin:end]
-            found = sorted(self._name_of(number) for number in np.unique(links[links != LOCAL]).tolist())
-            back = origin[e] if origin is not None else None
-            local = [] if links_alone else self._keys(self._by_age(mine[links == LOCAL]), {})
-            answers.append(Delivery(local, [name for name in found if name != back]))
-            begin = end
-        return answers
+        links = links_of(link, upto, self._links, origin)
+        if links_alone:
+            return Met(slots[:0], np.zeros_like(upto), links)
+        return Met(*local_of(slots, upto, link == LOCAL, self._points.age), links)
 
     def meets(self, values: Float64) -> tuple[Int32, Int64]:
         """The slots whose boxes hold each of these points, one point's after the other's, and where each one's end."""
         return self._all.containing(self._points, values)
-
-    def _name_of(self, number: int) -> str:
-        name = self._links[number]
-        assert name is not None
-        return name
 
     # What changes while all is laid out anew.
 
