@@ -21,6 +21,9 @@ TRAVELLED = "~"
 MOST_ID = 400
 """Characters of an id that travelled."""
 
+REVERSED = "lo must be at most hi"
+"""What is wrong with a side of a box."""
+
 Values = Mapping[str, Any]
 
 

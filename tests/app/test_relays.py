@@ -11,12 +11,14 @@ import pyarrow as pa
 import pytest
 from starlette.testclient import TestClient
 
-from app.api import relay_notify
+from app.api import relay_links, relay_notify
 from app.kinds.relays import RelayKind
 from app.main import create_app
 from app.overlay.peer import Peers, Unanswered
 from app.settings import Settings
-from indexes.relays.commands import Notify
+from indexes.relays import engine
+from indexes.relays.commands import Notify, Receive
+from indexes.relays.inbox import Inbox
 from indexes.relays.model import Link
 from tests.app.conftest import URL, MakeClient
 from tests.service.talk import ARROW, NDJSON, arrow, ndjson
@@ -493,6 +495,66 @@ def test_a_conversation_without_lines_is_checked_all_the_same(market: TestClient
     assert (refused.status_code, fields(refused)) == (422, ["Idempotency-Key"])
     refused = talk(market, [], on_error="retry")
     assert (refused.status_code, fields(refused)) == (422, ["on_error"])
+
+
+# --- messages of links ------------------------------------------------------------------------------------------------
+
+
+def test_a_reset_in_the_middle_of_an_epoch_is_refused(make_client: MakeClient) -> None:
+    client = make_client()
+    client.put(MARKET, json={**CONFIG, "links": {"north": NORTH}})
+    path, said = f"{MARKET}/links/north/messages", {"n": 1, "op": "subscribe", "id": "north:market:s1", "box": {}}
+    first = [{"n": 0, "op": "reset", "follow": 1}, said]
+    assert client.post(path, json={"epoch": "e1", "messages": first}).json()["next"] == 2
+    seq = client.get(MARKET).json()["seq"]
+    late = {"n": 2, "op": "reset", "follow": 0}
+    for messages, field in (
+        ([late], "messages[0].op"),
+        ([{**late, "n": 9}], "messages[0].op"),
+        ([*first, late], "messages[2].op"),
+        ([{"n": 2, "op": "unsubscribe", "id": "north:market:s1"}, {**late, "n": 3}], "messages[1].op"),
+    ):
+        refused = client.post(path, json={"epoch": "e1", "messages": messages})
+        assert (refused.status_code, refused.json()["type"]) == (422, "/problems/invalid")
+        assert fields(refused) == [field]
+    shown = client.get(MARKET).json()
+    assert (shown["seq"], shown["subscriptions"]) == (seq, 1)
+    assert client.post(path, json={"epoch": "e1", "messages": first}).json()["next"] == 2
+    assert client.post(path, json={"epoch": "e2", "messages": [{**late, "n": 7}]}).json()["next"] == 8
+    assert client.get(MARKET).json()["subscriptions"] == 0
+
+
+def test_many_messages_are_taken_apart_and_checked_off_the_loop(
+    make_client: MakeClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = make_client()
+    client.put(MARKET, json={**CONFIG, "links": {"north": NORTH}})
+    threads: dict[str, set[int]] = {}
+
+    def watched(name: str, fn: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*given: Any) -> Any:
+            threads.setdefault(name, set()).add(threading.get_ident())
+            return fn(*given)
+
+        return call
+
+    monkeypatch.setattr(relay_links, "INLINE", 2_000)
+    monkeypatch.setattr(Receive, "at_once", 50)
+    for owner, name in ((relay_links, "validated"), (Inbox, "admit"), (engine, "message_faults")):
+        monkeypatch.setattr(owner, name, watched(name, getattr(owner, name)))
+    monkeypatch.setattr(RelayKind, "encode", watched("encode", RelayKind.encode))
+    n = 200
+    said = [{"n": i, "op": "subscribe", "id": f"north:market:s{i}", "box": {"price": [0, i]}} for i in range(1, n + 1)]
+    body = {"epoch": "e1", "messages": [{"n": 0, "op": "reset", "follow": n}, *said]}
+    assert client.post(f"{MARKET}/links/north/messages", json=body).json()["next"] == n + 1
+    assert client.get(MARKET).json()["subscriptions"] == n
+    assert client.portal is not None
+    loop = client.portal.call(threading.get_ident)
+    assert threads.keys() == {"validated", "admit", "message_faults", "encode"}
+    assert all(loop not in found for found in threads.values())
+    few = {"epoch": "e1", "messages": [{"n": n + 1, "op": "unsubscribe", "id": "north:market:s1"}]}
+    assert client.post(f"{MARKET}/links/north/messages", json=few).json()["next"] == n + 2
+    assert all(loop in found for found in threads.values())
 
 
 # --- long answers to notifications ------------------------------------------------------------------------------------
