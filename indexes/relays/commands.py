@@ -236,8 +236,8 @@ class Restart:
 class Rederive:
     """Find anew, for every neighbour, the least that covers everything, and queue what that changes. One seq.
 
-    Outcome: `plan.anew`, an `Anew` by neighbour; `told()` is ``{"links": {name: {"subscribe", "unsubscribe"}}}``, or
-    without links ``{"subscribe", "unsubscribe"}``.
+    Outcome: `plan.changed`, a `Changed` by neighbour, and `plan.anew`, an `Anew`; `told()` is ``{"links": {name:
+    {"subscribe", "unsubscribe"}}}``, or without links ``{"subscribe", "unsubscribe"}``.
     """
 
 

@@ -12,6 +12,9 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 from urllib.parse import urlsplit
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 UPSTREAM = ""
 """The one neighbour of a relay without links; no link has this name."""
 
@@ -30,6 +33,12 @@ Values = Mapping[str, Any]
 def shown(key: str) -> str:
     """The id of a key."""
     return key.removeprefix(TRAVELLED)
+
+
+def shown_column(keys: pa.LargeStringArray) -> pa.LargeStringArray:
+    """As `shown` for each in turn, several times faster."""
+    bare = pc.utf8_slice_codeunits(keys, len(TRAVELLED))
+    return pc.if_else(pc.starts_with(keys, TRAVELLED), bare, keys)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +159,13 @@ class Anew(NamedTuple):
 
     subscribe: list[str]
     unsubscribe: list[str]
+
+
+class Changed(NamedTuple):
+    """As `Anew`, by column."""
+
+    subscribe: pa.LargeStringArray
+    unsubscribe: pa.LargeStringArray
 
 
 class SubscriptionView(NamedTuple):

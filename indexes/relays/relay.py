@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from indexes.ids import Packed, merge_packed, pack
 from indexes.names import Names
@@ -125,10 +126,11 @@ class Ran(NamedTuple):
 
 
 class Outgoing(NamedTuple):
-    """What a neighbour has to hear, in order: keys that it is to know, with their points, or to forget."""
+    """What a neighbour has to hear, in order: keys that it is to know, with their points, or to forget. Where there are
+    very many, the keys are a column."""
 
     op: npt.NDArray[np.uint8]
-    keys: list[str]
+    keys: list[str] | pa.LargeStringArray
     points: Float64
 
 
@@ -333,10 +335,16 @@ class Relay:
         return Outgoing(op, self._keys(slots, ran.named), self._points.exact[slots])
 
     def _keys(self, slots: Int32, named: dict[int, str]) -> list[str]:
-        if len(slots) > 64 and not named:
-            keys: list[str] = self.names.many(slots).to_pylist()
-            return keys
-        return [named[slot] if slot in named else self.names.name(slot) for slot in slots.tolist()]
+        """The keys of slots, some of which are `named` and not known yet."""
+        if len(slots) <= 64:
+            return [named[slot] if slot in named else self.names.name(slot) for slot in slots.tolist()]
+        if not named:
+            whole: list[str] = self.names.many(slots).to_pylist()
+            return whole
+        keys = [named.get(slot) for slot in slots.tolist()]
+        known = np.array([key is None for key in keys], np.bool_)
+        others = iter(self.names.many(slots[known]).to_pylist())
+        return [next(others) if key is None else key for key in keys]
 
     # One change at once, for those who have no writer.
 
@@ -441,10 +449,10 @@ class Relay:
 
     def doubt(self, link: str, prefix: str) -> None:
         """What came over a link and whose key begins with `prefix` may not stand any more."""
-        self._note(1, "doubt", link, prefix)
         slots = np.flatnonzero(self._there & (self._link == self._number(link))).astype(np.int32)
-        keys = self.names.many(slots)
-        self._doubtful[slots] = np.array([key.startswith(prefix) for key in keys.to_pylist()], np.bool_)
+        self._note(1 + len(slots), "doubt", link, prefix)
+        told = pc.starts_with(self.names.many(slots), prefix)
+        self._doubtful[slots] = told.to_numpy(zero_copy_only=False)
 
     def confirm(self, keys: list[str]) -> None:
         """These stand still."""
@@ -481,11 +489,12 @@ class Relay:
     def change_links(self, removed: list[str], added: list[str], begun: dict[str, Relations] | None = None) -> Ran:
         """Take out links with all that came over them, then add others, whose relations `begin` has made where they are
         given; returns what ended, to be committed and released."""
-        self._note(1, "_change_links", removed, added)
         begun = self.begin(removed, added) if begun is None else begun
+        ended = self._came_over(removed)
+        self._note(1 + len(ended) + len(begun) * (len(self) - len(ended)), "_change_links", removed, added)
         for link in removed:
             del self.neighbours[link]
-        ran = self._run(Steps.ends(self._keys(self._came_over(removed), {}), self._points.exact.shape[1]))
+        ran = self._run(Steps.ends(self._keys(ended, {}), self._points.exact.shape[1]))
         for link in removed:
             self._links[self._links.index(link)] = None
         for link in added:
@@ -543,10 +552,6 @@ class Relay:
 
     def _rederive(self, neighbour: str) -> None:
         self.adopt(neighbour, self.derived(neighbour))
-
-    def about(self, slots: Int32) -> tuple[list[str], Float64]:
-        """The keys and the points of slots that are taken."""
-        return self._keys(slots, {}), self._points.exact[slots]
 
     @property
     def table(self) -> Points:
