@@ -50,17 +50,17 @@ class NotificationRoutes:
         """Tell notifications to the local subscriptions that they meet, and over the links behind which there are such.
 
         Each is logged, with a `seq` of its own. An answer names at most 33,554,432 subscriptions; a result that lacks
-        some says that it is `truncated`. Under an Idempotency-Key a request has at most 50,000 notifications (times
-        links, on a relay that has some), and a retry names at most 50,000 subscriptions. `on_error` is a query
-        parameter with NDJSON and Arrow bodies (columns `<attribute>`, `payload` as JSON text, `from`); in JSON it is a
-        field.
+        some is `truncated`. Under an Idempotency-Key a request has at most 50,000 notifications, and a retry names at
+        most 50,000 subscriptions and as many links. `on_error` is a query parameter with NDJSON and Arrow bodies
+        (columns `<attribute>`, `payload` as JSON text, `from`); in JSON it is a field.
         """
         reader = self._context.notification_reader
         return await self._context.bulk(request, OnErrorQuery(), reader, self._tell, numbered)
 
     async def _tell(self, request: Request, found: Read[Notify], ticket: Ticket | None) -> Done:
-        if ticket is not None:
-            self._check_kept(request, found.command)
+        if ticket is not None and len(found.command) > MOST_KEPT:
+            reason = f"must have at most {MOST_KEPT} elements under an Idempotency-Key, which keeps the answer"
+            raise Problem("too-large", f"notifications: {reason}", [FieldError("notifications", reason)])
         plan: NotifyPlan = await self._context.submit(
             request,
             found.command,
@@ -74,14 +74,6 @@ class NotificationRoutes:
         else:
             response = await answer_of(_written(begin, texts))
         return Done(response, {} if ticket is None else {**begun(found, plan.last_seq), **plan.told()})
-
-    def _check_kept(self, request: Request, command: Notify) -> None:
-        """Refuse, with the problem 413, more notifications than an answer that is kept has room for."""
-        links = len(self._context.config_of(self._context.reader(request)).links)
-        most = MOST_KEPT // max(1, links)
-        if len(command) > most:
-            reason = f"must have at most {most} elements under an Idempotency-Key, which keeps the answer"
-            raise Problem("too-large", f"notifications: {reason}", [FieldError("notifications", reason)])
 
 
 async def _written(begin: bytes, texts: Iterator[bytes]) -> AsyncIterator[bytes]:

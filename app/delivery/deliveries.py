@@ -21,7 +21,7 @@ def deliveries(found: Deliveries, heads: Sequence[str] = ()) -> str:
     """Who gets each notification, separated by commas; `heads`, one for each, come before the fields.
 
     >>> ids, one = pa.array(["a", "b"], pa.large_string()), np.array([0, 1, 1], np.int32)
-    >>> deliveries(Deliveries(ids, one, np.array([2, 2, 3]), np.array([2, 0, 4]), [("n",), (), ("n", "w")]))
+    >>> deliveries(Deliveries(ids, one, np.array([2, 2, 3]), [("n",), (), ("n", "w")], np.array([False, False, True])))
     '{"subscriptions":["a","b"],"links":["n"]},{"subscriptions":[],"links":[]},{"subscriptions":["b"],"links":["n","w"],\
 "truncated":true}'
     """

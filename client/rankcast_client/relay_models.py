@@ -212,7 +212,7 @@ class Box:
 @dataclass(frozen=True, slots=True)
 class Delivery:
     """Who gets a notification: local subscriptions, oldest first, and links. `index` is its place in the request;
-    `truncated` says that it meets more subscriptions than are named."""
+    `truncated` says that not all of them are named."""
 
     index: int
     subscriptions: Ids

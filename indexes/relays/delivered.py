@@ -8,7 +8,7 @@ behind them, each of which is there once.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -20,6 +20,7 @@ from indexes.relays.model import Delivery
 
 Int32 = npt.NDArray[np.int32]
 Int64 = npt.NDArray[np.int64]
+Bool = npt.NDArray[np.bool_]
 
 FEW = 4_096
 """Slots up to which each is looked up, be it there twice."""
@@ -58,7 +59,7 @@ def links_of(
     return found
 
 
-def local_of(slots: Int32, upto: Int64, local: npt.NDArray[np.bool_], age: Int64) -> tuple[Int32, Int64]:
+def local_of(slots: Int32, upto: Int64, local: Bool, age: Int64) -> tuple[Int32, Int64]:
     """The slots that are `local` of those that notifications meet, each one's oldest first, and where these end. `age`
     is by slot."""
     kept = slots[local]
@@ -93,14 +94,13 @@ def listeners(names: Names, watched: Sequence[str], met: Met) -> dict[int, list[
 
 @dataclass(frozen=True, slots=True)
 class Deliveries:
-    """As `Met`, with `who` as places in `ids`. `met[i]` is how many subscriptions notification i meets, which may be
-    more than are named."""
+    """As `Met`, with `who` as places in `ids`. Of some notifications not all are named who get them: `truncated`."""
 
     ids: pa.LargeStringArray
     who: Int32
     upto: Int64
-    met: Int64
     links: list[tuple[str, ...]]
+    truncated: Bool
 
     def __len__(self) -> int:
         return len(self.links)
@@ -114,18 +114,18 @@ class Deliveries:
         """Those from one place to another, which share their ids with the others."""
         start = int(self.upto[begin - 1]) if begin else 0
         stop = int(self.upto[end - 1]) if end > begin else start
-        rest = self.upto[begin:end] - start, self.met[begin:end], self.links[begin:end]
+        rest = self.upto[begin:end] - start, self.links[begin:end], self.truncated[begin:end]
         return Deliveries(self.ids, self.who[start:stop], *rest)
 
     def first(self, most: int) -> Deliveries:
-        """The same notifications, of whose subscriptions the first so many are named."""
-        return replace(self, who=self.who[:most], upto=np.minimum(self.upto, most))
-
-    @property
-    def truncated(self) -> npt.NDArray[np.bool_]:
-        """Of which notifications not all subscriptions are named."""
-        short: npt.NDArray[np.bool_] = np.diff(self.upto, prepend=0) < self.met
-        return short
+        """The same notifications, of whose subscriptions the first so many are named, and of whose links as many."""
+        upto = np.minimum(self.upto, most)
+        ends = np.cumsum([len(links) for links in self.links], dtype=np.int64)
+        fit = ends <= most
+        links = [links if fits else () for links, fits in zip(self.links, fit.tolist(), strict=True)]
+        cut = np.diff(upto, prepend=0) < np.diff(self.upto, prepend=0)
+        without = ~fit & (np.diff(ends, prepend=0) > 0)
+        return Deliveries(self.ids, self.who[:most], upto, links, self.truncated | cut | without)
 
     def results(self) -> Iterator[Delivery]:
         """One by one. O(n), with a string for each that is named."""
@@ -135,7 +135,7 @@ class Deliveries:
             start = end
 
 
-NONE = Deliveries(pa.array([], pa.large_string()), NOBODY, np.empty(0, np.int64), np.empty(0, np.int64), [])
+NONE = Deliveries(pa.array([], pa.large_string()), NOBODY, np.empty(0, np.int64), [], np.empty(0, np.bool_))
 
 
 class Gathered:
@@ -163,7 +163,8 @@ class Gathered:
         slots = np.concatenate([NOBODY, *self._slots])
         met = np.concatenate([np.empty(0, np.int64), *self._met])
         ids, who = named(names, slots)
-        return Deliveries(ids, who, np.minimum(np.cumsum(met), self._most), met, self._links)
+        upto = np.minimum(np.cumsum(met), self._most)
+        return Deliveries(ids, who, upto, self._links, np.diff(upto, prepend=0) < met)
 
 
 def named(names: Names, slots: Int32) -> tuple[pa.LargeStringArray, Int32]:

@@ -140,8 +140,8 @@ class Unsubscribed(NamedTuple):
 
 
 class Delivery(NamedTuple):
-    """Who is to get a notification: the local subscriptions that it meets, oldest first, and links by name. Where it
-    meets more than are named, `truncated` says so."""
+    """Who is to get a notification: the local subscriptions that it meets, oldest first, and links by name. Where not
+    all of them are named, it is `truncated`."""
 
     subscriptions: list[str]
     links: list[str]

@@ -59,7 +59,8 @@ MOST_NAMED = 1 << 25
 """Subscriptions that an answer names: some hundred megabytes."""
 
 MOST_KEPT = 50_000
-"""The same of an answer that is kept under an Idempotency-Key: some megabytes in the log."""
+"""The same of an answer that is kept under an Idempotency-Key, its links, and the notifications that it is about: some
+megabytes in the log."""
 
 SECONDS_A_STEP = 2e-5
 """What a step costs for each neighbour, painted and settled."""
@@ -349,7 +350,7 @@ class NotifyPlan(AnyPlan["RelayEngine"]):
         return (self.count - self._painted) * self.engine.seconds_per_notification
 
     def told(self) -> dict[str, Any]:
-        """As it is kept for a retry: the first `MOST_KEPT` subscriptions are named."""
+        """As it is kept for a retry: the first `MOST_KEPT` subscriptions are named, and as many links."""
         if len(self._kept) < len(self.found):
             self._kept = [delivery.fields() for delivery in self.found.first(MOST_KEPT).results()]
         return {"results": self._kept}

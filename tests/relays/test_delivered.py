@@ -55,7 +55,7 @@ def test_all_ways_of_keeping_what_is_met_come_to_the_same(most, few, met):
         assert delivery.truncated == (len(wanted) > left)
         assert delivery.links == (["north"] if i and 2 <= point[0] <= 5 else [])
         left -= min(left, len(wanted))
-    assert plan.found.named == min(most, sum(plan.found.met.tolist()))
+    assert plan.found.named == most - left
     made.check()
 
 
@@ -112,6 +112,18 @@ def test_a_retry_names_a_bounded_number():
         {"subscriptions": every[:2], "links": [], "truncated": True},
         {"subscriptions": [], "links": [], "truncated": True},
     ]
+
+
+def test_a_retry_names_a_bounded_number_of_links():
+    made = engine(["north", "west"])
+    for name in ("north", "west"):
+        far = Message(1, "subscribe", f"{name}:e:1", ((0.0, 2.0 if name == "west" else 9.0),))
+        made.apply(Receive(name, "e", [Message(0, "reset", follow=1), far]))
+    with patch("indexes.relays.plans.MOST_KEPT", 3):
+        plan = made.apply(Notify(np.array([[1.0], [5.0], [50.0], [1.0], [50.0]])))[0]
+        told = [(one["links"], "truncated" in one) for one in plan.told()["results"]]
+    assert told == [(["north", "west"], False), (["north"], False), ([], False), ([], True), ([], False)]
+    assert plan.results[3].links == ["north", "west"]
 
 
 def test_live_subscriptions_are_found_by_either_way():
