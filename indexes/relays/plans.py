@@ -111,6 +111,9 @@ class ChangePlan(AnyPlan["RelayEngine"]):
         """Run steps; returns their answers, none where nobody asks for them."""
         relay = self.engine.relay
         ran = relay.run(steps)
+        if self._rans:
+            # What has begun since the last slice is not known by its id yet.
+            ran = ran._replace(named=self._rans[-1].named | ran.named)
         self._rans.append(ran)
         self._gone += ran.gone
         self._outgoing += [(name, relay.outgoing(ran, name)) for name in ran.told if name != UPSTREAM]

@@ -111,7 +111,8 @@ class Told(NamedTuple):
 
 
 class Ran(NamedTuple):
-    """Steps that were run: their slots, the keys of the slots that are new, and what they come to by neighbour."""
+    """Steps that were run: their slots, the keys of the slots that are not known yet, and what they come to by
+    neighbour."""
 
     steps: Steps
     slots: Int32

@@ -564,6 +564,18 @@ def test_a_notification_that_was_had_in_another_epoch_is_not_heard_again():
     assert made.apply(Receive("north", "n1", first))[0].told() == {"epoch": None, "next": 0}, "that epoch is over"
 
 
+def test_what_goes_after_a_reset_promotes_what_has_just_come():
+    made = engine(["north", "west"])
+    made.apply(Receive("north", "n1", reset(("n:e:outer", [(0.0, 9.0)]))))
+    made.apply(Restart("west", "e1"))
+    made.apply(Receive("north", "n2", reset(("n:e:inner", [(1.0, 2.0)]))))
+    assert [(m.op, m.id) for m in made.messages("west", 2, 9)] == [
+        ("subscribe", "n:e:inner"),
+        ("unsubscribe", "n:e:outer"),
+    ]
+    made.check()
+
+
 def test_a_reset_that_is_there_already_is_said_again():
     made, other = engine(["north"]), engine(["north"])
     told = reset(("n:e:1", [(0.0, 4.0)]))
