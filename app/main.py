@@ -29,7 +29,7 @@ from app.service import Interrupted, Service
 from app.settings import Settings
 from app.storage import Stores, open_stores
 from app.storage.log import LogUnavailable
-from app.writer import Busy, Failed
+from app.writer import Busy, Failed, Unwritable
 
 
 class Lifecycle:
@@ -61,6 +61,7 @@ _OTHERS: dict[type[Exception], Callable[[Exception], Problem]] = {
     LogUnavailable: lambda _: Problem("log-unavailable", "nothing was changed; try again later"),
     Busy: lambda busy: Problem("busy", str(busy)),
     Failed: lambda failed: Problem("not-ready", str(failed)),
+    Unwritable: lambda error: Problem("internal", f"{error}; nothing was changed"),
     KeyReused: lambda _: Problem("key-reused", errors=[_REUSED]),
     StillRunning: lambda _: Problem("in-progress", "the first request under this key has not been answered yet"),
 }

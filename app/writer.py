@@ -11,8 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import deque
-from collections.abc import Callable, Collection, Sized
+from collections.abc import Callable, Collection, Sequence, Sized
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from itertools import islice
@@ -20,11 +19,14 @@ from typing import Any, NamedTuple, TypeVar
 
 from app import logs
 from app.idempotency import AT_START, Answers, Ticket
-from app.kinds import Job, Kind, UnknownKind, Work
+from app.kinds import Job, UnknownKind, Work
 from app.metrics import Metrics
+from app.pending import Encoding, Lane, Pending, Skeleton, Unwritable, called, encoded, kept_of
 from app.storage.catalog import Catalog, DropJob, Mark, Note
 from app.storage.log import NOTE, Log, LogEntry, LogRow, LogUnavailable, StoredAnswer
 from formats.commands import MORE
+
+__all__ = ["BULK", "Busy", "Failed", "Skeleton", "Standstill", "Unwritable", "Writer"]
 
 T = TypeVar("T")
 J = TypeVar("J", bound=Job)
@@ -54,15 +56,6 @@ class Busy(Exception):
     """The queue is full."""
 
 
-class Skeleton(NamedTuple):
-    """An answer as far as it is known before applying. It is `open` where applying will tell fields of it that the job
-    cannot name before."""
-
-    status: int
-    answer: dict[str, Any]
-    open: bool = False
-
-
 class Failed(Exception):
     """A resource could not apply what is in the log. It answers no more writes until the service starts again."""
 
@@ -74,43 +67,6 @@ class Standstill(NamedTuple):
     lsn: int
     captured: dict[str, Any]
     gone: dict[str, int]
-
-
-class Pending:
-    """An accepted command in the writer's hands."""
-
-    __slots__ = ("future", "job", "lane", "skeleton", "then", "ticket")
-
-    def __init__(
-        self,
-        lane: Lane,
-        job: Job,
-        ticket: Ticket | None,
-        skeleton: Skeleton | None,
-        then: Callable[[Any], None] | None,
-    ) -> None:
-        self.lane = lane
-        self.job = job
-        self.ticket = ticket
-        self.skeleton = skeleton
-        self.then = then
-        self.future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-
-
-class Lane:
-    """One resource's way behind the log, `name` being what comes behind the prefix of its kind. `accepting` serialises
-    checks that are cut into pieces. Marks and notes that concern none have a lane without a kind."""
-
-    def __init__(self, resource: str, kind: Kind | None, name: str) -> None:
-        self.resource = resource
-        self.kind = kind
-        self.name = name
-        self.queue: deque[Pending] = deque()
-        self.running = False
-        self.failed = False
-        self.accepting = asyncio.Lock()
-        self.checking: Any = None
-        self.waiting: list[tuple[Callable[[], Any], asyncio.Future[Any]]] = []
 
 
 class Writer:
@@ -210,10 +166,12 @@ class Writer:
                 Nothing has changed.
             Busy: too many commands are waiting.
             LogUnavailable: the log cannot be written. Nothing has changed.
+            Unwritable: the log has no words for it.
         """
         engine = self.catalog.latest(resource, reader)
         lane = self._admit(resource)
-        bulk = isinstance(command, Sized) and len(command) > BULK
+        bulk = _is_bulk(command)
+        entries: Sequence[LogEntry] | None = None
         if not bulk and not lane.accepting.locked():
             job: Job = engine.prepare(command, keep)
         else:
@@ -221,15 +179,11 @@ class Writer:
             try:
                 async with lane.accepting:
                     job = await self._check(lane, command, keep, reader)
+                    if bulk:
+                        entries = await self._encode_aside(lane, job)
             finally:
                 self.queued -= 1
-        if accepted is not None:
-            try:
-                accepted(job)
-            except BaseException:
-                job.cancel()
-                raise
-        return await self._through(lane, job, ticket, skeleton, then)
+        return await self._through(lane, job, ticket, skeleton, then, accepted, entries)
 
     async def put(
         self,
@@ -280,19 +234,19 @@ class Writer:
                 await held.enter_async_context(checking[0].accepting)
                 mine.add(checking[0].resource)
             mark = Mark()
-            group = [Pending(self._aside, mark, None, None, None)]
+            group = [Pending(self._aside, mark)]
             jobs = {}
             gone = {}
             for resource, entry in self.catalog.entries.items():
                 lane = self._lane(resource)
                 if entry.latest is None:
                     gone[resource] = entry.next_first_seq
-                    group.append(Pending(lane, Mark(), None, None, None))
+                    group.append(Pending(lane, Mark()))
                     continue
                 if lane.failed:
                     raise _failed_before(lane)
                 jobs[resource] = entry.latest.capture(resource in journal, resource in indexes)
-                group.append(Pending(lane, jobs[resource], None, None, None))
+                group.append(Pending(lane, jobs[resource]))
             self.queued += len(group)
             self._group += group
             self._schedule()
@@ -304,7 +258,7 @@ class Writer:
 
     async def note(self, about: str) -> None:
         """Let a row of the log stand for a change that is not in it, so that the next snapshot is another one."""
-        await self._through(self._aside, Note(about), None, None, None)
+        await self._through(self._aside, Note(about))
 
     async def maintain(self, resource: str, make: Callable[[Any], J]) -> J:
         """Give a resource's engine work of its own in its turn; returns the job when that is done. Raises as
@@ -312,7 +266,7 @@ class Writer:
         engine = self.catalog.latest(resource)
         lane = self._admit(resource)
         job = make(engine)
-        await self._through(lane, job, None, None, None)
+        await self._through(lane, job)
         return job
 
     async def ask(self, resource: str, make: Callable[[Any], J], reader: Any = None) -> J:
@@ -325,7 +279,7 @@ class Writer:
                 job = make(self.catalog.latest(resource, reader))
         else:
             job = make(self.catalog.latest(resource, reader))
-        await self._through(lane, job, None, None, None)
+        await self._through(lane, job)
         return job
 
     async def write_answers(self) -> None:
@@ -409,16 +363,47 @@ class Writer:
             steps.close()
             lane.checking = None
 
+    async def _encode_aside(self, lane: Lane, job: Job) -> Sequence[LogEntry]:
+        """The rows of a long command that was just accepted, before anything comes behind it. Raises as `submit`, and
+        then it is taken back."""
+        encoding = lane.checking = Encoding(job)
+        entries: Sequence[LogEntry] | None = None
+        try:
+            entries = await asyncio.get_running_loop().run_in_executor(self._kernels, encoded, lane, job)
+        finally:
+            there = lane.checking is encoding
+            if there:
+                lane.checking = None
+                if entries is None:
+                    job.cancel()
+        if not there:
+            raise LogUnavailable("the log could not be written while this was being encoded")
+        assert entries is not None, "else it was raised why"
+        return entries
+
     async def _through(
         self,
         lane: Lane,
         job: Job,
-        ticket: Ticket | None,
-        skeleton: Callable[[Any], Skeleton] | None,
-        then: Callable[[Any], None] | None,
+        ticket: Ticket | None = None,
+        skeleton: Callable[[Any], Skeleton] | None = None,
+        then: Callable[[Any], None] | None = None,
+        accepted: Callable[[Any], None] | None = None,
+        entries: Sequence[LogEntry] | None = None,
     ) -> Any:
-        stored = skeleton(job) if ticket is not None and skeleton is not None else None
-        pending = Pending(lane, job, ticket, stored, then)
+        """Let an accepted command join the next group. Whatever cannot be logged is found here, while nothing has come
+        behind it that would have to be taken back with it."""
+        try:
+            if entries is None:
+                entries = encoded(lane, job)
+            stored = skeleton(job) if ticket is not None and skeleton is not None else None
+            kept = None if ticket is None or stored is None else kept_of(ticket, stored, job)
+            if accepted is not None:
+                accepted(job)
+        except BaseException:
+            job.cancel()
+            raise
+        pending = Pending(lane, job, entries, ticket, stored, kept, then)
         self.queued += 1
         self._group.append(pending)
         self._schedule()
@@ -472,21 +457,15 @@ class Writer:
         answers: list[StoredAnswer] = []
         now = time.time()
         for pending in group:
-            job, kind = pending.job, pending.lane.kind
-            if isinstance(job, Note):
-                entries.append(LogEntry(job.about, 0, 0, NOTE, b""))
-            elif isinstance(job, Mark):
+            job = pending.job
+            if isinstance(job, Mark) and not isinstance(job, Note):
                 job.lsn = self._log.last_lsn + len(entries)
-            if job.count and kind is not None:
-                resource, seq = pending.lane.resource, job.first_seq
-                for part in kind.encode(job.command, job.count):
-                    entries.append(LogEntry(resource, seq, seq + part.size - 1, part.name, part.payload))
-                    seq += part.size
-            if pending.ticket is not None and pending.skeleton is not None:
+            entries += pending.entries
+            if pending.kept is not None:
                 lsn = self._log.last_lsn + len(entries)
-                status, answer, is_open = pending.skeleton
-                lacks = job.count > 0 and (is_open or not job.told().keys().isdisjoint(answer))
-                answers.append(pending.ticket.store(lsn, status, answer, now, lacks=lacks))
+                answers.append(pending.kept._replace(lsn=lsn, created_at=now))
+            # A long one may be some time on its way to be applied.
+            pending.entries = ()
         completed = self.answers.take_completed()
         if not (entries or answers or completed):
             return
@@ -595,7 +574,7 @@ class Writer:
             pending = lane.queue.popleft()
             self.queued -= 1
             if not pending.future.done():
-                pending.future.set_exception(Failed(f"{_called(lane)} failed: {error}"))
+                pending.future.set_exception(Failed(f"{called(lane)} failed: {error}"))
 
     def _settle(self, lane: Lane, job: Work) -> None:
         part, kind = job.settle(), lane.kind
@@ -660,12 +639,13 @@ class Writer:
         self._kernels.shutdown()
 
 
-def _called(lane: Lane) -> str:
-    return "the log" if lane.kind is None else f"{lane.kind.noun} {lane.name!r}"
+def _is_bulk(command: Any) -> bool:
+    """Whether a command is checked in pieces. A kind whose elements take longer says how many go at once."""
+    return isinstance(command, Sized) and len(command) > getattr(command, "at_once", BULK)
 
 
 def _failed_before(lane: Lane) -> Failed:
-    return Failed(f"{_called(lane)} failed; its log is whole and is replayed at the next start")
+    return Failed(f"{called(lane)} failed; its log is whole and is replayed at the next start")
 
 
 def _resolve(fn: Callable[[], Any], future: asyncio.Future[Any]) -> None:

@@ -117,7 +117,8 @@ def _command_of(name: str, fields: dict[str, Any]) -> Logged:
             links = fields["links"].items()
             return ChangeLinks({name: None if link is None else Link(**link) for name, link in links})
         case "receive":
-            return Receive(fields["link"], fields["epoch"], [_message(*columns) for columns in fields["messages"]])
+            messages = [_message(*columns) for columns in fields["messages"]]
+            return Receive(fields["link"], fields["epoch"], messages, logged=True)
         case "acked":
             return Acked(**fields)
         case "restart":
@@ -238,4 +239,4 @@ def _receive_of(table: pa.Table) -> Receive:
         values = row.values if op == "notify" else ()
         messages.append(Message(n, op, row.key, box, row.follow, values, row.payload, row.mark))
     told = table.schema.metadata
-    return Receive(told[b"link"].decode(), told[b"epoch"].decode(), messages)
+    return Receive(told[b"link"].decode(), told[b"epoch"].decode(), messages, logged=True)

@@ -206,8 +206,10 @@ class Context(ABC, Generic[EngineT, ConfigT]):
         unasked: Q,
         reader: Callable[[ConfigT], Reader[Q, ReadT]],
         write: Callable[[Request, ReadT, Ticket | None], Awaitable[Done]],
+        replay: Callable[[dict[str, Any]], dict[str, Any]] = lambda answer: answer,
     ) -> Response:
-        """Read the elements of a body and do what `write` does with them; `unasked` as in `bulk_query`."""
+        """Read the elements of a body and do what `write` does with them; `unasked` as in `bulk_query`, `replay` as in
+        `once`."""
         kind, asked = bulk_query(request, unasked)
         raw = await read(request)
 
@@ -218,7 +220,7 @@ class Context(ABC, Generic[EngineT, ConfigT]):
             except Refused as refused:
                 raise element_refusal(refused, found.place, found.place_of) from None
 
-        return await self.once(request, raw, run)
+        return await self.once(request, raw, run, replay)
 
     async def listing(self, request: Request) -> Response:
         """A page of the resources in order of name."""

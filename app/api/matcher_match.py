@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
-from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -14,7 +13,7 @@ from app.api.context import Done, begun, bulk_query, element_refusal
 from app.api.matcher_context import MatcherContext
 from app.api.matcher_events import ReadMatch
 from app.api.matcher_models import MatchBody, Matched, MatchQuery
-from app.api.pieces import answer_of, opened, streamed
+from app.api.pieces import answer_of, numbered, opened, streamed
 from app.api.routing import Routes
 from app.delivery.matcher_json import results
 from app.idempotency import Ticket
@@ -91,7 +90,7 @@ class MatchRoutes:
             found = await self._context.parsed(request, raw, parse)
         except (Refused, Problem):
             # The matcher may have been deleted, or made anew with other dimensions, since the answer was kept.
-            replay = await self._context.replayed(request, raw, _numbered)
+            replay = await self._context.replayed(request, raw, numbered)
             if replay is None:
                 raise
             return replay
@@ -119,7 +118,7 @@ class MatchRoutes:
             return Done(response, kept)
 
         try:
-            return await self._context.once(request, raw, run, _numbered)
+            return await self._context.once(request, raw, run, numbered)
         except Refused as refused:
             raise element_refusal(refused, found.place, found.place_of) from None
 
@@ -192,13 +191,3 @@ async def _pieces(found: ReadMatch, won: Sequence[Winners]) -> AsyncIterator[byt
 def _texts(part: Winners) -> int:
     """How many texts there are to be written of some winners."""
     return len(part.ids) * (1 if part.matched is None else 1 + len(part.matched.dimensions))
-
-
-def _numbered(answer: dict[str, Any]) -> dict[str, Any]:
-    """A kept answer with the places of its results: with `skip`, those that no error is about."""
-    if "errors" not in answer:
-        return answer
-    skipped_ = {error["index"] for error in answer["errors"]}
-    places = (at for at in range(len(skipped_) + len(answer["results"])) if at not in skipped_)
-    results = [{"index": at, **result} for at, result in zip(places, answer["results"], strict=False)]
-    return {**answer, "results": results}

@@ -22,6 +22,16 @@ WHOLE = 1 << 20
 """Bytes from which on an answer is sent in pieces."""
 
 
+def numbered(answer: dict[str, Any]) -> dict[str, Any]:
+    """A kept answer with the places of its results: with `skip`, those that no error is about."""
+    if "errors" not in answer:
+        return answer
+    skipped = {error["index"] for error in answer["errors"]}
+    places = (at for at in range(len(skipped) + len(answer["results"])) if at not in skipped)
+    results = [{"index": at, **result} for at, result in zip(places, answer["results"], strict=False)]
+    return {**answer, "results": results}
+
+
 def opened(answer: dict[str, Any], name: str) -> bytes:
     """JSON text of an answer, up to where a list of this name begins, which comes last."""
     return f'{json.dumps(answer, separators=(",", ":"))[:-1]},"{name}":['.encode()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -9,18 +10,22 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from app.api.bodies import validated
-from app.api.context import json_alone
+from app.api.context import element_refusal, json_alone
 from app.api.elements import ElementError, Place
 from app.api.payloads import Payloads
 from app.api.relay_context import RelayContext
 from app.api.relay_models import OPS, MessagesAnswer, MessagesBody, ProbeAnswer, ProbeBody
 from app.api.relay_subscriptions import REVERSED, interval
 from app.api.routing import Routes
-from app.problems import not_found
+from app.problems import Problem, not_found
+from indexes.commands import Refused
 from indexes.relays.commands import Receive
 from indexes.relays.model import Message, RelayConfig
 
 _PROBE = TypeAdapter(ProbeBody)
+INLINE = 64 << 10
+"""Bytes of messages up to which they are taken apart on the event loop: some hundreds of them."""
+
 _UNBOUNDED: list[float | None] = [None, None]
 
 
@@ -54,16 +59,21 @@ class LinkRoutes:
         refused with 409.
         """
         raw = await json_alone(request)
-        config = self._context.config(request)
-        link = request.path_params["link"]
-        if link not in config.links:
-            raise not_found("link", f"there is no link {link[:128]!r}")
-        body: dict[str, Any] = validated(raw, self._context.validators(config).messages, OPS)
+        link, config = request.path_params["link"], self._config(request)
+        if len(raw) <= INLINE:
+            body, messages = self._read(config, raw)
+        else:
+            body, messages = await asyncio.to_thread(self._read, config, raw)
+            # The link may have gone meanwhile, and the relay may be another one.
+            if self._config(request).attributes != config.attributes:
+                raise Problem("different", "the relay was made anew meanwhile")
         overlay, name = self._context.service.overlay, self._context.name(request)
-        messages = self._messages(config, body["messages"])
         who = [body["identity"]] if body.get("identity") is not None else []
-        overlay.received(name, link, frozenset([*who, *(body.get("behind") or ())]), messages)
-        plan = await self._context.submit(request, Receive(link, body["epoch"], messages))
+        await overlay.received(name, link, frozenset([*who, *(body.get("behind") or ())]), messages)
+        try:
+            plan = await self._context.submit(request, Receive(link, body["epoch"], messages))
+        except Refused as refused:
+            raise element_refusal(refused, Place("messages"), lambda position: position) from None
         overlay.counted(name, link, "in", plan.count)
         answer = {"epoch": plan.epoch, "next": plan.next, "identity": overlay.identity(name)}
         return JSONResponse({**answer, "behind": overlay.behind(name, link)})
@@ -76,6 +86,19 @@ class LinkRoutes:
         overlay, name, link = self._context.service.overlay, self._context.name(request), request.path_params["link"]
         overlay.check(name, link, {body.identity, *body.behind})
         return JSONResponse({"identity": overlay.identity(name), "behind": overlay.behind(name, link)})
+
+    def _config(self, request: Request) -> RelayConfig:
+        """The configuration that the next command meets. Raises the problem 404 where the link in the path is not
+        there."""
+        config, link = self._context.config(request), request.path_params["link"]
+        if link not in config.links:
+            raise not_found("link", f"there is no link {link[:128]!r}")
+        return config
+
+    def _read(self, config: RelayConfig, raw: bytes | bytearray) -> tuple[dict[str, Any], list[Message]]:
+        """A body and the messages in it. Raises the problems 400, 413 and 422."""
+        body: dict[str, Any] = validated(raw, self._context.validators(config).messages, OPS)
+        return body, self._messages(config, body["messages"])
 
     def _messages(self, config: RelayConfig, items: list[dict[str, Any]]) -> list[Message]:
         """Messages that were validated. Raises the problem 422."""

@@ -302,6 +302,7 @@ class DeliveryResult(Answer):
     index: Annotated[int | None, Field(description="Its place in the body, with `on_error=skip`.")] = None
     subscriptions: list[str]
     links: list[str]
+    truncated: Annotated[bool | None, Field(description="Not all who get it are named.")] = None
 
 
 class Notified(Answer):

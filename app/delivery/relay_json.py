@@ -8,7 +8,7 @@ from functools import lru_cache
 from pydantic_core import to_json
 
 from app.delivery.encode import end, number
-from indexes.relays.model import Delivery, Notified, Subscribed, SubscriptionView, Unsubscribed
+from indexes.relays.model import Notified, Subscribed, SubscriptionView, Unsubscribed
 
 
 class RelayJson:
@@ -36,7 +36,7 @@ class RelayJson:
         return f'{{"seq":{told.seq},"values":{{{values}}},"payload":{payload}}}'
 
 
-def decided(found: Subscribed | Unsubscribed | Delivery) -> str:
+def decided(found: Subscribed | Unsubscribed) -> str:
     """The fields of a decision, after others.
 
     >>> decided(Subscribed("s1", {"": True}, {"": []}))
@@ -51,14 +51,6 @@ def decisions(found: Iterable[Subscribed | Unsubscribed], heads: Sequence[str] =
         whole = to_json([{"id": one.id, **one.fields()} for one in found]).decode()
         return whole[1:-1]
     return ",".join([f'{{{head}"id":"{one.id}"{decided(one)}}}' for head, one in zip(heads, found, strict=True)])
-
-
-def deliveries(found: Iterable[Delivery], heads: Sequence[str] = ()) -> str:
-    """Who gets each notification, separated by commas."""
-    if not heads:
-        whole = to_json([one.fields() for one in found]).decode()
-        return whole[1:-1]
-    return ",".join([f"{{{head}{decided(one)[1:]}}}" for head, one in zip(heads, found, strict=True)])
 
 
 @lru_cache(maxsize=256)

@@ -18,7 +18,7 @@ from indexes.checked import Checked
 from indexes.relays.commands import ChangeLinks, Rederive
 from indexes.relays.engine import RelayEngine
 from indexes.relays.link_plans import RederivePlan
-from indexes.relays.model import UPSTREAM, Anew, Link, RelayConfig
+from indexes.relays.model import UPSTREAM, Changed, Link, RelayConfig
 from indexes.relays.packing import PackedRelay, unpack_indexes
 from indexes.relays.plans import EditPlan, Plan
 from indexes.relays.relay import Relay
@@ -73,9 +73,9 @@ class RelayUpkeep(Upkeep):
     def rederived(self, job: Job) -> dict[str, Any]:
         """By link, or without links plain: the first ids, oldest first, and how many there are."""
         assert isinstance(job, RederivePlan)
-        if UPSTREAM in job.anew:
-            return {"seq": job.last_seq, **_counted(job.anew[UPSTREAM], LISTED)}
-        links = {name: _counted(job.anew[name], SHOWN) for name in sorted(job.anew)}
+        if UPSTREAM in job.changed:
+            return {"seq": job.last_seq, **_counted(job.changed[UPSTREAM], LISTED)}
+        links = {name: _counted(job.changed[name], SHOWN) for name in sorted(job.changed)}
         return {"seq": job.last_seq, "links": links}
 
     def forget(self, engine: RelayEngine) -> None:
@@ -139,10 +139,10 @@ class RelayKind(Kind):
         return {"seq": engine.seq, "subscriptions": engine.subscription_count, "links": len(engine.config.links)}
 
 
-def _counted(anew: Anew, most: int) -> dict[str, Any]:
+def _counted(changed: Changed, most: int) -> dict[str, Any]:
     return {
-        "subscribe": anew.subscribe[:most],
-        "subscribe_count": len(anew.subscribe),
-        "unsubscribe": anew.unsubscribe[:most],
-        "unsubscribe_count": len(anew.unsubscribe),
+        "subscribe": changed.subscribe[:most].to_pylist(),
+        "subscribe_count": len(changed.subscribe),
+        "unsubscribe": changed.unsubscribe[:most].to_pylist(),
+        "unsubscribe_count": len(changed.unsubscribe),
     }

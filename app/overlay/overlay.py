@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from app import logs
@@ -25,6 +25,9 @@ from app.resources import Resources
 from indexes.relays.commands import Receive, Restart
 from indexes.relays.engine import RelayEngine
 from indexes.relays.model import TRAVELLED, Link, LinkView, Message, RelayConfig
+
+STRIDE = 250
+"""Messages that are looked at before others go first: some milliseconds."""
 
 CUT_AFTER = 10.0
 """Seconds that a link may close a cycle, as it can while others are taken out, before all that came over it goes."""
@@ -162,13 +165,16 @@ class Overlay:
         self._behind[place] = behind
         self._pass_on(relay, link)
 
-    def received(self, relay: str, link: str, behind: frozenset[str], messages: Iterable[Message]) -> None:
-        """Messages have come over a link, from who says who is behind it. Raises the problem 409 where that closes a
-        cycle, or a subscription among them has come another way already."""
+    async def received(self, relay: str, link: str, behind: frozenset[str], messages: Sequence[Message]) -> None:
+        """Messages have come over a link, from who says who is behind it: some are looked at at a time. Raises the
+        problem 409 where that closes a cycle, or a subscription among them has come another way already."""
         self.hears(relay, link, behind)
-        engine, own = self._relays.latest(relay), f"{self.identity(relay)}:"
-        for message in messages:
+        own = f"{self.identity(relay)}:"
+        for i, message in enumerate(messages):
+            if i % STRIDE == STRIDE - 1:
+                await asyncio.sleep(0)
             if message.op == "subscribe":
+                engine = self._relays.latest(relay)
                 standing = engine.settled(TRAVELLED + message.id)
                 if message.id.startswith(own) or (standing is not None and standing.link != link):
                     raise _cycle("messages", message.id)

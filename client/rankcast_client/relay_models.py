@@ -211,11 +211,13 @@ class Box:
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """Who gets a notification: local subscriptions, oldest first, and links. `index` is its place in the request."""
+    """Who gets a notification: local subscriptions, oldest first, and links. `index` is its place in the request;
+    `truncated` says that not all of them are named."""
 
     index: int
     subscriptions: Ids
     links: Ids
+    truncated: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,7 +232,12 @@ class Notified:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Notified:
         results = tuple(
-            Delivery(one.get("index", at), tuple(one["subscriptions"]), tuple(one["links"]))
+            Delivery(
+                one.get("index", at),
+                tuple(one["subscriptions"]),
+                tuple(one["links"]),
+                bool(one.get("truncated", False)),
+            )
             for at, one in enumerate(data["results"])
         )
         return cls(data["seq"], results, FieldError.all_in(data), bool(data.get("replayed", False)))

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, TypeAlias
+from typing import ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -166,7 +166,8 @@ class Notify:
 
     Refused, with nothing changed, where a link's queue could not hold them (`outbox.FULL`).
 
-    Outcome: `plan.results`, a `Delivery` each; `told()` is ``{"results": [{"subscriptions", "links"}]}``.
+    Outcome: `plan.found`, by column, and `plan.results`, a `Delivery` each; `told()` is ``{"results":
+    [{"subscriptions", "links"}]}``, in which a bounded number is named (`plans.MOST_KEPT`).
     """
 
     values: Float64
@@ -192,13 +193,20 @@ class Receive:
     whatever number; before that nothing is expected but number 0. One that another has followed is over: nothing of it
     is applied any more.
 
+    Refused, with nothing changed, where a `reset` follows another message, or is a new one of an epoch that has begun.
+    One that was `logged` was taken when it came, and is again.
+
     Outcome: `plan.epoch` (ours, None before the first `Restart`) and `plan.next`, the number that is expected
     next, both from the beginning on; `told()` is ``{"epoch", "next"}``.
     """
 
+    at_once: ClassVar[int] = 500
+    """Messages up to which they are checked in one piece."""
+
     link: str
     epoch: str
     messages: Sequence[Message]
+    logged: bool = field(default=False, compare=False)
 
     def __len__(self) -> int:
         return len(self.messages)
@@ -228,8 +236,8 @@ class Restart:
 class Rederive:
     """Find anew, for every neighbour, the least that covers everything, and queue what that changes. One seq.
 
-    Outcome: `plan.anew`, an `Anew` by neighbour; `told()` is ``{"links": {name: {"subscribe", "unsubscribe"}}}``, or
-    without links ``{"subscribe", "unsubscribe"}``.
+    Outcome: `plan.changed`, a `Changed` by neighbour, and `plan.anew`, an `Anew`; `told()` is ``{"links": {name:
+    {"subscribe", "unsubscribe"}}}``, or without links ``{"subscribe", "unsubscribe"}``.
     """
 
 

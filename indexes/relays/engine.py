@@ -14,6 +14,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -42,11 +43,12 @@ from indexes.relays.commands import (
     SetSubscription,
     Standing,
 )
+from indexes.relays.delivered import Met, listeners
 from indexes.relays.forward import SUBSCRIBE
-from indexes.relays.inbox import Inbox
+from indexes.relays.inbox import Inbox, message_faults
 from indexes.relays.link_plans import AckedPlan, LinksPlan, ReceivePlan, RederivePlan, RestartPlan
 from indexes.relays.model import (
-    MOST_ID,
+    REVERSED,
     TRAVELLED,
     UPSTREAM,
     Delivery,
@@ -71,8 +73,6 @@ BULK = 4_096
 
 MOST_DRAWN = 2_000
 """Subscriptions of a relay whose graph has all edges, of which there may be as many as pairs."""
-
-REVERSED = "lo must be at most hi"
 
 
 class RelayEngine:
@@ -146,7 +146,7 @@ class RelayEngine:
             case ChangeLinks():
                 return self._accept_links(command)
             case Receive():
-                return self._accept_messages(command)
+                return (yield from self._accept_messages(command))
             case Acked():
                 return self._accept_ack(command)
             case Restart():
@@ -383,18 +383,24 @@ class RelayEngine:
         )
         return plan
 
-    def _accept_messages(self, command: Receive) -> Plan:
-        link, before = command.link, self.ahead
+    def _accept_messages(self, command: Receive) -> Steps[Plan]:
+        """Nothing changes before it returns."""
+        link, before, large = command.link, self.ahead, len(command) > command.at_once
         self._refuse_unknown(link)
-        self._refuse_messages(command.messages)
         inbox, epoch = before.inboxes[link], before.epochs.get(link)
+        if not command.logged:
+            check = partial(message_faults, command.epoch, command.messages, inbox, len(self.config.attributes))
+            faults = (yield check) if large else check()
+            if faults:
+                raise Refused(faults)
         n, waiting = self._waiting
         others = [box for name, box in self.outboxes.items() if name != link]
         room = outbox.FULL - n - max((box.notifications for box in others), default=0)
         size = sum(len(message.payload or b"") for message in command.messages)
         if any(box.full(0, waiting + size) for box in others):
             room = 0
-        messages, had, after = inbox.admit(command.epoch, command.messages, room)
+        admit = partial(inbox.admit, command.epoch, command.messages, room)
+        messages, had, after = (yield admit) if large else admit()
         taken = Receive(link, command.epoch, messages)
         if messages:
             plan = ReceivePlan(self, taken, had, after, epoch, before)
@@ -403,22 +409,6 @@ class RelayEngine:
         plan = ReceivePlan(self, taken, had, inbox, epoch, before)
         plan.next = inbox.expects(command.epoch)
         return plan
-
-    def _refuse_messages(self, messages: Sequence[Message]) -> None:
-        d, faults = len(self.config.attributes), []
-        for i, message in enumerate(messages):
-            if message.op in ("subscribe", "unsubscribe") and not 0 < len(message.id) <= MOST_ID:
-                faults.append(Fault("id", f"has 1 to {MOST_ID} characters", index=i))
-            if message.op == "subscribe":
-                ends = np.array(message.box, np.float64)
-                if ends.shape != (d, 2) or wrong_sides(ends[:, 0], ends[:, 1]).any():
-                    faults.append(Fault("box", f"both ends of each of the {d} attributes, {REVERSED}", index=i))
-            if message.op == "notify" and not (len(message.values) == d and np.isfinite(message.values).all()):
-                faults.append(Fault("values", f"a finite number for each of the {d} attributes", index=i))
-            if message.n < 0 or message.follow < 0:
-                faults.append(Fault("n", "cannot be negative", index=i))
-        if faults:
-            raise Refused(faults)
 
     def _accept_ack(self, command: Acked) -> Plan:
         link, before = command.link, self.ahead
@@ -463,16 +453,27 @@ class RelayEngine:
         for name, box in self.outboxes.items():
             box.bound(lambda name=name: self.relay.forwarded_count(name)[0])  # type: ignore[misc]
 
-    def deliveries(self, values: Float64, origin: Sequence[str | None], links_alone: bool) -> list[Delivery]:
-        """Who gets notifications. What one takes is learned from it."""
-        if links_alone and not self.outboxes:
-            return [Delivery([], [])] * len(values)
+    def met(self, values: Float64, origin: Sequence[str | None], links_alone: bool = False) -> Met:
+        """Who gets notifications, by column. What one takes is learned from it."""
         began = time.perf_counter()
-        found = self.relay.match(values, origin, links_alone)
+        found = self.relay.met(values, origin, links_alone)
         if len(values) and not links_alone:
             spent = (time.perf_counter() - began) / len(values)
             self.seconds_per_notification += 0.2 * (spent - self.seconds_per_notification)
         return found
+
+    def listeners(self, met: Met) -> dict[int, list[str]]:
+        """The live subscriptions that hear of each of some notifications, by its place. Between two slices and while
+        one is painted."""
+        return listeners(self.relay.names, list(self.watched), met)
+
+    def deliveries(self, values: Float64, origin: Sequence[str | None], links_alone: bool) -> list[Delivery]:
+        """Who is told of notifications: links and, unless these are wanted `alone`, live subscriptions."""
+        if links_alone and not self.outboxes:
+            return [Delivery([], [])] * len(values)
+        met = self.met(values, origin, links_alone or not self.watched)
+        heard = self.listeners(met)
+        return [Delivery(heard.get(e, []), list(links)) for e, links in enumerate(met.links)]
 
     def deliver(self, seq: int, values: tuple[float, ...], payload: bytes | None, delivery: Delivery) -> list[Notified]:
         """Queue a notification for links; returns what live subscriptions hear."""

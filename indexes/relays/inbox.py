@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import inf, isfinite
 from typing import NamedTuple
 
-from indexes.relays.model import Message
+from indexes.commands import Fault
+from indexes.relays.model import MOST_ID, REVERSED, Message
 from indexes.relays.outbox import EPOCHS
 
 
@@ -52,3 +54,32 @@ class Inbox(NamedTuple):
         if not found:
             return found, had, self
         return found, had, now._replace(next=expected, left=left, heard=tuple(heard.items())[-EPOCHS:])
+
+
+def message_faults(epoch: str, messages: Sequence[Message], inbox: Inbox, attributes: int) -> list[Fault]:
+    """What of messages cannot be, in order: of each alone, and a reset in the middle of an epoch. One that is there
+    already is said again, and passed over."""
+    faults = []
+    for i, message in enumerate(messages):
+        match message.op:
+            case "reset":
+                if i or (epoch == inbox.epoch and message.n >= inbox.next):
+                    faults.append(Fault("op", "a reset is the first message of an epoch", index=i))
+            case "notify":
+                if len(message.values) != attributes or not all(map(isfinite, message.values)):
+                    faults.append(Fault("values", f"a finite number for each of the {attributes} attributes", index=i))
+            case _:
+                if not 0 < len(message.id) <= MOST_ID:
+                    faults.append(Fault("id", f"has 1 to {MOST_ID} characters", index=i))
+        if message.op == "subscribe" and not _is_box(message.box, attributes):
+            faults.append(Fault("box", f"both ends of each of the {attributes} attributes, {REVERSED}", index=i))
+        if message.n < 0 or message.follow < 0:
+            faults.append(Fault("n", "cannot be negative", index=i))
+    return faults
+
+
+def _is_box(box: Sequence[Sequence[float]], attributes: int) -> bool:
+    """As `relay.wrong_sides` has it, with a side for each attribute."""
+    return len(box) == attributes and all(
+        len(side) == 2 and side[0] <= side[1] and side[0] < inf and side[1] > -inf for side in box
+    )

@@ -18,12 +18,14 @@ from indexes.relays.model import (
     TRAVELLED,
     UPSTREAM,
     Anew,
+    Changed,
     Delivery,
     Message,
     Notified,
     RelayConfig,
     Slice,
     shown,
+    shown_column,
 )
 from indexes.relays.outbox import Outbox
 from indexes.relays.plans import SECONDS_A_STEP, Ahead, Answer, ChangePlan, replaced
@@ -287,14 +289,20 @@ class RestartPlan(AsidePlan["RelayEngine", tuple[list[str], Float64]]):
 
 
 class RederivePlan(AsidePlan["RelayEngine", dict[str, Relations]]):
-    """The least that covers everything, found anew for every neighbour. `anew` says what each has to be told."""
+    """The least that covers everything, found anew for every neighbour. `changed` says what each has to be told, unless
+    nobody asks."""
 
     command: Rederive
 
     def __init__(self, engine: RelayEngine, command: Rederive) -> None:
         super().__init__(engine, command, 1)
-        self.anew: dict[str, Anew] = {}
+        self.changed: dict[str, Changed] = {}
         self._outgoing: list[tuple[str, Outgoing]] = []
+
+    @property
+    def anew(self) -> dict[str, Anew]:
+        """As `changed`, with a string for each id."""
+        return {name: Anew(new.to_pylist(), old.to_pylist()) for name, (new, old) in self.changed.items()}
 
     def told(self) -> dict[str, Any]:
         told = {name: anew._asdict() for name, anew in self.anew.items()}
@@ -311,12 +319,19 @@ class RederivePlan(AsidePlan["RelayEngine", dict[str, Relations]]):
         relay = self.engine.relay
         for name, relations in found.items():
             subscribe, unsubscribe = relay.adopt(name, relations)
-            op = np.repeat(np.array([SUBSCRIBE, UNSUBSCRIBE], np.uint8), [len(subscribe), len(unsubscribe)])
-            keys, points = relay.about(np.concatenate([subscribe, unsubscribe]))
+            n, slots = len(subscribe), np.concatenate([subscribe, unsubscribe])
+            if name == UPSTREAM and self.silent:
+                continue
+            keys = relay.names.many(slots)
             if name != UPSTREAM:
+                op = np.repeat(np.array([SUBSCRIBE, UNSUBSCRIBE], np.uint8), [n, len(slots) - n])
+                # What ends has no box, whose zeros are never touched.
+                points = np.zeros((len(slots), relay.table.exact.shape[1]))
+                points[:n] = relay.table.exact[subscribe]
                 self._outgoing.append((name, Outgoing(op, keys, points)))
-            ids = [shown(key) for key in keys]
-            self.anew[name] = Anew(ids[: len(subscribe)], ids[len(subscribe) :])
+            if not self.silent:
+                ids = shown_column(keys)
+                self.changed[name] = Changed(ids[:n], ids[n:])
 
     def show(self) -> None:
         for name, outgoing in self._outgoing:

@@ -12,6 +12,9 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 from urllib.parse import urlsplit
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 UPSTREAM = ""
 """The one neighbour of a relay without links; no link has this name."""
 
@@ -21,12 +24,21 @@ TRAVELLED = "~"
 MOST_ID = 400
 """Characters of an id that travelled."""
 
+REVERSED = "lo must be at most hi"
+"""What is wrong with a side of a box."""
+
 Values = Mapping[str, Any]
 
 
 def shown(key: str) -> str:
     """The id of a key."""
     return key.removeprefix(TRAVELLED)
+
+
+def shown_column(keys: pa.LargeStringArray) -> pa.LargeStringArray:
+    """As `shown` for each in turn, several times faster."""
+    bare = pc.utf8_slice_codeunits(keys, len(TRAVELLED))
+    return pc.if_else(pc.starts_with(keys, TRAVELLED), bare, keys)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,14 +140,17 @@ class Unsubscribed(NamedTuple):
 
 
 class Delivery(NamedTuple):
-    """Who is to get a notification: the local subscriptions that it meets, oldest first, and links by name."""
+    """Who is to get a notification: the local subscriptions that it meets, oldest first, and links by name. Where not
+    all of them are named, it is `truncated`."""
 
     subscriptions: list[str]
     links: list[str]
+    truncated: bool = False
 
     def fields(self) -> dict[str, Any]:
         """As an answer has them."""
-        return {"subscriptions": self.subscriptions, "links": self.links}
+        fields: dict[str, Any] = {"subscriptions": self.subscriptions, "links": self.links}
+        return {**fields, "truncated": True} if self.truncated else fields
 
 
 class Anew(NamedTuple):
@@ -144,6 +159,13 @@ class Anew(NamedTuple):
 
     subscribe: list[str]
     unsubscribe: list[str]
+
+
+class Changed(NamedTuple):
+    """As `Anew`, by column."""
+
+    subscribe: pa.LargeStringArray
+    unsubscribe: pa.LargeStringArray
 
 
 class SubscriptionView(NamedTuple):

@@ -133,7 +133,8 @@ def edits(outgoing: Outgoing) -> Chunk:
     zeros = np.zeros(n, np.int64)
     values = np.where((outgoing.op == SUBSCRIBE)[:, None], outgoing.points, 0.0)
     nothing, nowhere = pa.nulls(n, pa.large_binary()), pa.nulls(n, pa.large_string())
-    return Chunk(outgoing.op, pa.array(outgoing.keys, pa.large_string()), values, nothing, nowhere, zeros, zeros)
+    keys = outgoing.keys if isinstance(outgoing.keys, pa.Array) else pa.array(outgoing.keys, pa.large_string())
+    return Chunk(outgoing.op, keys, values, nothing, nowhere, zeros, zeros)
 
 
 class OutboxState(NamedTuple):
@@ -180,8 +181,9 @@ class Outbox:
         if self.stale or not n:
             return
         if n < CHUNK // 16:
-            points = outgoing.points.tolist()
-            for op, key, point in zip(outgoing.op.tolist(), outgoing.keys, points, strict=True):
+            points, keys = outgoing.points.tolist(), outgoing.keys
+            keys = keys.to_pylist() if isinstance(keys, pa.Array) else keys
+            for op, key, point in zip(outgoing.op.tolist(), keys, points, strict=True):
                 self._add(Row(op, key, tuple(point) if op == SUBSCRIBE else ()))
         else:
             self._extend(edits(outgoing))

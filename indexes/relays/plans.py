@@ -28,6 +28,7 @@ from indexes.relays.commands import (
     SetSubscription,
     Standing,
 )
+from indexes.relays.delivered import FEW, NONE, Deliveries, Gathered
 from indexes.relays.forward import SUBSCRIBE, UNSUBSCRIBE
 from indexes.relays.inbox import Inbox
 from indexes.relays.model import (
@@ -50,6 +51,16 @@ Float64 = npt.NDArray[np.float64]
 
 PIECE = 1_000
 """Notifications that are matched in one step at most: what they meet is in memory at once."""
+
+MOST_MET = 1 << 23
+"""Subscriptions that the notifications of one step may meet, unless it has but one."""
+
+MOST_NAMED = 1 << 25
+"""Subscriptions that an answer names: some hundred megabytes."""
+
+MOST_KEPT = 50_000
+"""The same of an answer that is kept under an Idempotency-Key, its links, and the notifications that it is about: some
+megabytes in the log."""
 
 SECONDS_A_STEP = 2e-5
 """What a step costs for each neighbour, painted and settled."""
@@ -100,6 +111,9 @@ class ChangePlan(AnyPlan["RelayEngine"]):
         """Run steps; returns their answers, none where nobody asks for them."""
         relay = self.engine.relay
         ran = relay.run(steps)
+        if self._rans:
+            # What has begun since the last slice is not known by its id yet.
+            ran = ran._replace(named=self._rans[-1].named | ran.named)
         self._rans.append(ran)
         self._gone += ran.gone
         self._outgoing += [(name, relay.outgoing(ran, name)) for name in ran.told if name != UPSTREAM]
@@ -308,48 +322,86 @@ class DeletePlan(EditPlan):
 
 
 class NotifyPlan(AnyPlan["RelayEngine"]):
-    """Notifications, some at a time; `results` are who gets them."""
+    """Notifications, some at a time; `found` is who gets them, once it is done. What they meet gets its ids at the end,
+    before anything else has its turn."""
 
     command: Notify
 
     def __init__(self, engine: RelayEngine, command: Notify) -> None:
         super().__init__(engine, command, len(command))
+        self.found = NONE
         self._bytes = sum(map(len, command.payload.values()))
         engine.expect(self.count, self._bytes)
         self._painted = 0
         self._settled = 0
-        self._found: list[Delivery] = []
-        self.results: list[Delivery] = []
+        self._links: list[tuple[str, ...]] = []
+        self._heard: dict[int, list[str]] = {}
+        self._gathered: Gathered | None = Gathered(MOST_NAMED)
+        self._beside: Beside[Deliveries] | None = None
+        self._kept: list[dict[str, Any]] = []
         self.done = len(command) == 0
 
     @property
+    def results(self) -> list[Delivery]:
+        """Who gets each notification."""
+        return list(self.found.results())
+
+    @property
     def work(self) -> float:
+        if self._painted == self.count:
+            return LONG
         return (self.count - self._painted) * self.engine.seconds_per_notification
 
     def told(self) -> dict[str, Any]:
-        return {"results": [delivery.fields() for delivery in self.results]}
+        """As it is kept for a retry: the first `MOST_KEPT` subscriptions are named, and as many links."""
+        if len(self._kept) < len(self.found):
+            self._kept = [delivery.fields() for delivery in self.found.first(MOST_KEPT).results()]
+        return {"results": self._kept}
 
     def paint(self, budget: float) -> None:
-        lo = self._painted
-        most = min(PIECE, int(budget / self.engine.seconds_per_notification))
+        lo, engine = self._painted, self.engine
+        if lo == self.count:
+            self._name(budget)
+            return
+        most = min(PIECE, int(budget / engine.seconds_per_notification), MOST_MET // max(1, len(engine.relay)))
         self._painted = hi = min(self.count, lo + max(1, most))
-        origin = [self.command.links.get(i) for i in range(lo, hi)]
-        self._found = self.engine.deliveries(self.command.values[lo:hi], origin, self.silent)
+        values, origin = self.command.values[lo:hi], [self.command.links.get(i) for i in range(lo, hi)]
+        if self.silent:
+            self._links = [tuple(delivery.links) for delivery in engine.deliveries(values, origin, links_alone=True)]
+            return
+        met = engine.met(values, origin)
+        self._links, self._heard = met.links, engine.listeners(met)
+        assert self._gathered is not None, "the ids are found at the end"
+        self._gathered.add(met)
+        if hi == self.count and self._gathered.size <= FEW:
+            self._name(budget)
+
+    def _name(self, budget: float) -> None:
+        """Find the ids of all that was met, beside where that takes long; wait so long for them."""
+        gathered, names = self._gathered, self.engine.relay.names
+        if gathered is None:
+            return
+        if gathered.size > FEW:
+            self._beside = self._beside or Beside(lambda: gathered.named(names))
+            if not self._beside.done(budget):
+                return
+        self.found = gathered.named(names) if self._beside is None else self._beside.found
+        self._gathered = self._beside = None
 
     def settle(self) -> Slice | None:
         lo, hi = self._settled, self._painted
-        if lo == hi:
-            return None
         told: list[Notified] = []
-        for i, delivery in enumerate(self._found, lo):
-            values, payload = tuple(self.command.values[i].tolist()), self.command.payload.get(i)
-            told += self.engine.deliver(self.first_seq + i, values, payload, delivery)
-        if not self.silent:
-            self.results += self._found
-        self._settled = hi
-        self.engine.seq = self.first_seq + hi - 1
-        self.done = hi == self.count
-        if self.done:
+        for i, links in enumerate(self._links, lo):
+            heard = self._heard.get(i - lo, [])
+            if links or heard:
+                values, payload = tuple(self.command.values[i].tolist()), self.command.payload.get(i)
+                told += self.engine.deliver(self.first_seq + i, values, payload, Delivery(heard, list(links)))
+        self._links, self._heard = [], {}
+        if hi > lo:
+            self._settled = hi
+            self.engine.seq = self.first_seq + hi - 1
+        if hi == self.count and (self.silent or self._gathered is None) and not self.done:
+            self.done = True
             self.engine.expect(-self.count, -self._bytes)
         return Slice(self.engine.seq, told, []) if told and not self.silent else None
 

@@ -20,10 +20,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from indexes.ids import Packed, merge_packed, pack
 from indexes.names import Names
 from indexes.overlay import RowPool
+from indexes.relays.delivered import Met, links_of, local_of
 from indexes.relays.forward import SUBSCRIBE, UNSUBSCRIBE
 from indexes.relays.kd_tree import KdIndex
 from indexes.relays.linear import LinearIndex
@@ -109,7 +111,8 @@ class Told(NamedTuple):
 
 
 class Ran(NamedTuple):
-    """Steps that were run: their slots, the keys of the slots that are new, and what they come to by neighbour."""
+    """Steps that were run: their slots, the keys of the slots that are not known yet, and what they come to by
+    neighbour."""
 
     steps: Steps
     slots: Int32
@@ -124,10 +127,11 @@ class Ran(NamedTuple):
 
 
 class Outgoing(NamedTuple):
-    """What a neighbour has to hear, in order: keys that it is to know, with their points, or to forget."""
+    """What a neighbour has to hear, in order: keys that it is to know, with their points, or to forget. Where there are
+    very many, the keys are a column."""
 
     op: npt.NDArray[np.uint8]
-    keys: list[str]
+    keys: list[str] | pa.LargeStringArray
     points: Float64
 
 
@@ -332,10 +336,16 @@ class Relay:
         return Outgoing(op, self._keys(slots, ran.named), self._points.exact[slots])
 
     def _keys(self, slots: Int32, named: dict[int, str]) -> list[str]:
-        if len(slots) > 64 and not named:
-            keys: list[str] = self.names.many(slots).to_pylist()
-            return keys
-        return [named[slot] if slot in named else self.names.name(slot) for slot in slots.tolist()]
+        """The keys of slots, some of which are `named` and not known yet."""
+        if len(slots) <= 64:
+            return [named[slot] if slot in named else self.names.name(slot) for slot in slots.tolist()]
+        if not named:
+            whole: list[str] = self.names.many(slots).to_pylist()
+            return whole
+        keys = [named.get(slot) for slot in slots.tolist()]
+        known = np.array([key is None for key in keys], np.bool_)
+        others = iter(self.names.many(slots[known]).to_pylist())
+        return [next(others) if key is None else key for key in keys]
 
     # One change at once, for those who have no writer.
 
@@ -440,10 +450,10 @@ class Relay:
 
     def doubt(self, link: str, prefix: str) -> None:
         """What came over a link and whose key begins with `prefix` may not stand any more."""
-        self._note(1, "doubt", link, prefix)
         slots = np.flatnonzero(self._there & (self._link == self._number(link))).astype(np.int32)
-        keys = self.names.many(slots)
-        self._doubtful[slots] = np.array([key.startswith(prefix) for key in keys.to_pylist()], np.bool_)
+        self._note(1 + len(slots), "doubt", link, prefix)
+        told = pc.starts_with(self.names.many(slots), prefix)
+        self._doubtful[slots] = told.to_numpy(zero_copy_only=False)
 
     def confirm(self, keys: list[str]) -> None:
         """These stand still."""
@@ -480,11 +490,12 @@ class Relay:
     def change_links(self, removed: list[str], added: list[str], begun: dict[str, Relations] | None = None) -> Ran:
         """Take out links with all that came over them, then add others, whose relations `begin` has made where they are
         given; returns what ended, to be committed and released."""
-        self._note(1, "_change_links", removed, added)
         begun = self.begin(removed, added) if begun is None else begun
+        ended = self._came_over(removed)
+        self._note(1 + len(ended) + len(begun) * (len(self) - len(ended)), "_change_links", removed, added)
         for link in removed:
             del self.neighbours[link]
-        ran = self._run(Steps.ends(self._keys(self._came_over(removed), {}), self._points.exact.shape[1]))
+        ran = self._run(Steps.ends(self._keys(ended, {}), self._points.exact.shape[1]))
         for link in removed:
             self._links[self._links.index(link)] = None
         for link in added:
@@ -543,10 +554,6 @@ class Relay:
     def _rederive(self, neighbour: str) -> None:
         self.adopt(neighbour, self.derived(neighbour))
 
-    def about(self, slots: Int32) -> tuple[list[str], Float64]:
-        """The keys and the points of slots that are taken."""
-        return self._keys(slots, {}), self._points.exact[slots]
-
     @property
     def table(self) -> Points:
         """The table of all subscriptions, by slot."""
@@ -570,27 +577,24 @@ class Relay:
     ) -> list[Delivery]:
         """Who is to get notifications, of shape (n, d) in order of the attributes. `origin` names the link that each
         came over, to which it does not go back. With `links_alone` subscriptions are not named."""
+        met = self.met(values, origin, links_alone)
+        keys = self._keys(met.slots, {})
+        ends = met.upto.tolist()
+        begins = [0, *ends[:-1]]
+        return [Delivery(keys[a:b], list(links)) for a, b, links in zip(begins, ends, met.links, strict=True)]
+
+    def met(self, values: Float64, origin: Sequence[str | None] | None = None, links_alone: bool = False) -> Met:
+        """As `match`, by column and without ids."""
         slots, upto = self.meets(values)
         link = self._link[slots]
-        answers = []
-        begin = 0
-        for e, end in enumerate(upto.tolist()):
-            mine, links = slots[begin:end], link[begin:end]
-            found = sorted(self._name_of(number) for number in np.unique(links[links != LOCAL]).tolist())
-            back = origin[e] if origin is not None else None
-            local = [] if links_alone else self._keys(self._by_age(mine[links == LOCAL]), {})
-            answers.append(Delivery(local, [name for name in found if name != back]))
-            begin = end
-        return answers
+        links = links_of(link, upto, self._links, origin)
+        if links_alone:
+            return Met(slots[:0], np.zeros_like(upto), links)
+        return Met(*local_of(slots, upto, link == LOCAL, self._points.age), links)
 
     def meets(self, values: Float64) -> tuple[Int32, Int64]:
         """The slots whose boxes hold each of these points, one point's after the other's, and where each one's end."""
         return self._all.containing(self._points, values)
-
-    def _name_of(self, number: int) -> str:
-        name = self._links[number]
-        assert name is not None
-        return name
 
     # What changes while all is laid out anew.
 

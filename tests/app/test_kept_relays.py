@@ -147,15 +147,16 @@ messages = st.lists(
         st.builds(lambda key, n: ("subscribe", f"n:e:{key}", point(n)), ids, numbers),
         st.builds(lambda key: ("unsubscribe", f"n:e:{key}", ()), ids),
         st.just(("notify", "", ())),
-        st.builds(lambda follow: ("reset", str(follow), ()), st.integers(0, 3)),
     ),
     max_size=6,
 )
+resets = st.one_of(st.none(), st.integers(0, 3))
 
 
-def receive(link: str, epoch: str, first: int, given: list[tuple[str, str, Any]]) -> Receive:
-    """Messages from a number on, with a reset before them where it is the first."""
-    given = [("reset", "1", ()), *given] if first == 0 else given
+def receive(link: str, epoch: str, first: int, given: list[tuple[str, str, Any]], follow: int | None = None) -> Receive:
+    """Messages from a number on, with a reset before them where it is the first, or so many are to follow one."""
+    if first == 0 or follow is not None:
+        given = [("reset", str(1 if follow is None else follow), ()), *given]
     made = []
     for n, (op, key, box) in enumerate(given, first):
         if op == "notify":
@@ -183,7 +184,7 @@ commands = st.one_of(
     st.builds(
         ChangeLinks, st.dictionaries(links, st.sampled_from([None, NORTH, Link("http://w", "edge", "e")]), min_size=1)
     ),
-    st.builds(receive, links, epochs, st.integers(0, 4), messages),
+    st.builds(receive, links, epochs, st.integers(0, 4), messages, resets),
     st.builds(Acked, links, epochs, st.integers(0, 6)),
     st.builds(Restart, links, epochs),
     st.just(Rederive()),

@@ -1,6 +1,8 @@
 import json
 import re
 import shutil
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +11,16 @@ import pyarrow as pa
 import pytest
 from starlette.testclient import TestClient
 
+from app.api import relay_links, relay_notify
+from app.kinds.relays import RelayKind
+from app.main import create_app
 from app.overlay.peer import Peers, Unanswered
+from app.settings import Settings
+from indexes.relays import engine
+from indexes.relays.commands import Notify, Receive
+from indexes.relays.inbox import Inbox
 from indexes.relays.model import Link
-from tests.app.conftest import MakeClient
+from tests.app.conftest import URL, MakeClient
 from tests.service.talk import ARROW, NDJSON, arrow, ndjson
 
 MARKET = "/v1/relays/market"
@@ -486,3 +495,182 @@ def test_a_conversation_without_lines_is_checked_all_the_same(market: TestClient
     assert (refused.status_code, fields(refused)) == (422, ["Idempotency-Key"])
     refused = talk(market, [], on_error="retry")
     assert (refused.status_code, fields(refused)) == (422, ["on_error"])
+
+
+# --- messages of links ------------------------------------------------------------------------------------------------
+
+
+def test_a_reset_in_the_middle_of_an_epoch_is_refused(make_client: MakeClient) -> None:
+    client = make_client()
+    client.put(MARKET, json={**CONFIG, "links": {"north": NORTH}})
+    path, said = f"{MARKET}/links/north/messages", {"n": 1, "op": "subscribe", "id": "north:market:s1", "box": {}}
+    first = [{"n": 0, "op": "reset", "follow": 1}, said]
+    assert client.post(path, json={"epoch": "e1", "messages": first}).json()["next"] == 2
+    seq = client.get(MARKET).json()["seq"]
+    late = {"n": 2, "op": "reset", "follow": 0}
+    for messages, field in (
+        ([late], "messages[0].op"),
+        ([{**late, "n": 9}], "messages[0].op"),
+        ([*first, late], "messages[2].op"),
+        ([{"n": 2, "op": "unsubscribe", "id": "north:market:s1"}, {**late, "n": 3}], "messages[1].op"),
+    ):
+        refused = client.post(path, json={"epoch": "e1", "messages": messages})
+        assert (refused.status_code, refused.json()["type"]) == (422, "/problems/invalid")
+        assert fields(refused) == [field]
+    shown = client.get(MARKET).json()
+    assert (shown["seq"], shown["subscriptions"]) == (seq, 1)
+    assert client.post(path, json={"epoch": "e1", "messages": first}).json()["next"] == 2
+    assert client.post(path, json={"epoch": "e2", "messages": [{**late, "n": 7}]}).json()["next"] == 8
+    assert client.get(MARKET).json()["subscriptions"] == 0
+
+
+def test_many_messages_are_taken_apart_and_checked_off_the_loop(
+    make_client: MakeClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = make_client()
+    client.put(MARKET, json={**CONFIG, "links": {"north": NORTH}})
+    threads: dict[str, set[int]] = {}
+
+    def watched(name: str, fn: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*given: Any) -> Any:
+            threads.setdefault(name, set()).add(threading.get_ident())
+            return fn(*given)
+
+        return call
+
+    monkeypatch.setattr(relay_links, "INLINE", 2_000)
+    monkeypatch.setattr(Receive, "at_once", 50)
+    for owner, name in ((relay_links, "validated"), (Inbox, "admit"), (engine, "message_faults")):
+        monkeypatch.setattr(owner, name, watched(name, getattr(owner, name)))
+    monkeypatch.setattr(RelayKind, "encode", watched("encode", RelayKind.encode))
+    n = 200
+    said = [{"n": i, "op": "subscribe", "id": f"north:market:s{i}", "box": {"price": [0, i]}} for i in range(1, n + 1)]
+    body = {"epoch": "e1", "messages": [{"n": 0, "op": "reset", "follow": n}, *said]}
+    assert client.post(f"{MARKET}/links/north/messages", json=body).json()["next"] == n + 1
+    assert client.get(MARKET).json()["subscriptions"] == n
+    assert client.portal is not None
+    loop = client.portal.call(threading.get_ident)
+    assert threads.keys() == {"validated", "admit", "message_faults", "encode"}
+    assert all(loop not in found for found in threads.values())
+    few = {"epoch": "e1", "messages": [{"n": n + 1, "op": "unsubscribe", "id": "north:market:s1"}]}
+    assert client.post(f"{MARKET}/links/north/messages", json=few).json()["next"] == n + 2
+    assert all(loop in found for found in threads.values())
+
+
+# --- long answers to notifications ------------------------------------------------------------------------------------
+
+
+def crowd(client: TestClient, n: int = 40) -> list[str]:
+    """So many subscriptions that every notification meets."""
+    ids = [f"c{i}" for i in range(n)]
+    made = client.post(f"{MARKET}/subscriptions", json={"subscriptions": [{"id": id, "box": {}} for id in ids]})
+    assert made.status_code == 201
+    return ids
+
+
+def points(*prices: Any) -> list[Any]:
+    return [{"values": {"price": price, "volume": 100}} for price in prices]
+
+
+def test_a_long_answer_is_written_in_pieces_off_the_loop(market: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    ids = crowd(market)
+    body = {"notifications": points(1, "x", 15), "on_error": "skip"}
+    before = market.post(f"{MARKET}/notifications", json=body).json()
+    assert [one["subscriptions"] for one in before["results"]] == [["s1", *ids], ["s1", "s2", *ids]]
+    written: list[tuple[int, int]] = []
+    pieces = relay_notify.pieces
+
+    def watched(*given: Any) -> Iterator[bytes]:
+        for piece in pieces(*given):
+            written.append((len(piece), threading.get_ident()))
+            yield piece
+
+    monkeypatch.setattr(relay_notify, "pieces", watched)
+    monkeypatch.setattr(relay_notify, "INLINE", 10)
+    monkeypatch.setattr("app.delivery.deliveries.PIECE", 8)
+    monkeypatch.setattr("app.api.pieces.WHOLE", 100)
+    for name in ("indexes.relays.plans", "indexes.relays.delivered"):
+        monkeypatch.setattr(f"{name}.FEW", 10)
+    again = market.post(f"{MARKET}/notifications", json=body)
+    assert again.json() == {**before, "seq": before["seq"] + 2}
+    assert len(written) > 10 and max(size for size, _ in written) < 200
+    assert market.portal is not None
+    assert market.portal.call(threading.get_ident) not in {thread for _, thread in written}
+
+
+def test_an_answer_names_a_bounded_number(market: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("indexes.relays.plans.MOST_NAMED", 3)
+    answer = market.post(f"{MARKET}/notifications", json={"notifications": points(15, 15, 99)}).json()
+    assert answer["results"] == [
+        {"subscriptions": ["s1", "s2"], "links": []},
+        {"subscriptions": ["s1"], "links": [], "truncated": True},
+        {"subscriptions": [], "links": []},
+    ]
+
+
+def test_what_is_kept_of_notifications_is_bounded(market: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("app.api.relay_notify", "indexes.relays.plans"):
+        monkeypatch.setattr(f"{name}.MOST_KEPT", 3)
+    body = {"notifications": points(15, "x", 15), "on_error": "skip"}
+    first, again = (
+        market.post(f"{MARKET}/notifications", json=body, headers={"Idempotency-Key": "k"}).json() for _ in range(2)
+    )
+    whole = [{"index": 0, "subscriptions": ["s1", "s2"], "links": []}]
+    cut = {"index": 2, "subscriptions": ["s1"], "links": [], "truncated": True}
+    assert first["results"] == [*whole, {"index": 2, "subscriptions": ["s1", "s2"], "links": []}]
+    assert again == {**first, "results": [*whole, cut], "replayed": True}
+    seq = market.get(MARKET).json()["seq"]
+    many = {"notifications": points(1, 2, 3, 4)}
+    refused = market.post(f"{MARKET}/notifications", json=many, headers={"Idempotency-Key": "many"})
+    assert (refused.status_code, refused.json()["type"]) == (413, "/problems/too-large")
+    assert fields(refused) == ["notifications"]
+    assert market.get(MARKET).json()["seq"] == seq
+    assert market.post(f"{MARKET}/notifications", json=many).json()["seq"] == seq + 4
+
+
+def test_what_notifications_met_is_worked_out_again_after_a_crash(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    body = {"notifications": points(15, "x", 60), "on_error": "skip"}
+
+    def run(use: Callable[[TestClient], None]) -> None:
+        with TestClient(create_app(Settings(data=tmp_path)), base_url=URL, raise_server_exceptions=False) as client:
+            use(client)
+
+    def before(client: TestClient) -> None:
+        client.put(MARKET, json=CONFIG)
+        client.post(f"{MARKET}/subscriptions", json={"subscriptions": [{"id": "s1", "box": {"price": [0, 50]}}]})
+        with monkeypatch.context() as patch:
+            patch.setattr("app.writer.Writer._apply", lambda self, group: [p.future.cancel() for p in group])
+            client.post(f"{MARKET}/notifications", json=body, headers={"Idempotency-Key": "k"})
+
+    def after(client: TestClient) -> None:
+        again = client.post(f"{MARKET}/notifications", json=body, headers={"Idempotency-Key": "k"}).json()
+        assert (again["replayed"], again["seq"]) == (True, 3)
+        assert again["results"] == [
+            {"index": 0, "subscriptions": ["s1"], "links": []},
+            {"index": 2, "subscriptions": [], "links": []},
+        ]
+
+    run(before)
+    run(after)
+
+
+def test_what_cannot_be_encoded_is_refused_alone(market: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    encode = RelayKind.encode
+
+    def some(self: RelayKind, command: Any, count: int) -> Any:
+        if isinstance(command, Notify) and 13.0 in command.values:
+            raise OverflowError("Integer value out of range")
+        return encode(self, command, count)
+
+    monkeypatch.setattr(RelayKind, "encode", some)
+    seq = market.get(MARKET).json()["seq"]
+    for key in ("k", "k"):
+        bad = market.post(
+            f"{MARKET}/notifications", json={"notifications": points(1, 13)}, headers={"Idempotency-Key": key}
+        )
+        assert (bad.status_code, bad.json()["type"]) == (500, "/problems/internal")
+        assert bad.json()["detail"] == "a Notify of relay 'market' cannot be encoded; nothing was changed"
+    assert market.get(MARKET).json()["seq"] == seq
+    assert market.post(f"{MARKET}/notifications", json={"notifications": points(1)}).json()["seq"] == seq + 1

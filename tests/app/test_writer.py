@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import threading
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -19,7 +20,7 @@ from app.kinds.boards import BoardKind
 from app.metrics import Metrics
 from app.storage.catalog import Catalog
 from app.storage.log import Log, LogEntry, LogUnavailable
-from app.writer import BULK, Busy, Skeleton, Writer
+from app.writer import BULK, Busy, Skeleton, Unwritable, Writer
 from indexes.boards.commands import (
     UPDATE,
     UPSERT,
@@ -213,6 +214,130 @@ async def _same_objects(writer: Writer, ids: Sequence[str]) -> None:
     board = writer.catalog.engine("boards/a")
     assert board is not None
     assert [view.id for view in board.objects(None, 9)] == list(ids)
+
+
+class Wordless(BoardKind):
+    """Boards of which commands with the object `bad` cannot be encoded."""
+
+    def encode(self, command: Any, count: int) -> Any:
+        yield from super().encode(command, count)
+        if isinstance(command, Events) and "bad" in command.ids:
+            raise UnicodeEncodeError("utf-8", "\ud800", 0, 1, "surrogates not allowed")
+
+
+def wordless(path: Path) -> Writer:
+    return Writer(Log.open(f"sqlite:///{path / 'log.db'}"), Catalog(Kinds(Wordless())), Answers(), Metrics())
+
+
+def with_bad(events: Events) -> Events:
+    events.ids[-1] = "bad"
+    return events
+
+
+@pytest.mark.parametrize("long", [False, True])
+def test_a_command_that_cannot_be_encoded_fails_alone(
+    tmp_path: Path, long: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What comes beside it and behind it goes on, and meets nothing that it would have done."""
+    monkeypatch.setattr("app.writer.BULK", 9)
+    bad = with_bad(many(10, 100)) if long else upsert(("p", 9.0, 9.0), ("bad", 1.0, 1.0))
+    key = bad.ids[0]
+
+    async def story() -> None:
+        writer = wordless(tmp_path)
+        writer.recover()
+        await asyncio.gather(writer.put("boards/a", CONFIG), writer.put("boards/b", CONFIG))
+        groups: list[int] = []
+        commit = writer._commit
+        writer._commit = lambda group: (groups.append(len(group)), commit(group))[1]  # type: ignore[func-returns-value,method-assign]
+        results = await asyncio.gather(
+            writer.submit("boards/a", upsert(("o", 1.0, 1.0))),
+            writer.submit("boards/a", bad),
+            writer.submit("boards/a", upsert((key, 2.0, 2.0), op=UPDATE)),
+            writer.submit("boards/a", upsert(("q", 3.0, 3.0))),
+            writer.submit("boards/b", upsert(("r", 4.0, 4.0))),
+            return_exceptions=True,
+        )
+        kinds = [type(result) if isinstance(result, Exception) else result.last_seq for result in results]
+        assert kinds == [1, Unwritable, Refused, 2, 1]
+        assert long or groups == [3]
+        assert writer.queued == 0
+        board = writer.catalog.engine("boards/a")
+        assert board is not None
+        board.check()
+        assert [view.id for view in board.objects(None, 10**6)] == ["o", "q"]
+        await writer.close()
+        writer._log.close()
+
+    asyncio.run(story())
+    run(tmp_path, lambda writer: _same_objects(writer, ["o", "q"]))
+
+
+def test_an_answer_that_cannot_be_encoded_fails_alone(tmp_path: Path) -> None:
+    async def story(writer: Writer) -> None:
+        await writer.put("boards/a", CONFIG)
+        ticket, other = (writer.answers.claim("", key, b"h") for key in "ab")
+        assert isinstance(ticket, Ticket) and isinstance(other, Ticket)
+        results = await asyncio.gather(
+            writer.submit("boards/a", upsert(("o", 1.0, 1.0))),
+            writer.submit(
+                "boards/a", upsert(("p", 1.0, 1.0)), ticket=ticket, skeleton=lambda plan: Skeleton(200, {"x": b""})
+            ),
+            writer.submit("boards/a", upsert(("p", 1.0, 1.0)), ticket=other, skeleton=_seldom),
+            writer.submit("boards/a", upsert(("q", 1.0, 1.0))),
+            return_exceptions=True,
+        )
+        kinds = [type(result) if isinstance(result, Exception) else result.last_seq for result in results]
+        assert kinds == [1, Unwritable, KeyError, 2]
+        await _same_objects(writer, ["o", "q"])
+
+    run(tmp_path, story)
+    run(tmp_path, lambda writer: _same_objects(writer, ["o", "q"]))
+
+
+def _seldom(plan: Any) -> Skeleton:
+    raise KeyError("seldom")
+
+
+@pytest.mark.parametrize("cut", ["the log is away", "the client has gone"])
+def test_a_long_command_is_taken_back_while_it_is_encoded(
+    tmp_path: Path, cut: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.writer.BULK", 9)
+
+    async def story(writer: Writer) -> None:
+        await writer.put("boards/a", CONFIG)
+        before = state(writer)
+        kind, _ = writer.catalog.kinds.split("boards/a")
+        begun, go = threading.Event(), threading.Event()
+        encode = kind.encode
+
+        def slowly(command: Any, count: int) -> Any:
+            begun.set()
+            assert go.wait(30)
+            yield from encode(command, count)
+
+        kind.encode = slowly  # type: ignore[method-assign]
+        long = asyncio.ensure_future(writer.submit("boards/a", many(10)))
+        while not begun.is_set():
+            await asyncio.sleep(0)
+        if cut == "the client has gone":
+            long.cancel()
+        else:
+            log: Any = writer._log
+            log.broken = True
+            with pytest.raises(LogUnavailable):
+                await writer.note("something")
+            log.broken = False
+        go.set()
+        result = (await asyncio.gather(long, return_exceptions=True))[0]
+        assert isinstance(result, asyncio.CancelledError if cut == "the client has gone" else LogUnavailable)
+        kind.encode = encode  # type: ignore[method-assign]
+        assert state(writer) == before
+        assert (await writer.submit("boards/a", upsert(("o0", 1.0, 1.0)))).last_seq == 1
+
+    run(tmp_path, story)
+    run(tmp_path, lambda writer: _same_objects(writer, ["o0"]))
 
 
 def test_long_work_lets_reads_and_other_boards_go_on(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from app.metrics import Metrics
-from app.overlay.overlay import CUT_AFTER, Overlay
+from app.overlay.overlay import CUT_AFTER, STRIDE, Overlay
 from app.overlay.peer import Peers
 from app.problems import Problem
 from indexes.relays.commands import Receive, Restart
@@ -126,6 +126,15 @@ def test_what_came_over_a_link_that_closes_a_cycle_goes_after_a_while() -> None:
     asyncio.run(main())
 
 
+TURNS = [0]
+
+
+async def _turns() -> None:
+    while True:
+        TURNS[0] += 1
+        await asyncio.sleep(0)
+
+
 def test_a_subscription_that_came_another_way_is_refused() -> None:
     async def main() -> None:
         world = World()
@@ -133,10 +142,25 @@ def test_a_subscription_that_came_another_way_is_refused() -> None:
         first = [Message(0, "reset", follow=1), Message(1, "subscribe", "far:market:s", box=box)]
         await world.relays.submit("market", Receive("north", "e1", first))
         again = [Message(1, "subscribe", "far:market:s", box=box)]
-        assert refused(lambda: world.overlay.received("market", "east", frozenset(), again))
-        assert not refused(lambda: world.overlay.received("market", "north", frozenset(), again))
+
+        async def received(link: str, messages: list[Message]) -> str:
+            try:
+                await world.overlay.received("market", link, frozenset(), messages)
+            except Problem as problem:
+                return problem.slug
+            return ""
+
+        assert await received("east", again) == "cycle"
+        assert await received("north", again) == ""
         own = [Message(1, "subscribe", "here:market:s", box=box)]
-        assert refused(lambda: world.overlay.received("market", "north", frozenset(), own))
+        assert await received("north", own) == "cycle"
+        # Of many, others go first in between, and the last is looked at as the first.
+        many = [Message(n, "subscribe", f"far:market:s{n}", box=box) for n in range(2, 2 * STRIDE + 9)]
+        turns = asyncio.create_task(_turns())
+        await asyncio.sleep(0)
+        assert await received("east", [*many, *again]) == "cycle"
+        turns.cancel()
+        assert TURNS[0] >= 3
 
     asyncio.run(main())
 

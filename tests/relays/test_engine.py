@@ -15,6 +15,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from formats.commands import PART
+from formats.relay_commands import decode, encode
 from indexes.commands import Fault, Refused
 from indexes.relays.commands import (
     Acked,
@@ -422,6 +424,7 @@ def reset(*rows):
 
 
 BAD_BOX = ((3.0, 1.0),)
+NO_RESET = "a reset is the first message of an epoch"
 WRONG = [
     (add([("one", [(2, 1)])]), [Fault("box.a", "lo must be at most hi", index=0)]),
     (add([("one", [(inf, inf)]), ("two", [(0, float("nan"))])]), ["box.a", "box.a"]),
@@ -446,6 +449,16 @@ WRONG = [
     (Receive("north", "n1", [Message(2, "subscribe", "x", ())]), ["box"]),
     (Receive("north", "n1", [Message(2, "notify", values=(inf,))]), ["values"]),
     (Receive("north", "n1", [Message(-2, "reset")]), ["n"]),
+    (Receive("north", "n1", [Message(2, "reset")]), [Fault("op", NO_RESET, index=0)]),
+    (Receive("north", "n1", [Message(7, "reset")]), [Fault("op", NO_RESET, index=0)]),
+    (Receive("north", "n1", [Message(0, "reset"), Message(1, "reset")]), [Fault("op", NO_RESET, index=1)]),
+    (Receive("north", "n2", [Message(0, "reset"), Message(1, "reset")]), [Fault("op", NO_RESET, index=1)]),
+    (
+        Receive(
+            "north", "n2", [Message(0, "reset", follow=1), Message(1, "notify", values=(1.0,)), Message(2, "reset")]
+        ),
+        [Fault("op", NO_RESET, index=2)],
+    ),
     (Acked("east", "e", 1), ["link"]),
     (Restart("east", "e"), ["link"]),
     (Restart("north", ""), ["epoch"]),
@@ -549,6 +562,70 @@ def test_a_notification_that_was_had_in_another_epoch_is_not_heard_again():
     heard += made.apply(Receive("north", "n2", again))[1]
     assert [told.payload for part in heard for told in part.told] == [b"1", b"2"]
     assert made.apply(Receive("north", "n1", first))[0].told() == {"epoch": None, "next": 0}, "that epoch is over"
+
+
+def test_what_goes_after_a_reset_promotes_what_has_just_come():
+    made = engine(["north", "west"])
+    made.apply(Receive("north", "n1", reset(("n:e:outer", [(0.0, 9.0)]))))
+    made.apply(Restart("west", "e1"))
+    made.apply(Receive("north", "n2", reset(("n:e:inner", [(1.0, 2.0)]))))
+    assert [(m.op, m.id) for m in made.messages("west", 2, 9)] == [
+        ("subscribe", "n:e:inner"),
+        ("unsubscribe", "n:e:outer"),
+    ]
+    made.check()
+
+
+def test_a_reset_that_is_there_already_is_said_again():
+    made, other = engine(["north"]), engine(["north"])
+    told = reset(("n:e:1", [(0.0, 4.0)]))
+    for one in (made, other):
+        one.apply(Receive("north", "n1", told))
+    assert made.apply(Receive("north", "n1", told))[0].told()["next"] == 2
+    assert made.apply(Receive("north", "n1", told[:1]))[0].told()["next"] == 2
+    made.apply(Receive("north", "n2", reset()))
+    other.apply(Receive("north", "n2", reset()))
+    assert made.apply(Receive("north", "n1", [Message(9, "reset")]))[0].told()["next"] == 0, "that epoch is over"
+    same_state(made, other)
+
+
+def test_a_reset_that_was_logged_is_taken_again():
+    """As versions before this one took it."""
+    made = engine(["north"])
+    made.apply(Receive("north", "n1", reset(("n:e:1", [(0.0, 4.0)]))))
+    kept = Receive("north", "n1", [Message(2, "notify", values=(1.0,)), Message(3, "reset")])
+    for length in (PART, 1):
+        with patch("formats.commands.PART", length):
+            parts = [(part.name, part.payload) for part in encode(kept, 2)]
+        assert decode(parts) == kept and decode(parts).logged
+    assert made.apply(decode(parts))[0].told()["next"] == 4
+    assert made.subscription_count == 0
+    made.check()
+
+
+def test_many_messages_are_checked_in_pieces_and_in_a_thread():
+    box = ((0.0, 1.0),)
+    told = [Message(0, "reset", follow=700), *(Message(n, "subscribe", f"n:e:{n}", box) for n in range(1, 701))]
+    made, other = engine(["north"]), engine(["north"])
+    steps = made.prepare_steps(Receive("north", "n1", told))
+    works = [next(steps)]
+    before = made.ahead
+    while True:
+        try:
+            works.append(steps.send(works[-1]()))
+        except StopIteration as stop:
+            plan = stop.value
+            break
+        assert made.ahead is before and made.next_seq == 1, "nothing changes before it returns"
+    assert len(works) == 2
+    while not plan.done:
+        plan.paint(1.0)
+        plan.settle()
+    other.apply(Receive("north", "n1", told[:300]))
+    other.apply(Receive("north", "n1", told[200:500]))
+    other.apply(Receive("north", "n1", told[500:]))
+    same_state(made, other)
+    assert not list(made.prepare_steps(Receive("north", "n1", told[:9]))), "few are checked at once"
 
 
 def test_a_reset_takes_nothing_away_before_all_is_said_again():
