@@ -518,7 +518,7 @@ class RelayEngine:
         return SubscriptionView(key, shown(key), box, standing.link, standing.ttl)
 
     def links(self) -> list[LinkView]:
-        """The links as they stand, by name. O(n) each."""
+        """The links as they stand, by name. O(1) each."""
         views = []
         for name in sorted(self.config.links):
             box, inbox = self.outboxes[name], self.inboxes[name]

@@ -203,9 +203,10 @@ class Relay:
         return slots[relations.forwarded[slots]]
 
     def forwarded_count(self, neighbour: str = UPSTREAM) -> tuple[int, int]:
-        """How many subscriptions a neighbour has been told of, and how many it may have to hear of. O(n)."""
-        relations, slots = self.neighbours[neighbour], self.concerning(neighbour)
-        return int(relations.forwarded[slots].sum()), len(slots)
+        """How many subscriptions a neighbour has been told of, and how many it may have to hear of. O(1). Raises
+        KeyError."""
+        relations = self.neighbours[neighbour]
+        return relations.forwarded_count, len(relations)
 
     def covering_ratio(self, neighbour: str = UPSTREAM) -> float:
         """The share of subscriptions that a neighbour need not hear of; 0 where there are none. Raises KeyError."""

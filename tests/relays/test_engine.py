@@ -112,6 +112,7 @@ class Node:
         for name, router in truth.routers.items():
             wanted = [key for key in router.boxes if key in router.forwarded]
             assert engine.relay.forwarded(name) == wanted, (self.name, name)
+            assert engine.relay.forwarded_count(name) == (len(wanted), len(router.boxes))
         assert set(engine.outboxes) == set(truth.sides)
         for name, side in truth.sides.items():
             box, inbox = engine.outboxes[name], engine.inboxes[name]
@@ -634,6 +635,17 @@ def test_ids_are_taken_too_when_a_relay_is_put_in_place_while_they_are_checked(n
             run_to_end(steps, work)
         assert [(fault.kind, fault.index) for fault in refused.value.faults] == [("taken", 5)]
         engine.check()
+
+
+@pytest.mark.parametrize("graph", ["G", "G*", "poset"])
+def test_what_links_forward_is_told_without_a_scan(graph):
+    """It is asked for on the event loop, and whenever a command is done."""
+    one = engine(["north", "south"], graph=graph)
+    one.apply(add([("s1", [(0, 9)]), ("s2", [(1, 2)]), ("s3", [(3, 4)])], link=pa.array([None, None, "south"])))
+    with patch("indexes.relays.relay.Relay.concerning", side_effect=AssertionError("it is scanned")):
+        assert [(view.forwarded, view.covering_ratio) for view in one.links()] == [(1, 1 - 1 / 3), (1, 0.5)]
+        one.apply(DeleteSubscriptions(["s1"]))
+        assert [(view.forwarded, view.covering_ratio) for view in one.links()] == [(2, 0.0), (1, 0.0)]
 
 
 @pytest.mark.parametrize("graph", ["G*", "poset", "G"])
