@@ -58,7 +58,7 @@ from indexes.relays.model import (
     SubscriptionView,
     shown,
 )
-from indexes.relays.outbox import Outbox
+from indexes.relays.outbox import Chunk, Outbox
 from indexes.relays.plans import AddPlan, Ahead, BatchPlan, DeletePlan, NotifyPlan, Plan, SetPlan, standing_of
 from indexes.relays.points import as_boxes
 from indexes.relays.relay import Outgoing, Relay, wrong_sides
@@ -454,14 +454,14 @@ class RelayEngine:
 
     # What plans do.
 
-    def tell(self, link: str, outgoing: Outgoing) -> None:
+    def tell(self, link: str, outgoing: Outgoing | Chunk) -> None:
         """Queue for a link what is to be forwarded over it."""
         self.outboxes[link].tell(outgoing)
 
     def bound_queues(self) -> None:
         """After a command: drop from queues what is not worth keeping. Within one it would depend on how it is cut."""
         for name, box in self.outboxes.items():
-            box.bound(lambda name=name: self.relay.forwarded_count(name)[0])  # type: ignore[misc]
+            box.bound(self.relay.forwarded_count(name)[0])
 
     def deliveries(self, values: Float64, origin: Sequence[str | None], links_alone: bool) -> list[Delivery]:
         """Who gets notifications. What one takes is learned from it."""

@@ -256,7 +256,7 @@ class AckedPlan(AnyPlan["RelayEngine"]):
             self.done = True
 
 
-class RestartPlan(AsidePlan["RelayEngine", tuple[list[str], Float64]]):
+class RestartPlan(AsidePlan["RelayEngine", Outbox]):
     """A queue begins a new epoch."""
 
     command: Restart
@@ -264,22 +264,22 @@ class RestartPlan(AsidePlan["RelayEngine", tuple[list[str], Float64]]):
     def __init__(self, engine: RelayEngine, command: Restart, before: Ahead) -> None:
         super().__init__(engine, command, 1)
         self._before = before
-        self._found: tuple[list[str], Float64] | None = None
+        self._found: Outbox | None = None
 
     @property
     def seconds(self) -> float:
         return SECONDS_TO_SAY * (len(self.engine.relay) + len(self.engine.outboxes[self.command.link]))
 
-    def look(self) -> tuple[list[str], Float64]:
-        return self.engine.relay.forwards(self.command.link)
+    def look(self) -> Outbox:
+        link = self.command.link
+        return self.engine.outboxes[link].begun(self.command.epoch, *self.engine.relay.forwards(link))
 
-    def take(self, found: tuple[list[str], Float64]) -> None:
+    def take(self, found: Outbox) -> None:
         self._found = found
 
     def show(self) -> None:
         assert self._found is not None, "it is shown once"
-        self.engine.outboxes[self.command.link].restart(self.command.epoch, *self._found)
-        self._found = None
+        self.engine.outboxes[self.command.link], self._found = self._found, None
 
     def cancel(self) -> None:
         self.engine.ahead = self._before

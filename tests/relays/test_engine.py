@@ -32,7 +32,9 @@ from indexes.relays.commands import (
 from indexes.relays.engine import RelayEngine
 from indexes.relays.forward import SUBSCRIBE, UNSUBSCRIBE
 from indexes.relays.model import Link, Message, RelayConfig
+from indexes.relays.outbox import NOTIFY, Outbox
 from indexes.relays.packing import unpack_indexes
+from indexes.relays.relay import Outgoing
 from indexes.relays.state import engine_of, packed_of, relay_of, state_of
 from tests.oracles.relay_service import RelayService
 from tests.relays.worlds import boxes, numbers
@@ -41,8 +43,12 @@ NAMES = ("a", "b")
 KINDS = (("G", 1, "kd"), ("G", 2, "zorder"), ("G", 1, "linear"), ("G*", 1, "kd"), ("poset", 1, "zorder"))
 TREE = {"p": ("q",), "q": ("p", "r", "s"), "r": ("q",), "s": ("q",)}
 HISTORY = 5
-LIMITS = {"indexes.relays.plans.SECONDS_A_STEP": 2e-3, "indexes.relays.outbox.HISTORY": HISTORY}
-"""A slice has a step or two, and queues become stale."""
+LIMITS = {
+    "indexes.relays.plans.SECONDS_A_STEP": 2e-3,
+    "indexes.relays.outbox.HISTORY": HISTORY,
+    "indexes.relays.outbox.CHUNK": 32,
+}
+"""A slice has a step or two, and queues become stale, and have many columns."""
 
 
 def link_to(name):
@@ -589,6 +595,46 @@ def test_a_neighbour_that_was_put_back_to_a_backup_is_told_again():
     near.apply(Restart("far", "e2"))
     send()
     assert [view.id for view in far.subscriptions(None, 9)] == [f"near:edge:s{n}" for n in (1, 2, 3)]
+
+
+def waiting(made, n):
+    """A queue to the north with n notifications, each behind a subscription that is forwarded."""
+    box = made.outboxes["north"]
+    for i in range(n):
+        made.tell("north", Outgoing(np.array([SUBSCRIBE], np.uint8), [f"s{i}"], np.zeros((1, 2))))
+        box.notify((float(i),), None if i % 3 else b"x" * i)
+    return box
+
+
+def test_a_queue_begins_anew_without_work_for_each_message():
+    made = engine(["north"])
+    made.apply(Restart("north", "e1"))
+    box = waiting(made, 3_000)
+    box.check()
+    was = [row for part in box._parts() for row in part.rows() if row.op == NOTIFY]
+    with patch("indexes.relays.outbox.Chunk.rows", side_effect=AssertionError("they are taken one by one")):
+        box.spoil()
+        assert (len(box), box.notifications, box.stale) == (3_000, 3_000, True)
+        made.apply(Restart("north", "e2"))
+    fresh = made.outboxes["north"]
+    for one in (box, fresh, Outbox.of(box.state()), Outbox.of(fresh.state())):
+        one.check()
+        assert [row for part in one._parts() for row in part.rows()][-3_000:] == was
+    assert [message.op for message in fresh.messages(0, 2)] == ["reset", "notify"]
+    made.apply(Acked("north", "e2", 3_001))
+    assert (len(fresh), fresh.bytes) == (0, 0)
+
+
+def test_a_queue_gives_its_first_epoch_to_what_waits():
+    made = engine(["north"])
+    box = made.outboxes["north"]
+    for i in range(2_500):
+        box.notify((float(i),), b"1")
+    made.apply(Restart("north", "e1"))
+    box = made.outboxes["north"]
+    assert [message.mark for message in box.messages(1, 9_999)] == [("e1", i) for i in range(2_500)]
+    box.notify((0.0,), None)
+    assert box.messages(2_501, 1)[0].mark == ("e1", 2_500)
 
 
 def test_many_at_once_are_cut_and_come_to_the_same():
