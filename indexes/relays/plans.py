@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from indexes.beside import Beside
-from indexes.names import Merged
+from indexes.names import Merged, Names
 from indexes.plan import LONG
 from indexes.plan import Plan as AnyPlan
 from indexes.promised import Undo
@@ -40,6 +40,7 @@ from indexes.relays.model import (
     Unsubscribed,
     shown,
 )
+from indexes.relays.outbox import Chunk, said
 from indexes.relays.points import as_points
 from indexes.relays.relay import Outgoing, Ran, Steps
 
@@ -74,7 +75,8 @@ class ChangePlan(AnyPlan["RelayEngine"]):
         super().__init__(engine, command, count)
         self._before = engine.ahead if before is None else before
         self._rans: list[Ran] = []
-        self._outgoing: list[tuple[str, Outgoing]] = []
+        self._outgoing: list[tuple[str, Outgoing | Chunk]] = []
+        self._names: Names | None = None
         self._gone: list[int] = []
         self._merged: Merged | None = None
         self._beside: Beside[Merged] | None = None
@@ -102,27 +104,37 @@ class ChangePlan(AnyPlan["RelayEngine"]):
         ran = relay.run(steps)
         self._rans.append(ran)
         self._gone += ran.gone
-        self._outgoing += [(name, relay.outgoing(ran, name)) for name in ran.told if name != UPSTREAM]
+        self._outgoing += [(name, said(relay.outgoing(ran, name))) for name in ran.told if name != UPSTREAM]
         return [] if self.silent else relay.answers(ran)
+
+    def _rename(self) -> None:
+        """Much was run: make the ids anew here, in the thread of the kernels, rather than one by one when it is
+        shown."""
+        self._names = self.engine.relay.names_after(self._rans)
 
     def _show(self) -> None:
         """Make visible what was run."""
         relay = self.engine.relay
-        if self._merged is not None:
-            relay.names.swap(self._merged)
-            self._merged = None
-        for ran in self._rans:
-            relay.commit(ran)
+        if self._names is not None:
+            relay.names, self._names, self._merged = self._names, None, None
+        else:
+            if self._merged is not None:
+                relay.names.swap(self._merged)
+                self._merged = None
+            for ran in self._rans:
+                relay.commit(ran)
         for name, outgoing in self._outgoing:
             self.engine.tell(name, outgoing)
         self._rans, self._outgoing = [], []
 
-    def _forget(self, seq: int, keys: list[str], gone: list[tuple[int, str]]) -> None:
-        """Subscriptions have ended for good; those that are live are added to `gone`."""
-        for key in keys:
-            self.engine.ttl.pop(key, None)
-            if key in self.engine.watched:
-                self.engine.watched.discard(key)
+    def _forget(self, seq: int, keys: list[str] | frozenset[str], gone: list[tuple[int, str]]) -> None:
+        """Subscriptions have ended for good; those that are live are added to `gone`. Of a set, which may be large,
+        only those are looked at that have a time limit or are live."""
+        ttl, watched = self.engine.ttl, self.engine.watched
+        for key in keys if isinstance(keys, list) else sorted((ttl.keys() & keys) | (watched & keys)):
+            ttl.pop(key, None)
+            if key in watched:
+                watched.discard(key)
                 gone.append((seq, shown(key)))
 
     def _told(self, told: list[Notified], gone: list[tuple[int, str]]) -> Slice | None:

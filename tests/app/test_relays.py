@@ -11,7 +11,7 @@ from starlette.testclient import TestClient
 
 from app.overlay.peer import Peers, Unanswered
 from indexes.relays.model import Link
-from tests.app.conftest import MakeClient
+from tests.app.conftest import MakeClient, Start
 from tests.service.talk import ARROW, NDJSON, arrow, ndjson
 
 MARKET = "/v1/relays/market"
@@ -167,6 +167,24 @@ def test_links_are_added_changed_and_taken_out_and_their_keys_never_shown(market
     assert (gone["links"], gone["forwarded"]) == ({}, 2)
     unknown = market.patch(MARKET, json={"links": {"north": None}})
     assert (unknown.status_code, fields(unknown)) == (422, ["links.north"])
+
+
+def test_a_time_limit_ends_with_its_link_and_says_nothing_of_the_next_of_that_id(start: Start) -> None:
+    running = start()
+    client, expiry = running.client, running.service.expiry
+    client.put(MARKET, json={**CONFIG, "links": {"north": NORTH}})
+    limited = {"id": "s", "box": {}, "ttl": 3600, "link": "north"}
+    client.post(f"{MARKET}/subscriptions", json={"subscriptions": [limited]})
+    assert running.call(len, expiry) == 1
+    client.patch(MARKET, json={"links": {"north": None}})
+    client.post(f"{MARKET}/subscriptions", json={"subscriptions": [{"id": "s", "box": {}}]})
+    assert running.call(len, expiry) == 0, "it would end the one that has no limit"
+    client.post(f"{MARKET}/subscriptions", json={"subscriptions": [{**limited, "id": "t", "link": None}]})
+    client.put(MARKET, json={**CONFIG, "links": {"north": NORTH}})
+    client.post(f"{MARKET}/subscriptions", json={"subscriptions": [{**limited, "id": "u"}]})
+    client.put(MARKET, json={**CONFIG, "links": {}})
+    assert running.call(len, expiry) == 1
+    assert "ttl" not in client.get(f"{MARKET}/subscriptions/s").json()
 
 
 def test_with_links_every_decision_is_by_link(market: TestClient) -> None:

@@ -47,6 +47,7 @@ LIMITS = {
     "indexes.relays.plans.SECONDS_A_STEP": 2e-3,
     "indexes.relays.outbox.HISTORY": HISTORY,
     "indexes.relays.outbox.CHUNK": 32,
+    "indexes.relays.link_plans.FEW": 2,
 }
 """A slice has a step or two, and queues become stale, and have many columns."""
 
@@ -651,6 +652,70 @@ def test_many_at_once_are_cut_and_come_to_the_same():
         one.apply(DeleteSubscriptions([f"s{i}" for i in range(0, 6_000, 3)]))
     same_state(made, other)
     made.relay.names.ids.check()
+
+
+def beside(made, command):
+    """Carry out a command whose long part is done in another thread, while what stood before is what is read."""
+
+    def read():
+        found = made.subscription("n3"), made.relay.match(np.array([[3.0]]))
+        return made.seq, made.subscription_count, made.links(), made.relay.forwarded("south"), *found
+
+    plan, before, gone = made.prepare(command), read(), []
+    while not plan.done:
+        assert read() == before
+        plan.paint(0.0 if plan._beside is None else 0.01)
+        with patch("indexes.names.Names.delete", side_effect=AssertionError("ids go one by one")):
+            part = plan.settle()
+        gone += part.gone if part is not None else []
+    return gone
+
+
+def linked(n):
+    """A relay with n subscriptions that came over its link to the north, "s" and some others."""
+    made = engine(["north", "south"])
+    made.apply(Restart("south", "e1"))
+    rows = [(f"n{i}", [(i % 7, 7 + i % 50)]) for i in range(n)]
+    made.apply(add(rows, link=pa.array(["north"] * n), ttl={3: 9.0}))
+    made.apply(add([("s", [(8, 9)]), ("t", [(8, 8.5)])], ttl={0: 5.0}))
+    made.watch("n5")
+    made.watch("s")
+    return made
+
+
+def test_what_came_over_a_link_goes_with_it_at_once_however_much_it_is():
+    made, other = linked(600), linked(600)
+    assert beside(made, ChangeLinks({"north": None})) == [(made.seq, "n5")]
+    with patch("indexes.relays.link_plans.FEW", 1_000):
+        other.apply(ChangeLinks({"north": None}))
+    same_state(made, other)
+    assert (made.subscription_count, made.ttl, made.watched) == (2, {"s": 5.0}, {"s"})
+    for one in (made, other):
+        one.apply(add([("n3", [(0, 9)])]))
+        one.check()
+    same_state(made, other)
+
+
+def test_what_is_not_said_again_goes_at_once_however_much_it_is():
+    made, other = engine(["north", "south"]), engine(["north", "south"])
+    rows = [(f"n:e:{i}", [(float(i % 7), float(7 + i % 50))]) for i in range(600)]
+    for one in (made, other):
+        one.apply(Restart("south", "e1"))
+        one.apply(Receive("north", "n1", reset(*rows)))
+    anew = Receive("north", "n2", reset(*rows[:2], ("n:e:x", [(0.0, 99.0)])))
+    with patch("indexes.names.Names.delete", side_effect=AssertionError("ids go one by one")):
+        made.apply(anew)
+    with patch("indexes.relays.link_plans.FEW", 1_000):
+        other.apply(anew)
+    same_state(made, other)
+    assert [view.id for view in made.subscriptions(None, 9)] == ["n:e:0", "n:e:1", "n:e:x"]
+    made.check()
+
+
+def test_time_limits_end_with_the_link_that_subscriptions_came_over():
+    made = linked(9)
+    plan = made.apply(ChangeLinks({"north": None}))[0]
+    assert list(plan.lifetimes()) == [("n3", None)]
 
 
 def run_to_end(steps, work):
