@@ -64,6 +64,7 @@ class Overlay:
         self._running = False
         self._messages = metrics.link_messages
         metrics.gauge("rankcast_link_up", "Whether a link's other side answers.", "link", self._ups)
+        metrics.gauge("rankcast_link_refused", "Whether a link's other side refuses a message.", "link", self._refused)
         metrics.gauge("rankcast_link_queue", "Messages that wait for a link's other side.", "link", self._queues)
 
     # --- its life -----------------------------------------------------------------------------------------------------
@@ -272,6 +273,8 @@ class Overlay:
                 one["state"] = sender.state(Queue(view.epoch, view.stale, view.first, view.next, view.resyncing))
             if sender is not None and sender.reason is not None:
                 one["reason"] = sender.reason
+            if sender is not None and sender.refused is not None:
+                one["refused"] = sender.refused._asdict()
             one |= {"queue": 0 if view is None else view.queue, "next": 0 if view is None else view.next}
             if sender is not None and sender.peer is not None:
                 one["peer"] = sender.peer
@@ -280,6 +283,10 @@ class Overlay:
 
     def _ups(self) -> dict[str, float]:
         return {f"{relay}/{link}": float(sender.connected) for (relay, link), sender in self._senders.items()}
+
+    def _refused(self) -> dict[str, float]:
+        refused = ((place, sender.refused is not None) for place, sender in self._senders.items())
+        return {f"{relay}/{link}": float(is_refused) for (relay, link), is_refused in refused}
 
     def _queues(self) -> dict[str, float]:
         found = {}
