@@ -33,6 +33,9 @@ log = logs.get("overlay")
 
 Place = tuple[str, str]
 
+Asked = dict[tuple[str, Link], Answer | None]
+"""What the other sides of links answered, by the name that each is to have here; None for no answer."""
+
 
 class Overlay:
     """The links of all relays of one service. Lives on the event loop.
@@ -210,13 +213,21 @@ class Overlay:
 
     # --- adding links -------------------------------------------------------------------------------------------------
 
-    async def admit(self, relay: str, links: Mapping[str, Link], standing: Mapping[str, Link]) -> None:
+    async def admit(
+        self, relay: str, links: Mapping[str, Link], standing: Mapping[str, Link], asked: Asked | None = None
+    ) -> None:
         """Ask the other sides of links that are new, or lead elsewhere than those that stand. Raises the problem 409
-        where one would close a cycle; one that does not answer is not asked for."""
+        where one would close a cycle; one that does not answer is not asked for. Who was `asked` before is not asked
+        again, and what is answered now is added: where that is all, nothing is waited for."""
+        asked = {} if asked is None else asked
         fresh = [name for name, link in links.items() if name not in standing or not link.same_peer(standing[name])]
-        answers = await asyncio.gather(*(self._probe(relay, name, links[name]) for name in fresh))
+        unknown = [(name, links[name]) for name in fresh if (name, links[name]) not in asked]
+        if unknown:
+            answers = await asyncio.gather(*(self._probe(relay, name, link) for name, link in unknown))
+            asked |= zip(unknown, answers, strict=True)
         found: dict[str, frozenset[str]] = {}
-        for name, answer in zip(fresh, answers, strict=True):
+        for name in fresh:
+            answer = asked[name, links[name]]
             if answer is None:
                 continue
             kept = [other for other in links if other != name and other not in fresh]
