@@ -64,7 +64,7 @@ class ReceivePlan(ChangePlan):
         self._painted = 0
         self._settled = 0
         self._told_now: list[tuple[int, Delivery]] = []
-        self._swept: frozenset[str] = frozenset()
+        self._swept: list[str] = []
         self._done_with: list[str] = []
         self._weight = weight(command.messages)
         engine.expect(*self._weight)
@@ -109,7 +109,7 @@ class ReceivePlan(ChangePlan):
         self.engine.resync(link, left)
         swept = relay.doubted(link) if not left else []
         if swept:
-            self._swept = frozenset(swept)
+            self._swept = [key for key in swept if key in self.engine.ttl or key in self.engine.watched]
             self._run(Steps.ends(swept, 2 * len(self.engine.config.attributes)))
             if len(swept) > FEW:
                 self._rename()
@@ -155,9 +155,8 @@ class ReceivePlan(ChangePlan):
             message = self.command.messages[i]
             told += engine.deliver(self.first_seq + i, message.values, message.payload, delivery)
         gone: list[tuple[int, str]] = []
-        for keys in (self._done_with, self._swept):
-            self._forget(self.first_seq + hi - 1, keys, gone)
-        self._told_now, self._swept, self._done_with = [], frozenset(), []
+        self._forget(self.first_seq + hi - 1, self._done_with + self._swept, gone)
+        self._told_now, self._swept, self._done_with = [], [], []
         self._settled = hi
         engine.seq = self.first_seq + hi - 1
         if hi == self.count:
@@ -180,11 +179,10 @@ class ReceivePlan(ChangePlan):
 
 class Relinked(NamedTuple):
     """What links that change come to, before it is seen: what came over those that go has ended (`ran`), with these
-    slots and keys, neighbours have to hear of it, and `names` are left; None where so few go that it is done by id."""
+    slots, neighbours have to hear of it, and `names` are left; None where so few go that it is done by id."""
 
     ran: Ran
     slots: list[int]
-    keys: frozenset[str]
     outgoing: list[tuple[str, Outgoing | Chunk]]
     names: Names | None
 
@@ -215,6 +213,7 @@ class LinksPlan(AsidePlan["RelayEngine", Prepared]):
         self._added = [name for name, link in command.links.items() if link is not None and name not in now]
         self._relinked: Relinked | None = None
         self._limited: list[str] = []
+        self._live: list[str] = []
 
     def lifetimes(self) -> Iterator[tuple[str, float | None]]:
         """The ids of what has gone that had a time limit, each with None: see `EditPlan.lifetimes`."""
@@ -240,12 +239,19 @@ class LinksPlan(AsidePlan["RelayEngine", Prepared]):
             self._relinked = found.relinked
         elif self._removed or self._added:
             self._relinked = self._relink(relay, found.begun)
+        if self._relinked is not None:
+            keys = self._relinked.ran.steps.keys
+            self._limited = [key for key in keys if key in self.engine.ttl]
+            self._live = [key for key in keys if key in self.engine.watched]
+            if self._relinked.names is not None:
+                # Many are let go here, in the thread of the kernels, rather than when they are done with.
+                keys.clear()
 
     def _relink(self, relay: Relay, begun: dict[str, Relations]) -> Relinked:
         ran = relay.change_links(self._removed, self._added, begun)
         outgoing = [(name, said(relay.outgoing(ran, name))) for name in ran.told if name != UPSTREAM]
         names = relay.names_after([ran]) if len(ran.slots) > FEW else None
-        return Relinked(ran, ran.gone, frozenset(ran.steps.keys), outgoing, names)
+        return Relinked(ran, ran.gone, outgoing, names)
 
     def show(self) -> Slice | None:
         engine, gone = self.engine, []
@@ -256,11 +262,10 @@ class LinksPlan(AsidePlan["RelayEngine", Prepared]):
             else:
                 engine.relay.commit(found.ran)
             engine.relay.release(found.slots)
-            self._limited = list(engine.ttl.keys() & found.keys)
             for key in self._limited:
                 del engine.ttl[key]
-            gone = [(self.last_seq, shown(key)) for key in sorted(engine.watched & found.keys)]
-            engine.watched -= found.keys
+            gone = [(self.last_seq, shown(key)) for key in self._live if key in engine.watched]
+            engine.watched.difference_update(self._live)
             for name in self._removed:
                 del engine.outboxes[name], engine.inboxes[name]
             for name, outgoing in found.outgoing:

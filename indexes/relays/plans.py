@@ -98,19 +98,20 @@ class ChangePlan(AnyPlan["RelayEngine"]):
         self._merged, self._beside = self._beside.found, None
         return True
 
-    def _run(self, steps: Steps) -> list[Answer]:
-        """Run steps; returns their answers, none where nobody asks for them."""
+    def _run(self, steps: Steps) -> Ran:
+        """Run steps."""
         relay = self.engine.relay
         ran = relay.run(steps)
         self._rans.append(ran)
         self._gone += ran.gone
         self._outgoing += [(name, said(relay.outgoing(ran, name))) for name in ran.told if name != UPSTREAM]
-        return [] if self.silent else relay.answers(ran)
+        return ran
 
     def _rename(self) -> None:
-        """Much was run: make the ids anew here, in the thread of the kernels, rather than one by one when it is
-        shown."""
+        """Much was run: make the ids anew here, in the thread of the kernels, rather than one by one when it is shown,
+        and let go of what was only for that."""
         self._names = self.engine.relay.names_after(self._rans)
+        self._rans = []
 
     def _show(self) -> None:
         """Make visible what was run."""
@@ -127,14 +128,12 @@ class ChangePlan(AnyPlan["RelayEngine"]):
             self.engine.tell(name, outgoing)
         self._rans, self._outgoing = [], []
 
-    def _forget(self, seq: int, keys: list[str] | frozenset[str], gone: list[tuple[int, str]]) -> None:
-        """Subscriptions have ended for good; those that are live are added to `gone`. Of a set, which may be large,
-        only those are looked at that have a time limit or are live."""
-        ttl, watched = self.engine.ttl, self.engine.watched
-        for key in keys if isinstance(keys, list) else sorted((ttl.keys() & keys) | (watched & keys)):
-            ttl.pop(key, None)
-            if key in watched:
-                watched.discard(key)
+    def _forget(self, seq: int, keys: list[str], gone: list[tuple[int, str]]) -> None:
+        """Subscriptions have ended for good; those that are live are added to `gone`."""
+        for key in keys:
+            self.engine.ttl.pop(key, None)
+            if key in self.engine.watched:
+                self.engine.watched.discard(key)
                 gone.append((seq, shown(key)))
 
     def _told(self, told: list[Notified], gone: list[tuple[int, str]]) -> Slice | None:
@@ -183,7 +182,8 @@ class EditPlan(ChangePlan):
             return
         lo = self._painted
         hi = min(self.count, lo + max(1, int(budget / self._seconds_a_step)))
-        self.results += self._run(self._steps(lo, hi))
+        ran = self._run(self._steps(lo, hi))
+        self.results += [] if self.silent else self.engine.relay.answers(ran)
         self._painted = hi
 
     def settle(self) -> Slice | None:
