@@ -28,6 +28,10 @@ State = Literal["up", "down", "syncing"]
 BATCH = 1_000
 """Messages in one request."""
 
+TAKEN = 16
+"""Requests that the other side takes, after one that was too large for it, before there are twice as many messages in
+one again."""
+
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
 """Seconds before the other side is asked again: doubling from the first to the longest, each drawn between half of that
 and the whole."""
@@ -131,6 +135,7 @@ class Sender:
         self._relay = relay
         self._link = link
         self._batch = BATCH
+        self._taken = 0
         self._upto = 0
         self._through = -1
         self._progress = True
@@ -230,6 +235,10 @@ class Sender:
             self.connected, self.reason, self.peer, self.refused = True, None, answer.identity, None
             log.info("link up", relay=relay, link=link, peer=answer.identity, queue=queue.next - queue.first)
         around.counted(relay, link, "out", len(messages))
+        self._taken += bool(messages)
+        if self._taken >= TAKEN:
+            self._taken = 0
+            self._batch = min(BATCH, 2 * self._batch)
         self._progress = answer.next > queue.first or not messages
         # Who takes no more for now is asked again. Who does so from the beginning may have done with this epoch.
         self._stalls = 0 if self._progress or queue.first else self._stalls + 1
@@ -243,7 +252,7 @@ class Sender:
         that is the first, and the refusal where it is none."""
         n = len(messages)
         if refusal.status == TOO_LARGE and n > 1:
-            self._batch = n // 2
+            self._batch, self._taken = n // 2, 0
             return
         if refusal.at is None and refusal.field is not None:
             raise refusal

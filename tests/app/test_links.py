@@ -12,7 +12,10 @@ from typing import Any
 import httpx
 import pytest
 
+from app.api import relay_links
+from app.overlay.overlay import Overlay
 from app.overlay.peer import Peers
+from app.problems import Problem
 from tests.app.conftest import Start
 from tests.app.running import Running
 from tests.patience import wait_until
@@ -117,24 +120,49 @@ def test_a_payload_that_is_taken_here_is_taken_there_however_deep(pair: Pair) ->
     assert (pair.link()["state"], pair.arrived()) == ("up", before + 1)
 
 
-def test_what_the_other_side_cannot_read_is_found_among_much_else(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("slug", "why"), [("malformed", ""), ("too-large", " for its size: raise RANKCAST_MAX_BODY there")]
+)
+def test_what_the_other_side_cannot_take_is_found_among_much_else(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch, slug: str, why: str
+) -> None:
     """It names no message: less and less is sent, until it is one."""
-    from app.api import relay_links
-    from app.problems import Problem
-
     validated = relay_links.validated
 
     def unread(raw: bytes, *rest: Any) -> Any:
         if b"bad" in raw:
-            raise Problem("malformed", "the body is not JSON")
+            raise Problem(slug)
         return validated(raw, *rest)
 
     before, first = pair.arrived(), pair.link()["next"]
     monkeypatch.setattr(relay_links, "validated", unread)
     pair.notify(*range(11), "bad", *range(20))
     pair.wait(lambda link: "refused" in link)
-    assert pair.link()["refused"] == {"message": first + 11, "field": None}
+    link = pair.link()
+    assert link["refused"] == {"message": first + 11, "field": None}
+    assert link["reason"] == f"the other side refuses message {first + 11}{why}"
     assert pair.arrived() == before + 11
-    monkeypatch.undo()
+    monkeypatch.setattr(relay_links, "validated", validated)
     pair.wait(lambda link: link["queue"] == 0)
     assert pair.arrived() == before + 32
+
+
+def test_after_a_message_that_was_too_large_there_is_as_much_in_a_request_as_before(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes: list[int] = []
+    receive = Overlay.received
+
+    def received(self: Overlay, relay: str, link: str, behind: Any, messages: Any) -> None:
+        sizes.extend([len(messages)] if messages else [])
+        if messages and len(sizes) <= 3:
+            raise Problem("too-large")
+        receive(self, relay, link, behind, messages)
+
+    monkeypatch.setattr(Overlay, "received", received)
+    monkeypatch.setattr("app.overlay.sender.TAKEN", 2)
+    before = pair.arrived()
+    pair.notify(*range(40))
+    pair.wait(lambda link: link["queue"] == 0)
+    assert pair.arrived() == before + 40
+    assert sizes[0] > sizes[1] > sizes[2] > sizes[3] == min(sizes) < max(sizes[3:]), sizes
