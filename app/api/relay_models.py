@@ -85,6 +85,7 @@ class LinkBody(Strict):
     ] = None
     state: Ignored = None
     reason: Ignored = None
+    refused: Ignored = None
     queue: Ignored = None
     next: Ignored = None
     peer: Ignored = None
@@ -117,6 +118,13 @@ class RelayPatch(Strict):
     links: dict[Name, LinkBody | None]
 
 
+class RefusedMessage(Answer):
+    """A message that the other side of a link does not take; all that is queued behind it waits."""
+
+    message: Annotated[int, Field(description="Its number.")]
+    field: Annotated[str | None, Field(description="What of it is refused, where the other side says so.")]
+
+
 class Link(Answer):
     """A link as it stands. `queue` messages wait until the other side has them; the next one has the number `next`."""
 
@@ -125,6 +133,7 @@ class Link(Answer):
     link: str
     state: Literal["up", "down", "syncing"]
     reason: Annotated[str | None, Field(description="Why it is down, where it is.")] = None
+    refused: Annotated[RefusedMessage | None, Field(description="What it is down for, where it is for that.")] = None
     queue: int
     next: int
     peer: Annotated[str | None, Field(description="Who answers there, as `<service>:<relay>`, once it has.")] = None

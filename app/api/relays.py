@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable, Mapping
+from contextlib import AsyncExitStack
+from dataclasses import replace
 from typing import Any
+from weakref import WeakValueDictionary
 
 from pydantic import TypeAdapter
 from starlette.requests import Request
@@ -31,6 +36,7 @@ from app.api.routing import Routes
 from app.api.values import bad_attributes
 from app.idempotency import Ticket
 from app.overlay.address import bad_url
+from app.overlay.overlay import Asked
 from app.problems import FieldError, many
 from app.service import Service
 from app.writer import Skeleton
@@ -46,6 +52,7 @@ class RelayRoutes:
 
     def __init__(self) -> None:
         self._context = RelayContext()
+        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     def start(self, service: Service) -> None:
         """Give the routes the service that was started."""
@@ -74,19 +81,23 @@ class RelayRoutes:
         close a cycle: 409."""
         name = self._context.name(request)
 
-        async def parse(raw: bytes | bytearray) -> RelayConfig:
-            body = validated(raw, _PUT)
-            engine = self._context.resources.get(name)
-            standing = {} if engine is None else engine.config.links
-            config = _config(body)
-            if body.links is None:
-                links = dict(standing)
-            else:
-                links = self._links(name, body.links, standing)
-            await self._context.service.overlay.admit(name, links, standing)
-            return RelayConfig(config.attributes, config.graph, config.k, config.index, links)
+        async with AsyncExitStack() as turn:
 
-        return await self._context.put(request, parse)
+            async def parse(raw: bytes | bytearray) -> RelayConfig:
+                body = validated(raw, _PUT)
+                config = _config(body)
+
+                def become(standing: Mapping[str, Link]) -> dict[str, Link]:
+                    return dict(standing) if body.links is None else self._links(name, body.links, standing)
+
+                def standing() -> Mapping[str, Link]:
+                    engine = self._context.resources.get(name)
+                    return {} if engine is None else engine.latest_config.links
+
+                links = await self._admitted(name, standing, become, turn)
+                return replace(config, links=links)
+
+            return await self._context.put(request, parse)
 
     async def patch_relay(self, request: Request) -> Response:
         """Add links, change them, or with null take them out. One that would close a cycle is refused with 409."""
@@ -94,17 +105,28 @@ class RelayRoutes:
         raw = await json_alone(request)
 
         async def run(ticket: Ticket | None) -> Done:
-            standing = self._context.config(request).links
+            async with AsyncExitStack() as turn:
+                return await patch(ticket, turn)
+
+        async def patch(ticket: Ticket | None, turn: AsyncExitStack) -> Done:
+            self._context.config(request)
             body = validated(raw, _PATCH)
             given = {link: one for link, one in body.links.items() if one is not None}
             gone = {link: None for link, one in body.links.items() if one is None}
-            unknown = [FieldError(f"links.{link}", "there is no such link") for link in gone if link not in standing]
-            if unknown:
-                raise many(unknown)
-            changed = self._links(name, given, standing)
-            left = {link: one for link, one in standing.items() if link not in gone} | changed
-            _check_count(left)
-            await self._context.service.overlay.admit(name, left, standing)
+
+            def become(standing: Mapping[str, Link]) -> dict[str, Link]:
+                unknown = [
+                    FieldError(f"links.{link}", "there is no such link") for link in gone if link not in standing
+                ]
+                if unknown:
+                    raise many(unknown)
+                left = {link: one for link, one in standing.items() if link not in gone}
+                left |= self._links(name, given, standing)
+                _check_count(left)
+                return left
+
+            left = await self._admitted(name, lambda: self._context.config(request).links, become, turn)
+            changed = {link: left[link] for link in given}
 
             def skeleton(plan: Any) -> Skeleton:
                 engine = self._context.resources.latest(name)
@@ -129,9 +151,33 @@ class RelayRoutes:
 
     async def delete_relay(self, request: Request) -> Response:
         """Delete a relay with all that is in it; its streams end."""
-        return await self._context.drop(request)
+        async with self._turn(self._context.name(request)):
+            return await self._context.drop(request)
 
-    def _links(self, relay: str, given: dict[str, LinkBody], standing: Any) -> dict[str, Link]:
+    def _turn(self, relay: str) -> asyncio.Lock:
+        """What is held from where the links of a relay are looked at until they have become others."""
+        return self._turns.setdefault(relay, asyncio.Lock())
+
+    async def _admitted(
+        self,
+        relay: str,
+        standing: Callable[[], Mapping[str, Link]],
+        become: Callable[[Mapping[str, Link]], dict[str, Link]],
+        turn: AsyncExitStack,
+    ) -> dict[str, Link]:
+        """What the links of a relay become, which form a tree; as long as `turn` is held no other request changes them.
+        The other sides are asked before it is, for they may be slow, and again only if the links have changed
+        meanwhile. Raises what `become` does, and the problem 409."""
+        asked: Asked = {}
+        overlay, before = self._context.service.overlay, standing()
+        await overlay.admit(relay, become(before), before, asked)
+        await turn.enter_async_context(self._turn(relay))
+        before = standing()
+        links = become(before)
+        await overlay.admit(relay, links, before, asked)
+        return links
+
+    def _links(self, relay: str, given: dict[str, LinkBody], standing: Mapping[str, Link]) -> dict[str, Link]:
         """Links that a body says, by name. What is left out stays as it is in a link that stands. Raises the problem
         422."""
         errors, hosts = [], self._context.settings.link_hosts

@@ -17,6 +17,10 @@ from pydantic_core import to_json
 from app.problems import ATTRIBUTE_PATTERN, NAME_PATTERN, FieldError
 
 LARGEST = 1e300
+MOST_NESTED = 128
+"""Lists and objects that a payload may have within each other. What reads JSON takes 200 in a whole body, so that every
+payload that was taken finds room in any body that it travels in."""
+
 NAME_LENGTH = 128
 NAME_REASON = "must be 1 to 128 of A-Z a-z 0-9 . _ : - and not be . or .."
 
@@ -44,16 +48,29 @@ class Strict(BaseModel):
 def payload_text(value: Any, limit: int) -> bytes | None:
     """A payload as compact JSON text, None for null.
 
-    Raises ValueError with the reason when it is longer than `limit` bytes or holds a number that is not finite.
+    Raises ValueError with the reason when it is longer than `limit` bytes, nested deeper than `MOST_NESTED`, or holds a
+    number that is not finite.
     """
     if value is None:
         return None
     text = to_json(value, inf_nan_mode="constants")
     if len(text) > limit:
         raise ValueError(f"must be at most {limit} bytes of compact JSON, not {len(text)}")
+    if text.count(b"[") + text.count(b"{") > MOST_NESTED and _too_deep(value):
+        raise ValueError(f"must be nested at most {MOST_NESTED} levels deep")
     if (b"Infinity" in text or b"NaN" in text) and not _finite(value):
         raise ValueError("must not hold a number beyond the range of float64")
     return text
+
+
+def _too_deep(value: Any) -> bool:
+    """Whether a value of JSON is nested deeper than `MOST_NESTED`."""
+    level, depth = [value] if isinstance(value, dict | list) else [], 0
+    while level and depth <= MOST_NESTED:
+        within = (one.values() if isinstance(one, dict) else one for one in level)
+        level = [inner for values in within for inner in values if isinstance(inner, dict | list)]
+        depth += 1
+    return depth > MOST_NESTED
 
 
 def _finite(value: Any) -> bool:

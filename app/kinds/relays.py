@@ -17,7 +17,7 @@ from formats.relays import RESOURCE, read_state, write_state
 from indexes.checked import Checked
 from indexes.relays.commands import ChangeLinks, Rederive
 from indexes.relays.engine import RelayEngine
-from indexes.relays.link_plans import RederivePlan
+from indexes.relays.link_plans import LinksPlan, RederivePlan
 from indexes.relays.model import UPSTREAM, Changed, Link, RelayConfig
 from indexes.relays.packing import PackedRelay, unpack_indexes
 from indexes.relays.plans import EditPlan, Plan
@@ -86,8 +86,8 @@ class RelayUpkeep(Upkeep):
 
 
 class RelayKind(Kind):
-    """Subscriptions that are boxes, and links. `on_edit` is told of each plan that made, changed or deleted some by
-    their ids."""
+    """Subscriptions that are boxes, and links. `on_edit` is told of each plan that made, changed or deleted some that
+    clients made: by their ids, or with the link that they came over."""
 
     prefix = RESOURCE
     noun = "relay"
@@ -95,11 +95,11 @@ class RelayKind(Kind):
 
     def __init__(self) -> None:
         super().__init__()
-        self.on_edit: Callable[[str, EditPlan], None] = lambda name, plan: None
+        self.on_edit: Callable[[str, EditPlan | LinksPlan], None] = lambda name, plan: None
         self.on_done = self._done
 
     def _done(self, name: str, job: Job) -> None:
-        if isinstance(job, EditPlan):
+        if isinstance(job, (EditPlan, LinksPlan)):
             self.on_edit(name, job)
 
     def make(self, config: RelayConfig, first_seq: int) -> RelayEngine:

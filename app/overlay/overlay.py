@@ -36,6 +36,9 @@ log = logs.get("overlay")
 
 Place = tuple[str, str]
 
+Asked = dict[tuple[str, Link], Answer | None]
+"""What the other sides of links answered, by the name that each is to have here; None for no answer."""
+
 
 class Overlay:
     """The links of all relays of one service. Lives on the event loop.
@@ -67,6 +70,7 @@ class Overlay:
         self._running = False
         self._messages = metrics.link_messages
         metrics.gauge("rankcast_link_up", "Whether a link's other side answers.", "link", self._ups)
+        metrics.gauge("rankcast_link_refused", "Whether a link's other side refuses a message.", "link", self._refused)
         metrics.gauge("rankcast_link_queue", "Messages that wait for a link's other side.", "link", self._queues)
 
     # --- its life -----------------------------------------------------------------------------------------------------
@@ -215,13 +219,21 @@ class Overlay:
 
     # --- adding links -------------------------------------------------------------------------------------------------
 
-    async def admit(self, relay: str, links: Mapping[str, Link], standing: Mapping[str, Link]) -> None:
+    async def admit(
+        self, relay: str, links: Mapping[str, Link], standing: Mapping[str, Link], asked: Asked | None = None
+    ) -> None:
         """Ask the other sides of links that are new, or lead elsewhere than those that stand. Raises the problem 409
-        where one would close a cycle; one that does not answer is not asked for."""
+        where one would close a cycle; one that does not answer is not asked for. Who was `asked` before is not asked
+        again, and what is answered now is added: where that is all, nothing is waited for."""
+        asked = {} if asked is None else asked
         fresh = [name for name, link in links.items() if name not in standing or not link.same_peer(standing[name])]
-        answers = await asyncio.gather(*(self._probe(relay, name, links[name]) for name in fresh))
+        unknown = [(name, links[name]) for name in fresh if (name, links[name]) not in asked]
+        if unknown:
+            answers = await asyncio.gather(*(self._probe(relay, name, link) for name, link in unknown))
+            asked |= zip(unknown, answers, strict=True)
         found: dict[str, frozenset[str]] = {}
-        for name, answer in zip(fresh, answers, strict=True):
+        for name in fresh:
+            answer = asked[name, links[name]]
             if answer is None:
                 continue
             kept = [other for other in links if other != name and other not in fresh]
@@ -278,6 +290,8 @@ class Overlay:
                 one["state"] = sender.state(Queue(view.epoch, view.stale, view.first, view.next, view.resyncing))
             if sender is not None and sender.reason is not None:
                 one["reason"] = sender.reason
+            if sender is not None and sender.refused is not None:
+                one["refused"] = sender.refused._asdict()
             one |= {"queue": 0 if view is None else view.queue, "next": 0 if view is None else view.next}
             if sender is not None and sender.peer is not None:
                 one["peer"] = sender.peer
@@ -286,6 +300,10 @@ class Overlay:
 
     def _ups(self) -> dict[str, float]:
         return {f"{relay}/{link}": float(sender.connected) for (relay, link), sender in self._senders.items()}
+
+    def _refused(self) -> dict[str, float]:
+        refused = ((place, sender.refused is not None) for place, sender in self._senders.items())
+        return {f"{relay}/{link}": float(is_refused) for (relay, link), is_refused in refused}
 
     def _queues(self) -> dict[str, float]:
         found = {}

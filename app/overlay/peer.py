@@ -22,6 +22,9 @@ from indexes.relays.model import Link, Message
 LARGEST_ANSWER = 4 << 20
 """Bytes of an answer."""
 
+LARGEST_PROBLEM = 64 << 10
+"""Bytes of a refusal that is looked into."""
+
 MOST_NUMBER = 1 << 62
 """The number of a message is less."""
 
@@ -39,21 +42,36 @@ class Unanswered(Exception):
 
 
 class Refusal(Unanswered):
-    """The other side refuses, with this status."""
+    """The other side refuses, with this status. Where it says which `field` is at fault, that is known; where that is
+    one of a message, the message is the one `at` this place of those that were sent."""
 
-    def __init__(self, status: int) -> None:
-        super().__init__(_WHY.get(status, f"the other side answers {status}"))
+    def __init__(self, status: int, field: str | None = None, at: int | None = None) -> None:
+        why = _WHY.get(status, f"the other side answers {status}")
+        super().__init__(why if field is None or status not in UNTAKEN else f"{why}: {field}")
         self.status = status
+        self.field = field
+        self.at = at
 
+
+UNTAKEN = frozenset({400, 413, 422})
+"""What is answered to what cannot be taken as it was sent, whoever sends it."""
 
 _WHY = {
+    400: "the other side cannot read what it is sent",
     401: "the other side does not know the key",
     403: "the other side does not allow this with that key",
     404: "the other side has no such relay or link",
     409: "the other side refuses a link that would close a cycle",
     413: "the other side takes no message of this size",
-    422: "the other side has a relay with other attributes",
+    422: "the other side refuses what it is sent",
 }
+
+_FIELD = re.compile(
+    r"(?:messages\[(\d{1,6})\](?:\.|$))?"
+    r"((?:(?:n|op|id|box|follow|values|payload|mark|epoch|identity|behind|messages|body)"
+    r"(?:\.[A-Za-z_][A-Za-z0-9_]{0,63})?(?:\[\d{1,6}\])?)?)"
+)
+"""A field that a refusal names: its path, in the message at a place if it is in one."""
 
 
 class Answer(NamedTuple):
@@ -105,6 +123,8 @@ class Peers:
                 whole,
                 self._http.stream("POST", url, content=body, headers=headers, timeout=timeout) as response,
             ):
+                if response.status_code in UNTAKEN:
+                    raise await _refusal(response)
                 if response.status_code != 200:
                     raise Refusal(response.status_code)
                 if response.headers.get("content-encoding", "identity") != "identity":
@@ -119,6 +139,30 @@ class Peers:
             raise Unanswered(f"the other side does not answer ({type(error).__name__})") from None
         except (ValueError, RecursionError):
             raise Unanswered("what answers there is no relay") from None
+
+
+async def _refusal(response: httpx.Response) -> Refusal:
+    """What of a refusal may be said: its status, and of the fields that it names that of the first message, or the
+    first. Nothing else of it goes any further."""
+    status, found = response.status_code, bytearray()
+    if response.headers.get("content-encoding", "identity") != "identity":
+        return Refusal(status)
+    async for chunk in response.aiter_bytes():
+        found += chunk
+        if len(found) > LARGEST_PROBLEM:
+            return Refusal(status)
+    try:
+        problem = json.loads(found)
+    except (ValueError, RecursionError):
+        return Refusal(status)
+    errors = problem.get("errors") if isinstance(problem, dict) else None
+    named = [error.get("field") for error in errors if isinstance(error, dict)] if isinstance(errors, list) else []
+    matches = [match for field in named if isinstance(field, str) and (match := _FIELD.fullmatch(field))]
+    places = [(int(match[1]), match[2]) for match in matches if match[1] is not None]
+    if places:
+        at, field = min(places, key=lambda place: place[0])
+        return Refusal(status, field or None, at)
+    return Refusal(status, next((match[2] for match in matches if match[2]), None))
 
 
 def _read(answer: Any, needs_next: bool) -> Answer:

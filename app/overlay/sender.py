@@ -15,7 +15,7 @@ from contextlib import suppress
 from typing import Any, Literal, NamedTuple, Protocol
 
 from app import logs
-from app.overlay.peer import Peers, Refusal, Unanswered, encoded
+from app.overlay.peer import UNTAKEN, Peers, Refusal, Unanswered, encoded
 from app.problems import Problem
 from app.storage.log import LogUnavailable
 from app.writer import Busy, Failed
@@ -27,6 +27,10 @@ State = Literal["up", "down", "syncing"]
 
 BATCH = 1_000
 """Messages in one request."""
+
+TAKEN = 16
+"""Requests that the other side takes, after one that was too large for it, before there are twice as many messages in
+one again."""
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
 """Seconds before the other side is asked again: doubling from the first to the longest, each drawn between half of that
@@ -51,6 +55,33 @@ class Queue(NamedTuple):
     first: int
     next: int
     resyncing: int
+
+
+class Blame(NamedTuple):
+    """A message that the other side does not take as it is, by its number, and what of it, if that is known."""
+
+    message: int
+    field: str | None
+
+
+class Untaken(Unanswered):
+    """The other side refuses a message, and so all that is behind it."""
+
+    def __init__(self, message: Message, refusal: Refusal) -> None:
+        self.blame = Blame(message.n, refusal.field)
+        n, field = self.blame
+        if field == "payload":
+            size = len(message.payload or b"")
+            why = f"the payload of message {n}, {size} bytes of JSON: raise RANKCAST_MAX_PAYLOAD there"
+        elif field is not None and field.partition(".")[0] in ("values", "box"):
+            why = f"{field} of message {n}: its relay has other attributes"
+        elif field is not None:
+            why = f"{field} of message {n}"
+        elif refusal.status == TOO_LARGE:
+            why = f"message {n} for its size: raise RANKCAST_MAX_BODY there"
+        else:
+            why = f"message {n}"
+        super().__init__(f"the other side refuses {why}")
 
 
 class Glimpse(NamedTuple):
@@ -91,16 +122,21 @@ class Gone(Exception):
 
 
 class Sender:
-    """The way out over one link. `reason` says why it is down, `peer` who answered last, None before that."""
+    """The way out over one link. `reason` says why it is down, `peer` who answered last, None before that. `refused` is
+    the message that the other side does not take, where it is down for that: nothing is passed over, so all else waits
+    behind it, and it is sent again, alone and with pauses, until the other side takes it."""
 
     def __init__(self, around: Around, relay: str, link: str) -> None:
         self.connected = False
         self.reason: str | None = None
         self.peer: str | None = None
+        self.refused: Blame | None = None
         self._around = around
         self._relay = relay
         self._link = link
         self._batch = BATCH
+        self._taken = 0
+        self._upto = 0
         self._through = -1
         self._progress = True
         self._stalls = 0
@@ -122,6 +158,7 @@ class Sender:
     def lose(self) -> None:
         """Begin as with a link that is new: it leads elsewhere."""
         self.connected, self.peer, self._said = False, None, None
+        self._upto = 0
         self._heard.set()
         self._work.set()
 
@@ -172,8 +209,10 @@ class Sender:
             around.hears(relay, link, answer.behind)
             await around.submit(relay, Restart(link, around.new_epoch()))
             found = await self._glimpse()
-            self._through, self._stalls = found.queue.next - 1, 0
+            self._through, self._stalls, self._upto = found.queue.next - 1, 0, 0
         queue, messages = found.queue, found.messages
+        if queue.first < self._upto:
+            messages = messages[: self._upto - queue.first]
         assert queue.epoch is not None, "a queue that is not stale has an epoch"
         behind, now = around.behind(relay, link), time.monotonic()
         if self.connected and not messages and behind == self._said and now < self._quiet_until:
@@ -183,19 +222,23 @@ class Sender:
             body = encoded(messages, found.attributes, identity)
             answer = await around.peers.send(found.link, queue.epoch, body, identity, behind)
         except Refusal as refusal:
-            if refusal.status == TOO_LARGE and len(messages) > 1:
-                self._batch = max(1, len(messages) // 2)
-                return True
             if refusal.status == CONFLICT:
                 around.forget(relay, link)
+            if refusal.status in UNTAKEN and messages:
+                self._narrow(refusal, messages)
+                return True
             raise
         around.hears(relay, link, answer.behind)
         self._said, self._quiet_until = behind, time.monotonic() + around.quiet_seconds
         if not self.connected:
             self._through = max(self._through, queue.next - 1)
-            self.connected, self.reason, self.peer = True, None, answer.identity
+            self.connected, self.reason, self.peer, self.refused = True, None, answer.identity, None
             log.info("link up", relay=relay, link=link, peer=answer.identity, queue=queue.next - queue.first)
         around.counted(relay, link, "out", len(messages))
+        self._taken += bool(messages)
+        if self._taken >= TAKEN:
+            self._taken = 0
+            self._batch = min(BATCH, 2 * self._batch)
         self._progress = answer.next > queue.first or not messages
         # Who takes no more for now is asked again. Who does so from the beginning may have done with this epoch.
         self._stalls = 0 if self._progress or queue.first else self._stalls + 1
@@ -203,6 +246,21 @@ class Sender:
             await around.submit(relay, Acked(link, queue.epoch, answer.next))
             return True
         return False
+
+    def _narrow(self, refusal: Refusal, messages: Sequence[Message]) -> None:
+        """Send less at once, so that what is before the message at fault is not kept back by it. Raises `Untaken` where
+        that is the first, and the refusal where it is none."""
+        n = len(messages)
+        if refusal.status == TOO_LARGE and n > 1:
+            self._batch, self._taken = n // 2, 0
+            return
+        if refusal.at is None and refusal.field is not None:
+            raise refusal
+        known = refusal.at is not None and refusal.at < n
+        less = refusal.at if known and refusal.at is not None else n // 2
+        self._upto = messages[0].n + max(1, less)
+        if not less:
+            raise Untaken(messages[0], refusal)
 
     async def _glimpse(self) -> Glimpse:
         found = await self._around.look(self._relay, self._link, self._batch)
@@ -212,8 +270,10 @@ class Sender:
 
     def _fail(self, error: Exception) -> None:
         reason = str(error.detail if isinstance(error, Problem) else error) or type(error).__name__
+        self.refused = error.blame if isinstance(error, Untaken) else None
         if self.connected or reason != self.reason:
-            log.warning("link down", relay=self._relay, link=self._link, reason=reason)
+            blame = {} if self.refused is None else self.refused._asdict()
+            log.warning("link down", relay=self._relay, link=self._link, reason=reason, **blame)
         self.connected, self.reason, self._said = False, reason, None
 
 

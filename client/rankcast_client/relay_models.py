@@ -70,7 +70,8 @@ def unsubscribe(id: str) -> Command:
 @dataclass(frozen=True, slots=True)
 class LinkInfo:
     """A link as it stands: `queue` messages wait for the other side, and the next one has the number `next`. `peer` is
-    who answers there, `reason` why it is down."""
+    who answers there, `reason` why it is down. Where that is a message that the other side does not take, `refused` is
+    its number, and what of it is refused, if that is known."""
 
     url: str
     relay: str
@@ -80,11 +81,20 @@ class LinkInfo:
     next: int
     peer: str | None = None
     reason: str | None = None
+    refused: tuple[int, str | None] | None = None
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> LinkInfo:
-        where = data["url"], data["relay"], data["link"]
-        return cls(*where, data["state"], data["queue"], data["next"], data.get("peer"), data.get("reason"))
+        where, refused = (data["url"], data["relay"], data["link"]), data.get("refused")
+        return cls(
+            *where,
+            data["state"],
+            data["queue"],
+            data["next"],
+            data.get("peer"),
+            data.get("reason"),
+            None if refused is None else (refused["message"], refused.get("field")),
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -149,8 +149,9 @@ def lay_places(x, y, c, row, net, peel, place, values):  # type: ignore[no-untyp
 
 @inner_kernel
 def _merge(x, y, c, row, risen, peel, place):  # type: ignore[no-untyped-def]
-    """Write the places in order of x, as they were before the batch and if it left them alone; returns how many. Rows of
-    nobody may lie between the objects, out of that order."""
+    """Write the places in order of x, as they were before the batch and if it left them alone; returns how many.
+
+    Rows of nobody may lie between the objects, out of that order."""
     p = i = j = 0
     while i < len(x) or j < len(risen.x):
         if i < len(x) and y[i] == INF:

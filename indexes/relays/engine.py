@@ -60,7 +60,7 @@ from indexes.relays.model import (
     SubscriptionView,
     shown,
 )
-from indexes.relays.outbox import Outbox
+from indexes.relays.outbox import Chunk, Outbox
 from indexes.relays.plans import AddPlan, Ahead, BatchPlan, DeletePlan, NotifyPlan, Plan, SetPlan, standing_of
 from indexes.relays.points import as_boxes
 from indexes.relays.relay import Outgoing, Relay, wrong_sides
@@ -444,14 +444,14 @@ class RelayEngine:
 
     # What plans do.
 
-    def tell(self, link: str, outgoing: Outgoing) -> None:
+    def tell(self, link: str, outgoing: Outgoing | Chunk) -> None:
         """Queue for a link what is to be forwarded over it."""
         self.outboxes[link].tell(outgoing)
 
     def bound_queues(self) -> None:
         """After a command: drop from queues what is not worth keeping. Within one it would depend on how it is cut."""
         for name, box in self.outboxes.items():
-            box.bound(lambda name=name: self.relay.forwarded_count(name)[0])  # type: ignore[misc]
+            box.bound(self.relay.forwarded_count(name)[0])
 
     def met(self, values: Float64, origin: Sequence[str | None], links_alone: bool = False) -> Met:
         """Who gets notifications, by column. What one takes is learned from it."""
@@ -519,7 +519,7 @@ class RelayEngine:
         return SubscriptionView(key, shown(key), box, standing.link, standing.ttl)
 
     def links(self) -> list[LinkView]:
-        """The links as they stand, by name. O(n) each."""
+        """The links as they stand, by name. O(1) each."""
         views = []
         for name in sorted(self.config.links):
             box, inbox = self.outboxes[name], self.inboxes[name]

@@ -3,12 +3,13 @@ begin anew. See `plans.py`."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from indexes.names import Names
 from indexes.plan import LONG, AsidePlan
 from indexes.plan import Plan as AnyPlan
 from indexes.relays.commands import Acked, ChangeLinks, Receive, Rederive, Restart, Standing
@@ -27,11 +28,11 @@ from indexes.relays.model import (
     shown,
     shown_column,
 )
-from indexes.relays.outbox import Outbox
-from indexes.relays.plans import SECONDS_A_STEP, Ahead, Answer, ChangePlan, replaced
+from indexes.relays.outbox import Chunk, Outbox, said
+from indexes.relays.plans import SECONDS_A_STEP, Ahead, ChangePlan, replaced
 from indexes.relays.points import as_points
 from indexes.relays.relations import Relations
-from indexes.relays.relay import Outgoing, Ran, Steps
+from indexes.relays.relay import Outgoing, Ran, Relay, Steps
 
 if TYPE_CHECKING:
     from indexes.relays.engine import RelayEngine
@@ -40,6 +41,9 @@ Float64 = npt.NDArray[np.float64]
 
 SECONDS_TO_LAY_OUT = 5e-6
 """What laying out the relations of a neighbour costs for each subscription."""
+
+FEW = 250
+"""Subscriptions that end at once where they lie, and by their ids one by one."""
 
 SECONDS_TO_SAY = 1e-6
 """What saying a subscription again costs."""
@@ -105,10 +109,12 @@ class ReceivePlan(ChangePlan):
         """So many messages are left of what follows a reset."""
         relay, link = self.engine.relay, self.command.link
         self.engine.resync(link, left)
-        if not left:
-            self._swept = relay.doubted(link)
-        if self._swept:
-            self._run(Steps.ends(self._swept, 2 * len(self.engine.config.attributes)))
+        swept = relay.doubted(link) if not left else []
+        if swept:
+            self._swept = [key for key in swept if key in self.engine.ttl or key in self.engine.watched]
+            self._run(Steps.ends(swept, 2 * len(self.engine.config.attributes)))
+            if len(swept) > FEW:
+                self._rename()
 
     def _match(self, begin: int, upto: int) -> None:
         new = [i for i in range(begin, upto) if not self._had[i]]
@@ -173,8 +179,27 @@ class ReceivePlan(ChangePlan):
         super().cancel()
 
 
-class LinksPlan(AsidePlan["RelayEngine", dict[str, Relations]]):
-    """Links added, changed and taken out; `results` say what the ends of subscriptions came to elsewhere."""
+class Relinked(NamedTuple):
+    """What links that change come to, before it is seen: what came over those that go has ended (`ran`), with these
+    slots, neighbours have to hear of it, and `names` are left; None where so few go that it is done by id."""
+
+    ran: Ran
+    slots: list[int]
+    outgoing: list[tuple[str, Outgoing | Chunk]]
+    names: Names | None
+
+
+class Prepared(NamedTuple):
+    """The relations of neighbours that begin. Where much goes, it has gone in a copy of the relay `aside`, with what
+    that came to."""
+
+    begun: dict[str, Relations]
+    aside: Relay | None = None
+    relinked: Relinked | None = None
+
+
+class LinksPlan(AsidePlan["RelayEngine", Prepared]):
+    """Links added, changed and taken out, the latter with what came over them: all of that goes in the same moment."""
 
     command: ChangeLinks
 
@@ -188,39 +213,65 @@ class LinksPlan(AsidePlan["RelayEngine", dict[str, Relations]]):
         now = before.config.links
         self._removed = [name for name, link in command.links.items() if link is None]
         self._added = [name for name, link in command.links.items() if link is not None and name not in now]
-        self._ran: Ran | None = None
-        self._outgoing: list[tuple[str, Outgoing]] = []
-        self.results: list[Answer] = []
+        self._relinked: Relinked | None = None
+        self._limited: list[str] = []
+        self._live: list[str] = []
+
+    def lifetimes(self) -> Iterator[tuple[str, float | None]]:
+        """The ids of what has gone that had a time limit, each with None: see `EditPlan.lifetimes`."""
+        return ((key, None) for key in self._limited)
 
     @property
     def seconds(self) -> float:
         lays_out = len(self._added) + bool(self._removed)
         return (SECONDS_TO_LAY_OUT * lays_out + SECONDS_A_STEP * bool(self._removed)) * len(self.engine.relay)
 
-    def look(self) -> dict[str, Relations]:
-        return self.engine.relay.begin(self._removed, self._added)
-
-    def take(self, found: dict[str, Relations]) -> None:
+    def look(self) -> Prepared:
         relay = self.engine.relay
-        if self._removed or self._added:
-            self._ran = ran = relay.change_links(self._removed, self._added, found)
-            self._outgoing = [(name, relay.outgoing(ran, name)) for name in ran.told if name != UPSTREAM]
-            self.results = [] if self.silent else relay.answers(ran)
+        begun = relay.begin(self._removed, self._added)
+        if relay.came_over(self._removed) <= FEW:
+            return Prepared(begun)
+        aside = relay.aside()
+        return Prepared(begun, aside, self._relink(aside, begun))
+
+    def take(self, found: Prepared) -> None:
+        relay = self.engine.relay
+        if found.aside is not None:
+            relay.take_over(found.aside, self._removed, self._added)
+            self._relinked = found.relinked
+        elif self._removed or self._added:
+            self._relinked = self._relink(relay, found.begun)
+        if self._relinked is not None:
+            keys = self._relinked.ran.steps.keys
+            self._limited = [key for key in keys if key in self.engine.ttl]
+            self._live = [key for key in keys if key in self.engine.watched]
+            if self._relinked.names is not None:
+                # Many are let go here, in the thread of the kernels, rather than when they are done with.
+                keys.clear()
+
+    def _relink(self, relay: Relay, begun: dict[str, Relations]) -> Relinked:
+        ran = relay.change_links(self._removed, self._added, begun)
+        outgoing = [(name, said(relay.outgoing(ran, name))) for name in ran.told if name != UPSTREAM]
+        names = relay.names_after([ran]) if len(ran.slots) > FEW else None
+        return Relinked(ran, ran.gone, outgoing, names)
 
     def show(self) -> Slice | None:
         engine, gone = self.engine, []
-        if self._ran is not None:
-            engine.relay.commit(self._ran)
-            engine.relay.release(self._ran.gone)
-            for key in self._ran.steps.keys:
-                engine.ttl.pop(key, None)
-                if key in engine.watched:
-                    engine.watched.discard(key)
-                    gone.append((self.last_seq, shown(key)))
-        for name in self._removed:
-            del engine.outboxes[name], engine.inboxes[name]
-        for name, outgoing in self._outgoing:
-            engine.tell(name, outgoing)
+        if self._relinked is not None:
+            found, self._relinked = self._relinked, None
+            if found.names is not None:
+                engine.relay.names = found.names
+            else:
+                engine.relay.commit(found.ran)
+            engine.relay.release(found.slots)
+            for key in self._limited:
+                del engine.ttl[key]
+            gone = [(self.last_seq, shown(key)) for key in self._live if key in engine.watched]
+            engine.watched.difference_update(self._live)
+            for name in self._removed:
+                del engine.outboxes[name], engine.inboxes[name]
+            for name, outgoing in found.outgoing:
+                engine.tell(name, outgoing)
         for name in self._added:
             engine.outboxes[name], engine.inboxes[name] = Outbox(2 * len(self._config.attributes)), Inbox()
         before = engine.config.links
@@ -258,7 +309,7 @@ class AckedPlan(AnyPlan["RelayEngine"]):
             self.done = True
 
 
-class RestartPlan(AsidePlan["RelayEngine", tuple[list[str], Float64]]):
+class RestartPlan(AsidePlan["RelayEngine", Outbox]):
     """A queue begins a new epoch."""
 
     command: Restart
@@ -266,22 +317,22 @@ class RestartPlan(AsidePlan["RelayEngine", tuple[list[str], Float64]]):
     def __init__(self, engine: RelayEngine, command: Restart, before: Ahead) -> None:
         super().__init__(engine, command, 1)
         self._before = before
-        self._found: tuple[list[str], Float64] | None = None
+        self._found: Outbox | None = None
 
     @property
     def seconds(self) -> float:
         return SECONDS_TO_SAY * (len(self.engine.relay) + len(self.engine.outboxes[self.command.link]))
 
-    def look(self) -> tuple[list[str], Float64]:
-        return self.engine.relay.forwards(self.command.link)
+    def look(self) -> Outbox:
+        link = self.command.link
+        return self.engine.outboxes[link].begun(self.command.epoch, *self.engine.relay.forwards(link))
 
-    def take(self, found: tuple[list[str], Float64]) -> None:
+    def take(self, found: Outbox) -> None:
         self._found = found
 
     def show(self) -> None:
         assert self._found is not None, "it is shown once"
-        self.engine.outboxes[self.command.link].restart(self.command.epoch, *self._found)
-        self._found = None
+        self.engine.outboxes[self.command.link], self._found = self._found, None
 
     def cancel(self) -> None:
         self.engine.ahead = self._before

@@ -7,7 +7,7 @@ that whatever is lost, repeated or late in between, and however long it is out o
 - A message stays until the neighbour has acknowledged it, and the queue is part of the state: it survives restarts.
 - Subscriptions that come and go while the link is down are history, and its last word is what matters. When more than
   `HISTORY` of them wait, and more than twice as many as are forwarded at all, they are dropped; the queue is *stale*:
-  before anything is sent it begins a new epoch (`restart`) with a `reset` and all that is forwarded by then. So what
+  before anything is sent it begins a new epoch (`begun`) with a `reset` and all that is forwarded by then. So what
   subscriptions take is bounded by `HISTORY` and by what is forwarded.
 - Notifications cannot be made up for, so none is ever dropped. Instead they are refused where they are made: when
   `FULL` of them, or `FULL_BYTES` of payloads, wait for a link, the relay accepts none that could go there, from clients
@@ -26,13 +26,14 @@ forwarded has been said again; only then does what was not said again go.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from indexes.relays.forward import SUBSCRIBE
 from indexes.relays.model import TRAVELLED, Message, Op, shown
@@ -98,6 +99,29 @@ class Chunk(NamedTuple):
         """Those from one place to another."""
         return self._replace(**{name: column[begin:end] for name, column in self._asdict().items()})
 
+    @property
+    def notifications(self) -> int:
+        """How many of them are notifications."""
+        return int(np.count_nonzero(self.op == NOTIFY))
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of their payloads."""
+        return pc.sum(pc.binary_length(self.payload)).as_py() or 0
+
+    def notified(self) -> Chunk:
+        """Those that are notifications; all of them without a copy where there are no others."""
+        if self.notifications == self.size:
+            return self
+        mine = self.op == NOTIFY
+        mask = pa.array(mine)
+        return Chunk(*[c.filter(mask) if isinstance(c, pa.Array) else c[mine] for c in self])
+
+    def marked(self, epoch: str, first: int) -> Chunk:
+        """As notifications of an epoch, counted from a number on."""
+        epochs = pa.repeat(pa.scalar(epoch, pa.large_string()), self.size)
+        return self._replace(mark_epoch=epochs, mark=np.arange(first, first + self.size, dtype=np.int64))
+
     def rows(self) -> Iterator[Row]:
         """Each of them."""
         coordinates = self.values.shape[1]
@@ -127,6 +151,26 @@ def chunk_of(rows: Sequence[Row], coordinates: int) -> Chunk:
     )
 
 
+def joined(chunks: Sequence[Chunk]) -> Chunk:
+    """Messages one after the other. There is one chunk at least."""
+    if len(chunks) == 1:
+        return chunks[0]
+    columns = zip(*chunks, strict=True)
+    return Chunk(*[pa.concat_arrays(c) if isinstance(c[0], pa.Array) else np.concatenate(c) for c in columns])
+
+
+def gathered(chunks: Iterable[Chunk]) -> Iterator[Chunk]:
+    """The same messages in chunks of `CHUNK` at least, but for the last."""
+    some: list[Chunk] = []
+    for chunk in chunks:
+        some += [chunk] if chunk.size else []
+        if sum(one.size for one in some) >= CHUNK:
+            yield joined(some)
+            some = []
+    if some:
+        yield joined(some)
+
+
 def edits(outgoing: Outgoing) -> Chunk:
     """Subscriptions that begin and end as messages."""
     n = len(outgoing.op)
@@ -147,9 +191,18 @@ class OutboxState(NamedTuple):
     chunk: Chunk
 
 
+def said(outgoing: Outgoing) -> Outgoing | Chunk:
+    """Subscriptions that begin and end as a queue takes them up without work for each. O(n), in any thread."""
+    return outgoing if len(outgoing.op) < CHUNK // 16 else edits(outgoing)
+
+
 class Outbox:
     """The queue of a link. `first` is the number of the first message in it and `next` that of the next one; `epoch`
-    is None before the first `restart`. So many notifications have been `marked` with the epoch."""
+    is None before it has `begun` one. So many notifications have been `marked` with the epoch.
+
+    In a queue that is stale nothing counts but notifications: what else lies between them goes when it begins anew, so
+    that nothing has to be moved in the moment when it becomes stale.
+    """
 
     def __init__(self, coordinates: int) -> None:
         self.epoch: str | None = None
@@ -175,24 +228,27 @@ class Outbox:
         """Whether it cannot take so many more notifications, with payloads of so many bytes."""
         return self.notifications + notifications > FULL or self.bytes + size > FULL_BYTES
 
-    def tell(self, outgoing: Outgoing) -> None:
-        """Queue subscriptions that begin and end. A queue that is stale will say all that is forwarded anyway."""
+    def tell(self, outgoing: Outgoing | Chunk) -> None:
+        """Queue subscriptions that begin and end, best as they are `said`. A queue that is stale will say all that is
+        forwarded anyway."""
+        if isinstance(outgoing, Outgoing):
+            outgoing = said(outgoing)
         n = len(outgoing.op)
         if self.stale or not n:
             return
-        if n < CHUNK // 16:
+        if isinstance(outgoing, Chunk):
+            self._extend(outgoing)
+        else:
             points, keys = outgoing.points.tolist(), outgoing.keys
             keys = keys.to_pylist() if isinstance(keys, pa.Array) else keys
             for op, key, point in zip(outgoing.op.tolist(), keys, points, strict=True):
                 self._add(Row(op, key, tuple(point) if op == SUBSCRIBE else ()))
-        else:
-            self._extend(edits(outgoing))
         self._edits += n
 
-    def bound(self, forwarded: Callable[[], int]) -> None:
+    def bound(self, forwarded: int) -> None:
         """After a command: where more history waits than is worth it, with so many subscriptions `forwarded`, drop
         it."""
-        if self._edits > HISTORY and self._edits > 2 * forwarded() + 1:
+        if self._edits > HISTORY and self._edits > 2 * forwarded + 1:
             self.spoil()
 
     def notify(self, values: tuple[float, ...], payload: bytes | None) -> None:
@@ -240,37 +296,38 @@ class Outbox:
                 left = 0
 
     def _forget(self, chunk: Chunk) -> None:
-        n = int((chunk.op == NOTIFY).sum())
+        n = chunk.notifications
         self.first += chunk.size
         self._size -= chunk.size
         self.notifications -= n
         self._edits -= chunk.size - n
-        self.bytes -= sum(len(payload) for payload in chunk.payload.to_pylist() if payload is not None) if n else 0
+        self.bytes -= chunk.bytes if n else 0
 
     def spoil(self) -> None:
-        """Make the queue stale: only its notifications are kept."""
-        self._refill([row for row in self._rows(0) if row.op == NOTIFY])
-        self.stale = True
+        """Make the queue stale: only its notifications count from now on. O(messages) bytes are looked at."""
+        self._chunks = deque(chunk for chunk in self._chunks if chunk.notifications)
+        self._recent = [row for row in self._recent if row.op == NOTIFY]
+        self._edits, self._size, self.stale = 0, self.notifications, True
 
-    def restart(self, epoch: str, keys: Sequence[str], points: Float64) -> None:
-        """Begin a new epoch: a reset, these subscriptions, and the notifications that wait. O(n)."""
-        kept = [row for row in self._rows(0) if row.op == NOTIFY]
-        if self.epoch is None:
-            kept = [row._replace(mark=(epoch, i)) for i, row in enumerate(kept)]
-        else:
-            self.marked = 0
-        self._refill([Row(RESET, follow=len(keys))])
-        self.epoch, self.stale, self.first = epoch, False, 0
-        self._extend(edits(Outgoing(np.full(len(keys), SUBSCRIBE, np.uint8), list(keys), points)))
-        self._edits = len(keys) + 1
-        for row in kept:
-            self._add(row)
+    def begun(self, epoch: str, keys: Sequence[str], points: Float64) -> Outbox:
+        """The queue in a new epoch: a reset, these subscriptions, and the notifications that wait. O(n), in any thread:
+        this one is as it was."""
+        after = Outbox(self._coordinates)
+        after.epoch, after.stale, after._edits = epoch, False, len(keys) + 1
+        after._extend(chunk_of([Row(RESET, follow=len(keys))], self._coordinates))
+        after._extend(edits(Outgoing(np.full(len(keys), SUBSCRIBE, np.uint8), list(keys), points)))
+        waiting = 0
+        for chunk in gathered(part.notified() for part in self._parts()):
+            after._extend(chunk.marked(epoch, waiting) if self.epoch is None else chunk)
+            waiting += chunk.size
+        after.notifications, after.bytes = self.notifications, self.bytes
+        after.marked = self.marked if self.epoch is None else 0
+        return after
 
-    def _refill(self, rows: list[Row]) -> None:
-        self._chunks, self._recent, self._size = deque(), [], 0
-        self._edits = 0
-        for row in rows:
-            self._add(row)
+    def _parts(self) -> Iterator[Chunk]:
+        """What counts of the messages."""
+        for chunk in (*self._chunks, chunk_of(self._recent, self._coordinates)):
+            yield chunk.notified() if self.stale else chunk
 
     def _rows(self, begin: int) -> Iterator[Row]:
         """The messages from a place on."""
@@ -290,14 +347,11 @@ class Outbox:
 
     def state(self) -> OutboxState:
         """The queue at rest. What it holds is shared, and does not change."""
-        parts = [*self._chunks, chunk_of(self._recent, self._coordinates)]
-        columns = zip(*parts, strict=True)
-        whole = [pa.concat_arrays(c) if isinstance(c[0], pa.Array) else np.concatenate(c) for c in columns]
-        return OutboxState(self.epoch, self.stale, self.first, self.marked, Chunk(*whole))
+        return OutboxState(self.epoch, self.stale, self.first, self.marked, joined(list(self._parts())))
 
     def check(self) -> None:
         """Raise AssertionError unless all is counted rightly. O(n)."""
-        rows = list(self._rows(0))
+        rows = [row for part in self._parts() for row in part.rows()]
         kept = [row for row in rows if row.op == NOTIFY]
         assert len(rows) == len(self) and len(kept) == self.notifications
         assert len(rows) - len(kept) == self._edits and not (self.stale and self._edits)
@@ -311,9 +365,8 @@ class Outbox:
         chunk = state.chunk
         if chunk.size:
             box._extend(chunk)
-        box.notifications = int((chunk.op == NOTIFY).sum())
+        box.notifications, box.bytes = chunk.notifications, chunk.bytes
         box._edits = chunk.size - box.notifications
-        box.bytes = sum(len(payload) for payload in chunk.payload.to_pylist() if payload is not None)
         return box
 
 

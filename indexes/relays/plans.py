@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from indexes.beside import Beside
-from indexes.names import Merged
+from indexes.names import Merged, Names
 from indexes.plan import LONG
 from indexes.plan import Plan as AnyPlan
 from indexes.promised import Undo
@@ -41,6 +41,7 @@ from indexes.relays.model import (
     Unsubscribed,
     shown,
 )
+from indexes.relays.outbox import Chunk, said
 from indexes.relays.points import as_points
 from indexes.relays.relay import Outgoing, Ran, Steps
 
@@ -85,7 +86,8 @@ class ChangePlan(AnyPlan["RelayEngine"]):
         super().__init__(engine, command, count)
         self._before = engine.ahead if before is None else before
         self._rans: list[Ran] = []
-        self._outgoing: list[tuple[str, Outgoing]] = []
+        self._outgoing: list[tuple[str, Outgoing | Chunk]] = []
+        self._names: Names | None = None
         self._gone: list[int] = []
         self._merged: Merged | None = None
         self._beside: Beside[Merged] | None = None
@@ -107,8 +109,8 @@ class ChangePlan(AnyPlan["RelayEngine"]):
         self._merged, self._beside = self._beside.found, None
         return True
 
-    def _run(self, steps: Steps) -> list[Answer]:
-        """Run steps; returns their answers, none where nobody asks for them."""
+    def _run(self, steps: Steps) -> Ran:
+        """Run steps."""
         relay = self.engine.relay
         ran = relay.run(steps)
         if self._rans:
@@ -116,17 +118,26 @@ class ChangePlan(AnyPlan["RelayEngine"]):
             ran = ran._replace(named=self._rans[-1].named | ran.named)
         self._rans.append(ran)
         self._gone += ran.gone
-        self._outgoing += [(name, relay.outgoing(ran, name)) for name in ran.told if name != UPSTREAM]
-        return [] if self.silent else relay.answers(ran)
+        self._outgoing += [(name, said(relay.outgoing(ran, name))) for name in ran.told if name != UPSTREAM]
+        return ran
+
+    def _rename(self) -> None:
+        """Much was run: make the ids anew here, in the thread of the kernels, rather than one by one when it is shown,
+        and let go of what was only for that."""
+        self._names = self.engine.relay.names_after(self._rans)
+        self._rans = []
 
     def _show(self) -> None:
         """Make visible what was run."""
         relay = self.engine.relay
-        if self._merged is not None:
-            relay.names.swap(self._merged)
-            self._merged = None
-        for ran in self._rans:
-            relay.commit(ran)
+        if self._names is not None:
+            relay.names, self._names, self._merged = self._names, None, None
+        else:
+            if self._merged is not None:
+                relay.names.swap(self._merged)
+                self._merged = None
+            for ran in self._rans:
+                relay.commit(ran)
         for name, outgoing in self._outgoing:
             self.engine.tell(name, outgoing)
         self._rans, self._outgoing = [], []
@@ -185,7 +196,8 @@ class EditPlan(ChangePlan):
             return
         lo = self._painted
         hi = min(self.count, lo + max(1, int(budget / self._seconds_a_step)))
-        self.results += self._run(self._steps(lo, hi))
+        ran = self._run(self._steps(lo, hi))
+        self.results += [] if self.silent else self.engine.relay.answers(ran)
         self._painted = hi
 
     def settle(self) -> Slice | None:

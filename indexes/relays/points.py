@@ -9,7 +9,9 @@ Indexes search in ``coarse``, sixteen coordinates at a time, and look into ``exa
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Iterable
+from copy import deepcopy
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +22,7 @@ from indexes.relays.masks import ROW, row_reaches
 
 Float64 = NDArray[np.float64]
 Int32 = NDArray[np.int32]
+T = TypeVar("T")
 
 
 class Points(NamedTuple):
@@ -58,6 +61,15 @@ def longer(column: NDArray[Any], length: int) -> NDArray[Any]:
     found = aligned.zeros(max(length, len(column)), column.dtype)
     found[: len(column)] = column
     return found
+
+
+def copied(thing: T, arrays: Iterable[NDArray[Any]]) -> T:
+    """A deep copy of something that holds these arrays, which begin at lines of the cache in the copy too."""
+    memo: dict[int, Any] = {}
+    for array in arrays:
+        memo[id(array)] = found = aligned.empty(array.shape, array.dtype)
+        found[...] = array
+    return deepcopy(thing, memo)
 
 
 def as_points(lo: Float64, hi: Float64) -> Float64:

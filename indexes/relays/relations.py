@@ -55,8 +55,19 @@ class Relations(ABC):
     def __init__(self, index: CoverIndex) -> None:
         self.index = index
         self.forwarded: Bool = np.zeros(0, np.bool_)
+        self._there = 0
+        self._unforwarded = 0
         self.seen = np.zeros((2, 3), np.int64)
         """Nodes, comparisons and searches so far, by subscribing and by unsubscribing."""
+
+    def __len__(self) -> int:
+        """How many subscriptions there are."""
+        return self._there
+
+    @property
+    def forwarded_count(self) -> int:
+        """How many of them have been forwarded. O(1): it is counted as they come and go."""
+        return self._there - self._unforwarded
 
     def apply(self, points: Points, op: NDArray[np.uint8], slots: Int32) -> Decisions:
         """Carry out commands in order: to subscribe a slot that is not there, or to unsubscribe one that is. A slot is
@@ -78,6 +89,7 @@ class Relations(ABC):
 
     def tell(self, slots: Int32) -> None:
         """These subscriptions, which are there, have been forwarded, whatever covers them."""
+        self._unforwarded -= int((~self.forwarded[slots]).sum())
         self.forwarded[slots] = True
 
     @abstractmethod
@@ -88,9 +100,11 @@ class Relations(ABC):
     def coverers(self, slot: int) -> list[int]:
         """The slots with an edge to this one, in no order."""
 
-    @abstractmethod
     def check(self, points: Points, slots: Int32) -> None:
-        """Raise AssertionError unless these are the subscriptions, and every edge right; O(n^2)."""
+        """Raise AssertionError unless these are the subscriptions, counted rightly, and every edge right; O(n^2)."""
+        self.index.check(points)
+        assert len(self) == len(slots)
+        assert self.forwarded_count == int(self.forwarded[slots].sum())
 
 
 class Known(Relations):
@@ -106,12 +120,6 @@ class Known(Relations):
             raise ValueError("roots alone cannot tell k > 1 coverers")
         self.graph = edges.empty_graph(0, k)
         self._orphans = np.empty(0, np.int32)
-        self._there = 0
-        self._unforwarded = 0
-
-    def tell(self, slots: Int32) -> None:
-        self._unforwarded -= int((~self.forwarded[slots]).sum())
-        super().tell(slots)
 
     def _apply(self, points: Points, op: NDArray[np.uint8], slots: Int32) -> Decisions:
         n, k, room = len(op), self.k, len(points.age)
@@ -167,8 +175,8 @@ class Known(Relations):
         return self.graph.parent[base : base + self.graph.degree[slot]].tolist()
 
     def check(self, points: Points, slots: Int32) -> None:
+        super().check(points, slots)
         g = self.graph
-        self.index.check(points)
         held = [s for s in slots.tolist() if not self.roots or g.degree[s] == 0]
         assert sorted(self.index.slots().tolist()) == sorted(held)
         out: dict[int, set[int]] = {s: set() for s in slots.tolist()}
@@ -186,8 +194,6 @@ class Known(Relations):
                 listed.append(e)
                 e, before = int(g.after[e]), e
             assert len(listed) == len(wanted) and set(listed) == wanted, (s, listed, wanted)
-        assert self._there == len(slots)
-        assert self._unforwarded == int((~self.forwarded[slots]).sum())
 
 
 class _Drawn(Relations):
@@ -207,11 +213,15 @@ class _Drawn(Relations):
             if o == SUBSCRIBE:
                 above = self._subscribe(points, s)
                 self.forwarded[s] = not above
+                self._there += 1
+                self._unforwarded += bool(above)
                 coverers += _by_age(points, above)
             else:
                 orphans = self._unsubscribe(points, s)
                 raised = [t for t in orphans if not self.forwarded[t]]
                 self.forwarded[raised] = True
+                self._there -= 1
+                self._unforwarded -= len(raised) + (not self.forwarded[s])
                 promoted += _by_age(points, raised)
             forward.append(bool(self.forwarded[s]))
             upto.append((len(coverers), len(promoted)))
@@ -261,7 +271,7 @@ class _Drawn(Relations):
         return list(self._above[slot])
 
     def check(self, points: Points, slots: Int32) -> None:
-        self.index.check(points)
+        super().check(points, slots)
         assert sorted(self._above) == sorted(self._below) == sorted(slots.tolist())
         everything = {s: set(_coverers(points, slots, s)) for s in slots.tolist()}
         for s, above in self._above.items():

@@ -30,7 +30,7 @@ from indexes.relays.forward import SUBSCRIBE, UNSUBSCRIBE
 from indexes.relays.kd_tree import KdIndex
 from indexes.relays.linear import LinearIndex
 from indexes.relays.model import UPSTREAM, Anew, Delivery, RelayConfig, Subscribed, Unsubscribed, shown
-from indexes.relays.points import Points, as_boxes, as_points, coverers_first, empty_points, grown, write
+from indexes.relays.points import Points, as_boxes, as_points, copied, coverers_first, empty_points, grown, write
 from indexes.relays.relations import Decisions, Everything, Known, Poset, Relations
 from indexes.relays.search import QUERIES, CoverIndex
 from indexes.relays.slabs import SlabIndex
@@ -207,9 +207,10 @@ class Relay:
         return slots[relations.forwarded[slots]]
 
     def forwarded_count(self, neighbour: str = UPSTREAM) -> tuple[int, int]:
-        """How many subscriptions a neighbour has been told of, and how many it may have to hear of. O(n)."""
-        relations, slots = self.neighbours[neighbour], self.concerning(neighbour)
-        return int(relations.forwarded[slots].sum()), len(slots)
+        """How many subscriptions a neighbour has been told of, and how many it may have to hear of. O(1). Raises
+        KeyError."""
+        relations = self.neighbours[neighbour]
+        return relations.forwarded_count, len(relations)
 
     def covering_ratio(self, neighbour: str = UPSTREAM) -> float:
         """The share of subscriptions that a neighbour need not hear of; 0 where there are none. Raises KeyError."""
@@ -239,9 +240,10 @@ class Relay:
         self._note(len(steps.op), "run", steps)
         return self._run(steps)
 
-    def _run(self, steps: Steps) -> Ran:
+    def _run(self, steps: Steps, slots: Int32 | None = None) -> Ran:
+        """`slots` are those of the steps, where they are known."""
         new = steps.op == SUBSCRIBE
-        slots = self._slots(steps, new)
+        slots = self._slots(steps, new) if slots is None else slots
         begun = slots[new]
         self._write(begun, steps.points[new], None if steps.links is None else list(compress(steps.links, new)))
         self._all.reserve(len(begun), len(self._points.age))
@@ -299,6 +301,25 @@ class Relay:
                 self.names.note_one(key, slot)
             else:
                 self.names.delete(key, slot)
+
+    def names_after(self, rans: Iterable[Ran]) -> Names:
+        """The ids as they are when these steps, which follow each other, are committed. O(n), in any thread; nothing is
+        changed. Where there are many steps, this takes the place of `commit`."""
+        new: dict[int, str] = {}
+        ended: list[Int32] = []
+        for ran in rans:
+            new |= ran.named
+            ended.append(ran.slots[ran.steps.op == UNSUBSCRIBE])
+        gone = np.zeros(len(self._points.age), np.bool_)
+        gone[np.concatenate(ended)] = True
+        base = self.names.ids.merged()
+        row = base.row.copy()
+        row[(row >= 0) & gone[row]] = -1
+        kept = {slot: key for slot, key in new.items() if not gone[slot]}
+        rows = np.fromiter(kept, np.int32, len(kept))
+        names = Names()
+        names.load(merge_packed(base._replace(row=row), pack(pa.array(list(kept.values()), pa.string()), rows)))
+        return names
 
     def release(self, slots: list[int]) -> None:
         """What was in these slots is gone for good: others may have them. Where a command is cut, it is done at its end
@@ -492,10 +513,10 @@ class Relay:
         given; returns what ended, to be committed and released."""
         begun = self.begin(removed, added) if begun is None else begun
         ended = self._came_over(removed)
-        self._note(1 + len(ended) + len(begun) * (len(self) - len(ended)), "_change_links", removed, added)
+        self._note_links(removed, added, len(ended), len(begun))
         for link in removed:
             del self.neighbours[link]
-        ran = self._run(Steps.ends(self._keys(ended, {}), self._points.exact.shape[1]))
+        ran = self._run(Steps.ends(self._keys(ended, {}), self._points.exact.shape[1]), ended)
         for link in removed:
             self._links[self._links.index(link)] = None
         for link in added:
@@ -510,6 +531,32 @@ class Relay:
         for relations in begun.values():
             relations.reach(room)
         return ran
+
+    def _note_links(self, removed: list[str], added: list[str], ended: int, begun: int) -> None:
+        """Note a change of links by what it costs: what ends, and all that is left for each of the relations begun."""
+        self._note(1 + ended + begun * (len(self) - ended), "_change_links", removed, added)
+
+    def came_over(self, links: list[str]) -> int:
+        """How many subscriptions came over some links. O(n)."""
+        return len(self._came_over(links))
+
+    def aside(self) -> Relay:
+        """A copy to `change_links` of, while this one is asked as it stands, and then to be `taken_over`. It shares the
+        table and the ids, which that leaves alone. O(n)."""
+        copy: Relay = object.__new__(Relay)
+        vars(copy).update(vars(self))
+        copy._links, copy._there = self._links.copy(), self._there.copy()
+        copy._all = copied(self._all, self._all.arrays)
+        copy.neighbours = {name: copied(one, one.index.arrays) for name, one in self.neighbours.items()}
+        copy._pool, copy._journal = RowPool(), None
+        return copy
+
+    def take_over(self, aside: Relay, removed: list[str], added: list[str]) -> None:
+        """Links were changed in a copy that was made `aside`, and nothing else has changed since. O(1)."""
+        begun = len((aside.neighbours.keys() - self.neighbours.keys()) | set(added))
+        self._note_links(removed, added, self.came_over(removed), begun)
+        self._links, self._there = aside._links, aside._there
+        self._all, self.neighbours, self._changed = aside._all, aside.neighbours, aside._changed
 
     def _change_links(self, removed: list[str], added: list[str]) -> None:
         ran = self.change_links(removed, added)

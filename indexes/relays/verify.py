@@ -42,6 +42,7 @@ def verify(captured: Captured) -> Iterator[Checked]:
     wrong = compare_ids(copied.ids, copied.recent, copied.slots)
     for neighbour in relay.neighbours:
         wrong += _flags(relay, neighbour, called)
+        wrong += _counts(relay, neighbour)
     for link, box in captured.outboxes.items():
         wrong += _queue(relay, link, box, called)
     yield Checked(0, of, len(wrong), wrong)
@@ -73,6 +74,15 @@ def _flags(relay: Relay, neighbour: str, called: Called) -> list[Difference]:
     lost = slots[(relations.graph.degree[slots] == 0) & ~relations.forwarded[slots]]
     kind = _kind("forwarded", neighbour)
     return [Difference(kind, key, "forwarded", "not, and nothing covers it") for key in called(lost)]
+
+
+def _counts(relay: Relay, neighbour: str) -> list[Difference]:
+    """What is counted as subscriptions come and go is what there is."""
+    slots = relay.concerning(neighbour)
+    wanted = int(relay.neighbours[neighbour].forwarded[slots].sum()), len(slots)
+    found = relay.forwarded_count(neighbour)
+    told = [f"{forwarded} forwarded of {n}" for forwarded, n in (wanted, found)]
+    return [Difference(_kind("count", neighbour), "", *told)] if wanted != found else []
 
 
 def _decision(relay: Relay, points: Points, neighbour: str, slot: int, called: Called) -> list[Difference]:

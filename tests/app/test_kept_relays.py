@@ -491,6 +491,10 @@ def plant_flag(engine: RelayEngine) -> None:
     relations.forwarded[:] = False
 
 
+def plant_count(engine: RelayEngine) -> None:
+    engine.relay.neighbours["north"]._unforwarded += 1
+
+
 def plant_edge(engine: RelayEngine) -> None:
     relations: Any = engine.relay.neighbours["north"]
     child = int(np.flatnonzero(relations.graph.degree)[0])
@@ -512,6 +516,7 @@ def plant_id(engine: RelayEngine) -> None:
 
 PLANTED = [
     (plant_flag, "forwarded over north"),
+    (plant_count, "count over north"),
     (plant_edge, "coverers over north"),
     (plant_box, "notification"),
     (plant_message, "queue of north"),

@@ -1,8 +1,10 @@
+import asyncio
 import json
 import re
 import shutil
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +22,8 @@ from indexes.relays import engine
 from indexes.relays.commands import Notify, Receive
 from indexes.relays.inbox import Inbox
 from indexes.relays.model import Link
-from tests.app.conftest import URL, MakeClient
+from tests.app.conftest import URL, MakeClient, Start
+from tests.patience import PATIENCE
 from tests.service.talk import ARROW, NDJSON, arrow, ndjson
 
 MARKET = "/v1/relays/market"
@@ -176,6 +179,97 @@ def test_links_are_added_changed_and_taken_out_and_their_keys_never_shown(market
     assert (gone["links"], gone["forwarded"]) == ({}, 2)
     unknown = market.patch(MARKET, json={"links": {"north": None}})
     assert (unknown.status_code, fields(unknown)) == (422, ["links.north"])
+
+
+def test_a_time_limit_ends_with_its_link_and_says_nothing_of_the_next_of_that_id(start: Start) -> None:
+    running = start()
+    client, expiry = running.client, running.service.expiry
+    client.put(MARKET, json={**CONFIG, "links": {"north": NORTH}})
+    limited = {"id": "s", "box": {}, "ttl": 3600, "link": "north"}
+    client.post(f"{MARKET}/subscriptions", json={"subscriptions": [limited]})
+    assert running.call(len, expiry) == 1
+    client.patch(MARKET, json={"links": {"north": None}})
+    client.post(f"{MARKET}/subscriptions", json={"subscriptions": [{"id": "s", "box": {}}]})
+    assert running.call(len, expiry) == 0, "it would end the one that has no limit"
+    client.post(f"{MARKET}/subscriptions", json={"subscriptions": [{**limited, "id": "t", "link": None}]})
+    client.put(MARKET, json={**CONFIG, "links": {"north": NORTH}})
+    client.post(f"{MARKET}/subscriptions", json={"subscriptions": [{**limited, "id": "u"}]})
+    client.put(MARKET, json={**CONFIG, "links": {}})
+    assert running.call(len, expiry) == 1
+    assert "ttl" not in client.get(f"{MARKET}/subscriptions/s").json()
+
+
+@pytest.fixture
+def together(market: TestClient, monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[httpx.Response]]:
+    """Requests that have all seen the links as they stand before one of them has changed any: of each, the other side
+    that is asked first answers no sooner."""
+    asked: list[Link] = []
+    market.patch(MARKET, json={"links": {"north": NORTH}})
+
+    def at_once(*requests: Callable[[], httpx.Response]) -> list[httpx.Response]:
+        all_there = asyncio.Event()
+
+        async def probe(_: Peers, link: Link, *__: Any) -> Any:
+            asked.append(link)
+            if len(asked) >= len(requests):
+                all_there.set()
+            await all_there.wait()
+            raise Unanswered("nobody is there")
+
+        monkeypatch.setattr(Peers, "probe", probe)
+        with ThreadPoolExecutor(len(requests)) as pool:
+            running = [pool.submit(request) for request in requests]
+            return [one.result() for one in running]
+
+    return at_once
+
+
+def test_two_changes_of_one_link_at_once_both_count(
+    market: TestClient, together: Callable[..., list[httpx.Response]]
+) -> None:
+    answers = together(
+        lambda: market.patch(MARKET, json={"links": {"north": {"link": "other"}}}),
+        lambda: market.patch(MARKET, json={"links": {"north": {"relay": "another"}}}),
+        lambda: market.put(MARKET, json={**CONFIG, "links": {"north": {"url": "http://127.0.0.1:9/else"}}}),
+    )
+    assert [answer.status_code for answer in answers] == [200, 200, 200]
+    north = market.get(MARKET).json()["links"]["north"]
+    assert [north[field] for field in ("url", "relay", "link")] == ["http://127.0.0.1:9/else", "another", "other"]
+
+
+def test_links_added_at_once_are_counted_together(
+    market: TestClient, together: Callable[..., list[httpx.Response]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.api.relays.MOST_LINKS", 2)
+    answers = together(
+        lambda: market.patch(MARKET, json={"links": {"east": {**NORTH, "relay": "east"}}}),
+        lambda: market.patch(MARKET, json={"links": {"west": {**NORTH, "relay": "west"}}}),
+    )
+    assert sorted(answer.status_code for answer in answers) == [200, 422]
+    (refused,) = [answer for answer in answers if answer.status_code == 422]
+    assert fields(refused) == ["links"] and len(market.get(MARKET).json()["links"]) == 2
+
+
+def test_a_link_that_is_taken_out_does_not_come_back_with_a_change(
+    market: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    market.patch(MARKET, json={"links": {"north": NORTH}})
+    asked, gone = threading.Event(), threading.Event()
+
+    async def probe(*_: Any) -> Any:
+        asked.set()
+        await asyncio.to_thread(gone.wait, PATIENCE)
+        raise Unanswered("nobody is there")
+
+    monkeypatch.setattr(Peers, "probe", probe)
+    with ThreadPoolExecutor(1) as pool:
+        change = pool.submit(market.patch, MARKET, json={"links": {"north": {"link": "other"}}})
+        assert asked.wait(PATIENCE)
+        assert market.patch(MARKET, json={"links": {"north": None}}).status_code == 200
+        gone.set()
+        answer = change.result()
+    assert (answer.status_code, fields(answer)) == (422, ["links.north.url", "links.north.relay"])
+    assert market.get(MARKET).json()["links"] == {}
 
 
 def test_with_links_every_decision_is_by_link(market: TestClient) -> None:

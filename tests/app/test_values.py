@@ -1,3 +1,5 @@
+import json
+
 import pyarrow as pa
 import pytest
 from pydantic import TypeAdapter, ValidationError
@@ -47,8 +49,17 @@ def test_a_payload_becomes_compact_json() -> None:
     assert payload_text("NaN", 100) == b'"NaN"'
 
 
+@pytest.mark.parametrize(
+    "text", ["[" * 128 + "]" * 128, '{"a":[' * 64 + "]}" * 64, f"[{'[[]],' * 500}1]", f'"{"[" * 200}"']
+)
+def test_a_payload_may_be_nested_and_wide(text: str) -> None:
+    assert payload_text(json.loads(text), 10_000) == text.encode()
+
+
 def test_a_payload_beyond_the_limit_or_beyond_float64_is_refused() -> None:
     with pytest.raises(ValueError, match="at most 4 bytes"):
         payload_text("1234", 4)
+    with pytest.raises(ValueError, match="nested at most 128"):
+        payload_text(json.loads('{"a":[' * 64 + "[1]" + "]}" * 64), 10_000)
     with pytest.raises(ValueError, match="float64"):
         payload_text({"a": [float("inf")]}, 100)

@@ -104,6 +104,35 @@ def test_nothing_but_200_is_taken_and_no_redirect_followed(status: int) -> None:
     assert "secret" not in str(raised.value)
 
 
+@pytest.mark.parametrize(
+    ("status", "fields", "at", "field"),
+    [
+        (422, ["messages[7].payload", "messages[3].values.price", "epoch"], 3, "values.price"),
+        (422, ["messages[3]"], 3, None),
+        (422, ["behind[2]"], None, "behind[2]"),
+        (400, [], None, None),
+        (422, ["secret", "messages[0].secret", "messages[0].box.a secret", 5, None], None, None),
+        (413, ["messages"], None, "messages"),
+        (409, ["messages[0].id"], None, None),
+    ],
+)
+def test_of_a_refusal_only_the_field_of_a_message_is_known(
+    status: int, fields: list[object], at: int | None, field: str | None
+) -> None:
+    document = {"detail": "secret", "errors": [*({"field": field, "reason": "secret"} for field in fields), "secret"]}
+    with pytest.raises(Refusal) as raised:
+        send(lambda _: httpx.Response(status, json=document))
+    assert (raised.value.status, raised.value.at, raised.value.field) == (status, at, field)
+    assert "secret" not in str(raised.value)
+
+
+@pytest.mark.parametrize("content", [b"[" * 60_000, b"x" * (1 << 20), b"[]", b'{"errors": {}}', b'{"errors": [[]]}'])
+def test_a_refusal_that_makes_no_sense_is_one_all_the_same(content: bytes) -> None:
+    with pytest.raises(Refusal) as raised:
+        send(lambda _: httpx.Response(422, content=content))
+    assert (raised.value.at, raised.value.field) == (None, None)
+
+
 def test_a_connection_that_fails_is_told_without_its_key() -> None:
     def reply(request: httpx.Request) -> httpx.Response:
         raise httpx.ConnectError(f"no route for {request.headers['Authorization']}")

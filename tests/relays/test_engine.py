@@ -43,8 +43,13 @@ NAMES = ("a", "b")
 KINDS = (("G", 1, "kd"), ("G", 2, "zorder"), ("G", 1, "linear"), ("G*", 1, "kd"), ("poset", 1, "zorder"))
 TREE = {"p": ("q",), "q": ("p", "r", "s"), "r": ("q",), "s": ("q",)}
 HISTORY = 5
-LIMITS = {"indexes.relays.plans.SECONDS_A_STEP": 2e-3, "indexes.relays.outbox.HISTORY": HISTORY}
-"""A slice has a step or two, and queues become stale."""
+LIMITS = {
+    "indexes.relays.plans.SECONDS_A_STEP": 2e-3,
+    "indexes.relays.outbox.HISTORY": HISTORY,
+    "indexes.relays.outbox.CHUNK": 32,
+    "indexes.relays.link_plans.FEW": 2,
+}
+"""A slice has a step or two, and queues become stale, and have many columns."""
 
 
 def link_to(name):
@@ -114,6 +119,7 @@ class Node:
         for name, router in truth.routers.items():
             wanted = [key for key in router.boxes if key in router.forwarded]
             assert engine.relay.forwarded(name) == wanted, (self.name, name)
+            assert engine.relay.forwarded_count(name) == (len(wanted), len(router.boxes))
         assert set(engine.outboxes) == set(truth.sides)
         for name, side in truth.sides.items():
             box, inbox = engine.outboxes[name], engine.inboxes[name]
