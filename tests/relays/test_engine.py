@@ -281,9 +281,9 @@ class Network(RuleBasedStateMachine):
         node, other = self.nodes[name], self.nodes[to]
         if to not in node.engine.outboxes or name not in other.engine.outboxes:
             return
-        box = node.engine.outboxes[to]
-        if box.stale:
+        if node.engine.outboxes[to].stale:
             self.restart(name, to)
+        box = node.engine.outboxes[to]
         messages = [
             one._replace(id=f"{name}:edge:{one.id}") if one.own else one
             for one in node.engine.messages(to, box.first + skipped, most)
