@@ -10,5 +10,10 @@ float_kernel = compiler(_nrt=False, error_model="numpy")
 float_part = compiler(_nrt=False, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
 """As `indexes.lean.inner_kernel`."""
 
+float_pasted = compiler(
+    _nrt=False, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True, forceinline=True
+)
+"""As `indexes.lean.pasted_kernel`."""
+
 EPSILON = 2.0**-52
 """The distance from 1 to the next float64: an operation is off by half of it, relatively."""

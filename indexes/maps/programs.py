@@ -87,8 +87,8 @@ def exponential(x):  # type: ignore[no-untyped-def]
 
 
 @float_kernel
-def run(step, operand, stack, far, statics, i):  # type: ignore[no-untyped-def]
-    """The value for column i of `statics` at distance `far`, or NaN. O(steps)."""
+def run(step, operand, stack, far, statics, stride, i):  # type: ignore[no-untyped-def]
+    """The value for object i at distance `far`, or NaN; static value j is statics[j * stride + i]. O(steps)."""
     n = 0
     defined = True
     for at in range(step.size):
@@ -99,7 +99,7 @@ def run(step, operand, stack, far, statics, i):  # type: ignore[no-untyped-def]
             elif op == DISTANCE:
                 x = clamped(far)
             else:
-                x = statics[np.int64(operand[at]), i]
+                x = statics[np.int64(operand[at]) * stride + i]
                 x = clamped(x if op == STATIC else -x)
             stack[0, n] = x
             n += 1
@@ -220,9 +220,9 @@ def logarithm_of(a0, a1):  # type: ignore[no-untyped-def]
 
 
 @float_kernel
-def run_over(step, operand, stack, near, far, lower, upper, i):  # type: ignore[no-untyped-def]
-    """The least and greatest value for static values from column i of `lower` to that of `upper` and distances from
-    `near` to `far`; what has none counts as infinite. O(steps)."""
+def run_over(step, operand, stack, near, far, lower, upper, stride, i):  # type: ignore[no-untyped-def]
+    """The least and greatest value for static values from those of i in `lower` to those in `upper`, as in `run`, and
+    distances from `near` to `far`; what has none counts as infinite. O(steps)."""
     n = 0
     sure = SURELY
     for at in range(step.size):
@@ -234,7 +234,7 @@ def run_over(step, operand, stack, near, far, lower, upper, i):  # type: ignore[
                 lo, hi = clamped(near), clamped(far)
             else:
                 j = np.int64(operand[at])
-                lo, hi = clamped(lower[j, i]), clamped(upper[j, i])
+                lo, hi = clamped(lower[j * stride + i]), clamped(upper[j * stride + i])
                 if op == NEGATED_STATIC:
                     lo, hi = -hi, -lo
             n += 1
