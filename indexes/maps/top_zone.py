@@ -17,10 +17,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from indexes.lanes import LANES, lanes_upto, low_bit
+from indexes.lanes import LANES, lanes_from, lanes_upto, low_bit
 from indexes.maps.circles import KEPT, bends_less, ratio_circle, sum_circle
 from indexes.maps.floats import EPSILON, float_kernel, float_part, float_pasted
-from indexes.maps.heaps import Ages, drop_first, drop_object, push, push_object
+from indexes.maps.heaps import Ages, arrange_objects, bring_first, drop_first, drop_object, push
 from indexes.maps.metrics import EUCLIDEAN, FARTHEST, GREAT_CIRCLE, distance, maxdist
 from indexes.maps.places import BLOCK, DELTA
 from indexes.maps.rectangles import crude_circle, preferred_circle
@@ -40,6 +40,9 @@ from indexes.maps.top_room import CIRCLES, FOUND, HELD
 
 FAR = 4.0
 """How many times as far as the farthest object a zone may reach at most, where its form is not closed."""
+
+LOOSE = 16
+"""Objects that are taken from the queue before it is worth its while to arrange it."""
 
 GRAIN = 0.02
 """Sides of rectangles that are cut no more, to the zone so far."""
@@ -239,28 +242,53 @@ def comes_below(v, s, qx, qy, i, score, MS, Z):  # type: ignore[no-untyped-def]
 
 
 @float_part
-def wait_for_run(v, s, qx, qy, w, n, run, least, known, MS, Z):  # type: ignore[no-untyped-def]
-    """Queue what a run has with scores from `least` on, except the `known` best, that may come below MScore within Z;
-    returns how many wait."""
-    at, upto, first = w.run_at[run], w.run_at[run + 1], w.run_first[run]
-    upper = highest(s, MS, Z)
-    ages = Ages(v.slot, v.delta_slot, v.created)
-    scores, key, entry = w.score, w.next_key, w.next_object
-    for block in range(at, upto, LANES):
-        mask = lanes_upto(scores, block, upper)
-        while mask != 0:
-            t = block + low_bit(mask)
-            mask &= mask - 1
-            score, i = scores[t], first + t - at
-            if score >= least:
-                fresh = upper < np.inf or comes_below(v, s, qx, qy, i, score, MS, Z)
+def gather(scores, run_at, run_first, run, end, least, upper, best, known, key, entry, n):  # type: ignore[no-untyped-def]
+    """Write the scores from `least` to `upper` that runs from `run` up to `end` have, and whose they are, behind n
+    others, without the `known` best; returns how many there are then."""
+    while run < end:
+        at, upto, first = run_at[run], run_at[run + 1], run_first[run]
+        for block in range(at, upto, LANES):
+            mask = lanes_upto(scores, block, upper) & lanes_from(scores, block, least)
+            while mask != 0:
+                t = block + low_bit(mask)
+                mask &= mask - 1
+                score, i = scores[t], first + t - at
+                fresh = True
                 if score == least:
                     for j in range(known):
-                        fresh = fresh and w.best[j] != i
-                if fresh:
-                    push_object(ages, key, entry, n, score, i)
-                    n += 1
+                        fresh = fresh and best[j] != i
+                key[n] = score
+                entry[n] = i
+                n += fresh
+        run += 1
     return n
+
+
+@float_part
+def only_below(v, s, qx, qy, key, entry, n, end, MS, Z):  # type: ignore[no-untyped-def]
+    """Keep of the entries from n up to `end` those that may come below MScore within Z; returns where they end."""
+    for t in range(n, end):
+        if comes_below(v, s, qx, qy, entry[t], key[t], MS, Z):
+            key[n], entry[n] = key[t], entry[t]
+            n += 1
+    return n
+
+
+@float_pasted
+def wait_for_runs(v, s, qx, qy, w, n, loose, run, end, least, known, MS, Z):  # type: ignore[no-untyped-def]
+    """Queue what runs from `run` up to `end` have with scores from `least` on, except the `known` best, that may come
+    below MScore within Z; returns how many wait. A `loose` queue has no order but that the first is in front."""
+    upper = highest(s, MS, Z)
+    key, entry = w.next_key, w.next_object
+    upto = gather(w.score, w.run_at, w.run_first, run, end, least, upper, w.best, known, key, entry, n)
+    if upper == np.inf and MS < np.inf:
+        upto = only_below(v, s, qx, qy, key, entry, n, upto, MS, Z)
+    ages = Ages(v.slot, v.delta_slot, v.created)
+    if loose:
+        upto = bring_first(ages, key, entry, upto, upper)
+    else:
+        arrange_objects(ages, key, entry, n, upto)
+    return upto
 
 
 @float_part
@@ -337,9 +365,9 @@ def zone(v, s, qx, qy, k, m, ordered, w):  # type: ignore[no-untyped-def]
         Z = w.circle[m - 1]
         MS = most_score(s, w, k, Z)
         least = w.best_score[found - 1]
-        n = 0
-        for run in range(runs):
-            n = wait_for_run(v, s, qx, qy, w, n, run, least, found, MS, Z)
+        loose, taken = True, 0
+        ages = Ages(v.slot, v.delta_slot, v.created)
+        n = wait_for_runs(v, s, qx, qy, w, 0, loose, 0, runs, least, found, MS, Z)
         for j in range(late):
             if w.late_key[j] <= highest(s, MS, Z):
                 push(w.key, w.node, waiting, w.late_key[j], w.late_node[j])
@@ -355,7 +383,7 @@ def zone(v, s, qx, qy, k, m, ordered, w):  # type: ignore[no-untyped-def]
                     needed = not led_everywhere(v, s, qx, qy, e, w, k)
                 if needed and is_leaf(v, e):
                     score_leaf(v, s, qx, qy, e, w, runs)
-                    n = wait_for_run(v, s, qx, qy, w, n, runs, -np.inf, 0, MS, Z)
+                    n = wait_for_runs(v, s, qx, qy, w, n, loose, runs, runs + 1, -np.inf, 0, MS, Z)
                     runs += 1
                 elif needed:
                     first, end = bound_children(v, s, qx, qy, e, w)
@@ -365,8 +393,12 @@ def zone(v, s, qx, qy, k, m, ordered, w):  # type: ignore[no-untyped-def]
                             waiting += 1
             elif n > 0:
                 score, i = w.next_key[0], w.next_object[0]
-                drop_object(Ages(v.slot, v.delta_slot, v.created), w.next_key, w.next_object, n)
-                n -= 1
+                if loose:
+                    n -= 1
+                    w.next_key[0], w.next_object[0] = w.next_key[n], w.next_object[n]
+                else:
+                    drop_object(ages, w.next_key, w.next_object, n)
+                    n -= 1
                 going = score <= highest(s, MS, Z)
                 if going and comes_below(v, s, qx, qy, i, score, MS, Z):
                     describe(v, s, qx, qy, i, w, k)
@@ -376,6 +408,12 @@ def zone(v, s, qx, qy, k, m, ordered, w):  # type: ignore[no-untyped-def]
                         Z = w.circle[m - 1]
                         MS = most_score(s, w, k, Z)
                         going = Z > 0.0
+                taken += 1
+                if loose and taken < LOOSE:
+                    n = bring_first(ages, w.next_key, w.next_object, n, highest(s, MS, Z))
+                elif loose:
+                    loose = False
+                    arrange_objects(ages, w.next_key, w.next_object, 0, n)
             else:
                 going = False
     w.count[HELD] = held
