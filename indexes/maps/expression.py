@@ -265,7 +265,8 @@ def _unary(step: int, a: _Part, text: str) -> _Part:
     if step == NEGATE:
         return _Part(-a.hi, -a.lo, _turned(a.trend))
     if step == EXP:
-        return _Part(*wider(exponential(a.lo), exponential(a.hi)), a.trend)
+        lo, hi = wider(exponential(a.lo), exponential(a.hi))
+        return _Part(lo, hi, a.trend)
     if a.trend != CONSTANT and (a.lo < 0.0 or (step == LOG and a.lo == 0.0)):
         raise BadExpression(f"`{text}` may have no value at some distances: what is in it may be {a.lo:g}")
     lo, hi, _ = root_of(a.lo, a.hi) if step == SQRT else logarithm_of(a.lo, a.hi)
@@ -282,7 +283,8 @@ def _binary(step: int, a: _Part, b: _Part, text: str) -> _Part:
         return _Part(least(a.lo, b.lo), least(a.hi, b.hi), _joined(a.trend, b.trend))
     if step == MULTIPLY:
         trend = _joined(_times(a.trend, _sign(b.lo, b.hi)), _times(b.trend, _sign(a.lo, a.hi)))
-        return _Part(*product_of(a.lo, a.hi, b.lo, b.hi), trend)
+        lo, hi = product_of(a.lo, a.hi, b.lo, b.hi)
+        return _Part(lo, hi, trend)
     if step == DIVIDE:
         if b.trend != CONSTANT and b.lo <= 0.0 <= b.hi:
             raise BadExpression(f"`{text}` may have no value at some distances: it may divide by zero")

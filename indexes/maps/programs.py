@@ -144,15 +144,15 @@ def run(step, operand, stack, far, statics, stride, i):  # type: ignore[no-untyp
 
 @float_kernel
 def wider(lo, hi):  # type: ignore[no-untyped-def]
-    """Ends a little farther out."""
-    return clamped(lo - abs(lo) * WIDER - LEAST), clamped(hi + abs(hi) * WIDER + LEAST)
+    """Ends a little farther out, on the same side of zero."""
+    return clamped(lo - abs(lo) * WIDER), clamped(hi + abs(hi) * WIDER)
 
 
 @float_kernel
 def product_of(a0, a1, b0, b1):  # type: ignore[no-untyped-def]
     """All products of two intervals."""
     p, q, r, s = clamped(a0 * b0), clamped(a0 * b1), clamped(a1 * b0), clamped(a1 * b1)
-    return min(min(p, q), min(r, s)), max(max(p, q), max(r, s))
+    return min(p, q, r, s), max(p, q, r, s)
 
 
 @float_kernel
@@ -163,7 +163,7 @@ def quotient_of(a0, a1, b0, b1):  # type: ignore[no-untyped-def]
         c0, c1 = (b0, min(b1, -LEAST)) if side == 0 else (max(b0, LEAST), b1)
         if c0 <= c1:
             p, q, r, s = clamped(a0 / c0), clamped(a0 / c1), clamped(a1 / c0), clamped(a1 / c1)
-            lo, hi = min(lo, min(min(p, q), min(r, s))), max(hi, max(max(p, q), max(r, s)))
+            lo, hi = min(lo, p, q, r, s), max(hi, p, q, r, s)
     if b0 == 0.0 and b1 == 0.0:
         sure = NEVER
     else:
@@ -179,7 +179,7 @@ def power_of(a0, a1, e0, e1):  # type: ignore[no-untyped-def]
     if a1 > 0.0:
         b0 = max(a0, LEAST)
         p, q, r, s = power(b0, e0), power(b0, e1), power(a1, e0), power(a1, e1)
-        lo, hi = min(min(p, q), min(r, s)), max(max(p, q), max(r, s))
+        lo, hi = min(p, q, r, s), max(p, q, r, s)
     if a0 <= 0.0 and a1 >= 0.0:
         if e1 > 0.0:
             lo, hi = min(lo, 0.0), max(hi, 0.0)
@@ -191,12 +191,12 @@ def power_of(a0, a1, e0, e1):  # type: ignore[no-untyped-def]
         b1 = min(a1, -LEAST)
         if e0 == e1 and e0 == floor(e0):
             p, q = power(a0, e0), power(b1, e0)
-            lo, hi = min(lo, min(p, q)), max(hi, max(p, q))
+            lo, hi = min(lo, p, q), max(hi, p, q)
         else:
             sure = MAYBE
             if floor(e1) >= e0:
                 p, q, r, s = power(-a0, e0), power(-a0, e1), power(-b1, e0), power(-b1, e1)
-                most = max(max(p, q), max(r, s))
+                most = max(p, q, r, s)
                 lo, hi = min(lo, -most), max(hi, most)
     if lo > hi:
         sure = NEVER

@@ -1,7 +1,8 @@
 """Scores of a top-k: what an object comes to at a distance, and what it comes to at least for all objects of a node.
 
-With D = distance / scale and x_i the static values (smaller is better), sums and products running over the attributes in
-order, then distance; with v_i = (value - lo) / (hi - lo) of the attribute's range, or 1 less that where high is better:
+With D = distance / scale and x_i the static values (smaller is better), sums and products running over the attributes
+in order, then distance; with v_i = (value - lo) / (hi - lo) of the attribute's range, or 1 less that where high is
+better:
 
     weighted sum        A + w D                     A = sum w_i x_i
     weighted product    P D^w                       P = product (v_i + c)^(w_i)
@@ -191,11 +192,12 @@ def score_of(s, far, total, product, statics, stride, i):  # type: ignore[no-unt
     if kind == SUM:
         score = total + s.wd * D if s.wd > 0.0 else total
     elif kind == PRODUCT:
-        score = total * D**s.wd if s.wd > 0.0 else total
+        score = total * D**s.wd if s.wd > 0.0 and total > 0.0 else total
     elif kind == DISTANCE:
         score = D / total if total > 0.0 else np.inf
     elif kind == WASPAS:
-        plain, times = (total + s.wd * D, product * D**s.wd) if s.wd > 0.0 else (total, product)
+        plain = total + s.wd * D if s.wd > 0.0 else total
+        times = product * D**s.wd if s.wd > 0.0 and product > 0.0 else product
         score = s.blend * plain + (1.0 - s.blend) * times
     else:
         score = run(s.step, s.operand, s.stack, D, statics, stride, i)

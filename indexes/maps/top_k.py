@@ -68,7 +68,7 @@ def score_leaf(v, s, qx, qy, e, w, run):  # type: ignore[no-untyped-def]
     for t in range(stop, upto):
         w.score[t] = np.nan
     w.run_at[run + 1] = upto
-    w.count[NODES] += 1
+    w.counted[NODES] += 1
     return at, upto
 
 
@@ -77,7 +77,7 @@ def bound_children(v, s, qx, qy, e, w):  # type: ignore[no-untyped-def]
     """Write the keys of a node's children to `bound`; returns the first of them, and where they end."""
     first, end = np.int64(v.first[e]), np.int64(v.end[e])
     bound_nodes(s, qx, qy, v.x0, v.y0, v.x1, v.y1, v.lower, v.upper, first, end, w.bound)
-    w.count[NODES] += 1
+    w.counted[NODES] += 1
     return first, end
 
 
@@ -151,7 +151,7 @@ def search(v, s, qx, qy, most, w):  # type: ignore[no-untyped-def]
                 else:
                     push(key, node, n, k, c)
                     n += 1
-    w.count[FOUND] = found
+    w.counted[FOUND] = found
     return runs, n, late
 
 
@@ -162,8 +162,8 @@ def tops(v, s, points, k, w, slots, scores, far, number):  # type: ignore[no-unt
     for q in range(len(points)):
         qx, qy = points[q, 0], points[q, 1]
         search(v, s, qx, qy, k, w)
-        number[q] = w.count[FOUND]
-        for i in range(w.count[FOUND]):
+        number[q] = w.counted[FOUND]
+        for i in range(w.counted[FOUND]):
             x, y = place_of(v, w.best[i])
             slots[q, i] = slot_of(v, w.best[i])
             scores[q, i] = w.best_score[i]

@@ -19,7 +19,7 @@ Float64 = NDArray[np.float64]
 Int64 = NDArray[np.int64]
 
 NODES, CIRCLES, FOUND, HELD = range(4)
-"""Places in `count`: nodes opened and irrelevant circles worked out, counted up; objects in the list of the best, and
+"""Places in `counted`: nodes opened and irrelevant circles worked out, counted up; objects in the list of the best, and
 circles known, of the last search."""
 
 
@@ -46,7 +46,7 @@ class Room(NamedTuple):
     statics: Float64  # value j of member i is statics[j * x.size + i]
     circle: Float64  # (m,) the smallest circles in order, and whose they are
     owner: Int64
-    count: Int64
+    counted: Int64
     boxes: Boxes
 
 
@@ -80,22 +80,6 @@ def room_for(v: View, k: int, m: int) -> Room:
         statics=np.zeros(d * (k + 1)),
         circle=np.empty(m),
         owner=np.empty(m, np.int64),
-        count=np.zeros(4, np.int64),
+        counted=np.zeros(4, np.int64),
         boxes=empty_boxes(),
-    )
-
-
-def fits(w: Room, v: View, k: int, m: int) -> bool:
-    """Whether there is room for these searches in this index, as it is now."""
-    objects = len(v.slot) + len(v.delta_x)
-    nodes = len(v.first) + len(v.delta_x) // BLOCK
-    d = len(v.statics) // max(1, len(v.x))
-    return (
-        len(w.next_key) > objects
-        and len(w.key) > nodes
-        and len(w.score) >= objects + LANES * (nodes + 2)
-        and len(w.bound) >= max(int((v.end - v.first).max(initial=0)), nodes - len(v.first)) + LANES
-        and len(w.best) == k + m
-        and len(w.circle) == m
-        and len(w.statics) == d * (k + 1)
     )

@@ -7,8 +7,9 @@ on how they are stored.
 
 Three things make it cheap. The search of the k + m best is the plain one, and visits only nodes that Algorithm 3 must
 visit, for the m owners can be no better. From then on what is looked at, among the scores that are there as among
-nodes that wait, has to come below MScore within Z. And members are asked in descending order of score, where for a weighted sum the lead of a
-member tells at once when no further one can have a smaller circle; bounds by tangents spare most of the rest.
+nodes that wait, has to come below MScore within Z. And members are asked in descending order of score, where for a
+weighted sum the lead of a member tells at once when no further one can have a smaller circle; bounds by tangents spare
+most of the rest.
 
 A zone is shrunk by `KEPT` at last, for what was left out at its border. Infinite: everywhere.
 """
@@ -21,8 +22,7 @@ from indexes.lanes import LANES, lanes_from, lanes_upto, low_bit
 from indexes.maps.circles import KEPT, bends_less, ratio_circle, sum_circle
 from indexes.maps.floats import EPSILON, float_kernel, float_part, float_pasted
 from indexes.maps.heaps import Ages, arrange_objects, bring_first, drop_first, drop_object, push
-from indexes.maps.metrics import EUCLIDEAN, FARTHEST, GREAT_CIRCLE, distance, maxdist
-from indexes.maps.places import BLOCK, DELTA
+from indexes.maps.metrics import EUCLIDEAN, FARTHEST, GREAT_CIRCLE, MANHATTAN, distance, maxdist
 from indexes.maps.rectangles import crude_circle, preferred_circle
 from indexes.maps.scores import (
     DISTANCE,
@@ -39,13 +39,10 @@ from indexes.maps.top_k import bound_children, is_leaf, place_of, score_leaf, se
 from indexes.maps.top_room import CIRCLES, FOUND, HELD
 
 FAR = 4.0
-"""How many times as far as the farthest object a zone may reach at most, where its form is not closed."""
+"""How many times as far as both objects a circle may reach at most, where its form is not closed."""
 
 LOOSE = 16
 """Objects that are taken from the queue before it is worth its while to arrange it."""
-
-GRAIN = 0.02
-"""Sides of rectangles that are cut no more, to the zone so far."""
 
 
 @float_part
@@ -91,8 +88,8 @@ def no_worse_here(s, w, o, p):  # type: ignore[no-untyped-def]
 
 @float_part
 def ratio_of(s, w, o, p):  # type: ignore[no-untyped-def]
-    """The kappa of a weighted product or distance, for which x prefers o where d(x, o) <= kappa d(x, p), lowered by what
-    rounding may come to; infinite: everywhere."""
+    """The kappa of a weighted product or distance: x prefers o where d(x, o) <= kappa d(x, p). It is lowered by what
+    rounding may come to. Infinite: everywhere."""
     a, b = w.total[o], w.total[p]
     if s.kind == PRODUCT:
         if a == 0.0:
@@ -112,6 +109,9 @@ def ratio_of(s, w, o, p):  # type: ignore[no-untyped-def]
 def pair_circle(s, qx, qy, w, o, p, score_o, score_p, cap):  # type: ignore[no-untyped-def]
     """Up to `cap`, how far one may go while member o scores no worse than p, which scores no better here."""
     kind, metric = s.kind, s.metric
+    exact = metric == EUCLIDEAN or (kind == SUM and metric == MANHATTAN)
+    bound = 1.001 * FARTHEST if metric == GREAT_CIRCLE else FAR * (w.far[o] + w.far[p])
+    bound = min(cap, bound)
     ox, oy, do, px, py, dp = w.x[o], w.y[o], w.far[o], w.x[p], w.y[p], w.far[p]
     if s.wd == 0.0:
         r = cap
@@ -136,14 +136,12 @@ def pair_circle(s, qx, qy, w, o, p, score_o, score_p, cap):  # type: ignore[no-u
     else:
         stride = w.x.size
         t0, q0, t1, q1 = w.total[o], w.product[o], w.total[p], w.product[p]
-        r = crude_circle(s, t0, q0, o, do, t1, q1, p, dp, w.statics, stride, cap)
-    if r < cap and r > 0.0 and (metric == GREAT_CIRCLE or kind > DISTANCE or (kind != SUM and metric != EUCLIDEAN)):
+        r = crude_circle(s, t0, q0, o, do, t1, q1, p, dp, w.statics, stride, bound)
+    if r > 0.0 and r < bound and (kind > DISTANCE or not exact):
         stride = w.x.size
         t0, q0, t1, q1 = w.total[o], w.product[o], w.total[p], w.product[p]
         gx, gy, hx, hy = ox + qx, oy + qy, px + qx, py + qy
-        r = preferred_circle(
-            s, qx, qy, gx, gy, t0, q0, o, hx, hy, t1, q1, p, w.statics, stride, r, cap, GRAIN, w.boxes
-        )
+        r = preferred_circle(s, qx, qy, gx, gy, t0, q0, o, hx, hy, t1, q1, p, w.statics, stride, r, bound, w.boxes)
     return r
 
 
@@ -174,7 +172,7 @@ def irrelevant_circle(s, qx, qy, w, k, score, cap):  # type: ignore[no-untyped-d
     """Algorithm 6: up to `cap`, how far one may go while every member scores no worse than the object behind them,
     whose score is given."""
     C = cap
-    w.count[CIRCLES] += 1
+    w.counted[CIRCLES] += 1
     if s.kind == SUM and s.metric == EUCLIDEAN and s.wd > 0.0 and score < np.inf:
         C = sum_circles(w.x, w.y, w.far, w.total, w.best_score, k, s.scale / s.wd, score, cap)
     else:
@@ -215,8 +213,8 @@ def most_score(s, w, k, Z):  # type: ignore[no-untyped-def]
 
 @float_part
 def highest(s, MS, Z):  # type: ignore[no-untyped-def]
-    """The score that an object has at most which comes below MScore somewhere within Z; infinite where it cannot be told
-    by scores alone."""
+    """The score that an object has at most which comes below MScore somewhere within Z; infinite where scores alone
+    cannot tell it."""
     return MS + s.wd * (Z / s.scale) * (1.0 + 1e-12) if s.kind == SUM and s.wd > 0.0 else np.inf
 
 
@@ -281,7 +279,7 @@ def wait_for_runs(v, s, qx, qy, w, n, loose, run, end, least, known, MS, Z):  # 
     upper = highest(s, MS, Z)
     key, entry = w.next_key, w.next_object
     upto = gather(w.score, w.run_at, w.run_first, run, end, least, upper, w.best, known, key, entry, n)
-    if upper == np.inf and MS < np.inf:
+    if upper == np.inf and np.inf > MS:
         upto = only_below(v, s, qx, qy, key, entry, n, upto, MS, Z)
     ages = Ages(v.slot, v.delta_slot, v.created)
     if loose:
@@ -289,25 +287,6 @@ def wait_for_runs(v, s, qx, qy, w, n, loose, run, end, least, known, MS, Z):  # 
     else:
         arrange_objects(ages, key, entry, n, upto)
     return upto
-
-
-@float_part
-def reach_of(v, s, qx, qy):  # type: ignore[no-untyped-def]
-    """A radius beyond which no zone is looked for: infinite where the form is closed."""
-    closed = (s.kind == SUM or s.kind == PRODUCT or s.kind == DISTANCE) and s.metric == EUCLIDEAN
-    if s.wd == 0.0 or closed or (s.kind == SUM and s.metric != GREAT_CIRCLE):
-        reach = np.inf
-    elif s.metric == GREAT_CIRCLE:
-        reach = 1.001 * FARTHEST
-    else:
-        reach = 0.0
-        if v.slot.size > 0:
-            reach = maxdist(s.metric, qx, qy, v.x0[0], v.y0[0], v.x1[0], v.y1[0])
-        for b in range((v.size[DELTA] + BLOCK - 1) // BLOCK):
-            far = maxdist(s.metric, qx, qy, v.block_x0[b], v.block_y0[b], v.block_x1[b], v.block_y1[b])
-            reach = max(reach, far)
-        reach *= FAR
-    return reach
 
 
 @float_part
@@ -347,21 +326,25 @@ def zone(v, s, qx, qy, k, m, ordered, w):  # type: ignore[no-untyped-def]
     """Algorithm 3. The list of the best has T first, and `owner` the objects of the HELD smallest circles. Returns the
     radius, infinite where it is everywhere."""
     runs, waiting, late = search(v, s, qx, qy, k + m, w)
-    found = w.count[FOUND]
+    found = w.counted[FOUND]
     n_t = min(k, found)
-    reach = reach_of(v, s, qx, qy)
     for t in range(n_t):
         describe(v, s, qx, qy, w.best[t], w, t)
-    limit = reach
+    limit = np.inf
     if ordered:
         for t in range(n_t - 1):
             limit = pair_circle(s, qx, qy, w, t, t + 1, w.best_score[t], w.best_score[t + 1], limit)
     held = 0
-    Z = limit
+    Z = limit if ordered and n_t > 1 else np.inf
+    # What has no score has none anywhere, and so have all behind it.
+    settled = n_t == k and w.best_score[k - 1] == np.inf and (s.kind == EXPRESSION or s.kind == DISTANCE)
     for j in range(n_t, found):
-        describe(v, s, qx, qy, w.best[j], w, k)
-        held = keep_circle(w, m, held, irrelevant_circle(s, qx, qy, w, k, w.best_score[j], limit), w.best[j])
-    if held == m:
+        C = limit
+        if not settled:
+            describe(v, s, qx, qy, w.best[j], w, k)
+            C = irrelevant_circle(s, qx, qy, w, k, w.best_score[j], limit)
+        held = keep_circle(w, m, held, C, w.best[j])
+    if held == m and not settled:
         Z = w.circle[m - 1]
         MS = most_score(s, w, k, Z)
         least = w.best_score[found - 1]
@@ -379,7 +362,7 @@ def zone(v, s, qx, qy, k, m, ordered, w):  # type: ignore[no-untyped-def]
                 drop_first(w.key, w.node, waiting)
                 waiting -= 1
                 needed = going and least_within(v, s, qx, qy, e, Z) < MS
-                if needed and Z == np.inf and s.kind == SUM and s.wd > 0.0:
+                if needed and np.inf == Z and s.kind == SUM and s.wd > 0.0:
                     needed = not led_everywhere(v, s, qx, qy, e, w, k)
                 if needed and is_leaf(v, e):
                     score_leaf(v, s, qx, qy, e, w, runs)
@@ -416,8 +399,26 @@ def zone(v, s, qx, qy, k, m, ordered, w):  # type: ignore[no-untyped-def]
                     arrange_objects(ages, w.next_key, w.next_object, 0, n)
             else:
                 going = False
-    w.count[HELD] = held
+    w.counted[HELD] = held
     return np.inf if Z >= FARTHEST and s.metric == GREAT_CIRCLE else Z * KEPT
+
+
+@float_kernel
+def circle_beside(s, qx, qy, k, places, statics, scores, px, py, values, cap, w):  # type: ignore[no-untyped-def]
+    """Up to `cap`, how far from (qx, qy) one may go while k members, in order of score, score no worse than an object
+    at (px, py): their places (k, 2), static values (k, d) and scores. Returns the object's score, and the circle."""
+    stride = w.x.size
+    for t in range(k + 1):
+        x, y = (places[t, 0], places[t, 1]) if t < k else (px, py)
+        w.x[t], w.y[t] = x - qx, y - qy
+        w.far[t] = distance(s.metric, qx, qy, x, y)
+        for j in range(values.size):
+            w.statics[j * stride + t] = statics[t, j] if t < k else values[j]
+        w.total[t], w.product[t] = static_parts(s, w.statics, stride, t)
+        if t < k:
+            w.best_score[t] = scores[t]
+    score = score_of(s, w.far[k], w.total[k], w.product[k], w.statics, stride, k)
+    return score, irrelevant_circle(s, qx, qy, w, k, score, cap)
 
 
 @float_kernel
@@ -428,7 +429,7 @@ def zones(v, s, points, k, m, ordered, w, slots, scores, far, members, number, r
     for q in range(len(points)):
         qx, qy = points[q, 0], points[q, 1]
         radius[q] = zone(v, s, qx, qy, k, m, ordered, w)
-        found = w.count[FOUND]
+        found = w.counted[FOUND]
         members[q] = min(k, found)
         number[q] = min(found, k + m - 1)
         for i in range(number[q]):
