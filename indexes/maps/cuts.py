@@ -1,4 +1,4 @@
-"""What an object outside the skyline takes from a zone: its pseudo-impact region, in which none of the skyline's members
+"""What an object outside the skyline takes from a zone: its pseudo-impact region, in which no member of the skyline
 dominates it. Design 1.5 (Lemmas 6 to 8), 1.6 (CUT).
 
 A zone is a convex polygon less its cutters, which are convex as well. An object whose region meets the polygon in one
@@ -206,9 +206,7 @@ def is_covered(w, x0, y0, x1, y1):  # type: ignore[no-untyped-def]
             mask &= mask - 1
             room = 2 * n <= w.part_x.size
             if room:
-                n = hull_outside(
-                    w.part_x, w.part_y, n, w.x[s], w.y[s], x0, y0, x1, y1, w.side, w.spare_x, w.spare_y
-                )
+                n = hull_outside(w.part_x, w.part_y, n, w.x[s], w.y[s], x0, y0, x1, y1, w.side, w.spare_x, w.spare_y)
         b += LANES
     return n == 0
 

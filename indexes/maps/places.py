@@ -312,9 +312,7 @@ def _bound(v, b):  # type: ignore[no-untyped-def]
     _bound_column(v.delta_y, first, end, v.block_y0, v.block_y1, b)
     stride, line = v.delta_x.size, v.block_x0.size
     for j in range(v.delta_statics.size // stride):
-        _bound_column(
-            v.delta_statics, j * stride + first, j * stride + end, v.block_lower, v.block_upper, j * line + b
-        )
+        _bound_column(v.delta_statics, j * stride + first, j * stride + end, v.block_lower, v.block_upper, j * line + b)
 
 
 @inner_kernel

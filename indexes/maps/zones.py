@@ -73,7 +73,11 @@ class Zone(NamedTuple):
 
     def holds(self, x: float, y: float) -> bool:
         """Whether (x, y) is strictly inside, by the margin. O(edges)."""
-        return bool(_holds(self.x, self.y, self.cut_x, self.cut_y, self.cut_end, self.margin, x - self.place[0], y - self.place[1]))
+        return bool(
+            _holds(
+                self.x, self.y, self.cut_x, self.cut_y, self.cut_end, self.margin, x - self.place[0], y - self.place[1]
+            )
+        )
 
 
 class Found(NamedTuple):
@@ -120,7 +124,9 @@ class Searcher:
         margin = MARGIN * max(bounds[2] - bounds[0], bounds[3] - bounds[1])
         return read_zone(self._work, np.array([x, y]), box, margin)
 
-    def _search(self, search: Callable[..., Any], index: PlaceIndex, x: float, y: float, box: Float64, zoned: bool) -> None:
+    def _search(
+        self, search: Callable[..., Any], index: PlaceIndex, x: float, y: float, box: Float64, zoned: bool
+    ) -> None:
         search(index.view, self._work, x, y, box, zoned)
         while self._work.size[FULL]:
             if self._work.size[FULL] == NO_VERTICES and len(self._work.zone_x) >= MOST_VERTICES:
