@@ -382,6 +382,7 @@ def _rank(w, s):  # type: ignore[no-untyped-def]
         for j in range(d):
             worse &= w.corner[j] <= w.best[j * stride + i]
             same &= w.corner[j] == w.best[j * stride + i]
+        same &= w.best_far[i] <= w.far[s]
         equal |= same
         if same or not worse:
             if n < i:
