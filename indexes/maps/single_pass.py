@@ -11,7 +11,7 @@ import numpy as np
 
 from indexes.lanes import LANES, lanes_upto, low_bit
 from indexes.lean import lean_kernel, pasted_kernel
-from indexes.maps.cuts import UP, cut, is_covered, measure, pair, shrink
+from indexes.maps.cuts import UP, cut, first_lanes, is_covered, is_dominated, measure, pair, shrink
 from indexes.maps.entries import (
     BY_SCORE,
     drop_first,
@@ -55,7 +55,7 @@ def _pass(v, w, x, y, box, zoned, prune):  # type: ignore[no-untyped-def]
     nodes = v.first.size
     blocks = (v.size[DELTA] + BLOCK - 1) // BLOCK
     # What is below a node that has been opened, one at a time; at first the base's root and the blocks of the delta.
-    first, end, base, step = -1, blocks, nodes, 1
+    first, end, base, step = np.int64(-1), blocks, nodes, 1
     opened = 0
     while (first < end or w.size[N_QUEUE] > 0) and w.size[N_ZONE] > 0 and w.size[FULL] == NOTHING:
         if first < end:
@@ -89,7 +89,7 @@ def _pass(v, w, x, y, box, zoned, prune):  # type: ignore[no-untyped-def]
                     base, step = (0, 1) if e < v.size[LEAVES] else (-1, -1)
             else:
                 px, py = place_of(v, e)
-                if _is_dominated(w, far):
+                if is_dominated(w, far):
                     cut(w, np.int64(slot_of(v, e)), px, py, x, y)
                 else:
                     _accept(w, np.int64(slot_of(v, e)), px, py, far, x, y)
@@ -129,7 +129,7 @@ def _is_idle(v, w, e, far, x, y):  # type: ignore[no-untyped-def]
     idle = False
     b = 0
     while b < members and reach > 0.0 and not idle:
-        mask = ((1 << min(LANES, members - b)) - 1) & lanes_upto(w.distance, b, reach / UP)
+        mask = first_lanes(members - b) & lanes_upto(w.distance, b, reach / UP)
         for j in range(d):
             mask &= lanes_upto(w.statics, j * stride + b, w.corner[j])
         idle = mask != 0
@@ -138,26 +138,6 @@ def _is_idle(v, w, e, far, x, y):  # type: ignore[no-untyped-def]
         x0, y0, x1, y1 = rectangle_of(v, e)
         idle = is_covered(w, x0 - x, y0 - y, x1 - x, y1 - y)
     return idle
-
-
-@pasted_kernel
-def _is_dominated(w, far):  # type: ignore[no-untyped-def]
-    """Whether a member dominates what has the static values w.corner at this squared distance."""
-    d, stride, members = w.corner.size, w.x.size, w.size[N_SKYLINE]
-    dominated = False
-    b = 0
-    while b < members and not dominated:
-        mask = ((1 << min(LANES, members - b)) - 1) & lanes_upto(w.far, b, far)
-        for j in range(d):
-            mask &= lanes_upto(w.statics, j * stride + b, w.corner[j])
-        while mask != 0:
-            s = b + low_bit(mask)
-            mask &= mask - 1
-            dominated |= w.far[s] < far
-            for j in range(d):
-                dominated |= w.statics[j * stride + s] != w.corner[j]
-        b += LANES
-    return dominated
 
 
 @pasted_kernel
@@ -171,7 +151,7 @@ def _accept(w, slot, px, py, far, x, y):  # type: ignore[no-untyped-def]
         ox, oy = px - x, py - y
         b = 0
         while b < n and size[N_ZONE] > 0:
-            mask = (1 << min(LANES, n - b)) - 1
+            mask = first_lanes(n - b)
             for j in range(d):
                 mask &= lanes_upto(w.statics, j * stride + b, w.corner[j])
             while mask != 0 and size[N_ZONE] > 0:

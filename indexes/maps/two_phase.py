@@ -22,7 +22,7 @@ import numpy as np
 
 from indexes.lanes import LANES, lanes_from, lanes_upto, low_bit
 from indexes.lean import inner_kernel, lean_kernel, pasted_kernel
-from indexes.maps.cuts import UP, cut, is_covered, measure, nearest_better, pair, shrink
+from indexes.maps.cuts import UP, cut, first_lanes, is_covered, measure, nearest_better, pair, shrink
 from indexes.maps.entries import (
     BY_DISTANCE,
     BY_ENTRY,
@@ -183,7 +183,7 @@ def _standing(w, far):  # type: ignore[no-untyped-def]
     dominated, out_of_reach = False, False
     b = 0
     while b < w.size[N_BEST] and not out_of_reach:
-        mask = ((1 << min(LANES, w.size[N_BEST] - b)) - 1) & lanes_upto(w.best_far, b, far)
+        mask = first_lanes(w.size[N_BEST] - b) & lanes_upto(w.best_far, b, far)
         for j in range(d):
             mask &= lanes_upto(w.best, j * stride + b, w.corner[j])
         if mask != 0:
@@ -300,7 +300,7 @@ def _open(v, w, e, x, y, seeding):  # type: ignore[no-untyped-def]
         end = first
     for i in range(first, end, LANES):
         _spread(w.lane, x0, y0, x1, y1, i, x, y)
-        left = (1 << min(LANES, end - i)) - 1
+        left = first_lanes(end - i)
         if size[N_ZONE] == 0 or w.reach[RADIUS] < w.reach[AT_FIRST]:
             left = _within_reach(w, values, stride, i, left)
         if left != 0 and size[N_ZONE] > 0:
@@ -342,7 +342,7 @@ def _accept(v, w, e, far, x, y):  # type: ignore[no-untyped-def]
         changed = False
         b = 0
         while b < s and size[N_ZONE] > 0:
-            mask = (1 << min(LANES, s - b)) - 1
+            mask = first_lanes(s - b)
             for j in range(d):
                 mask &= lanes_from(w.statics, j * stride + b, w.corner[j])
             while mask != 0 and size[N_ZONE] > 0:
@@ -460,7 +460,7 @@ def _cut_down(v, w, x, y):  # type: ignore[no-untyped-def]
                         p = 0
                         size[N_WAITING] = 0
                         for i in range(first, end, LANES):
-                            _put_off(w, i, kind, (1 << min(LANES, end - i)) - 1)
+                            _put_off(w, i, kind, first_lanes(end - i))
         more &= size[FULL] == NOTHING
 
 
