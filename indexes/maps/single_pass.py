@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from indexes.lanes import LANES, lanes_upto, low_bit
-from indexes.lean import lean_kernel, pasted_kernel
+from indexes.lean import inner_kernel, lean_kernel, pasted_kernel
 from indexes.maps.cuts import UP, cut, first_lanes, is_covered, is_dominated, measure, pair, shrink
 from indexes.maps.entries import (
     BY_SCORE,
@@ -177,11 +177,11 @@ def _accept(w, slot, px, py, far, x, y):  # type: ignore[no-untyped-def]
 
 @pasted_kernel
 def _sort(w):  # type: ignore[no-untyped-def]
-    """Put the members into order of distance; as far, they keep their order. O(members^2)."""
+    """Put the members into the order in which `two_phase` finds them. O(members^2)."""
     stride = w.x.size
     for n in range(1, w.size[N_SKYLINE]):
         i = n
-        while i > 0 and w.far[i - 1] > w.far[i]:
+        while i > 0 and _is_behind(w, i - 1, i):
             w.member[i - 1], w.member[i] = w.member[i], w.member[i - 1]
             for column in (w.x, w.y, w.place_x, w.place_y, w.far, w.distance):
                 column[i - 1], column[i] = column[i], column[i - 1]
@@ -189,3 +189,15 @@ def _sort(w):  # type: ignore[no-untyped-def]
                 at = j * stride + i
                 w.statics[at - 1], w.statics[at] = w.statics[at], w.statics[at - 1]
             i -= 1
+
+
+@inner_kernel
+def _is_behind(w, a, b):  # type: ignore[no-untyped-def]
+    """Whether member a is farther than member b, or as far and behind it in lexicographic order of static values."""
+    stride, j = w.x.size, 0
+    decided, behind = w.far[a] != w.far[b], w.far[a] > w.far[b]
+    while not decided and j < w.corner.size:
+        p, q = w.statics[j * stride + a], w.statics[j * stride + b]
+        decided, behind = p != q, p > q
+        j += 1
+    return behind if decided else w.member[a] > w.member[b]

@@ -105,27 +105,31 @@ def _weigh(v, w):  # type: ignore[no-untyped-def]
     """Make static values and distances comparable: each by what there is of it under the root."""
     d = w.corner.size
     for j in range(d):
-        size = v.upper[j * v.x0.size] - v.lower[j * v.x0.size]
-        w.weight[j] = 1.0 / size if 0.0 < size < np.inf else 0.0
-    size = max(v.x1[0] - v.x0[0], v.y1[0] - v.y0[0])
-    w.weight[d] = NEARNESS / size if 0.0 < size < np.inf else 0.0
+        w.weight[j] = _share(v.lower[j * v.x0.size], v.upper[j * v.x0.size])
+    w.weight[d] = NEARNESS * min(_share(v.x0[0], v.x1[0]), _share(v.y0[0], v.y1[0]))
+
+
+@inner_kernel
+def _share(least, most):  # type: ignore[no-untyped-def]
+    """What one of an interval is of all of it; 0 where that says nothing."""
+    return 1.0 / (most - least) if least < most < np.inf else 0.0
 
 
 @pasted_kernel
 def _plant(w, values, stride, i, far, score):  # type: ignore[no-untyped-def]
     """Make object i of these columns a seed, if there are fewer than SEEDS or one has a worse score."""
     at = w.size[N_BEST]
-    if at == SEEDS:
+    is_room = at < SEEDS
+    if is_room:
+        w.size[N_BEST] = at + 1
+    else:
         at = 0
         for b in range(1, SEEDS):
             at = b if w.score[b] > w.score[at] else at
-    else:
-        w.size[N_BEST] += 1
-        w.score[at] = np.inf
-    if score < w.score[at]:
+    if is_room or score < w.score[at]:
         w.score[at] = score
         w.best_far[at], w.best_distance[at] = far, far**0.5
-        w.above[at] = np.nextafter(far, np.inf)
+        w.above[at] = _above(far)
         for j in range(w.corner.size):
             w.best[j * w.x.size + at] = values[j * stride + i]
         _reach(w, at)
@@ -394,7 +398,7 @@ def _rank(w, s):  # type: ignore[no-untyped-def]
         i += 1
     if not equal:
         w.best_far[n], w.best_distance[n] = w.far[s], w.distance[s]
-        w.above[n] = np.nextafter(w.far[s], np.inf)
+        w.above[n] = _above(w.far[s])
         for j in range(d):
             w.best[j * stride + n] = w.corner[j]
         _reach(w, n)
@@ -406,11 +410,25 @@ def _rank(w, s):  # type: ignore[no-untyped-def]
 def _reach(w, i):  # type: ignore[no-untyped-def]
     """From which squared distance on nothing that best i is no worse than can reach the zone: Lemma 7, and the triangle
     inequality. Without a zone, whatever it dominates."""
+    w.beyond[i] = w.above[i]
     if w.size[N_ZONE] > 0:
-        reach = w.best_distance[i] + 2.0 * w.reach[RADIUS]
-        w.beyond[i] = max(reach * reach * UP, w.above[i])
-    else:
-        w.beyond[i] = w.above[i]
+        w.beyond[i] = _after(w.best_distance[i] + 2.0 * w.reach[RADIUS])
+        if w.beyond[i] < w.above[i]:
+            w.beyond[i] = w.above[i]
+
+
+@inner_kernel
+def _after(distance):  # type: ignore[no-untyped-def]
+    """A square above that of a distance. NaN, which nothing reaches, if there is none: what is too far for numbers is
+    as far as all that is."""
+    square = distance * distance * UP
+    return square if square < np.inf else np.nan
+
+
+@inner_kernel
+def _above(far):  # type: ignore[no-untyped-def]
+    """The least square above one, or NaN as in `_after`."""
+    return np.nextafter(far, np.inf) if far < np.inf else np.nan
 
 
 @pasted_kernel
@@ -428,8 +446,7 @@ def _cut_down(v, w, x, y):  # type: ignore[no-untyped-def]
     size, d, nodes = w.size, w.corner.size, v.first.size
     size[N_QUEUE] = 0
     for s in range(size[N_SKYLINE]):
-        reach = w.distance[s] + 2.0 * w.reach[RADIUS]
-        w.limit[s] = reach * reach * UP
+        w.limit[s] = _after(w.distance[s] + 2.0 * w.reach[RADIUS])
     p = 0
     more = True
     while more:

@@ -95,7 +95,7 @@ def test_edges_are_named_by_the_objects_that_are_as_far():
     assert pairs == {(BOX, BOX), (0, 1), (0, 2)}
     for a, b, end_x, end_y in zip(zone.near, zone.far, zone.x, zone.y, strict=True):
         if a != BOX:
-            d2 = squared_distances(world.points, *(zone.place + (end_x, end_y)))
+            d2 = squared_distances(world.points, zone.place[0] + end_x, zone.place[1] + end_y)
             assert d2[a] == pytest.approx(d2[b])
 
 
@@ -117,7 +117,7 @@ def test_a_zone_may_have_a_hole_and_may_be_in_pieces():
 
 
 def test_statically_equal_objects_as_far_are_both_in_and_leave_no_zone():
-    world = World(np.array([[0.2, 0.5], [0.8, 0.5]]), np.ones((2, 2)), 2, np.zeros((0, 2)))
+    world = World(np.array([[0.25, 0.5], [0.75, 0.5]]), np.ones((2, 2)), 2, np.zeros((0, 2)))
     for search in SEARCHES.values():
         zone = ask(world, np.array([0.5, 0.1]), search)
         assert zone.skyline.tolist() == [0, 1] and zone.empty and not zone.holds(0.5, 0.1)
@@ -143,6 +143,7 @@ def test_no_zone_reaches_past_the_bounds_grown_round_a_place_outside_them():
     assert box_around(bounds, -1.0, -1.0).tolist() == [-1.0 - 2 * GROWN, -1.0 - 2 * GROWN, 2.0, 1.0]
 
 
+@pytest.mark.filterwarnings("ignore:overflow")
 def test_places_too_far_for_squares_leave_no_zone_and_an_exact_skyline():
     points = np.array([[1e200, 0.0], [-1e200, 0.0], [0.5, 0.5]])
     world = World(points, np.array([[1.0], [1.0], [2.0]]), 2, np.zeros((0, 2)))
