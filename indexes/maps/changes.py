@@ -64,7 +64,7 @@ class Keeper:
         self._reserve(zone)
         w = self._work
         values = np.asarray(statics, np.float64) + 0.0
-        did = _put(w, zone, slot, x + 0.0, y + 0.0, values)
+        did = _put(w, zone, int(slot), float(x) + 0.0, float(y) + 0.0, values)
         if did == UNTOUCHED:
             return Changed(Effect.KEPT, zone)
         if did == ENTERS or w.size[FULL]:

@@ -24,36 +24,43 @@ def geometry(zone: Zone) -> dict[str, Any] | None:
 
 def component(zone: Zone) -> list[Ring] | None:
     """The rings of the piece of a zone that holds its place, the outer one first and counter-clockwise, its holes
-    clockwise; where pieces touch at the place, the largest. None for a zone without area."""
-    if zone.empty:
+    clockwise; where pieces touch at the place, the largest. None for a zone without area.
+
+    What is left out is taken out of polygons whose vertices are where they will be said to be: rounding them afterwards
+    would let rings cross themselves.
+    """
+    outer = _placed(zone, zone.x, zone.y)
+    if outer is None:
         return None
-    outer, *holes = _pieces(zone) if len(zone.cut_end) else [np.column_stack([zone.x, zone.y])]
-    rings = [_placed(ring, zone.place) for ring in (outer, *holes)]
-    return [ring for ring in rings if len(ring) > 3] if len(rings[0]) > 3 else None
+    ends = zone.cut_end.tolist()
+    cutters = [
+        ring
+        for first, end in zip([0, *ends], ends, strict=False)
+        if (ring := _placed(zone, zone.cut_x[first:end], zone.cut_y[first:end])) is not None
+    ]
+    rings = _less(outer, cutters, zone) if cutters else [outer]
+    return [[*ring.tolist(), ring[0].tolist()] for ring in rings] or None
 
 
-def _pieces(zone: Zone) -> list[Float64]:
-    """The rings of the piece that holds the place, relative to it; where GEOS leaves nothing, one without vertices."""
+def _placed(zone: Zone, x: Float64, y: Float64) -> Float64 | None:
+    """Vertices where they are, those that have become the same left out; None if they have no area there."""
+    there = np.column_stack([x, y]) + zone.place
+    there = there[(there != np.roll(there, 1, axis=0)).any(axis=1)]
+    x, y = (there - zone.place).T
+    return there if abs(x @ np.roll(y, -1) - y @ np.roll(x, -1)) > 0.0 else None
+
+
+def _less(outer: Float64, cutters: list[Float64], zone: Zone) -> list[Float64]:
+    """The rings of the piece of a polygon less cutters that holds the place, none if nothing is left."""
     import shapely
 
-    convex = shapely.polygons(np.column_stack([zone.x, zone.y]))
-    corners = np.column_stack([zone.cut_x, zone.cut_y])
-    cutters = shapely.polygons([shapely.linearrings(part) for part in np.split(corners, zone.cut_end[:-1])])
-    left = shapely.get_parts(shapely.difference(convex, shapely.union_all(cutters)))
-    left = left[shapely.area(left) > 0.0]
-    if not len(left):
-        return [np.empty((0, 2))]
-    away = shapely.distance(left, shapely.Point(0.0, 0.0))
-    near = left[away <= max(away.min(), zone.margin)]
+    whole = shapely.make_valid(shapely.polygons(outer))
+    cut = shapely.union_all(shapely.make_valid([shapely.polygons(ring) for ring in cutters]))
+    pieces = shapely.get_parts(shapely.difference(whole, cut))
+    pieces = pieces[shapely.area(pieces) > 0.0]
+    if not len(pieces):
+        return []
+    away = shapely.distance(pieces, shapely.Point(zone.place))
+    near = pieces[away <= max(away.min(), zone.margin)]
     piece = shapely.orient_polygons(near[np.argmax(shapely.area(near))])
     return [shapely.get_coordinates(ring)[:-1] for ring in shapely.get_rings(piece)]
-
-
-def _placed(ring: Float64, place: Float64) -> Ring:
-    """A ring where it is, closed, its vertices that have become the same left out; empty if it has no area there."""
-    there = ring + place
-    there = there[(there != np.roll(there, 1, axis=0)).any(axis=1)]
-    x, y = (there - place).T
-    if len(there) < 3 or not abs(x @ np.roll(y, -1) - y @ np.roll(x, -1)) > 0.0:
-        return []
-    return [*there.tolist(), there[0].tolist()]

@@ -92,9 +92,9 @@ def box_around(bounds: Float64, x: float, y: float) -> Float64:
     """What no zone of (x, y) reaches past: the bounds (x0, y0, x1, y1), grown round a place outside them."""
     x0, y0, x1, y1 = bounds
     if x0 <= x <= x1 and y0 <= y <= y1:
-        return np.array([x0, y0, x1, y1])
+        return np.array([x0, y0, x1, y1], np.float64)
     m = GROWN * max(x1 - x0, y1 - y0)
-    return np.array([min(x0, x - m), min(y0, y - m), max(x1, x + m), max(y1, y + m)])
+    return np.array([min(x0, x - m), min(y0, y - m), max(x1, x + m), max(y1, y + m)], np.float64)
 
 
 class Searcher:
@@ -121,12 +121,13 @@ class Searcher:
         """The skyline at (x, y), and its zone within the bounds (see `box_around`)."""
         box = box_around(np.asarray(bounds, np.float64), x, y)
         self._search(search, index, x, y, box, True)
-        margin = MARGIN * max(bounds[2] - bounds[0], bounds[3] - bounds[1])
-        return read_zone(self._work, np.array([x, y]), box, margin)
+        margin = float(MARGIN * max(bounds[2] - bounds[0], bounds[3] - bounds[1]))
+        return read_zone(self._work, np.array([x, y], np.float64), box, margin)
 
     def _search(
         self, search: Callable[..., Any], index: PlaceIndex, x: float, y: float, box: Float64, zoned: bool
     ) -> None:
+        x, y = float(x), float(y)
         search(index.view, self._work, x, y, box, zoned)
         while self._work.size[FULL]:
             if self._work.size[FULL] == NO_VERTICES and len(self._work.zone_x) >= MOST_VERTICES:
