@@ -40,17 +40,12 @@ from indexes.maps.work import (
 @lean_kernel
 def single_pass(v, w, x, y, box, zoned):  # type: ignore[no-untyped-def]
     """As `two_phase.two_phase`."""
-    _pass(v, w, x, y, box, zoned, True)
-
-
-@lean_kernel
-def unpruned_pass(v, w, x, y, box, zoned):  # type: ignore[no-untyped-def]
-    """As `single_pass`, but everything is opened and tried: what pruning gains is the difference."""
-    _pass(v, w, x, y, box, zoned, False)
+    sweep(v, w, x, y, box, zoned, True)
 
 
 @pasted_kernel
-def _pass(v, w, x, y, box, zoned, prune):  # type: ignore[no-untyped-def]
+def sweep(v, w, x, y, box, zoned, prune):  # type: ignore[no-untyped-def]
+    """As `single_pass`; without `prune` everything is opened and tried."""
     begin(w, x, y, box, zoned)
     nodes = v.first.size
     blocks = (v.size[DELTA] + BLOCK - 1) // BLOCK

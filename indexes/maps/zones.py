@@ -111,7 +111,7 @@ class Searcher:
 
     def skyline(self, index: PlaceIndex, x: float, y: float) -> Int32:
         """The slots of the skyline at (x, y), nearest first."""
-        self._search(two_phase, index, x, y, np.zeros(4), False)
+        self.search(two_phase, index, x, y, np.zeros(4), False)
         w = self._work
         return w.member[: w.size[N_SKYLINE]].astype(np.int32)
 
@@ -120,13 +120,14 @@ class Searcher:
     ) -> Zone:
         """The skyline at (x, y), and its zone within the bounds (see `box_around`)."""
         box = box_around(np.asarray(bounds, np.float64), x, y)
-        self._search(search, index, x, y, box, True)
+        self.search(search, index, x, y, box, True)
         margin = float(MARGIN * max(bounds[2] - bounds[0], bounds[3] - bounds[1]))
         return read_zone(self._work, np.array([x, y], np.float64), box, margin)
 
-    def _search(
+    def search(
         self, search: Callable[..., Any], index: PlaceIndex, x: float, y: float, box: Float64, zoned: bool
     ) -> None:
+        """Run a search, with as much room as it needs; what it finds stays in the arrays."""
         x, y = float(x), float(y)
         search(index.view, self._work, x, y, box, zoned)
         while self._work.size[FULL]:

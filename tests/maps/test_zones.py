@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bench.maps.baselines import unpruned_pass
 from indexes.maps.places import PlaceIndex
-from indexes.maps.single_pass import single_pass, unpruned_pass
+from indexes.maps.single_pass import single_pass
 from indexes.maps.two_phase import two_phase
 from indexes.maps.work import BOX, CHORD, empty_work
 from indexes.maps.zones import GROWN, MARGIN, Searcher, Zone, box_around
