@@ -1,4 +1,4 @@
-"""What an object outside the skyline takes from a zone: its pseudo-impact region, in which none of the skyline's members
+"""What an object outside the skyline takes from a zone: its pseudo-impact region, in which no member of the skyline
 dominates it. Design 1.5 (Lemmas 6 to 8), 1.6 (CUT).
 
 A zone is a convex polygon less its cutters, which are convex as well. An object whose region meets the polygon in one
@@ -29,6 +29,12 @@ from indexes.maps.work import (
 
 UP = 1.0 + 1e-12
 """What distances are multiplied with where they must not be too small."""
+
+
+@inner_kernel
+def first_lanes(n):  # type: ignore[no-untyped-def]
+    """The mask of the first n lanes of a block, of all of them at most."""
+    return (1 << n) - 1 if n < LANES else (1 << LANES) - 1
 
 
 @pasted_kernel
@@ -76,7 +82,7 @@ def cut(w, slot, px, py, x, y):  # type: ignore[no-untyped-def]
     blurred = False
     b = 0
     while b < members and n > 0:
-        mask = (1 << min(LANES, members - b)) - 1
+        mask = first_lanes(members - b)
         for j in range(d):
             mask &= lanes_upto(w.statics, j * stride + b, w.corner[j])
         while mask != 0 and n > 0:
@@ -198,7 +204,7 @@ def is_covered(w, x0, y0, x1, y1):  # type: ignore[no-untyped-def]
     room = True
     b = 0
     while b < members and n > 0 and room:
-        mask = (1 << min(LANES, members - b)) - 1
+        mask = first_lanes(members - b)
         for j in range(d):
             mask &= lanes_upto(w.statics, j * stride + b, w.corner[j])
         while mask != 0 and n > 0 and room:
@@ -206,9 +212,7 @@ def is_covered(w, x0, y0, x1, y1):  # type: ignore[no-untyped-def]
             mask &= mask - 1
             room = 2 * n <= w.part_x.size
             if room:
-                n = hull_outside(
-                    w.part_x, w.part_y, n, w.x[s], w.y[s], x0, y0, x1, y1, w.side, w.spare_x, w.spare_y
-                )
+                n = hull_outside(w.part_x, w.part_y, n, w.x[s], w.y[s], x0, y0, x1, y1, w.side, w.spare_x, w.spare_y)
         b += LANES
     return n == 0
 
@@ -220,10 +224,30 @@ def nearest_better(w):  # type: ignore[no-untyped-def]
     found = -1
     b = 0
     while b < members and found < 0:
-        mask = (1 << min(LANES, members - b)) - 1
+        mask = first_lanes(members - b)
         for j in range(d):
             mask &= lanes_upto(w.statics, j * stride + b, w.corner[j])
         if mask != 0:
             found = b + low_bit(mask)
         b += LANES
     return found
+
+
+@pasted_kernel
+def is_dominated(w, far):  # type: ignore[no-untyped-def]
+    """Whether a member dominates what has the static values w.corner at this squared distance."""
+    d, stride, members = w.corner.size, w.x.size, w.size[N_SKYLINE]
+    dominated = False
+    b = 0
+    while b < members and not dominated:
+        mask = first_lanes(members - b) & lanes_upto(w.far, b, far)
+        for j in range(d):
+            mask &= lanes_upto(w.statics, j * stride + b, w.corner[j])
+        while mask != 0:
+            s = b + low_bit(mask)
+            mask &= mask - 1
+            dominated |= w.far[s] < far
+            for j in range(d):
+                dominated |= w.statics[j * stride + s] != w.corner[j]
+        b += LANES
+    return dominated

@@ -9,10 +9,10 @@ from __future__ import annotations
 from indexes.lean import inner_kernel, pasted_kernel
 from indexes.maps.rtree import squared_mindist
 
-BY_DISTANCE, BY_SCORE, BY_REACH = 0, 1, 2
-"""What the keys of a heap are: squared distances; sums of static values; how near the place an entry can touch the
-zone. The order under equal keys is chosen so that a dominator is never behind what it dominates: design 1.4, and for
-distances nodes, then objects in lexicographic order of their static values."""
+BY_DISTANCE, BY_SCORE, BY_ENTRY = 0, 1, 2
+"""What decides where keys are equal. In the first two, for squared distances and for sums of static values, a dominator
+is never behind what it dominates: design 1.4, and for distances nodes, then objects in lexicographic order of their
+static values. In the third, where any order will do, their numbers."""
 
 
 @inner_kernel
@@ -96,7 +96,7 @@ def precedes(v, order, a, b, x, y):  # type: ignore[no-untyped-def]
         elif (a >= 0) != (b >= 0):
             decided, before = True, a >= 0
     if not decided:
-        if a < 0 and b < 0:
+        if order != BY_ENTRY and a < 0 and b < 0:
             before = slot_of(v, a) < slot_of(v, b)
         else:
             before = a > b

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from indexes import aligned
 from indexes.lanes import LANES
 from indexes.lean import inner_kernel, lean_kernel
-from indexes.maps.rtree import Float64, Int32, Tree, check, pack
+from indexes.maps.rtree import Float64, Int32, Tree, check, pack, refuse
 
 Int64 = NDArray[np.int64]
 
@@ -145,16 +145,14 @@ class PlaceIndex:
         an object that is there stays as it is. O(BLOCK d) each.
 
         Raises:
-            ValueError: a place is not finite, a static value is NaN, or the shapes do not fit; nothing has changed.
+            ValueError: a place is not finite, a static value is NaN or -inf, or the shapes do not fit; nothing has
+                changed.
         """
         numbers = np.atleast_1d(np.asarray(slots, np.int32))
         n = len(numbers)
         places = np.asarray(points, np.float64).reshape(n, 2) + 0.0
         values = np.asarray(statics, np.float64).reshape(n, self.d) + 0.0
-        if not np.isfinite(places).all():
-            raise ValueError("a place is not finite")
-        if np.isnan(values).any():
-            raise ValueError("a static value is NaN")
+        refuse(places, values)
         order = numbers.astype(np.int64) if created is None else np.asarray(created, np.int64).reshape(n)
         self._reserve_slots(int(numbers.max(initial=-1)) + 1)
         self._reserve_delta(self.delta + n)
@@ -312,9 +310,7 @@ def _bound(v, b):  # type: ignore[no-untyped-def]
     _bound_column(v.delta_y, first, end, v.block_y0, v.block_y1, b)
     stride, line = v.delta_x.size, v.block_x0.size
     for j in range(v.delta_statics.size // stride):
-        _bound_column(
-            v.delta_statics, j * stride + first, j * stride + end, v.block_lower, v.block_upper, j * line + b
-        )
+        _bound_column(v.delta_statics, j * stride + first, j * stride + end, v.block_lower, v.block_upper, j * line + b)
 
 
 @inner_kernel

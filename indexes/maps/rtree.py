@@ -7,8 +7,8 @@ of its columns. Every value has a column of its own (``statics[j]`` is attribute
 lanes; behind the last number of a column there is room for one more block, filled with infinity.
 
 Static values are as the algorithms want them: smaller is better; those of "high" attributes have been negated. They are
-never NaN, and +inf is worst. The order depends on the objects alone: equal coordinates keep the order of the dimension
-before, and at last that of slots. So the tree is the same to the last bit whoever packs it.
+never NaN nor -inf; +inf, a missing value, is worst. The order depends on the objects alone: equal coordinates keep the
+order of the dimension before, and at last that of slots. So the tree is the same to the last bit whoever packs it.
 
 Source: Leutenegger, Lopez and Edgington, STR: a simple and efficient algorithm for R-tree packing, 1997.
 """
@@ -62,17 +62,14 @@ def pack(points: ArrayLike, statics: ArrayLike, slots: ArrayLike | None = None, 
     by default what fills a page.
 
     Raises:
-        ValueError: a place is not finite, a static value is NaN, the shapes do not fit, or fanout is below 2.
+        ValueError: a place is not finite, a static value is NaN or -inf, the shapes do not fit, or fanout is below 2.
     """
     places, values = np.asarray(points, np.float64), np.asarray(statics, np.float64)
     n = len(places)
     numbers = np.arange(n, dtype=np.int32) if slots is None else np.asarray(slots, np.int32)
     if places.shape != (n, 2) or values.shape[:1] != (n,) or values.ndim != 2 or numbers.shape != (n,):
         raise ValueError(f"{places.shape} places, {values.shape} static values and {numbers.shape} slots do not fit")
-    if not np.isfinite(places).all():
-        raise ValueError("a place is not finite")
-    if np.isnan(values).any():
-        raise ValueError("a static value is NaN")
+    refuse(places, values)
     d = values.shape[1]
     fanout = fanout_of(d) if fanout is None else fanout
     if fanout < 2:
@@ -81,6 +78,14 @@ def pack(points: ArrayLike, statics: ArrayLike, slots: ArrayLike | None = None, 
     rows = np.concatenate([places, values], axis=1)[by_slot] + 0.0
     order, levels = _levels(rows, fanout)
     return _tree(rows[order], numbers[by_slot][order], levels)
+
+
+def refuse(points: Float64, statics: Float64) -> None:
+    """Raise ValueError for a place that is not finite, or a static value that is NaN or -inf."""
+    if not np.isfinite(points).all():
+        raise ValueError("a place is not finite")
+    if not (statics > -np.inf).all():
+        raise ValueError("a static value is NaN or -inf")
 
 
 def tiled(rows: Float64, fanout: int) -> NDArray[np.int64]:
@@ -116,8 +121,7 @@ def _levels(rows: Float64, fanout: int) -> tuple[NDArray[np.int64], list[_Level]
     orders: list[NDArray[np.int64]] = []
     levels: list[_Level] = []
     while not levels or len(lower) > 1:
-        with np.errstate(invalid="ignore"):  # a node from -inf to inf has no middle; it stands last, as NaN does
-            order = tiled(lower / 2 + upper / 2, fanout)
+        order = tiled(lower / 2 + upper / 2, fanout)
         first = np.arange(0, len(order), fanout)
         lower = np.minimum.reduceat(lower[order], first)
         upper = np.maximum.reduceat(upper[order], first)

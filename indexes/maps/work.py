@@ -21,6 +21,9 @@ QUEUE, SKYLINE, VERTICES = 4096, 256, 64
 """Room at first: for entries, members of the skyline, vertices of a polygon. A search that runs out of it is begun anew
 with four times as much."""
 
+SEEDS, SEEDING = 16, 8
+"""Objects that are taken to dominate much before a search goes by distance, and nodes that are opened for them."""
+
 MOST_VERTICES = 1 << 16
 """Room for vertices and cutters beyond which a zone counts as empty."""
 
@@ -31,6 +34,7 @@ slot of the nearer object, shifted by `PAIR` bits, and that of the farther one."
 PAIR = 32
 
 N_QUEUE, N_WAITING, N_SKYLINE, N_BEST, N_ZONE, N_CUTTERS, N_CUT, FULL = 0, 1, 2, 3, 4, 5, 6, 7
+N_ASIDE = 11
 """Places in `size`: how much is in use of each; FULL is what had no room, see `grown`."""
 
 NODES, EXAMINED, DEFERRED = 8, 9, 10
@@ -40,9 +44,15 @@ NOTHING, NO_ENTRIES, NO_SKYLINE, NO_VERTICES = 0, 1, 2, 3
 """Values of FULL."""
 
 
-RADIUS, SQUARED_RADIUS, LEAST = 0, 1, 2
-"""Places in `reach`: the distance to the farthest vertex of the zone's polygon, and its square, both rounded up, and
-how long an edge has to be to count."""
+OF_NODES, OF_OBJECTS, OF_DELTA, OF_BLOCKS = 0, 1, 2, 3
+"""Whose columns the lanes are that were put off: nodes or objects of the base, objects or blocks of the delta. Lanes of
+one block from i on are put off as one number: i, shifted by `KIND` bits, this, shifted by LANES, and their mask."""
+
+KIND = LANES + 2
+
+RADIUS, SQUARED_RADIUS, AT_FIRST, LEAST = 0, 1, 2, 3
+"""Places in `reach`: the distance to the farthest vertex of the zone's polygon, and its square, both rounded up; what
+that distance was at first; and how long an edge has to be to count."""
 
 
 class Work(NamedTuple):
@@ -50,8 +60,7 @@ class Work(NamedTuple):
 
     key: Float64  # a heap: by entry
     entry: Int64
-    waiting: Int64  # entries put off, and their squared distances
-    waiting_far: Float64
+    waiting: Int64  # what was put off: see OF_NODES
     member: Int64  # the skyline found so far, by slot
     x: Float64
     y: Float64
@@ -60,9 +69,12 @@ class Work(NamedTuple):
     far: Float64  # squared distance
     distance: Float64
     statics: Float64
-    best: Float64  # the members that none other is statically better than: d rows of static values
+    limit: Float64  # by member, once all are found: as `beyond`
+    weight: Float64  # (d + 1,) what static values and distances count in a score
+    best: Float64  # objects that dominate most: d rows of static values; see `two_phase`
     best_far: Float64  # their squared distances
     best_distance: Float64
+    score: Float64  # their scores, of seeds
     above: Float64  # by best: the least squared distance that is above its own
     beyond: Float64  # by best: squared distance from which on what it is no worse than cannot reach the zone
     zone_x: Float64  # a convex polygon that the zone is in
@@ -90,14 +102,13 @@ def empty_work(d: int, entries: int = QUEUE, members: int = SKYLINE, vertices: i
     """Room for so many entries in each queue, members of the skyline, and vertices; the cutters have eight times as
     many vertices."""
     padded = -(-(members + LANES) // LANES) * LANES
-    columns = aligned.full((10 + 2 * d, padded), np.inf)
-    queue, polygon = aligned.empty((2, entries)), np.empty((7, vertices))
+    columns = aligned.full((12 + 2 * d, padded), np.inf)
+    polygon = np.empty((7, vertices))
     cuts = 8 * vertices
     return Work(
-        key=queue[0],
+        key=aligned.empty(entries),
         entry=np.empty(entries, np.int64),
         waiting=np.empty(entries, np.int64),
-        waiting_far=queue[1],
         member=np.empty(padded, np.int64),
         x=columns[0],
         y=columns[1],
@@ -105,10 +116,13 @@ def empty_work(d: int, entries: int = QUEUE, members: int = SKYLINE, vertices: i
         place_y=columns[9],
         far=columns[2],
         distance=columns[3],
-        statics=columns[10 : 10 + d].reshape(-1),
-        best=columns[10 + d :].reshape(-1),
+        statics=columns[12 : 12 + d].reshape(-1),
+        weight=np.empty(d + 1),
+        best=columns[12 + d :].reshape(-1),
         best_far=columns[4],
         best_distance=columns[5],
+        limit=columns[11],
+        score=columns[10],
         above=columns[6],
         beyond=columns[7],
         zone_x=polygon[0],
@@ -128,7 +142,7 @@ def empty_work(d: int, entries: int = QUEUE, members: int = SKYLINE, vertices: i
         cut_owner=np.empty(cuts, np.int64),
         corner=np.empty(d),
         lane=aligned.empty(LANES),
-        reach=np.zeros(3),
+        reach=np.zeros(4),
         size=np.zeros(16, np.int64),
     )
 

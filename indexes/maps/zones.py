@@ -73,7 +73,11 @@ class Zone(NamedTuple):
 
     def holds(self, x: float, y: float) -> bool:
         """Whether (x, y) is strictly inside, by the margin. O(edges)."""
-        return bool(_holds(self.x, self.y, self.cut_x, self.cut_y, self.cut_end, self.margin, x - self.place[0], y - self.place[1]))
+        return bool(
+            _holds(
+                self.x, self.y, self.cut_x, self.cut_y, self.cut_end, self.margin, x - self.place[0], y - self.place[1]
+            )
+        )
 
 
 class Found(NamedTuple):
@@ -88,9 +92,9 @@ def box_around(bounds: Float64, x: float, y: float) -> Float64:
     """What no zone of (x, y) reaches past: the bounds (x0, y0, x1, y1), grown round a place outside them."""
     x0, y0, x1, y1 = bounds
     if x0 <= x <= x1 and y0 <= y <= y1:
-        return np.array([x0, y0, x1, y1])
+        return np.array([x0, y0, x1, y1], np.float64)
     m = GROWN * max(x1 - x0, y1 - y0)
-    return np.array([min(x0, x - m), min(y0, y - m), max(x1, x + m), max(y1, y + m)])
+    return np.array([min(x0, x - m), min(y0, y - m), max(x1, x + m), max(y1, y + m)], np.float64)
 
 
 class Searcher:
@@ -107,7 +111,7 @@ class Searcher:
 
     def skyline(self, index: PlaceIndex, x: float, y: float) -> Int32:
         """The slots of the skyline at (x, y), nearest first."""
-        self._search(two_phase, index, x, y, np.zeros(4), False)
+        self.search(two_phase, index, x, y, np.zeros(4), False)
         w = self._work
         return w.member[: w.size[N_SKYLINE]].astype(np.int32)
 
@@ -116,11 +120,15 @@ class Searcher:
     ) -> Zone:
         """The skyline at (x, y), and its zone within the bounds (see `box_around`)."""
         box = box_around(np.asarray(bounds, np.float64), x, y)
-        self._search(search, index, x, y, box, True)
-        margin = MARGIN * max(bounds[2] - bounds[0], bounds[3] - bounds[1])
-        return read_zone(self._work, np.array([x, y]), box, margin)
+        self.search(search, index, x, y, box, True)
+        margin = float(MARGIN * max(bounds[2] - bounds[0], bounds[3] - bounds[1]))
+        return read_zone(self._work, np.array([x, y], np.float64), box, margin)
 
-    def _search(self, search: Callable[..., Any], index: PlaceIndex, x: float, y: float, box: Float64, zoned: bool) -> None:
+    def search(
+        self, search: Callable[..., Any], index: PlaceIndex, x: float, y: float, box: Float64, zoned: bool
+    ) -> None:
+        """Run a search, with as much room as it needs; what it finds stays in the arrays."""
+        x, y = float(x), float(y)
         search(index.view, self._work, x, y, box, zoned)
         while self._work.size[FULL]:
             if self._work.size[FULL] == NO_VERTICES and len(self._work.zone_x) >= MOST_VERTICES:
