@@ -1,5 +1,5 @@
-"""The prototype that the skyline's kernels are held against, if its folder is there: `skyline.py`, `rtree_str.py` as
-they are."""
+"""The prototype that the kernels are held against, if its folder is there: `skyline.py`, `rtree_str.py` and `topk.py`
+as they are."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ VARIABLE = "RANKCAST_PROTOTYPE_MAPS"
 class Prototype(NamedTuple):
     skyline: ModuleType
     rtree: ModuleType
+    topk: ModuleType
 
 
 def load(folder: Path | None = None) -> Prototype | None:
@@ -27,6 +28,6 @@ def load(folder: Path | None = None) -> Prototype | None:
         return None
     sys.path.insert(0, str(named))
     try:
-        return Prototype(importlib.import_module("skyline"), importlib.import_module("rtree_str"))
+        return Prototype(*(importlib.import_module(name) for name in ("skyline", "rtree_str", "topk")))
     finally:
         sys.path.remove(str(named))
