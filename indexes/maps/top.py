@@ -57,7 +57,7 @@ class TopZone:
 
     def inside(self, x: float, y: float) -> bool:
         """Whether the candidates are enough at (x, y)."""
-        return bool(distance(self.scoring.metric, *self.place, x, y) < self.radius)
+        return bool(distance(self.scoring.metric, *self.place, float(x), float(y)) < self.radius)
 
     def ranked(self, x: float, y: float) -> tuple[Int64, Float64]:
         """The k best candidates at (x, y), as the client ranks them: which, by number, and their scores. O(c log c)."""
@@ -72,7 +72,7 @@ def scores_at(s: Scoring, x: float, y: float, places: Float64, statics: Float64)
     columns = np.ascontiguousarray(statics.T).reshape(-1)
     scores = np.empty(n)
     for i in range(n):
-        far = distance(s.metric, x, y, places[i, 0], places[i, 1])
+        far = distance(s.metric, float(x), float(y), places[i, 0], places[i, 1])
         total, product = static_parts(s, columns, n, i)
         scores[i] = score_of(s, far, total, product, columns, n, i)
     return scores
@@ -228,11 +228,11 @@ def _without(zone: TopZone, i: int) -> TopZone:
 
 def _circle(zone: TopZone, place: tuple[float, float], values: Float64) -> tuple[float, float, float]:
     """The score of an object at the zone's place, its irrelevant circle up to the zone's, and its distance."""
-    s, k = zone.scoring, zone.members
-    far = float(distance(s.metric, *zone.place, *place))
+    s, k, x, y = zone.scoring, zone.members, float(place[0]), float(place[1])
+    far = float(distance(s.metric, *zone.place, x, y))
     room = _member_room(k, len(values))
     score, circle = circle_beside(
-        s, *zone.place, k, zone.places[:k], zone.statics[:k], zone.scores[:k], *place, values, zone.radius, room
+        s, *zone.place, k, zone.places[:k], zone.statics[:k], zone.scores[:k], x, y, values, zone.radius, room
     )
     if circle < zone.radius:
         circle = np.inf if s.metric == GREAT_CIRCLE and circle >= FARTHEST else circle * KEPT

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from indexes.maps import top_warm
 from indexes.maps.changes import Keeper
 from indexes.maps.places import PlaceIndex
 from indexes.maps.zones import Searcher
@@ -29,6 +30,7 @@ def exercise(d: int) -> None:
         x, y = rng.random(2).tolist()
         keeper.put(zone, slot, x, y, rng.random(d))
     keeper.delete(zone, 400)
+    top_warm.exercise(index)
     index.folded().put([1], rng.random((1, 2)), rng.random((1, d)))
 
 
