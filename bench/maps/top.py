@@ -1,0 +1,271 @@
+"""Moving top-k: what m-relaxed zones cost beside plain searches, ours and the prototype's, in turns.
+
+"Supreme" knows for nothing when the k best change, as a set, and searches for them then. It is ours or the prototype's,
+whichever is faster. What zones cost depends on how often they are asked for as on what one takes, so both go into the
+ratio: all zones of the walks to all searches of supreme.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from statistics import median
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from bench.maps import prototype
+from bench.maps.workload import WIDTH, Float64, World, make_world
+from bench.race import Contender, race
+from bench.report import Report, count, ratio, spread
+from indexes.lean import lean_kernel
+from indexes.maps.attributes import Attribute
+from indexes.maps.places import PlaceIndex
+from indexes.maps.scores import Scoring, expression_scoring, scoring
+from indexes.maps.top import TopSearch
+from indexes.maps.top_k import tops
+from indexes.maps.top_room import NODES, Room, room_for
+from indexes.maps.top_zone import zones
+
+ATTRIBUTES = (Attribute("a", False, (0.0, 1.0)), Attribute("b", False, (0.0, 1.0)))
+EVEN = {"a": 1 / 3, "b": 1 / 3, "distance": 1 / 3}
+
+SUPREME, RELAXED, UNRELAXED = "top-k (supreme)", 2.0, 25.0
+"""What is allowed over supreme for m = k and for m = 1."""
+
+CLOSED, ALGORITHM_5 = 2, 0
+"""The prototype's names of methods."""
+
+
+class Kind(NamedTuple):
+    """A score: how it is called, and by which mode of the prototype, if it has the same."""
+
+    name: str
+    make: Callable[[], Scoring]
+    mode: int | None
+
+
+KINDS = (
+    Kind("weighted sum", lambda: scoring("weighted_sum", ATTRIBUTES, EVEN), 0),
+    Kind("weighted product", lambda: scoring("weighted_product", ATTRIBUTES, EVEN, shift=0.0), 1),
+    Kind("weighted distance", lambda: scoring("weighted_distance", ATTRIBUTES, {"a": 0.5, "b": 0.5}), None),
+    Kind("waspas", lambda: scoring("waspas", ATTRIBUTES, EVEN), None),
+    Kind("distance * 2 + a ** 0.5 + b", lambda: expression_scoring("distance * 2 + a ** 0.5 + b", ATTRIBUTES), None),
+)
+
+
+class Size(NamedTuple):
+    """Objects, walks and their seconds, k and the m's, rounds of each race, and scores."""
+
+    n: int = 100_000
+    queries: int = 40
+    seconds: int = 3_600
+    k: int = 10
+    ms: tuple[int, ...] = (1, 2, 5, 10)
+    rounds: int = 7
+    kinds: tuple[Kind, ...] = KINDS
+
+
+QUICK = Size(5_000, 4, 600, 5, (1, 5), 2, KINDS[:2])
+
+
+class Rows(NamedTuple):
+    """What the kernel `zones` writes."""
+
+    slots: np.ndarray
+    scores: np.ndarray
+    far: np.ndarray
+    members: np.ndarray
+    number: np.ndarray
+    radius: np.ndarray
+
+
+class Bench:
+    """The races, written to a report."""
+
+    def __init__(self, report: Report, size: Size, folder: Path | None = None) -> None:
+        self._report = report
+        self._size = size
+        self._theirs = prototype.load(folder)
+
+    def show(self) -> None:
+        """Run everything."""
+        size = self._size
+        self._report.text(
+            f"{size.n:,} objects with 2 values, clustered, k = {size.k}; {size.queries} walks of {size.seconds:,} s at "
+            "80 km/h through a square of 5,000 km; one thread, microseconds of thread time a zone, the median of "
+            f"{size.rounds} rounds in alternation over the places where the walks ask, and the least and greatest. "
+            "Ours are asked in one call, as a batch is; the prototype, which has none, one by one."
+        )
+        if self._theirs is None:
+            self._report.text("The prototype is not there, so ours alone is measured.")
+        world = make_world(size.n, 2, True, "uniform", size.queries, size.seconds)
+        index = PlaceIndex.build(world.points, world.statics)
+        for kind in size.kinds:
+            self._kind(world, index, kind)
+
+    def _kind(self, world: World, index: PlaceIndex, kind: Kind) -> None:
+        size, s = self._size, kind.make()
+        self._report.heading(kind.name, 3)
+        self._report.progress("walks")
+        changes = _changes(world, index, s, size.k)
+        asked = {m: _walk(world, index, s, size.k, m) for m in size.ms}
+        steps = world.walks[..., 0].size
+        contenders, places, nodes, radius = self._contenders(world, index, kind, s, changes, asked)
+        self._report.text(f"The k best change {len(changes):,} times in {steps:,} s.")
+        self._report.progress("races")
+        times = race(contenders, size.rounds)
+        micros = {one.name: median(mine) for one, mine in zip(contenders, times, strict=True)}
+        searches = [name for name in (SUPREME, f"{SUPREME}, prototype's") if name in micros]
+        supreme = min(micros[name] for name in searches) * len(changes)
+        fewest = min(nodes[name] for name in searches) * len(changes)
+        rows = [
+            (
+                one.name,
+                f"{median(mine):.1f} {spread(mine, lambda v: f'{v:.1f}')}",
+                f"{places[one.name]:,}",
+                f"{micros[one.name] * places[one.name] / steps:.3f}",
+                ratio(micros[one.name] * places[one.name] / supreme),
+                count(nodes[one.name]),
+                ratio(nodes[one.name] * places[one.name] / fewest),
+                f"{radius[one.name] * WIDTH / 1000:.2f}" if one.name in radius else "",
+            )
+            for one, mine in zip(contenders, times, strict=True)
+        ]
+        head = ("way", "us each", "asked", "us/s of walk", "x supreme", "nodes each", "x its nodes", "mean radius, km")
+        self._report.table(head, rows)
+        if kind.mode == 0:
+            self._judge(micros, places, supreme)
+
+    def _judge(self, micros: Mapping[str, float], places: Mapping[str, int], supreme: float) -> None:
+        for m, allowed in ((self._size.k, RELAXED), (1, UNRELAXED)):
+            cost = micros[f"zone, m = {m}"] * places[f"zone, m = {m}"]
+            self._report.verdict(
+                f"a weighted sum's zones of m = {m} at most {allowed:g} times supreme",
+                f"{ratio(cost / supreme)} times",
+                cost <= allowed * supreme,
+            )
+        for m in self._size.ms:
+            theirs = f"zone, m = {m}, prototype's closed form"
+            if theirs in micros:
+                mine = micros[f"zone, m = {m}"]
+                self._report.verdict(
+                    f"zones of m = {m} at least as fast as the prototype's",
+                    f"{ratio(micros[theirs] / mine)} times as fast",
+                    mine <= micros[theirs],
+                )
+
+    def _contenders(
+        self, world: World, index: PlaceIndex, kind: Kind, s: Scoring, changes: Float64, asked: Mapping[int, Float64]
+    ) -> tuple[list[Contender], dict[str, int], dict[str, float], dict[str, float]]:
+        size = self._size
+        contenders: list[Contender] = []
+        places: dict[str, int] = {}
+        nodes: dict[str, float] = {}
+        radius: dict[str, float] = {}
+
+        def add(name: str, run: Callable[[], Any], number: int, opened: float) -> None:
+            contenders.append(Contender(name, run, number))
+            places[name], nodes[name] = number, opened
+
+        room = room_for(index.view, size.k, 1)
+        found = _rows(len(changes), size.k)
+        search = _searching(index, s, changes, size.k, room, found)
+        add(SUPREME, search, len(changes), _opened(room, search, len(changes)))
+        for m, there in asked.items():
+            room, rows = room_for(index.view, size.k, m), _rows(len(there), size.k + m - 1)
+            zoning = _zoning(index, s, there, size.k, m, room, rows)
+            add(f"zone, m = {m}", zoning, len(there), _opened(room, zoning, len(there)))
+            radius[f"zone, m = {m}"] = float(np.minimum(rows.radius, 10.0).mean())
+        if self._theirs is not None and kind.mode is not None:
+            tree = self._theirs.rtree.build(world.points, world.statics, 4096 // (16 * 4 + 8))
+            its = self._theirs.topk.TopK(tree, kind.mode, [1 / 3, 1 / 3, 1 / 3])
+            opened = [its.topk((x, y), size.k)[2] for x, y in changes.tolist()]
+            points = changes.tolist()
+            add(
+                f"{SUPREME}, prototype's",
+                lambda: [its.topk(q, size.k) for q in points],
+                len(points),
+                float(np.mean(opened)),
+            )
+            for m, there in asked.items():
+                self._theirs_zones(its, there, m, CLOSED, "closed form", add, radius)
+                self._theirs_zones(its, there, m, ALGORITHM_5, "Algorithm 5", add, radius)
+                _agree(index, s, its, there[:50], size.k, m)
+        return contenders, places, nodes, radius
+
+    def _theirs_zones(
+        self, its: Any, there: Float64, m: int, method: int, called: str, add: Callable[..., None], radius: dict
+    ) -> None:
+        points, k = there.tolist(), self._size.k
+        seen = [(its.zone(q, k, m, 1e-4, 100, method), int(its.cnts[3])) for q in points]
+        name = f"zone, m = {m}, prototype's {called}"
+        radius[name] = float(np.mean([min(r, 10.0) for r, _ in seen]))
+        add(name, lambda: [its.zone(q, k, m, 1e-4, 100, method) for q in points], len(points), np.mean(seen, axis=0)[1])
+
+
+def _agree(index: PlaceIndex, s: Scoring, its: Any, there: Float64, k: int, m: int) -> None:
+    """Both give the same circles."""
+    for zone in TopSearch(index).zones(there, k, m, s):
+        theirs = its.zone(zone.place, k, m, 1e-4, 100, CLOSED)
+        assert abs(zone.radius - theirs) <= 1e-6 * theirs + 1e-9, (zone.place, zone.radius, theirs)
+
+
+def _rows(n: int, wide: int) -> Rows:
+    return Rows(
+        np.zeros((n, wide), np.int64),
+        np.zeros((n, wide)),
+        np.zeros((n, wide)),
+        np.zeros(n, np.int64),
+        np.zeros(n, np.int64),
+        np.zeros(n),
+    )
+
+
+def _searching(index: PlaceIndex, s: Scoring, there: Float64, k: int, room: Room, rows: Rows) -> Callable[[], None]:
+    return lambda: tops(index.view, s, there, k, room, rows.slots, rows.scores, rows.far, rows.number)
+
+
+def _zoning(
+    index: PlaceIndex, s: Scoring, there: Float64, k: int, m: int, room: Room, rows: Rows
+) -> Callable[[], None]:
+    return lambda: zones(index.view, s, there, k, m, False, room, *rows)
+
+
+def _opened(room: Room, run: Callable[[], None], number: int) -> float:
+    """How many nodes a search opens."""
+    room.counted[:] = 0
+    run()
+    return float(room.counted[NODES]) / number
+
+
+def _changes(world: World, index: PlaceIndex, s: Scoring, k: int) -> Float64:
+    """Where on the walks the set of the k best is another one than a second before, their beginnings included."""
+    room = room_for(index.view, k, 1)
+    there = []
+    for walk in world.walks:
+        rows = _rows(len(walk), k)
+        _searching(index, s, np.ascontiguousarray(walk), k, room, rows)()
+        best = np.sort(rows.slots, axis=1)
+        other = (best[1:] != best[:-1]).any(axis=1)
+        there.append(walk[np.concatenate([[True], other])])
+    return np.concatenate(there)
+
+
+def _walk(world: World, index: PlaceIndex, s: Scoring, k: int, m: int) -> Float64:
+    """Where zones are asked for: at the beginnings of the walks, and where they leave one."""
+    search, asked = TopSearch(index), []
+    for walk in world.walks:
+        t = 0
+        while t < len(walk):
+            zone = search.zone((float(walk[t, 0]), float(walk[t, 1])), k, m, s)
+            asked.append(walk[t])
+            t = int(_next_outside(walk, t + 1, *zone.place, zone.radius))
+    return np.array(asked)
+
+
+@lean_kernel
+def _next_outside(walk, t, x, y, radius):  # type: ignore[no-untyped-def]
+    while t < walk.shape[0] and (walk[t, 0] - x) ** 2 + (walk[t, 1] - y) ** 2 < radius * radius:
+        t += 1
+    return t

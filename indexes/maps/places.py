@@ -1,0 +1,323 @@
+"""The objects of a map as an index: a packed base, a tombstone for each of its objects that has gone, and a delta.
+
+The delta holds what came or changed since the base was packed, in blocks of `BLOCK` objects under bounds of their own:
+to a search it is so many more leaves. A deletion moves the last object into the hole, so that blocks stay full. A place
+or value that changes is written where its object is, if that is in the delta; an object of the base gets a tombstone
+and enters the delta.
+
+To a kernel the index is one `View`. It names nodes by numbers from 0, those of the base first and then the blocks of
+the delta, and objects by their places in the base, and behind these their places in the delta.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from indexes import aligned
+from indexes.lanes import LANES
+from indexes.lean import inner_kernel, lean_kernel
+from indexes.maps.rtree import Float64, Int32, Tree, check, pack, refuse
+
+Int64 = NDArray[np.int64]
+
+BLOCK = 64
+"""Objects in a block of the delta."""
+
+ABSENT = -1
+
+LEAVES, DELTA, TOMBSTONES = 0, 1, 2
+"""Places in `size`: the first leaf of the base, objects in the delta, tombstones."""
+
+
+class View(NamedTuple):
+    """The arrays of the index; attribute j of object i of the base is statics[j * x.size + i], and so with all."""
+
+    x: Float64  # by object of the base, as the next four
+    y: Float64
+    statics: Float64
+    slot: Int32
+    dead: NDArray[np.uint8]  # 1: a tombstone
+    x0: Float64  # by node of the base, as the next six
+    y0: Float64
+    x1: Float64
+    y1: Float64
+    lower: Float64
+    upper: Float64
+    first: Int32
+    end: Int32
+    delta_x: Float64  # by object of the delta, as the next three
+    delta_y: Float64
+    delta_statics: Float64
+    delta_slot: Int32
+    block_x0: Float64  # by block of the delta, as the next five
+    block_y0: Float64
+    block_x1: Float64
+    block_y1: Float64
+    block_lower: Float64
+    block_upper: Float64
+    at: Int32  # by slot: an object of the base, or ABSENT, or -2 - i for object i of the delta
+    created: Int64  # by slot
+    size: Int64
+
+
+class PlaceIndex:
+    """Objects by slot, with a place and d static values each, of which smaller ones are better; see the module's text.
+
+    `view` is what kernels take, and may be another one after a change.
+    """
+
+    def __init__(self, tree: Tree, created: Int64, slots: int) -> None:
+        """Over a packed tree, with the order of creation of its slots, which are below `slots`."""
+        n, d = len(tree.slot), len(tree.statics)
+        self.d = d
+        at = np.full(slots, ABSENT, np.int32)
+        at[tree.slot] = np.arange(n, dtype=np.int32)
+        blocks = np.empty(0)
+        self.view = View(
+            x=tree.x,
+            y=tree.y,
+            statics=tree.statics.reshape(-1),
+            slot=tree.slot,
+            dead=np.zeros(n + LANES, np.uint8),
+            x0=tree.x0,
+            y0=tree.y0,
+            x1=tree.x1,
+            y1=tree.y1,
+            lower=tree.lower.reshape(-1),
+            upper=tree.upper.reshape(-1),
+            first=tree.first,
+            end=tree.end,
+            delta_x=blocks,
+            delta_y=blocks,
+            delta_statics=blocks,
+            delta_slot=np.empty(0, np.int32),
+            block_x0=blocks,
+            block_y0=blocks,
+            block_x1=blocks,
+            block_y1=blocks,
+            block_lower=blocks,
+            block_upper=blocks,
+            at=at,
+            created=created,
+            size=np.array([int(tree.leaves[0]), 0, 0]),
+        )
+        self.tree = tree
+        self._reserve_delta(BLOCK)
+
+    @classmethod
+    def build(
+        cls,
+        points: ArrayLike,
+        statics: ArrayLike,
+        slots: ArrayLike | None = None,
+        created: ArrayLike | None = None,
+        fanout: int | None = None,
+    ) -> PlaceIndex:
+        """The index of these objects, all in its base; see `rtree.pack`. Without `created` slots count by age."""
+        tree = pack(points, statics, slots, fanout)
+        room = int(tree.slot.max(initial=-1)) + 1
+        order = np.arange(room, dtype=np.int64)
+        if created is not None:
+            order[np.arange(room) if slots is None else np.asarray(slots)] = created
+        return cls(tree, order, room)
+
+    def __len__(self) -> int:
+        return len(self.tree.slot) - int(self.view.size[TOMBSTONES]) + int(self.view.size[DELTA])
+
+    @property
+    def delta(self) -> int:
+        """How many objects are in the delta."""
+        return int(self.view.size[DELTA])
+
+    @property
+    def worn(self) -> float:
+        """What the delta and the tombstones are to what is alive: what there is to gain by a new base."""
+        return (self.delta + int(self.view.size[TOMBSTONES])) / max(1, len(self))
+
+    def __contains__(self, slot: int) -> bool:
+        return 0 <= slot < len(self.view.at) and self.view.at[slot] != ABSENT
+
+    def put(self, slots: ArrayLike, points: ArrayLike, statics: ArrayLike, created: ArrayLike | None = None) -> None:
+        """Insert objects, or change those that are there; `created` is by default the number of the slot, and that of
+        an object that is there stays as it is. O(BLOCK d) each.
+
+        Raises:
+            ValueError: a place is not finite, a static value is NaN or -inf, or the shapes do not fit; nothing has
+                changed.
+        """
+        numbers = np.atleast_1d(np.asarray(slots, np.int32))
+        n = len(numbers)
+        places = np.asarray(points, np.float64).reshape(n, 2) + 0.0
+        values = np.asarray(statics, np.float64).reshape(n, self.d) + 0.0
+        refuse(places, values)
+        order = numbers.astype(np.int64) if created is None else np.asarray(created, np.int64).reshape(n)
+        self._reserve_slots(int(numbers.max(initial=-1)) + 1)
+        self._reserve_delta(self.delta + n)
+        _put(self.view, numbers, places, np.ascontiguousarray(values), order)
+
+    def delete(self, slots: ArrayLike) -> None:
+        """Take objects out. Slots that are not there are passed over. O(BLOCK d) each."""
+        numbers = np.atleast_1d(np.asarray(slots, np.int32))
+        _delete(self.view, numbers[(numbers >= 0) & (numbers < len(self.view.at))])
+
+    def slots(self) -> Int32:
+        """The slots that are there, in order."""
+        return np.flatnonzero(self.view.at != ABSENT).astype(np.int32)
+
+    def rows(self, slots: ArrayLike) -> tuple[Float64, Float64]:
+        """The places (n, 2) and static values (n, d) of slots that are there."""
+        v, at = self.view, self.view.at[np.asarray(slots, np.int64)]
+        based = at >= 0
+        columns = np.empty((2 + self.d, len(at)))
+        for column, base, delta in zip(
+            columns,
+            (v.x, v.y, *v.statics.reshape(self.d, -1)),
+            (v.delta_x, v.delta_y, *v.delta_statics.reshape(self.d, -1)),
+            strict=True,
+        ):
+            column[based] = base[at[based]]
+            column[~based] = delta[-2 - at[~based]]
+        return columns[:2].T.copy(), columns[2:].T.copy()
+
+    def folded(self, fanout: int | None = None) -> PlaceIndex:
+        """The same objects, all in a new base. O(d n log n); reads only. The result does not depend on what came to the
+        base when."""
+        slots = self.slots()
+        return PlaceIndex.build(*self.rows(slots), slots, self.view.created[slots], fanout)
+
+    def _reserve_slots(self, slots: int) -> None:
+        v = self.view
+        if slots > len(v.at):
+            room = max(slots, len(v.at) * 5 // 4)
+            at, created = np.full(room, ABSENT, np.int32), np.zeros(room, np.int64)
+            at[: len(v.at)], created[: len(v.at)] = v.at, v.created
+            self.view = v._replace(at=at, created=created)
+
+    def _reserve_delta(self, objects: int) -> None:
+        v, held = self.view, self.delta
+        if objects + LANES > len(v.delta_x):
+            blocks = -(-max(objects + LANES, len(v.delta_x) * 3 // 2) // BLOCK)
+            columns = aligned.full((2 + self.d, blocks * BLOCK), np.inf)
+            columns[:2, :held] = v.delta_x[:held], v.delta_y[:held]
+            columns[2:, :held] = v.delta_statics.reshape(self.d, -1)[:, :held]
+            line = -(-(blocks + LANES) // 8) * 8
+            lowest, highest = aligned.full((2 + self.d, line), np.inf), aligned.full((2 + self.d, line), -np.inf)
+            slot = np.full(blocks * BLOCK, ABSENT, np.int32)
+            slot[:held] = v.delta_slot[:held]
+            self.view = v._replace(
+                delta_x=columns[0],
+                delta_y=columns[1],
+                delta_statics=columns[2:].reshape(-1),
+                delta_slot=slot,
+                block_x0=lowest[0],
+                block_y0=lowest[1],
+                block_x1=highest[0],
+                block_y1=highest[1],
+                block_lower=lowest[2:].reshape(-1),
+                block_upper=highest[2:].reshape(-1),
+            )
+            _bound_all(self.view)
+
+    def check(self) -> None:
+        """Every slot is where `at` says and nowhere else, and bounds are tight. O(n d)."""
+        v, n = self.view, len(self.tree.slot)
+        check(self.tree)
+        based = np.flatnonzero(v.at >= 0)
+        assert (v.slot[v.at[based]] == based).all()
+        assert (np.sort(v.at[based]) == np.flatnonzero(v.dead[:n] == 0)).all()
+        assert v.size[TOMBSTONES] == v.dead.sum() and not v.dead[n:].any()
+        recent = np.flatnonzero(v.at < ABSENT)
+        assert (v.delta_slot[-2 - v.at[recent]] == recent).all()
+        assert (np.sort(-2 - v.at[recent]) == np.arange(self.delta)).all()
+        columns = np.vstack([v.delta_x, v.delta_y, v.delta_statics.reshape(self.d, -1)])
+        assert np.isinf(columns[:, self.delta :]).all()
+        lowest = np.vstack([v.block_x0, v.block_y0, v.block_lower.reshape(self.d, -1)])
+        highest = np.vstack([v.block_x1, v.block_y1, v.block_upper.reshape(self.d, -1)])
+        for b in range(len(v.delta_x) // BLOCK):
+            own = columns[:, b * BLOCK : min((b + 1) * BLOCK, max(b * BLOCK, self.delta))]
+            assert (lowest[:, b] == own.min(axis=1, initial=np.inf)).all()
+            assert (highest[:, b] == own.max(axis=1, initial=-np.inf)).all()
+
+
+@lean_kernel
+def _put(v, slots, points, statics, created):  # type: ignore[no-untyped-def]
+    for r in range(slots.size):
+        t = np.int64(slots[r])
+        if v.at[t] >= 0:
+            v.dead[v.at[t]] = 1
+            v.size[TOMBSTONES] += 1
+        elif v.at[t] == ABSENT:
+            v.created[t] = created[r]
+        if v.at[t] >= ABSENT:
+            i = v.size[DELTA]
+            v.size[DELTA] += 1
+            v.delta_slot[i] = t
+            v.at[t] = -2 - i
+        i = np.int64(-2 - v.at[t])
+        v.delta_x[i] = points[r, 0]
+        v.delta_y[i] = points[r, 1]
+        for j in range(statics.shape[1]):
+            v.delta_statics[j * v.delta_x.size + i] = statics[r, j]
+        _bound(v, i // BLOCK)
+
+
+@lean_kernel
+def _delete(v, slots):  # type: ignore[no-untyped-def]
+    for r in range(slots.size):
+        t = np.int64(slots[r])
+        if v.at[t] >= 0:
+            v.dead[v.at[t]] = 1
+            v.size[TOMBSTONES] += 1
+        elif v.at[t] < ABSENT:
+            _close(v, np.int64(-2 - v.at[t]))
+        v.at[t] = ABSENT
+
+
+@inner_kernel
+def _close(v, i):  # type: ignore[no-untyped-def]
+    """Move the last object of the delta to place i, which has become free."""
+    last = v.size[DELTA] - 1
+    stride = v.delta_x.size
+    v.size[DELTA] = last
+    v.delta_x[i] = v.delta_x[last]
+    v.delta_y[i] = v.delta_y[last]
+    v.delta_slot[i] = v.delta_slot[last]
+    v.at[v.delta_slot[i]] = -2 - i
+    v.delta_x[last] = np.inf
+    v.delta_y[last] = np.inf
+    v.delta_slot[last] = ABSENT
+    for j in range(v.delta_statics.size // stride):
+        v.delta_statics[j * stride + i] = v.delta_statics[j * stride + last]
+        v.delta_statics[j * stride + last] = np.inf
+    _bound(v, i // BLOCK)
+    _bound(v, last // BLOCK)
+
+
+@lean_kernel
+def _bound_all(v):  # type: ignore[no-untyped-def]
+    for b in range(v.delta_x.size // BLOCK):
+        _bound(v, b)
+
+
+@inner_kernel
+def _bound(v, b):  # type: ignore[no-untyped-def]
+    """Make the bounds of block b tight."""
+    first, end = b * BLOCK, min((b + 1) * BLOCK, v.size[DELTA])
+    _bound_column(v.delta_x, first, end, v.block_x0, v.block_x1, b)
+    _bound_column(v.delta_y, first, end, v.block_y0, v.block_y1, b)
+    stride, line = v.delta_x.size, v.block_x0.size
+    for j in range(v.delta_statics.size // stride):
+        _bound_column(v.delta_statics, j * stride + first, j * stride + end, v.block_lower, v.block_upper, j * line + b)
+
+
+@inner_kernel
+def _bound_column(column, first, end, lowest, highest, b):  # type: ignore[no-untyped-def]
+    least, most = np.inf, -np.inf
+    for i in range(first, end):
+        least = min(least, column[i])
+        most = max(most, column[i])
+    lowest[b] = least
+    highest[b] = most

@@ -1,0 +1,212 @@
+"""The base: a packed R-tree over places and static values, tiled by sort-tile-recurse over all 2 + d dimensions.
+
+Layout: objects stand in leaf order, and nodes level by level, the root first and the leaves last; the children of a
+node, and the objects of a leaf, stand side by side, and those of the next node behind them. So the tree *is* the order
+of its columns. Every value has a column of its own (``statics[j]`` is attribute j of all objects, ``lower[j]`` and
+``upper[j]`` are its bounds in all nodes), so that a kernel reads one value of all children of a node as a few blocks of
+lanes; behind the last number of a column there is room for one more block, filled with infinity.
+
+Static values are as the algorithms want them: smaller is better; those of "high" attributes have been negated. They are
+never NaN nor -inf; +inf, a missing value, is worst. The order depends on the objects alone: equal coordinates keep the
+order of the dimension before, and at last that of slots. So the tree is the same to the last bit whoever packs it.
+
+Source: Leutenegger, Lopez and Edgington, STR: a simple and efficient algorithm for R-tree packing, 1997.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from indexes import aligned
+from indexes.lanes import LANES
+from indexes.lean import inner_kernel
+
+Float64 = NDArray[np.float64]
+Int32 = NDArray[np.int32]
+
+PAGE = 4096
+"""Bytes of a node: what its children's bounds take."""
+
+
+class Tree(NamedTuple):
+    """The arrays of a packed R-tree of n objects and m nodes; see the module's text. A tree of no objects is one empty
+    leaf, whose rectangle is (inf, inf, -inf, -inf)."""
+
+    x: Float64  # (n + LANES,) by object, as the next three
+    y: Float64
+    statics: Float64  # (d, n + LANES)
+    slot: Int32  # (n,)
+    x0: Float64  # (m + LANES,) by node, as all that follow: the rectangle of places
+    y0: Float64
+    x1: Float64
+    y1: Float64
+    lower: Float64  # (d, m + LANES) the best static values below it
+    upper: Float64  # (d, m + LANES) the worst
+    first: Int32  # (m,) its first child, or of a leaf its first object
+    end: Int32  # (m,) behind its last
+    leaves: NDArray[np.int64]  # (1,) the first leaf: nodes from there on have objects
+
+
+def fanout_of(d: int) -> int:
+    """Children that a page has room for: two corners of 2 + d coordinates and a pointer each."""
+    return max(2, PAGE // (16 * (2 + d) + 8))
+
+
+def pack(points: ArrayLike, statics: ArrayLike, slots: ArrayLike | None = None, fanout: int | None = None) -> Tree:
+    """The tree of objects at `points` (n, 2) with `statics` (n, d), smaller being better. O(d n log n).
+
+    `slots` are their numbers, each once, by default 0 to n - 1; `fanout` is the number of children a node has at most,
+    by default what fills a page.
+
+    Raises:
+        ValueError: a place is not finite, a static value is NaN or -inf, the shapes do not fit, or fanout is below 2.
+    """
+    places, values = np.asarray(points, np.float64), np.asarray(statics, np.float64)
+    n = len(places)
+    numbers = np.arange(n, dtype=np.int32) if slots is None else np.asarray(slots, np.int32)
+    if places.shape != (n, 2) or values.shape[:1] != (n,) or values.ndim != 2 or numbers.shape != (n,):
+        raise ValueError(f"{places.shape} places, {values.shape} static values and {numbers.shape} slots do not fit")
+    refuse(places, values)
+    d = values.shape[1]
+    fanout = fanout_of(d) if fanout is None else fanout
+    if fanout < 2:
+        raise ValueError(f"a fanout of {fanout}")
+    by_slot = np.argsort(numbers, kind="stable")
+    rows = np.concatenate([places, values], axis=1)[by_slot] + 0.0
+    order, levels = _levels(rows, fanout)
+    return _tree(rows[order], numbers[by_slot][order], levels)
+
+
+def refuse(points: Float64, statics: Float64) -> None:
+    """Raise ValueError for a place that is not finite, or a static value that is NaN or -inf."""
+    if not np.isfinite(points).all():
+        raise ValueError("a place is not finite")
+    if not (statics > -np.inf).all():
+        raise ValueError("a static value is NaN or -inf")
+
+
+def tiled(rows: Float64, fanout: int) -> NDArray[np.int64]:
+    """The order that puts rows (n, D) into tiles of `fanout`: cut into slabs along the first dimension, each of these
+    along the next, and so on; the tiles of a slab are sorted by the last. Stable. O(D n log n)."""
+    D = rows.shape[1]
+
+    def cut(some: NDArray[np.int64], j: int) -> list[NDArray[np.int64]]:
+        some = some[np.argsort(rows[some, j], kind="stable")]
+        if j == D - 1 or len(some) <= fanout:
+            return [some]
+        tiles = -(-len(some) // fanout)
+        slab = -(-tiles // int(np.ceil(tiles ** (1.0 / (D - j))))) * fanout
+        return [part for i in range(0, len(some), slab) for part in cut(some[i : i + slab], j + 1)]
+
+    return np.concatenate(cut(np.arange(len(rows)), 0))
+
+
+class _Level(NamedTuple):
+    """The nodes of one level: their corners (m, 2 + d), and how many children each has."""
+
+    lower: Float64
+    upper: Float64
+    fill: NDArray[np.int64]
+
+
+def _levels(rows: Float64, fanout: int) -> tuple[NDArray[np.int64], list[_Level]]:
+    """The leaf order of objects, and the levels above them, the root's first."""
+    if not len(rows):
+        none = np.full((1, rows.shape[1]), np.inf)
+        return np.arange(0), [_Level(none, -none, np.zeros(1, np.int64))]
+    lower = upper = rows
+    orders: list[NDArray[np.int64]] = []
+    levels: list[_Level] = []
+    while not levels or len(lower) > 1:
+        order = tiled(lower / 2 + upper / 2, fanout)
+        first = np.arange(0, len(order), fanout)
+        lower = np.minimum.reduceat(lower[order], first)
+        upper = np.maximum.reduceat(upper[order], first)
+        orders.append(order)
+        levels.append(_Level(lower, upper, np.minimum(fanout, len(order) - first)))
+    return _from_the_root(orders, levels)
+
+
+def _from_the_root(orders: list[NDArray[np.int64]], levels: list[_Level]) -> tuple[NDArray[np.int64], list[_Level]]:
+    """Levels from the leaves up, each with the order that cuts what is below it into nodes: put into the order in which
+    their parents stand."""
+    fanout = int(levels[0].fill[0])
+    nodes, sorted_levels = np.zeros(1, np.int64), []
+    for order, level in zip(reversed(orders), reversed(levels), strict=True):
+        sorted_levels.append(_Level(*(column[nodes] for column in level)))  # type: ignore[arg-type]
+        below = nodes[:, None] * fanout + np.arange(fanout)
+        nodes = order[below[np.arange(fanout) < level.fill[nodes, None]]]
+    return nodes, sorted_levels
+
+
+def _tree(rows: Float64, slot: Int32, levels: list[_Level]) -> Tree:
+    lower, upper, fill = (np.concatenate(column) for column in zip(*levels, strict=True))
+    leaves = len(fill) - len(levels[-1].fill)
+    end = np.cumsum(fill)
+    end[:leaves] += 1
+    end[leaves:] -= end[leaves - 1] - 1 if leaves else 0
+    objects, lowest, highest = _columns(rows), _columns(lower), _columns(upper)
+    return Tree(
+        x=objects[0],
+        y=objects[1],
+        statics=objects[2:],
+        slot=aligned.concatenated([slot]),
+        x0=lowest[0],
+        y0=lowest[1],
+        x1=highest[0],
+        y1=highest[1],
+        lower=lowest[2:],
+        upper=highest[2:],
+        first=aligned.concatenated([(end - fill).astype(np.int32)]),
+        end=aligned.concatenated([end.astype(np.int32)]),
+        leaves=np.array([leaves]),
+    )
+
+
+def _columns(rows: Float64) -> Float64:
+    """Rows as columns that begin at lines of the cache, with a block of lanes behind them."""
+    n, D = rows.shape
+    line = aligned.LINE_BYTES // 8
+    columns = aligned.full((D, -(-(n + LANES) // line) * line), np.inf)
+    columns[:, :n] = rows.T
+    return columns
+
+
+def check(tree: Tree) -> None:
+    """Every object stands in one leaf, every node but the root under one other, and bounds are tight. O(n d)."""
+    t, n, m = tree, len(tree.slot), len(tree.first)
+    leaves = int(t.leaves[0])
+    assert len(np.unique(t.slot)) == n
+    held = [np.arange(t.first[e], t.end[e]) for e in range(m)]
+    assert np.array_equal(np.concatenate(held[leaves:]), np.arange(n))
+    assert np.array_equal(np.concatenate([np.zeros(1), *held[:leaves]]), np.arange(m))
+    for e in range(m):
+        own = slice(t.first[e], t.end[e])
+        if e >= leaves:
+            low, high = (t.x[own], t.y[own], t.statics[:, own]), (t.x[own], t.y[own], t.statics[:, own])
+        else:
+            low, high = (t.x0[own], t.y0[own], t.lower[:, own]), (t.x1[own], t.y1[own], t.upper[:, own])
+        assert n == 0 or t.end[e] > t.first[e]
+        assert t.x0[e] == low[0].min(initial=np.inf) and t.y0[e] == low[1].min(initial=np.inf)
+        assert t.x1[e] == high[0].max(initial=-np.inf) and t.y1[e] == high[1].max(initial=-np.inf)
+        assert (t.lower[:, e] == low[2].min(axis=1, initial=np.inf)).all()
+        assert (t.upper[:, e] == high[2].max(axis=1, initial=-np.inf)).all()
+
+
+@inner_kernel
+def squared_mindist(x, y, x0, y0, x1, y1):  # type: ignore[no-untyped-def]
+    """The square of the distance from (x, y) to the nearest point of a rectangle."""
+    dx = max(x0 - x, 0.0, x - x1)
+    dy = max(y0 - y, 0.0, y - y1)
+    return dx * dx + dy * dy
+
+
+@inner_kernel
+def squared_maxdist(x, y, x0, y0, x1, y1):  # type: ignore[no-untyped-def]
+    """The square of the distance from (x, y) to the farthest point of a rectangle."""
+    dx = max(x - x0, x1 - x)
+    dy = max(y - y0, y1 - y)
+    return dx * dx + dy * dy

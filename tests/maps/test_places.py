@@ -1,0 +1,67 @@
+"""The base, its tombstones and the delta: any changes leave what a dictionary would hold, under tight bounds."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from indexes.maps.places import BLOCK, PlaceIndex
+
+
+def held(index: PlaceIndex) -> dict[int, tuple[float, ...]]:
+    slots = index.slots()
+    points, statics = index.rows(slots)
+    return dict(zip(slots.tolist(), map(tuple, np.hstack([points, statics]).tolist()), strict=True))
+
+
+@given(st.integers(0, 2**32), st.integers(1, 3), st.integers(0, 100))
+@settings(max_examples=40, deadline=None)
+def test_changes_in_any_order_leave_what_a_dictionary_would_hold(seed, d, n):
+    rng = np.random.default_rng(seed)
+    rows = rng.integers(0, 5, (n, 2 + d)) / 4
+    index = PlaceIndex.build(rows[:, :2], rows[:, 2:], fanout=5)
+    truth = dict(enumerate(map(tuple, rows.tolist())))
+    for _ in range(6):
+        slots = rng.integers(0, 2 * n + 5, int(rng.integers(0, 2 * BLOCK)))
+        if rng.random() < 0.4:
+            index.delete(slots)
+            for slot in slots.tolist():
+                truth.pop(slot, None)
+        else:
+            rows = rng.integers(0, 5, (len(slots), 2 + d)) / 4
+            index.put(slots, rows[:, :2], rows[:, 2:])
+            truth.update(zip(slots.tolist(), map(tuple, rows.tolist()), strict=True))
+        index.check()
+        assert held(index) == truth and len(index) == len(truth)
+        assert all((slot in index) == (slot in truth) for slot in range(-1, 2 * n + 6))
+    folded = index.folded(fanout=5)
+    folded.check()
+    assert held(folded) == truth and folded.delta == 0 and folded.worn == 0
+    rows = np.array([truth[slot] for slot in sorted(truth)]).reshape(-1, 2 + d)
+    again = PlaceIndex.build(rows[:, :2], rows[:, 2:], sorted(truth), fanout=5)
+    assert all(a.tobytes() == b.tobytes() for a, b in zip(folded.tree, again.tree, strict=True))
+
+
+def test_an_object_keeps_its_order_of_creation_through_changes_and_folds():
+    index = PlaceIndex.build([[0, 0], [1, 1]], [[0], [1]], [3, 5], [70, 10])
+    index.put([3, 9], [[2, 2], [3, 3]], [[2], [3]], [1000, 5])
+    assert index.folded().view.created[[3, 5, 9]].tolist() == [70, 10, 5]
+    index.delete([3])
+    index.put([3], [[2, 2]], [[2]], [2000])
+    assert index.view.created[3] == 2000
+
+
+def test_what_is_no_place_or_no_value_is_refused_and_changes_nothing():
+    index = PlaceIndex.build([[0, 0]], [[0]])
+    for point, value in (([np.nan, 0], 0), ([0, np.inf], 0), ([0, 0], np.nan), ([0, 0], -np.inf)):
+        with pytest.raises(ValueError):
+            index.put([1, 0], [[1, 1], point], [[1], [value]])
+    assert held(index) == {0: (0.0, 0.0, 0.0)}
+
+
+def test_negative_zeros_are_zeros_in_the_delta_too():
+    index = PlaceIndex.build(np.empty((0, 2)), np.empty((0, 1)))
+    index.put([0], [[-0.0, -0.0]], [[-0.0]])
+    assert not np.signbit(np.hstack(index.rows([0]))).any()

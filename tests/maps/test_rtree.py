@@ -1,0 +1,81 @@
+"""The packed R-tree: what it holds, that its order depends on the objects alone, and what it refuses."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from indexes.aligned import LINE_BYTES
+from indexes.lanes import LANES
+from indexes.maps.rtree import Tree, check, fanout_of, pack
+
+numbers = st.one_of(st.integers(0, 3).map(float), st.sampled_from([-0.0, 1e300, -1e300]), st.floats(-1, 1))
+
+
+@st.composite
+def objects(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray]:
+    """Places and static values of up to 60 objects, most on a grid, some values missing."""
+    n, d = draw(st.integers(0, 60)), draw(st.integers(1, 4))
+    places = draw(st.lists(numbers, min_size=2 * n, max_size=2 * n))
+    values = draw(st.lists(st.one_of(numbers, st.just(np.inf)), min_size=d * n, max_size=d * n))
+    return np.array(places).reshape(n, 2), np.array(values).reshape(n, d)
+
+
+def rows(tree: Tree) -> list[tuple[float, ...]]:
+    """The objects of a tree in order of slot: slot, place, static values."""
+    n = len(tree.slot)
+    columns = np.column_stack([tree.slot, tree.x[:n], tree.y[:n], tree.statics[:, :n].T])
+    return sorted(map(tuple, columns.tolist()))
+
+
+@given(objects(), st.integers(2, 9))
+def test_a_tree_holds_every_object_under_tight_bounds(given_objects, fanout):
+    places, values = given_objects
+    tree = pack(places, values, fanout=fanout)
+    check(tree)
+    assert rows(tree) == sorted(map(tuple, np.column_stack([np.arange(len(places)), places, values]).tolist()))
+    assert (tree.end - tree.first).max() <= fanout
+    for column in (tree.x, tree.y, *tree.statics, tree.x0, tree.y1, *tree.lower, *tree.upper):
+        assert column.ctypes.data % LINE_BYTES == 0
+
+
+@given(objects(), st.integers(2, 9), st.randoms(use_true_random=False))
+def test_the_same_objects_give_the_same_tree_to_the_last_bit_in_whatever_order_they_come(given_objects, fanout, random):
+    places, values = given_objects
+    order = list(range(len(places)))
+    random.shuffle(order)
+    slots = np.array(order, np.int32)
+    one = pack(places, values, np.arange(len(places), dtype=np.int32), fanout)
+    other = pack(places[order], values[order], slots, fanout)
+    assert all(a.tobytes() == b.tobytes() for a, b in zip(one, other, strict=True))
+
+
+def test_negative_zeros_are_zeros():
+    tree = pack([[-0.0, 0.0]], [[-0.0]])
+    assert not np.signbit(tree.x[0]) and not np.signbit(tree.statics[0, 0]) and not np.signbit(tree.x0[0])
+
+
+def test_columns_have_room_for_a_block_behind_their_last_number():
+    tree = pack(np.zeros((17, 2)), np.zeros((17, 3)), fanout=4)
+    assert len(tree.x) >= 17 + LANES and len(tree.x0) >= len(tree.first) + LANES
+    assert np.isinf(tree.statics[:, 17:]).all() and np.isinf(tree.lower[:, len(tree.first) :]).all()
+
+
+def test_a_page_holds_fewer_children_of_more_dimensions():
+    assert [fanout_of(d) for d in (1, 2, 4, 300)] == [73, 56, 39, 2]
+
+
+def test_what_is_no_place_and_no_value_is_refused():
+    for points, statics in (
+        ([[np.inf, 0]], [[0]]),
+        ([[0, np.nan]], [[0]]),
+        ([[0, 0]], [[np.nan]]),
+        ([[0, 0]], [[0], [1]]),
+        ([[0, 0, 0]], [[0]]),
+    ):
+        with pytest.raises(ValueError):
+            pack(points, statics)
+    with pytest.raises(ValueError):
+        pack([[0, 0]], [[0]], fanout=1)

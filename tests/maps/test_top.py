@@ -1,0 +1,282 @@
+"""Top-k and their zones against brute force: every score and metric, ties, duplicates, few objects, and changes."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from indexes.maps.scores import KINDS, scoring
+from indexes.maps.top import Due, TopSearch, after_delete, after_put
+from tests.maps.top_worlds import ATTRIBUTES, METRICS, Score, World, best, places, scores, scores_of, values, worlds
+from tests.oracles import top_k as oracle
+
+CLOSE = 1e-9
+"""What equal scores may differ by: far less than anything in these worlds, far more than rounding."""
+
+
+def moved(metric, q, far, angle):
+    """A place `far` from q; on the sphere, in that direction."""
+    if metric != "great-circle":
+        stretch = 1.0 if metric == "euclidean" else 1.0 / (abs(math.cos(angle)) + abs(math.sin(angle)))
+        return q[0] + far * stretch * math.cos(angle), q[1] + far * stretch * math.sin(angle)
+    up = math.radians(q[1])
+    turn = far / oracle.RADIUS
+    lat = math.asin(math.sin(up) * math.cos(turn) + math.cos(up) * math.sin(turn) * math.cos(angle))
+    along = math.atan2(math.sin(angle) * math.sin(turn) * math.cos(up), math.cos(turn) - math.sin(up) * math.sin(lat))
+    return q[0] + math.degrees(along), math.degrees(lat)
+
+
+def check_inside(zone, score, world, x):
+    """The k best of the candidates are a right top-k at x, up to equal scores."""
+    there = scores_of(score, world, x)
+    wanted = sorted(there.values())[: zone.k]
+    ranked, mine = zone.ranked(*x)
+    assert [there[int(zone.slots[i])] for i in ranked] == mine.tolist()
+    assert len(mine) == len(wanted)
+    for a, b in zip(mine.tolist(), wanted, strict=True):
+        assert a == b or abs(a - b) <= CLOSE * max(1.0, abs(a)), (x, mine, wanted)
+    if zone.ordered:
+        order = [there[int(slot)] for slot in zone.slots[: zone.members]]
+        assert all(a <= b + CLOSE * max(1.0, abs(b)) or a == b for a, b in itertools.pairwise(order)), order
+
+
+def samples(data, zone, metric, n):
+    """Places strictly within a zone."""
+    most = zone.radius
+    if math.isinf(most):
+        most = 2e7 if metric == "great-circle" else 100.0
+    for _ in range(n):
+        far = most * data.draw(st.one_of(st.sampled_from([0.999999, 0.5]), st.floats(0, 0.999999)))
+        x = moved(metric, zone.place, far, data.draw(st.floats(0, 6.3)))
+        if zone.inside(*x):
+            yield x
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.data(), worlds(), scores(), st.integers(1, 6))
+def test_the_list_is_that_of_brute_force_ties_and_all(data, world, score, k):
+    q = data.draw(places)
+    index = world.index()
+    if world.objects and data.draw(st.booleans()):
+        change(data, world, index)
+    slots, scored, far, number = TopSearch(index).top([q], k, score.scoring(world.metric))
+    wanted, theirs = best(score, world, q, k)
+    assert slots[0, : number[0]].tolist() == wanted
+    assert scored[0, : number[0]].tolist() == theirs
+    assert far[0, : number[0]].tolist() == [oracle.distance(world.metric, q, world.objects[s][0]) for s in wanted]
+
+
+def change(data, world, index):
+    """Some insertions, changes and deletions."""
+    for _ in range(data.draw(st.integers(1, 8))):
+        slot = data.draw(st.integers(0, len(world.objects) + 3))
+        if slot in world.objects and data.draw(st.booleans()):
+            del world.objects[slot]
+            index.delete([slot])
+        else:
+            world.objects[slot] = data.draw(places), data.draw(values)
+            fresh = slot not in index
+            if fresh:
+                world.created[slot] = max(world.created.values(), default=0) + 1
+            index.put([slot], [world.objects[slot][0]], world.statics([slot]), [world.created[slot]])
+
+
+@pytest.mark.parametrize("kind", [*KINDS, "expression"])
+@settings(max_examples=150, deadline=None)
+@given(data=st.data())
+def test_within_a_zone_the_best_candidates_are_a_right_top_k(kind, data):
+    world, score = data.draw(worlds()), data.draw(scores((kind,)))
+    k, m, ordered = data.draw(st.integers(1, 5)), data.draw(st.integers(1, 5)), data.draw(st.booleans())
+    q = data.draw(places)
+    zone = TopSearch(world.index()).zone(q, k, m, score.scoring(world.metric), ordered)
+    wanted, _ = best(score, world, q, k)
+    assert zone.slots[: zone.members].tolist() == wanted
+    assert len(set(zone.slots.tolist())) == len(zone.slots) == min(len(world.objects), k + m - 1)
+    if len(world.objects) < k + m and not ordered:
+        assert math.isinf(zone.radius)
+    for x in samples(data, zone, world.metric, 6):
+        check_inside(zone, score, world, x)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.data(), worlds(), scores(), st.integers(1, 4), st.integers(1, 4))
+def test_a_zone_depends_on_the_objects_alone_not_on_how_they_are_stored(data, world, score, k, m):
+    index = world.index()
+    change(data, world, index) if world.objects else None
+    q = data.draw(places)
+    one = TopSearch(index).zone(q, k, m, score.scoring(world.metric))
+    for other in (index.folded(2), index.folded(7)):
+        again = TopSearch(other).zone(q, k, m, score.scoring(world.metric))
+        assert again.slots.tolist() == one.slots.tolist() and again.radius == one.radius
+
+
+@pytest.mark.parametrize("kind", ["weighted_sum", "weighted_product", "weighted_distance"])
+def test_closed_circles_cannot_be_larger(kind):
+    rng = np.random.default_rng(3)
+    weights = {"price": 0.3, "rating": 0.2} | ({} if kind == "weighted_distance" else {"distance": 0.5})
+    score = Score(kind, weights)
+    metrics = ("euclidean", "manhattan") if kind == "weighted_sum" else ("euclidean",)
+    tried = 0
+    for metric in metrics:
+        for _ in range(40):
+            objects = {i: (tuple(rng.random(2) * 8 - 4), (4 * rng.random(), 5 * rng.random())) for i in range(12)}
+            world = World(metric, objects, {i: i for i in objects})
+            q = tuple(rng.random(2) * 8 - 4)
+            zone = TopSearch(world.index()).zone(q, 3, 1, score.scoring(metric))
+            if 0 < zone.radius < math.inf:
+                tried += 1
+                ring = [moved(metric, q, zone.radius * 1.02, a) for a in np.linspace(0, 2 * math.pi, 721)]
+                assert any(sorted(best(score, world, x, 3)[0]) != sorted(zone.slots.tolist()) for x in ring)
+    assert tried > 30 * len(metrics)
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("kind", ["weighted_product", "waspas", "expression"])
+def test_circles_without_a_closed_form_are_of_some_size(kind, metric):
+    """At least half of what sampling finds, on average."""
+    rng = np.random.default_rng(4)
+    text = "distance * 0.5 + price ** 0.5" if kind == "expression" else ""
+    weights = {"price": 0.3, "rating": 0.2, "distance": 0.5}
+    unit = 1e5 if metric == "great-circle" else 1.0
+    score = Score(kind, {} if text else weights, text, scale=unit)
+    parts = []
+    for _ in range(12):
+        objects = {i: (tuple(rng.random(2) * 8 - 4), (4 * rng.random(), 5 * rng.random())) for i in range(12)}
+        world = World(metric, objects, {i: i for i in objects})
+        q = tuple(rng.random(2) * 8 - 4)
+        zone = TopSearch(world.index()).zone(q, 3, 1, score.scoring(metric))
+        assert zone.radius > 0.0
+        near, members = zone.radius, sorted(zone.slots.tolist())
+        while near < 40 * unit and all(
+            sorted(best(score, world, moved(metric, q, near, a), 3)[0]) == members for a in np.linspace(0, 6.2, 40)
+        ):
+            near *= 1.05
+        parts.append(zone.radius / near)
+    assert np.mean(parts) > 0.5, parts
+
+
+def tied(n, place=(0.0, 0.0)):
+    return World("euclidean", dict.fromkeys(range(n), (place, (1.0, 1.0))), {i: n - i for i in range(n)})
+
+
+SUM = Score("weighted_sum", {"distance": 0.5, "price": 0.5})
+
+
+def test_duplicates_never_shrink_a_zone():
+    world = tied(6)
+    world.objects[9], world.created[9] = ((4.0, 0.0), (1.0, 1.0)), 9
+    zone = TopSearch(world.index()).zone((1.0, 0.0), 2, 1, SUM.scoring("euclidean"))
+    assert zone.slots.tolist() == [5, 4] and zone.radius == pytest.approx(1.0)
+
+
+def test_a_tie_leaves_this_place_alone_and_one_more_candidate_absorbs_it():
+    world = World("euclidean", {0: ((-1.0, 0.0), (1.0, 0.0)), 1: ((1.0, 0.0), (1.0, 0.0))}, {0: 0, 1: 1})
+    world.objects[2], world.created[2] = ((9.0, 0.0), (4.0, 0.0)), 2
+    search = TopSearch(world.index())
+    assert search.zone((0.0, 0.0), 1, 1, SUM.scoring("euclidean")).radius == 0.0
+    zone = search.zone((0.0, 0.0), 1, 2, SUM.scoring("euclidean"))
+    assert zone.radius > 1.0 and zone.slots.tolist() == [0, 1]
+
+
+def test_without_a_weight_of_distance_a_zone_is_everywhere():
+    world = World("euclidean", {i: ((float(i), 0.0), (i % 3 + 0.5, 2.0)) for i in range(20)}, {i: i for i in range(20)})
+    for score in (
+        Score("weighted_sum", {"price": 1.0}),
+        Score("weighted_product", {"price": 1.0}),
+        Score("waspas", {"price": 1.0}),
+        Score("", {}, "price * 2"),
+    ):
+        zone = TopSearch(world.index()).zone((3.0, 3.0), 4, 1, score.scoring("euclidean"))
+        assert math.isinf(zone.radius) and zone.slots.tolist() == [0, 3, 6, 9]
+
+
+def test_what_has_no_score_ranks_last_and_a_zone_of_such_is_everywhere():
+    world = World(
+        "euclidean", {i: ((float(i), 0.0), (float(i % 2), 0.0)) for i in range(10)}, {i: i for i in range(10)}
+    )
+    score = Score("", {}, "distance + log(price)")
+    zone = TopSearch(world.index()).zone((0.0, 0.0), 6, 2, score.scoring("euclidean"))
+    assert zone.slots.tolist() == [1, 3, 5, 7, 9, 0, 2] and math.isinf(zone.radius)
+    assert zone.scores.tolist()[:6] == [1.0, 3.0, 5.0, 7.0, 9.0, math.inf]
+
+
+def test_no_objects_and_no_bounds():
+    search = TopSearch(World("euclidean").index())
+    zone = search.zone((0.0, 0.0), 3, 2, SUM.scoring("euclidean"))
+    assert zone.members == 0 and math.isinf(zone.radius) and zone.inside(1e9, 1e9)
+    far = World("euclidean", {i: ((float(i), 0.0), (1.0, 0.0)) for i in range(9)}, {i: i for i in range(9)})
+    zone = TopSearch(far.index()).zone((1e7, -1e7), 2, 2, SUM.scoring("euclidean"))
+    assert zone.slots.tolist() == [8, 7, 6] and zone.radius > 0.0
+
+
+def test_many_objects_of_equal_score_are_taken_by_age():
+    world = tied(3_000)
+    zone = TopSearch(world.index(16)).zone((1.0, 1.0), 5, 3, SUM.scoring("euclidean"))
+    assert zone.slots.tolist() == list(range(2_999, 2_992, -1)) and math.isinf(zone.radius)
+
+
+def test_what_cannot_be_asked_is_refused():
+    search = TopSearch(tied(3).index())
+    for k, m, place in ((0, 1, (0.0, 0.0)), (1, 0, (0.0, 0.0)), (1, 1, (math.nan, 0.0))):
+        with pytest.raises(ValueError):
+            search.zone(place, k, m, SUM.scoring("euclidean"))
+    for wrong in (
+        {"kind": "sum"},
+        {"metric": "chebyshev"},
+        {"weights": {"distance": -1.0}},
+        {"weights": {"distance": math.nan}},
+        {"weights": {"distance": 0.0}},
+        {"weights": {"size": 1.0}},
+        {"scale": 0.0},
+        {"shift": -1.0},
+        {"blend": 2.0},
+        {"kind": "weighted_distance", "weights": {"distance": 1.0}},
+    ):
+        asked = {"kind": "weighted_sum", "weights": {"distance": 1.0}} | wrong
+        with pytest.raises(ValueError):
+            scoring(attributes=ATTRIBUTES, **asked)
+    bare = [ATTRIBUTES[0]._replace(range=None)]
+    with pytest.raises(ValueError, match="has no range"):
+        scoring("waspas", bare, {"price": 1.0})
+    assert scoring("weighted_sum", bare, {"price": 1.0}).kind == 0
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data(), worlds(), scores(), st.integers(1, 4), st.integers(1, 4), st.booleans())
+def test_walks_with_objects_that_change_under_way(data, world, score, k, m, ordered):
+    """A standing query: its zone is kept, or made anew, as the rules say; what the client ranks is always right."""
+    index, s = world.index(), score.scoring(world.metric)
+    search = TopSearch(index)
+    at = data.draw(places)
+    zone = search.zone(at, k, m, s, ordered)
+    for _ in range(8):
+        slot = data.draw(st.integers(0, len(world.objects) + 2))
+        there = slot in world.objects
+        if there and data.draw(st.booleans()):
+            del world.objects[slot]
+            index.delete([slot])
+            due, after = after_delete(zone, slot)
+        else:
+            place, given = data.draw(places), data.draw(values)
+            world.objects[slot] = place, given
+            if not there:
+                world.created[slot] = max(world.created.values(), default=0) + 1
+            index.put([slot], [place], world.statics([slot]), [world.created[slot]])
+            most = data.draw(st.sampled_from([None, 0]))
+            due, after = after_put(zone, slot, place, world.statics([slot])[0], world.created[slot], at, most)
+        if due is Due.NOTHING:
+            assert after is zone
+        zone = search.zone(at, k, m, s, ordered) if due is Due.RENEW else after
+        assert due is Due.RENEW or zone.inside(*at) or at == zone.place
+        if zone.inside(*at):
+            check_inside(zone, score, world, at)
+        for x in samples(data, zone, world.metric, 2):
+            check_inside(zone, score, world, x)
+        at = moved(world.metric, at, data.draw(st.floats(0, 1)), data.draw(st.floats(0, 6.3)))
+        if not zone.inside(*at):
+            zone = search.zone(at, k, m, s, ordered)
