@@ -198,7 +198,12 @@ def score_of(s, far, total, product, statics, stride, i):  # type: ignore[no-unt
     elif kind == WASPAS:
         plain = total + s.wd * D if s.wd > 0.0 else total
         times = product * D**s.wd if s.wd > 0.0 and product > 0.0 else product
-        score = s.blend * plain + (1.0 - s.blend) * times
+        if s.blend == 1.0:
+            score = plain
+        elif s.blend == 0.0:
+            score = times
+        else:
+            score = s.blend * plain + (1.0 - s.blend) * times
     else:
         score = run(s.step, s.operand, s.stack, D, statics, stride, i)
     return score if score == score else np.inf

@@ -225,7 +225,8 @@ def comes_below(v, s, qx, qy, i, score, MS, Z):  # type: ignore[no-untyped-def]
     far = distance(s.metric, qx, qy, x, y)
     rest = max(0.0, far - (Z if s.wd > 0.0 else 0.0))
     kind = s.kind
-    if (kind == DISTANCE or (kind == PRODUCT and s.wd <= 1.0)) and score * (rest / far) * KEPT >= MS:
+    shrinks = kind == DISTANCE or (kind == PRODUCT and s.wd <= 1.0)
+    if shrinks and far > 0.0 and score * (rest / far) * KEPT >= MS:
         below = False
     else:
         n = v.slot.size
