@@ -280,3 +280,35 @@ def test_walks_with_objects_that_change_under_way(data, world, score, k, m, orde
         at = moved(world.metric, at, data.draw(st.floats(0, 1)), data.draw(st.floats(0, 6.3)))
         if not zone.inside(*at):
             zone = search.zone(at, k, m, s, ordered)
+
+
+@pytest.mark.parametrize("kind", [*KINDS, "expression"])
+@pytest.mark.parametrize("metric", METRICS)
+def test_numbers_that_nearly_cancel_leave_a_zone_safe(kind, metric):
+    """Places far from 0 and close together, or all on one line behind each other, and prices that nearly tie: what is
+    told apart is little more than what rounding takes."""
+    rng = np.random.default_rng(7)
+    sphere = metric == "great-circle"
+    for spread in (1e-3, 1e-7, 1e-9):
+        base = np.array((179.9, 89.0)) if sphere else np.array((4e7, -9e6))
+        for line in (False, True):
+            steps = rng.integers(-30, 30, (12, 2)) * spread
+            if line:
+                steps[:, 1] = 0.0
+            price = 2.0 + rng.integers(-3, 3, 12) * spread
+            objects = {i: (tuple((base + steps[i]).tolist()), (float(price[i]), 2.5)) for i in range(12)}
+            world = World(metric, objects, {i: i for i in objects})
+            text = "distance + price ** 2" if kind == "expression" else ""
+            score = Score(kind, {} if text else {"price": 1.0} | ({} if "tance" in kind else {"distance": 1.0}), text)
+            for m in (1, 3):
+                zone = TopSearch(world.index()).zone(tuple((base + spread).tolist()), 3, m, score.scoring(metric))
+                wanted, _ = best(score, world, zone.place, 3)
+                assert zone.slots[:3].tolist() == wanted
+                far = min(zone.radius, 1e7 if sphere else 1.0)
+                for angle in rng.uniform(0, 6.3, 20):
+                    x = moved(metric, zone.place, 0.999999 * far, angle)
+                    if zone.inside(*x):
+                        there = scores_of(score, world, x)
+                        mine = zone.ranked(*x)[1]
+                        for a, b in zip(mine.tolist(), sorted(there.values())[:3], strict=True):
+                            assert a - b <= 4e-15 * max(1.0, abs(a)) * (1e3 if sphere else 1.0)
