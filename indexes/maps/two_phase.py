@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from indexes.lanes import LANES, lanes_from, lanes_upto, low_bit
+from indexes.lanes import LANES, lanes_from, lanes_max, lanes_upto, low_bit
 from indexes.lean import inner_kernel, lean_kernel, pasted_kernel
 from indexes.maps.cuts import UP, cut, first_lanes, is_covered, measure, nearest_better, pair, shrink
 from indexes.maps.entries import (
@@ -490,7 +490,8 @@ def _take_up(v, w, record, x, y):  # type: ignore[no-untyped-def]
     stride, d, size = x0.size, w.corner.size, w.size
     _spread(w.lane, x0, y0, x1, y1, i, x, y)
     left, s = mask, 0
-    while s < size[N_SKYLINE] and left != 0:
+    farthest = lanes_max(w.lane, 0, mask)
+    while s < size[N_SKYLINE] and left != 0 and not w.limit[s] > farthest:
         beyond = left & lanes_from(w.lane, 0, w.limit[s])
         for j in range(d):
             beyond &= lanes_from(values, j * stride + i, w.statics[j * w.x.size + s])
