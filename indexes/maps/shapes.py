@@ -10,7 +10,7 @@ import itertools
 from typing import Any
 
 from indexes.maps.rtree import Float64
-from indexes.maps.zones import Zone
+from indexes.maps.zones import Zone, lies
 
 Ring = list[list[float]]
 
@@ -34,7 +34,10 @@ def component(zone: Zone) -> list[Ring] | None:
     ends = [0, *zone.cut_end.tolist()]
     cutters = [_placed(zone, zone.cut_x[i:j], zone.cut_y[i:j]) for i, j in itertools.pairwise(ends)]
     cutters = [ring for ring in cutters if ring]
-    return _less(zone, outer, cutters) or None if cutters else [outer]
+    if cutters:
+        return _less(zone, outer, cutters) or None
+    # The place may lie on the border of two pieces that were left out, and what is left elsewhere.
+    return [outer] if lies(zone.x, zone.y, 0.0, 0.0, zone.margin) >= 0 else None
 
 
 def _placed(zone: Zone, x: Float64, y: Float64) -> Ring:

@@ -68,7 +68,8 @@ def test_a_zone_too_small_for_numbers_where_it_is_is_null():
 
 
 def test_a_place_that_no_piece_of_its_zone_holds_has_none_of_them():
-    world, place = make_world(15145), (1 / 6, 2 / 3)  # one of few such worlds; the place is on the border of a cutter
-    zone = zone_of(world.points, world.statics, *place)
-    assert not zone.empty and not zone.holds(*place)
-    assert geometry(zone) is None
+    for seed, place, cutters in ((15145, (1 / 6, 2 / 3), 1), (361, (1.0, 0.5), 0)):
+        world = make_world(seed)  # one of few such: the place is on the border of what is left out, on all sides
+        zone = zone_of(world.points, world.statics, *place)
+        assert not zone.empty and not zone.holds(*place) and len(zone.cut_end) == cutters
+        assert geometry(zone) is None
