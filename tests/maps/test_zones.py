@@ -189,3 +189,18 @@ def test_a_zone_does_not_depend_on_what_is_in_the_base_and_what_in_the_delta(wor
 
 def near_an_edge(zone: Zone, x: float, y: float) -> bool:
     return zone._replace(margin=1e-7).holds(x, y) != zone._replace(margin=-1e-7).holds(x, y)
+
+
+@pytest.mark.parametrize("d", [1, 2, 3])
+def test_among_thousands_under_full_nodes_and_a_delta_the_skyline_is_exact(d):
+    rng = np.random.default_rng(d)
+    points, statics = rng.normal(0.5, 0.2, (2_500, 2)), rng.random((2_500, d))
+    index, searcher = PlaceIndex.build(points[:2_300], statics[:2_300]), Searcher(d)
+    index.put(np.arange(2_300, 2_500), points[2_300:], statics[2_300:])
+    for x, y in rng.random((4, 2)):
+        expected = skyline(points, statics, x, y)
+        zone = searcher.zone(index, x, y, BOUNDS)
+        assert set(zone.skyline.tolist()) == set(searcher.skyline(index, x, y).tolist()) == expected
+        shape = np.column_stack([zone.x, zone.y]) + zone.place
+        for px, py in rng.uniform(shape.min(axis=0), shape.max(axis=0), (5, 2)):
+            assert zone.holds(px, py) == (skyline(points, statics, px, py) == expected) or near_an_edge(zone, px, py)
