@@ -124,6 +124,17 @@ def test_statically_equal_objects_as_far_are_both_in_and_leave_no_zone():
         assert zone.skyline.tolist() == [0, 1] and zone.empty and not zone.holds(0.5, 0.1)
 
 
+def test_pruning_is_not_relied_on_where_a_place_is_on_a_border():
+    """What is left of the polygon does not hold the place; object 12 was pruned."""
+    thirds = ["22", "22", "32", "12", "33", "01", "32", "12", "30", "03", "02", "13", "31"]
+    points = np.array([[int(x) / 3, int(y) / 3] for x, y in thirds])
+    statics = np.array([0.76, 0.17, 0.36, 0.48, 0.07, 0.03, 0.75, 0.15, 0.30, 0.68, 0.26, 0.80, 0.23])[:, None]
+    for fanout in (2, 3, 4, 5):
+        world = World(points, statics, fanout, np.zeros((0, 2)))
+        for search in SEARCHES.values():
+            assert set(ask(world, np.array([1.0, 2 / 3]), search).skyline.tolist()) == {2, 4, 5, 12}
+
+
 def test_the_same_object_twice_is_in_twice_and_bounds_nothing():
     world = World(np.full((2, 2), 0.5), np.ones((2, 2)), 2, np.zeros((0, 2)))
     zone = ask(world, np.array([0.5, 0.1]))
