@@ -75,8 +75,10 @@ def power(x, e):  # type: ignore[no-untyped-def]
         y = np.nan
     elif e == 0.0 or x == 1.0:
         y = 1.0
+    elif x != 0.0 and e * log(abs(x)) > GREATEST_EXPONENT:
+        y = -MOST if x < 0.0 and e % 2.0 == 1.0 else MOST
     else:
-        y = clamped(x**e)
+        y = x**e
     return y
 
 

@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 from indexes.maps.attributes import Attribute
 from indexes.maps.expression import compiled
 from indexes.maps.floats import float_kernel
-from indexes.maps.metrics import EUCLIDEAN, METRICS, distance, maxdist, mindist
+from indexes.maps.metrics import EUCLIDEAN, GREAT_CIRCLE, METRICS, distance, maxdist, mindist
 from indexes.maps.programs import Program, program, run, run_over
 
 SUM, PRODUCT, DISTANCE, WASPAS, EXPRESSION = range(5)
@@ -198,7 +198,12 @@ def score_of(s, far, total, product, statics, stride, i):  # type: ignore[no-unt
     elif kind == WASPAS:
         plain = total + s.wd * D if s.wd > 0.0 else total
         times = product * D**s.wd if s.wd > 0.0 and product > 0.0 else product
-        score = s.blend * plain + (1.0 - s.blend) * times
+        if s.blend == 1.0:
+            score = plain
+        elif s.blend == 0.0:
+            score = times
+        else:
+            score = s.blend * plain + (1.0 - s.blend) * times
     else:
         score = run(s.step, s.operand, s.stack, D, statics, stride, i)
     return score if score == score else np.inf
@@ -235,29 +240,71 @@ def least_and_most(s, near, far, total, product, statics, stride, i):  # type: i
 
 
 @float_kernel
+def write_totals(s, statics, stride, first, n, out, at):  # type: ignore[no-untyped-def]
+    """Write the totals of `static_parts` of n objects from the first on to out[at:], column by column, for sums,
+    products and weighted distances. O(attributes) each."""
+    kind, unit = s.kind, 1.0 if s.kind == PRODUCT else 0.0
+    for t in range(at, at + n):
+        out[t] = unit
+    for c in range(s.column.size):
+        base, w = s.column[c] * stride + first, s.weight[c]
+        low, width, shift = s.low[c], s.width[c], s.shift
+        if kind == SUM:
+            for t in range(n):
+                out[at + t] += w * statics[base + t]
+        elif kind == PRODUCT:
+            for t in range(n):
+                v = (statics[base + t] - low) / width
+                if s.sign[c] < 0.0:
+                    v = 1.0 - (-statics[base + t] - low) / width
+                out[at + t] *= (v + shift) ** w
+        elif s.sign[c] < 0.0:
+            for t in range(n):
+                out[at + t] += w * (1.0 - (1.0 - (-statics[base + t] - low) / width))
+        else:
+            for t in range(n):
+                out[at + t] += w * (1.0 - (statics[base + t] - low) / width)
+    if kind == DISTANCE:
+        for t in range(at, at + n):
+            out[t] = s.shift + out[t]
+
+
+@float_kernel
+def add_distance(s, dx, dy, total):  # type: ignore[no-untyped-def]
+    """As `score_of` in the plane, for sums, products and weighted distances."""
+    D = (np.sqrt(dx * dx + dy * dy) if s.metric == EUCLIDEAN else abs(dx) + abs(dy)) / s.scale
+    if s.kind == SUM:
+        score = total + s.wd * D
+    elif s.kind == PRODUCT:
+        score = total * D**s.wd if total > 0.0 else total
+    else:
+        score = D / total if total > 0.0 else np.inf
+    return score
+
+
+@float_kernel
 def score_objects(s, qx, qy, x, y, statics, first, end, out, at):  # type: ignore[no-untyped-def]
     """Write the scores of objects [first : end] at (qx, qy) to out[at:]. O(attributes) each."""
     n, stride = end - first, x.size
-    if s.kind == SUM and s.metric == EUCLIDEAN:
-        for t in range(n):
-            out[at + t] = 0.0
-        for c in range(s.column.size):
-            base, w = s.column[c] * stride + first, s.weight[c]
-            for t in range(n):
-                out[at + t] += w * statics[base + t]
-        scale, wd = s.scale, s.wd
-        if wd > 0.0 and scale == 1.0:
+    kind, metric, wd, scale = s.kind, s.metric, s.wd, s.scale
+    if kind <= DISTANCE and metric != GREAT_CIRCLE:
+        write_totals(s, statics, stride, first, n, out, at)
+        if wd > 0.0 and kind == SUM and metric == EUCLIDEAN and scale == 1.0:
             for t in range(n):
                 dx, dy = x[first + t] - qx, y[first + t] - qy
                 out[at + t] += wd * np.sqrt(dx * dx + dy * dy)
-        elif wd > 0.0:
+        elif wd > 0.0 and kind == DISTANCE and metric == EUCLIDEAN:
             for t in range(n):
                 dx, dy = x[first + t] - qx, y[first + t] - qy
-                out[at + t] += wd * (np.sqrt(dx * dx + dy * dy) / scale)
+                total, D = out[at + t], np.sqrt(dx * dx + dy * dy) / scale
+                out[at + t] = D / total if total > 0.0 else np.inf
+        elif wd > 0.0:
+            for t in range(n):
+                out[at + t] = add_distance(s, x[first + t] - qx, y[first + t] - qy, out[at + t])
     else:
         for i in range(first, end):
             total, product = static_parts(s, statics, stride, i)
-            far = distance(s.metric, qx, qy, x[i], y[i])
+            far = distance(metric, qx, qy, x[i], y[i])
             out[at + i - first] = score_of(s, far, total, product, statics, stride, i)
 
 
@@ -266,19 +313,23 @@ def bound_nodes(s, qx, qy, x0, y0, x1, y1, lower, upper, first, end, out):  # ty
     """Write to `out` what the scores of all objects in nodes [first : end] are at least, at (qx, qy). O(attributes)
     each."""
     n, stride = end - first, x0.size
-    if s.kind == SUM and s.metric == EUCLIDEAN:
-        for t in range(n):
-            out[t] = 0.0
-        for c in range(s.column.size):
-            base, w = s.column[c] * stride + first, s.weight[c]
-            for t in range(n):
-                out[t] += w * lower[base + t]
-        scale, wd = s.scale, s.wd
-        if wd > 0.0:
+    kind = s.kind
+    if kind <= DISTANCE and s.metric != GREAT_CIRCLE:
+        write_totals(s, lower, stride, first, n, out, 0)
+        below, wd, scale = BELOW if kind == PRODUCT else 1.0, s.wd, s.scale
+        if wd > 0.0 and kind == SUM and s.metric == EUCLIDEAN:
             for t in range(n):
                 i = first + t
                 dx, dy = max(x0[i] - qx, 0.0, qx - x1[i]), max(y0[i] - qy, 0.0, qy - y1[i])
                 out[t] += wd * (np.sqrt(dx * dx + dy * dy) / scale)
+        elif wd > 0.0:
+            for t in range(n):
+                i = first + t
+                dx, dy = max(x0[i] - qx, 0.0, qx - x1[i]), max(y0[i] - qy, 0.0, qy - y1[i])
+                out[t] = add_distance(s, dx, dy, out[t]) * below
+        elif kind == PRODUCT:
+            for t in range(n):
+                out[t] *= below
     else:
         for i in range(first, end):
             out[i - first] = bound_node(s, qx, qy, x0, y0, x1, y1, lower, upper, i, 0.0)

@@ -6,12 +6,11 @@ the cutters out of it. Design 1.8 (b). No kernels here.
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
-import numpy as np
-
 from indexes.maps.rtree import Float64
-from indexes.maps.zones import Zone
+from indexes.maps.zones import Zone, lies
 
 Ring = list[list[float]]
 
@@ -24,43 +23,48 @@ def geometry(zone: Zone) -> dict[str, Any] | None:
 
 def component(zone: Zone) -> list[Ring] | None:
     """The rings of the piece of a zone that holds its place, the outer one first and counter-clockwise, its holes
-    clockwise; where pieces touch at the place, the largest. None for a zone without area.
+    clockwise; where pieces touch at the place, the largest. None for a zone without area there.
 
     What is left out is taken out of polygons whose vertices are where they will be said to be: rounding them afterwards
     would let rings cross themselves.
     """
     outer = _placed(zone, zone.x, zone.y)
-    if outer is None:
+    if not outer:
         return None
-    ends = zone.cut_end.tolist()
-    cutters = [
-        ring
-        for first, end in zip([0, *ends], ends, strict=False)
-        if (ring := _placed(zone, zone.cut_x[first:end], zone.cut_y[first:end])) is not None
-    ]
-    rings = _less(outer, cutters, zone) if cutters else [outer]
-    return [[*ring.tolist(), ring[0].tolist()] for ring in rings] or None
+    ends = [0, *zone.cut_end.tolist()]
+    cutters = [_placed(zone, zone.cut_x[i:j], zone.cut_y[i:j]) for i, j in itertools.pairwise(ends)]
+    cutters = [ring for ring in cutters if ring]
+    if cutters:
+        return _less(zone, outer, cutters) or None
+    # The place may lie on the border of two pieces that were left out, and what is left elsewhere.
+    return [outer] if lies(zone.x, zone.y, 0.0, 0.0, zone.margin) >= 0 else None
 
 
-def _placed(zone: Zone, x: Float64, y: Float64) -> Float64 | None:
-    """Vertices where they are, those that have become the same left out; None if they have no area there."""
-    there = np.column_stack([x, y]) + zone.place
-    there = there[(there != np.roll(there, 1, axis=0)).any(axis=1)]
-    x, y = (there - zone.place).T
-    return there if abs(x @ np.roll(y, -1) - y @ np.roll(x, -1)) > 0.0 else None
+def _placed(zone: Zone, x: Float64, y: Float64) -> Ring:
+    """Vertices where they are, as a closed ring, those that have become the same left out; empty if they have no area
+    there."""
+    east, north = zone.place.tolist()
+    ring: Ring = []
+    for dx, dy in zip(x.tolist(), y.tolist(), strict=True):
+        vertex = [east + dx, north + dy]
+        if not ring or vertex != ring[-1]:
+            ring.append(vertex)
+    if ring and ring[-1] != ring[0]:
+        ring.append(ring[0])
+    area = sum((a[0] - east) * (b[1] - north) - (b[0] - east) * (a[1] - north) for a, b in itertools.pairwise(ring))
+    return ring if abs(area) > 0.0 else []
 
 
-def _less(outer: Float64, cutters: list[Float64], zone: Zone) -> list[Float64]:
-    """The rings of the piece of a polygon less cutters that holds the place, none if nothing is left."""
+def _less(zone: Zone, outer: Ring, cutters: list[Ring]) -> list[Ring]:
+    """The rings of the piece of a polygon less cutters that holds the place; none if no piece does."""
     import shapely
 
-    whole = shapely.make_valid(shapely.polygons(outer))
-    cut = shapely.union_all(shapely.make_valid([shapely.polygons(ring) for ring in cutters]))
-    pieces = shapely.get_parts(shapely.difference(whole, cut))
-    pieces = pieces[shapely.area(pieces) > 0.0]
-    if not len(pieces):
+    polygons = [shapely.Polygon(ring) for ring in (outer, *cutters)]
+    whole, *cuts = (one if one.is_valid else shapely.make_valid(one) for one in polygons)
+    pieces = shapely.get_parts(shapely.difference(whole, cuts[0] if len(cuts) == 1 else shapely.union_all(cuts)))
+    place = shapely.Point(zone.place)
+    near = [piece for piece in pieces if piece.area > 0.0 and piece.distance(place) <= zone.margin]
+    if not near:
         return []
-    away = shapely.distance(pieces, shapely.Point(zone.place))
-    near = pieces[away <= max(away.min(), zone.margin)]
-    piece = shapely.orient_polygons(near[np.argmax(shapely.area(near))])
-    return [shapely.get_coordinates(ring)[:-1] for ring in shapely.get_rings(piece)]
+    piece = shapely.orient_polygons(max(near, key=lambda one: one.area))
+    return [shapely.get_coordinates(ring).tolist() for ring in (piece.exterior, *piece.interiors)]

@@ -23,9 +23,11 @@ from indexes.maps.entries import (
     static_of,
 )
 from indexes.maps.places import BLOCK, DELTA, LEAVES
+from indexes.maps.polygon import keeps_off
 from indexes.maps.two_phase import begin, two_phase
 from indexes.maps.work import (
     FULL,
+    LEAST,
     N_QUEUE,
     N_SKYLINE,
     N_ZONE,
@@ -35,6 +37,9 @@ from indexes.maps.work import (
     NOTHING,
     RADIUS,
 )
+
+ROUNDING = 100.0
+"""How far inside the polygon the place has to be for pruning to be sure of itself, in lengths of the shortest edge."""
 
 
 @lean_kernel
@@ -89,11 +94,13 @@ def sweep(v, w, x, y, box, zoned, prune):  # type: ignore[no-untyped-def]
                 else:
                     _accept(w, np.int64(slot_of(v, e)), px, py, far, x, y)
         opened = max(opened, 1) if first >= end else opened
-    if w.size[N_ZONE] == 0 and w.size[FULL] == NOTHING:
-        # The zone is empty: the skyline itself needs no order of scores.
-        two_phase(v, w, x, y, box, False)
-    else:
-        _sort(w)
+    if w.size[FULL] == NOTHING:
+        n = w.size[N_ZONE]
+        if n == 0 or keeps_off(w.zone_x, w.zone_y, 0, n, 0.0, 0.0, ROUNDING * w.reach[LEAST]) <= 0:
+            # Pruning rests on the place being inside. On a border rounding decides, and the zone may have lost it.
+            two_phase(v, w, x, y, box, zoned and n > 0)
+        else:
+            _sort(w)
 
 
 @pasted_kernel

@@ -1,40 +1,26 @@
-"""Moving top-k: the k best objects at a place, with a zone, and what becomes of it as objects change.
+"""Moving top-k: the k best objects at a place, and a zone.
 
 A `TopZone` is what a client is sent and what a standing query keeps. Strictly inside its circle the k best of its
-candidates are a right top-k, up to equal scores; nothing else has to be asked. `TopSearch` finds it.
-
-When an object changes, `after_put` and `after_delete` say what is to be done (design 2.9, last row): most changes leave
-the zone as it is, since an object outside matters only if its own irrelevant circle is smaller.
+candidates are a right top-k, up to equal scores; nothing else has to be asked. `TopSearch` finds it; `top_changes.py`
+says what changes of objects leave of it.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from enum import Enum
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from indexes.maps.circles import KEPT
-from indexes.maps.metrics import FARTHEST, GREAT_CIRCLE, distance
+from indexes.maps.metrics import distance
 from indexes.maps.places import PlaceIndex
 from indexes.maps.scores import Scoring, score_of, static_parts
 from indexes.maps.top_k import tops
 from indexes.maps.top_room import Room, room_for
-from indexes.maps.top_zone import circle_beside, zones
+from indexes.maps.top_zone import zones
 
 Float64 = NDArray[np.float64]
 Int64 = NDArray[np.int64]
-
-
-class Due(Enum):
-    """What a change of an object leaves to be done for a zone."""
-
-    NOTHING = "nothing"
-    SHOW = "show"
-    """The zone is another one, with other candidates or a smaller circle, and the client has to be told."""
-    RENEW = "renew"
-    """A new zone has to be asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,91 +139,3 @@ def _checked(points: ArrayLike, k: int, m: int) -> Float64:
     if not np.isfinite(places).all():
         raise ValueError("a place is not finite")
     return places
-
-
-def after_put(
-    zone: TopZone,
-    slot: int,
-    place: tuple[float, float],
-    values: Float64,
-    created: int,
-    at: tuple[float, float] | None = None,
-    most: int | None = None,
-) -> tuple[Due, TopZone]:
-    """What becomes of a zone when an object has come, or has other values or another place than before; `values` (d,)
-    are its static ones, smaller being better. O(members).
-
-    An object whose circle is smaller becomes one more candidate as long as there are fewer than `most` (by default
-    twice as many as a zone begins with); then the circle shrinks to its own, unless `at`, where the client is now,
-    would be outside.
-    """
-    known = np.flatnonzero(zone.slots == slot)
-    before = zone
-    if len(known):
-        if known[0] < zone.members:
-            return Due.RENEW, zone
-        zone = _without(zone, int(known[0]))
-    if zone.members < zone.k:
-        return Due.RENEW, before
-    score, circle, far = _circle(zone, place, values)
-    last = zone.members - 1
-    if (score, created) < (float(zone.scores[last]), int(zone.created[last])):
-        return Due.RENEW, before
-    if circle >= zone.radius and not len(known):
-        return Due.NOTHING, zone
-    room = 2 * (zone.k + zone.m - 1) if most is None else most
-    if len(zone.slots) < room:
-        return Due.SHOW, replace(
-            zone,
-            slots=np.append(zone.slots, slot),
-            scores=np.append(zone.scores, score),
-            distances=np.append(zone.distances, far),
-            places=np.vstack([zone.places, place]),
-            statics=np.vstack([zone.statics, values]),
-            created=np.append(zone.created, created),
-        )
-    radius = min(zone.radius, circle)
-    smaller = replace(zone, radius=radius)
-    if radius == 0.0 or (at is not None and not smaller.inside(*at)):
-        return Due.RENEW, before
-    return Due.SHOW, smaller
-
-
-def after_delete(zone: TopZone, slot: int) -> tuple[Due, TopZone]:
-    """What becomes of a zone when an object has gone. A further candidate that has gone must be told, since the client
-    would still rank it; the circle stays safe. O(candidates)."""
-    known = np.flatnonzero(zone.slots == slot)
-    if not len(known):
-        return Due.NOTHING, zone
-    if known[0] < zone.members:
-        return Due.RENEW, zone
-    return Due.SHOW, _without(zone, int(known[0]))
-
-
-def _without(zone: TopZone, i: int) -> TopZone:
-    return replace(
-        zone,
-        slots=np.delete(zone.slots, i),
-        scores=np.delete(zone.scores, i),
-        distances=np.delete(zone.distances, i),
-        places=np.delete(zone.places, i, axis=0),
-        statics=np.delete(zone.statics, i, axis=0),
-        created=np.delete(zone.created, i),
-    )
-
-
-def _circle(zone: TopZone, place: tuple[float, float], values: Float64) -> tuple[float, float, float]:
-    """The score of an object at the zone's place, its irrelevant circle up to the zone's, and its distance."""
-    s, k, x, y = zone.scoring, zone.members, float(place[0]), float(place[1])
-    far = float(distance(s.metric, *zone.place, x, y))
-    room = _member_room(k, len(values))
-    score, circle = circle_beside(
-        s, *zone.place, k, zone.places[:k], zone.statics[:k], zone.scores[:k], x, y, values, zone.radius, room
-    )
-    if circle < zone.radius:
-        circle = np.inf if s.metric == GREAT_CIRCLE and circle >= FARTHEST else circle * KEPT
-    return float(score), float(circle), far
-
-
-def _member_room(k: int, d: int) -> Room:
-    return room_for(PlaceIndex.build(np.empty((0, 2)), np.empty((0, d))).view, k, 1)

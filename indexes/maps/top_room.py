@@ -52,10 +52,18 @@ class Room(NamedTuple):
 
 def room_for(v: View, k: int, m: int) -> Room:
     """Room for searches of the k best and m circles in this index. O(n), most of it never touched."""
-    objects = len(v.slot) + len(v.delta_x)
-    nodes = len(v.first) + len(v.delta_x) // BLOCK
+    blocks = len(v.delta_x) // BLOCK
+    wide = max(int((v.end - v.first).max(initial=0)), blocks)
     d = len(v.statics) // max(1, len(v.x))
-    fanout = int((v.end - v.first).max(initial=0))
+    return _room(len(v.slot) + len(v.delta_x), len(v.first) + blocks, wide, d, k, m)
+
+
+def member_room(k: int, d: int) -> Room:
+    """Room for k members with d static values and the circle of one object beside them, without a search. O(k d)."""
+    return _room(0, 0, 0, d, k, 1)
+
+
+def _room(objects: int, nodes: int, wide: int, d: int, k: int, m: int) -> Room:
     heap, late = aligned.empty((2, nodes + 1)), np.empty((2, nodes + 1), np.int64)
     runs = np.empty((2, nodes + 1), np.int64)
     members = np.zeros((5, k + 1))
@@ -64,7 +72,7 @@ def room_for(v: View, k: int, m: int) -> Room:
         node=late[0],
         late_key=heap[1],
         late_node=late[1],
-        bound=aligned.empty(max(fanout, nodes - len(v.first)) + LANES),
+        bound=aligned.empty(wide + LANES),
         score=aligned.empty(objects + LANES * (nodes + 2)),
         run_at=runs[0],
         run_first=runs[1],

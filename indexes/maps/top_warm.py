@@ -8,7 +8,8 @@ from indexes.maps.attributes import Attribute
 from indexes.maps.metrics import METRICS
 from indexes.maps.places import PlaceIndex
 from indexes.maps.scores import expression_scoring, scoring
-from indexes.maps.top import TopSearch, after_delete, after_put
+from indexes.maps.top import TopSearch
+from indexes.maps.top_changes import TopKeeper
 
 EXPRESSION = "min(distance, 9) * 2 / 3 - -1 + max(a, 1) ** 0.5 + sqrt(a) + log(a + 1) + exp(0 - a)"
 """Every step and every function by which it is judged."""
@@ -21,7 +22,7 @@ def exercise(index: PlaceIndex) -> None:
     attributes = [
         Attribute("abcdefghijklmnopqrstuvwxyz"[j % 26] + "_" * (j // 26), False, (0.0, 1.0)) for j in range(d)
     ]
-    search = TopSearch(index)
+    search, keeper = TopSearch(index), TopKeeper(d)
     for metric in METRICS:
         for s in (
             scoring("weighted_sum", attributes, {"distance": 1.0}, metric),
@@ -32,5 +33,5 @@ def exercise(index: PlaceIndex) -> None:
             zone.inside(0.5, 0.5)
             zone.ranked(0.5, 0.5)
             created = int(index.view.created.max(initial=0)) + 1
-            after_put(zone, len(index.view.at), (0.6, 0.6), np.zeros(d), created)
-            after_delete(zone, len(index.view.at))
+            keeper.put(zone, len(index.view.at), 0.6, 0.6, np.zeros(d), created)
+            keeper.delete(zone, len(index.view.at))

@@ -215,7 +215,13 @@ def most_score(s, w, k, Z):  # type: ignore[no-untyped-def]
 def highest(s, MS, Z):  # type: ignore[no-untyped-def]
     """The score that an object has at most which comes below MScore somewhere within Z; infinite where scores alone
     cannot tell it."""
-    return MS + s.wd * (Z / s.scale) * (1.0 + 1e-12) if s.kind == SUM and s.wd > 0.0 else np.inf
+    upper = np.inf
+    if s.kind == SUM and s.wd > 0.0:
+        upper = MS + s.wd * (Z / s.scale) * (1.0 + 1e-12)
+    elif s.kind == DISTANCE and s.shift > 0.0:
+        # No value is outside its range, so S is at least the shift.
+        upper = MS + Z / s.scale / s.shift * (1.0 + 1e-9)
+    return upper
 
 
 @float_pasted
@@ -225,7 +231,8 @@ def comes_below(v, s, qx, qy, i, score, MS, Z):  # type: ignore[no-untyped-def]
     far = distance(s.metric, qx, qy, x, y)
     rest = max(0.0, far - (Z if s.wd > 0.0 else 0.0))
     kind = s.kind
-    if (kind == DISTANCE or (kind == PRODUCT and s.wd <= 1.0)) and score * (rest / far) * KEPT >= MS:
+    shrinks = kind == DISTANCE or (kind == PRODUCT and s.wd <= 1.0)
+    if shrinks and far > 0.0 and score * (rest / far) * KEPT >= MS:
         below = False
     else:
         n = v.slot.size
@@ -279,7 +286,7 @@ def wait_for_runs(v, s, qx, qy, w, n, loose, run, end, least, known, MS, Z):  # 
     upper = highest(s, MS, Z)
     key, entry = w.next_key, w.next_object
     upto = gather(w.score, w.run_at, w.run_first, run, end, least, upper, w.best, known, key, entry, n)
-    if upper == np.inf and np.inf > MS:
+    if s.kind != SUM and np.inf > MS:
         upto = only_below(v, s, qx, qy, key, entry, n, upto, MS, Z)
     ages = Ages(v.slot, v.delta_slot, v.created)
     if loose:

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from indexes.lanes import LANES, lanes_from, lanes_upto, low_bit
+from indexes.lanes import LANES, high_bit, lanes_from, lanes_max, lanes_upto, low_bit
 from indexes.lean import inner_kernel, lean_kernel, pasted_kernel
 from indexes.maps.cuts import UP, cut, first_lanes, is_covered, measure, nearest_better, pair, shrink
 from indexes.maps.entries import (
@@ -166,7 +166,8 @@ def begin(w, x, y, box, zoned):  # type: ignore[no-untyped-def]
 
 @pasted_kernel
 def _enter(v, w, x, y):  # type: ignore[no-untyped-def]
-    """Put the base's root and the blocks of the delta into the queue."""
+    """Put the base's root into the queue, and the blocks of the delta behind all of the base: what came last may be
+    anywhere, and makes poor seeds."""
     nodes = v.first.size
     blocks = (v.size[DELTA] + BLOCK - 1) // BLOCK
     if blocks + 1 > w.entry.size:
@@ -175,7 +176,7 @@ def _enter(v, w, x, y):  # type: ignore[no-untyped-def]
         for b in range(-1, blocks):
             e = 0 if b < 0 else nodes + b
             if b >= 0 or v.end[0] > v.first[0]:
-                push(v, w.key, w.entry, w.size[N_QUEUE], -np.inf, e, BY_ENTRY, x, y)
+                push(v, w.key, w.entry, w.size[N_QUEUE], -np.inf if b < 0 else np.inf, e, BY_ENTRY, x, y)
                 w.size[N_QUEUE] += 1
 
 
@@ -379,23 +380,27 @@ def _accept(v, w, e, far, x, y):  # type: ignore[no-untyped-def]
 def _rank(w, s):  # type: ignore[no-untyped-def]
     """Take member s among the best, unless one there is its equal, in place of those that it is statically better
     than."""
-    d, stride = w.corner.size, w.x.size
-    n, equal, i = 0, False, 0
-    while i < w.size[N_BEST]:
-        worse, same = True, True
+    d, stride, size = w.corner.size, w.x.size, w.size[N_BEST]
+    equal, n = False, size
+    b = size - (size - 1) % LANES - 1 if size > 0 else -1
+    while b >= 0:
+        mask = first_lanes(size - b)
         for j in range(d):
-            worse &= w.corner[j] <= w.best[j * stride + i]
-            same &= w.corner[j] == w.best[j * stride + i]
-        same &= w.best_far[i] <= w.far[s]
-        equal |= same
-        if same or not worse:
-            if n < i:
-                w.best_far[n], w.best_distance[n] = w.best_far[i], w.best_distance[i]
-                w.above[n], w.beyond[n] = w.above[i], w.beyond[i]
+            mask &= lanes_from(w.best, j * stride + b, w.corner[j])
+        while mask != 0:
+            i = b + high_bit(mask)
+            mask ^= 1 << (i - b)
+            same = w.best_far[i] <= w.far[s]
+            for j in range(d):
+                same &= w.corner[j] == w.best[j * stride + i]
+            equal |= same
+            if not same:
+                n -= 1  # from behind, so that what takes its place has been looked at
+                w.best_far[i], w.best_distance[i] = w.best_far[n], w.best_distance[n]
+                w.above[i], w.beyond[i] = w.above[n], w.beyond[n]
                 for j in range(d):
-                    w.best[j * stride + n] = w.best[j * stride + i]
-            n += 1
-        i += 1
+                    w.best[j * stride + i] = w.best[j * stride + n]
+        b -= LANES
     if not equal:
         w.best_far[n], w.best_distance[n] = w.far[s], w.distance[s]
         w.above[n] = _above(w.far[s])
@@ -490,7 +495,8 @@ def _take_up(v, w, record, x, y):  # type: ignore[no-untyped-def]
     stride, d, size = x0.size, w.corner.size, w.size
     _spread(w.lane, x0, y0, x1, y1, i, x, y)
     left, s = mask, 0
-    while s < size[N_SKYLINE] and left != 0:
+    farthest = lanes_max(w.lane, 0, mask)
+    while s < size[N_SKYLINE] and left != 0 and not w.limit[s] > farthest:
         beyond = left & lanes_from(w.lane, 0, w.limit[s])
         for j in range(d):
             beyond &= lanes_from(values, j * stride + i, w.statics[j * w.x.size + s])

@@ -7,6 +7,7 @@ import numpy as np
 from indexes.maps import top_warm
 from indexes.maps.changes import Keeper
 from indexes.maps.places import PlaceIndex
+from indexes.maps.shapes import component
 from indexes.maps.zones import Searcher
 
 
@@ -26,6 +27,7 @@ def exercise(d: int) -> None:
     searcher.skyline(index, 0.5, 0.5)
     zone = searcher.zone(index, 0.5, 0.5, np.array([0.0, 0.0, 1.0, 1.0]))
     zone.holds(0.5, 0.5)
+    component(zone._replace(cut_end=zone.cut_end[:0]))
     for slot in range(400, 420):
         x, y = rng.random(2).tolist()
         keeper.put(zone, slot, x, y, rng.random(d))

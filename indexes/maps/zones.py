@@ -163,6 +163,12 @@ def read_zone(w: Work, place: Float64, box: Float64, margin: float) -> Zone:
 
 
 @lean_kernel
+def lies(x, y, px, py, margin):  # type: ignore[no-untyped-def]
+    """How (px, py) lies to the convex polygon of these vertices, as `polygon.keeps_off`."""
+    return keeps_off(x, y, 0, x.size, px, py, margin)
+
+
+@lean_kernel
 def _holds(x, y, cut_x, cut_y, cut_end, margin, px, py):  # type: ignore[no-untyped-def]
     inside = keeps_off(x, y, 0, x.size, px, py, margin) > 0
     first = 0

@@ -10,6 +10,7 @@ from indexes.maps.places import PlaceIndex
 from indexes.maps.shapes import component, geometry
 from indexes.maps.zones import Searcher
 from tests.maps.worlds import BOUNDS, worlds
+from tests.maps.worlds import world as make_world
 from tests.oracles.maps import skyline
 
 HOLE = np.array([[0.3, 0.5], [0.7, 0.5], [0.5, 0.3], [0.5, 0.7], [0.5, 0.5]])
@@ -64,3 +65,11 @@ def test_a_zone_too_small_for_numbers_where_it_is_is_null():
     zone = zone_of(PAIR, np.ones((2, 1)), 0.25, 0.125)
     assert component(zone) is not None
     assert component(zone._replace(place=zone.place + 1e18)) is None
+
+
+def test_a_place_that_no_piece_of_its_zone_holds_has_none_of_them():
+    for seed, place, cutters in ((15145, (1 / 6, 2 / 3), 1), (361, (1.0, 0.5), 0)):
+        world = make_world(seed)  # one of few such: the place is on the border of what is left out, on all sides
+        zone = zone_of(world.points, world.statics, *place)
+        assert not zone.empty and not zone.holds(*place) and len(zone.cut_end) == cutters
+        assert geometry(zone) is None

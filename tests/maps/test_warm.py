@@ -10,7 +10,8 @@ from indexes.maps.attributes import Attribute
 from indexes.maps.changes import Keeper
 from indexes.maps.places import PlaceIndex
 from indexes.maps.scores import expression_scoring, scoring
-from indexes.maps.top import TopSearch, after_put
+from indexes.maps.top import TopSearch
+from indexes.maps.top_changes import TopKeeper
 from indexes.maps.warm import exercise, warm
 from indexes.maps.zones import Searcher
 from tests.maps.worlds import BOUNDS
@@ -32,8 +33,8 @@ def test_nothing_is_compiled_while_maps_are_used() -> None:
         Searcher(d).zone(empty, 0.5, 0.5, BOUNDS)
         empty.put([3], [[0.0, 0.0]], np.zeros((1, d)))
         Keeper(d).put(Searcher(d).zone(empty.folded(), 5, 5, BOUNDS), np.int32(1), 1, 2, np.ones(d, int))
-        zone = TopSearch(empty).zone((1, 2), 3, 2, WAYS[d % 2])
-        after_put(zone, 7, (3, 4), np.ones(d), 9, (1, 2))
+        zone = TopSearch(empty).zone((1, 2), 1, 2, WAYS[d % 2])
+        TopKeeper(d).put(zone, 7, 3, 4, np.ones(d, int), 9, (1, 2))
         zone.ranked(1, 2)
     grown = {name: (before.get(name, 0), n) for name, n in compiled().items() if n > before.get(name, 0)}
     assert not grown, f"compiled while in use: {grown}"

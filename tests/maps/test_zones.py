@@ -124,6 +124,17 @@ def test_statically_equal_objects_as_far_are_both_in_and_leave_no_zone():
         assert zone.skyline.tolist() == [0, 1] and zone.empty and not zone.holds(0.5, 0.1)
 
 
+def test_pruning_is_not_relied_on_where_a_place_is_on_a_border():
+    """What is left of the polygon does not hold the place; object 12 was pruned."""
+    thirds = ["22", "22", "32", "12", "33", "01", "32", "12", "30", "03", "02", "13", "31"]
+    points = np.array([[int(x) / 3, int(y) / 3] for x, y in thirds])
+    statics = np.array([0.76, 0.17, 0.36, 0.48, 0.07, 0.03, 0.75, 0.15, 0.30, 0.68, 0.26, 0.80, 0.23])[:, None]
+    for fanout in (2, 3, 4, 5):
+        world = World(points, statics, fanout, np.zeros((0, 2)))
+        for search in SEARCHES.values():
+            assert set(ask(world, np.array([1.0, 2 / 3]), search).skyline.tolist()) == {2, 4, 5, 12}
+
+
 def test_the_same_object_twice_is_in_twice_and_bounds_nothing():
     world = World(np.full((2, 2), 0.5), np.ones((2, 2)), 2, np.zeros((0, 2)))
     zone = ask(world, np.array([0.5, 0.1]))
@@ -189,3 +200,18 @@ def test_a_zone_does_not_depend_on_what_is_in_the_base_and_what_in_the_delta(wor
 
 def near_an_edge(zone: Zone, x: float, y: float) -> bool:
     return zone._replace(margin=1e-7).holds(x, y) != zone._replace(margin=-1e-7).holds(x, y)
+
+
+@pytest.mark.parametrize("d", [1, 2, 3])
+def test_among_thousands_under_full_nodes_and_a_delta_the_skyline_is_exact(d):
+    rng = np.random.default_rng(d)
+    points, statics = rng.normal(0.5, 0.2, (2_500, 2)), rng.random((2_500, d))
+    index, searcher = PlaceIndex.build(points[:2_300], statics[:2_300]), Searcher(d)
+    index.put(np.arange(2_300, 2_500), points[2_300:], statics[2_300:])
+    for x, y in rng.random((4, 2)):
+        expected = skyline(points, statics, x, y)
+        zone = searcher.zone(index, x, y, BOUNDS)
+        assert set(zone.skyline.tolist()) == set(searcher.skyline(index, x, y).tolist()) == expected
+        shape = np.column_stack([zone.x, zone.y]) + zone.place
+        for px, py in rng.uniform(shape.min(axis=0), shape.max(axis=0), (5, 2)):
+            assert zone.holds(px, py) == (skyline(points, statics, px, py) == expected) or near_an_edge(zone, px, py)
