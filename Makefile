@@ -15,7 +15,7 @@ PYTEST := $(BIN)/python -m pytest -m 'not soak'
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup run test test-system lint format openapi bench bench-matchers bench-relays bench-peers \
+.PHONY: help setup run test test-system lint format openapi bench bench-matchers bench-relays bench-maps bench-peers \
     bench-durability soak lock image clean
 
 help: ## this list
@@ -74,6 +74,9 @@ bench-matchers: setup ## the matchers' speed on this machine, written to docs/re
 bench-relays: setup ## the relays' speed on this machine, written to docs/results
 	$(PIP) install --quiet --require-hashes --no-build-isolation -r requirements/peers.lock || true # what is missing is passed over
 	$(BIN)/rankcast bench relays $(ARGS)
+
+bench-maps: setup ## the speed of maps' indexes on this machine, written to docs/results
+	$(BIN)/rankcast bench maps $(ARGS)
 
 bench-peers: setup ## boards beside PostgreSQL, Redis and Unicast, written to docs/results
 	$(BIN)/rankcast bench peers $(ARGS)

@@ -110,6 +110,22 @@ def relays(
     _reproduce(run, paper, table, figure, {} if everything else named, quick, prototype, out)
 
 
+@bench.command("maps")
+def maps(
+    quick: Quick = False,
+    prototype: Annotated[Path | None, _prototype("RANKCAST_PROTOTYPE_MAPS")] = None,
+    out: Annotated[Path | None, _out("maps.md")] = None,
+) -> None:
+    """The indexes of maps: moving skylines and top-k with safe zones, on one core.
+
+    Each is held against a search made anew at the moments when the answer really changes (supreme). Targets that are
+    missed are printed as missed.
+    """
+    from bench.maps.run import PAGE, run
+
+    run(quick, prototype, out or (None if quick else PAGE), typer.echo)
+
+
 @bench.command("durability")
 def durability(
     churn: Annotated[bool, typer.Option("--churn", help="Subscriptions changing in place.")] = False,

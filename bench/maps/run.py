@@ -1,8 +1,7 @@
-"""`python -m bench.maps.run`: moving skylines and top-k, and the page that they make."""
+"""`rankcast bench maps`: moving skylines and top-k, and the page that they make."""
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable
 from pathlib import Path
 
@@ -23,7 +22,7 @@ def run(
     report = Report(say, judging=not quick)
     report.heading("Maps: the paper's experiments, and speed", 1)
     report.text(
-        f"Written by `python -m bench.maps.run{' --quick' if quick else ''}` on {today()}, commit {commit()}.\n\n"
+        f"Written by `rankcast bench maps{' --quick' if quick else ''}` on {today()}, commit {commit()}.\n\n"
         f"- machine: {machine()}; load before the run: {load()}\n- {versions()}"
     )
     report.heading("Moving skylines")
@@ -34,11 +33,3 @@ def run(
         out.parent.mkdir(parents=True, exist_ok=True)
         out.write_text(report.page())
     return report
-
-
-if __name__ == "__main__":
-    options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("--quick", action="store_true")
-    options.add_argument("--prototype", type=Path)
-    options.add_argument("--out", type=Path)
-    run(**vars(options.parse_args()))
