@@ -153,11 +153,11 @@ def test_after_a_message_that_was_too_large_there_is_as_much_in_a_request_as_bef
     sizes: list[int] = []
     receive = Overlay.received
 
-    def received(self: Overlay, relay: str, link: str, behind: Any, messages: Any) -> None:
+    async def received(self: Overlay, relay: str, link: str, behind: Any, messages: Any) -> None:
         sizes.extend([len(messages)] if messages else [])
         if messages and len(sizes) <= 3:
             raise Problem("too-large")
-        receive(self, relay, link, behind, messages)
+        await receive(self, relay, link, behind, messages)
 
     monkeypatch.setattr(Overlay, "received", received)
     monkeypatch.setattr("app.overlay.sender.TAKEN", 2)
