@@ -27,6 +27,7 @@ class NotificationReader:
 
     def __init__(self, config: RelayConfig, validators: RelayValidators, max_payload: int) -> None:
         self._names = config.attributes
+        self._links = config.links
         self._validators = validators
         self._max_payload = max_payload
 
@@ -57,7 +58,7 @@ class NotificationReader:
             if item.get("payload") is not None:
                 columns.add_payloads({index: payloads.text(index, item["payload"])})
             if item.get("from") is not None:
-                columns.links[index] = item["from"]
+                self._add_link(columns, index, item["from"])
         columns.add(values.reshape(len(items), len(self._names)))
 
     def _add_batch(self, columns: _Columns, batch: pa.RecordBatch) -> None:
@@ -74,9 +75,17 @@ class NotificationReader:
         if texts is not None:
             columns.add_payloads(Payloads(self._max_payload, wrong).column(texts, start, ~nulls(texts)))
         if links is not None:
-            wrong += [ElementError(start + i, "from", NAME_REASON) for i in bad_names(links).tolist()]
-            columns.links |= {start + i: link for i, link in enumerate(links.to_pylist()) if link is not None}
+            bad = set(bad_names(links).tolist())
+            wrong += [ElementError(start + i, "from", NAME_REASON) for i in sorted(bad)]
+            for i, link in enumerate(links.to_pylist()):
+                if link is not None and i not in bad:
+                    self._add_link(columns, start + i, link)
         columns.add(values)
+
+    def _add_link(self, columns: _Columns, index: int, link: str) -> None:
+        if link not in self._links:
+            columns.errors.append(ElementError(index, "from", f"there is no link {link!r}"))
+        columns.links[index] = link
 
 
 class _Columns:

@@ -186,7 +186,7 @@ class RelayRoutes:
             before = standing.get(name)
             url, other, link, key = body.url, body.relay, body.link, body.key
             if before is not None:
-                url, other, link = url or before.url, other or before.relay, link or before.link
+                url, other, link = before.url if url is None else url, other or before.relay, link or before.link
                 # A key is for those who were given it: it goes to no other place with the link.
                 kept = before.key if before.same_place(url) else None
                 key = key if "key" in body.model_fields_set else kept

@@ -314,8 +314,9 @@ class Overlay:
         return found
 
 
-_CUT = "cut."
-"""How epochs begin under which nothing is said: that of a link that closed a cycle."""
+_CUT = "cut "
+"""How epochs begin under which nothing is said: that of a link that closed a cycle. One that travels has no space in
+it, so no neighbour can name such a one."""
 
 
 def _cycle(field: str, who: str) -> Problem:

@@ -11,10 +11,11 @@ import json
 import re
 import ssl
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import httpx
-from pydantic_core import to_json
+from pydantic_core import SchemaValidator, ValidationError, to_json
+from pydantic_core import core_schema as cs
 
 from app.delivery.encode import end, number
 from indexes.relays.model import Link, Message
@@ -34,7 +35,18 @@ MOST_BEHIND = 10_000
 TIMEOUT = httpx.Timeout(30.0, connect=5.0, pool=5.0)
 PROBE_TIMEOUT = httpx.Timeout(3.0)
 
-_IDENTITY = re.compile(r"[A-Za-z0-9._:-]{1,257}")
+_IDENTITY = cs.str_schema(strict=True, pattern=r"^[A-Za-z0-9._:-]{1,257}$")
+
+_FIELDS: dict[str, cs.CoreSchema] = {
+    "next": cs.int_schema(strict=True, ge=0, lt=MOST_NUMBER),
+    "identity": cs.nullable_schema(_IDENTITY),
+    "behind": cs.list_schema(_IDENTITY, max_length=MOST_BEHIND, strict=True),
+}
+
+_ANSWER = SchemaValidator(
+    cs.typed_dict_schema({name: cs.typed_dict_field(schema, required=False) for name, schema in _FIELDS.items()})
+)
+"""An answer, as far as it is looked at."""
 
 
 class Unanswered(Exception):
@@ -105,7 +117,7 @@ class Peers:
         if self._http is not None:
             await self._http.aclose()
 
-    async def _ask(self, link: Link, what: str, body: bytes, timeout: httpx.Timeout) -> Any:
+    async def _ask(self, link: Link, what: str, body: bytes, timeout: httpx.Timeout) -> bytes:
         if self._http is None:
             context = ssl.create_default_context()
             limits = httpx.Limits(max_connections=None, max_keepalive_connections=64)
@@ -134,10 +146,10 @@ class Peers:
                     found += chunk
                     if len(found) > LARGEST_ANSWER:
                         raise Unanswered("the other side answers more than it should")
-            return json.loads(found)
+            return bytes(found)
         except (httpx.HTTPError, httpx.InvalidURL, ssl.SSLError, OSError, TimeoutError) as error:
             raise Unanswered(f"the other side does not answer ({type(error).__name__})") from None
-        except (ValueError, RecursionError):
+        except ValueError:
             raise Unanswered("what answers there is no relay") from None
 
 
@@ -165,21 +177,18 @@ async def _refusal(response: httpx.Response) -> Refusal:
     return Refusal(status, next((match[2] for match in matches if match[2]), None))
 
 
-def _read(answer: Any, needs_next: bool) -> Answer:
-    """An answer of the other side, which is not trusted to be one."""
-    if not isinstance(answer, dict):
+def _read(raw: bytes, needs_next: bool) -> Answer:
+    """An answer of the other side, which is not trusted to be one. Of what is not asked for nothing is made: that would
+    take the event loop's time."""
+    try:
+        answer = _ANSWER.validate_json(raw)
+    except ValidationError:
+        raise Unanswered("what answers there is no relay") from None
+    if needs_next and "next" not in answer:
         raise Unanswered("what answers there is no relay")
-    next, identity, behind = answer.get("next", 0), answer.get("identity"), answer.get("behind", [])
-    if needs_next and not (type(next) is int and "next" in answer and 0 <= next < MOST_NUMBER):
-        raise Unanswered("what answers there is no relay")
+    identity = answer.get("identity")
     names = [identity] if identity is not None else []
-    if (
-        not isinstance(behind, list)
-        or len(behind) > MOST_BEHIND
-        or not all(isinstance(name, str) and _IDENTITY.fullmatch(name) for name in [*names, *behind])
-    ):
-        raise Unanswered("what answers there is no relay")
-    return Answer(identity, frozenset(names + behind), next)
+    return Answer(identity, frozenset([*names, *answer.get("behind", [])]), answer.get("next", 0))
 
 
 def encoded(messages: Sequence[Message], attributes: Sequence[str], identity: str) -> bytes:

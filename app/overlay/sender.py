@@ -239,12 +239,15 @@ class Sender:
         if self._taken >= TAKEN:
             self._taken = 0
             self._batch = min(BATCH, 2 * self._batch)
-        self._progress = answer.next > queue.first or not messages
+        # Who has kept to this epoch cannot expect what was never sent, or is there no more: another one begins, and
+        # with pauses, since it may be the same with that one.
+        possible = queue.first <= answer.next <= queue.next
+        self._progress = possible and (answer.next > queue.first or not messages)
         # Who takes no more for now is asked again. Who does so from the beginning may have done with this epoch.
         self._stalls = 0 if self._progress or queue.first else self._stalls + 1
         if answer.next != queue.first:
             await around.submit(relay, Acked(link, queue.epoch, answer.next))
-            return True
+            return possible
         return False
 
     def _narrow(self, refusal: Refusal, messages: Sequence[Message]) -> None:

@@ -290,6 +290,36 @@ def test_with_links_every_decision_is_by_link(market: TestClient) -> None:
     assert (bad.status_code, fields(bad)) == (422, ["link"])
 
 
+def test_a_link_that_stands_keeps_its_url_where_none_is_said_but_not_where_a_bad_one_is(market: TestClient) -> None:
+    assert market.patch(MARKET, json={"links": {"north": NORTH}}).status_code == 200
+    for url in ("", "http://xn--", "http://north.example:0"):
+        answer = market.patch(MARKET, json={"links": {"north": {"url": url}}})
+        assert (answer.status_code, fields(answer)) == (422, ["links.north.url"])
+    kept = market.patch(MARKET, json={"links": {"north": {"url": None}}}).json()["links"]["north"]
+    assert kept["url"] == NORTH["url"]
+
+
+def test_a_notification_from_no_link_is_passed_over_in_every_form(market: TestClient) -> None:
+    market.patch(MARKET, json={"links": {"north": NORTH}})
+    path, values = f"{MARKET}/notifications", {"price": 70, "volume": 1}
+    said = [{"values": values, "from": "east"}, {"values": values, "from": "north"}, {"values": values}]
+    columns: dict[str, list[Any]] = {"price": [70.0] * 3, "volume": [1.0] * 3, "from": ["east", "north", None]}
+    before = market.get(MARKET).json()["seq"]
+    refused = market.post(path, json={"notifications": said})
+    assert (refused.status_code, fields(refused)) == (422, ["notifications[0].from"])
+    forms = [
+        market.post(path, json={"notifications": said, "on_error": "skip"}),
+        market.post(f"{path}?on_error=skip", content=ndjson(said), headers={"Content-Type": NDJSON}),
+        market.post(f"{path}?on_error=skip", content=arrow(pa.table(columns)), headers={"Content-Type": ARROW}),
+    ]
+    for times, answer in enumerate(forms, 1):
+        assert answer.status_code == 200, answer.text
+        body = answer.json()
+        assert body["seq"] == before + 2 * times
+        assert [result["index"] for result in body["results"]] == [1, 2]
+        assert [error["field"] for error in body["errors"]] == ["notifications[0].from"]
+
+
 def test_hosts_of_links_can_be_limited(make_client: MakeClient) -> None:
     client = make_client(link_hosts="north.example")
     refused = client.put(MARKET, json={**CONFIG, "links": {"n": {**NORTH, "url": "http://south.example"}}})
@@ -539,10 +569,9 @@ def test_a_bad_notification_is_named(market: TestClient, event: dict[str, Any], 
     refused = market.post(f"{MARKET}/notifications", json=body)
     assert (refused.status_code, fields(refused)) == (422, [f"notifications[1].{field}"])
     assert market.get(MARKET).json()["seq"] == 3
-    if field != "from":
-        answer = market.post(f"{MARKET}/notifications", json={**body, "on_error": "skip"}).json()
-        assert answer["results"] == [{"index": 0, "subscriptions": ["s1", "s2", "s3"], "links": []}]
-        assert answer["errors"][0]["index"] == 1
+    answer = market.post(f"{MARKET}/notifications", json={**body, "on_error": "skip"}).json()
+    assert answer["results"] == [{"index": 0, "subscriptions": ["s1", "s2", "s3"], "links": []}]
+    assert answer["errors"][0]["index"] == 1
 
 
 def test_scopes(make_client: MakeClient) -> None:

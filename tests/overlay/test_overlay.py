@@ -10,12 +10,14 @@ import httpx
 import pytest
 
 from app.metrics import Metrics
+from app.overlay import sender
 from app.overlay.overlay import CUT_AFTER, STRIDE, Overlay
 from app.overlay.peer import Peers
 from app.problems import Problem
-from indexes.relays.commands import Receive, Restart
+from indexes.relays.commands import Acked, Receive, Restart
 from indexes.relays.engine import RelayEngine
 from indexes.relays.model import Link, Message, RelayConfig
+from tests.patience import PATIENCE
 
 T = TypeVar("T")
 
@@ -122,6 +124,44 @@ def test_what_came_over_a_link_that_closes_a_cycle_goes_after_a_while() -> None:
         assert plan.next == 0, "the other side has to begin anew"
         world.overlay.forget("market", "north")
         assert not refused(lambda: world.hear("east", "east:market"))
+
+    asyncio.run(main())
+
+
+def test_a_neighbour_cannot_name_an_epoch_as_if_its_link_had_been_cut_already() -> None:
+    async def main() -> None:
+        world = World()
+        await world.relays.submit("market", Receive("east", "cut.e1", [Message(0, "reset", follow=1)]))
+        said = Message(1, "subscribe", "east:market:s", box=((0.0, 1.0),))
+        await world.relays.submit("market", Receive("east", "cut.e1", [said]))
+        world.hear("north", "north:market", "east:market")
+        for world.now in (0.0, 2 * CUT_AFTER):
+            assert refused(lambda: world.hear("east", "east:market"))
+        await asyncio.sleep(0)
+        assert world.relays.engine.subscription_count == 0
+
+    asyncio.run(main())
+
+
+def test_who_expects_what_was_never_sent_is_asked_again_with_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main() -> None:
+        pauses = asyncio.Semaphore(0)
+
+        async def pause(event: asyncio.Event, seconds: float) -> None:
+            pauses.release()
+            await asyncio.Event().wait()
+
+        monkeypatch.setattr(sender, "_either", pause)
+        world = World({"north.example": {"identity": "north:market", "behind": ["north:market"], "next": 1_000_000}})
+        world.relays.engine = RelayEngine(RelayConfig(("x",), links={"north": NORTH}))
+        await world.overlay.start()
+        try:
+            async with asyncio.timeout(PATIENCE):
+                await pauses.acquire()
+        finally:
+            await world.overlay.close()
+        assert [type(command) for command in world.relays.commands] == [Restart, Acked]
+        assert world.relays.engine.outboxes["north"].stale, "the next thing that it hears is another epoch"
 
     asyncio.run(main())
 

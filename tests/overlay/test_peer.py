@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import tracemalloc
 from collections.abc import AsyncIterator, Callable
 
 import httpx
@@ -58,12 +59,25 @@ def test_a_request_carries_the_key_and_who_sends_it() -> None:
         {"json": {"next": 0, "behind": "north"}},
         {"text": "<html>secret</html>"},
         {"content": b"\xff\xfe"},
+        {"content": b'{"next": 0, "identity": "\\ud800"}'},
+        {"content": b'{"next": ' + b"9" * 5_000 + b"}"},
     ],
 )
 def test_what_is_no_answer_is_none(answer: dict[str, object]) -> None:
     with pytest.raises(Unanswered) as raised:
         send(lambda _: httpx.Response(200, **answer))  # type: ignore[arg-type]
     assert str(raised.value) == "what answers there is no relay"
+
+
+def test_of_what_is_not_asked_for_nothing_is_made() -> None:
+    answer = b'{"next": 3, "more": [' + b"{}," * 100_000 + b"{}]}"
+    tracemalloc.start()
+    try:
+        assert send(lambda _: httpx.Response(200, content=answer)) == Answer(None, frozenset(), 3)
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert most < 10 * len(answer), "an object each would be twenty times as much"
 
 
 def test_a_compressed_answer_is_not_unpacked() -> None:
@@ -177,6 +191,9 @@ def test_urls_lead_to_services_and_nowhere_else() -> None:
         "http://a?b",
         "http://a/#b",
         "http://a:b",
+        "http://a:0",
+        "http://a:65536",
+        "http://xn--",
     ]
     assert all(bad_url(url) for url in bad), [url for url in bad if not bad_url(url)]
     assert bad_url("http://B.example", {"a.example", "b.example"}) is None
