@@ -115,9 +115,10 @@ class PlaceIndex:
         slots: ArrayLike | None = None,
         created: ArrayLike | None = None,
         fanout: int | None = None,
+        along: int | None = None,
     ) -> PlaceIndex:
         """The index of these objects, all in its base; see `rtree.pack`. Without `created` slots count by age."""
-        tree = pack(points, statics, slots, fanout)
+        tree = pack(points, statics, slots, fanout, along)
         room = int(tree.slot.max(initial=-1)) + 1
         order = np.arange(room, dtype=np.int64)
         if created is not None:
@@ -182,11 +183,11 @@ class PlaceIndex:
             column[~based] = delta[-2 - at[~based]]
         return columns[:2].T.copy(), columns[2:].T.copy()
 
-    def folded(self, fanout: int | None = None) -> PlaceIndex:
+    def folded(self, fanout: int | None = None, along: int | None = None) -> PlaceIndex:
         """The same objects, all in a new base. O(d n log n); reads only. The result does not depend on what came to the
         base when."""
         slots = self.slots()
-        return PlaceIndex.build(*self.rows(slots), slots, self.view.created[slots], fanout)
+        return PlaceIndex.build(*self.rows(slots), slots, self.view.created[slots], fanout, along)
 
     def _reserve_slots(self, slots: int) -> None:
         v = self.view

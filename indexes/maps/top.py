@@ -163,13 +163,14 @@ def after_put(
     created: int,
     at: tuple[float, float] | None = None,
     most: int | None = None,
+    room: Room | None = None,
 ) -> tuple[Due, TopZone]:
     """What becomes of a zone when an object has come, or has other values or another place than before; `values` (d,)
     are its static ones, smaller being better. O(members).
 
     An object whose circle is smaller becomes one more candidate as long as there are fewer than `most` (by default
     twice as many as a zone begins with); then the circle shrinks to its own, unless `at`, where the client is now,
-    would be outside.
+    would be outside. Who asks often brings the `room` to work in, of `member_room`.
     """
     known = np.flatnonzero(zone.slots == slot)
     before = zone
@@ -179,14 +180,14 @@ def after_put(
         zone = _without(zone, int(known[0]))
     if zone.members < zone.k:
         return Due.RENEW, before
-    score, circle, far = _circle(zone, place, values)
+    score, circle, far = _circle(zone, place, values, room)
     last = zone.members - 1
     if (score, created) < (float(zone.scores[last]), int(zone.created[last])):
         return Due.RENEW, before
     if circle >= zone.radius and not len(known):
         return Due.NOTHING, zone
-    room = 2 * (zone.k + zone.m - 1) if most is None else most
-    if len(zone.slots) < room:
+    candidates = 2 * (zone.k + zone.m - 1) if most is None else most
+    if len(zone.slots) < candidates:
         return Due.SHOW, replace(
             zone,
             slots=np.append(zone.slots, slot),
@@ -226,11 +227,13 @@ def _without(zone: TopZone, i: int) -> TopZone:
     )
 
 
-def _circle(zone: TopZone, place: tuple[float, float], values: Float64) -> tuple[float, float, float]:
+def _circle(
+    zone: TopZone, place: tuple[float, float], values: Float64, room: Room | None
+) -> tuple[float, float, float]:
     """The score of an object at the zone's place, its irrelevant circle up to the zone's, and its distance."""
     s, k, x, y = zone.scoring, zone.members, float(place[0]), float(place[1])
     far = float(distance(s.metric, *zone.place, x, y))
-    room = _member_room(k, len(values))
+    room = member_room(k, len(values)) if room is None else room
     score, circle = circle_beside(
         s, *zone.place, k, zone.places[:k], zone.statics[:k], zone.scores[:k], x, y, values, zone.radius, room
     )
@@ -239,5 +242,6 @@ def _circle(zone: TopZone, place: tuple[float, float], values: Float64) -> tuple
     return float(score), float(circle), far
 
 
-def _member_room(k: int, d: int) -> Room:
+def member_room(k: int, d: int) -> Room:
+    """Room to hold an object of d static values against k members, from one thread at a time."""
     return room_for(PlaceIndex.build(np.empty((0, 2)), np.empty((0, d))).view, k, 1)
