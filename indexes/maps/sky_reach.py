@@ -76,7 +76,7 @@ class SkyReach:
         m.x[query], m.y[query] = zone.place
         m.first[query], m.end[query] = first, self._used
         m.limit[first : first + s] = reach
-        m.statics.reshape(d, -1)[:, first : first + s] = zone.statics
+        m.statics.reshape(d, len(m.limit))[:, first : first + s] = zone.statics
         row = np.array([-MOST, *[0.0] * d])
         if s:
             rank = np.argsort(np.argsort(zone.statics, axis=1, kind="stable"), axis=1, kind="stable")

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from indexes.maps import top_reach
+from indexes.maps.changes import Effect, Keeper
 from indexes.maps.holders import Holders, holders_of
 from indexes.maps.live import Changes, LiveQueries, SkylineAsk, TopAsk
 from indexes.maps.metrics import METRICS, distance
@@ -84,7 +85,7 @@ def check_top(rng, zone, score, world, at):
             check_inside(zone, score, world, x)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(world=worlds(most=16), asked=st.lists(scores(), min_size=1, max_size=4), seed=st.integers(0, 2**32))
 def test_standing_top_k_are_right_after_every_change_and_who_is_concerned_is_told(world, asked, seed):
     rng = np.random.default_rng(seed)
@@ -134,7 +135,7 @@ def test_standing_top_k_are_right_after_every_change_and_who_is_concerned_is_tol
     assert len(live.tops.scores) <= len(held)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(world=skyline_worlds, seed=st.integers(0, 2**32))
 def test_standing_skylines_are_right_after_every_change_and_who_is_concerned_is_told(world, seed):
     rng = np.random.default_rng(seed)
@@ -254,6 +255,29 @@ def test_the_index_finds_whom_a_scan_finds(metric, kinds):
     assert hits(reach, points, statics, len(reach)) == found
 
 
+@pytest.mark.parametrize("d", [0, 1, 2, 3])
+def test_no_skyline_zone_changes_that_the_index_passes_over(d):
+    rng = np.random.default_rng(d)
+    points, statics = rng.random((60, 2)), rng.random((60, d))
+    live = LiveQueries(PlaceIndex.build(points, statics), [], BOUNDS)
+    clients = rng.random((120, 2)).tolist()
+    live.put(range(80), [SkylineAsk()] * 80, clients[:80])
+    live.skies.fold()
+    live.put(range(80, 120), [SkylineAsk()] * 40, clients[80:])
+    for q in range(0, 120, 9):
+        live.drop(q)
+    points, statics = rng.random((150, 2)) * 1.2 - 0.1, rng.random((150, d))
+    found = hits(live.skies, points, statics, 130)
+    keeper, stayed = Keeper(d), 0
+    for i, (x, y) in enumerate(points.tolist()):
+        for q in live.skies.index.slots().tolist():
+            if (i, q) not in found:
+                stayed += 1
+                assert keeper.put(live[q], 60 + i, x, y, statics[i]).effect is Effect.KEPT
+    assert min(stayed, len(found)) > 1000
+    assert hits(live.skies, points, statics, len(live)) == found
+
+
 def test_a_batch_with_an_object_better_than_any_reaches_queries_that_were_out_of_reach():
     world = World("euclidean", {i: ((float(i), 0.0), (3.0, 0.0)) for i in range(5)}, {i: i for i in range(5)})
     live = LiveQueries(
@@ -324,6 +348,19 @@ def test_who_holds_a_slot_is_found_whatever_came_and_went():
         found |= set(zip(change[:n].tolist(), query[:n].tolist(), strict=True))
     assert found == {(slot, q) for q, own in lists.items() for slot in own}
     assert len(holders) == len(found)
+
+
+def test_queries_stand_on_a_map_without_attributes():
+    rng = np.random.default_rng(4)
+    live = LiveQueries(PlaceIndex.build(rng.random((30, 2)), np.empty((30, 0))), [], BOUNDS)
+    near = TopAsk(3, 2, scoring("weighted_sum", [], {"distance": 1.0}))
+    live.put([0, 1], [near, SkylineAsk()], [(0.5, 0.5), (0.2, 0.2)])
+    changes = Changes(np.array([30]), np.array([True]), np.array([[0.5, 0.5]]), np.empty((1, 0)), np.array([30]))
+    assert 0 in [one.query for one in live.apply(changes).told] and live[0].slots[0] == 30
+    live.index = live.index.folded()
+    live.index.check()
+    changes = changes._replace(points=np.array([[0.2, 0.2]]))
+    assert {one.query for one in live.apply(changes).told} == {0, 1} and live[1].skyline.tolist() == [30]
 
 
 def test_what_cannot_stand_is_refused_and_changes_nothing():
