@@ -11,7 +11,7 @@ zone it is right as well; and the place where the client is said to be is in the
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -34,6 +34,9 @@ Float64 = NDArray[np.float64]
 Int64 = NDArray[np.int64]
 
 Point = tuple[float, float]
+
+PIECE = 64
+"""Queries that are seen to at once."""
 
 PAIRS = 1024
 """Room for touched queries beside one for each."""
@@ -191,6 +194,17 @@ class LiveQueries:
 
     def settle(self, changes: Changes) -> Settled:
         """As `apply`, where the index has been changed already."""
+        steps = self.settle_steps(changes)
+        while True:
+            try:
+                next(steps)
+            except StopIteration as end:
+                settled: Settled = end.value
+                return settled
+
+    def settle_steps(self, changes: Changes) -> Generator[None, None, Settled]:
+        """As `settle`, in pieces of some milliseconds: an object may be in the answers of thousands of queries. Until
+        the last piece no object or query may change, and what queries hold may be old or new."""
         points, statics = changes.points + 0.0, changes.statics + 0.0
         self.tops.allow(statics[changes.there])
         change, query = self._touched(changes, points, statics)
@@ -205,8 +219,15 @@ class LiveQueries:
             elif zone is not self._zones[q]:
                 self._zones[q] = zone
                 told.append(Told(q, zone, False))
-        self._enter([one.query for one in told])
-        self._renew(anew)
+            if (len(told) + len(anew)) % PIECE == 0:
+                yield
+        kept = [one.query for one in told]
+        for i in range(0, len(kept), PIECE):
+            self._enter(kept[i : i + PIECE])
+            yield
+        for i in range(0, len(anew), PIECE):
+            self._renew(anew[i : i + PIECE])
+            yield
         told += [Told(q, self._zones[q], True) for q in anew]
         return Settled(sorted(told, key=lambda one: one.query), len(bounds))
 

@@ -350,6 +350,29 @@ def test_who_holds_a_slot_is_found_whatever_came_and_went():
     assert len(holders) == len(found)
 
 
+def test_a_change_that_concerns_many_is_settled_in_pieces_as_at_once():
+    rng = np.random.default_rng(8)
+    points, statics = rng.random((40, 2)), rng.random((40, 2)) * [4.0, -5.0]
+    ask = TopAsk(2, 2, SUM.scoring("euclidean"))
+    clients = rng.random((300, 2)).tolist()
+    both = [LiveQueries(PlaceIndex.build(points, statics), ATTRIBUTES, BOUNDS) for _ in range(2)]
+    for live in both:
+        live.put(range(300), [ask] * 300, clients)
+    slots = np.array([40, 41])
+    changes = Changes(slots, slots > 0, np.full((2, 2), 0.5), np.array([[0.0, -5.0], [4.0, 0.0]]), slots)
+    at_once = both[0].apply(changes)
+    both[1].index.put(slots, changes.points, changes.statics)
+    results = []
+
+    def run():
+        results.append((yield from both[1].settle_steps(changes)))
+
+    pieces, settled = len(list(run())), results[0]
+    assert pieces > 4 and settled.touched == at_once.touched > 200
+    assert [one.query for one in settled.told] == [one.query for one in at_once.told]
+    assert all(both[0][q].slots.tolist() == both[1][q].slots.tolist() for q in range(300))
+
+
 def test_queries_stand_on_a_map_without_attributes():
     rng = np.random.default_rng(4)
     live = LiveQueries(PlaceIndex.build(rng.random((30, 2)), np.empty((30, 0))), [], BOUNDS)
