@@ -1,11 +1,11 @@
-"""`rankcast bench maps`: moving skylines and top-k, and the page that they make."""
+"""`rankcast bench maps`: moving skylines and top-k, standing ones, and the page that they make."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
 
-from bench.maps import skyline, top
+from bench.maps import live, skyline, top
 from bench.report import CHECKOUT, Report, commit, load, machine, today, versions
 
 PAGE = CHECKOUT / "docs" / "results" / "maps.md"
@@ -29,6 +29,8 @@ def run(
     skyline.Bench(report, skyline.QUICK if quick else skyline.Size(), prototype).show()
     report.heading("Moving top-k")
     top.Bench(report, top.QUICK if quick else top.Size(), prototype).show()
+    report.heading("Standing queries")
+    live.Bench(report, live.QUICK if quick else live.Size()).show()
     if out is not None:
         out.parent.mkdir(parents=True, exist_ok=True)
         out.write_text(report.page())

@@ -115,9 +115,10 @@ class PlaceIndex:
         slots: ArrayLike | None = None,
         created: ArrayLike | None = None,
         fanout: int | None = None,
+        along: int | None = None,
     ) -> PlaceIndex:
         """The index of these objects, all in its base; see `rtree.pack`. Without `created` slots count by age."""
-        tree = pack(points, statics, slots, fanout)
+        tree = pack(points, statics, slots, fanout, along)
         room = int(tree.slot.max(initial=-1)) + 1
         order = np.arange(room, dtype=np.int64)
         if created is not None:
@@ -174,19 +175,19 @@ class PlaceIndex:
         columns = np.empty((2 + self.d, len(at)))
         for column, base, delta in zip(
             columns,
-            (v.x, v.y, *v.statics.reshape(self.d, -1)),
-            (v.delta_x, v.delta_y, *v.delta_statics.reshape(self.d, -1)),
+            (v.x, v.y, *v.statics.reshape(self.d, len(v.x))),
+            (v.delta_x, v.delta_y, *v.delta_statics.reshape(self.d, len(v.delta_x))),
             strict=True,
         ):
             column[based] = base[at[based]]
             column[~based] = delta[-2 - at[~based]]
         return columns[:2].T.copy(), columns[2:].T.copy()
 
-    def folded(self, fanout: int | None = None) -> PlaceIndex:
+    def folded(self, fanout: int | None = None, along: int | None = None) -> PlaceIndex:
         """The same objects, all in a new base. O(d n log n); reads only. The result does not depend on what came to the
         base when."""
         slots = self.slots()
-        return PlaceIndex.build(*self.rows(slots), slots, self.view.created[slots], fanout)
+        return PlaceIndex.build(*self.rows(slots), slots, self.view.created[slots], fanout, along)
 
     def _reserve_slots(self, slots: int) -> None:
         v = self.view
@@ -202,7 +203,7 @@ class PlaceIndex:
             blocks = -(-max(objects + LANES, len(v.delta_x) * 3 // 2) // BLOCK)
             columns = aligned.full((2 + self.d, blocks * BLOCK), np.inf)
             columns[:2, :held] = v.delta_x[:held], v.delta_y[:held]
-            columns[2:, :held] = v.delta_statics.reshape(self.d, -1)[:, :held]
+            columns[2:, :held] = v.delta_statics.reshape(self.d, len(v.delta_x))[:, :held]
             line = -(-(blocks + LANES) // 8) * 8
             lowest, highest = aligned.full((2 + self.d, line), np.inf), aligned.full((2 + self.d, line), -np.inf)
             slot = np.full(blocks * BLOCK, ABSENT, np.int32)
@@ -232,10 +233,10 @@ class PlaceIndex:
         recent = np.flatnonzero(v.at < ABSENT)
         assert (v.delta_slot[-2 - v.at[recent]] == recent).all()
         assert (np.sort(-2 - v.at[recent]) == np.arange(self.delta)).all()
-        columns = np.vstack([v.delta_x, v.delta_y, v.delta_statics.reshape(self.d, -1)])
+        columns = np.vstack([v.delta_x, v.delta_y, v.delta_statics.reshape(self.d, len(v.delta_x))])
         assert np.isinf(columns[:, self.delta :]).all()
-        lowest = np.vstack([v.block_x0, v.block_y0, v.block_lower.reshape(self.d, -1)])
-        highest = np.vstack([v.block_x1, v.block_y1, v.block_upper.reshape(self.d, -1)])
+        lowest = np.vstack([v.block_x0, v.block_y0, v.block_lower.reshape(self.d, len(v.block_x0))])
+        highest = np.vstack([v.block_x1, v.block_y1, v.block_upper.reshape(self.d, len(v.block_x0))])
         for b in range(len(v.delta_x) // BLOCK):
             own = columns[:, b * BLOCK : min((b + 1) * BLOCK, max(b * BLOCK, self.delta))]
             assert (lowest[:, b] == own.min(axis=1, initial=np.inf)).all()

@@ -55,11 +55,17 @@ def fanout_of(d: int) -> int:
     return max(2, PAGE // (16 * (2 + d) + 8))
 
 
-def pack(points: ArrayLike, statics: ArrayLike, slots: ArrayLike | None = None, fanout: int | None = None) -> Tree:
+def pack(
+    points: ArrayLike,
+    statics: ArrayLike,
+    slots: ArrayLike | None = None,
+    fanout: int | None = None,
+    along: int | None = None,
+) -> Tree:
     """The tree of objects at `points` (n, 2) with `statics` (n, d), smaller being better. O(d n log n).
 
     `slots` are their numbers, each once, by default 0 to n - 1; `fanout` is the number of children a node has at most,
-    by default what fills a page.
+    by default what fills a page. Tiles are cut along the first `along` of all 2 + d dimensions, by default along all.
 
     Raises:
         ValueError: a place is not finite, a static value is NaN or -inf, the shapes do not fit, or fanout is below 2.
@@ -76,7 +82,7 @@ def pack(points: ArrayLike, statics: ArrayLike, slots: ArrayLike | None = None, 
         raise ValueError(f"a fanout of {fanout}")
     by_slot = np.argsort(numbers, kind="stable")
     rows = np.concatenate([places, values], axis=1)[by_slot] + 0.0
-    order, levels = _levels(rows, fanout)
+    order, levels = _levels(rows, fanout, along or 2 + d)
     return _tree(rows[order], numbers[by_slot][order], levels)
 
 
@@ -112,8 +118,8 @@ class _Level(NamedTuple):
     fill: NDArray[np.int64]
 
 
-def _levels(rows: Float64, fanout: int) -> tuple[NDArray[np.int64], list[_Level]]:
-    """The leaf order of objects, and the levels above them, the root's first."""
+def _levels(rows: Float64, fanout: int, along: int) -> tuple[NDArray[np.int64], list[_Level]]:
+    """The leaf order of objects, and the levels above them, the root's first; see `pack`."""
     if not len(rows):
         none = np.full((1, rows.shape[1]), np.inf)
         return np.arange(0), [_Level(none, -none, np.zeros(1, np.int64))]
@@ -121,7 +127,7 @@ def _levels(rows: Float64, fanout: int) -> tuple[NDArray[np.int64], list[_Level]
     orders: list[NDArray[np.int64]] = []
     levels: list[_Level] = []
     while not levels or len(lower) > 1:
-        order = tiled(lower / 2 + upper / 2, fanout)
+        order = tiled(lower[:, :along] / 2 + upper[:, :along] / 2, fanout)
         first = np.arange(0, len(order), fanout)
         lower = np.minimum.reduceat(lower[order], first)
         upper = np.maximum.reduceat(upper[order], first)

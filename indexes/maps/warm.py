@@ -5,8 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from indexes.maps import top_warm
+from indexes.maps.attributes import Attribute
 from indexes.maps.changes import Keeper
+from indexes.maps.live import Changes, LiveQueries, SkylineAsk, TopAsk
 from indexes.maps.places import PlaceIndex
+from indexes.maps.scores import scoring
 from indexes.maps.shapes import component
 from indexes.maps.zones import Searcher
 
@@ -33,7 +36,26 @@ def exercise(d: int) -> None:
         keeper.put(zone, slot, x, y, rng.random(d))
     keeper.delete(zone, 400)
     top_warm.exercise(index)
+    exercise_live(index)
     index.folded().put([1], rng.random((1, 2)), rng.random((1, d)))
+
+
+def exercise_live(index: PlaceIndex) -> None:
+    """Let queries of both kinds stand while an object comes and goes."""
+    d = index.d
+    live = LiveQueries(index.folded(), [], np.array([0.0, 0.0, 1.0, 1.0]))
+    attribute = Attribute("a", False, (0.0, 1.0))
+    ask = TopAsk(2, 2, scoring("weighted_sum", [attribute], {"distance": 1.0}))
+    live.put([0, 1], [ask, SkylineAsk()], [(0.5, 0.5), (0.5, 0.5)])
+    slot = np.array([len(index.view.at)])
+    there = np.array([True])
+    came = Changes(slot, there, np.full((1, 2), 0.5), np.zeros((1, d)), slot)
+    live.apply(came)
+    live.apply(came._replace(points=np.full((1, 2), 0.6), statics=np.ones((1, d))))
+    live.apply(came._replace(there=~there))
+    live.move(0, (0.9, 0.9))
+    live.drop(0)
+    live.drop(1)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ import pytest
 
 from indexes.maps.attributes import Attribute
 from indexes.maps.changes import Keeper
+from indexes.maps.live import Changes, LiveQueries, SkylineAsk, TopAsk
 from indexes.maps.places import PlaceIndex
 from indexes.maps.scores import expression_scoring, scoring
 from indexes.maps.top import TopSearch
@@ -36,5 +37,12 @@ def test_nothing_is_compiled_while_maps_are_used() -> None:
         zone = TopSearch(empty).zone((1, 2), 1, 2, WAYS[d % 2])
         TopKeeper(d).put(zone, 7, 3, 4, np.ones(d, int), 9, (1, 2))
         zone.ranked(1, 2)
+        live = LiveQueries(empty, [], BOUNDS)
+        live.put(
+            [4, 2], [TopAsk(2, 1, scoring("weighted_sum", [], {"distance": 1}, scale=2)), SkylineAsk()], [(1, 2)] * 2
+        )
+        slots = np.array([3, 9])
+        live.apply(Changes(slots, slots > 3, np.ones((2, 2)), np.ones((2, d)), slots))
+        live.move(4, (3, 4))
     grown = {name: (before.get(name, 0), n) for name, n in compiled().items() if n > before.get(name, 0)}
     assert not grown, f"compiled while in use: {grown}"
