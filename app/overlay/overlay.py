@@ -184,7 +184,7 @@ class Overlay:
                     raise _cycle("messages", message.id)
         sender = self._senders.get((relay, link))
         if sender is not None:
-            sender.heard()
+            sender.heard(anew=bool(messages) and messages[0].op == "reset")
 
     def forget(self, relay: str, link: str) -> None:
         """Nobody is behind a link."""

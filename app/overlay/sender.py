@@ -142,6 +142,7 @@ class Sender:
         self._stalls = 0
         self._said: list[str] | None = None
         self._quiet_until = 0.0
+        self._anew = False
         self._work = asyncio.Event()
         self._heard = asyncio.Event()
         self._task = asyncio.create_task(self._run())
@@ -150,8 +151,12 @@ class Sender:
         """There may be something to send."""
         self._work.set()
 
-    def heard(self) -> None:
-        """The other side is there: it has just said something."""
+    def heard(self, anew: bool = False) -> None:
+        """The other side is there: it has just said something, or begun `anew`: then it is asked what it has, since it
+        may know nothing of what it was told."""
+        if anew:
+            self._anew = True
+            self._work.set()
         if not self.connected:
             self._heard.set()
 
@@ -215,8 +220,9 @@ class Sender:
             messages = messages[: self._upto - queue.first]
         assert queue.epoch is not None, "a queue that is not stale has an epoch"
         behind, now = around.behind(relay, link), time.monotonic()
-        if self.connected and not messages and behind == self._said and now < self._quiet_until:
+        if self.connected and not messages and behind == self._said and now < self._quiet_until and not self._anew:
             return False
+        self._anew = False
         identity = around.identity(relay)
         try:
             body = encoded(messages, found.attributes, identity)

@@ -166,3 +166,16 @@ def test_after_a_message_that_was_too_large_there_is_as_much_in_a_request_as_bef
     pair.wait(lambda link: link["queue"] == 0)
     assert pair.arrived() == before + 40
     assert sizes[0] > sizes[1] > sizes[2] > sizes[3] == min(sizes) < max(sizes[3:]), sizes
+
+
+def test_a_relay_that_was_deleted_and_made_again_hears_at_once_what_it_was_told_before(pair: Pair) -> None:
+    for one in (pair.near, pair.far):
+        one.service.overlay.quiet_seconds = 3600.0
+    assert pair.near.client.put(f"{MARKET}/subscriptions/here", json={}).status_code == 201
+    stands = pair.far.client.get(MARKET).json()
+    wait_until(lambda: pair.far.client.get(MARKET).json()["subscriptions"] == 2)
+    assert pair.far.client.delete(MARKET).status_code == 200
+    assert pair.far.client.put(MARKET, json={key: stands[key] for key in ("attributes", "links")}).status_code == 201
+    wait_until(lambda: pair.far.client.get(MARKET).json()["subscriptions"] == 1)
+    wait_until(lambda: pair.shown()["subscriptions"] == 1)
+    assert pair.link()["state"] == "up"
