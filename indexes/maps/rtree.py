@@ -208,11 +208,3 @@ def squared_mindist(x, y, x0, y0, x1, y1):  # type: ignore[no-untyped-def]
     dx = max(x0 - x, 0.0, x - x1)
     dy = max(y0 - y, 0.0, y - y1)
     return dx * dx + dy * dy
-
-
-@inner_kernel
-def squared_maxdist(x, y, x0, y0, x1, y1):  # type: ignore[no-untyped-def]
-    """The square of the distance from (x, y) to the farthest point of a rectangle."""
-    dx = max(x - x0, x1 - x)
-    dy = max(y - y0, y1 - y)
-    return dx * dx + dy * dy

@@ -32,7 +32,7 @@ from indexes.maps.attributes import Attribute
 from indexes.maps.expression import compiled
 from indexes.maps.floats import float_kernel
 from indexes.maps.metrics import EUCLIDEAN, GREAT_CIRCLE, METRICS, distance, maxdist, mindist
-from indexes.maps.programs import Program, program, run, run_over
+from indexes.maps.programs import program, run, run_over
 
 SUM, PRODUCT, DISTANCE, WASPAS, EXPRESSION = range(5)
 
@@ -150,12 +150,6 @@ def expression_scoring(
         none,
         *known.program,
     )
-
-
-def with_own_stack(s: Scoring) -> Scoring:
-    """The same for another thread: kernels write to a program's stack."""
-    one = Program(s.step, s.operand, s.stack)
-    return s._replace(stack=np.zeros_like(one.stack))
 
 
 @float_kernel

@@ -437,14 +437,6 @@ def _above(far):  # type: ignore[no-untyped-def]
 
 
 @pasted_kernel
-def _lowest(w, far):  # type: ignore[no-untyped-def]
-    """How near the place what is dominated, has the static values w.corner and is at this squared distance can touch
-    the zone, rounded down."""
-    s = nearest_better(w)
-    return 0.5 * (far**0.5 - w.distance[s] * UP) if s >= 0 else -np.inf
-
-
-@pasted_kernel
 def _cut_down(v, w, x, y):  # type: ignore[no-untyped-def]
     """Take from the zone what the objects put off, and those below the nodes put off, can take: best first, by how near
     the place they can touch it. Children of a node that is opened are put off again."""

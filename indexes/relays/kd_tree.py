@@ -367,14 +367,6 @@ def _cover(o, points, t, k, out, first, seen, u):  # type: ignore[no-untyped-def
 
 
 @inner_kernel
-def _at_least(exact, x, q, e):  # type: ignore[no-untyped-def]
-    met = True
-    for j in range(exact.shape[1]):
-        met &= exact[x, j] >= q[e, j]
-    return met
-
-
-@inner_kernel
 def _above(o, b, q, row, mask):  # type: ignore[no-untyped-def]
     """The lanes of a mask that are greater than q in every coarse coordinate: there is nothing exact to ask."""
     D = o.size[COORDINATES]
