@@ -220,7 +220,7 @@ class MapEngine:
                 wrong = question_faults(self.config, None, (x, y))
                 before = self.latest(key)
                 if before is None:
-                    faults.append(Fault("id", f"there is no query {key!r}", "missing", i))
+                    faults.append(Fault("id", f"there is no query {key!r}", "unknown", i))
                 elif wrong:
                     faults += [Fault(fault.field, fault.reason, index=i) for fault in wrong]
                 else:
@@ -231,7 +231,7 @@ class MapEngine:
                 if i % (STRIDE // 8) == STRIDE // 8 - 1:
                     yield None
             if faults and not command.skip:
-                raise Refused(sorted(faults, key=lambda fault: fault.kind == "missing"))
+                raise Refused(sorted(faults, key=lambda fault: fault.kind == "unknown"))
         except (GeneratorExit, Refused):
             self.pending.take_back(self._owner, undo)
             raise
