@@ -230,7 +230,9 @@ class QueryRoutes:
 
 def _replayed(answer: dict[str, Any]) -> dict[str, Any]:
     """A kept answer as it is said again: a client that is still inside has no other zone."""
-    return {key: value for key, value in answer.items() if key != "zone"} if answer.get("inside") else answer
+    if not answer.get("inside") or "kind" in answer:
+        return answer
+    return {key: value for key, value in answer.items() if key != "zone"}
 
 
 def _status(plan: AnyPlan) -> int:

@@ -51,7 +51,13 @@ class MapJson:
         return self.results([answer])[0]
 
     def results(self, answers: Sequence[Answer]) -> list[str]:
-        """As `result` for each, all of one kind. O(objects)."""
+        """As `result` for each. O(objects)."""
+        kinds = set(map(type, answers))
+        if len(kinds) > 1:
+            written = {
+                kind: iter(self.results([answer for answer in answers if type(answer) is kind])) for kind in kinds
+            }
+            return [next(written[type(answer)]) for answer in answers]
         entries = self._entries(answers)
         found, end = [], 0
         for answer in answers:
