@@ -1,22 +1,24 @@
 """The engine behind the writer: commands accepted ahead of their turn, applied in slices, told, and taken back, beside
-a history of what should stand at each seq, with every answer by brute force."""
+a history of what should stand at each seq. Answers are held against brute force at every slice."""
 
 from __future__ import annotations
 
 import math
 from collections import deque
-from contextlib import ExitStack
+from itertools import pairwise
 from typing import NamedTuple
-from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
 import pytest
+import shapely
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from indexes.commands import Refused
+from indexes.maps.asks import faults_of
+from indexes.maps.attributes import Attribute
 from indexes.maps.commands import (
     AddQueries,
     ChangeQuery,
@@ -27,267 +29,329 @@ from indexes.maps.commands import (
     SetQuery,
 )
 from indexes.maps.engine import MapEngine
-from indexes.maps.model import MapConfig, Score, Skyline, Top
-from indexes.maps.state import engine_of, index_of, state_of
-from indexes.maps.verify import verify
-from indexes.maps.views import CircleOf
-from tests.maps import top_worlds
-from tests.maps.test_top import CLOSE, moved
-from tests.maps.top_worlds import ATTRIBUTES, METRICS
-from tests.oracles import maps as skylines
+from indexes.maps.model import MapConfig, Score, Skyline, Standing, Top
+from indexes.maps.views import CircleOf, TopAnswer
+from tests.oracles import maps as sky_oracle
 from tests.oracles import top_k
 
-IDS = [f"o{n}" for n in range(9)]
-QUERIES = [f"q{n}" for n in range(6)]
+RANGES = (("price", False, (0.0, 4.0)), ("rating", True, (0.0, 5.0)))
+NAMES = [name for name, _, _ in RANGES]
+ATTRIBUTES = tuple(Attribute(*one) for one in RANGES)
 BOUNDS = (-4.0, -4.0, 4.0, 4.0)
-SMALL = {
-    "indexes.maps.plans.AT_ONCE": 2,
-    "indexes.maps.plans.PACKED_FROM": 6,
-    "indexes.maps.plans.FEW": 1,
-    "indexes.maps.plans.FOLD_FROM": 4,
-    "indexes.maps.presence.BULK": 5,
-    "indexes.maps.accept.BULK": 5,
-    "indexes.maps.engine.BULK": 3,
-    "indexes.maps.engine.STRIDE": 16,
-    "indexes.maps.query_plans.AT_ONCE": 2,
-    "indexes.maps.queries.AT_ONCE": 2,
-    "indexes.maps.upkeep.FOLD": 2,
-    "indexes.maps.ask_plans.SURELY_SHORT": 3,
-    "indexes.ids.MERGE_AT": 3,
-}
+
+WEIGHTS = (("price", 0.5), ("rating", 0.25), ("distance", 0.5))
+SCORES = [
+    Score("weighted_sum", WEIGHTS),
+    Score("weighted_sum", (("distance", 1.0),)),
+    Score("weighted_product", WEIGHTS),
+    Score("weighted_distance", (("price", 1.0),)),
+    Score("waspas", WEIGHTS, blend=0.25),
+    Score("expression", expression="distance * 2 + price"),
+]
+
+OBJECTS = [f"o{i}" for i in range(9)]
+QUERIES = [f"q{i}" for i in range(5)]
+
+coordinates = st.one_of(st.integers(-3, 3).map(float), st.floats(-4, 4))
+places = st.tuples(coordinates, coordinates)
+values = st.tuples(st.integers(0, 4).map(float), st.integers(0, 5).map(float))
+tops = st.builds(Top, st.integers(1, 12), st.sampled_from(SCORES), st.integers(1, 4), st.booleans())
+questions = st.one_of(tops, st.just(Skyline()))
+payloads = st.sampled_from([(), (None,), (b'{"a":1}',), (b"7",)])
+rows = st.tuples(
+    st.sampled_from(OBJECTS), st.one_of(places, st.none()), values, st.sampled_from([0, 1, 2, 3]), payloads
+)
+ttls = st.sampled_from([None, 5.0])
 
 
 class Object(NamedTuple):
-    """An object as the history has it."""
-
     place: tuple[float, float]
-    values: tuple[float, float]
+    values: tuple[float, ...]
     created: int
     payload: bytes | None
 
 
-class Query(NamedTuple):
-    """A standing query as the history has it."""
-
-    question: object
-    place: tuple[float, float]
-    ttl: float | None
-
-
-class Moment(NamedTuple):
-    """What stands at a seq."""
+class Stand(NamedTuple):
+    """What stands at a seq: objects and queries by id, and how many objects have ever been made."""
 
     objects: dict
     queries: dict
     born: int
 
 
-def asked_of(score, k, m, ordered):
-    """A score of the worlds as a question."""
-    order = ("price", "rating", "distance")
-    weights = tuple((name, score.weights[name]) for name in order if name in score.weights)
-    kind = "expression" if score.text else score.kind
-    return Top(k, Score(kind, weights, score.scale, score.shift, score.blend, score.text or None), m, ordered)
+def scores_at(metric, score, objects, at):
+    """By id, infinite where there is none."""
+    found = {}
+    for key, one in objects.items():
+        far = top_k.distance(metric, at, one.place)
+        named = dict(zip(NAMES, one.values, strict=True))
+        if score.kind == "expression":
+            found[key] = top_k.expression(score.expression, far, named, score.scale)
+        else:
+            found[key] = top_k.score(
+                score.kind, RANGES, dict(score.weights), far, named, score.scale, score.shift, score.blend
+            )
+    return found
 
 
-def oracle_of(question):
-    """The score of a question as the worlds have it."""
-    s = question.score
-    return top_worlds.Score(
-        "" if s.expression else s.kind, dict(s.weights), s.expression or "", s.scale, s.shift, s.blend
-    )
+def near(a, b):
+    return a == b or math.isclose(a, b, rel_tol=1e-9, abs_tol=1e-9)
 
 
-ids, keys = st.sampled_from(IDS), st.sampled_from(QUERIES)
-ttls = st.sampled_from([None, None, 5.0])
-tops = st.builds(asked_of, top_worlds.scores(), st.integers(1, 4), st.integers(1, 3), st.booleans())
-questions = st.one_of(tops, tops, st.just(Skyline()))
-spots = top_worlds.places
-payloads = st.sampled_from(["keep", "keep", None, b"1", b"2"])
-given_values = st.tuples(
-    st.one_of(st.just(math.nan), st.integers(0, 4).map(float), st.just(9.0)),
-    st.one_of(st.just(math.nan), st.integers(0, 5).map(float), st.just(-1.0)),
-)
-whole_rows = st.tuples(ids, spots, top_worlds.values, payloads)
-loose_rows = st.tuples(
-    ids, st.one_of(spots, st.just((math.nan, math.nan)), st.just((1e301, 0.0))), given_values, payloads
-)
+def check_top(config, answer, objects, rng, held):
+    """An answer against brute force, and its candidates at places within its zone."""
+    question = answer.question
+    theirs = scores_at(config.metric, question.score, objects, answer.place)
+    order = sorted(objects, key=lambda key: (theirs[key], objects[key].created))
+    n = min(question.k, len(order))
+    assert answer.members == n and len(answer.rows.ids) == min(question.k + question.m - 1, len(order))
+    listed = answer.rows.ids[:n]
+    assert len(set(answer.rows.ids)) == len(answer.rows.ids)
+    assert all(near(theirs[mine], theirs[best]) for mine, best in zip(listed, order, strict=False))
+    if not held and question.score.kind != "expression":
+        exact = [theirs[key] for key in order]
+        if all(b - a > 1e-9 for a, b in pairwise(exact)):
+            assert listed == order[:n]
+    for i, key in enumerate(answer.rows.ids):
+        one = objects[key]
+        assert (answer.rows.x[i], answer.rows.y[i]) == one.place
+        assert tuple(column[i] for column in answer.rows.values) == one.values
+        assert (answer.rows.created[i], answer.rows.payload[i]) == (one.created, one.payload)
+        assert near(answer.rows.distance[i], top_k.distance(config.metric, answer.place, one.place))
+        assert near(math.inf if answer.score[i] is None else answer.score[i], theirs[key])
+    reach = 8.0 if answer.radius is None else answer.radius
+    degrees = reach if config.metric != "great-circle" else min(reach / 111_000.0, 4.0)
+    for _ in range(2):
+        angle, far = rng.uniform(0, 2 * math.pi), degrees * math.sqrt(rng.uniform(0, 1))
+        x, y = answer.center[0] + far * math.cos(angle), answer.center[1] + far * math.sin(angle)
+        if answer.radius is not None and not top_k.distance(config.metric, answer.center, (x, y)) < answer.radius:
+            continue
+        there = scores_at(config.metric, question.score, objects, (x, y))
+        best = sorted(there.values())[:n]
+        mine = sorted(there[key] for key in answer.rows.ids)[:n]
+        assert all(map(near, mine, best))
 
 
-def put_of(rows, **more):
-    payload = {i: row[3] for i, row in enumerate(rows) if row[3] != "keep"}
-    points = np.array([row[1] for row in rows], float).reshape(-1, 2)
-    values = np.array([row[2] for row in rows], float).reshape(-1, 2)
-    return PutObjects(pa.array([row[0] for row in rows], pa.string()), points, values, payload, **more)
+def check_skyline(config, answer, objects, rng):
+    keys = list(objects)
+    points = np.array([objects[key].place for key in keys]).reshape(-1, 2)
+    statics = np.array([[one.values[0], -one.values[1]] for one in objects.values()]).reshape(-1, 2)
+
+    def wanted(x, y):
+        return {keys[i] for i in sky_oracle.skyline(points, statics, x, y, config.metric)}
+
+    assert set(answer.rows.ids) == wanted(*answer.place) and len(set(answer.rows.ids)) == len(answer.rows.ids)
+    assert answer.rows.distance == sorted(answer.rows.distance)
+    if isinstance(answer.zone, CircleOf):
+        assert config.metric != "euclidean"
+        center, reach = answer.zone.center, 4.0 if answer.zone.radius is None else answer.zone.radius
+        degrees = reach if config.metric != "great-circle" else min(reach / 111_000.0, 4.0)
+        for _ in range(2):
+            x, y = center[0] + rng.uniform(-degrees, degrees), center[1] + rng.uniform(-degrees, degrees)
+            if top_k.distance(config.metric, center, (x, y)) < reach:
+                assert set(answer.rows.ids) == wanted(x, y)
+    elif answer.zone is not None:
+        zone = shapely.geometry.shape(answer.zone)
+        assert zone.is_valid
+        x0, y0, x1, y1 = zone.bounds
+        for _ in range(3):
+            x, y = rng.uniform(x0, x1), rng.uniform(y0, y1)
+            point = shapely.Point(x, y)
+            if zone.contains(point) and zone.boundary.distance(point) > 1e-7:
+                assert set(answer.rows.ids) == wanted(x, y)
+
+
+def columns(some):
+    """Rows as a command has them; bit 1 of `given` says the price, bit 2 the rating."""
+    n = len(some)
+    points, numbers, payload = np.full((n, 2), np.nan), np.full((n, 2), np.nan), {}
+    for i, (_, place, both, given, told) in enumerate(some):
+        if place is not None:
+            points[i] = place
+        numbers[i] = [value if given >> j & 1 else np.nan for j, value in enumerate(both)]
+        if told:
+            payload[i] = told[0]
+    return PutObjects(pa.array([row[0] for row in some], pa.string()), points, numbers, payload)
 
 
 class Story(RuleBasedStateMachine):
     """`history[seq]` is what stands there; its last entry is what the next command meets."""
 
-    @initialize(metric=st.sampled_from(METRICS))
-    def open(self, metric):
-        self.patches = ExitStack()
-        for name, value in SMALL.items():
-            self.patches.enter_context(patch(name, value))
+    @initialize(
+        metric=st.sampled_from(["euclidean", "euclidean", "manhattan", "great-circle"]), seed=st.integers(0, 99)
+    )
+    def open(self, metric, seed):
         self.config = MapConfig(ATTRIBUTES, BOUNDS, metric)
         self.engine = MapEngine(self.config)
-        self.history = [Moment({}, {}, 0)]
+        self.history = [Stand({}, {}, 0)]
         self.queue = deque()
         self.begun = None
         self.asked = {}
-        self.folding = None
-        self.seen = {}
-
-    def teardown(self):
-        if hasattr(self, "patches"):
-            self.patches.close()
+        self.known = {}
+        self.rng = np.random.default_rng(seed)
 
     @property
     def latest(self):
         return self.history[-1]
 
-    def accept(self, command, refused, moments):
-        """Prepare a command; it is refused for these (kind, field, index), or leads through these moments."""
+    def accept(self, command, refused, states):
+        """Prepare a command: it is refused for the elements at these places, or leads to these states."""
         before = self.engine.next_seq
         if refused and not getattr(command, "skip", False):
             with pytest.raises(Refused) as told:
                 self.engine.prepare(command)
-            assert sorted((f.kind, f.field, f.index or 0) for f in told.value.faults) == sorted(refused)
+            assert {fault.index for fault in told.value.faults} == set(refused)
             assert self.engine.next_seq == before
             return None
         plan = self.engine.prepare(command)
-        assert plan.count == len(moments) and plan.first_seq == before
-        assert sorted((f.kind, f.field, f.index or 0) for f in plan.faults) == sorted(refused)
-        self.history += moments
-        assert self.engine.next_seq == len(self.history)
+        assert plan.count == len(states) and plan.first_seq == before
+        assert {fault.index for fault in plan.faults} == set(refused)
+        self.history += states
         if plan.count:
             self.queue.append(plan)
         return plan
 
-    @rule(rows=st.lists(whole_rows, min_size=1, max_size=9))
-    def load(self, rows):
-        self.put(rows, False, False)
-
-    @rule(rows=st.lists(loose_rows, min_size=1, max_size=9), skip=st.booleans(), must_exist=st.booleans())
-    def put(self, rows, skip, must_exist):
-        now, refused, moments, good = self.latest, [], [], []
-        for i, (key, place, values, payload) in enumerate(rows):
-            faults = [("invalid", "location[0]", i)] if abs(place[0]) > 1e300 else []
-            for name, value, most in zip(("price", "rating"), values, (4.0, 5.0), strict=True):
-                faults += [("invalid", f"values.{name}", i)] if not (math.isnan(value) or 0.0 <= value <= most) else []
-            was = now.objects.get(key)
-            if not faults and was is None:
-                if must_exist:
-                    faults.append(("missing", "id", i))
-                else:
-                    faults += [("invalid", "location", i)] if math.isnan(place[0]) else []
-                    lacking = [name for name, v in zip(("price", "rating"), values, strict=True) if math.isnan(v)]
-                    faults += [("invalid", f"values.{name}", i) for name in lacking]
-            if faults:
-                refused += faults
+    @rule(some=st.lists(rows, min_size=1, max_size=7), skip=st.booleans())
+    def put(self, some, skip):
+        command = columns(some)
+        command.skip = skip
+        refused, states, now = [], [], self.latest
+        for i, (key, place, both, given, told) in enumerate(some):
+            before = now.objects.get(key)
+            if before is None and (place is None or given != 3):
+                refused.append(i)
                 continue
-            good.append(i)
-            age = now.born if was is None else was.created
-            before = was or Object(place, values, age, None)
-            object = Object(
-                before.place if math.isnan(place[0]) else place,
-                tuple(b if math.isnan(v) else v for b, v in zip(before.values, values, strict=True)),
-                age,
-                before.payload if payload == "keep" else payload,
+            old = before or Object((0.0, 0.0), (0.0, 0.0), now.born, None)
+            after = Object(
+                place or old.place,
+                tuple(
+                    new if given >> j & 1 else was for j, (new, was) in enumerate(zip(both, old.values, strict=True))
+                ),
+                old.created,
+                told[0] if told else old.payload,
             )
-            now = Moment({**now.objects, key: object}, now.queries, now.born + (was is None))
-            moments.append(now)
-        born = now.born - self.latest.born
-        plan = self.accept(put_of(rows, skip=skip, must_exist=must_exist), refused, moments)
-        if plan is not None:
-            assert plan.created == born and plan.applied == len(good)
-            assert plan.positions == (good if refused else None)
+            now = Stand({**now.objects, key: after}, now.queries, now.born + (before is None))
+            states.append(now)
+        self.accept(command, refused, states)
 
-    @rule(some=st.lists(ids, max_size=6), must_exist=st.booleans())
-    def delete(self, some, must_exist):
-        there = [key for key in dict.fromkeys(some) if key in self.latest.objects]
-        refused = must_exist and set(some) - set(there)
-        now, moments = self.latest, []
-        for key in [] if refused else there:
-            now = now._replace(objects={k: v for k, v in now.objects.items() if k != key})
-            moments.append(now)
-        self.accept(DeleteObjects(some, must_exist), [("missing", "id", 0)] if refused else [], moments)
+    @rule(key=st.sampled_from(OBJECTS), wrong=st.sampled_from(["nan", "price", "rating", "far", "missing"]))
+    def put_wrongly(self, key, wrong):
+        command = PutObjects(pa.array([key]), np.zeros((1, 2)), np.ones((1, 2)))
+        if wrong == "nan":
+            command.points[0, 1] = np.inf
+        elif wrong == "price":
+            command.values[0, 0] = 4.5
+        elif wrong == "rating":
+            command.values[0, 1] = -0.5
+        elif wrong == "far":
+            if self.config.metric != "great-circle":
+                return
+            command.points[0, 1] = 90.5
+        else:
+            if key in self.latest.objects:
+                return
+            command.must_exist = True
+        before = self.engine.next_seq
+        with pytest.raises(Refused):
+            self.engine.prepare(command)
+        assert self.engine.next_seq == before
 
-    @rule(rows=st.lists(st.tuples(keys, questions, spots, ttls), min_size=1, max_size=6), skip=st.booleans())
-    def add(self, rows, skip):
-        now, refused, moments = self.latest, [], []
-        for i, (key, *rest) in enumerate(rows):
-            if key in self.latest.queries or key in [row[0] for row in rows[:i]]:
-                refused.append(("taken", "id", i))
-                continue
-            now = now._replace(queries={**now.queries, key: Query(*rest)})
-            moments.append(now)
-        keyed, asked, places, limits = zip(*rows, strict=True)
-        ttl = {i: limit for i, limit in enumerate(limits) if limit is not None}
-        self.accept(AddQueries(pa.array(keyed), list(asked), np.array(places), ttl, skip), refused, moments)
-
-    @rule(key=keys, question=questions, place=spots, ttl=ttls)
-    def set(self, key, question, place, ttl):
-        after = Query(question, place, ttl)
-        before = self.latest.queries.get(key)
-        moments = [] if before == after else [self.latest._replace(queries={**self.latest.queries, key: after})]
-        plan = self.accept(SetQuery(key, question, place, ttl), [], moments)
-        assert not moments or plan.made == (before is None)
+    @rule(keys=st.lists(st.sampled_from(OBJECTS), max_size=4), must_exist=st.booleans())
+    def delete(self, keys, must_exist):
+        there = [key for key in dict.fromkeys(keys) if key in self.latest.objects]
+        if must_exist and set(keys) - set(there):
+            with pytest.raises(Refused):
+                self.engine.prepare(DeleteObjects(keys, True))
+            return
+        states, now = [], self.latest
+        for gone in there:
+            now = now._replace(objects={key: one for key, one in now.objects.items() if key != gone})
+            states.append(now)
+        self.accept(DeleteObjects(keys, must_exist), [], states)
 
     @rule(
-        key=keys,
-        place=st.one_of(st.none(), spots),
-        top=st.one_of(st.none(), tops),
-        k=st.one_of(st.none(), st.just(2)),
-        ttl=ttls,
+        some=st.lists(st.tuples(st.sampled_from(QUERIES), questions, places, ttls), min_size=1, max_size=4),
+        skip=st.booleans(),
     )
-    def change(self, key, place, top, k, ttl):
+    def add(self, some, skip):
+        keys = [key for key, *_ in some]
+        bad = [i for i, key in enumerate(keys) if key in self.latest.queries or key in keys[:i]]
+        ttl = {i: one[3] for i, one in enumerate(some) if one[3] is not None}
+        command = AddQueries(
+            pa.array(keys), [one[1] for one in some], np.array([one[2] for one in some]).reshape(-1, 2), ttl, skip
+        )
+        states, now = [], self.latest
+        for i, (key, question, place, seconds) in enumerate(some):
+            if i not in bad:
+                now = now._replace(queries={**now.queries, key: Standing(question, place, seconds)})
+                states.append(now)
+        self.accept(command, bad, states if skip or not bad else [])
+
+    def set_to(self, command, key, after):
         before = self.latest.queries.get(key)
-        command = ChangeQuery(key, place, k, score=None if top is None else top.score, ttl=ttl)
-        if before is None:
-            self.accept(command, [("missing", "id", 0)], [])
+        changed = self.latest._replace(queries={**self.latest.queries, key: after})
+        return self.accept(command, [], [changed] if before != after else [])
+
+    @rule(key=st.sampled_from(QUERIES), question=questions, place=places, ttl=ttls)
+    def set(self, key, question, place, ttl):
+        before = self.latest.queries.get(key)
+        plan = self.set_to(SetQuery(key, question, place, ttl), key, Standing(question, place, ttl))
+        if plan.count:
+            assert plan.made == (before is None)
+
+    @rule(
+        key=st.sampled_from(QUERIES),
+        k=st.one_of(st.none(), st.integers(1, 12)),
+        score=st.one_of(st.none(), st.sampled_from(SCORES)),
+        place=st.one_of(st.none(), places),
+    )
+    def change(self, key, k, score, place):
+        command = ChangeQuery(key, place, k=k, score=score)
+        before = self.latest.queries.get(key)
+        top = before is not None and isinstance(before.question, Top)
+        if before is None or (not top and (k or score)):
+            with pytest.raises(Refused):
+                self.engine.prepare(command)
             return
         question = before.question
-        if isinstance(question, Skyline):
-            refused = [("invalid", name, 0) for name in ("k", "score") if getattr(command, name) is not None]
-            if refused:
-                self.accept(command, refused, [])
-                return
+        if top:
+            question = Top(k or question.k, score or question.score, question.m, question.ordered)
+        after = Standing(question, place or before.location, before.ttl)
+        if place and not k and score is None:
+            changed = self.latest._replace(queries={**self.latest.queries, key: after})
+            self.accept(command, [], [changed])
         else:
-            question = Top(k or question.k, command.score or question.score, question.m, question.ordered)
-        after = Query(question, place or before.place, before.ttl if ttl is None else ttl)
-        moves = place is not None and after._replace(place=before.place) == before
-        moments = (
-            [self.latest._replace(queries={**self.latest.queries, key: after})] if moves or after != before else []
-        )
-        self.accept(command, [], moments)
+            self.set_to(command, key, after)
 
-    @rule(rows=st.lists(st.tuples(keys, spots), min_size=1, max_size=6), skip=st.booleans())
-    def move(self, rows, skip):
-        now, refused, moments = self.latest, [], []
-        for i, (key, place) in enumerate(rows):
-            if key not in now.queries:
-                refused.append(("unknown", "id", i))
-                continue
-            now = now._replace(queries={**now.queries, key: now.queries[key]._replace(place=place)})
-            moments.append(now)
-        self.accept(MoveQueries([row[0] for row in rows], np.array([row[1] for row in rows]), skip), refused, moments)
+    @rule(some=st.lists(st.tuples(st.sampled_from(QUERIES), places), min_size=1, max_size=5), skip=st.booleans())
+    def move(self, some, skip):
+        bad = [i for i, (key, _) in enumerate(some) if key not in self.latest.queries]
+        states, now = [], self.latest
+        for key, place in some:
+            if key in now.queries:
+                now = now._replace(queries={**now.queries, key: now.queries[key]._replace(location=place)})
+                states.append(now)
+        command = MoveQueries([key for key, _ in some], np.array([place for _, place in some]), skip)
+        self.accept(command, bad, states if skip or not bad else [])
 
-    @rule(some=st.lists(keys, max_size=4), must_exist=st.booleans())
-    def forget(self, some, must_exist):
-        there = [key for key in dict.fromkeys(some) if key in self.latest.queries]
-        refused = must_exist and set(some) - set(there)
-        now, moments = self.latest, []
-        for key in [] if refused else there:
-            now = now._replace(queries={k: v for k, v in now.queries.items() if k != key})
-            moments.append(now)
-        self.accept(DeleteQueries(some, must_exist), [("missing", "id", 0)] if refused else [], moments)
+    @rule(keys=st.lists(st.sampled_from(QUERIES), max_size=3), must_exist=st.booleans())
+    def forget(self, keys, must_exist):
+        there = [key for key in dict.fromkeys(keys) if key in self.latest.queries]
+        if must_exist and set(keys) - set(there):
+            with pytest.raises(Refused):
+                self.engine.prepare(DeleteQueries(keys, True))
+            return
+        states, now = [], self.latest
+        for gone in there:
+            now = now._replace(queries={key: one for key, one in now.queries.items() if key != gone})
+            states.append(now)
+        self.accept(DeleteQueries(keys, must_exist), [], states)
 
-    @rule(question=questions, places=st.lists(spots, min_size=1, max_size=3))
-    def ask(self, question, places):
-        plan = self.engine.ask(question, places)
+    @rule(question=questions, some=st.lists(places, min_size=1, max_size=3))
+    def ask(self, question, some):
+        plan = self.engine.ask(question, np.array(some))
+        self.asked[id(plan)] = plan, question, some, len(self.history) - 1
         self.queue.append(plan)
-        self.asked[id(plan)] = len(self.history) - 1
 
     @rule(more=st.integers(1, 12))
     def go_on(self, more):
@@ -297,37 +361,48 @@ class Story(RuleBasedStateMachine):
                 return
             plan = self.begun = self.queue[0]
             # Waiting for another thread is no slice.
-            waits = any(getattr(plan, name, None) is not None for name in ("_beside", "_merging"))
-            plan.paint(10.0 if waits else 1e-9)
-            self.tell(plan.settle())
+            plan.paint(10.0 if getattr(plan, "_beside", None) is not None else 1e-9)
+            self.hear(plan.settle())
             if plan.done:
                 self.queue.popleft()
                 self.begun = None
-                self.check_plan(plan)
+                self.finish(plan)
 
-    def tell(self, heard):
-        """Whoever watches a query that holds something else has been told."""
-        told = []
+    def hear(self, heard):
+        """Whoever watches and holds another answer or zone was told, and nobody else of a query that is gone."""
+        told = set()
         if heard is not None:
             assert heard.last_seq == self.engine.seq
-            told = [key for _, key in heard.results]
-            assert len(set(told)) == len(told) and all(seq <= heard.last_seq for seq, _ in heard.results)
+            told = {key for _, key in heard.results}
+            assert len(told) == len(heard.results)
+            assert all(seq <= heard.last_seq for seq, _ in heard.results)
             for _, key in heard.gone:
-                assert self.seen.pop(key) and key not in self.history[self.engine.seq].queries
-        for key in self.seen:
-            now = shape(self.engine.query(key, True).answer)
-            assert now == self.seen[key] or key in told
-            self.seen[key] = now
-        assert set(self.seen) == self.engine.watched
+                assert key in self.known
+                del self.known[key]
+        assert told <= self.known.keys()
+        for key, before in self.known.items():
+            view = self.engine.query(key, True)
+            assert view is not None, "its end was not told"
+            now = held_of(view.answer)
+            assert now == before or key in told, "another answer was not told"
+            self.known[key] = now
 
-    def check_plan(self, plan):
+    def finish(self, plan):
         if id(plan) in self.asked:
-            seq = self.asked.pop(id(plan))
-            assert plan.last_seq == seq
-            for answer, place in zip(plan.answers, plan._locations, strict=True):
-                check_answer(self.config, self.history[seq].objects, answer, Query(plan.question, place, None))
-        for one in getattr(plan, "moved", []):
-            assert one.inside == (one.answer is None)
+            _, question, some, seq = self.asked.pop(id(plan))
+            assert plan.last_seq == seq and len(plan.answers) == len(some)
+            for place, answer in zip(some, plan.answers, strict=True):
+                assert answer.place == place and answer.question == question
+                self.check(answer, self.history[seq].objects, False)
+        if isinstance(plan.command, MoveQueries):
+            assert [one.id for one in plan.moved] == plan.command.ids
+            assert all((one.answer is None) == one.inside for one in plan.moved)
+
+    def check(self, answer, objects, held):
+        if isinstance(answer, TopAnswer):
+            check_top(self.config, answer, objects, self.rng, held)
+        else:
+            check_skyline(self.config, answer, objects, self.rng)
 
     @rule()
     def fail(self):
@@ -337,149 +412,76 @@ class Story(RuleBasedStateMachine):
             plan.cancel()
             del self.history[plan.first_seq :]
             self.asked.pop(id(plan), None)
-            if self.folding is plan:
-                self.folding = None
         assert self.engine.next_seq == len(self.history)
 
-    @rule(rows=st.lists(whole_rows, min_size=6, max_size=9), steps=st.integers(1, 4))
-    def give_up_checking(self, rows, steps):
-        adding = AddQueries(pa.array(QUERIES), [Skyline()] * len(QUERIES), np.zeros((len(QUERIES), 2)), skip=True)
-        for checking in (put_of(rows), DeleteObjects(IDS), adding, DeleteQueries(QUERIES)):
-            check, sent = self.engine.prepare_steps(checking), None
-            try:
-                for _ in range(steps):
-                    work = check.send(sent)
-                    sent = work() if work is not None else None
-            except StopIteration as end:
-                end.value.cancel()
-            check.close()
-        assert self.engine.next_seq == len(self.history)
-
-    @rule()
-    def rebuild(self):
-        """The next step of one: copy, lay out aside, fold in."""
-        if self.folding is None:
-            self.folding = self.engine.capture(journal=True, indexes=True)
-            self.queue.append(self.folding)
-        elif self.folding not in self.queue:
-            plan = self.folding
-            if getattr(plan, "captured", None) is not None:
-                for checked in verify(plan.captured):
-                    assert not checked.differences, checked.differences
-                self.fresh = index_of(state_of(plan.captured))
-            elif plan.swapped or plan.abandoned:
-                self.folding = None
-                return
-            self.folding = self.engine.fold(self.fresh)
-            self.queue.append(self.folding)
-
-    @precondition(lambda self: not self.queue)
-    @rule()
-    def restart(self):
-        """From a copy of the state; what is held is searched for anew."""
-        capture = self.engine.capture()
-        capture.paint(10.0)
-        capture.settle()
-        self.engine = engine_of(state_of(capture.captured))
-        self.folding, self.seen = None, {}
-        if len(self.history) % 2:
-            assert self.engine.wake() == bool(self.latest.queries)
-
-    @precondition(lambda self: self.engine.query_count)
-    @rule(data=st.data())
-    def watch(self, data):
-        names = [view.id for view in self.engine.queries(None, 100)]
-        key = data.draw(st.sampled_from(names))
-        self.engine.wake()
-        self.engine.watch(key)
-        self.seen[key] = shape(self.engine.query(key, True).answer)
+    @rule(key=st.sampled_from(QUERIES), on=st.booleans())
+    def watch(self, key, on):
+        if key not in self.history[self.engine.seq].queries:
+            with pytest.raises(KeyError):
+                self.engine.watch(key)
+        elif on:
+            self.engine.watch(key)
+            self.known[key] = held_of(self.engine.query(key, True).answer)
+        else:
+            self.engine.unwatch(key)
+            self.known.pop(key, None)
 
     @invariant()
     def stands_as_the_history_says(self):
         if not hasattr(self, "engine"):
             return
-        objects, queries, _ = self.history[self.engine.seq]
-        views = self.engine.objects(None, 100)
-        assert [view.id for view in views] == sorted(objects)
+        engine, stands = self.engine, self.history[self.engine.seq]
+        assert (engine.object_count, engine.query_count) == (len(stands.objects), len(stands.queries))
+        views = engine.objects(None, 100)
+        assert [view.id for view in views] == sorted(stands.objects)
         for view in views:
-            assert view == self.engine.object(view.id) == (view.id, *object_fields(objects[view.id]))
-        shown = self.engine.queries(None, 100)
-        assert [view.id for view in shown] == sorted(queries)
+            assert view == engine.object(view.id)
+            assert Object(view.location, tuple(view.values), view.created, view.payload) == stands.objects[view.id]
+        shown = engine.queries(None, 100)
+        assert [view.id for view in shown] == sorted(stands.queries)
         for view in shown:
-            assert tuple(view)[1:4] == queries[view.id]
-            found = self.engine.query(view.id, True)
-            assert found == view._replace(answer=found.answer)
-            check_answer(self.config, objects, found.answer, queries[view.id])
-        assert self.engine.watched <= queries.keys()
+            assert Standing(view.question, view.location, view.ttl) == stands.queries[view.id] and view.answer is None
+            answer = engine.query(view.id, True).answer
+            assert answer.place == view.location and answer.question == view.question
+            self.check(answer, stands.objects, True)
+        assert engine.watched == self.known.keys()
         if not self.queue:
-            self.engine.check()
-            assert self.engine.seq == len(self.history) - 1
+            engine.check()
+            assert engine.seq == len(self.history) - 1
 
 
-def object_fields(object):
-    return object.place, list(object.values), object.created, object.payload
-
-
-def shape(answer):
-    """What of an answer its client must hear when it is another one."""
-    rows = answer.rows
-    members = sorted(zip(rows.ids, rows.x, rows.y, zip(*rows.values, strict=True), rows.payload, strict=True), key=str)
-    zone = (answer.center, answer.radius) if isinstance(answer.question, Top) else answer.zone
-    return members, zone
-
-
-def check_answer(config, objects, answer, query):
-    """An answer against the definition: its rows are objects as they stand, and the best at its place."""
-    rows, place = answer.rows, query.place
-    assert (answer.question, answer.place) == (query.question, place)
-    columns = (rows.ids, rows.x, rows.y, zip(*rows.values, strict=True), rows.created, rows.payload, rows.distance)
-    for key, x, y, values, created, payload, far in zip(*columns, strict=True):
-        assert objects[key] == ((x, y), values, created, payload)
-        assert far == top_k.distance(config.metric, place, (x, y))
-    by_age = sorted(objects, key=lambda key: objects[key].created)
-    if isinstance(query.question, Top):
-        check_top(config, objects, by_age, answer, query)
-        return
-    points = np.array([objects[key].place for key in by_age], float).reshape(-1, 2) + 0.0
-    statics = np.array([objects[key].values for key in by_age], float).reshape(-1, 2) * [1.0, -1.0]
-    wanted = skylines.skyline(points, statics, *place, config.metric)
-    assert sorted(rows.ids) == sorted(by_age[i] for i in wanted)
-    assert rows.distance == sorted(rows.distance)
-    if config.metric == "euclidean":
-        assert answer.zone is None or answer.zone["type"] == "Polygon"
-    else:
-        assert answer.zone is None or isinstance(answer.zone, CircleOf)
-
-
-def check_top(config, objects, by_age, answer, query):
-    question, place = query.question, query.place
-    world = top_worlds.World(
-        config.metric,
-        {n: (objects[key].place, objects[key].values) for n, key in enumerate(by_age)},
-        {n: n for n in range(len(by_age))},
-    )
-    score, number = oracle_of(question), {key: n for n, key in enumerate(by_age)}
-    assert answer.members == min(question.k, len(objects))
-    # Elsewhere than where it was searched for, equal scores may be in another order than exact numbers would have.
-    exact = answer.center == place
-    spots = [place]
-    if answer.radius is None or answer.radius > 0.0:
-        far = min(answer.radius or 50.0, 1e6 if config.metric == "great-circle" else 50.0)
-        spots += [moved(config.metric, answer.center, 0.99 * far, angle) for angle in (0.3, 3.9)]
-    for at in spots:
-        wanted, scores = top_worlds.best(score, world, at, question.k)
-        there = {number[key]: score.of(world, at, number[key]) for key in answer.rows.ids}
-        ranked = sorted(there, key=lambda n: (there[n], n))
-        if at == place:
-            assert [number[key] for key in answer.rows.ids] == ranked
-            finite = [there[n] if math.isfinite(there[n]) else None for n in ranked]
-            assert answer.score == finite
-            if exact:
-                assert ranked[: question.k] == wanted
-        mine = [there[n] for n in ranked[: question.k]]
-        assert len(mine) == len(scores)
-        assert all(a == b or abs(a - b) <= CLOSE * max(1.0, abs(a)) for a, b in zip(mine, scores, strict=True))
+def held_of(answer):
+    """What a client keeps of an answer, wherever it is."""
+    objects = sorted(zip(answer.rows.ids, answer.rows.x, answer.rows.y, *answer.rows.values, strict=True))
+    return (objects, (answer.center, answer.radius) if isinstance(answer, TopAnswer) else answer.zone)
 
 
 TestStory = Story.TestCase
 TestStory.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+
+
+@pytest.mark.parametrize(
+    ("score", "field"),
+    [
+        (Score("fastest"), "score.kind"),
+        (Score("weighted_sum", (("colour", 1.0),)), "score.weights.colour"),
+        (Score("weighted_sum", (("price", 0.0),)), "score.weights"),
+        (Score("weighted_sum"), "score.weights"),
+        (Score("weighted_sum", (("price", -1.0), ("distance", 1.0))), "score.weights.price"),
+        (Score("weighted_distance", (("price", 1.0), ("distance", 1.0))), "score.weights.distance"),
+        (Score("weighted_product", (("size", 1.0),)), "score.weights.size"),
+        (Score("weighted_sum", WEIGHTS, scale=0.0), "score.scale"),
+        (Score("waspas", WEIGHTS, blend=1.5), "score.lambda"),
+        (Score("waspas", WEIGHTS, shift=-1.0), "score.shift"),
+        (Score("expression", expression="1 / distance"), "score.expression"),
+        (Score("expression", expression="price +"), "score.expression"),
+    ],
+)
+def test_what_is_wrong_with_a_score_is_told_by_its_field(score, field):
+    config = MapConfig((*ATTRIBUTES, Attribute("size")), BOUNDS)
+    assert field in [name for name, _ in faults_of(config, Top(3, score))]
+    engine = MapEngine(config)
+    with pytest.raises(Refused) as refused:
+        engine.prepare(SetQuery("q", Top(3, score), (0.0, 0.0)))
+    assert field in [fault.field for fault in refused.value.faults]
+    assert engine.next_seq == 1 and engine.query("q", False) is None
