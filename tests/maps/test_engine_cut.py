@@ -1,5 +1,5 @@
-"""The engine behind the writer, with limits so low that all is cut, packed, folded and merged: commands accepted ahead of
-their turn, taken back, restarts and rebuilds, beside a history of what should stand at each seq, all by brute force."""
+"""The engine behind the writer, with limits so low that all is cut, packed, folded and merged: commands accepted ahead
+of their turn, taken back, restarts and rebuilds, beside a history of what should stand, all by brute force."""
 
 from __future__ import annotations
 
