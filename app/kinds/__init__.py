@@ -103,6 +103,9 @@ class Kind(ABC):
     def engine_of(self, state: Any, image: Any | None) -> Engine:
         """The engine of a state, with the indexes of its image where there is one."""
 
+    def ready(self, engine: Any) -> None:
+        """The snapshot and the whole log are in: make what follows from them, before anybody asks. Here nothing."""
+
     @abstractmethod
     def sizes(self, engine: Any) -> dict[str, int]:
         """What is said of an engine when it is taken up: its seq, and how much is in it."""
