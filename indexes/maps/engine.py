@@ -222,7 +222,7 @@ class MapEngine:
                 wrong = question_faults(self.config, None, (x, y))
                 before = self.latest(key)
                 if before is None:
-                    faults.append(Fault("id", f"there is no query {key!r}", "missing", i))
+                    faults.append(Fault("id", f"there is no query {key!r}", "unknown", i))
                 elif wrong:
                     faults += [Fault(fault.field, fault.reason, index=i) for fault in wrong]
                 else:
