@@ -58,8 +58,8 @@ def recover(
     for resource in catalog.names():
         began = time.perf_counter()
         kind, _ = catalog.kinds.split(resource)
-        kind.ready(catalog.engine(resource))
-        log.debug(f"{kind.noun} ready", resource=resource, seconds=_since(began))
+        if kind.ready(catalog.engine(resource)):
+            log.info(f"{kind.noun} ready", resource=resource, seconds=_since(began))
     return lsn
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from app.kinds import Job, Kind
@@ -13,6 +13,7 @@ from formats.folder import Draft, Folder
 from formats.map_commands import Logged, decode, encode
 from formats.maps import RESOURCE, read_state, write_state
 from formats.parts import read_image, write_image
+from indexes.checked import Checked
 from indexes.maps.engine import MapEngine
 from indexes.maps.model import MapConfig
 from indexes.maps.packing import PackedMap, pack_index, unpack_index
@@ -21,6 +22,7 @@ from indexes.maps.plans import Plan
 from indexes.maps.query_plans import EditPlan
 from indexes.maps.state import MapState, engine_of, index_of, state_of, tree_of
 from indexes.maps.upkeep import Captured, FoldPlan
+from indexes.maps.verify import verify
 
 _FIXED = {"attributes": "attributes", "bounds": "bounds", "metric": "metric"}
 """What of a configuration cannot be changed, which is all of it, and how it is called in a body."""
@@ -58,6 +60,9 @@ class MapUpkeep(Upkeep):
 
     def forget(self, engine: MapEngine) -> None:
         engine.table.changed = None
+
+    def verify(self, captured: Captured) -> Iterator[Checked]:
+        return verify(captured)
 
 
 class MapKind(Kind):
@@ -103,8 +108,8 @@ class MapKind(Kind):
     def engine_of(self, state: MapState, image: PackedMap | None) -> MapEngine:
         return engine_of(state, None if image is None else unpack_index(image))
 
-    def ready(self, engine: MapEngine) -> None:
-        engine.wake()
+    def ready(self, engine: MapEngine) -> bool:
+        return engine.wake()
 
     def sizes(self, engine: MapEngine) -> dict[str, int]:
         return {"seq": engine.seq, "objects": engine.object_count, "queries": engine.query_count}

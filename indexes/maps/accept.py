@@ -70,9 +70,8 @@ def _check(config: MapConfig, command: PutObjects, presence: Presence, names: Na
     distinct, inverse = coded.dictionary, coded.indices.to_numpy().astype(np.int64)
     # In this order: what is applied meanwhile is no longer promised, and found.
     promised = presence.many(distinct)
-    there: Bool = promised == 1
-    there |= (promised < 0) & (find_many(names, distinct) >= 0)
-    lacks_place = np.isnan(command.points).any(axis=1)
+    there = np.where(promised >= 0, promised == 1, find_many(names, distinct) >= 0)
+    lacks_place = np.isnan(command.points[:, 0])
     whole = ~lacks_place & ~np.isnan(command.values).any(axis=1) & ~bad
     maker = np.full(len(distinct), n)
     if not command.must_exist:

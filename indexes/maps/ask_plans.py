@@ -8,6 +8,7 @@ from indexes.beside import Beside
 from indexes.maps.live import Held
 from indexes.maps.model import Point, Question, Skyline
 from indexes.maps.query_plans import SKYLINE
+from indexes.maps.searches import Searches
 from indexes.maps.views import Answer
 from indexes.plan import LONG, Plan
 
@@ -46,7 +47,7 @@ class AskPlan(Plan["MapEngine"]):
             if not isinstance(self.question, Skyline) or len(engine.table) <= SURELY_SHORT:
                 self._zones = engine.search(self.question, some)
                 return
-            self._beside = Beside(lambda: engine.search(self.question, some))
+            self._beside = Beside(lambda: engine.search(self.question, some, Searches(engine.config)))
         if self._beside.done(budget):
             self._zones, self._beside = self._beside.found, None
 

@@ -30,9 +30,8 @@ from indexes.maps.commands import (
     PutObjects,
     SetQuery,
 )
-from indexes.maps.live import Changes, Held, SkylineAsk
+from indexes.maps.live import Changes, Held
 from indexes.maps.merged import merged
-from indexes.maps.metrics import EUCLIDEAN, METRICS
 from indexes.maps.model import MapConfig, Point, Question, Skyline, Standing
 from indexes.maps.objects import Objects
 from indexes.maps.places import PlaceIndex
@@ -41,12 +40,10 @@ from indexes.maps.presence import Presence
 from indexes.maps.presence import Undo as Present
 from indexes.maps.queries import Queries
 from indexes.maps.query_plans import AddPlan, DeletePlan, MovePlan, SetPlan
+from indexes.maps.searches import Searches
 from indexes.maps.shown import answer_of
-from indexes.maps.sky_circle import CircleSearcher
-from indexes.maps.top import TopSearch
 from indexes.maps.upkeep import CapturePlan, FoldPlan
 from indexes.maps.views import Answer, ObjectView, QueryView, Slice
-from indexes.maps.zones import Searcher
 from indexes.overlay import STRIDE
 from indexes.plan import SamePlan
 from indexes.promised import GONE, Promised, Promises, Steps, Undo, accept_many, run_steps
@@ -75,6 +72,7 @@ class MapEngine:
         self.change_cost, self.move_cost, self.drop_cost = Cost(1e-5), Cost(5e-5), Cost(2e-5)
         self._query_cost = {False: Cost(2e-4), True: Cost(5e-6)}
         self._ask_cost: dict[object, Cost] = {}
+        self._searches = Searches(config)
         self._questions: dict[Question, Question] = {}
         self._owner = 0
 
@@ -233,7 +231,7 @@ class MapEngine:
                 if i % (STRIDE // 8) == STRIDE // 8 - 1:
                     yield None
             if faults and not command.skip:
-                raise Refused(sorted(faults, key=lambda fault: fault.kind == "missing"))
+                raise Refused(sorted(faults, key=lambda fault: fault.kind == "unknown"))
         except (GeneratorExit, Refused):
             self.pending.take_back(self._owner, undo)
             raise
@@ -299,15 +297,15 @@ class MapEngine:
         return []
 
     def take_index(self, index: PlaceIndex) -> None:
-        """Another index of the same objects takes the place of the one in use."""
-        self.table.index = index
+        """Another index of the same objects takes the place of the one in use; no other is to be caught up."""
+        self.table.index, self.table.changed = index, None
         if self.standing.live is not None:
             self.standing.live.index = index
 
     def take_other(self, index: PlaceIndex) -> list[int]:
         """An index of other objects takes the place of the one in use: all queries are searched for again. Returns
         their rows."""
-        self.table.index = index
+        self.table.index, self.table.changed = index, None
         if self.standing.live is None:
             return []
         self.standing.live = self.standing.all_over(index)
@@ -335,10 +333,13 @@ class MapEngine:
         """Hold nothing for standing queries: the log is replayed. `wake` ends it."""
         self.standing.live = None
 
-    def wake(self) -> None:
-        """Search for what all standing queries hold, if nothing is held: the log has been replayed."""
-        if self.standing.live is None:
-            self.standing.live = self.standing.all_over(self.table.index)
+    def wake(self) -> bool:
+        """Search for what all standing queries hold, if nothing is held: the log has been replayed. Whether there were
+        any."""
+        if self.standing.live is not None:
+            return False
+        self.standing.live = self.standing.all_over(self.table.index)
+        return len(self.standing) > 0
 
     def query_cost(self, silent: bool) -> Cost:
         """What a new query takes."""
@@ -346,6 +347,8 @@ class MapEngine:
 
     def interned(self, question: Question) -> Question:
         """The same question as others ask it, once in memory."""
+        if len(self._questions) > 2 * len(self.standing) + BULK:
+            self._questions.clear()
         return self._questions.setdefault(question, question)
 
     def heard(self, rows: list[tuple[int, int]]) -> Slice | None:
@@ -372,19 +375,12 @@ class MapEngine:
         held = self.search(question, locations)
         return [self.shown(question, zone, at) for zone, at in zip(held, locations, strict=True)]
 
-    def search(self, question: Question, locations: list[Point]) -> list[Held]:
-        """What a question comes to at places; in any thread, while nothing changes."""
-        index, began = self.table.index, time.perf_counter()
-        found: list[Held]
-        ask = self.standing.asks.of(question)
-        if not isinstance(ask, SkylineAsk):
-            found = list(TopSearch(index).zones(locations, ask.k, ask.m, ask.scoring, ask.ordered)) if locations else []
-        elif METRICS[self.config.metric] == EUCLIDEAN:
-            polygons, bounds = Searcher(index.d), np.array(self.config.bounds)
-            found = [polygons.zone(index, *at, bounds) for at in locations]
-        else:
-            circles = CircleSearcher(index.d, self.config.metric)
-            found = [circles.zone(index, *at) for at in locations]
+    def search(self, question: Question, locations: list[Point], searches: Searches | None = None) -> list[Held]:
+        """What a question comes to at places. In another thread it takes `searches` of its own, while nothing
+        changes."""
+        began = time.perf_counter()
+        searches = searches if searches is not None else self._searches
+        found = searches.held(self.table.index, self.standing.asks.of(question), locations)
         if locations:
             self._cost_of(question).learn(time.perf_counter() - began, len(locations))
         return found

@@ -43,7 +43,9 @@ FEW = 64
 """Standing queries that are all searched for again when an index is packed with new objects."""
 
 FOLD_FROM = 8_192
-"""Objects in the delta and tombstones from which on a base is packed anew, where they are more than all others."""
+"""Objects in the delta and tombstones from which on a base is packed anew, where they are more than `WORN` of all."""
+
+WORN = 0.5
 
 
 class Cost:
@@ -102,8 +104,8 @@ class ObjectPlan(AnyPlan["MapEngine"]):
     @property
     def _is_worn(self) -> bool:
         objects = self.engine.table
-        index = objects.index
-        return index.delta > FOLD_FROM and index.worn > 1.0
+        worn = objects.index.worn
+        return worn > WORN and worn * len(objects) > FOLD_FROM
 
     @property
     def _names_are_crowded(self) -> bool:
@@ -217,7 +219,6 @@ class PutPlan(ObjectPlan):
         if self.silent:
             engine.fall_asleep()
         self._put, self._painted, self._packed = put, self.count, True
-        engine.table.note(put.slots)
         self._told = engine.take_other(index)
 
     def _change(self, lo: int, hi: int) -> Changes:
