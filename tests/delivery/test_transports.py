@@ -124,7 +124,7 @@ def served(
         site = Site(limits, keys=keys)
         app = FastAPI()
         problems.install(app, {})
-        streams = StreamRoutes(site.keyring)
+        streams = StreamRoutes(site.keyring, site.carry)
         streams.add_routes(Routes(app, site.keyring), app)
         streams.start(site.service.hub)
         config = uvicorn.Config(
