@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from indexes.aligned import LINE_BYTES
@@ -54,6 +54,7 @@ def test_the_same_objects_give_the_same_tree_to_the_last_bit_in_whatever_order_t
     assert all(a.tobytes() == b.tobytes() for a, b in zip(one, other, strict=True))
 
 
+@settings(max_examples=60, deadline=None)
 @given(objects(), st.integers(2, 5), st.data())
 def test_slabs_laid_out_one_by_one_are_joined_to_the_same_tree(given_objects, fanout, data):
     places, values = given_objects
