@@ -3,6 +3,7 @@
 A zone stays right as long as its skyline is that of the place and every other object has been cut from it. So one that
 is new, or has changed, is cut if a member dominates it at the place; otherwise it enters the skyline, and all is to be
 worked out anew. One that goes leaves a zone that is smaller than it could be; a member that goes or changes ends it.
+A circle (`sky_circle.py`) is kept as a polygon is, only that it becomes smaller where that one is cut.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ import numpy as np
 
 from indexes.lean import lean_kernel
 from indexes.maps.cuts import cut, is_dominated, measure
+from indexes.maps.metrics import distance
 from indexes.maps.rtree import Float64
+from indexes.maps.sky_circle import CircleZone, lead
 from indexes.maps.two_phase import SHORTEST
 from indexes.maps.work import (
     FULL,
@@ -43,7 +46,7 @@ class Changed(NamedTuple):
     """A zone after a change; BROKEN, it is the old one."""
 
     effect: Effect
-    zone: Zone
+    zone: Zone | CircleZone
 
 
 UNTOUCHED, CUT, ENTERS = 0, 1, 2
@@ -83,6 +86,29 @@ class Keeper:
         members, edges = len(zone.skyline) + 32, 2 * len(zone.x) + len(zone.cut_x) + 8
         if members > len(w.x) or edges > len(w.zone_x):
             self._work = empty_work(len(w.corner), 1, max(SKYLINE, 2 * members), max(VERTICES, 2 * edges))
+
+
+class CircleKeeper:
+    """Holds changes against circles, one at a time."""
+
+    def put(self, zone: CircleZone, slot: int, x: float, y: float, statics: Float64) -> Changed:
+        """As `Keeper.put`. O(members)."""
+        if slot in zone.skyline:
+            return Changed(Effect.BROKEN, zone)
+        x, y, values = float(x) + 0.0, float(y) + 0.0, np.asarray(statics, np.float64) + 0.0
+        far = float(distance(zone.metric, zone.place[0], zone.place[1], x, y))
+        no_worse = (zone.statics <= values[:, None]).all(axis=0) & (zone.distances <= far)
+        better = no_worse & ((zone.statics < values[:, None]).any(axis=0) | (zone.distances < far))
+        if not better.any():
+            return Changed(Effect.BROKEN, zone)
+        radius = max(0.0, float(lead(zone.metric, float(zone.distances[no_worse].min()), far)))
+        if radius >= zone.radius or (better & (zone.places[0] == x) & (zone.places[1] == y)).any():
+            return Changed(Effect.KEPT, zone)
+        return Changed(Effect.SHRUNK, zone._replace(radius=radius))
+
+    def delete(self, zone: CircleZone, slot: int) -> Changed:
+        """As `Keeper.delete`."""
+        return Changed(Effect.BROKEN if slot in zone.skyline else Effect.KEPT, zone)
 
 
 @lean_kernel

@@ -19,11 +19,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from indexes.maps.attributes import Attribute
-from indexes.maps.changes import Effect, Keeper
+from indexes.maps.changes import CircleKeeper, Effect, Keeper
 from indexes.maps.holders import Holders, holders_of
 from indexes.maps.metrics import EUCLIDEAN, METRICS
 from indexes.maps.places import PlaceIndex
 from indexes.maps.scores import Scoring
+from indexes.maps.sky_circle import CircleSearcher, CircleZone
 from indexes.maps.sky_reach import SkyReach
 from indexes.maps.top import TopSearch, TopZone
 from indexes.maps.top_changes import TopEffect, TopKeeper
@@ -59,6 +60,9 @@ class SkylineAsk:
 
 Ask = TopAsk | SkylineAsk
 
+Held = TopZone | Zone | CircleZone
+"""What a query holds: a top-k, or a skyline, whose zone is a circle off Euclid."""
+
 
 class Changes(NamedTuple):
     """A batch: what is in each of these slots now, each slot once."""
@@ -74,7 +78,7 @@ class Told(NamedTuple):
     """A query that a batch touched: what it holds now, and whether that was searched for anew."""
 
     query: int
-    zone: TopZone | Zone
+    zone: Held
     anew: bool
 
 
@@ -106,14 +110,15 @@ class LiveQueries:
                 lower[j], upper[j] = (-high, -low) if attribute.high else (low, high)
         self.tops = TopReach(self.metric, lower, upper)
         self.tops.allow(index.rows(index.slots())[1])
-        self.skies = SkyReach(index.d)
+        self.skies = SkyReach(index.d, self.metric)
         self.holders = Holders()
         self._asks: dict[int, Ask] = {}
-        self._zones: dict[int, TopZone | Zone] = {}
+        self._zones: dict[int, Held] = {}
         self._at: dict[int, Point] = {}
         self._score: dict[int, int] = {}
         self._search: TopSearch | None = None
-        self._searcher, self._keeper = Searcher(index.d), Keeper(index.d)
+        self._polygons, self._keeper = Searcher(index.d), Keeper(index.d)
+        self._circles, self._circle_keeper = CircleSearcher(index.d, metric), CircleKeeper()
         self._top_keepers: dict[int, TopKeeper] = {}
         self._pairs = np.empty((2, PAIRS), np.int64)
 
@@ -123,7 +128,7 @@ class LiveQueries:
     def __contains__(self, query: int) -> bool:
         return query in self._asks
 
-    def __getitem__(self, query: int) -> TopZone | Zone:
+    def __getitem__(self, query: int) -> Held:
         """What a query holds."""
         return self._zones[query]
 
@@ -131,14 +136,12 @@ class LiveQueries:
         """Queries come, or take the place of those of their numbers, at these places. A search each.
 
         Raises:
-            ValueError: a place is not finite, k or m is below 1, a score is by another metric than the map's, or a
-                skyline is asked for by another metric than the Euclidean; nothing has changed.
+            ValueError: a place is not finite, k or m is below 1, or a score is by another metric than the map's;
+                nothing has changed.
         """
         for ask in asks:
             if isinstance(ask, TopAsk) and (ask.k < 1 or ask.m < 1 or ask.scoring.metric != self.metric):
                 raise ValueError(f"k {ask.k} or m {ask.m} is below 1, or the metric is another")
-            if isinstance(ask, SkylineAsk) and self.metric != EUCLIDEAN:
-                raise ValueError("a skyline by another metric than the Euclidean")
         if not np.isfinite(np.array(points, np.float64)).all():
             raise ValueError("a place is not finite")
         for query in queries:
@@ -253,9 +256,7 @@ class LiveQueries:
         pairs = np.unique(np.concatenate(found))
         return pairs % max(1, wide), pairs // max(1, wide)
 
-    def _after(
-        self, query: int, changes: Changes, points: Float64, statics: Float64, which: list[int]
-    ) -> TopZone | Zone | None:
+    def _after(self, query: int, changes: Changes, points: Float64, statics: Float64, which: list[int]) -> Held | None:
         """What a query holds after some of the changes; None: it has to be searched for anew."""
         zone = self._zones[query]
         at = self._at[query]
@@ -267,6 +268,10 @@ class LiveQueries:
                 values = statics[i]
                 top = keeper.put(zone, slot, *place, values, created, at) if there else keeper.delete(zone, slot)
                 broken, zone = top.effect is TopEffect.BROKEN, top.zone
+            elif isinstance(zone, CircleZone):
+                beside = self._circle_keeper
+                sky = beside.put(zone, slot, *place, statics[i]) if there else beside.delete(zone, slot)
+                broken, zone = sky.effect is Effect.BROKEN, sky.zone
             else:
                 sky = self._keeper.put(zone, slot, *place, statics[i]) if there else self._keeper.delete(zone, slot)
                 broken, zone = sky.effect is Effect.BROKEN, sky.zone
@@ -274,7 +279,7 @@ class LiveQueries:
                 return None
         return zone if self._holds(zone, at) else None
 
-    def _holds(self, zone: TopZone | Zone, at: Point) -> bool:
+    def _holds(self, zone: Held, at: Point) -> bool:
         """Whether a zone is right at a place: its own, or one strictly within."""
         if (float(zone.place[0]), float(zone.place[1])) == at:
             return True
@@ -287,8 +292,10 @@ class LiveQueries:
             ask = self._asks[q]
             if isinstance(ask, TopAsk):
                 alike.setdefault((self._score[q], ask.k, ask.m, ask.ordered), []).append(q)
+            elif self.metric == EUCLIDEAN:
+                self._zones[q] = self._polygons.zone(self.index, *self._at[q], self.bounds)
             else:
-                self._zones[q] = self._searcher.zone(self.index, *self._at[q], self.bounds)
+                self._zones[q] = self._circles.zone(self.index, *self._at[q])
         if self._search is None or self._search.index is not self.index:
             self._search = TopSearch(self.index)
         for (score, k, m, ordered), some in alike.items():
@@ -304,7 +311,7 @@ class LiveQueries:
         self.holders.hold(np.array(queries), np.cumsum([len(some) for some in slots]), np.concatenate(slots))
         tops = [(q, zone) for q, zone in zip(queries, self._of(queries), strict=True) if isinstance(zone, TopZone)]
         for q, zone in zip(queries, self._of(queries), strict=True):
-            if isinstance(zone, Zone):
+            if not isinstance(zone, TopZone):
                 self.skies.put(q, zone)
         if tops:
             # An answer that is short has no members here: any object may enter it.
@@ -319,7 +326,7 @@ class LiveQueries:
                 np.concatenate([zone.statics[:n] for n, (_, zone) in zip(counts, tops, strict=True)]),
             )
 
-    def _of(self, queries: list[int]) -> Iterator[TopZone | Zone]:
+    def _of(self, queries: list[int]) -> Iterator[Held]:
         return (self._zones[q] for q in queries)
 
     def _top_keeper(self, k: int) -> TopKeeper:

@@ -6,7 +6,9 @@ query the index keeps one member, the *guard*, and its *reach*, d(q, s) + 2 rho:
 nowhere worse than p, and whose reaches all end before p, no query is touched. The guard is the member whose worst rank
 by a static value is best. Queries that are left are tested by all their members, a block of lanes at a time.
 
-The guards are a `PlaceIndex`: a packed base, tombstones and a delta in blocks. Euclidean distances.
+Of a circle (`sky_circle.py`) rho is its radius, and all this holds by any metric.
+
+The guards are a `PlaceIndex`: a packed base, tombstones and a delta in blocks.
 """
 
 from __future__ import annotations
@@ -19,7 +21,9 @@ from numpy.typing import NDArray
 from indexes import aligned
 from indexes.lanes import LANES, lanes_upto
 from indexes.lean import inner_kernel, lean_kernel
+from indexes.maps.metrics import EUCLIDEAN, GREAT_CIRCLE, LOOSE, distance, mindist
 from indexes.maps.places import BLOCK, DELTA, LEAVES, PlaceIndex
+from indexes.maps.sky_circle import CircleZone
 from indexes.maps.zones import Zone
 
 Float64 = NDArray[np.float64]
@@ -54,8 +58,10 @@ class Members(NamedTuple):
 class SkyReach:
     """Standing skylines by number, found by the objects that may touch them."""
 
-    def __init__(self, d: int) -> None:
+    def __init__(self, d: int, metric: int = EUCLIDEAN) -> None:
+        """Of objects with d static values, by a metric."""
         self.d = d
+        self.metric = metric
         none = np.empty(0)
         self.members = Members(none, none, np.empty(0, np.int64), np.empty(0, np.int64), none, none)
         self._used = self._left = 0
@@ -65,7 +71,7 @@ class SkyReach:
     def __len__(self) -> int:
         return len(self.index)
 
-    def put(self, query: int, zone: Zone) -> None:
+    def put(self, query: int, zone: Zone | CircleZone) -> None:
         """A query comes, or has another zone. O(d s log s + BLOCK d) for s members."""
         reach, (d, s) = reaches(zone), zone.statics.shape
         self._reserve(query + 1, s)
@@ -105,7 +111,7 @@ class SkyReach:
         if len(v.first) >= len(self._stack):
             self._stack = np.empty(len(v.first) + 1, np.int64)
         mine = np.ascontiguousarray(statics).reshape(-1)
-        i, n = _touched(v, self.members, points, mine, begin, self._stack, change, query, n)
+        i, n = _touched(self.metric, v, self.members, points, mine, begin, self._stack, change, query, n)
         return int(i), int(n)
 
     def _reserve(self, queries: int, members: int) -> None:
@@ -132,19 +138,22 @@ class SkyReach:
         self.members = m
 
 
-def reaches(zone: Zone) -> Float64:
+def reaches(zone: Zone | CircleZone) -> Float64:
     """For each member how far an object has to be from the zone's place that is nowhere better by its static values, so
     as not to matter: farther than this."""
-    far = np.hypot(zone.places[0] - zone.place[0], zone.places[1] - zone.place[1])
-    rho = np.hypot(zone.x, zone.y).max(initial=0.0)
+    if isinstance(zone, CircleZone):
+        loose = 8.0 * LOOSE if zone.metric == GREAT_CIRCLE else 0.0
+        far, rho = zone.distances + loose, zone.radius
+    else:
+        far = np.hypot(zone.places[0] - zone.place[0], zone.places[1] - zone.place[1])
+        rho = np.hypot(zone.x, zone.y).max(initial=0.0)
     return np.maximum((far + 2.0 * rho) * UP, TINY)
 
 
 @inner_kernel
-def _is_safe(m, q, x, y, statics):  # type: ignore[no-untyped-def]
+def _is_safe(metric, m, q, x, y, statics):  # type: ignore[no-untyped-def]
     """Whether a member of query q dominates the object all over the zone, by its distance from the place."""
-    dx, dy = x - m.x[q], y - m.y[q]
-    far = (dx * dx + dy * dy) ** 0.5
+    far = distance(metric, m.x[q], m.y[q], x, y)
     stride = m.limit.size
     safe = False
     base = m.first[q]
@@ -166,14 +175,8 @@ def _is_guarded(near, reach, stride, guard, e, statics):  # type: ignore[no-unty
     return guarded
 
 
-@inner_kernel
-def _near(x, y, x0, y0, x1, y1):  # type: ignore[no-untyped-def]
-    dx, dy = max(x0 - x, 0.0, x - x1), max(y0 - y, 0.0, y - y1)
-    return (dx * dx + dy * dy) ** 0.5
-
-
 @lean_kernel
-def _touched(v, m, points, statics, begin, stack, change, query, n):  # type: ignore[no-untyped-def]
+def _touched(metric, v, m, points, statics, begin, stack, change, query, n):  # type: ignore[no-untyped-def]
     d = statics.size // points.shape[0]
     blocks = (v.size[DELTA] + BLOCK - 1) // BLOCK
     node_stride, stride, delta_stride, line = v.x0.size, v.x.size, v.delta_x.size, v.block_x0.size
@@ -189,26 +192,26 @@ def _touched(v, m, points, statics, begin, stack, change, query, n):  # type: ig
             e = stack[top]
             for c in range(np.int64(v.first[e]), np.int64(v.end[e])):
                 if e < v.size[LEAVES]:
-                    near = _near(x, y, v.x0[c], v.y0[c], v.x1[c], v.y1[c])
+                    near = mindist(metric, x, y, v.x0[c], v.y0[c], v.x1[c], v.y1[c])
                     if not _is_guarded(near, -v.lower[c], node_stride, v.upper, c, mine):
                         stack[top] = c
                         top += 1
                 elif v.dead[c] == 0:
-                    near = _near(x, y, v.x[c], v.y[c], v.x[c], v.y[c])
+                    near = distance(metric, v.x[c], v.y[c], x, y)
                     if not _is_guarded(near, -v.statics[c], stride, v.statics, c, mine):
-                        if not _is_safe(m, np.int64(v.slot[c]), x, y, mine):
+                        if not _is_safe(metric, m, np.int64(v.slot[c]), x, y, mine):
                             if n < change.size:
                                 change[n], query[n] = i, v.slot[c]
                                 n += 1
                             else:
                                 going = False
         for b in range(blocks):
-            near = _near(x, y, v.block_x0[b], v.block_y0[b], v.block_x1[b], v.block_y1[b])
+            near = mindist(metric, x, y, v.block_x0[b], v.block_y0[b], v.block_x1[b], v.block_y1[b])
             if going and not _is_guarded(near, -v.block_lower[b], line, v.block_upper, b, mine):
                 for c in range(b * BLOCK, min((b + 1) * BLOCK, v.size[DELTA])):
-                    near = _near(x, y, v.delta_x[c], v.delta_y[c], v.delta_x[c], v.delta_y[c])
+                    near = distance(metric, v.delta_x[c], v.delta_y[c], x, y)
                     if not _is_guarded(near, -v.delta_statics[c], delta_stride, v.delta_statics, c, mine):
-                        if not _is_safe(m, np.int64(v.delta_slot[c]), x, y, mine):
+                        if not _is_safe(metric, m, np.int64(v.delta_slot[c]), x, y, mine):
                             if n < change.size:
                                 change[n], query[n] = i, v.delta_slot[c]
                                 n += 1

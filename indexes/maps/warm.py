@@ -6,11 +6,12 @@ import numpy as np
 
 from indexes.maps import top_warm
 from indexes.maps.attributes import Attribute
-from indexes.maps.changes import Keeper
+from indexes.maps.changes import CircleKeeper, Keeper
 from indexes.maps.live import Changes, LiveQueries, SkylineAsk, TopAsk
 from indexes.maps.places import PlaceIndex
 from indexes.maps.scores import scoring
 from indexes.maps.shapes import component
+from indexes.maps.sky_circle import CircleSearcher
 from indexes.maps.zones import Searcher
 
 
@@ -35,6 +36,11 @@ def exercise(d: int) -> None:
         x, y = rng.random(2).tolist()
         keeper.put(zone, slot, x, y, rng.random(d))
     keeper.delete(zone, 400)
+    circles = CircleSearcher(d, "manhattan")
+    circles.skyline(index, 0.5, 0.5)
+    round_zone = circles.zone(index, 0.5, 0.5)
+    round_zone.holds(0.6, 0.5)
+    CircleKeeper().put(round_zone, 400, 0.6, 0.6, np.full(d, 2.0))
     top_warm.exercise(index)
     exercise_live(index)
     index.folded().put([1], rng.random((1, 2)), rng.random((1, d)))

@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 
 from indexes.maps.attributes import Attribute
-from indexes.maps.changes import Keeper
+from indexes.maps.changes import CircleKeeper, Keeper
 from indexes.maps.live import Changes, LiveQueries, SkylineAsk, TopAsk
 from indexes.maps.places import PlaceIndex
 from indexes.maps.scores import expression_scoring, scoring
+from indexes.maps.sky_circle import CircleSearcher
 from indexes.maps.top import TopSearch
 from indexes.maps.top_changes import TopKeeper
 from indexes.maps.warm import exercise, warm
@@ -37,6 +38,9 @@ def test_nothing_is_compiled_while_maps_are_used() -> None:
         zone = TopSearch(empty).zone((1, 2), 1, 2, WAYS[d % 2])
         TopKeeper(d).put(zone, 7, 3, 4, np.ones(d, int), 9, (1, 2))
         zone.ranked(1, 2)
+        circles = CircleSearcher(d, "great-circle")
+        CircleKeeper().put(circles.zone(empty, 1, 2), np.int32(2), 3, 4, np.ones(d, int))
+        circles.zone(empty.folded(), 1, 2).holds(2, 3)
         live = LiveQueries(empty, [], BOUNDS)
         live.put(
             [4, 2], [TopAsk(2, 1, scoring("weighted_sum", [], {"distance": 1}, scale=2)), SkylineAsk()], [(1, 2)] * 2

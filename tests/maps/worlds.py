@@ -44,3 +44,16 @@ def world(seed: int) -> World:
 
 
 worlds = st.integers(0, 2**32).map(world)
+
+
+def on_the_sphere(world: World, seed: int) -> World:
+    """The same world in longitude and latitude: all over the globe, poles and antimeridian included; or within a
+    degree of the antimeridian, or of a pole."""
+    where = ((-180.0, -90.0, 360.0, 180.0), (179.5, 10.0, 1.0, 1.0), (-180.0, 89.0, 360.0, 1.0))[seed % 3]
+
+    def placed(some: np.ndarray) -> np.ndarray:
+        lon, lat = np.clip(some, 0.0, 1.0).T
+        lon = where[0] + where[2] * lon
+        return np.column_stack([np.where(lon > 180.0, lon - 360.0, lon), where[1] + where[3] * lat])
+
+    return world._replace(points=placed(world.points), asked=placed(world.asked))
