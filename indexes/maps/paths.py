@@ -18,9 +18,10 @@ from numpy.typing import NDArray
 
 from indexes.lean import lean_kernel
 from indexes.maps.floats import float_kernel, float_part
-from indexes.maps.metrics import distance
+from indexes.maps.metrics import EUCLIDEAN, distance
 from indexes.maps.places import PlaceIndex
 from indexes.maps.scores import Scoring, score_of, static_parts
+from indexes.maps.sky_circle import CircleSearcher, CircleZone
 from indexes.maps.top import TopSearch, TopZone
 from indexes.maps.zones import Searcher, Zone, holds
 
@@ -136,27 +137,35 @@ class TopWalk:
 
 
 class SkylineWalk:
-    """Skylines along paths, where distances are Euclidean."""
+    """Skylines along paths."""
 
     ordered = False
 
-    def __init__(self, index: PlaceIndex, bounds: Float64) -> None:
-        """`bounds` are the map's (x0, y0, x1, y1): no zone reaches past them."""
+    def __init__(self, index: PlaceIndex, bounds: Float64, metric: str = "euclidean") -> None:
+        """`bounds` are the map's (x0, y0, x1, y1): where distances are Euclidean, no zone reaches past them."""
         self.searches = 0
         self._index, self._bounds = index, bounds
         self._searcher = Searcher(index.d)
-        self._zone: Zone | None = None
+        self._circles = CircleSearcher(index.d, metric)
+        self._zone: Zone | CircleZone | None = None
 
     def begin(self) -> None:
         self._zone = None
 
     def upto(self, x: Float64, y: Float64, first: int) -> int:
         zone = self._zone
-        return first if zone is None else int(_in_zone(zone, x, y, first))
+        if zone is None:
+            return first
+        if isinstance(zone, CircleZone):
+            return int(within(zone.metric, zone.place[0], zone.place[1], zone.radius, x, y, first))
+        return int(_in_zone(zone, x, y, first))
 
     def turn(self, x: float, y: float) -> Members:
-        self._zone = zone = self._searcher.zone(self._index, x, y, self._bounds)
         self.searches += 1
+        if self._circles.metric != EUCLIDEAN:
+            circle = self._zone = self._circles.zone(self._index, x, y)
+            return Members(circle.skyline.astype(np.int64), circle.distances, None)
+        zone = self._zone = self._searcher.zone(self._index, x, y, self._bounds)
         far = np.sqrt((zone.places[0] - x) ** 2 + (zone.places[1] - y) ** 2)
         return Members(zone.skyline.astype(np.int64), far, None)
 

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from indexes.maps.paths import Follower, SkylineWalk, TopWalk
 from indexes.maps.places import PlaceIndex
+from tests.maps.test_sky_circle import worlds_of
 from tests.maps.test_top import CLOSE
-from tests.maps.top_worlds import Score, places, scores, scores_of, worlds
+from tests.maps.top_worlds import METRICS, Score, places, scores, scores_of, worlds
 from tests.maps.worlds import BOUNDS
 from tests.maps.worlds import worlds as skyline_worlds
 from tests.oracles import maps as oracle
@@ -64,25 +65,27 @@ def test_a_top_k_is_right_at_every_place_up_to_equal_scores(data, world, score, 
     assert walk.searches <= len(way)
 
 
-@settings(max_examples=150, deadline=None)
-@given(st.data(), skyline_worlds, st.integers(0, 2**32))
-def test_a_skyline_is_right_at_every_place(data, world, seed):
+@pytest.mark.parametrize("metric", METRICS)
+@settings(max_examples=60, deadline=None)
+@given(data=st.data(), seed=st.integers(0, 2**32))
+def test_a_skyline_is_right_at_every_place(metric, data, seed):
     rng = np.random.default_rng(seed)
+    world = data.draw(skyline_worlds if metric == "euclidean" else worlds_of(metric))
     index = PlaceIndex.build(world.points, world.statics, fanout=world.fanout)
     way = path(rng, world.asked, data.draw(st.integers(1, 9)), data.draw(st.sampled_from([0.0, 0.001])))
     cut = data.draw(st.integers(0, len(way)))
-    held, changes = followed(SkylineWalk(index, BOUNDS), [way[:cut], way[cut:]])
+    held, changes = followed(SkylineWalk(index, BOUNDS, metric), [way[:cut], way[cut:]])
     for (x, y), slots in zip(way.tolist(), held, strict=True):
-        assert set(slots) == oracle.skyline(world.points, world.statics, x, y)
+        assert set(slots) == oracle.skyline(world.points, world.statics, x, y, metric)
     assert [change.kind for change in changes] == ["first"] + ["members"] * (len(changes) - 1)
     for change in changes:
-        far = oracle.squared_distances(world.points, *way[change.at])[change.members.slots]
-        assert np.allclose(change.members.distances, np.sqrt(far), rtol=1e-15) and (np.diff(far) >= 0).all()
+        far = oracle.distances(metric, world.points, *way[change.at])[change.members.slots]
+        assert np.allclose(change.members.distances, far, rtol=1e-15) and (np.diff(far) >= 0).all()
     for a, b in itertools.pairwise(changes):
         assert set(a.members.slots.tolist()) != set(b.members.slots.tolist())
 
 
-@pytest.mark.parametrize("metric", ["euclidean", "manhattan", "great-circle"])
+@pytest.mark.parametrize("metric", METRICS)
 def test_most_steps_cost_no_search(metric):
     rng = np.random.default_rng(5)
     index = PlaceIndex.build(rng.random((2_000, 2)), rng.random((2_000, 2)))
@@ -91,10 +94,9 @@ def test_most_steps_cost_no_search(metric):
     few, many = (TopWalk(index, 5, m, score.scoring(metric)) for m in (20, 5))
     assert followed(few, [way])[0] == followed(many, [way])[0]
     assert 0 < few.searches < many.searches < len(way) // 4
-    if metric == "euclidean":
-        skylines = SkylineWalk(index, BOUNDS)
-        changes = followed(skylines, [way])[1]
-        assert len(changes) <= skylines.searches < len(way)
+    skylines = SkylineWalk(index, BOUNDS, metric)
+    changes = followed(skylines, [way])[1]
+    assert len(changes) <= skylines.searches < len(way)
 
 
 def test_another_path_begins_with_its_first_answer():
