@@ -30,7 +30,7 @@ from indexes.boards.packing import AXIS_R, Box, PackedBoard, widest
 from spark_jobs.cells import Cells
 from spark_jobs.command import Failed, Number, Order, main, of_one_attribute
 from spark_jobs.images import make_room, pieces_of, storing
-from spark_jobs.inputs import check
+from spark_jobs.inputs import check, row_groups
 from spark_jobs.ordering import in_order, numbered
 from spark_jobs.pieces import (
     OBJECTS,
@@ -42,7 +42,6 @@ from spark_jobs.pieces import (
     Piece,
     join_forest,
     join_objects,
-    row_groups,
 )
 from spark_jobs.progress import Progress
 from spark_jobs.session import Running, session

@@ -25,7 +25,7 @@ from spark_jobs.session import NoSpark, Options, SparkFailed
 _SCHEMES = {"s3": "s3a"}
 """What Hadoop calls filesystems that pyarrow calls otherwise."""
 
-_EXAMPLES = {"boards": "boards/delays", "matchers": "matchers/ads", "relays": "relays/market"}
+_EXAMPLES = {"boards": "boards/delays", "matchers": "matchers/ads", "relays": "relays/market", "maps": "maps/food"}
 """A resource of each kind, for --help."""
 
 _NAME = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9_.:-]{1,128}")

@@ -7,15 +7,14 @@ only reported ones are used: a task that is run twice leaves one piece more, whi
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from pyarrow import fs
 
-from formats.folder import Damaged, Folder
+from formats.folder import Folder
 from indexes.boards.packing import (
     Nodes,
     PackedForest,
@@ -31,6 +30,7 @@ from indexes.boards.packing import (
 )
 from indexes.boards.range_tree import leaves_for
 from spark_jobs.cells import Cells, Halves, halve
+from spark_jobs.inputs import groups
 from spark_jobs.ordering import Batches, Int64, position, together
 
 Columns = TypeVar("Columns", Slots, Nodes, PackedObjects)
@@ -55,26 +55,10 @@ class Piece(NamedTuple):
 # Reading.
 
 
-def row_groups(folder: Folder, name: str, columns: Sequence[str], rows: int) -> int:
-    """The number of row groups of a Parquet file. Raises `Damaged` when it lacks a column or has not so many rows."""
-    try:
-        with folder.open(name) as file:
-            meta = pq.read_metadata(file)
-            found = meta.schema.to_arrow_schema().names
-    except (pa.ArrowException, OSError) as error:
-        raise Damaged(f"{folder}/{name} cannot be read: {str(error).splitlines()[0]}") from error
-    lacking = sorted(set(columns) - set(found))
-    if lacking:
-        raise Damaged(f"{folder}/{name} has no column {lacking[0]}")
-    if meta.num_rows != rows:
-        raise Damaged(f"{folder}/{name} has {meta.num_rows} rows, and {rows} by the manifest")
-    return int(meta.num_row_groups)
-
-
 def read_points(batches: Batches, system: fs.FileSystem, path: str, name: str, ks: Sequence[int]) -> Batches:
     """The subscriptions in the row groups whose numbers come in, as points by class."""
     offered = np.array(ks, np.int64)
-    for group in _groups(batches, Folder(system, path), name, SUBSCRIPTIONS):
+    for group in groups(batches, Folder(system, path), name, SUBSCRIPTIONS):
         sid, l, r, k = (group[column].to_numpy() for column in SUBSCRIPTIONS)
         q = np.searchsorted(offered, k)
         known = np.append(offered, 0)[q] == k
@@ -86,17 +70,9 @@ def read_points(batches: Batches, system: fs.FileSystem, path: str, name: str, k
 
 def read_objects(batches: Batches, system: fs.FileSystem, path: str, name: str, sign: float) -> Batches:
     """The objects in the row groups whose numbers come in, with y as ranked, and x without a sign of zero as key."""
-    for group in _groups(batches, Folder(system, path), name, OBJECTS):
+    for group in groups(batches, Folder(system, path), name, OBJECTS):
         x, created, y, row = (group[column].to_numpy() for column in OBJECTS)
         yield pa.record_batch({"key": x + 0.0, "created": created, "x": x, "y": y * sign, "row": row})
-
-
-def _groups(batches: Batches, folder: Folder, name: str, columns: Sequence[str]) -> Iterator[pa.Table]:
-    with folder.open(name) as file:
-        parquet = pq.ParquetFile(file)
-        for batch in batches:
-            for number in batch["id"].to_pylist():
-                yield parquet.read_row_group(number, columns=list(columns), use_threads=False)
 
 
 # Cutting and laying out. `at` and `before` are those of `ordering`.
