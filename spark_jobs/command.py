@@ -62,6 +62,14 @@ class Place:
 
 
 @dataclass(frozen=True)
+class Text:
+    """An option that one job alone has and needs, --`name`: JSON."""
+
+    name: str
+    about: str
+
+
+@dataclass(frozen=True)
 class Order:
     """What a job is asked to do: one resource of one snapshot below a storage root, with options of its own."""
 
@@ -71,6 +79,7 @@ class Order:
     options: Options
     numbers: Mapping[str, int] = field(default_factory=dict)
     places: Mapping[str, Folder] = field(default_factory=dict)
+    texts: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -113,6 +122,7 @@ class Frame:
     kind: str = "boards"
     numbers: Sequence[Number] = ()
     places: Sequence[Place] = ()
+    texts: Sequence[Text] = ()
 
 
 def main(
@@ -123,9 +133,10 @@ def main(
     numbers: Sequence[Number] = (),
     places: Sequence[Place] = (),
     kind: str = "boards",
+    texts: Sequence[Text] = (),
 ) -> NoReturn:
     """Run a job as its `Frame` says. It ends the process."""
-    frame = Frame(name, about, kind, numbers, places)
+    frame = Frame(name, about, kind, numbers, places, texts)
     parser = _parser(frame)
     if arguments is None:
         arguments = sys.argv[1:]
@@ -168,7 +179,7 @@ def _end_with_stdin() -> None:
 def _parser(frame: Frame) -> _Parser:
     program = f"python -m spark_jobs.{frame.name}"
     resource = _EXAMPLES[frame.kind]
-    own = "".join(f" --{place.name} {place.name.upper()}" for place in frame.places)
+    own = "".join(f" --{option.name} {option.name.upper()}" for option in (*frame.places, *frame.texts))
     parser = _Parser(
         prog=program, description=frame.about, formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog=f"""\
@@ -196,6 +207,8 @@ s3:// takes Hadoop's connector: --conf spark.jars.packages=org.apache.hadoop:had
     parser.add_argument("--temp", metavar="FOLDER", help="where the temporary folder is made (default: the system's)")
     for place in frame.places:
         parser.add_argument(f"--{place.name}", required=True, metavar="PLACE", help=place.about)
+    for text in frame.texts:
+        parser.add_argument(f"--{text.name}", required=True, metavar="JSON", help=text.about)
     for number in frame.numbers:
         parser.add_argument(
             f"--{number.name}",
@@ -230,4 +243,5 @@ def _order(given: argparse.Namespace, frame: Frame) -> Order:
     except ValueError as error:
         raise Failed(str(error)) from error
     options = Options(given.master, conf, given.driver_memory, given.nice, given.temp)
-    return Order(given.storage, given.lsn, given.resource, options, own, places)
+    texts = {text.name: getattr(given, text.name) for text in frame.texts}
+    return Order(given.storage, given.lsn, given.resource, options, own, places, texts)

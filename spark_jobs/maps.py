@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from formats.maps import VALUES, config_of, objects_at
+from formats.maps import config_of, objects_at
 from indexes.maps.packing import pack_tree
 from indexes.maps.rtree import fanout_of, slab_of
 from spark_jobs.command import Failed, Order, main
@@ -52,8 +52,10 @@ def lay_out(run: Run) -> list[str]:
     with run.progress.follow(running.context, 0.5, 0.8, "laying out the slabs"):
         first = fn.array(*map(fn.lit, before.tolist()))[fn.shiftright("at", PART).cast("int")]
         position = first + fn.col("at").bitwiseAND((1 << PART) - 1)
-        slabs = numbered(ordered).withColumn("position", position).selectExpr(
-            "key", "slot", *coordinates(d), f"int(position div {slab}) AS {SLAB}"
+        slabs = (
+            numbered(ordered)
+            .withColumn("position", position)
+            .selectExpr("key", "slot", *coordinates(d), f"int(position div {slab}) AS {SLAB}")
         )
         task = running.task("spark_jobs.map_slabs:lay_slabs", run.pieces.system, run.pieces.path, n, d)
         told = slabs.repartitionById(count, fn.col(SLAB)).mapInArrow(task, SPARK_PARTS).collect()

@@ -18,15 +18,14 @@ A run that was killed leaves no _SUCCESS. Two runs at the same time must not wri
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import pyarrow as pa
 
-from formats.folder import Damaged, Folder
+from formats.folder import Folder
 from formats.matchers import config_of, read_state, subscriptions_at
-from formats.parts import read_image, write_image
 from indexes.matchers.packing import pack_indexes
 from indexes.matchers.state import indexes_of
 from spark_jobs import slices
@@ -34,9 +33,10 @@ from spark_jobs.command import Failed, Number, Order, Place, main
 from spark_jobs.events import EventError, columns_of
 from spark_jobs.inputs import check
 from spark_jobs.matching import SPARK_MATCHED, WINNERS
-from spark_jobs.outputs import OUTPUT, make_room, publish, writing
+from spark_jobs.outputs import OUTPUT, image_of, make_room, publish, telling, writing
+from spark_jobs.parts import Packed
 from spark_jobs.progress import Progress
-from spark_jobs.session import SparkFailed, session
+from spark_jobs.session import session
 from spark_jobs.slices import Slice
 
 K = Number("k", 20, "winners of an event, at most")
@@ -65,9 +65,9 @@ def match(order: Order, progress: Progress) -> tuple[dict[str, Any], int]:
     with writing(output):
         parts = make_room(output)
     try:
-        image = _image(order, about, parts, progress)
+        image = image_of(order, parts, progress, lambda: _lay_out(order, about))
         progress.step(0.1, "starting Spark")
-        with _told_of_events(), session(f"Rankcast match of {order.resource}", order.options) as running:
+        with telling(EventError), session(f"Rankcast match of {order.resource}", order.options) as running:
             places = ((folder.system, folder.path) for folder in (source, image, parts))
             snapshot, image_place, target = places
             task = running.task(
@@ -88,6 +88,10 @@ def match(order: Order, progress: Progress) -> tuple[dict[str, Any], int]:
     return {**fields, "seconds": round(time.monotonic() - began, 1)}, 0
 
 
+def _lay_out(order: Order, about: dict[str, Any]) -> Packed:
+    return pack_indexes(indexes_of(read_state(order.folder("snapshots"), order.name, about)))
+
+
 def cut(events: Folder, dimensions: Sequence[str], k: int) -> list[Slice]:
     """The events of a file, or of a folder's files in order of name, in slices for tasks. Looks at no event.
 
@@ -105,32 +109,6 @@ def cut(events: Folder, dimensions: Sequence[str], k: int) -> list[Slice]:
     found = slices.heads(events, "events", check_columns)
     each = max(_LEAST_PER_TASK, -(-sum(head.rows for head in found) // _TASKS))
     return slices.cut(found, max(1, min(each, _PER_TASK, _WINNERS_PER_TASK // k)))
-
-
-def _image(order: Order, about: dict[str, Any], parts: Folder, progress: Progress) -> Folder:
-    """An image of the matcher: the one that is there, or one among the parts."""
-    image = order.folder("images") / order.resource
-    if image.whole:
-        with suppress(Damaged):
-            if read_image(image) is not None and image.manifest()["lsn"] == order.lsn:
-                return image
-    progress.step(0.05, "laying out the indexes")
-    state, own = read_state(order.folder("snapshots"), order.name, about), parts / "image"
-    with writing(own):
-        write_image(own, order.resource, order.lsn, pack_indexes(indexes_of(state)))
-    return own
-
-
-@contextmanager
-def _told_of_events() -> Iterator[None]:
-    """An event that cannot be is the user's to mend: say what a worker said of it, and nothing of Spark."""
-    try:
-        yield
-    except SparkFailed as failed:
-        _, found, reason = str(failed).partition(f"{EventError.__name__}: ")
-        if found:
-            raise Failed(reason) from failed
-        raise
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
-"""The folder that a job writes its result to: part-00000.parquet, ..., and last _SUCCESS, which says what it is.
+"""What jobs share that ask a snapshot about rows that users bring: the image, and the folder for the result, which ends
+up with part-00000.parquet, ..., and last _SUCCESS, which says what it is.
 
 A run that was killed leaves no _SUCCESS, and the next one takes away what it left.
 """
@@ -7,14 +8,18 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from pyarrow import fs
 
-from formats.folder import Folder
-from spark_jobs.command import Failed, Place
+from formats.folder import Damaged, Folder
+from formats.parts import read_image, write_image
+from spark_jobs.command import Failed, Order, Place
+from spark_jobs.parts import Packed
+from spark_jobs.progress import Progress
+from spark_jobs.session import SparkFailed
 
 OUTPUT = Place("output", "the folder for the result, which must not hold anything yet: a local path or a URL")
 
@@ -54,3 +59,31 @@ def writing(folder: Folder) -> Iterator[None]:
         yield
     except OSError as error:
         raise Failed(f"{folder} cannot be written: {error.strerror or error}") from error
+
+
+def image_of(order: Order, parts: Folder, progress: Progress, lay_out: Callable[[], Packed]) -> Folder:
+    """An image of the resource at that very row: the one that is there, or one among the parts."""
+    image = order.folder("images") / order.resource
+    if image.whole:
+        with suppress(Damaged):
+            if read_image(image) is not None and image.manifest()["lsn"] == order.lsn:
+                return image
+    progress.step(0.05, "laying out the indexes")
+    own = parts / "image"
+    packed = lay_out()
+    with writing(own):
+        write_image(own, order.resource, order.lsn, packed)
+    return own
+
+
+@contextmanager
+def telling(kind: type[Exception]) -> Iterator[None]:
+    """A row that cannot be is the user's to mend: say what a worker said with an error of this kind, and nothing of
+    Spark."""
+    try:
+        yield
+    except SparkFailed as failed:
+        _, found, reason = str(failed).partition(f"{kind.__name__}: ")
+        if found:
+            raise Failed(reason) from failed
+        raise
