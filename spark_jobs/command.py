@@ -179,7 +179,8 @@ def _end_with_stdin() -> None:
 def _parser(frame: Frame) -> _Parser:
     program = f"python -m spark_jobs.{frame.name}"
     resource = _EXAMPLES[frame.kind]
-    own = "".join(f" --{option.name} {option.name.upper()}" for option in (*frame.places, *frame.texts))
+    needed = [*(place.name for place in frame.places), *(text.name for text in frame.texts)]
+    own = "".join(f" --{option} {option.upper()}" for option in needed)
     parser = _Parser(
         prog=program, description=frame.about, formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog=f"""\

@@ -19,8 +19,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from formats.maps import config_of, objects_at
-from indexes.maps.packing import pack_tree
+from formats.map_fields import config_of
+from formats.maps import objects_at, place_names
+from indexes.maps.packing import pack_index
 from indexes.maps.rtree import fanout_of, slab_of
 from spark_jobs.command import Failed, Order, main
 from spark_jobs.inputs import row_groups
@@ -37,7 +38,7 @@ def lay_out(run: Run) -> list[str]:
 
     config, n, place = config_of(run.about["config"]), run.about["objects"], objects_at(run.name)
     d = len(config.attributes)
-    columns = ["x", "y", *(f"value{j}" for j in range(d))]
+    columns = place_names(config)
     signs = [1.0, 1.0, *(-1.0 if attribute.high else 1.0 for attribute in config.attributes)]
     groups = row_groups(run.source, place, ["row", *columns], n)
     if n == 0:
@@ -69,7 +70,7 @@ LAYOUT = Layout(
     source=objects_at,
     rows=lambda about: int(about["objects"]),
     lay_out=lay_out,
-    join=lambda about, parts: pack_tree(join_slabs(len(config_of(about["config"]).attributes), parts)),
+    join=lambda about, parts: pack_index(join_slabs(len(config_of(about["config"]).attributes), parts)),
     # Adaptive execution would make fewer partitions than are asked for.
     conf={"spark.sql.adaptive.enabled": "false"},
 )

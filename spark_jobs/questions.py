@@ -56,9 +56,11 @@ def _score(config: MapConfig, given: dict[str, Any]) -> Score:
         _fields("score.weights.", named, names)
         weights = {name: _get(named, name, _number, path="score.weights.") for name in names if name in named}
     expression = _get(body, "expression", _text, path="score.") if "expression" in takes else None
-    defaults = (("scale", 1.0), ("shift", SHIFT), ("lambda", LAMBDA))
-    numbers = (_get(body, name, _number, unless, path="score.") for name, unless in defaults)
-    return Score(kind, tuple(weights.items()), *numbers, expression)
+    scale, shift, blend = (
+        _get(body, name, _number, unless, path="score.")
+        for name, unless in (("scale", 1.0), ("shift", SHIFT), ("lambda", LAMBDA))
+    )
+    return Score(kind, tuple(weights.items()), float(scale), float(shift), float(blend), expression)
 
 
 def _fields(path: str, given: Any, known: Collection[str]) -> dict[str, Any]:

@@ -29,7 +29,7 @@ class Head(NamedTuple):
         return sum(self.groups)
 
 
-def heads(place: Folder, what: str, check: Callable[[str, pa.Schema], None]) -> list[Head]:
+def heads(place: Folder, what: str, check: Callable[[str, pa.Schema], object]) -> list[Head]:
     """A file, or a folder's files in order of name; `check` is called for the first one's path and schema. Looks at no
     row.
 

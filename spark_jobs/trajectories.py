@@ -33,10 +33,10 @@ import pyarrow.parquet as pq
 
 from formats.folder import Folder
 from formats.map_fields import config_of, question_fields
-from formats.maps import objects_at, read_state
+from formats.maps import objects_at, read_places
 from indexes.maps.model import Question, Skyline
 from indexes.maps.packing import pack_index
-from indexes.maps.state import tree_of
+from indexes.maps.rtree import pack
 from spark_jobs import slices
 from spark_jobs.command import Failed, Order, Place, Text, main
 from spark_jobs.inputs import check
@@ -118,7 +118,7 @@ def _follow(running: Running, read: Any, follow: Any, kinds: Types, pieces: list
 
 
 def _pack(order: Order, about: dict[str, Any]) -> Packed:
-    return pack_index(tree_of(read_state(order.folder("snapshots"), order.name, about)))
+    return pack_index(pack(*read_places(order.folder("snapshots"), order.name, about)))
 
 
 def _nothing(parts: Folder, kinds: Types, question: Question) -> str:

@@ -16,9 +16,11 @@ from pyarrow import fs
 
 from formats.folder import Damaged, Folder
 from formats.map_fields import config_of, question_of
+from formats.maps import read_names
 from formats.parts import read_image
 from indexes.maps.asks import scoring_of
 from indexes.maps.model import MapConfig, Question, Skyline
+from indexes.maps.packing import unpack_index
 from indexes.maps.paths import Change, Follower, SkylineWalk, TopWalk
 from indexes.maps.places import PlaceIndex
 
@@ -35,7 +37,7 @@ class Taken(NamedTuple):
     """A map to ask, and the ids of its slots."""
 
     config: MapConfig
-    index: PlaceIndex
+    objects: PlaceIndex
     ids: pa.LargeStringArray
 
 
@@ -49,7 +51,7 @@ def result_schema(kinds: tuple[pa.DataType, pa.DataType], scored: bool) -> pa.Sc
 
 def walk_of(taken: Taken, question: Question) -> TopWalk | SkylineWalk:
     """The question to be asked along paths."""
-    config, index = taken.config, taken.index
+    config, index = taken.config, taken.objects
     if isinstance(question, Skyline):
         return SkylineWalk(index, np.array(config.bounds), config.metric)
     n = max(1, len(index))  # nobody has more
@@ -163,11 +165,11 @@ def take_up(snapshot: Place, name: str, about: dict[str, Any], image: Place) -> 
         _taken.clear()
         try:
             packed = read_image(Folder(*image))
-            names = read_names(Folder(*snapshot), name, about)
+            ids, created = read_names(Folder(*snapshot), name, about)
         except Damaged as error:
             raise ValueError(str(error)) from error
         if packed is None:
             raise ValueError(f"{image[1]} was laid out by another version of the code")
-        index = PlaceIndex(unpack_tree(packed), names.created, len(names.created))
-        _taken[key] = Taken(config_of(about["config"]), index, names.ids)
+        index = PlaceIndex(unpack_index(packed), created, len(created))
+        _taken[key] = Taken(config_of(about["config"]), index, ids)
     return _taken[key]
