@@ -55,6 +55,11 @@ def recover(
     began = time.perf_counter()
     rows = writer.recover(progress, lsn)
     log.info("log replayed", rows=rows, resources=len(catalog.names()), seconds=_since(began))
+    for resource in catalog.names():
+        began = time.perf_counter()
+        kind, _ = catalog.kinds.split(resource)
+        if kind.ready(catalog.engine(resource)):
+            log.info(f"{kind.noun} ready", resource=resource, seconds=_since(began))
     return lsn
 
 

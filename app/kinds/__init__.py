@@ -103,6 +103,11 @@ class Kind(ABC):
     def engine_of(self, state: Any, image: Any | None) -> Engine:
         """The engine of a state, with the indexes of its image where there is one."""
 
+    def ready(self, engine: Any) -> bool:
+        """The snapshot and the whole log are in: make what follows from them, before anybody asks. Whether there was
+        anything to make."""
+        return False
+
     @abstractmethod
     def sizes(self, engine: Any) -> dict[str, int]:
         """What is said of an engine when it is taken up: its seq, and how much is in it."""

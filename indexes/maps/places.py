@@ -189,6 +189,15 @@ class PlaceIndex:
         slots = self.slots()
         return PlaceIndex.build(*self.rows(slots), slots, self.view.created[slots], fanout, along)
 
+    def copy(self) -> PlaceIndex:
+        """The same objects, to be read only, whatever changes here. O(d n)."""
+        other = object.__new__(PlaceIndex)
+        other.d, other.tree = self.d, self.tree
+        base = set(self.tree._fields) - {"leaves", "slot"}
+        shared = {name: getattr(self.view, name) for name in ("slot", *base)}
+        other.view = View(**shared, **{n: c.copy() for n, c in self.view._asdict().items() if n not in shared})
+        return other
+
     def _reserve_slots(self, slots: int) -> None:
         v = self.view
         if slots > len(v.at):

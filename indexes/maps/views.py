@@ -30,7 +30,8 @@ class Rows(NamedTuple):
 
 
 class TopAnswer(NamedTuple):
-    """The k best at `place`: the first `members` of the `rows`, in order; then the other candidates, as they rank there.
+    """The k best at `place`: the first `members` of the `rows`, in order; then the other candidates, as they rank
+    there.
 
     `score` is None where there is none. The candidates are enough strictly within `radius` of `center`; None:
     everywhere, 0: at this place only.

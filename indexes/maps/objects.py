@@ -1,0 +1,182 @@
+"""The objects of a map: their ids, places and values, payloads, and the slots in which all of that stands.
+
+Places and values are in the index alone, in slots that are recycled; values inside are smaller where better. `created`
+counts objects as they come. What is read here is read between two slices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import islice
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from indexes.maps.live import Changes
+from indexes.maps.model import MapConfig
+from indexes.maps.places import ABSENT, PlaceIndex
+from indexes.maps.presence import find_many
+from indexes.maps.views import ObjectView, Rows
+from indexes.names import Names
+from indexes.overlay import RowPool
+
+Float64 = npt.NDArray[np.float64]
+Int32 = npt.NDArray[np.int32]
+Int64 = npt.NDArray[np.int64]
+Bool = npt.NDArray[np.bool_]
+
+
+class Put(NamedTuple):
+    """Objects that come or change, each once, as they are afterwards."""
+
+    keys: pa.StringArray
+    slots: Int32
+    fresh: Bool  # there was none of this id
+    points: Float64
+    statics: Float64
+    created: Int64
+    same: Bool  # it stands like this already
+    inverse: Int64  # by element of the command: which of these
+
+    def changes(self, touched: Bool) -> Changes:
+        """Those that are others now, or are `touched`."""
+        some = np.flatnonzero(~self.same | touched)
+        there = np.ones(len(some), bool)
+        slots = self.slots[some].astype(np.int64)
+        return Changes(slots, there, self.points[some], self.statics[some], self.created[some])
+
+
+class Objects:
+    """All objects of a map. `changed` are the slots in which something has changed since somebody began to note it."""
+
+    def __init__(self, config: MapConfig, index: PlaceIndex | None = None, next_created: int = 0) -> None:
+        """Over the objects of an index, whose ids are to be loaded into `names`."""
+        self.signs = np.array([-1.0 if attribute.high else 1.0 for attribute in config.attributes])
+        d = len(config.attributes)
+        self.index = index if index is not None else PlaceIndex.build(np.empty((0, 2)), np.empty((0, d)))
+        self.names = Names()
+        self.payloads: dict[int, bytes] = {}
+        self.next_created = next_created
+        self.pool = RowPool()
+        self.changed: set[int] | None = None
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def look(self, keys: pa.StringArray, points: Float64, values: Float64) -> Put:
+        """What these elements, in order, come to: NaN leaves what is there. Slots are taken for new objects; else
+        nothing changes. O(n log m), or O(n + m) for many."""
+        coded = keys.dictionary_encode()
+        distinct, inverse = coded.dictionary, coded.indices.to_numpy().astype(np.int64)
+        slots = find_many(self.names, distinct)
+        fresh = slots < 0
+        born = int(fresh.sum())
+        slots[fresh] = self.pool.take_many(born)
+        before = np.full((len(slots), 2 + len(self.signs)), np.nan)
+        known = np.flatnonzero(~fresh)
+        if len(known):
+            there, statics = self.index.rows(slots[known])
+            before[known] = np.column_stack([there, statics])
+        after = before.copy()
+        given = np.column_stack([points, values * self.signs]) + 0.0
+        for j in range(after.shape[1]):
+            # Of several elements of an id the last one that says something stands.
+            some = np.flatnonzero(~np.isnan(given[:, j]))
+            after[inverse[some], j] = given[some, j]
+        created = np.zeros(len(slots), np.int64)
+        created[fresh] = self.next_created + np.arange(born)
+        created[known] = self.index.view.created[slots[known]]
+        same = (after == before).all(axis=1)
+        return Put(distinct, slots, fresh, after[:, :2].copy(), after[:, 2:].copy(), created, same, inverse)
+
+    def note(self, slots: Sequence[int] | Int32 | Int64) -> None:
+        """These slots change, or their payloads."""
+        if self.changed is not None:
+            self.changed.update(np.asarray(slots).tolist())
+
+    def packed(self, put: Put) -> PlaceIndex:
+        """An index of all objects with these put, all in its base. O(d n log n), reads only."""
+        view, stay = self.index.view, self.index.slots()
+        stay = stay[~np.isin(stay, put.slots[~put.fresh])]
+        points, statics = self.index.rows(stay)
+        return PlaceIndex.build(
+            np.concatenate([points, put.points]),
+            np.concatenate([statics, put.statics]),
+            np.concatenate([stay, put.slots]),
+            np.concatenate([view.created[stay], put.created]),
+        )
+
+    def show(self, put: Put, named: bool) -> None:
+        """Let new objects be found, whose ids are `named` already or not."""
+        fresh = np.flatnonzero(put.fresh)
+        self.next_created += len(fresh)
+        if len(fresh) and not named:
+            self.names.note(put.keys.take(pa.array(fresh)), put.slots[fresh])
+
+    def set_payload(self, slot: int, payload: bytes | None) -> None:
+        if payload is None:
+            self.payloads.pop(slot, None)
+        else:
+            self.payloads[slot] = payload
+
+    def forget(self, key: str, slot: int) -> None:
+        """An object that the index holds no more."""
+        self.names.delete(key, slot)
+        self.payloads.pop(slot, None)
+        self.pool.give([slot])
+
+    def get(self, key: str) -> ObjectView | None:
+        """The object of an id, or None."""
+        slot = self.names.find(key)
+        return None if slot < 0 else self._views([(key, slot)])[0]
+
+    def after(self, key: str | None, limit: int) -> list[ObjectView]:
+        """Up to `limit` objects in order of id, behind `key`."""
+        return self._views(list(islice(self.names.after(key), limit)))
+
+    def _views(self, found: list[tuple[str, int]]) -> list[ObjectView]:
+        slots = np.array([slot for _, slot in found], np.int64)
+        points, statics = self.index.rows(slots)
+        created = self.index.view.created[slots].tolist()
+        rows = zip(found, points.tolist(), self.shown(statics).tolist(), created, strict=True)
+        return [
+            ObjectView(key, (x, y), values, age, self.payloads.get(slot)) for (key, slot), (x, y), values, age in rows
+        ]
+
+    def shown(self, statics: Float64) -> Float64:
+        """Static values (n, d) as the user says them."""
+        return statics * self.signs + 0.0
+
+    def rows(self, slots: Int64, points: Float64, statics: Float64, created: Int64, distance: Float64) -> Rows:
+        """Objects as answers show them."""
+        x, y = points.T.tolist() if len(points) else ([], [])
+        return Rows(
+            self.names.many(slots.astype(np.int32)).to_pylist() if len(slots) else [],
+            x,
+            y,
+            self.shown(statics).T.tolist(),
+            created.tolist(),
+            [self.payloads.get(slot) for slot in slots.tolist()],
+            distance.tolist(),
+        )
+
+    def check(self) -> None:
+        """Raise AssertionError unless all parts agree. O(d n log n)."""
+        self.index.check()
+        self.names.ids.check()
+        slots = np.sort(np.array([slot for _, slot in self.names.after(None)], np.int64))
+        assert np.array_equal(slots, self.index.slots()), "an id without an object, or the other way round"
+        assert set(self.payloads) <= set(slots.tolist()), "a payload of nobody"
+        free = self.pool.free()
+        assert not set(free) & set(slots.tolist()) and self.pool.high == len(free) + len(slots), "slots are lost"
+        created = self.index.view.created[slots]
+        assert len(np.unique(created)) == len(created), "two objects of one age"
+        assert not len(created) or 0 <= created.min() <= created.max() < self.next_created, "ages run ahead"
+        assert (self.index.view.at[free_below(free, len(self.index.view.at))] == ABSENT).all()
+
+
+def free_below(free: list[int], high: int) -> list[int]:
+    """Those of free slots that an index knows."""
+    return [slot for slot in free if slot < high]
