@@ -17,19 +17,16 @@ from fastapi.openapi.utils import get_openapi
 from starlette.middleware import Middleware
 
 from app import logs, problems
-from app.api import admin, boards, health, jobs, matchers, relays, streams
+from app.api import admin, boards, health, jobs, maps, matchers, relays, streams
 from app.api.direct import Direct
+from app.api.failures import FAILURES
 from app.api.routing import Routes, complete_schema
 from app.guard import Guard
-from app.idempotency import KeyReused, StillRunning
 from app.metrics import Metrics
-from app.problems import FieldError, Problem
 from app.security import Keyring, check_door
 from app.service import Interrupted, Service
 from app.settings import Settings
 from app.storage import Stores, open_stores
-from app.storage.log import LogUnavailable
-from app.writer import Busy, Failed, Unwritable
 
 
 class Lifecycle:
@@ -56,17 +53,6 @@ class Lifecycle:
             hook()
 
 
-_REUSED = FieldError("Idempotency-Key", "came before with another request")
-_OTHERS: dict[type[Exception], Callable[[Exception], Problem]] = {
-    LogUnavailable: lambda _: Problem("log-unavailable", "nothing was changed; try again later"),
-    Busy: lambda busy: Problem("busy", str(busy)),
-    Failed: lambda failed: Problem("not-ready", str(failed)),
-    Unwritable: lambda error: Problem("internal", f"{error}; nothing was changed"),
-    KeyReused: lambda _: Problem("key-reused", errors=[_REUSED]),
-    StillRunning: lambda _: Problem("in-progress", "the first request under this key has not been answered yet"),
-}
-
-
 def create_app(settings: Settings | None = None, stores: Stores | None = None, listen_first: bool = False) -> FastAPI:
     """The whole service. `stores` may be opened before, so that what is wrong with them is said before it starts.
 
@@ -81,7 +67,8 @@ def create_app(settings: Settings | None = None, stores: Stores | None = None, l
     board_routes = boards.BoardRoutes()
     matcher_routes = matchers.MatcherRoutes(keyring)
     relay_routes = relays.RelayRoutes()
-    stream_routes = streams.StreamRoutes(keyring)
+    map_routes = maps.MapRoutes()
+    stream_routes = streams.StreamRoutes(keyring, map_routes.moves.carry)
     job_routes = jobs.JobRoutes(keyring)
 
     @asynccontextmanager
@@ -97,6 +84,7 @@ def create_app(settings: Settings | None = None, stores: Stores | None = None, l
             board_routes.start(service)
             matcher_routes.start(service)
             relay_routes.start(service)
+            map_routes.start(service)
             stream_routes.start(service.hub)
             job_routes.start(service)
             lifecycle.stopping.append(service.hub.stop)
@@ -144,7 +132,7 @@ def create_app(settings: Settings | None = None, stores: Stores | None = None, l
         ],
     )
     app.state.lifecycle = lifecycle
-    problems.install(app, _OTHERS)
+    problems.install(app, FAILURES)
 
     routes = Routes(app, keyring)
     health.add_routes(routes, metrics, lambda: lifecycle.ready)
@@ -152,6 +140,7 @@ def create_app(settings: Settings | None = None, stores: Stores | None = None, l
     board_routes.add_routes(routes)
     matcher_routes.add_routes(routes)
     relay_routes.add_routes(routes)
+    map_routes.add_routes(routes)
     stream_routes.add_routes(routes, app)
     job_routes.add_routes(routes)
 

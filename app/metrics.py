@@ -49,6 +49,9 @@ class Metrics:
         self.streams = Gauge("rankcast_streams", "Open streams.", ["transport"], registry=r)
         self.stream_messages = Counter("rankcast_stream_messages", "Messages to streams.", ["event"], registry=r)
         self.stream_collapses = Counter("rankcast_stream_collapses", "Queues of slow readers merged.", registry=r)
+        self.map_answers = Counter(
+            "rankcast_map_answers", "Places for which a map was asked.", ["resource", "kind"], registry=r
+        )
         self.jobs = Counter("rankcast_jobs", "Jobs that have ended.", ["kind", "state"], registry=r)
         self.link_messages = Counter(
             "rankcast_link_messages", "Messages between relays, by direction.", ["link", "direction"], registry=r

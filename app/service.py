@@ -18,6 +18,7 @@ from app import logs
 from app.delivery.hub import Hub
 from app.delivery.lists import BoardSource
 from app.delivery.notifications import RelaySource
+from app.delivery.results import MapSource
 from app.delivery.wins import MatcherSource
 from app.expiry import Expiry
 from app.idempotency import Answers
@@ -25,6 +26,7 @@ from app.jobs import Jobs, Numbers
 from app.kernels import warm
 from app.kinds import Kind, Kinds
 from app.kinds.boards import BoardKind
+from app.kinds.maps import MapKind
 from app.kinds.matchers import MatcherKind
 from app.kinds.relays import RelayKind
 from app.maintenance import Maintenance
@@ -44,6 +46,9 @@ from formats.folder import Folder
 from indexes.boards.board import Board
 from indexes.boards.commands import BoardConfig, Unsubscribe
 from indexes.boards.subscribers import Edit
+from indexes.maps.commands import DeleteQueries
+from indexes.maps.engine import MapEngine
+from indexes.maps.model import MapConfig
 from indexes.matchers.commands import DeleteSubscriptions
 from indexes.matchers.engine import MatcherEngine
 from indexes.matchers.model import MatcherConfig
@@ -74,20 +79,22 @@ class Interrupted(Exception):
 
 
 class Service:
-    """What the routes need: `boards`, `matchers` and `relays` for changes and reads, `overlay` for the links of relays,
-    `hub` for streams, `expiry` for lifetimes, and `jobs` for the long work that `maintenance` does. Behind them all are
-    the one `writer` and the `catalog` of all kinds. Hub and expiry know resources by their whole names, as
+    """What the routes need: `boards`, `matchers`, `relays` and `maps` for changes and reads, `overlay` for the links of
+    relays, `hub` for streams, `expiry` for lifetimes, and `jobs` for the long work that `maintenance` does. Behind them
+    all are the one `writer` and the `catalog` of all kinds. Hub and expiry know resources by their whole names, as
     ``boards/delays``."""
 
     def __init__(self, settings: Settings, stores: Stores, metrics: Metrics, keyring: Keyring) -> None:
         self.settings = settings
+        self.metrics = metrics
         self.stores = stores
-        boards, matchers, relays = BoardKind(), MatcherKind(), RelayKind()
-        kinds = Kinds(boards, matchers, relays)
+        boards, matchers, relays, maps = BoardKind(), MatcherKind(), RelayKind(), MapKind()
+        kinds = Kinds(boards, matchers, relays, maps)
         self._deletions: dict[Kind, Callable[[list[str]], Any]] = {
             boards: Unsubscribe,
             matchers: DeleteSubscriptions,
             relays: relay_commands.DeleteSubscriptions,
+            maps: DeleteQueries,
         }
         self.catalog = Catalog(kinds)
         self.answers = Answers(settings.idempotency_hours, stores.log.answer, remote=stores.log.database.remote)
@@ -95,10 +102,12 @@ class Service:
         self.boards: Resources[Board, BoardConfig] = Resources(boards, self.catalog, self.writer)
         self.matchers: Resources[MatcherEngine, MatcherConfig] = Resources(matchers, self.catalog, self.writer)
         self.relays: Resources[RelayEngine, RelayConfig] = Resources(relays, self.catalog, self.writer)
+        self.maps: Resources[MapEngine, MapConfig] = Resources(maps, self.catalog, self.writer)
         sources = (
             BoardSource(self.boards.get, self.boards.between),
             MatcherSource(self.matchers.get, self.matchers.between),
             RelaySource(self.relays.get, self.relays.between),
+            MapSource(self.maps.get, self.maps.between),
         )
         epoch = stores.directory.epoch
         self.overlay = Overlay(self.relays, settings.service, epoch, settings.heartbeat_seconds, metrics)
@@ -115,6 +124,7 @@ class Service:
         boards.on_edit = partial(self._saw, boards.prefix)
         matchers.on_edit = partial(self._saw, matchers.prefix)
         relays.on_edit = partial(self._saw, relays.prefix)
+        maps.on_edit = partial(self._saw, maps.prefix)
         relays.on_done = partial(self._routed, relays.on_done)
         self.hub.on_open = self.expiry.touch
         keyring.on_removed.append(self.hub.end_key)
@@ -133,7 +143,7 @@ class Service:
             board = self.boards.get(name)
             if board is not None:
                 self.expiry.saw(self.boards.prefix + name, board.subscribers.lifetimes())
-        for resources in (self.matchers, self.relays):
+        for resources in (self.matchers, self.relays, self.maps):
             for name in resources.names():
                 engine = resources.get(name)
                 if engine is not None:

@@ -14,6 +14,7 @@ from app.api.paging import Query, query
 from app.api.routing import Routes
 from app.delivery.feed import Form
 from app.delivery.hub import Hub
+from app.delivery.moves import Carry
 from app.delivery.sse import EventStream
 from app.delivery.websocket import StreamSocket
 from app.security import ANONYMOUS, Keyring
@@ -43,16 +44,18 @@ class StreamQuery(FollowQuery):
 
 
 class OccasionsQuery(FollowQuery):
-    """How the subscription of a matcher or a relay is followed."""
+    """How the subscription of a matcher or a relay, or the query of a map, is followed."""
 
     form: Annotated[Literal["changes"], Field(description="There is one.")] = "changes"
 
 
 class StreamRoutes:
-    """The streams of subscriptions of all kinds, and ``/v1/stream``."""
+    """The streams of subscriptions of all kinds, and ``/v1/stream``; `carry` takes what sockets say of clients that
+    move."""
 
-    def __init__(self, keyring: Keyring) -> None:
+    def __init__(self, keyring: Keyring, carry: Carry) -> None:
         self._keyring = keyring
+        self._carry = carry
         self._hub: Hub | None = None
 
     def start(self, hub: Hub) -> None:
@@ -71,10 +74,14 @@ class StreamRoutes:
             query=StreamQuery,
             content=EventStream.media_type,
         )
-        for kind, endpoint in (("matcher", self.stream_wins), ("relay", self.stream_notifications)):
+        for kind, of, endpoint in (
+            ("matcher", "subscriptions", self.stream_wins),
+            ("relay", "subscriptions", self.stream_notifications),
+            ("map", "queries", self.stream_results),
+        ):
             routes.add(
                 "GET",
-                f"/v1/{kind}s/{{{kind}}}/subscriptions/{{id}}/stream",
+                f"/v1/{kind}s/{{{kind}}}/{of}/{{id}}/stream",
                 endpoint,
                 needs=f"{kind}s:read",
                 tag=f"{kind}s",
@@ -83,7 +90,7 @@ class StreamRoutes:
                 content=EventStream.media_type,
             )
         app.router.routes.append(
-            WebSocketRoute("/v1/stream", StreamSocket(lambda: self.hub, self._keyring), name="stream")
+            WebSocketRoute("/v1/stream", StreamSocket(lambda: self.hub, self._keyring, self._carry), name="stream")
         )
 
     async def stream_subscription(self, request: Request) -> Response:
@@ -122,6 +129,17 @@ class StreamRoutes:
         """
         asked = query(request, OccasionsQuery)
         return self._stream(request, f"relays/{request.path_params['relay']}", "occasions", asked)
+
+    async def stream_results(self, request: Request) -> Response:
+        """Follow a standing query of a map by server-sent events.
+
+        `snapshot` has the answer as it is, with its zone and the location of the client, and then there is a `result`
+        of the same shape whenever a new one is due: objects changed it or its zone, the client left its zone, or the
+        query was changed. Each stands for all before it. A position is continued as with the wins of matchers, and
+        answered by `reset` with the whole answer where it cannot be; `gone` ends the stream.
+        """
+        asked = query(request, OccasionsQuery)
+        return self._stream(request, f"maps/{request.path_params['map']}", "results", asked)
 
     def _stream(
         self, request: Request, resource: str, form: Form, asked: FollowQuery, squash: float | None = None

@@ -15,15 +15,16 @@ from indexes.boards.views import ListEntry
 if TYPE_CHECKING:
     from app.delivery.readers import Reader
 
-Form = Literal["changes", "old", "tiles", "occasions"]
+Form = Literal["changes", "old", "tiles", "occasions", "results"]
 """What a stream says. Of a list: its changes, its changes with old values, or the tiles that reach it. Where there is
-no list: occasions, such as what the subscription won."""
+no list: occasions, such as what the subscription won. Of a standing query: every new result, whole."""
 
 CHANGE = "change"
 GONE = "gone"
 READY = "ready"
 WIN = "win"
 NOTIFICATION = "notification"
+RESULT = "result"
 
 Entries = tuple[ListEntry, ...]
 

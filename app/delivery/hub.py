@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from app import logs
-from app.delivery.feed import CHANGE, GONE, NOTIFICATION, READY, WIN, Feed, Form, Message, message, position
+from app.delivery.feed import CHANGE, GONE, NOTIFICATION, READY, RESULT, WIN, Feed, Form, Message, message, position
 from app.delivery.readers import GOING_AWAY, POLICY, Outbox, Pump, Reader
 from app.delivery.source import Followed, Live, LiveResource, Source
 from app.delivery.squash import Squasher
@@ -96,7 +96,7 @@ class Hub:
         self._closing = False
         self._sent = {
             event: metrics.stream_messages.labels(event)
-            for event in (CHANGE, "tiles", "snapshot", "reset", READY, WIN, NOTIFICATION, GONE)
+            for event in (CHANGE, "tiles", "snapshot", "reset", READY, WIN, NOTIFICATION, RESULT, GONE)
         }
         self.squasher = Squasher(epoch, self._followed.get, self._between, clock, self._sent[CHANGE].inc)
 
@@ -234,7 +234,7 @@ class Hub:
             if seq is not None and seq <= followed.seq:
                 missed = feed.missed(seq)
         else:
-            feed = Feed(resource, id, form, followed.seq, self.limits.resume_changes)
+            feed = followed.feed(resource, id, form, followed.seq, self.limits.resume_changes)
             setattr(live, form, feed)
             followed.want(live, form, True)
         if missed is None:
@@ -274,7 +274,7 @@ class Hub:
             try:
                 live = followed.watch(id)
             except KeyError:
-                raise not_found("id", f"there is no subscription {id!r}") from None
+                raise not_found("id", f"there is no {source.followed_noun} {id!r}") from None
             followed.by_id[id] = live
             self._followed[resource] = followed
             self._live += 1

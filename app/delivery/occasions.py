@@ -11,8 +11,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from app.delivery.feed import READY, Feed, Form, Message, message
-from app.delivery.source import Followed, Live, Source
-from app.problems import invalid
+from app.delivery.source import Followed, Live, Source, only_changes
 
 if TYPE_CHECKING:
     from app.delivery.hub import Hub
@@ -108,12 +107,7 @@ class OccasionSource(Source):
     followed: ClassVar[type[FollowedOccasions]]
 
     def form(self, form: str, old: bool, squash: float | None) -> Form:
-        if form != "changes":
-            raise invalid("form", f"must be changes: a {self.noun} has no tiles")
-        if old:
-            raise invalid("old", "goes with boards only")
-        if squash is not None:
-            raise invalid("squash", "goes with boards only")
+        only_changes(self.noun, form, old, squash)
         return "occasions"
 
     def follow(self, resource: str, engine: Any, hub: Hub) -> FollowedOccasions:

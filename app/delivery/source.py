@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
 from app.delivery.feed import Feed, Form, Message
+from app.problems import invalid
 
 if TYPE_CHECKING:
     from app.delivery.hub import Hub
@@ -48,10 +49,11 @@ class Live:
 class Followed(ABC):
     """A resource with live subscriptions. `seq` is settled: all messages up to it are in the queues of their readers.
 
-    What touches it happens between two slices.
+    What touches it happens between two slices. `feed` is what keeps the messages of one form.
     """
 
     __slots__ = ("by_id", "engine", "hub", "resource", "seq")
+    feed: ClassVar[type[Feed]] = Feed
 
     def __init__(self, resource: str, engine: Any, hub: Hub) -> None:
         self.resource = resource
@@ -86,10 +88,12 @@ class Followed(ABC):
 
 
 class Source(ABC):
-    """One kind of resource. `prefix` is how the names of its resources begin, `noun` what one is called."""
+    """One kind of resource. `prefix` is how the names of its resources begin, `noun` what one is called, and
+    `followed_noun` what is followed of it."""
 
     prefix: ClassVar[str]
     noun: ClassVar[str]
+    followed_noun: ClassVar[str] = "subscription"
 
     def __init__(self, find: Callable[[str], LiveResource | None], between: Between) -> None:
         self.find = find
@@ -107,3 +111,13 @@ class Source(ABC):
     @abstractmethod
     def follow(self, resource: str, engine: Any, hub: Hub) -> Followed:
         """A resource of this kind, to be followed."""
+
+
+def only_changes(noun: str, form: str, old: bool, squash: float | None) -> None:
+    """Refuse, with the problem 422, what only streams of lists have."""
+    if form != "changes":
+        raise invalid("form", f"must be changes: a {noun} has no tiles")
+    if old:
+        raise invalid("old", "goes with boards only")
+    if squash is not None:
+        raise invalid("squash", "goes with boards only")

@@ -1,4 +1,4 @@
-"""Many live subscriptions on one WebSocket: `subscribe`, `unsubscribe`, `ping` and `auth`, and what comes back.
+"""Many live subscriptions on one WebSocket: `subscribe`, `unsubscribe`, `move`, `ping` and `auth`, and what comes back.
 
 What is refused is answered by an `error` with the problem, and the socket stays open. One task sends, one receives: a
 peer that does not read is waited for before more of its operations are taken.
@@ -16,6 +16,7 @@ from starlette.types import Receive, Scope, Send
 
 from app.delivery.feed import Message, socket_text
 from app.delivery.hub import Hub
+from app.delivery.moves import Carry, Moves
 from app.delivery.readers import POLICY, Outbox, Reader
 from app.problems import FieldError, Problem, invalid, many, not_found
 from app.security import ANONYMOUS, Keyring
@@ -24,28 +25,39 @@ LARGEST_MESSAGE = 1 << 12
 MOST_ANSWERS = 256
 MOST_BEGUN = 4 << 20
 SECONDS_TO_AUTHENTICATE = 30.0
+MOVING = "maps/"
+"""How the names of resources begin whose subscribers have a place."""
 
-_NEEDED = {"subscribe": ("resource", "id"), "unsubscribe": ("resource", "id"), "ping": (), "auth": ("key",)}
+_NEEDED = {
+    "subscribe": ("resource", "id"),
+    "unsubscribe": ("resource", "id"),
+    "move": ("resource", "id", "location"),
+    "ping": (),
+    "auth": ("key",),
+}
 _OPTIONAL = {"subscribe": ("form", "after", "old", "ready", "squash")}
 _SWITCH = (bool,), "must be true or false"
 _KINDS: dict[str, tuple[tuple[type, ...], str]] = {
     "old": _SWITCH,
     "ready": _SWITCH,
     "squash": ((int, float), "must be a number"),
+    "location": ((list,), "must be a list"),
 }
 """What the fields have to be that are no strings."""
 
 
 class StreamSocket:
-    """The ASGI application behind `/v1/stream`. `hub` is asked for when a socket comes, since it may start later."""
+    """The ASGI application behind `/v1/stream`. `hub` is asked for when a socket comes, since it may start later;
+    `carry` takes the moves of clients of maps."""
 
-    def __init__(self, hub: Callable[[], Hub], keyring: Keyring) -> None:
+    def __init__(self, hub: Callable[[], Hub], keyring: Keyring, carry: Carry) -> None:
         self._hub = hub
         self._keyring = keyring
+        self._carry = carry
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         hub = self._hub()
-        socket = _Socket(hub, self._keyring, receive, send)
+        socket = _Socket(hub, self._keyring, self._carry, receive, send)
         await receive()
         try:
             socket.admit(HTTPConnection(scope).headers.get("authorization"))
@@ -81,7 +93,7 @@ class _Socket(Outbox):
 
     transport = "websocket"
 
-    def __init__(self, hub: Hub, keyring: Keyring, receive: Receive, send: Send) -> None:
+    def __init__(self, hub: Hub, keyring: Keyring, carry: Carry, receive: Receive, send: Send) -> None:
         super().__init__(hub, hub.limits.stream_queue)
         self._keyring = keyring
         self._receive = receive
@@ -90,6 +102,7 @@ class _Socket(Outbox):
         self._open: dict[tuple[str, str], Reader] = {}
         self._answers = Reader(self)
         self._emptied = asyncio.Event()
+        self._moves = Moves(carry, self._answer, self._refuse)
         self.begun = 0
         """Bytes that streams began with since the queue was empty."""
 
@@ -146,6 +159,7 @@ class _Socket(Outbox):
                     self._emptied.clear()
                     await self._emptied.wait()
         finally:
+            self._moves.stop()
             if patience is not None:
                 patience.cancel()
 
@@ -162,6 +176,8 @@ class _Socket(Outbox):
                     await self._subscribe(operation)
                 case "unsubscribe":
                     self._unsubscribe(operation["resource"], operation["id"])
+                case "move":
+                    await self._move(operation)
                 case "ping":
                     self._answer({"event": "pong"})
                 case "auth":
@@ -173,17 +189,32 @@ class _Socket(Outbox):
 
     async def _subscribe(self, operation: dict[str, Any]) -> None:
         resource, id = key = operation["resource"], operation["id"]
-        if self._key_id is None:
-            raise Problem("unauthorized", 'send {"op": "auth", "key": ...} first')
+        key_id = self._known()
         source, _ = self.hub.source(resource)
         squash = operation.get("squash")
         form = source.form(operation.get("form", "changes"), operation.get("old", False), squash)
-        if not self._keyring.allows(self._key_id, source.scope):
-            raise Problem("forbidden", f"the key does not have the scope {source.scope}")
+        self._check_scope(key_id, source.scope)
         entry = _Entry(self, key, operation.get("ready", False), squash)
         await self.hub.open(entry, resource, id, form, operation.get("after"), self._open.get(key))
         if entry.feed is not None:
             self._open[key] = entry
+
+    async def _move(self, operation: dict[str, Any]) -> None:
+        key_id = self._known()
+        if not operation["resource"].startswith(MOVING):
+            raise invalid("resource", "must be a map: the clients of its queries move")
+        self._check_scope(key_id, f"{MOVING[:-1]}:write")
+        await self._moves.add(operation)
+
+    def _known(self) -> str:
+        """The key's id. Raises the problem 401 where none was said."""
+        if self._key_id is None:
+            raise Problem("unauthorized", 'send {"op": "auth", "key": ...} first')
+        return self._key_id
+
+    def _check_scope(self, key_id: str, scope: str) -> None:
+        if not self._keyring.allows(key_id, scope):
+            raise Problem("forbidden", f"the key does not have the scope {scope}")
 
     def _unsubscribe(self, resource: str, id: str) -> None:
         reader = self._open.pop((resource, id), None)
@@ -199,6 +230,9 @@ class _Socket(Outbox):
 
     def _refuse(self, operation: dict[str, Any], problem: Problem) -> None:
         named = {field: value for field in ("resource", "id") if isinstance(value := operation.get(field), str)}
+        if operation.get("op") == "move":
+            # The query may be followed on this socket too: its stream goes on.
+            named["op"] = "move"
         self._answer({"event": "error", "resource": None, "id": None, **named, "problem": problem.document()})
 
     def _answer(self, document: dict[str, Any]) -> None:

@@ -1,0 +1,32 @@
+"""Which problem an exception is that a write may end with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from app.idempotency import KeyReused, StillRunning
+from app.problems import FieldError, Problem, from_refused
+from app.storage.log import LogUnavailable
+from app.writer import Busy, Failed, Unwritable
+from indexes.commands import Refused
+
+_REUSED = FieldError("Idempotency-Key", "came before with another request")
+
+FAILURES: dict[type[Exception], Callable[[Exception], Problem]] = {
+    LogUnavailable: lambda _: Problem("log-unavailable", "nothing was changed; try again later"),
+    Busy: lambda busy: Problem("busy", str(busy)),
+    Failed: lambda failed: Problem("not-ready", str(failed)),
+    Unwritable: lambda error: Problem("internal", f"{error}; nothing was changed"),
+    KeyReused: lambda _: Problem("key-reused", errors=[_REUSED]),
+    StillRunning: lambda _: Problem("in-progress", "the first request under this key has not been answered yet"),
+}
+
+
+def problem_of(error: Exception) -> Problem | None:
+    """The problem that an exception is; None for one that is not expected here."""
+    if isinstance(error, Problem):
+        return error
+    if isinstance(error, Refused):
+        return from_refused(error)
+    make = next((FAILURES[kind] for kind in type(error).__mro__ if kind in FAILURES), None)
+    return None if make is None else make(error)

@@ -1,0 +1,146 @@
+"""Questions to maps: the skyline or the k best at a place, or at many, and where each answer holds."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from pydantic_core import SchemaValidator
+from starlette.requests import Request
+from starlette.responses import Response
+
+from app.api.bodies import validated
+from app.api.context import json_alone, json_response
+from app.api.map_context import MapContext
+from app.api.map_models import MapValidators, SkylineAnswer, SkylineBody, TopAnswer, TopBody
+from app.api.map_questions import check, locations_of, top_of
+from app.api.pieces import answer_of, opened, streamed
+from app.api.routing import Routes
+from app.delivery.maps_json import MapJson, map_json
+from app.problems import FieldError, Problem
+from app.storage.log import LogUnavailable
+from indexes.maps.engine import MapEngine
+from indexes.maps.model import MapConfig, Question, Skyline, Top
+from indexes.maps.plans import AskPlan
+from indexes.maps.views import Answer
+
+Float64 = npt.NDArray[np.float64]
+
+AT_ONCE = 0.002
+"""Seconds of work up to which it is done on the event loop: a turn of its own would take longer to come."""
+
+PIECE = 50
+"""Answers that are written at a time, the first of them on the event loop."""
+
+INLINE = 1_000
+"""Objects up to which answers are written on the event loop: some milliseconds."""
+
+MOST_OBJECTS = 1 << 20
+"""Objects that an answer may have room for: some hundred megabytes."""
+
+SKYLINE = 64
+"""Objects that a skyline is taken to have, before it is known."""
+
+ATTEMPTS = 8
+"""How often a question is asked whose turn comes beside writes that fail."""
+
+
+class AskRoutes:
+    """``/v1/maps/{map}/top`` and ``/v1/maps/{map}/skyline``."""
+
+    def __init__(self, context: MapContext) -> None:
+        self._context = context
+
+    def add_routes(self, routes: Routes) -> None:
+        """Serve the questions."""
+        one, see, add = "/v1/maps/{map}", "maps:read", routes.add
+        ways = (("top", self.ask_top, TopBody, TopAnswer), ("skyline", self.ask_skyline, SkylineBody, SkylineAnswer))
+        for name, endpoint, body, answer in ways:
+            add(
+                "POST",
+                f"{one}/{name}",
+                endpoint,
+                needs=see,
+                tag="maps",
+                answers={200: answer},
+                body=body,
+                writes=False,
+            )
+
+    async def ask_top(self, request: Request) -> Response:
+        """Find the k best objects at a place, and how far it is to where that may change.
+
+        `zone` is a circle: strictly within it the k best of `candidates`, by the same score, are a right top-k, up to
+        equal scores. With `locations` in place of `location` there is a result for each, all at one `seq`.
+        """
+
+        return await self._ask(request, lambda known: known.top, top_of)
+
+    async def ask_skyline(self, request: Request) -> Response:
+        """Find the objects that none dominates at a place, and where that stays so.
+
+        An object dominates another when it is nowhere worse, in distance and all attributes, and somewhere better.
+        Strictly inside the `zone` the skyline is the same. `locations` as with the k best.
+        """
+        return await self._ask(request, lambda known: known.skyline, lambda config, body, errors: Skyline())
+
+    async def _ask(
+        self,
+        request: Request,
+        validator: Callable[[MapValidators], SchemaValidator],
+        read: Callable[[MapConfig, dict[str, Any], list[FieldError]], Question],
+    ) -> Response:
+        raw = await json_alone(request)
+        config = self._context.config(request)
+        body: dict[str, Any] = validated(raw, validator(self._context.validators(config)))
+        errors: list[FieldError] = []
+        question = read(config, body, errors)
+        locations = locations_of(config, body)
+        check(config, question, errors)
+        _check_room(self._context.reader(request), question, len(locations))
+        seq, answers = await self._answers(request, question, locations)
+        write = map_json(config)
+        if "location" in body:
+            return json_response(f'{{"seq":{seq},{write.result(answers[0])}}}')
+        return await answer_of(streamed(opened({"seq": seq}, "results"), _pieces(write, answers)))
+
+    async def _answers(self, request: Request, question: Question, locations: Float64) -> tuple[int, Sequence[Answer]]:
+        """The seq at which the question was answered, and the answers."""
+        engine = self._context.reader(request)
+        count = self._context.service.metrics.map_answers
+        kind = "top" if isinstance(question, Top) else "skyline"
+        count.labels(self._context.resources.prefix + self._context.name(request), kind).inc(len(locations))
+        short = len(locations) * engine.seconds(question) <= AT_ONCE
+        # One that is just being made has its turn first, and the question after it.
+        if short and engine is self._context.engine(request):
+            return await self._context.between(request, lambda: (engine.seq, engine.answer(question, locations)))
+        for attempt in range(ATTEMPTS):
+            try:
+                plan: AskPlan = await self._context.ask(request, lambda engine: engine.ask(question, locations))
+                return plan.last_seq, plan.answers
+            except LogUnavailable:
+                # It waited beside writes that could not be logged. A question need not be.
+                await asyncio.sleep(0.01 * attempt)
+        raise Problem("busy", "the log cannot be written, and too many writes wait for it")
+
+
+def _check_room(engine: MapEngine, question: Question, places: int) -> None:
+    """Refuse, with the problem 413, what would not find room in memory."""
+    wide = question.k + question.m - 1 if isinstance(question, Top) else SKYLINE
+    if places * min(wide, engine.object_count) > MOST_OBJECTS:
+        raise Problem("too-large", f"the answer would have more than {MOST_OBJECTS} objects: send fewer locations")
+
+
+async def _pieces(write: MapJson, answers: Sequence[Answer]) -> AsyncIterator[bytes]:
+    for begin in range(0, len(answers), PIECE):
+        part = answers[begin : begin + PIECE]
+        if sum([len(answer.rows.ids) for answer in part]) > INLINE:
+            texts = await asyncio.to_thread(write.results, part)
+        else:
+            texts = write.results(part)
+            # Neither the writing nor the sending of a piece waits for anything: others go first here.
+            await asyncio.sleep(0)
+        yield f"{{{'},{'.join(texts)}}}".encode()

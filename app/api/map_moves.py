@@ -1,0 +1,118 @@
+"""Where the clients of standing queries are: told by a list of moves, or by sockets."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+from pydantic import ValidationError
+from starlette.requests import Request
+from starlette.responses import Response
+
+from app.api.context import Done, begun
+from app.api.elements import Read
+from app.api.failures import problem_of
+from app.api.map_context import MapContext
+from app.api.map_models import LOCATION, MovesAnswer, MovesBody
+from app.api.models import OnErrorQuery, made
+from app.api.pieces import answer_of, in_pieces, numbered, opened, streamed
+from app.api.routing import Routes
+from app.delivery.maps_json import map_json
+from app.delivery.moves import Moved
+from app.idempotency import Ticket
+from app.problems import Problem, from_validation, invalid, not_found
+from app.writer import Skeleton
+from indexes.commands import Fault
+from indexes.maps.commands import MoveQueries
+from indexes.maps.plans import MovePlan
+
+_PLACE = made(LOCATION)
+
+
+class MoveRoutes:
+    """``/v1/maps/{map}/queries/moves``, and the moves that sockets carry."""
+
+    def __init__(self, context: MapContext) -> None:
+        self._context = context
+
+    def add_routes(self, routes: Routes) -> None:
+        """Serve the moves."""
+        routes.add(
+            "POST",
+            "/v1/maps/{map}/queries/moves",
+            self.post_moves,
+            needs="maps:write",
+            tag="maps",
+            answers={200: MovesAnswer},
+            body=MovesBody,
+            bulk="Move",
+            query=OnErrorQuery,
+        )
+
+    async def post_moves(self, request: Request) -> Response:
+        """Say where many clients are, in order; all of them or none, unless `on_error` is `skip`.
+
+        Each is answered by `inside`: whether that is within the zone it had; where it is not, the new answer follows.
+        `on_error` is a query parameter with NDJSON and Arrow bodies (columns `id`, `x`, `y`); in JSON it is a field.
+        """
+        return await self._context.bulk(request, OnErrorQuery(), self._context.move_reader, self._move, numbered)
+
+    async def _move(self, request: Request, found: Read[MoveQueries], ticket: Ticket | None) -> Done:
+        plan: MovePlan = await self._context.submit(
+            request,
+            found.command,
+            ticket=ticket,
+            skeleton=lambda plan: Skeleton(200, {**begun(found, plan.last_seq, plan.faults), "results": []}),
+        )
+        for moved in plan.moved:
+            self._context.touch(request, moved.id)
+        start = begun(found, plan.last_seq, plan.faults)
+        pieces = in_pieces(plan.count, partial(_piece, found, plan))
+        response = await answer_of(streamed(opened(start, "results"), pieces))
+        return Done(response, {} if ticket is None else {**start, "results": plan.told()["results"]})
+
+    async def carry(self, resource: str, ids: list[str], locations: list[Any]) -> Sequence[Moved | Problem]:
+        """Move some clients of a map, in order; for each its outcome. Raises the problem that all have."""
+        resources = self._context.resources
+        name = resource.removeprefix(resources.prefix)
+        outcomes: list[Moved | Problem | None] = [None] * len(ids)
+        there = []
+        for at, location in enumerate(locations):
+            try:
+                _PLACE.validate_python(location)
+                there.append(at)
+            except ValidationError as wrong:
+                outcomes[at] = from_validation(wrong, "location")
+        places = np.array([locations[at] for at in there], np.float64).reshape(-1, 2) + 0.0
+        try:
+            plan: MovePlan = await resources.submit(name, MoveQueries([ids[at] for at in there], places, skip=True))
+        except Exception as error:
+            problem = problem_of(error)
+            if problem is None:
+                raise
+            raise problem from None
+        for fault in plan.faults:
+            outcomes[there[fault.index or 0]] = _refusal(fault)
+        applied = range(plan.count) if plan.positions is None else plan.positions
+        for i, (at, moved) in enumerate(zip(applied, plan.moved, strict=True)):
+            outcomes[there[at]] = Moved(plan.first_seq + i, moved.inside)
+            self._context.service.expiry.touch(resource, moved.id)
+        return [outcome for outcome in outcomes if outcome is not None]
+
+
+def _refusal(fault: Fault) -> Problem:
+    return not_found("id", fault.reason) if fault.field == "id" else invalid(fault.field, fault.reason)
+
+
+def _piece(found: Read[MoveQueries], plan: MovePlan, at: range) -> str:
+    """Some of the moves; with `skip` each says its place in the body."""
+    heads = found.heads(at if plan.positions is None else plan.positions[at.start : at.stop])
+    moved = plan.moved[at.start : at.stop]
+    answers = iter(map_json(plan.engine.config).results([one.answer for one in moved if one.answer is not None]))
+    written = []
+    for i, one in enumerate(moved):
+        inside = "true" if one.answer is None else f"false,{next(answers)}"
+        written.append(f'{{{heads[i] if heads else ""}"id":"{one.id}","inside":{inside}}}')
+    return ",".join(written)

@@ -1,0 +1,111 @@
+"""Questions out of bodies: which fields go with which kind, and whether a map can answer them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from app.problems import FieldError, many
+from indexes.maps.asks import faults_of
+from indexes.maps.model import MapConfig, Point, Question, Score, Skyline, Top
+from indexes.maps.scores import LAMBDA, SHIFT
+
+Float64 = npt.NDArray[np.float64]
+
+TOP_ONLY = ("k", "m", "ordered", "score")
+"""Fields of a query that do not go with a skyline."""
+
+_TAKES = {
+    "weighted_sum": ("weights",),
+    "weighted_product": ("weights", "shift"),
+    "weighted_distance": ("weights", "shift"),
+    "waspas": ("weights", "shift", "lambda"),
+    "expression": ("expression",),
+}
+_NEEDED = ("weights", "expression")
+_REQUIRED = "is required"
+
+
+def score_of(config: MapConfig, body: dict[str, Any], errors: list[FieldError]) -> Score:
+    """The score that validated fields say; what is missing or does not go with its kind is added to `errors`."""
+    kind = body["kind"]
+    takes = _TAKES[kind]
+    for field in body:
+        if field not in takes and field not in ("kind", "scale"):
+            errors.append(FieldError(f"score.{field}", f"does not go with {kind}"))
+    errors += [FieldError(f"score.{field}", _REQUIRED) for field in _NEEDED if field in takes and field not in body]
+    given = body.get("weights", {})
+    weights = tuple((name, given[name]) for name in (*config.names, "distance") if name in given)
+    numbers = body.get("scale", 1.0), body.get("shift", SHIFT), body.get("lambda", LAMBDA)
+    return Score(kind, weights, *numbers, body.get("expression"))
+
+
+def top_of(config: MapConfig, body: dict[str, Any], errors: list[FieldError]) -> Top:
+    """The top-k that validated fields say, which have a k and a score; `errors` as in `score_of`."""
+    return Top(body["k"], score_of(config, body["score"], errors), body.get("m", 1), body.get("ordered", False))
+
+
+def standing_of(config: MapConfig, body: dict[str, Any], errors: list[FieldError]) -> Question:
+    """What the validated fields of a standing query ask; `errors` as in `score_of`."""
+    if body["kind"] == "skyline":
+        errors += [FieldError(field, "does not go with a skyline") for field in TOP_ONLY if field in body]
+        return Skyline()
+    missing = [FieldError(field, _REQUIRED) for field in ("k", "score") if field not in body]
+    if missing:
+        errors += missing
+        return Skyline()
+    return top_of(config, body, errors)
+
+
+def locations_of(config: MapConfig, body: dict[str, Any]) -> Float64:
+    """The places that a question is asked about, (n, 2): its `location`, or its `locations`. Raises the problem 422."""
+    alone = "location" in body
+    if alone == ("locations" in body):
+        reason = "goes without locations" if alone else "is required, or locations"
+        raise many([FieldError("location", reason)])
+    found = np.array([body["location"]] if alone else body["locations"], np.float64).reshape(-1, 2) + 0.0
+    bad = _off_the_sphere(found) if config.metric == "great-circle" else []
+    if bad:
+        name = "location" if alone else "locations[{}]"
+        raise many([FieldError(f"{name.format(i)}[{j}]", f"must be at most {_END[j]:g} in size") for i, j in bad])
+    return found
+
+
+def check(config: MapConfig, question: Question, errors: list[FieldError]) -> None:
+    """Raise the problem 422 for what is wrong with a question: `errors`, or what the map cannot answer."""
+    found: Iterable[FieldError] = errors
+    if not errors:
+        found = [FieldError(field, reason) for field, reason in faults_of(config, question)]
+    listed = list(found)
+    if listed:
+        raise many(listed)
+
+
+_END = 180.0, 90.0
+"""The greatest longitude and latitude."""
+
+
+def _off_the_sphere(places: Float64) -> list[tuple[int, int]]:
+    return [(int(i), int(j)) for i, j in np.argwhere(np.abs(places) > _END)]
+
+
+def bad_bounds(bounds: list[float], metric: str) -> list[FieldError]:
+    """What is wrong with the bounds of a map."""
+    errors = []
+    if metric == "great-circle":
+        rows = np.array(bounds).reshape(2, 2)
+        errors = [
+            FieldError(f"bounds[{2 * i + j}]", f"must be at most {_END[j]:g} in size") for i, j in _off_the_sphere(rows)
+        ]
+    for low, high in ((0, 2), (1, 3)):
+        if not bounds[low] < bounds[high]:
+            errors.append(FieldError(f"bounds[{high}]", f"must be greater than bounds[{low}]"))
+    return errors
+
+
+def point(pair: list[float]) -> Point:
+    """A location of a body; -0 is 0."""
+    return pair[0] + 0.0, pair[1] + 0.0
