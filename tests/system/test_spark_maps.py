@@ -108,7 +108,7 @@ def test_maps_on_spark_are_those_of_the_service(start: Start, tmp_path: Path) ->
     assert [row["answer"] for row in rows] == world.top([[row["x"], row["y"]] for row in rows])
     said = json.loads((tmp_path / "out" / "_SUCCESS").read_text())
     assert (said["clients"], said["points"], said["changes"]) == (8, len(points), len(rows))
-    assert said["question"]["k"] == 3 and len(rows) <= said["searches"] <= len(points)
+    assert said["question"]["k"] == 3 and 0 < said["searches"] < len(points)
     assert {name: last[name] for name in ("clients", "points", "changes", "searches", "seq")} == {
         name: said[name] for name in ("clients", "points", "changes", "searches", "seq")
     }
