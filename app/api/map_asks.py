@@ -22,9 +22,9 @@ from app.api.routing import Routes
 from app.delivery.maps_json import MapJson, map_json
 from app.problems import FieldError, Problem
 from app.storage.log import LogUnavailable
+from indexes.maps.ask_plans import AskPlan
 from indexes.maps.engine import MapEngine
 from indexes.maps.model import MapConfig, Question, Skyline, Top
-from indexes.maps.plans import AskPlan
 from indexes.maps.views import Answer
 
 Float64 = npt.NDArray[np.float64]

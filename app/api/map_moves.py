@@ -26,7 +26,7 @@ from app.problems import Problem, from_validation, invalid, not_found
 from app.writer import Skeleton
 from indexes.commands import Fault
 from indexes.maps.commands import MoveQueries
-from indexes.maps.plans import MovePlan
+from indexes.maps.query_plans import MovePlan
 
 _PLACE = made(LOCATION)
 

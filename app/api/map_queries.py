@@ -35,7 +35,7 @@ from app.problems import not_found
 from app.writer import Skeleton
 from indexes.maps.commands import AddQueries, ChangeQuery, DeleteQueries, SetQuery
 from indexes.maps.engine import MapEngine
-from indexes.maps.plans import MovePlan, SetPlan
+from indexes.maps.query_plans import MovePlan, SetPlan
 from indexes.maps.views import QueryView
 from indexes.plan import Plan
 

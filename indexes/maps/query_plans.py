@@ -213,9 +213,10 @@ class SetPlan(EditPlan):
         return engine.heard([(self.first_seq, self._row)])
 
     def told(self) -> dict[str, Any]:
-        """The zone that it holds."""
+        """The zone that it holds, and whether its client stayed within the one it had."""
         view = self.engine.query(self.command.id, answer=True)
-        return {} if view is None or view.answer is None else {"zone": zone_fields(view.answer)}
+        zone = None if view is None or view.answer is None else zone_fields(view.answer)
+        return {"inside": self.inside, "zone": zone}
 
 
 class MovePlan(QueryPlan):
