@@ -5,11 +5,11 @@ Writes  images/LSN/maps/NAME/: an Arrow file for each index and, last, manifest.
 Ends    with {"rows": objects, "seconds": s}.
 
 Objects are sorted by their first coordinate through Spark and cut into slabs, as many as the root of the number of
-leaves by that of dimensions: a dozen for a million objects of two attributes, 37 for a hundred million. Each slab is
-tiled by one task, which holds its objects: about 50 bytes and 25 for each attribute an object. The tasks leave their
-slabs in images/LSN/maps/NAME~pieces-RANDOM/, so every worker has to reach the storage; all use it through pyarrow, and
-need no connector of Hadoop's. The driver joins the slabs, and packs the levels above the leaves: it holds all objects,
-three times for a moment, beside the heap of Spark.
+leaves by that of dimensions: 12 for a million objects of two attributes, 37 for a hundred million. Each slab is tiled
+by one task, which holds its objects: about 100 bytes each, and 40 for each attribute. The tasks leave their slabs in
+images/LSN/maps/NAME~pieces-RANDOM/, so every worker has to reach the storage; all use it through pyarrow, and need no
+connector of Hadoop's. The driver joins the slabs, and packs the levels above the leaves: it holds all objects, three
+times for a moment, beside the heap of Spark.
 
 A run that was killed leaves nothing that counts, and the next one takes away what it left. An image that is there
 already is deleted and written anew. Two runs for the same map at the same time get into each other's way.

@@ -130,7 +130,8 @@ def follow(
             follower = Follower(walk)
             writer = Writer(output, taken.ids, result_schema(kinds, not isinstance(asked, Skyline)))
         points += len(batch)
-        x, y = (batch[column].to_numpy() for column in ("x", "y"))
+        # Kernels are compiled for arrays that may be written to.
+        x, y = (batch[column].to_numpy().copy() for column in ("x", "y"))
         found: list[Change] = []
         for client, first, end in runs(batch["client"]):
             if clients == 0 or client != last:

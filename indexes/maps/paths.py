@@ -118,10 +118,10 @@ class TopWalk:
         zone = self._zone
         if zone is None:
             return first
-        at = within(self._scoring.metric, *zone.place, zone.radius, x, y, first)
-        if len(self._rest) or self.ordered:
-            at = _same_best(self._scoring, self._of, self._held, self._rest, self.ordered, x, y, first, at)
-        return int(at)
+        if not len(self._rest) and not self.ordered:
+            return int(within(self._scoring.metric, *zone.place, zone.radius, x, y, first))
+        best = self._of, self._held, self._rest, self.ordered
+        return int(_same_best(self._scoring, *zone.place, zone.radius, *best, x, y, first))
 
     def turn(self, x: float, y: float) -> Members:
         if self._zone is None or not self._zone.inside(x, y):
@@ -219,12 +219,13 @@ def within(metric, px, py, radius, x, y, first):  # type: ignore[no-untyped-def]
 
 
 @float_kernel
-def _same_best(s, c, held, rest, ordered, x, y, first, end):  # type: ignore[no-untyped-def]
-    """The first of these places of a path where the candidates `held`, which stand in order, are not the best, or, if
-    `ordered`, stand in another order; `end` if there is none."""
+def _same_best(s, px, py, radius, c, held, rest, ordered, x, y, first):  # type: ignore[no-untyped-def]
+    """As `within`, or the first place where the candidates `held`, which stand in order, are not the best, or, if
+    `ordered`, stand in another order."""
     at = first
     same = True
-    while at < end and same:
+    while at < x.size and same:
+        same = distance(s.metric, px, py, x[at], y[at]) < radius
         worst, youngest = -np.inf, -1
         for i in held:
             (_, score), created = _rated(s, c, i, x[at], y[at]), c.created[i]
