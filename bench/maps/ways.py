@@ -112,35 +112,36 @@ def stays(world: World, index: PlaceIndex, s: Scoring, k: int, m: int, most: int
     return found
 
 
-def follow(stay: Stay, k: int, candidates: int) -> Callable[[], int]:
-    """What a client does at each step of a stay: see whether it is in the zone, and rank that many candidates."""
+def follow(stay: Stay, k: int, candidates: int, ranked: np.ndarray) -> Callable[[], int]:
+    """What a client does at each step of a stay: see whether it is in the zone, and rank that many candidates, of whom
+    the k best are written to `ranked` by number. Returns at how many steps it was within."""
     zone, n = stay.zone, min(candidates, len(stay.zone.slots))
     columns = np.ascontiguousarray(zone.statics[:n].T).reshape(-1)
     places = np.ascontiguousarray(zone.places[:n].T)
-    scratch, order = np.empty((3, n)), np.empty(n, np.int64)
+    scratch = np.empty((3, n + 1))
     place = np.array(zone.place)
-    return lambda: _follow(zone.scoring, stay.there, place, zone.radius, places, columns, k, scratch, order)
+    return lambda: _follow(zone.scoring, stay.there, place, zone.radius, places, columns, k, scratch, ranked)
 
 
 @float_kernel
-def _follow(s, there, place, radius, places, columns, k, scratch, order):  # type: ignore[no-untyped-def]
+def _follow(s, there, place, radius, places, columns, k, scratch, ranked):  # type: ignore[no-untyped-def]
     n = places.shape[1]
     total, product, score = scratch[0], scratch[1], scratch[2]
     for i in range(n):
         total[i], product[i] = static_parts(s, columns, n, i)
-    ranked = 0
+    within = 0
     for t in range(there.shape[0]):
         x, y = there[t, 0], there[t, 1]
-        if not distance(s.metric, place[0], place[1], x, y) > radius:
+        if t == 0 or distance(s.metric, place[0], place[1], x, y) < radius:
+            within += 1
             for i in range(n):
                 far = distance(s.metric, x, y, places[0, i], places[1, i])
                 mine = score_of(s, far, total[i], product[i], columns, n, i)
                 at = min(i, k)
                 while at > 0 and score[at - 1] > mine:
-                    if at < n:
-                        score[at], order[at] = score[at - 1], order[at - 1]
+                    if at < k:
+                        score[at], ranked[at] = score[at - 1], ranked[at - 1]
                     at -= 1
                 if at < k:
-                    score[at], order[at] = mine, i
-            ranked += 1
-    return ranked
+                    score[at], ranked[at] = mine, i
+    return within
