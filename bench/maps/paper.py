@@ -35,7 +35,7 @@ class Size(NamedTuple):
 
 QUICK = Size(
     6_000,
-    paper_sky.Size(5, 60, 20, 1, (3_000, 6_000), (1, 2), ("correlated", "anti-correlated"), (40.0, 120.0), 1, 200),
+    paper_sky.Size(5, 60, 300, 20, 1, (3_000, 6_000), (1, 2), ("correlated", "anti-correlated"), (40.0, 120.0), 1, 200),
     paper_top.Size(4, 300, 100, 1, 8, (3_000, 6_000), (1, 2), (1, 5), (1, 2, 0), (40.0, 120.0), (0.1, 0.9)),
 )
 

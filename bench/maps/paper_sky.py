@@ -14,10 +14,11 @@ import numpy as np
 from bench.compare import INF, Claim, Curve, Panel, Value, claims, curves, values
 from bench.maps.baselines import cells, unpruned_pass
 from bench.maps.places import Land
-from bench.maps.workload import WIDTH, World
+from bench.maps.workload import WIDTH, World, make_world
 from bench.race import Contender, race
 from bench.report import Report, ratio
 from indexes.maps.places import PlaceIndex
+from indexes.maps.shapes import component
 from indexes.maps.two_phase import two_phase
 from indexes.maps.zones import Searcher
 
@@ -32,11 +33,13 @@ MACHINE = "another machine, and searches by columns"
 
 
 class Size(NamedTuple):
-    """Drives and their seconds, zones that are timed and rounds, and what varies."""
+    """Drives and their seconds, zones after which no further car is followed, zones that are timed and rounds, and what
+    varies."""
 
     cars: int = 100
     seconds: int = 300
-    zones: int = 300
+    most: int = 2_500
+    zones: int = 200
     rounds: int = 5
     ns: tuple[int, ...] = (50_000, 75_000, 100_000, 125_000, 144_563)
     ds: tuple[int, ...] = (1, 2, 3, 4)
@@ -52,7 +55,6 @@ class Drives(NamedTuple):
 
     zones: int
     steps: int
-    members: float
     metres: float
     edges: Sequence[int]
     nodes: dict[str, float]
@@ -83,7 +85,8 @@ class Skylines:
     def show_setting(self) -> None:
         """Say what is common to all of them."""
         self._report.text(
-            f"Figures 7 to 12: {self._size.cars} cars for {self._size.seconds} s; where nothing else is said "
+            f"Figures 7 to 12: {self._size.cars} cars for {self._size.seconds} s, fewer where those ask for "
+            f"{self._size.most:,} zones; where nothing else is said "
             f"{self._n:,} objects with {D} uniform values, {SPEED:.0f} km/h. Supreme searches for the skyline (BBS) "
             "wherever the largest zone ends, which is ours, and knows the zone for nothing. Costs are averages for a "
             f"second of a drive: what a search at {self._size.zones} of the places costs, the median of "
@@ -97,9 +100,17 @@ class Skylines:
     def _drive(self, n: int, d: int, kind: str, speed: float) -> Drives:
         size = self._size
         self._report.progress(f"skylines: {n:,} objects, {d} values, {kind}, {speed:.0f} km/h")
-        world = self._land().world(n, d, kind, size.cars, size.seconds, speed)
+        return self._follow(self._land().world(n, d, kind, size.cars, size.seconds, speed))
+
+    def _evenly(self) -> Drives:
+        """The usual drive, were objects and ways spread evenly."""
+        size = self._size
+        return self._follow(make_world(self._n, D, False, KIND, size.cars, size.seconds, SPEED))
+
+    def _follow(self, world: World) -> Drives:
+        size, d = self._size, world.statics.shape[1]
         index, searcher = PlaceIndex.build(world.points, world.statics), Searcher(d)
-        asked, edges, members = _walk(world, index, searcher)
+        asked, edges, cars = walk(world, index, searcher, size.most)
         some = asked[np.random.default_rng(0).permutation(len(asked))[: size.zones]].tolist()
 
         def run(zoned: bool) -> Callable[[], list[int]]:
@@ -108,11 +119,10 @@ class Skylines:
         ways = {SUPREME: run(False), OURS: run(True)}
         nodes = {name: float(np.mean(way())) for name, way in ways.items()}
         times = race([Contender(name, way, len(some)) for name, way in ways.items()], size.rounds)
-        metres = float(np.hypot(*np.diff(world.walks, axis=1).T).sum()) * WIDTH
+        metres = float(np.hypot(*np.diff(world.walks[:cars], axis=1).T).sum()) * WIDTH
         return Drives(
             len(asked),
-            world.walks[..., 0].size,
-            members,
+            world.walks[:cars, :, 0].size,
             metres / len(asked),
             edges,
             nodes,
@@ -211,21 +221,25 @@ class Skylines:
         ]  # fmt: skip
         for panel in panels:
             curves(self._report, panel)
-        shape = "zones in pieces count all their edges here; the paper keeps the piece with the place"
+        evenly = self._evenly()
+        edges = np.concatenate([one.edges for one in found])
+        shape = f"the longest of {len(edges):,} zones; of objects spread evenly {max(evenly.edges)}"
         values(
             self._report,
             ("zones",),
             [
-                Value(("edges on average",), 5.0, float(np.mean(np.concatenate([one.edges for one in found])))),
-                Value(("edges at most",), 14.0, float(max(max(one.edges) for one in found)), open=shape),
+                Value(("edges on average",), 5.0, float(edges.mean())),
+                Value(("edges at most",), 14.0, float(edges.max()), open=shape),
             ],
         )
-        spread = "other places: how far a zone reaches goes with the square root of how dense they are"
+        spread = "other places, and denser where cars begin: see the objects that are spread evenly"
         claims(
             self._report,
             [
                 Claim("metres before the zone ends, fewest objects", 1_300, 1_900, found[0].metres, spread),
                 Claim("metres before the zone ends, most objects", 1_300, 1_900, found[-1].metres, spread),
+                Claim(f"the same among {self._n:,} objects that are spread evenly over the square", 1_300, 1_900,
+                      evenly.metres),
                 Claim("it falls with the number of objects: fewest, times most", 1, INF,
                       found[0].metres / found[-1].metres),
             ],
@@ -283,21 +297,22 @@ class Skylines:
         return panels
 
 
-PRUNES = "all nodes are opened without pruning, and ours opens a smaller share of them"
+PRUNES = "without pruning every node is opened; how many there are goes with how full they are, of which it is silent"
 
 
-def _walk(world: World, index: PlaceIndex, searcher: Searcher) -> tuple[np.ndarray, list[int], float]:
-    """Where zones are asked for, their edges, and how many members there are on average."""
-    asked, edges, members = [], [], 0
-    for walk in world.walks.tolist():
+def walk(world: World, index: PlaceIndex, searcher: Searcher, most: int) -> tuple[np.ndarray, list[int], int]:
+    """Where zones are asked for, the edges of the piece of each that holds the place, and how many cars were followed
+    until there were at least `most` zones."""
+    asked, edges, cars = [], [], 0
+    while cars < len(world.walks) and len(asked) < most:
         zone = None
-        for x, y in walk:
+        for x, y in world.walks[cars].tolist():
             if zone is None or not zone.holds(x, y):
                 zone = searcher.zone(index, x, y, BOUNDS)
                 asked.append((x, y))
-                edges.append(len(zone.x) + len(zone.cut_x))
-                members += len(zone.skyline)
-    return np.array(asked), edges, members / len(asked)
+                edges.append(sum(len(ring) - 1 for ring in component(zone) or ()))
+        cars += 1
+    return np.array(asked), edges, cars
 
 
 def _nodes(searcher: Searcher, index: PlaceIndex, x: float, y: float, zoned: bool) -> int:
