@@ -75,14 +75,18 @@ def changes_of(world: World, index: PlaceIndex, s: Scoring, k: int) -> Float64:
 
 def asked_by(world: World, index: PlaceIndex, s: Scoring, k: int, m: int) -> Float64:
     """Where zones are asked for: at the beginnings of the walks, and where they leave one."""
-    search, asked = TopSearch(index), []
-    for walk in world.walks:
-        t = 0
-        while t < len(walk):
-            zone = search.zone((float(walk[t, 0]), float(walk[t, 1])), k, m, s)
-            asked.append(walk[t])
-            t = int(_next_outside(walk, t + 1, *zone.place, zone.radius))
-    return np.array(asked)
+    walks = np.ascontiguousarray(world.walks)
+    room, asked = room_for(index.view, k, m), []
+    going, at = np.arange(len(walks)), np.zeros(len(walks), np.int64)
+    while len(going):
+        there = walks[going, at[going]]
+        rows = rows_for(len(there), k + m - 1)
+        zoning(index, s, there, k, m, room, rows)()
+        asked.append(there)
+        for walk, x, y, radius in zip(going.tolist(), *there.T.tolist(), rows.radius.tolist(), strict=True):
+            at[walk] = _next_outside(walks[walk], at[walk] + 1, x, y, radius)
+        going = going[at[going] < walks.shape[1]]
+    return np.concatenate(asked)
 
 
 @lean_kernel

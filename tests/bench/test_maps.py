@@ -17,10 +17,11 @@ from bench.maps.baselines import cells
 from bench.maps.places import CORNER, PLACES, TURNS, make_land, read_places
 from bench.maps.prototype import VARIABLE
 from bench.maps.roads import TRIP, drive, roads_between, route
-from bench.maps.ways import follow, stays
+from bench.maps.ways import asked_by, changes_of, follow, stays
 from bench.maps.workload import WIDTH, make_statics, make_world
 from bench.report import Report
 from indexes.maps.places import PlaceIndex
+from indexes.maps.top import TopSearch
 from indexes.maps.zones import Searcher
 from tests.oracles.maps import skyline as brute_skyline
 
@@ -197,6 +198,23 @@ def test_a_client_ranks_the_candidates_at_every_step_of_its_stay(k: int, m: int)
         run_it = follow(stay, k, k + m - 1, ranked)
         assert run_it() == len(stay.there)
         assert ranked.tolist() == stay.zone.ranked(*stay.there[-1])[0].tolist()
+
+
+def test_zones_of_a_top_k_are_asked_for_where_a_walk_leaves_the_last() -> None:
+    world = make_world(200, 2, False, "uniform", 3, 200)
+    index = PlaceIndex.build(world.points, world.statics)
+    s = paper_top._scoring("weighted_sum", 2, 0.0)
+    search, wanted = TopSearch(index), []
+    for walk in world.walks.tolist():
+        zone = None
+        for x, y in walk:
+            if zone is None or not zone.inside(x, y):
+                zone = search.zone((x, y), 3, 2, s)
+                wanted.append((x, y))
+    assert sorted(map(tuple, asked_by(world, index, s, 3, 2).tolist())) == sorted(wanted)
+    changes = changes_of(world, index, s, 3)
+    assert 3 <= len(changes) <= len(world.walks.reshape(-1, 2))
+    assert set(map(tuple, world.walks[:, 0].tolist())) <= set(map(tuple, changes.tolist()))
 
 
 def test_cells_of_objects_with_equal_values_are_those_of_voronoi() -> None:
