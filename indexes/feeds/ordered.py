@@ -40,7 +40,7 @@ from indexes.feeds.step import (
 )
 from indexes.feeds.subscribers import ALPHA, ROW, STAMP, TERM, THETA, WORDS, Subscribers, Table, X, Y
 from indexes.feeds.window import NEXT
-from indexes.feeds.work import AT, BLOCKS, HITS, NEXT_SHORT, OPENED, PHASE, SCORED, VISITED
+from indexes.feeds.work import AT, BLOCKS, HITS, NEXT_SHORT, OPENED, PHASE, SCORED, TURN, VISITED
 from indexes.lanes import prefetch_block
 from indexes.lean import inner_kernel, lean_kernel
 
@@ -173,6 +173,10 @@ class OrderedIndex:
         """Posts come: see `post_ordered`."""
         return int(post_ordered(self.arrays, self.cells, *what))
 
+    def find(self, *what: Any) -> int:
+        """Whom posts may matter to is found, and nothing changes: see `find_many`."""
+        return int(find_many(self.arrays, self.cells, *what))
+
     def _grow(self) -> None:
         a = self.arrays
         keys, directory = len(a.key) // len(LEVELS), len(a.cell)
@@ -218,7 +222,7 @@ def _wider(column: NDArray, wide: int, wider: int) -> NDArray:
     return grown.reshape(-1)
 
 
-@inner_kernel
+@lean_kernel
 def key_of(theta, alpha, t, length, slot):  # type: ignore[no-untyped-def]
     """The key of a posting in the list for t. The bound is between -1/2 and 3/2: similarities are from 0 to 1."""
     wanted = theta - SLACK - (1.0 - alpha) * t * length
@@ -540,3 +544,14 @@ def _open_blocks(o, c, v, z, begin, n, x, y, diagonal):  # type: ignore[no-untyp
                 z.block[m], z.bound[m] = level * keys + o.begin[b], (limit + 1) << 32
                 m += 1
     return m
+
+
+@lean_kernel
+def find_many(o, c, v, s, z, first, end, diagonal):  # type: ignore[no-untyped-def]
+    """Find whom these posts of the window may matter to, and change nothing. Returns how many in all."""
+    found = 0
+    for post in range(first, end):
+        z.size[TURN] += 1
+        z.turn[0] = z.size[TURN]
+        found += find_ordered(o, c, v, s, z, post, diagonal)
+    return found

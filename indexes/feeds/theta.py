@@ -38,7 +38,7 @@ CHEAPEST = (
 )
 """By k, then by the cost of an evaluation over that of entering a post, up to its expiry: the rank of least cost."""
 
-ENTRY, EVALUATION, POSTING = 0.65, 8.0, 0.012
+ENTRY, EVALUATION, POSTING = 0.65, 12.0, 0.036
 """What entering a post, an evaluation, and each posting that it reads cost, in microseconds. Only ratios matter."""
 
 BUCKETS = 24
