@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from indexes.feeds.compared import BRUTE, CIQ, GROUPS, INVERTED, ComparedIndex
 from indexes.feeds.ordered import OrderedIndex
 from indexes.feeds.subscribers import Subscribers, Table
 
 Float64 = NDArray[np.float64]
 Int64 = NDArray[np.int64]
-
-METHODS = {"ordered": OrderedIndex}
-
 
 class Method(Protocol):
     """An index of the subscriptions of a table, and the kernel that takes posts in with it."""
@@ -40,8 +39,21 @@ class Method(Protocol):
     def post(self, *what: Any) -> int:
         """Posts come: a kernel as `ordered.post_ordered`, and what it returns."""
 
+    def find(self, *what: Any) -> int:
+        """Whom posts of the window may matter to is found, and nothing changes: a kernel as `ordered.find_many`."""
+
     def check(self, table: Table) -> None:
         """All is as it has to be."""
+
+
+METHODS: dict[str, Callable[[], Method]] = {
+    "ordered": OrderedIndex,
+    "groups": lambda: ComparedIndex(GROUPS),
+    "ciq": lambda: ComparedIndex(CIQ),
+    "inverted": lambda: ComparedIndex(INVERTED),
+    "brute": lambda: ComparedIndex(BRUTE),
+}
+"""`ordered` serves; the others are what it is compared with."""
 
 
 def method_of(name: str) -> Method:

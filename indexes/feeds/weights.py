@@ -18,6 +18,9 @@ Int64 = NDArray[np.int64]
 FIRST_EPOCH = 64
 """Posts before the first epoch."""
 
+LEAST = 1e-150
+"""What a weight is at least, over the greatest of its document: products of two are above 0."""
+
 
 def idf_of(posts: int, df: NDArray[np.int32]) -> Float64:
     """By word, for so many posts in the window of which df have the word. O(words)."""
@@ -68,16 +71,16 @@ class SpanEpochs:
 @inner_kernel
 def weigh(word, raw, idf, begin, end, mask, out, base, step):  # type: ignore[no-untyped-def]
     """Write the unit weights of the terms from `begin` to `end` to `out`, from `base` on. A term stands at its number
-    & mask, times `step`. Sums run in the order of the terms."""
+    & mask, times `step`. Sums run in the order of the terms. No weight is 0, so that a shared word always counts."""
     most = 0.0
     for i in range(begin, end):
         most = max(most, raw[step * (i & mask)])
     total = 0.0
     for i in range(begin, end):
         at = step * (i & mask)
-        value = raw[at] / most * idf[np.int64(word[at])]
+        value = max(raw[at] / most, LEAST) * idf[np.int64(word[at])]
         total += value * value
     length = math.sqrt(total)
     for i in range(begin, end):
         at = step * (i & mask)
-        out[base + at] = raw[at] / most * idf[np.int64(word[at])] / length
+        out[base + at] = max(raw[at] / most, LEAST) * idf[np.int64(word[at])] / length

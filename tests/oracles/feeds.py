@@ -85,7 +85,7 @@ class FeedOracle:
         values = {}
         for word in sorted(bag):
             idf = self.idf.get(word, self.unknown) if self.tfidf and self.idf is not None else 1.0
-            values[word] = bag[word] / most * idf
+            values[word] = max(bag[word] / most, 1e-150) * idf
         length = math.sqrt(sum(value * value for value in values.values()))
         return {word: value / length for word, value in values.items()}
 
