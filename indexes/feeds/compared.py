@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from indexes.feeds.buffers import score_of
-from indexes.feeds.cells import Cells, build_cells, nearest
+from indexes.feeds.cells import build_cells, nearest
 from indexes.feeds.step import (
     DONE,
     ENTER,

@@ -376,7 +376,7 @@ class FeedIndex:
                 self.method.build(self.table, order)
                 self._reserve(0, 0, 0)
             return
-        there = int(v.size[THERE])
+        there = max(1, int(v.size[THERE]))
         self._unknown = math.log(1.0 + there)
         v.idf[:] = idf_of(there, v.df)
         win.weigh_anew(v)

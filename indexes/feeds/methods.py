@@ -15,6 +15,7 @@ from indexes.feeds.subscribers import Subscribers, Table
 Float64 = NDArray[np.float64]
 Int64 = NDArray[np.int64]
 
+
 class Method(Protocol):
     """An index of the subscriptions of a table, and the kernel that takes posts in with it."""
 

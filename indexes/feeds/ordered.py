@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from indexes import aligned
 from indexes.feeds.buffers import score_of
-from indexes.feeds.cells import Cells, build_cells, cell_at, nearest
+from indexes.feeds.cells import build_cells, cell_at, nearest
 from indexes.feeds.step import (
     DONE,
     ENTER,
@@ -207,7 +207,9 @@ class OrderedIndex:
                         row = s.row[slot * ROW : slot * ROW + ROW]
                         lengths = {
                             int(s.term[2 * i]): float(s.raw[2 * i + 1])
-                            for i in range(s.note[slot * ROW + TERM], s.note[slot * ROW + TERM] + s.note[slot * ROW + WORDS])
+                            for i in range(
+                                s.note[slot * ROW + TERM], s.note[slot * ROW + TERM] + s.note[slot * ROW + WORDS]
+                            )
                         }
                         assert s.there[slot] and s.cell[slot] == a.cell[b]
                         assert key == key_of(row[THETA], row[ALPHA], t, lengths[word], slot)

@@ -54,7 +54,9 @@ def begin_post(v, z, batch):  # type: ignore[no-untyped-def]
     """The next post of the batch comes into the window."""
     i = z.size[AT]
     begin_step(z)
-    enter(v, batch.x[i], batch.y[i], batch.time[i], batch.word, batch.weight, batch.end[i - 1] if i else 0, batch.end[i])
+    enter(
+        v, batch.x[i], batch.y[i], batch.time[i], batch.word, batch.weight, batch.end[i - 1] if i else 0, batch.end[i]
+    )
     z.size[PHASE] = FIND
 
 
@@ -289,6 +291,9 @@ def evaluate_piece(v, s, limits, f, z, slots, first, end, diagonal):  # type: ig
         same = n == min(s.held[slot], s.k[slot])
         for j in range(n):
             if same:
-                same = z.row_post[size[ROWS] + j] == s.tag[base + j] // POSTS and z.row_score[size[ROWS] + j] == s.score[base + j]
+                same = (
+                    z.row_post[size[ROWS] + j] == s.tag[base + j] // POSTS
+                    and z.row_score[size[ROWS] + j] == s.score[base + j]
+                )
         if not same:
             note_changed(s, z, slot)

@@ -60,7 +60,9 @@ class Window(NamedTuple):
 def empty_window() -> Window:
     """A window without posts and words."""
     i32, i64, f64 = np.empty(0, np.int32), np.empty(0, np.int64), np.empty(0)
-    v = Window(f64, f64, i64, i64, i32, i32.astype(np.uint8), i32, f64, f64, f64, i32, i32, i32, i32, i32, i64, f64, i64)
+    v = Window(
+        f64, f64, i64, i64, i32, i32.astype(np.uint8), i32, f64, f64, f64, i32, i32, i32, i32, i32, i64, f64, i64
+    )
     return v._replace(size=np.array([0, 0, 0, 0, NONE, 0, 0]))
 
 
@@ -74,7 +76,10 @@ def with_room(v: Window, posts: int, terms: int, words: int, unknown: float) -> 
             **{name: _moved(getattr(v, name), room, old) for name in ("x", "y", "time", "term", "terms", "gone")}
         )
     if size[TERM_NEXT] - size[TERM_FIRST] + terms > len(v.word):
-        room, old = _power(int(size[TERM_NEXT] - size[TERM_FIRST]) + terms), np.arange(size[TERM_FIRST], size[TERM_NEXT])
+        room, old = (
+            _power(int(size[TERM_NEXT] - size[TERM_FIRST]) + terms),
+            np.arange(size[TERM_FIRST], size[TERM_NEXT]),
+        )
         v = v._replace(**{name: _moved(getattr(v, name), room, old) for name in ("word", "raw", "weight")})
     if words > len(v.df):
         room = max(words, 2 * len(v.df), 64)

@@ -76,8 +76,9 @@ class FeedOracle:
         self.last, self.last_at = self.came, now
         words = {word for post in self.window for word in post.bag}
         df = {word: sum(word in post.bag for post in self.window) for word in words}
-        self.idf = {word: math.log(1 + len(self.window) / n) for word, n in df.items()}
-        self.unknown = math.log(1 + len(self.window))
+        n = max(1, len(self.window))
+        self.idf = {word: math.log(1 + n / count) for word, count in df.items()}
+        self.unknown = math.log(1 + n)
 
     def weights(self, bag: dict[str, float]) -> dict[str, float]:
         """Of unit length."""
