@@ -74,11 +74,11 @@ def score_of(x, y, alpha, x_, y_, diagonal, text):  # type: ignore[no-untyped-de
 
 @pasted_kernel
 def insert(s, limits, slot, score, post):  # type: ignore[no-untyped-def]
-    """The newest post comes with a score of theta or more. Returns its place among the entries, or NONE if the buffer was
-    full and it is not among those kept; theta is raised then. O(entries)."""
+    """The newest post comes with a score of theta or more. Returns its place among the entries, or NONE if the buffer
+    was full and it is not among those kept; theta is raised then. O(entries)."""
     row = slot * ROW
     base, n, kind = s.note[row + ENTRY], np.int64(s.held[slot]), s.kind[slot]
-    place = 0
+    place = np.int64(0)
     while place < n and s.score[base + place] > score:
         place += 1
     limit = np.int64(limits.dominated[kind])
@@ -100,7 +100,7 @@ def insert(s, limits, slot, score, post):  # type: ignore[no-untyped-def]
         s.score[base + place], s.tag[base + place] = score, post * POSTS
         n += 1
     else:
-        place = NONE
+        place = np.int64(NONE)
     s.held[slot] = n
     return place
 
@@ -133,14 +133,15 @@ def evaluate(v, s, limits, f, slot, diagonal):  # type: ignore[no-untyped-def]
     m = _best(v, s, f, slot, n, rank, diagonal)
     s.complete[slot] = 1 if n <= rank else 0
     s.row[row + THETA] = 0.0 if n <= rank else f.best[m - 1]
-    base, held, seen, limit = s.note[row + ENTRY], 0, 0, np.int64(limits.dominated[kind])
+    base, limit = s.note[row + ENTRY], np.int64(limits.dominated[kind])
+    held = seen = np.int64(0)
     for i in range(m):
         post, newer = f.best_post[i], 0
         if limit > 0:
             while newer < seen and f.newest[newer] > post:
                 newer += 1
             if newer < k:
-                seen = min(seen + 1, k)
+                seen = seen + 1 if seen < k else k
                 for j in range(seen - 1, newer, -1):
                     f.newest[j] = f.newest[j - 1]
                 f.newest[newer] = post
@@ -197,7 +198,8 @@ def _best(v, s, f, slot, n, rank, diagonal):  # type: ignore[no-untyped-def]
             above += f.bins[least]
     m = 0
     for i in range(n):
-        if min(BINS - 1, np.int64(f.score[i] * BINS)) >= least:
+        # What is beyond the last bin, by rounding, is in it.
+        if np.int64(f.score[i] * BINS) >= least:
             f.best[m], f.best_post[m] = f.score[i], f.post[i]
             m += 1
     _sort(f.best, f.best_post, m)

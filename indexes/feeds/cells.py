@@ -32,7 +32,8 @@ class Cells(NamedTuple):
 
 def build_cells(points: Float64, capacity: int) -> tuple[Cells, Int64]:
     """The cells of so many points each, and which cell each point is in. O(n depth)."""
-    x, y, child, boxes = [0.0], [0.0], [[-1] * 4], []
+    x, y, child = [0.0], [0.0], [[-1] * 4]
+    boxes: list[Float64] = []
     cell = np.empty(len(points), np.int64)
 
     def descend(which: Int64, low: Float64, high: Float64, depth: int) -> int:
@@ -75,7 +76,7 @@ def cell_at(c, x, y):  # type: ignore[no-untyped-def]
 def nearest(c, cell, x, y, diagonal):  # type: ignore[no-untyped-def]
     """The greatest spatial similarity to a place that anyone of a cell has."""
     box = 4 * cell
-    dx = max(max(c.box[box] - x, x - c.box[box + 2]), 0.0)
-    dy = max(max(c.box[box + 1] - y, y - c.box[box + 3]), 0.0)
+    dx = max(c.box[box] - x, x - c.box[box + 2], 0.0)
+    dy = max(c.box[box + 1] - y, y - c.box[box + 3], 0.0)
     near = 1.0 - math.sqrt(dx * dx + dy * dy) / diagonal
     return near if near > 0.0 else 0.0

@@ -64,8 +64,8 @@ LEAST = 1e-12
 """What 1 - alpha is taken to be at least where it divides."""
 
 ASKED, SLOPE, WEIGHT, SUM, LENGTH, MOST, INSIDE, FIELDS = range(8)
-"""Fields of `Postings.record`: theta / (1 - alpha), alpha / (1 - alpha), the weight; sum, length and greatest of the weights
-from there on in order of rarity; and how far the place is from the border of its cell, over the diagonal."""
+"""Fields of `Postings.record`: theta / (1 - alpha), alpha / (1 - alpha), the weight; sum, length and greatest of the
+weights from there on in order of rarity; and how far the place is from the border of its cell, over the diagonal."""
 
 
 class Postings(NamedTuple):
@@ -249,7 +249,7 @@ def _keep(g, group):  # type: ignore[no-untyped-def]
 
 @inner_kernel
 def _lower_cell(g, s, slot):  # type: ignore[no-untyped-def]
-    """A cell asks for no more than a subscription in it does; that it may ask for more is left until all is laid out."""
+    """A cell asks for no more than a subscription in it does. That it asks for more waits until all is laid out."""
     row = slot * ROW
     alpha, theta = s.row[row + ALPHA], s.row[row + THETA]
     for t in range(_GRID.size):
@@ -412,7 +412,7 @@ def _by_groups(g, c, s, z, n, x, y, diagonal):  # type: ignore[no-untyped-def]
 
 @inner_kernel
 def _too_little(g, p, near, total, norm):  # type: ignore[no-untyped-def]
-    """Theorems 5.3 and 5.4: no posting from p on in its group is of a first common word of a score that reaches theta."""
+    """Theorems 5.3 and 5.4: no posting from p on in its group is of a first common word and a score of theta."""
     asked = g.record[p * FIELDS + ASKED] - g.slope[p] * near
     return min(total * g.most[p], norm * g.length[p]) < asked - SLACK * (1.0 + g.slope[p])
 
@@ -436,9 +436,7 @@ def _by_group(g, s, z, group, near, total, norm, most, x, y, diagonal, found):  
         z.counted[VISITED] += 1
         # Within its cell the way to a post outside is at least to the border, and from there to the post.
         reach = max(0.0, near - g.record[at + INSIDE] / diagonal) if near < 1.0 else 1.0
-        most_text = min(
-            min(most * g.record[at + SUM], norm * g.record[at + LENGTH]), min(total * g.record[at + MOST], 1.0)
-        )
+        most_text = min(most * g.record[at + SUM], norm * g.record[at + LENGTH], total * g.record[at + MOST], 1.0)
         alpha = s.row[row + ALPHA]
         worth = g.rules[3] == 0 or (1.0 - alpha) * most_text + alpha * reach >= s.row[row + THETA] - SLACK
         if worth and s.note[row + STAMP] != z.turn[0]:

@@ -1,8 +1,8 @@
 """A feed: the posts of a window, the subscriptions, and every subscription's k most relevant posts after every step.
 
-score = alpha max(0, 1 - distance / diagonal) + (1 - alpha) sum of products of the weights of common words, for posts that
-share a word; of equal scores the newer post is better. Whichever index finds whom a post may matter to, and whichever
-buffer stands between lists and the window, lists are the same, bit for bit.
+score = alpha max(0, 1 - distance / diagonal) + (1 - alpha) sum of products of the weights of common words, for posts
+that share a word; of equal scores the newer post is better. Whichever index finds whom a post may matter to, and
+whichever buffer stands between lists and the window, lists are the same, bit for bit.
 """
 
 from __future__ import annotations
@@ -404,7 +404,7 @@ class FeedIndex:
         owned: dict[int, set[int]] = {}
         for post in range(v.size[FIRST], v.size[NEXT]):
             place = post & (len(v.x) - 1)
-            ring = np.arange(o.begin[place], o.begin[place] + o.count[place]) & (len(o.ring) - 1)
+            ring = np.arange(o.begin[place], o.begin[place] + o.number[place]) & (len(o.ring) - 1)
             owned[post] = set(o.ring[ring].tolist())
             cell = int(o.late[place])
             while cell != win.NONE:

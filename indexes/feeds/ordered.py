@@ -6,8 +6,8 @@ word is the first that they share, the score reaches theta only if the spatial s
 
     (theta - (1 - alpha) t l) / alpha.
 
-So the subscriptions that have a word lie in blocks, one a cell, and each block has a list for each of a few t, sorted by
-that bound. A post reads the list of the least t that is not below its own, as long as the bound is no more than the
+So the subscriptions that have a word lie in blocks, one a cell, and each block has a list for each of a few t, sorted
+by that bound. A post reads the list of the least t that is not below its own, as long as the bound is no more than the
 similarity to the cell's box; a block whose first bound is above it is not opened at all.
 
 A key is the bound in fixed point, rounded down, times 2^32, and the slot: so keys are distinct, and a posting is found
@@ -81,7 +81,7 @@ class Ordered(NamedTuple):
     room: Int32
     cell: Int32  # by block, ascending within a word
     begin: Int32
-    count: Int32
+    filled: Int32
     fits: Int32  # places of its lists, one of which is for `LAST`
     head: Int32  # the bound of the first key
     key: Int64
@@ -181,7 +181,9 @@ class OrderedIndex:
         a = self.arrays
         keys, directory = len(a.key) // len(LEVELS), len(a.cell)
         self.arrays = a._replace(
-            **{name: np.append(getattr(a, name), np.zeros(directory, np.int32)) for name in ("cell", "begin", "count")},
+            **{
+                name: np.append(getattr(a, name), np.zeros(directory, np.int32)) for name in ("cell", "begin", "filled")
+            },
             fits=np.append(a.fits, np.zeros(directory, np.int32)),
             head=_wider(a.head, directory, 2 * directory),
             key=_wider(a.key, keys, 2 * keys),
@@ -199,8 +201,8 @@ class OrderedIndex:
             for level, t in enumerate(LEVELS):
                 for b in blocks:
                     begin = level * keys + a.begin[b]
-                    run = a.key[begin : begin + a.count[b]].tolist()
-                    assert run == sorted(run) and a.key[begin + a.count[b]] == LAST and a.count[b] < a.fits[b]
+                    run = a.key[begin : begin + a.filled[b]].tolist()
+                    assert run == sorted(run) and a.key[begin + a.filled[b]] == LAST and a.filled[b] < a.fits[b]
                     assert a.head[level * directory + b] == int(a.key[begin]) >> 32
                     for key in run:
                         slot = key & 0xFFFFFFFF
@@ -263,14 +265,14 @@ def _fill(o, s, slots, which, at):  # type: ignore[no-untyped-def]
             b = which[n]
             for level in range(_LEVELS.size):
                 key = key_of(theta, alpha, _LEVELS[level], s.raw[2 * at[n] + 1], slot)
-                o.key[level * keys + o.begin[b] + o.count[b]] = key
-            o.count[b] += 1
+                o.key[level * keys + o.begin[b] + o.filled[b]] = key
+            o.filled[b] += 1
             n += 1
     for level in range(_LEVELS.size):
         for b in range(o.size[DIRECTORY_END]):
             begin = level * keys + o.begin[b]
-            _sort(o.key, begin, o.count[b])
-            o.key[begin + o.count[b]] = LAST
+            _sort(o.key, begin, o.filled[b])
+            o.key[begin + o.filled[b]] = LAST
             o.head[level * directory + b] = o.key[begin] >> 32
 
 
@@ -319,7 +321,7 @@ def _add(o, c, s, slots, at):  # type: ignore[no-untyped-def]
             if b == o.at[word] + o.blocks[word] or o.cell[b] != cell:
                 keys += 4
                 directory += 2 * o.blocks[word] + 2 if o.blocks[word] == o.room[word] else 0
-            elif o.count[b] + 1 == o.fits[b]:
+            elif o.filled[b] + 1 == o.fits[b]:
                 keys += 2 * o.fits[b]
         if directory <= o.cell.size and keys <= o.key.size // _LEVELS.size:
             _lengths(o.order, s, slot)
@@ -338,10 +340,10 @@ def _add_one(o, s, slot, word, length):  # type: ignore[no-untyped-def]
     b = _block(o, word, cell)
     if b == o.at[word] + o.blocks[word] or o.cell[b] != cell:
         b = _open(o, word, cell, b)
-    elif o.count[b] + 1 == o.fits[b]:
+    elif o.filled[b] + 1 == o.fits[b]:
         begin = o.size[KEYS_END]
         for level in range(_LEVELS.size):
-            for i in range(level * keys, level * keys + o.count[b]):
+            for i in range(level * keys, level * keys + o.filled[b]):
                 o.key[begin + i] = o.key[o.begin[b] + i]
         o.begin[b] = begin
         o.fits[b] *= 2
@@ -349,14 +351,14 @@ def _add_one(o, s, slot, word, length):  # type: ignore[no-untyped-def]
     theta, alpha = s.row[slot * ROW + THETA], s.row[slot * ROW + ALPHA]
     for level in range(_LEVELS.size):
         key, begin = key_of(theta, alpha, _LEVELS[level], length, slot), level * keys + o.begin[b]
-        i = begin + o.count[b]
+        i = begin + o.filled[b]
         o.key[i + 1] = LAST
         while i > begin and o.key[i - 1] > key:
             o.key[i] = o.key[i - 1]
             i -= 1
         o.key[i] = key
         o.head[level * directory + b] = o.key[begin] >> 32
-    o.count[b] += 1
+    o.filled[b] += 1
 
 
 @inner_kernel
@@ -373,14 +375,14 @@ def _open(o, word, cell, b):  # type: ignore[no-untyped-def]
     for i in range(o.at[word] + n, b, -1):
         _copy_block(o, directory, i - 1, i)
     o.blocks[word] += 1
-    o.cell[b], o.begin[b], o.count[b], o.fits[b] = cell, o.size[KEYS_END], 0, 4
+    o.cell[b], o.begin[b], o.filled[b], o.fits[b] = cell, o.size[KEYS_END], 0, 4
     o.size[KEYS_END] += 4
     return b
 
 
 @inner_kernel
 def _copy_block(o, directory, old, new):  # type: ignore[no-untyped-def]
-    o.cell[new], o.begin[new], o.count[new], o.fits[new] = o.cell[old], o.begin[old], o.count[old], o.fits[old]
+    o.cell[new], o.begin[new], o.filled[new], o.fits[new] = o.cell[old], o.begin[old], o.filled[old], o.fits[old]
     for level in range(_LEVELS.size):
         o.head[level * directory + new] = o.head[level * directory + old]
 
@@ -411,10 +413,10 @@ def _remove(o, s, slots):  # type: ignore[no-untyped-def]
             for level in range(_LEVELS.size):
                 key = key_of(s.row[row + THETA], s.row[row + ALPHA], _LEVELS[level], s.raw[2 * i + 1], slot)
                 first = level * keys + o.begin[b]
-                for j in range(_find_key(o.key, first, o.count[b], key), first + o.count[b]):
+                for j in range(_find_key(o.key, first, o.filled[b], key), first + o.filled[b]):
                     o.key[j] = o.key[j + 1]
                 o.head[level * directory + b] = o.key[first] >> 32
-            o.count[b] -= 1
+            o.filled[b] -= 1
 
 
 @inner_kernel
@@ -428,7 +430,7 @@ def move(o, s, slot, old):  # type: ignore[no-untyped-def]
             was = key_of(old, alpha, _LEVELS[level], length, slot)
             key = key_of(theta, alpha, _LEVELS[level], length, slot)
             first = level * keys + o.begin[b]
-            j = _find_key(o.key, first, o.count[b], was)
+            j = _find_key(o.key, first, o.filled[b], was)
             while o.key[j + 1] < key:
                 o.key[j] = o.key[j + 1]
                 j += 1
@@ -498,9 +500,9 @@ def find_ordered(o, c, v, s, z, post, diagonal):  # type: ignore[no-untyped-def]
     found, scored, turn = 0, 0, z.turn[0]
     for i in range(visited):
         if i + 2 * AHEAD < visited:
-            prefetch_block(s.row, np.int64(z.seen[i + 2 * AHEAD]) * ROW)
+            prefetch_block(s.row, int(z.seen[i + 2 * AHEAD]) * ROW)
         if i + AHEAD < visited:
-            prefetch_block(s.term, 2 * s.note[np.int64(z.seen[i + AHEAD]) * ROW + TERM])
+            prefetch_block(s.term, 2 * int(s.note[int(z.seen[i + AHEAD]) * ROW + TERM]))
         row = np.int64(z.seen[i]) * ROW
         if s.note[row + STAMP] != turn:
             s.note[row + STAMP] = turn

@@ -20,8 +20,8 @@ Int32 = NDArray[np.int32]
 Int64 = NDArray[np.int64]
 
 RING_FIRST, RING_NEXT, FREE, FREE_CELLS = range(4)
-"""Places in `Owners.size`: the first entry of the ring that is in use and the one after the last; the first free cell and
-how many there are."""
+"""Places in `Owners.size`: the first entry of the ring that is in use and the one after the last; the first free cell,
+and how many there are."""
 
 
 class Owners(NamedTuple):
@@ -29,7 +29,7 @@ class Owners(NamedTuple):
 
     ring: Int32  # slots
     begin: Int64  # by place of a post: where its own begin in the ring, and how many there are
-    count: Int32
+    number: Int32
     late: Int32  # its first cell
     cell: Int32  # by cell: slot, and the next cell
     after: Int32
@@ -47,8 +47,8 @@ def with_places(o: Owners, old: Int64, places: int) -> Owners:
     begin, count, late = np.zeros(places, np.int64), np.zeros(places, np.int32), np.full(places, NONE, np.int32)
     if len(old):
         now, before = old & (places - 1), old & (len(o.begin) - 1)
-        begin[now], count[now], late[now] = o.begin[before], o.count[before], o.late[before]
-    return o._replace(begin=begin, count=count, late=late)
+        begin[now], count[now], late[now] = o.begin[before], o.number[before], o.late[before]
+    return o._replace(begin=begin, number=count, late=late)
 
 
 def with_ring(o: Owners, more: int) -> Owners:
@@ -105,24 +105,24 @@ def own_all(v, s, o, slots):  # type: ignore[no-untyped-def]
     if o.cell.size:
         o.after[o.cell.size - 1] = NONE
     o.size[FREE], o.size[FREE_CELLS] = 0 if o.cell.size else NONE, o.cell.size
-    o.count[:] = 0
+    o.number[:] = 0
     o.late[:] = NONE
     for i in range(slots.size):
         base = s.note[slots[i] * ROW + ENTRY]
         for j in range(base, base + s.held[slots[i]]):
-            o.count[(s.tag[j] // POSTS) & mask] += 1
+            o.number[(s.tag[j] // POSTS) & mask] += 1
     at = 0
     for post in range(v.size[FIRST], v.size[NEXT]):
         o.begin[post & mask] = at
-        at += o.count[post & mask]
-        o.count[post & mask] = 0
+        at += o.number[post & mask]
+        o.number[post & mask] = 0
     o.size[RING_FIRST], o.size[RING_NEXT] = 0, at
     for i in range(slots.size):
         base = s.note[slots[i] * ROW + ENTRY]
         for j in range(base, base + s.held[slots[i]]):
             place = (s.tag[j] // POSTS) & mask
-            o.ring[o.begin[place] + o.count[place]] = slots[i]
-            o.count[place] += 1
+            o.ring[o.begin[place] + o.number[place]] = slots[i]
+            o.number[place] += 1
 
 
 @inner_kernel
@@ -135,15 +135,15 @@ def release(o, place):  # type: ignore[no-untyped-def]
         o.size[FREE] = cell
         o.size[FREE_CELLS] += 1
         cell = following
-    o.size[RING_FIRST] += o.count[place]
-    o.count[place], o.late[place] = 0, NONE
+    o.size[RING_FIRST] += o.number[place]
+    o.number[place], o.late[place] = 0, NONE
 
 
 @lean_kernel
 def lists_with(s, o, mask, post):  # type: ignore[no-untyped-def]
     """How many lists a post is in, where `own_all` has just been called. O(its owners)."""
     n = 0
-    for at in range(o.begin[post & mask], o.begin[post & mask] + o.count[post & mask]):
+    for at in range(o.begin[post & mask], o.begin[post & mask] + o.number[post & mask]):
         slot = np.int64(o.ring[at])
         base = s.note[slot * ROW + ENTRY]
         for i in range(base, base + min(s.held[slot], s.k[slot])):

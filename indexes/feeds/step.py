@@ -99,7 +99,7 @@ def take_in(v, s, limits, owners, z, hits):  # type: ignore[no-untyped-def]
             at += 1
             if rank < s.k[slot]:
                 note_changed(s, z, slot)
-    owners.count[place] = at - owners.begin[place]
+    owners.number[place] = at - owners.begin[place]
     owners.size[1] = at
 
 
@@ -126,10 +126,10 @@ def expire_oldest(v, s, owners, z):  # type: ignore[no-untyped-def]
     post, mask = v.size[FIRST], owners.ring.size - 1
     place = post & (v.x.size - 1)
     begin = owners.begin[place]
-    end = begin + owners.count[place]
+    end = begin + owners.number[place]
     for at in range(begin, end):
         if at + 2 * AHEAD < end:
-            prefetch_block(s.row, np.int64(owners.ring[(at + 2 * AHEAD) & mask]) * ROW)
+            prefetch_block(s.row, int(owners.ring[(at + 2 * AHEAD) & mask]) * ROW)
         if at + AHEAD < end:
             ahead = s.note[np.int64(owners.ring[(at + AHEAD) & mask]) * ROW + ENTRY]
             for line in range(3):
@@ -246,7 +246,7 @@ def withdraw(v, s, owners, z, posts):  # type: ignore[no-untyped-def]
         post = posts[i]
         place = post & (v.x.size - 1)
         begin = owners.begin[place]
-        for at in range(begin, begin + owners.count[place]):
+        for at in range(begin, begin + owners.number[place]):
             _withdraw_from(s, z, np.int64(owners.ring[at & mask]), post)
         cell = np.int64(owners.late[place])
         while cell != NONE:

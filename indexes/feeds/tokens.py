@@ -12,41 +12,8 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 
 STOP_WORDS = frozenset(
-    [
-        "a",
-        "an",
-        "and",
-        "are",
-        "as",
-        "at",
-        "be",
-        "but",
-        "by",
-        "for",
-        "if",
-        "in",
-        "into",
-        "is",
-        "it",
-        "no",
-        "not",
-        "of",
-        "on",
-        "or",
-        "such",
-        "that",
-        "the",
-        "their",
-        "then",
-        "there",
-        "these",
-        "they",
-        "this",
-        "to",
-        "was",
-        "will",
-        "with",
-    ]
+    "a an and are as at be but by for if in into is it no not of on or such "  # noqa: SIM905
+    "that the their then there these they this to was will with".split()
 )
 """Lucene's list for English, 33 words."""
 

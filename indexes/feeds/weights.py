@@ -1,7 +1,8 @@
 """Weights of words: tf-idf by epochs, scaled to unit length.
 
 idf(w) = ln(1 + N / max(1, df(w))), with N posts and df counted over the window when an epoch begins; before the first,
-1. Of an empty window N is taken to be 1, so that no word weighs nothing. In between idf stands still, so that scores inside a window can be compared.
+1. Of an empty window N is taken to be 1, so that no word weighs nothing. In between idf stands still, so that scores
+inside a window can be compared.
 """
 
 from __future__ import annotations

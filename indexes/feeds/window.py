@@ -238,5 +238,5 @@ def weigh_anew(v):  # type: ignore[no-untyped-def]
         place, mask = number & (v.x.size - 1), v.word.size - 1
         if v.gone[place]:
             for i in range(v.term[place], v.term[place] + v.terms[place]):
-                chunk = np.int64(v.newest[v.word[i & mask]])
-                v.chunk_weight[chunk * CHUNK + v.used[chunk] - 1] = -1.0
+                newest = np.int64(v.newest[v.word[i & mask]])
+                v.chunk_weight[newest * CHUNK + v.used[newest] - 1] = -1.0

@@ -14,8 +14,8 @@ Int32 = NDArray[np.int32]
 Int64 = NDArray[np.int64]
 
 BLOCKS, OPENED, VISITED, SCORED, HITS, EXPIRED = range(6)
-"""Places in `Work.counted`: blocks of the words of posts, those that were opened, postings read, scores worked out, posts
-that came into buffers, and entries of buffers that expired."""
+"""Places in `Work.counted`: blocks of the words of posts, those that were opened, postings read, scores worked out,
+posts that came into buffers, and entries of buffers that expired."""
 
 TURN, AT, PHASE, NEXT_SHORT, SHORT, CHANGED, TOLD, ROWS = range(8)
 """Places in `Work.size`: the number of the step; the post of the batch that is next and how far that is; the next
@@ -60,8 +60,8 @@ def empty_work() -> Work:
 def with_work(
     z: Work, words: int, terms: int, cells: int, blocks: int, postings: int, slots: int, lines: int, rows: int
 ) -> Work:
-    """With room for so many words, terms of a post, cells, blocks, postings of the words of a post, and slots; and for so
-    many lines and rows more than have been told."""
+    """With room for so many words, terms of a post, cells, blocks, postings of the words of a post, and slots; and
+    for so many lines and rows more than have been told."""
     lines, rows = lines + int(z.size[TOLD]), rows + int(z.size[ROWS])
     room = {
         "vector": words,

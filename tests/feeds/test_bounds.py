@@ -29,8 +29,8 @@ def test_whoever_may_reach_theta_is_before_the_bound(
 @settings(max_examples=40)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_suffixes_bound_what_common_words_add(seed: int) -> None:
-    """Design 2 and Theorems 5.3 and 5.4: from a common word on the text part is at most each of the three products, and no
-    posting behind one that asks for too much, by suffix maxima, is of a first common word that reaches theta."""
+    """Design 2 and Theorems 5.3 and 5.4: from a common word on the text part is at most each of the three products, and
+    no posting behind one that asks for too much, by suffix maxima, is of a first common word that reaches theta."""
     rng = np.random.default_rng(seed)
     words = int(rng.integers(2, 9))
 

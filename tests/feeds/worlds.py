@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 
 from indexes.feeds.feed import FeedConfig, FeedIndex, Told
@@ -114,7 +116,7 @@ class World:
         """Just those are told whose lists are others, and the lists of the followed are those of their step."""
         wanted = [
             (i, slot)
-            for i, (before, after) in enumerate(zip(lists[:-1], lists[1:], strict=True))
+            for i, (before, after) in enumerate(pairwise(lists))
             for slot in sorted(after)
             if after[slot] != before[slot]
         ]
