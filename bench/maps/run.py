@@ -6,14 +6,14 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 
-from bench.maps import circles, live, paper, skyline, top
+from bench.maps import circles, live, paper, service, skyline, top
 from bench.maps.paper import FIGURES, TABLES, Paper
 from bench.maps.places import Land, make_land
 from bench.report import CHECKOUT, Report, commit, load, machine, today, versions
 
 PAGE = CHECKOUT / "docs" / "results" / "maps.md"
 
-PARTS = ("paper", "kernels", "live")
+PARTS = ("paper", "kernels", "live", "http")
 """In the order in which they run."""
 
 
@@ -30,6 +30,9 @@ def run(
 
     `figures` are those of the paper to show, drawn beside the page; its only table has what they take, so `tables` are
     none. `quick` runs everything small, and `prototype` is the folder of what the kernels are held against.
+
+    Raises:
+        Failed: an answer of the service is not the right one.
     """
     report = Report(say, judging=not quick)
     size = paper.QUICK if quick else paper.Size()
@@ -57,6 +60,9 @@ def run(
     if "live" in parts:
         report.heading("Standing queries")
         live.Bench(report, live.QUICK if quick else live.Size()).show()
+    if "http" in parts:
+        report.heading("Over HTTP")
+        service.show(report, service.QUICK if quick else service.Size())
     if out is not None:
         out.parent.mkdir(parents=True, exist_ok=True)
         out.write_text(report.page())

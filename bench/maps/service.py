@@ -1,0 +1,285 @@
+"""The service over HTTP: zones that are asked for, and standing queries among objects that change.
+
+Measured against `rankcast serve` in a process of its own with its durable log, by a load generator in another. Answers
+are compared with a scan before anything is said of their speed, and standing ones again when the objects have changed.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from pathlib import Path
+from statistics import median
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from bench.maps.live import MOVED
+from bench.maps.workload import WIDTH, World, make_world
+from bench.process import Failed, Server, run_job, service
+from bench.report import Report, count
+
+Float64 = npt.NDArray[np.float64]
+
+MAP = "bench"
+ARROW = "application/vnd.apache.arrow.stream"
+NDJSON = "application/x-ndjson"
+NAMES = ("a", "b")
+SCORE = {"kind": "weighted_sum", "weights": {"distance": 0.4, "a": 0.3, "b": 0.3}}
+
+TOPS_WANTED, SKYLINES_WANTED, CHANGES_WANTED = 5_000.0, 1_200.0, 1_000.0
+
+CONNECTIONS, BATCH, CHECKED = 32, 100, 50
+
+
+class Size(NamedTuple):
+    """Objects and top-k asked for; k and m; skylines asked for; rounds; objects, standing top-k and skylines, those
+    followed, changes a second and a request, and seconds."""
+
+    n: int = 100_000
+    asks: int = 20_000
+    k: int = 10
+    m: int = 10
+    skylines: int = 3_000
+    rounds: int = 3
+    live_n: int = 1_000_000
+    standing: int = 100_000
+    standing_skylines: int = 1_000
+    followed: int = 10_000
+    pace: int = 1_000
+    batch: int = 50
+    seconds: int = 20
+
+
+QUICK = Size(5_000, 500, 5, 5, 100, 2, 5_000, 300, 30, 100, 200, 20, 2)
+
+
+def show(report: Report, size: Size) -> None:
+    """Run everything. Raises `Failed` for a wrong answer."""
+    report.progress("zones over HTTP")
+    _show_zones(report, size)
+    for kind, standing, followed in (
+        ("top", size.standing, size.followed),
+        ("skyline", size.standing_skylines, size.standing_skylines),
+    ):
+        report.progress(f"standing queries: {kind}")
+        _show_standing(report, size, kind, standing, followed)
+
+
+def _show_zones(report: Report, size: Size) -> None:
+    world = make_world(size.n, 2, True, "uniform", size.asks, 1)
+    places = world.walks[:, 0].tolist()
+    with tempfile.TemporaryDirectory() as folder, service(Path(folder)) as server:
+        seconds = _register(server, world)
+        _compare_tops(server, size, world.points, world.statics, places[:CHECKED])
+        runs = (
+            ("top-k, one a request", "top", [_top(size, location=place) for place in places], 1, CONNECTIONS),
+            (
+                f"top-k, {BATCH} a request",
+                "top",
+                [_top(size, locations=places[i : i + BATCH]) for i in range(0, len(places), BATCH)],
+                BATCH,
+                2,
+            ),
+            (
+                "skylines, one a request",
+                "skyline",
+                [json.dumps({"location": place}) for place in places[: size.skylines]],
+                1,
+                CONNECTIONS,
+            ),
+        )
+        rows, rates = [], {}
+        for name, path, bodies, each, connections in runs:
+            results = _closed(server, f"/v1/maps/{MAP}/{path}", bodies, size.rounds, connections)
+            rates[name], row = _row(results, each)
+            rows.append((name, str(connections), *row))
+        resident = server.resident()
+    report.text(
+        f"{size.n:,} objects with 2 values, clustered, sent as one Arrow stream in {seconds:.1f} s; k = {size.k}, m = "
+        f"{size.m}, weighted sum; clients near objects. {size.rounds} rounds, each connection sends the next request "
+        f"when the last is answered. {CHECKED} answers were compared with a scan. The service takes "
+        f"{resident / 1e6:,.0f} MB."
+    )
+    head = ("", "connections", "zones/s", "least and greatest", "ms p50", "ms p99", "server CPU, us a zone", "bytes")
+    report.table(head, rows)
+    best = max(rates[runs[0][0]], rates[runs[1][0]])
+    report.verdict(f"{TOPS_WANTED:,.0f} top-k zones/s over HTTP", f"{best:,.0f} zones/s", best >= TOPS_WANTED)
+    found = rates[runs[2][0]]
+    report.verdict(f"{SKYLINES_WANTED:,.0f} skyline zones/s over HTTP", f"{found:,.0f}/s", found >= SKYLINES_WANTED)
+
+
+def _show_standing(report: Report, size: Size, kind: str, standing: int, followed: int) -> None:
+    world = make_world(size.live_n, 2, True, "uniform", standing, 1)
+    rng = np.random.default_rng(7)
+    places, points = world.walks[:, 0], world.points.copy()
+    bodies = []
+    for _ in range(size.pace * size.seconds // size.batch):
+        slots = rng.choice(size.live_n, size.batch, replace=False)
+        points[slots] += rng.normal(0, MOVED / WIDTH, (size.batch, 2))
+        objects = [{"id": f"o{i}", "location": points[i].tolist()} for i in slots.tolist()]
+        bodies.append(json.dumps({"objects": objects}, separators=(",", ":")))
+    with tempfile.TemporaryDirectory() as folder, service(Path(folder)) as server:
+        _register(server, world)
+        ids = [f"q{i}" for i in range(standing)]
+        asked = _stand(server, size, kind, ids, places)
+        job = {
+            "map": MAP,
+            "path": f"/v1/maps/{MAP}/objects",
+            "bodies": bodies,
+            "pace": size.pace / size.batch,
+            "follow": ids[:: standing // followed],
+            "port": server.port,
+            "pid": server.pid,
+        }
+        result = run_job("bench.maps.load", job)
+        if set(result["statuses"]) != {"200"}:
+            raise Failed(f"changes were answered {result['statuses']}")
+        _compare_standing(server, size, kind, points, world.statics, ids, places)
+        resident = server.resident()
+    changes = len(bodies) * size.batch
+    rate = changes / result["elapsed"]
+    report.text(
+        f"{standing:,} standing queries ({kind}) over {size.live_n:,} objects, made by one request in {asked:.1f} s; "
+        f"{changes:,} random objects move by about {MOVED:.0f} m, {size.batch} a request, {size.pace:,} a second. A "
+        f"WebSocket follows {followed:,} of the queries. {CHECKED} of them were compared with a scan afterwards."
+    )
+    head = (
+        "changes/s",
+        "ms a request p50",
+        "p99",
+        "longest",
+        "server CPU",
+        "pushed",
+        "pushed a change",
+        "resident, MB",
+    )
+    row = (
+        f"{rate:,.0f}",
+        count(result["ms"]["p50"]),
+        count(result["ms"]["p99"]),
+        count(result["ms"]["max"]),
+        f"{100 * result['server_cpu'] / result['elapsed']:.0f}%",
+        f"{result['results']:,}",
+        f"{result['results'] / changes:.3f}",
+        f"{resident / 1e6:,.0f}",
+    )
+    report.table(head, [row])
+    if kind == "top":
+        kept = rate >= 0.98 * size.pace and size.pace >= CHANGES_WANTED
+        wanted = f"{standing:,} standing top-k under {CHANGES_WANTED:,.0f} changed objects a second over HTTP"
+        report.verdict(wanted, f"{rate:,.0f} changes/s, as sent", kept)
+
+
+def _register(server: Server, world: World) -> float:
+    """Make the map and send all objects in one request; the seconds that took."""
+    config = {"attributes": {name: {"order": "low", "range": [0, 1]} for name in NAMES}, "bounds": [0, 0, 1, 1]}
+    server.ask("PUT", f"/v1/maps/{MAP}", json.dumps(config).encode())
+    columns = {"x": world.points[:, 0], "y": world.points[:, 1]}
+    columns |= {name: world.statics[:, j] for j, name in enumerate(NAMES)}
+    table = pa.table({"id": pa.array([f"o{i}" for i in range(len(world.points))]), **columns})
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    _, seconds, _ = server.send(f"/v1/maps/{MAP}/objects", sink.getvalue().to_pybytes(), ARROW)
+    found = server.ask("GET", f"/v1/maps/{MAP}")["objects"]
+    if found != len(world.points):
+        raise Failed(f"{len(world.points)} objects were sent, the map has {found}")
+    return seconds
+
+
+def _top(size: Size, **where: Any) -> str:
+    return json.dumps({**where, "k": size.k, "m": size.m, "score": SCORE}, separators=(",", ":"))
+
+
+def _stand(server: Server, size: Size, kind: str, ids: list[str], places: Float64) -> float:
+    """Make the standing queries in one request; the seconds that took."""
+    asks = {"kind": "top", "k": size.k, "m": size.m, "score": SCORE} if kind == "top" else {"kind": "skyline"}
+    lines = [
+        json.dumps({"id": id, **asks, "location": place}, separators=(",", ":"))
+        for id, place in zip(ids, places.tolist(), strict=True)
+    ]
+    _, seconds, _ = server.send(f"/v1/maps/{MAP}/queries?lists=false", "\n".join(lines).encode(), NDJSON)
+    found = server.ask("GET", f"/v1/maps/{MAP}")["queries"]
+    if found != len(ids):
+        raise Failed(f"{len(ids)} queries were sent, the map has {found}")
+    return seconds
+
+
+def _closed(server: Server, path: str, bodies: list[str], rounds: int, connections: int) -> list[dict[str, Any]]:
+    """Send the bodies in a closed loop; what each round took, the first of which only warms up and is left out."""
+    job = {
+        "path": path,
+        "bodies": bodies,
+        "rounds": rounds + 1,
+        "connections": connections,
+        "port": server.port,
+        "pid": server.pid,
+    }
+    results: list[dict[str, Any]] = run_job("bench.maps.load", job)[1:]
+    for result in results:
+        if set(result["statuses"]) != {"200"}:
+            raise Failed(f"{path} was answered {result['statuses']}: {result['last']}")
+    return results
+
+
+def _row(results: list[dict[str, Any]], each: int) -> tuple[float, tuple[str, ...]]:
+    rates = [one["requests"] * each / one["elapsed"] for one in results]
+    zones, cpu = sum(one["requests"] * each for one in results), sum(one["server_cpu"] for one in results)
+    row = (
+        f"{median(rates):,.0f}",
+        f"{min(rates):,.0f}-{max(rates):,.0f}",
+        count(median(one["ms"]["p50"] for one in results)),
+        count(median(one["ms"]["p99"] for one in results)),
+        f"{cpu / zones * 1e6:.0f}",
+        f"{sum(one['answer_bytes'] for one in results) / zones:,.0f}",
+    )
+    return median(rates), row
+
+
+def _best(size: Size, points: Float64, statics: Float64, place: list[float]) -> list[str]:
+    """The k best by a scan."""
+    weights = SCORE["weights"]
+    assert isinstance(weights, dict)
+    total = weights["a"] * statics[:, 0] + weights["b"] * statics[:, 1]
+    score = total + weights["distance"] * np.hypot(points[:, 0] - place[0], points[:, 1] - place[1])
+    return [f"o{i}" for i in np.lexsort((np.arange(len(score)), score))[: size.k].tolist()]
+
+
+def _skyline(points: Float64, statics: Float64, place: list[float]) -> set[str]:
+    """The skyline by a scan in order of distance."""
+    dx, dy = points[:, 0] - place[0], points[:, 1] - place[1]
+    far = dx * dx + dy * dy
+    order = np.lexsort((statics.sum(axis=1), far))
+    # Most are dominated by one of the first: they go at once.
+    there = np.ones(len(order), bool)
+    found: list[int] = []
+    for i in order.tolist():
+        if not there[i]:
+            continue
+        found.append(i)
+        worse = (statics >= statics[i]).all(axis=1) & (far >= far[i])
+        there &= ~(worse & ((statics > statics[i]).any(axis=1) | (far > far[i])))
+    return {f"o{i}" for i in found}
+
+
+def _compare_tops(server: Server, size: Size, points: Float64, statics: Float64, places: list[list[float]]) -> None:
+    results = server.ask("POST", f"/v1/maps/{MAP}/top", _top(size, locations=places).encode())["results"]
+    for place, result in zip(places, results, strict=True):
+        if [one["id"] for one in result["list"]] != _best(size, points, statics, place):
+            raise Failed(f"the best at {place} are not those of a scan")
+
+
+def _compare_standing(
+    server: Server, size: Size, kind: str, points: Float64, statics: Float64, ids: list[str], places: Float64
+) -> None:
+    for i in range(0, len(ids), max(1, len(ids) // CHECKED)):
+        found, place = server.ask("GET", f"/v1/maps/{MAP}/queries/{ids[i]}"), places[i].tolist()
+        if kind == "top":
+            right = [one["id"] for one in found["list"]] == _best(size, points, statics, place)
+        else:
+            right = {one["id"] for one in found["skyline"]} == _skyline(points, statics, place)
+        if not right:
+            raise Failed(f"the answer of {ids[i]} is not that of a scan")
