@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import sys
 from pathlib import Path
 
@@ -12,13 +13,15 @@ import typer
 from typer.testing import CliRunner
 
 from app.commands import bench
-from bench.maps import circles, live, paper, paper_sky, paper_top, run, skyline, top
+from bench.maps import circles, live, paper, paper_sky, paper_top, run, service, skyline, top
 from bench.maps.baselines import cells
 from bench.maps.places import CORNER, PLACES, TURNS, make_land, read_places
 from bench.maps.prototype import VARIABLE
 from bench.maps.roads import TRIP, drive, roads_between, route
 from bench.maps.ways import asked_by, changes_of, follow, stays
 from bench.maps.workload import WIDTH, make_statics, make_world
+from bench.process import Failed
+from bench.process import service as start_service
 from bench.report import Report
 from indexes.maps.places import PlaceIndex
 from indexes.maps.top import TopSearch
@@ -28,6 +31,7 @@ from tests.oracles.maps import skyline as brute_skyline
 SKYLINES = skyline.Size(150, 2, 30, 5, 1, (skyline.Load(2, True), skyline.Load(1, False, "anti-correlated")), (10, 20))
 TOPS = top.Size(200, 2, 60, 3, (1, 3), 1, top.KINDS[:1])
 LIVE = live.Size(300, 20, 5, 3, 2, 20, 10, 10)
+SERVICE = service.Size(400, 60, 5, 5, 20, 1, 400, 40, 10, 10, 200, 20, 1)
 PAPER = paper.Size(
     600,
     paper_sky.Size(2, 20, 60, 4, 1, (300, 600), (1, 2), ("correlated", "anti-correlated"), (40.0, 120.0), 1, 20),
@@ -56,7 +60,8 @@ def test_a_run_writes_its_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, 
     ):
         monkeypatch.setattr(module, "QUICK", size)
     page = tmp_path / "maps.md"
-    run.run(run.PARTS, (), (7,), quick=True, out=page, say=lambda _: None)
+    parts = [part for part in run.PARTS if part != "http"]
+    run.run(parts, (), (7,), quick=True, out=page, say=lambda _: None)
     text = page.read_text()
     assert "clustered, d = 2" in text and "| two phases |" in text and "Not judged at this size" in text
     assert "The prototype is not there" in text and "600 places made up" in text
@@ -230,3 +235,26 @@ def test_command_refuses_a_figure_that_there_is_not() -> None:
     result = CliRunner().invoke(cli, ["bench", "maps", "--figure", "99"])
     assert result.exit_code == 2
     assert "there is no figure 99" in result.output
+
+
+def test_the_service_answers_every_question_that_is_sent() -> None:
+    report = Report(lambda _: None)
+    service.show(report, SERVICE)
+    page = report.page()
+    assert "50 answers were compared with a scan" in page and "WebSocket follows 10 of the queries" in page
+    assert len(report.verdicts) == 3
+
+
+def test_a_wrong_answer_over_http_is_noticed(tmp_path: Path) -> None:
+    world = make_world(200, 2, True, "uniform", 5, 1)
+    places = world.walks[:, 0]
+    with start_service(tmp_path) as server:
+        service._register(server, world)
+        with pytest.raises(Failed, match="not those of a scan"):
+            service._compare_tops(server, SERVICE, world.points, world.statics[::-1], places.tolist())
+        for kind in ("top", "skyline"):
+            ids = [f"{kind}{i}" for i in range(5)]
+            service._stand(server, SERVICE, kind, ids, places)
+            with pytest.raises(Failed, match="is not that of a scan"):
+                service._compare_standing(server, SERVICE, kind, world.points, world.statics[::-1], ids, places)
+            server.ask("POST", "/v1/maps/bench/queries/delete", json.dumps({"ids": ids}).encode())
