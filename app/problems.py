@@ -19,9 +19,6 @@ from indexes.commands import Fault, Refused
 
 MOST_ERRORS = 100
 MOST_LISTED = 300_000
-MOST_FIXED = 4
-"""Elements of lists of a fixed length, such as a place or the sides of a box: with more they are wrong, not large."""
-
 _MOST_CHARACTERS = 80
 
 WHOLE = "body"
@@ -244,7 +241,7 @@ def from_validation(failure: ValidationError, prefix: str = "", tags: frozenset[
             return Problem("malformed", f"the body is not JSON: {error['ctx']['error']}")
     listed = [field_error(error, prefix, tags) for error in errors]
     for error, bad in zip(errors, listed, strict=True):
-        if error["type"] == "too_long" and len(error["loc"]) == 1 and error["ctx"]["max_length"] > MOST_FIXED:
+        if error["type"] == "too_long" and len(error["loc"]) == 1:
             return Problem("too-large", f"{bad.field}: {bad.reason}", [bad])
     return many([bad if bad.field else bad._replace(field=WHOLE) for bad in listed])
 

@@ -6,8 +6,6 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 from pydantic_core import SchemaValidator
 from starlette.requests import Request
 from starlette.responses import Response
@@ -24,10 +22,8 @@ from app.problems import FieldError, Problem
 from app.storage.log import LogUnavailable
 from indexes.maps.ask_plans import AskPlan
 from indexes.maps.engine import MapEngine
-from indexes.maps.model import MapConfig, Question, Skyline, Top
+from indexes.maps.model import MapConfig, Point, Question, Skyline, Top
 from indexes.maps.views import Answer
-
-Float64 = npt.NDArray[np.float64]
 
 AT_ONCE = 0.002
 """Seconds of work up to which it is done on the event loop: a turn of its own would take longer to come."""
@@ -107,7 +103,9 @@ class AskRoutes:
             return json_response(f'{{"seq":{seq},{write.result(answers[0])}}}')
         return await answer_of(streamed(opened({"seq": seq}, "results"), _pieces(write, answers)))
 
-    async def _answers(self, request: Request, question: Question, locations: Float64) -> tuple[int, Sequence[Answer]]:
+    async def _answers(
+        self, request: Request, question: Question, locations: list[Point]
+    ) -> tuple[int, Sequence[Answer]]:
         """The seq at which the question was answered, and the answers."""
         engine = self._context.reader(request)
         count = self._context.service.metrics.map_answers

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Annotated, Any, Literal, NamedTuple
 
-from pydantic import BeforeValidator, Field
-from pydantic_core import SchemaValidator
+from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic_core import PydanticCustomError, SchemaValidator
 from pydantic_core import core_schema as cs
 
 from app.api.models import (
@@ -47,6 +48,17 @@ Count = Annotated[int, Field(strict=True, ge=1)]
 ScoreKind = Literal["weighted_sum", "weighted_product", "weighted_distance", "waspas", "expression"]
 
 
+def _of(length: int) -> Callable[[Numbers], Numbers]:
+    """A list that is longer than `length` is wrong, and not too large as a list without a fixed length would be."""
+
+    def check(given: Numbers) -> Numbers:
+        if len(given) != length:
+            raise PydanticCustomError("length", f"must be a list of {length} numbers")
+        return given
+
+    return check
+
+
 class RangedAttribute(Strict):
     """An attribute: which end is better, and between which values those of objects lie. Some scores need that."""
 
@@ -73,8 +85,10 @@ class MapBody(Strict):
     ]
     bounds: Annotated[
         list[Number],
+        AfterValidator(_of(4)),
         Field(
-            min_length=4, max_length=4, description="`[x0, y0, x1, y1]`: the zone of a skyline never reaches past them."
+            description="`[x0, y0, x1, y1]`: the zone of a skyline never reaches past them.",
+            json_schema_extra={"minItems": 4, "maxItems": 4},
         ),
     ]
     metric: Annotated[
@@ -460,7 +474,7 @@ class MapValidators(NamedTuple):
     move: SchemaValidator
 
 
-LOCATION = cs.list_schema(NUMBER, min_length=2, max_length=2, strict=True)
+LOCATION = cs.no_info_after_validator_function(_of(2), cs.list_schema(NUMBER, strict=True))
 _WEIGHT = cs.float_schema(strict=True, allow_inf_nan=False, ge=0, le=LARGEST)
 _SWITCH = cs.bool_schema(strict=True)
 

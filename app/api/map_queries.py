@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -33,6 +34,7 @@ from app.delivery.maps_json import map_json
 from app.idempotency import Ticket
 from app.problems import not_found
 from app.writer import Skeleton
+from indexes.commands import Refused
 from indexes.maps.commands import AddQueries, ChangeQuery, DeleteQueries, SetQuery
 from indexes.maps.engine import MapEngine
 from indexes.maps.query_plans import MovePlan, SetPlan
@@ -131,8 +133,7 @@ class QueryRoutes:
         async def run(raw: bytes | bytearray, ticket: Ticket | None) -> Done:
             config, id = self._context.config(request), id_in_path(request)
             body: dict[str, Any] = validated(raw, self._context.validators(config).put_query)
-            command = self._context.query_reader(config).whole(id, body)
-            return await self._set(request, command, ticket, lambda plan, text: text)
+            return await self._set(request, self._context.query_reader(config).whole(id, body), _whole, ticket)
 
         return await self._write(request, run)
 
@@ -146,21 +147,11 @@ class QueryRoutes:
         async def run(raw: bytes | bytearray, ticket: Ticket | None) -> Done:
             config, id = self._context.config(request), id_in_path(request)
             body: dict[str, Any] = validated(raw, self._context.validators(config).patch_query)
-            command = self._context.query_reader(config).part(id, body)
-
-            def answer(plan: AnyPlan, text: str) -> str:
-                if isinstance(plan, MovePlan):
-                    (moved,) = plan.moved
-                    start = f'{{"seq":{plan.last_seq},"inside":'
-                    if moved.answer is None:
-                        return f"{start}true}}"
-                    return f"{start}false,{map_json(config).result(moved.answer)}}}"
-                if "location" not in body:
-                    return text
-                # Whatever was asked anew has an answer of its own; nothing was where nothing has changed.
-                return f'{text[:-1]},"inside":{"false" if plan.count else "true"}}}'
-
-            return await self._set(request, command, ticket, answer)
+            if body.keys() == {"location"}:
+                write = _moved
+            else:
+                write = _whole_moved if "location" in body else _whole
+            return await self._set(request, self._context.query_reader(config).part(id, body), write, ticket)
 
         return await self._write(request, run)
 
@@ -176,27 +167,27 @@ class QueryRoutes:
         self,
         request: Request,
         command: SetQuery | ChangeQuery,
+        write: Callable[[AnyPlan, QueryView], str],
         ticket: Ticket | None,
-        answer: Callable[[AnyPlan, str], str],
     ) -> Done:
-        """Submit a command about the query in the path; `answer` makes the text of the answer from what GET shows."""
-        id, write = id_in_path(request), map_json(self._context.config(request))
-        text = ""
+        """Submit a command about the query in the path; `write` makes the text of the answer."""
+        id, text = id_in_path(request), ""
 
         def skeleton(plan: AnyPlan) -> Skeleton:
-            known: dict[str, Any] = {"seq": plan.last_seq, "inside": None}
-            if isinstance(plan.command, SetQuery):
-                made = plan.command
-                view = QueryView(made.id, made.question, made.location, made.ttl, None)
-                known = json.loads(answer(plan, write.query(view, f'"seq":{plan.last_seq},')))
-            return Skeleton(_status(plan), {**known, "zone": None})
+            stands = plan.engine.latest(id)
+            assert stands is not None, "it was accepted"
+            return Skeleton(_status(plan), {**json.loads(write(plan, QueryView(id, *stands, None))), "zone": None})
 
         def show(plan: AnyPlan) -> None:
             nonlocal text
-            view = None if isinstance(plan, MovePlan) else plan.engine.query(id, True)
-            text = answer(plan, "" if view is None else write.query(view, f'"seq":{plan.last_seq},'))
+            found = plan.engine.query(id, True)
+            assert found is not None, "it was just made, or was there"
+            text = write(plan, found)
 
-        plan: AnyPlan = await self._context.submit(request, command, ticket=ticket, skeleton=skeleton, then=show)
+        try:
+            plan: AnyPlan = await self._context.submit(request, command, ticket=ticket, skeleton=skeleton, then=show)
+        except Refused as refused:
+            raise Refused([replace(fault, index=None) for fault in refused.faults]) from None
         self._context.touch(request, id)
         return Done(json_response(text, _status(plan)), {} if ticket is None else json.loads(text))
 
@@ -233,6 +224,35 @@ def _replayed(answer: dict[str, Any]) -> dict[str, Any]:
     if not answer.get("inside") or "kind" in answer:
         return answer
     return {key: value for key, value in answer.items() if key != "zone"}
+
+
+def _whole(plan: AnyPlan, view: QueryView) -> str:
+    """A query as GET shows it."""
+    return map_json(plan.engine.config).query(view, f'"seq":{plan.last_seq},')
+
+
+def _whole_moved(plan: AnyPlan, view: QueryView) -> str:
+    """The same, and whether its client was inside."""
+    return f'{_whole(plan, view)[:-1]},"inside":{_inside(plan)}}}'
+
+
+def _moved(plan: AnyPlan, view: QueryView) -> str:
+    """Whether a client was inside, and its new answer where it was not."""
+    text = f'"seq":{plan.last_seq},"inside":{_inside(plan)}'
+    if isinstance(plan, MovePlan) and plan.moved and plan.moved[0].answer is not None:
+        text = f"{text},{map_json(plan.engine.config).result(plan.moved[0].answer)}"
+    return f"{{{text}}}"
+
+
+def _inside(plan: AnyPlan) -> str:
+    """Whether the client of a query that was moved or changed was within the zone that it had. Before it is applied
+    nobody knows."""
+    if isinstance(plan, MovePlan):
+        inside = bool(plan.moved) and plan.moved[0].inside
+    else:
+        # Where nothing has changed nothing has a new answer.
+        inside = plan.inside if isinstance(plan, SetPlan) else not plan.count
+    return "true" if inside else "false"
 
 
 def _status(plan: AnyPlan) -> int:

@@ -5,15 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
 from app.problems import FieldError, many
 from indexes.maps.asks import faults_of
 from indexes.maps.model import MapConfig, Point, Question, Score, Skyline, Top
 from indexes.maps.scores import LAMBDA, SHIFT
-
-Float64 = npt.NDArray[np.float64]
 
 TOP_ONLY = ("k", "m", "ordered", "score")
 """Fields of a query that do not go with a skyline."""
@@ -60,17 +55,22 @@ def standing_of(config: MapConfig, body: dict[str, Any], errors: list[FieldError
     return top_of(config, body, errors)
 
 
-def locations_of(config: MapConfig, body: dict[str, Any]) -> Float64:
-    """The places that a question is asked about, (n, 2): its `location`, or its `locations`. Raises the problem 422."""
+def locations_of(config: MapConfig, body: dict[str, Any]) -> list[Point]:
+    """The places that a question is asked about: its `location`, or its `locations`. Raises the problem 422."""
     alone = "location" in body
     if alone == ("locations" in body):
         reason = "goes without locations" if alone else "is required, or locations"
         raise many([FieldError("location", reason)])
-    found = np.array([body["location"]] if alone else body["locations"], np.float64).reshape(-1, 2) + 0.0
-    bad = _off_the_sphere(found) if config.metric == "great-circle" else []
-    if bad:
+    found = [point(body["location"])] if alone else [point(one) for one in body["locations"]]
+    if config.metric == "great-circle":
         name = "location" if alone else "locations[{}]"
-        raise many([FieldError(f"{name.format(i)}[{j}]", f"must be at most {_END[j]:g} in size") for i, j in bad])
+        wrong = [
+            FieldError(name.format(i) + field, reason)
+            for i, place in enumerate(found)
+            for field, reason in _off_the_sphere(place)
+        ]
+        if wrong:
+            raise many(wrong)
     return found
 
 
@@ -88,17 +88,20 @@ _END = 180.0, 90.0
 """The greatest longitude and latitude."""
 
 
-def _off_the_sphere(places: Float64) -> list[tuple[int, int]]:
-    return [(int(i), int(j)) for i, j in np.argwhere(np.abs(places) > _END)]
+def _off_the_sphere(place: Point) -> list[tuple[str, str]]:
+    """What is wrong with a place in degrees, behind the name of its field."""
+    return [(f"[{j}]", f"must be from {-end:g} to {end:g}") for j, end in enumerate(_END) if abs(place[j]) > end]
 
 
 def bad_bounds(bounds: list[float], metric: str) -> list[FieldError]:
     """What is wrong with the bounds of a map."""
     errors = []
     if metric == "great-circle":
-        rows = np.array(bounds).reshape(2, 2)
+        ends = zip((*_END, *_END), bounds, strict=True)
         errors = [
-            FieldError(f"bounds[{2 * i + j}]", f"must be at most {_END[j]:g} in size") for i, j in _off_the_sphere(rows)
+            FieldError(f"bounds[{i}]", f"must be from {-end:g} to {end:g}")
+            for i, (end, value) in enumerate(ends)
+            if abs(value) > end
         ]
     for low, high in ((0, 2), (1, 3)):
         if not bounds[low] < bounds[high]:

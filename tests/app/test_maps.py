@@ -667,14 +667,15 @@ def test_what_a_query_asks_can_be_changed(standing: TestClient) -> None:
     assert "ttl" not in standing.patch(one, json={"ttl": None}).json()
     before = standing.get(one).json()
     assert standing.patch(one, json={}).json() == before, "what changes nothing takes no seq"
-    assert standing.patch(one, json={"k": 1, "location": [50, 50]}).json() == {**before, "inside": True}
+    same = standing.patch(one, json={"k": 1, "location": [50, 50]}).json()
+    assert same == {**before, "seq": 10, "inside": True}, "it comes to a move"
     for change in ({"k": 2}, {"m": 2}, {"ordered": True}, {"score": SUM}):
         refused = standing.patch(f"{FOOD}/queries/s", json=change)
         assert (refused.status_code, fields(refused)) == (422, list(change))
     for change, field in (({"kind": "skyline"}, "kind"), ({"location": None}, "location"), ({"k": 0}, "k")):
         refused = standing.patch(one, json=change)
         assert (refused.status_code, fields(refused)) == (422, [field])
-    assert standing.get(one).json() == before
+    assert standing.get(one).json() == {**before, "seq": 10}
 
 
 def test_many_moves_are_answered_in_order(standing: TestClient) -> None:

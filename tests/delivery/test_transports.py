@@ -20,6 +20,9 @@ from websockets.asyncio.client import ClientConnection
 from app import problems
 from app.api.routing import Routes
 from app.api.streams import StreamRoutes
+from app.delivery import moves
+from app.delivery.moves import Moved
+from app.problems import Problem, not_found
 from app.security import Keyring, new_key
 from tests.delivery.world import Limits, Service
 from tests.patience import PATIENCE
@@ -43,6 +46,21 @@ class Site:
             self.keyring.add(self.key)
         self.keyring.on_removed.append(self.service.hub.end_key)
         self.port = 0
+        self.moved: list[tuple[str, list[str], list[Any]]] = []
+        self.may_move = asyncio.Event()
+        self.may_move.set()
+
+    async def carry(self, resource: str, ids: list[str], locations: list[Any]) -> list[Moved | Problem]:
+        """Take the moves of a socket as one command, once that may be; that of `nobody` is refused."""
+        await self.may_move.wait()
+        first = sum(len(ids) for _, ids, _ in self.moved)
+        self.moved.append((resource, ids, locations))
+        if resource == "maps/none":
+            raise not_found("map", "there is no map 'none'")
+        return [
+            not_found("id", "there is no query 'nobody'") if id == "nobody" else Moved(first + i, location[0] < 5)
+            for i, (id, location) in enumerate(zip(ids, locations, strict=True))
+        ]
 
     @property
     def url(self) -> str:
@@ -124,7 +142,7 @@ def served(
         site = Site(limits, keys=keys)
         app = FastAPI()
         problems.install(app, {})
-        streams = StreamRoutes(site.keyring)
+        streams = StreamRoutes(site.keyring, site.carry)
         streams.add_routes(Routes(app, site.keyring), app)
         streams.start(site.service.hub)
         config = uvicorn.Config(
@@ -542,3 +560,91 @@ async def test_operations_wait_for_a_peer_that_does_not_read(site: Site) -> None
             await peer.connection.send(text)
         for _ in range(pings):
             assert (await peer.next())["event"] == "pong"
+
+
+# --- moves ------------------------------------------------------------------------------------------------------------
+
+
+@served
+async def test_a_move_is_answered_and_a_refused_one_leaves_the_socket_open(site: Site) -> None:
+    async with site.socket() as peer:
+        moved = await peer.ask(op="move", resource="maps/food", id="q1", location=[1, 2.5])
+        assert moved == {"resource": "maps/food", "id": "q1", "event": "moved", "seq": 0, "inside": True}
+        assert site.moved == [("maps/food", ["q1"], [[1, 2.5]])]
+        for refused, fields in (
+            ({"resource": "maps/food", "id": "nobody", "location": [1, 2]}, ["id"]),
+            ({"resource": "maps/none", "id": "q1", "location": [1, 2]}, ["map"]),
+            ({"resource": "boards/delays", "id": "mine", "location": [1, 2]}, ["resource"]),
+            ({"resource": "maps/food", "id": "q1"}, ["location"]),
+            ({"resource": "maps/food", "id": "q1", "location": "here"}, ["location"]),
+            ({"resource": "maps/food", "id": "q1", "location": None}, ["location"]),
+            ({"resource": "maps/food", "location": [1, 2], "k": 1}, ["id", "k"]),
+        ):
+            answer = await peer.ask(op="move", **refused)
+            assert (answer["event"], answer["op"]) == ("error", "move")
+            assert answer["resource"] == refused["resource"]
+            assert sorted(error["field"] for error in answer["problem"]["errors"]) == fields
+        assert (await peer.ask(op="ping")) == {"event": "pong"}
+
+
+@served
+async def test_moves_gather_while_one_is_on_its_way_and_keep_their_order(site: Site) -> None:
+    site.may_move.clear()
+    async with site.socket() as peer:
+        said = [("maps/food", f"q{i % 3}", [i, 0]) for i in range(40)] + [("maps/other", "q0", [40, 0])]
+        for resource, id, location in said:
+            await peer.say(op="move", resource=resource, id=id, location=location)
+        assert (await peer.ask(op="ping")) == {"event": "pong"}, "nobody waits for moves"
+        site.may_move.set()
+        answers = [await peer.next() for _ in said]
+        assert [(one["resource"], one["id"]) for one in answers] == [(resource, id) for resource, id, _ in said]
+        assert [one["seq"] for one in answers] == list(range(41))
+    carried = [
+        (resource, id, place) for resource, ids, places in site.moved for id, place in zip(ids, places, strict=True)
+    ]
+    assert carried == said
+    assert len(site.moved) <= 4, "what gathered is one command"
+
+
+@served
+async def test_a_socket_with_too_many_moves_is_not_read(site: Site) -> None:
+    """As many may wait as are on their way, so that what comes behind them is not heard before some are answered."""
+    site.may_move.clear()
+    count = 2 * moves.MOST_WAITING + 20
+    async with site.socket() as peer:
+        for i in range(count):
+            await peer.say(op="move", resource="maps/food", id="q1", location=[i, 0])
+        await peer.say(op="ping")
+        site.may_move.set()
+        answers = [await peer.next() for _ in range(count + 1)]
+    assert [one["seq"] for one in answers if one["event"] == "moved"] == list(range(count))
+    assert answers.index({"event": "pong"}) >= 20
+    assert max(len(ids) for _, ids, _ in site.moved) <= moves.MOST_WAITING
+
+
+@partial(served, keys=True)
+async def test_a_move_needs_the_scope_to_write(site: Site) -> None:
+    move = {"op": "move", "resource": "maps/food", "id": "q1", "location": [1, 2]}
+    writer, key = new_key("writer", ["maps:write"])
+    site.keyring.add(key)
+    async with site.socket() as peer:
+        assert (await peer.ask(**move))["problem"]["status"] == 401
+        assert (await peer.ask(op="auth", key=site.secret)) == {"event": "authenticated"}
+        assert (await peer.ask(**move))["problem"]["status"] == 403
+        assert not site.moved
+        await peer.ask(op="auth", key=writer)
+        assert (await peer.ask(**move))["event"] == "moved"
+
+
+@served
+async def test_moves_of_a_socket_that_went_away_are_forgotten(site: Site) -> None:
+    site.may_move.clear()
+    async with site.socket() as peer:
+        for i in range(20):
+            await peer.say(op="move", resource="maps/food", id="q1", location=[i, 0])
+        await peer.ask(op="ping")
+    await until(lambda: site.service.hub.counts().connections == 0)
+    site.may_move.set()
+    await until(lambda: bool(site.moved))
+    await asyncio.sleep(0)
+    assert len(site.moved) == 1
