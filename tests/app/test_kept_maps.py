@@ -252,7 +252,7 @@ def assert_same(engine: MapEngine, truth: MapEngine) -> None:
             assert mine.score[:n] == pytest.approx(theirs.score[:n], rel=1e-9)
 
 
-Carried.TestCase.settings = settings(max_examples=25, stateful_step_count=10, deadline=None)
+Carried.TestCase.settings = settings(max_examples=12, stateful_step_count=10, deadline=None)
 TestCarried = Carried.TestCase
 
 

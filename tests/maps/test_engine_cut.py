@@ -482,4 +482,4 @@ def check_top(config, objects, by_age, answer, query):
 
 
 TestStory = Story.TestCase
-TestStory.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+TestStory.settings = settings(max_examples=25, stateful_step_count=25, deadline=None)
