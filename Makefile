@@ -76,6 +76,7 @@ bench-relays: setup ## the relays' speed on this machine, written to docs/result
 	$(BIN)/rankcast bench relays $(ARGS)
 
 bench-maps: setup ## the speed of maps' indexes on this machine, written to docs/results
+	$(PIP) install --quiet --require-hashes --no-build-isolation -r requirements/peers.lock || true # what is missing is passed over
 	$(BIN)/rankcast bench maps $(ARGS)
 
 bench-peers: setup ## boards beside PostgreSQL, Redis and Unicast, written to docs/results

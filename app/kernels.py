@@ -5,6 +5,7 @@ from __future__ import annotations
 import numba
 
 from indexes.boards.warm import warm as warm_boards
+from indexes.feeds.warm import warm as warm_feeds
 from indexes.maps.warm import warm as warm_maps
 from indexes.matchers.warm import warm as warm_matchers
 from indexes.relays.warm import warm as warm_relays
@@ -17,6 +18,7 @@ def warm() -> None:
     """
     if not numba.config.DISABLE_JIT:  # type: ignore[attr-defined]
         warm_boards()
+        warm_feeds()
         warm_maps()
         warm_matchers()
         warm_relays()

@@ -24,6 +24,7 @@ from indexes.maps.state import MapState
 RESOURCE = "maps/"
 
 Float64 = npt.NDArray[np.float64]
+Int64 = npt.NDArray[np.int64]
 
 QUERIES = pa.schema(
     [
@@ -131,6 +132,16 @@ def read_places(folder: Folder, name: str, about: dict[str, Any]) -> tuple[Float
     some = pa.schema([schema.field(key) for key in ("row", *place_names(config))])
     table = read_table(folder, objects_at(name), some, only=True)
     return _places(config, table, _by_age(folder, name, table, about))
+
+
+def read_names(folder: Folder, name: str, about: dict[str, Any]) -> tuple[pa.LargeStringArray, Int64]:
+    """The ids of the objects of a snapshot, and their order of creation, in order of age; of the file nothing else is
+    read. Raises `Damaged`."""
+    schema = object_schema(config_of(about["config"]))
+    some = pa.schema([schema.field(key) for key in ("row", "id", "created")])
+    table = read_table(folder, objects_at(name), some, only=True)
+    by_age = _by_age(folder, name, table, about)
+    return table["id"].combine_chunks().take(pa.array(by_age)), table["created"].to_numpy()[by_age]
 
 
 def objects_at(name: str) -> str:

@@ -23,9 +23,6 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-import numpy.typing as npt
-
 from formats.boards import config_of, write_image
 from formats.folder import Folder
 from indexes.boards.commands import BoardConfig
@@ -33,7 +30,8 @@ from indexes.boards.packing import AXIS_R, Box, PackedBoard, widest
 from spark_jobs.cells import Cells
 from spark_jobs.command import Failed, Number, Order, main, of_one_attribute
 from spark_jobs.images import make_room, pieces_of, storing
-from spark_jobs.inputs import check
+from spark_jobs.inputs import check, row_groups
+from spark_jobs.ordering import in_order, numbered
 from spark_jobs.pieces import (
     OBJECTS,
     SPARK_HALVES,
@@ -44,7 +42,6 @@ from spark_jobs.pieces import (
     Piece,
     join_forest,
     join_objects,
-    row_groups,
 )
 from spark_jobs.progress import Progress
 from spark_jobs.session import Running, session
@@ -54,9 +51,6 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Row
 
 CELL = Number("cell", 250_000, "points that one task lays out, at most")
-
-_PER_TASK = 250_000
-"""Rows that a task sorts, about."""
 
 
 class Source(NamedTuple):
@@ -142,9 +136,9 @@ def _lay_objects(run: Run, source: Source, sign: float) -> list[Piece]:
         if source.rows == 0:
             return []
         rows = _read(run, source, SPARK_OBJECTS, "read_objects", sign)
-        ordered, before = _sorted(run, rows, source.rows, "key", "created")
+        ordered, before = in_order(run.session, rows, source.rows, "key", "created")
         task = _task(run, "lay_slots", *run.place, before, source.rows)
-        pieces = _pieces(_numbered(ordered).mapInArrow(task, SPARK_PIECES))
+        pieces = _pieces(numbered(ordered).mapInArrow(task, SPARK_PIECES))
         ordered.unpersist()
         return pieces
 
@@ -195,9 +189,9 @@ def _cut(
             along_r = fn.col("cell").isin([number for number, side in axis.items() if side == AXIS_R])
             keyed = points.withColumn("key", fn.when(along_r, fn.col("r")).otherwise(fn.col("l")))
             size = sum(cells.counts[q] for q in open_)
-            ordered, before = _sorted(run, keyed, size, "cell", "key", "sid")
+            ordered, before = in_order(run.session, keyed, size, "cell", "key", "sid")
             task = _task(run, "halve_points", before, *cells.halves(level))
-            halved = _numbered(ordered.drop("cell")).mapInArrow(task, SPARK_HALVES).persist()
+            halved = numbered(ordered.drop("cell")).mapInArrow(task, SPARK_HALVES).persist()
             found = _boxes(halved, "cell", fn.max("cut").alias("cut"))
             ordered.unpersist()
             if len(axis) == len(boxes):
@@ -211,27 +205,6 @@ def _cut(
                     for number, right in zip(cells.of_class(q, level), rights, strict=True)
                 ]
     return cuts, reduce(DataFrame.unionByName, [*done, points])
-
-
-def _sorted(run: Run, rows: DataFrame, size: int, *keys: str) -> tuple[DataFrame, npt.NDArray[np.int64]]:
-    """The rows in this order, kept until they are let go of; and the number of rows before each partition."""
-    from pyspark.sql import functions as fn
-
-    tasks = max(2 * run.session.context.defaultParallelism, -(-size // _PER_TASK))
-    run.session.spark.conf.set("spark.sql.shuffle.partitions", str(tasks))
-    ordered = rows.sort(*keys).persist()
-    counts = ordered.groupBy(fn.spark_partition_id().alias("part")).count().collect()
-    rows_of = np.zeros(tasks, np.int64)
-    for row in counts:
-        rows_of[row["part"]] = row["count"]
-    return ordered, np.cumsum(rows_of) - rows_of
-
-
-def _numbered(rows: DataFrame) -> DataFrame:
-    """With a column "at": the number of the partition, and that of the row in it."""
-    from pyspark.sql import functions as fn
-
-    return rows.withColumn("at", fn.monotonically_increasing_id())
 
 
 def _boxes(points: DataFrame, by: str, *more: Column) -> dict[int, Row]:

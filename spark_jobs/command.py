@@ -25,7 +25,7 @@ from spark_jobs.session import NoSpark, Options, SparkFailed
 _SCHEMES = {"s3": "s3a"}
 """What Hadoop calls filesystems that pyarrow calls otherwise."""
 
-_EXAMPLES = {"boards": "boards/delays", "matchers": "matchers/ads", "relays": "relays/market"}
+_EXAMPLES = {"boards": "boards/delays", "matchers": "matchers/ads", "relays": "relays/market", "maps": "maps/food"}
 """A resource of each kind, for --help."""
 
 _NAME = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9_.:-]{1,128}")
@@ -62,6 +62,14 @@ class Place:
 
 
 @dataclass(frozen=True)
+class Text:
+    """An option that one job alone has and needs, --`name`: JSON."""
+
+    name: str
+    about: str
+
+
+@dataclass(frozen=True)
 class Order:
     """What a job is asked to do: one resource of one snapshot below a storage root, with options of its own."""
 
@@ -71,6 +79,7 @@ class Order:
     options: Options
     numbers: Mapping[str, int] = field(default_factory=dict)
     places: Mapping[str, Folder] = field(default_factory=dict)
+    texts: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -113,6 +122,7 @@ class Frame:
     kind: str = "boards"
     numbers: Sequence[Number] = ()
     places: Sequence[Place] = ()
+    texts: Sequence[Text] = ()
 
 
 def main(
@@ -123,9 +133,10 @@ def main(
     numbers: Sequence[Number] = (),
     places: Sequence[Place] = (),
     kind: str = "boards",
+    texts: Sequence[Text] = (),
 ) -> NoReturn:
     """Run a job as its `Frame` says. It ends the process."""
-    frame = Frame(name, about, kind, numbers, places)
+    frame = Frame(name, about, kind, numbers, places, texts)
     parser = _parser(frame)
     if arguments is None:
         arguments = sys.argv[1:]
@@ -168,7 +179,8 @@ def _end_with_stdin() -> None:
 def _parser(frame: Frame) -> _Parser:
     program = f"python -m spark_jobs.{frame.name}"
     resource = _EXAMPLES[frame.kind]
-    own = "".join(f" --{place.name} {place.name.upper()}" for place in frame.places)
+    needed = [*(place.name for place in frame.places), *(text.name for text in frame.texts)]
+    own = "".join(f" --{option} {option.upper()}" for option in needed)
     parser = _Parser(
         prog=program, description=frame.about, formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog=f"""\
@@ -196,6 +208,8 @@ s3:// takes Hadoop's connector: --conf spark.jars.packages=org.apache.hadoop:had
     parser.add_argument("--temp", metavar="FOLDER", help="where the temporary folder is made (default: the system's)")
     for place in frame.places:
         parser.add_argument(f"--{place.name}", required=True, metavar="PLACE", help=place.about)
+    for text in frame.texts:
+        parser.add_argument(f"--{text.name}", required=True, metavar="JSON", help=text.about)
     for number in frame.numbers:
         parser.add_argument(
             f"--{number.name}",
@@ -230,4 +244,5 @@ def _order(given: argparse.Namespace, frame: Frame) -> Order:
     except ValueError as error:
         raise Failed(str(error)) from error
     options = Options(given.master, conf, given.driver_memory, given.nice, given.temp)
-    return Order(given.storage, given.lsn, given.resource, options, own, places)
+    texts = {text.name: getattr(given, text.name) for text in frame.texts}
+    return Order(given.storage, given.lsn, given.resource, options, own, places, texts)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -33,3 +33,28 @@ def table(folder: Folder, name: str, columns: list[str]) -> pa.Table:
             return pq.read_table(file, columns=columns).select(columns)
     except (pa.ArrowException, KeyError, OSError) as error:
         raise Damaged(f"{folder}/{name} cannot be read: {str(error).splitlines()[0]}") from error
+
+
+def row_groups(folder: Folder, name: str, columns: Sequence[str], rows: int) -> int:
+    """The number of row groups of a Parquet file. Raises `Damaged` when it lacks a column or has not so many rows."""
+    try:
+        with folder.open(name) as file:
+            meta = pq.read_metadata(file)
+            found = meta.schema.to_arrow_schema().names
+    except (pa.ArrowException, OSError) as error:
+        raise Damaged(f"{folder}/{name} cannot be read: {str(error).splitlines()[0]}") from error
+    lacking = sorted(set(columns) - set(found))
+    if lacking:
+        raise Damaged(f"{folder}/{name} has no column {lacking[0]}")
+    if meta.num_rows != rows:
+        raise Damaged(f"{folder}/{name} has {meta.num_rows} rows, and {rows} by the manifest")
+    return int(meta.num_row_groups)
+
+
+def groups(batches: Iterator[pa.RecordBatch], folder: Folder, name: str, columns: Sequence[str]) -> Iterator[pa.Table]:
+    """The row groups of a Parquet file whose numbers come in, with these columns."""
+    with folder.open(name) as file:
+        parquet = pq.ParquetFile(file)
+        for batch in batches:
+            for number in batch["id"].to_pylist():
+                yield parquet.read_row_group(number, columns=list(columns), use_threads=False)

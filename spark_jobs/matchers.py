@@ -23,12 +23,12 @@ from indexes.matchers.packing import pack_indexes
 from spark_jobs.command import Order, main
 from spark_jobs.matcher_parts import join
 from spark_jobs.progress import Progress
-from spark_jobs.rebuild import Layout, build_in_parts
+from spark_jobs.rebuild import Layout, build_in_parts, in_tasks
 
 LAYOUT = Layout(
     source=subscriptions_at,
-    count=lambda about: len(parts_of(config_of(about["config"]))),
-    task="spark_jobs.matcher_parts:lay_out",
+    rows=lambda about: int(about["subscriptions"]),
+    lay_out=in_tasks("spark_jobs.matcher_parts:lay_out", lambda about: len(parts_of(config_of(about["config"])))),
     join=lambda about, parts: pack_indexes(join(config_of(about["config"]), parts)),
 )
 

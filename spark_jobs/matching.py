@@ -23,6 +23,7 @@ from indexes.matchers.matcher import Matcher
 from indexes.matchers.packing import unpack_indexes
 from indexes.matchers.state import matcher_of
 from spark_jobs.events import read_events
+from spark_jobs.slices import Slice, read
 
 WINNERS = "winners"
 """The column of the result that the events do not have."""
@@ -31,10 +32,6 @@ SPARK_MATCHED = "number long, name string, events long, winners long"
 
 Place = tuple[fs.FileSystem, str]
 """A folder as a task takes it: tasks are unpickled before our classes can be imported."""
-
-Slice = tuple[str, int, int, int, int]
-"""Some events of a file: its path, the row group, -1 for none, where they begin in it, how many they are, and where
-they begin in the file."""
 
 
 class Taken(NamedTuple):
@@ -67,7 +64,7 @@ def match_slices(
         for number in batch["id"].to_pylist():
             taken = take_up(snapshot, name, about, image)
             path, *_, first = slices[number]
-            table = _rows(events, slices[number])
+            table = read(events, slices[number])
             won = winners(taken, read_events(path, table, dimensions, first), k)
             written = f"{uuid.uuid4().hex}.parquet"
             with system.open_output_stream(f"{folder}/{written}") as out:
@@ -99,12 +96,3 @@ def winners(taken: Taken, events: np.ndarray[Any, Any], k: int) -> pa.ListArray:
     ids = taken.ids.take(pa.array(found.rows[there])).cast(pa.string())
     each = pa.StructArray.from_arrays([ids, pa.array(found.scores[there])], ["id", "score"])
     return pa.ListArray.from_arrays(np.append(0, np.cumsum(found.found)).astype(np.int32), each)
-
-
-def _rows(events: fs.FileSystem, piece: Slice) -> pa.Table:
-    path, group, start, rows, _ = piece
-    with events.open_input_file(path) as file:
-        parquet = pq.ParquetFile(file)
-        if group < 0:
-            return parquet.schema_arrow.empty_table()
-        return parquet.read_row_group(group, use_threads=False).slice(start, rows)

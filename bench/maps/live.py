@@ -25,6 +25,9 @@ BOUNDS = np.array([0.0, 0.0, 1.0, 1.0])
 MOVED = 100.0
 """Metres."""
 
+DEGREES = 45.0
+"""What 5,000 km are on a great circle, nearly."""
+
 WANTED = 1_000
 """Changes a second among standing top-k."""
 
@@ -76,7 +79,13 @@ class Bench:
             ("skylines", [SkylineAsk()] * size.skylines, size.skyline_changes),
         ):
             self._report.progress(name)
-            rates[name], row = self._run(world, list(asks), changes)
+            rates[name], row = sustain(world, list(asks), changes, size.batch)
+            rows.append((name, f"{len(asks):,}", *row))
+        for metric in ("manhattan", "great-circle"):
+            name = f"skylines, {metric}"
+            self._report.progress(name)
+            asks = [SkylineAsk()] * size.skylines
+            _, row = sustain(world, list(asks), size.skyline_changes, size.batch, metric)
             rows.append((name, f"{len(asks):,}", *row))
         head = (
             "queries",
@@ -97,29 +106,35 @@ class Bench:
             rate >= WANTED,
         )
 
-    def _run(self, world: World, asks: list[Ask], changes: int) -> tuple[float, tuple[str, ...]]:
-        size, rng = self._size, np.random.default_rng(7)
-        points = world.points.copy()
-        live = LiveQueries(PlaceIndex.build(points, world.statics), ATTRIBUTES, BOUNDS)
+
+def sustain(
+    world: World, asks: list[Ask], changes: int, batch: int, metric: str = "euclidean"
+) -> tuple[float, tuple[str, ...]]:
+    """Let queries stand while objects change: the changes a second, and the columns of the table. By the great circle
+    the square is DEGREES wide, as many as are 5,000 km."""
+    rng = np.random.default_rng(7)
+    side = DEGREES if metric == "great-circle" else 1.0
+    points, clients = world.points * side, world.walks[: len(asks), 0] * side
+    live = LiveQueries(PlaceIndex.build(points, world.statics), ATTRIBUTES, BOUNDS, metric)
+    begin = time.thread_time()
+    live.put(range(len(asks)), asks, clients)
+    live.tops.fold()
+    live.skies.fold()
+    asked = time.thread_time() - begin
+    gc.collect()
+    gc.freeze()  # as the service does
+    spent, touched, told, broken = [], 0, 0, 0
+    for _ in range(changes // batch):
+        slots = rng.choice(len(points), batch, replace=False)
+        points[slots] += rng.normal(0, MOVED / WIDTH * side, (batch, 2))
+        come = Changes(slots, np.ones(batch, bool), points[slots], world.statics[slots], slots)
         begin = time.thread_time()
-        live.put(range(len(asks)), asks, world.walks[: len(asks), 0])
-        live.tops.fold()
-        live.skies.fold()
-        asked = time.thread_time() - begin
-        gc.collect()
-        gc.freeze()  # as the service does
-        spent, touched, told, broken = [], 0, 0, 0
-        for _ in range(changes // size.batch):
-            slots = rng.choice(size.n, size.batch, replace=False)
-            points[slots] += rng.normal(0, MOVED / WIDTH, (size.batch, 2))
-            batch = Changes(slots, np.ones(size.batch, bool), points[slots], world.statics[slots], slots)
-            begin = time.thread_time()
-            settled = live.apply(batch)
-            spent.append(time.thread_time() - begin)
-            touched += settled.touched
-            told += len(settled.told)
-            broken += sum(one.anew for one in settled.told)
-        rate = changes / sum(spent)
-        each = [f"{number / changes:.2f}" for number in (touched, told, broken)]
-        row = f"{rate:,.0f}", f"{1e6 / rate:.0f}", f"{1e3 * max(spent):.0f}", *each, f"{1e6 * asked / len(asks):.0f}"
-        return rate, row
+        settled = live.apply(come)
+        spent.append(time.thread_time() - begin)
+        touched += settled.touched
+        told += len(settled.told)
+        broken += sum(one.anew for one in settled.told)
+    rate = changes / sum(spent)
+    each = [f"{number / changes:.2f}" for number in (touched, told, broken)]
+    row = f"{rate:,.0f}", f"{1e6 / rate:.0f}", f"{1e3 * max(spent):.0f}", *each, f"{1e6 * asked / len(asks):.0f}"
+    return rate, row

@@ -15,17 +15,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bench.maps import prototype
+from bench.maps.ways import asked_by, changes_of, opened_by, rows_for, searching, zoning
 from bench.maps.workload import WIDTH, Float64, World, make_world
 from bench.race import Contender, race
 from bench.report import Report, count, ratio, spread
-from indexes.lean import lean_kernel
 from indexes.maps.attributes import Attribute
 from indexes.maps.places import PlaceIndex
 from indexes.maps.scores import Scoring, expression_scoring, scoring
 from indexes.maps.top import TopSearch
-from indexes.maps.top_k import tops
-from indexes.maps.top_room import NODES, Room, room_for
-from indexes.maps.top_zone import zones
+from indexes.maps.top_room import room_for
 
 ATTRIBUTES = (Attribute("a", False, (0.0, 1.0)), Attribute("b", False, (0.0, 1.0)))
 EVEN = {"a": 1 / 3, "b": 1 / 3, "distance": 1 / 3}
@@ -69,17 +67,6 @@ class Size(NamedTuple):
 QUICK = Size(5_000, 4, 600, 5, (1, 5), 2, KINDS[:2])
 
 
-class Rows(NamedTuple):
-    """What the kernel `zones` writes."""
-
-    slots: np.ndarray
-    scores: np.ndarray
-    far: np.ndarray
-    members: np.ndarray
-    number: np.ndarray
-    radius: np.ndarray
-
-
 class Bench:
     """The races, written to a report."""
 
@@ -108,8 +95,8 @@ class Bench:
         size, s = self._size, kind.make()
         self._report.heading(kind.name, 3)
         self._report.progress("walks")
-        changes = _changes(world, index, s, size.k)
-        asked = {m: _walk(world, index, s, size.k, m) for m in size.ms}
+        changes = changes_of(world, index, s, size.k)
+        asked = {m: asked_by(world, index, s, size.k, m) for m in size.ms}
         steps = world.walks[..., 0].size
         contenders, places, nodes, radius = self._contenders(world, index, kind, s, changes, asked)
         self._report.text(f"The k best change {len(changes):,} times in {steps:,} s.")
@@ -169,13 +156,13 @@ class Bench:
             places[name], nodes[name] = number, opened
 
         room = room_for(index.view, size.k, 1)
-        found = _rows(len(changes), size.k)
-        search = _searching(index, s, changes, size.k, room, found)
-        add(SUPREME, search, len(changes), _opened(room, search, len(changes)))
+        found = rows_for(len(changes), size.k)
+        search = searching(index, s, changes, size.k, room, found)
+        add(SUPREME, search, len(changes), opened_by(room, search, len(changes)))
         for m, there in asked.items():
-            room, rows = room_for(index.view, size.k, m), _rows(len(there), size.k + m - 1)
-            zoning = _zoning(index, s, there, size.k, m, room, rows)
-            add(f"zone, m = {m}", zoning, len(there), _opened(room, zoning, len(there)))
+            room, rows = room_for(index.view, size.k, m), rows_for(len(there), size.k + m - 1)
+            run = zoning(index, s, there, size.k, m, room, rows)
+            add(f"zone, m = {m}", run, len(there), opened_by(room, run, len(there)))
             radius[f"zone, m = {m}"] = float(np.minimum(rows.radius, 10.0).mean())
         if self._theirs is not None and kind.mode is not None:
             tree = self._theirs.rtree.build(world.points, world.statics, 4096 // (16 * 4 + 8))
@@ -209,63 +196,3 @@ def _agree(index: PlaceIndex, s: Scoring, its: Any, there: Float64, k: int, m: i
     for zone in TopSearch(index).zones(there, k, m, s):
         theirs = its.zone(zone.place, k, m, 1e-4, 100, CLOSED)
         assert abs(zone.radius - theirs) <= 1e-6 * theirs + 1e-9, (zone.place, zone.radius, theirs)
-
-
-def _rows(n: int, wide: int) -> Rows:
-    return Rows(
-        np.zeros((n, wide), np.int64),
-        np.zeros((n, wide)),
-        np.zeros((n, wide)),
-        np.zeros(n, np.int64),
-        np.zeros(n, np.int64),
-        np.zeros(n),
-    )
-
-
-def _searching(index: PlaceIndex, s: Scoring, there: Float64, k: int, room: Room, rows: Rows) -> Callable[[], None]:
-    return lambda: tops(index.view, s, there, k, room, rows.slots, rows.scores, rows.far, rows.number)
-
-
-def _zoning(
-    index: PlaceIndex, s: Scoring, there: Float64, k: int, m: int, room: Room, rows: Rows
-) -> Callable[[], None]:
-    return lambda: zones(index.view, s, there, k, m, False, room, *rows)
-
-
-def _opened(room: Room, run: Callable[[], None], number: int) -> float:
-    """How many nodes a search opens."""
-    room.counted[:] = 0
-    run()
-    return float(room.counted[NODES]) / number
-
-
-def _changes(world: World, index: PlaceIndex, s: Scoring, k: int) -> Float64:
-    """Where on the walks the set of the k best is another one than a second before, their beginnings included."""
-    room = room_for(index.view, k, 1)
-    there = []
-    for walk in world.walks:
-        rows = _rows(len(walk), k)
-        _searching(index, s, np.ascontiguousarray(walk), k, room, rows)()
-        best = np.sort(rows.slots, axis=1)
-        other = (best[1:] != best[:-1]).any(axis=1)
-        there.append(walk[np.concatenate([[True], other])])
-    return np.concatenate(there)
-
-
-def _walk(world: World, index: PlaceIndex, s: Scoring, k: int, m: int) -> Float64:
-    """Where zones are asked for: at the beginnings of the walks, and where they leave one."""
-    search, asked = TopSearch(index), []
-    for walk in world.walks:
-        t = 0
-        while t < len(walk):
-            zone = search.zone((float(walk[t, 0]), float(walk[t, 1])), k, m, s)
-            asked.append(walk[t])
-            t = int(_next_outside(walk, t + 1, *zone.place, zone.radius))
-    return np.array(asked)
-
-
-@lean_kernel
-def _next_outside(walk, t, x, y, radius):  # type: ignore[no-untyped-def]
-    while t < walk.shape[0] and (walk[t, 0] - x) ** 2 + (walk[t, 1] - y) ** 2 < radius * radius:
-        t += 1
-    return t

@@ -1,7 +1,8 @@
 """The workload of the paper's Section 5: objects in a square of 5,000 km, and queries that walk through it.
 
 The square is [0, 1] x [0, 1] here. Four objects of five stand in one of 300 towns, large ones more likely, spread
-normally about its middle; the others anywhere. The paper takes real points of interest; these are as unevenly spread.
+normally about its middle; the others anywhere. The paper takes real points of interest, as `places.py` does; these are
+as unevenly spread.
 """
 
 from __future__ import annotations
@@ -29,18 +30,19 @@ class World(NamedTuple):
 def make_world(
     n: int, d: int, clustered: bool, kind: str, queries: int, steps: int, speed: float = 80.0, seed: int = 3
 ) -> World:
-    """n objects with d values that are uniform, correlated or anti-correlated by `kind`, and walks at `speed` km/h, a
+    """n objects with d values, see `make_statics`, and walks at `speed` km/h, a
     step a second; walks begin near objects where these are clustered, else anywhere."""
     rng = np.random.default_rng(seed)
-    points = _towns(rng, n) if clustered else rng.random((n, 2))
-    statics = _statics(rng, n, d, kind)
+    points = towns(rng, n) if clustered else rng.random((n, 2))
+    statics = make_statics(rng, n, d, kind)
     starts = rng.random((queries, 2))
     if clustered:
         starts = points[rng.integers(0, n, queries)] + rng.normal(0, 0.001, (queries, 2))
     return World(points, statics, _walks(rng, starts, steps, speed / 3.6 / WIDTH))
 
 
-def _towns(rng: np.random.Generator, n: int) -> Float64:
+def towns(rng: np.random.Generator, n: int) -> Float64:
+    """n places, most of them in towns."""
     middle, size = rng.random((TOWNS, 2)), 0.002 + 0.02 * rng.random(TOWNS)
     likely = np.arange(1, TOWNS + 1) ** -0.8
     town = rng.choice(TOWNS, n * 4 // 5, p=likely / likely.sum())
@@ -48,9 +50,12 @@ def _towns(rng: np.random.Generator, n: int) -> Float64:
     return np.clip(np.concatenate([there, rng.random((n - len(town), 2))]), 0, 1)
 
 
-def _statics(rng: np.random.Generator, n: int, d: int, kind: str) -> Float64:
+def make_statics(rng: np.random.Generator, n: int, d: int, kind: str) -> Float64:
+    """d values in [0, 1] each that are uniform, normal, correlated or anti-correlated by `kind`."""
     values = rng.random((n, d))
-    if kind == "correlated":
+    if kind == "normal":
+        values = rng.normal(0.5, 1 / 6, (n, d))
+    elif kind == "correlated":
         values = rng.random((n, 1)) + rng.normal(0, 0.05, (n, d))
     elif kind == "anti-correlated":
         values += rng.normal(0.5, 0.05, (n, 1)) - values.mean(axis=1, keepdims=True)

@@ -15,6 +15,7 @@ from __future__ import annotations
 import time
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from indexes.commands import Fault, Refused
 from indexes.maps.accept import accept_put, question_faults
@@ -361,19 +362,22 @@ class MapEngine:
 
     # Reads, between two slices.
 
-    def ask(self, question: Question, locations: list[Point]) -> AskPlan:
-        """A plan that answers a question in its turn at each of some places, and is not logged. Raises Refused."""
+    def ask(self, question: Question, locations: ArrayLike) -> AskPlan:
+        """A plan that answers a question in its turn at each of some places (n, 2), and is not logged. Raises
+        Refused."""
+        places = _points(locations)
         faults = question_faults(self.config, question, None)
-        for i, at in enumerate(locations):
+        for i, at in enumerate(places):
             faults += [Fault(f.field, f.reason, index=i) for f in question_faults(self.config, None, at)]
         if faults:
             raise Refused(faults)
-        return AskPlan(self, question, locations)
+        return AskPlan(self, question, places)
 
-    def answer(self, question: Question, locations: list[Point]) -> list[Answer]:
+    def answer(self, question: Question, locations: ArrayLike) -> list[Answer]:
         """The answers to a question that nothing is wrong with. It is not cut: for many places there is `ask`."""
-        held = self.search(question, locations)
-        return [self.shown(question, zone, at) for zone, at in zip(held, locations, strict=True)]
+        places = _points(locations)
+        held = self.search(question, places)
+        return [self.shown(question, zone, at) for zone, at in zip(held, places, strict=True)]
 
     def search(self, question: Question, locations: list[Point], searches: Searches | None = None) -> list[Held]:
         """What a question comes to at places. In another thread it takes `searches` of its own, while nothing
@@ -441,6 +445,10 @@ class MapEngine:
         assert self.standing.live is None or self.standing.live.index is self.table.index, "another index is searched"
         names = self.standing.names
         assert all(names.find(key) >= 0 for key in (*self.ttl, *self.watched)), "a lifetime of nobody"
+
+
+def _points(locations: ArrayLike) -> list[Point]:
+    return [(x, y) for x, y in (np.asarray(locations, np.float64).reshape(-1, 2) + 0.0).tolist()]
 
 
 def _missing(key: str) -> Fault:

@@ -15,6 +15,7 @@ Source: Leutenegger, Lopez and Edgington, STR: a simple and efficient algorithm 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -80,10 +81,11 @@ def pack(
     fanout = fanout_of(d) if fanout is None else fanout
     if fanout < 2:
         raise ValueError(f"a fanout of {fanout}")
-    by_slot = np.argsort(numbers, kind="stable")
-    rows = np.concatenate([places, values], axis=1)[by_slot] + 0.0
-    order, levels = _levels(rows, fanout, along or 2 + d)
-    return _tree(rows[order], numbers[by_slot][order], levels)
+    along = along or 2 + d
+    rows = np.concatenate([places, values], axis=1) + 0.0
+    order, slab = np.lexsort((numbers, first_key(rows[:, 0]))), slab_of(n, along, fanout)
+    slabs = [order[i : i + slab] for i in range(0, n or 1, slab or 1)]
+    return join([lay_slab(rows[some], numbers[some], n, fanout, along) for some in slabs], fanout, along)
 
 
 def refuse(points: Float64, statics: Float64) -> None:
@@ -94,20 +96,66 @@ def refuse(points: Float64, statics: Float64) -> None:
         raise ValueError("a static value is NaN or -inf")
 
 
-def tiled(rows: Float64, fanout: int) -> NDArray[np.int64]:
-    """The order that puts rows (n, D) into tiles of `fanout`: cut into slabs along the first dimension, each of these
-    along the next, and so on; the tiles of a slab are sorted by the last. Stable. O(D n log n)."""
-    D = rows.shape[1]
+class Slab(NamedTuple):
+    """The leaves of some objects: rows (n, 2 + d) of places and static values in the order of leaves, their slots, and
+    the corners (t, 2 + d) of leaves. All leaves are full but the last one of the last slab."""
+
+    rows: Float64
+    slot: Int32
+    lower: Float64
+    upper: Float64
+
+
+# The same in slabs, to be laid out one by one in any order, also by several processes.
+
+
+def first_key(x: Float64) -> Float64:
+    """What objects are cut into slabs by: they stand in order of this, then of their slots."""
+    return x / 2 + x / 2 + 0.0
+
+
+def slab_of(n: int, dimensions: int, fanout: int) -> int:
+    """How many of n rows are cut off at once along the first of so many dimensions: some whole tiles; all n where there
+    is nothing more to cut."""
+    if dimensions == 1 or n <= fanout:
+        return n
+    tiles = -(-n // fanout)
+    return -(-tiles // int(np.ceil(tiles ** (1.0 / dimensions)))) * fanout
+
+
+def lay_slab(rows: Float64, slots: Int32, n: int, fanout: int, along: int) -> Slab:
+    """A slab of n objects, see `slab_of`: its rows (s, 2 + d), without signs of zero, in order. O(d s log s)."""
+    if not len(rows):
+        none = np.full((1, rows.shape[1]), np.inf)
+        return Slab(rows, slots, none, -none)
+    order = np.arange(len(rows))
+    if along > 1 and n > fanout:
+        order = tiled(rows[:, :along] / 2 + rows[:, :along] / 2, fanout, 1)
+    laid, first = rows[order], np.arange(0, len(rows), fanout)
+    return Slab(laid, slots[order], np.minimum.reduceat(laid, first), np.maximum.reduceat(laid, first))
+
+
+def join(slabs: Sequence[Slab], fanout: int, along: int) -> Tree:
+    """The tree of all slabs, in order. O(d n)."""
+    rows, slot, lower, upper = (np.concatenate(column) for column in zip(*slabs, strict=True))
+    fill = np.minimum(fanout, len(rows) - np.arange(0, max(1, len(rows)), fanout))
+    order, levels = _levels(_Level(lower, upper, fill), fanout, along)
+    return _tree(rows[order], slot[order], levels)
+
+
+def tiled(keys: Float64, fanout: int, first: int = 0) -> NDArray[np.int64]:
+    """The order that puts rows with these keys (n, D) into tiles of `fanout`: cut into slabs along dimension `first`,
+    each of these along the next, and so on; the tiles of a slab are sorted by the last. Stable. O(D n log n)."""
+    D = keys.shape[1]
 
     def cut(some: NDArray[np.int64], j: int) -> list[NDArray[np.int64]]:
-        some = some[np.argsort(rows[some, j], kind="stable")]
-        if j == D - 1 or len(some) <= fanout:
+        some = some[np.argsort(keys[some, j], kind="stable")]
+        slab = slab_of(len(some), D - j, fanout)
+        if slab == len(some):
             return [some]
-        tiles = -(-len(some) // fanout)
-        slab = -(-tiles // int(np.ceil(tiles ** (1.0 / (D - j))))) * fanout
         return [part for i in range(0, len(some), slab) for part in cut(some[i : i + slab], j + 1)]
 
-    return np.concatenate(cut(np.arange(len(rows)), 0))
+    return np.concatenate(cut(np.arange(len(keys)), first))
 
 
 class _Level(NamedTuple):
@@ -118,15 +166,11 @@ class _Level(NamedTuple):
     fill: NDArray[np.int64]
 
 
-def _levels(rows: Float64, fanout: int, along: int) -> tuple[NDArray[np.int64], list[_Level]]:
-    """The leaf order of objects, and the levels above them, the root's first; see `pack`."""
-    if not len(rows):
-        none = np.full((1, rows.shape[1]), np.inf)
-        return np.arange(0), [_Level(none, -none, np.zeros(1, np.int64))]
-    lower = upper = rows
-    orders: list[NDArray[np.int64]] = []
-    levels: list[_Level] = []
-    while not levels or len(lower) > 1:
+def _levels(leaves: _Level, fanout: int, along: int) -> tuple[NDArray[np.int64], list[_Level]]:
+    """The order of what is in leaves that stand in the order of their tiles, and all levels, the root's first."""
+    lower, upper, _ = leaves
+    orders, levels = [np.arange(leaves.fill.sum())], [leaves]
+    while len(lower) > 1:
         order = tiled(lower[:, :along] / 2 + upper[:, :along] / 2, fanout)
         first = np.arange(0, len(order), fanout)
         lower = np.minimum.reduceat(lower[order], first)

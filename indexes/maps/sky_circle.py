@@ -10,7 +10,10 @@ Objects that are no members need not be held against members: their dominator wo
 The search is branch and bound by distance. Whatever has been taken is no farther than what is to come, so the first
 member that is statically no worse than an entry is the nearest, once and for all, and gives the least that anything
 below it can come to: what is no less than the radius that is known is dropped, often before its distance is worked out.
-Nodes that are dominated and may come to less are put off, and opened at last, best first: design 1.7, step 3.
+What is dominated and may come to less is put off, and taken up at last, nodes best first: design 1.7, step 3. Only an
+object that asks for less than any before it waits for its turn, so that the radius is small early. As in `two_phase.py`
+a few good objects, the seeds, are looked for first, by sums of static values and distance. They stand for members that
+are not known yet: what a seed dominates, a member does that is no farther than the seed.
 
 Rounding is on the side of the smaller circle: `lead`. The circle is not the largest.
 """
@@ -21,7 +24,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from indexes.lanes import LANES, lanes_from, low_bit
+from indexes.lanes import LANES, lanes_from, lanes_min, lanes_upto, low_bit
 from indexes.lean import lean_kernel, pasted_kernel
 from indexes.maps.cuts import first_lanes, is_dominated, nearest_better
 from indexes.maps.entries import BY_DISTANCE, BY_ENTRY, drop_first, place_of, push, rectangle_of, slot_of, static_of
@@ -38,9 +41,12 @@ from indexes.maps.metrics import (
 )
 from indexes.maps.places import BLOCK, DELTA, LEAVES, PlaceIndex
 from indexes.maps.rtree import Float64, Int32
+from indexes.maps.two_phase import NEARNESS
 from indexes.maps.work import (
     FULL,
+    LEAST,
     N_ASIDE,
+    N_BEST,
     N_QUEUE,
     N_SKYLINE,
     NO_ENTRIES,
@@ -48,6 +54,8 @@ from indexes.maps.work import (
     NODES,
     NOTHING,
     RADIUS,
+    SEEDING,
+    SEEDS,
     empty_work,
     grown,
 )
@@ -142,11 +150,13 @@ def lead(metric, near, far):  # type: ignore[no-untyped-def]
 @lean_kernel
 def circle(v, w, metric, x, y, zoned):  # type: ignore[no-untyped-def]
     """Find the skyline at (x, y), nearest first, with distances in w.far, and the radius of its circle in
-    w.reach[RADIUS], or, where it has not to be `zoned`, none. If there was too little room, w.size[FULL] says of what,
+    w.reach[RADIUS], or, where it has not to be `zoned`, none; w.reach[LEAST] is the least that an object in the queue
+    may ask for. If there was too little room, w.size[FULL] says of what,
     and nothing counts."""
     size = w.size
     size[:] = 0
-    w.reach[RADIUS] = np.inf if zoned else 0.0
+    w.reach[RADIUS] = w.reach[LEAST] = np.inf if zoned else 0.0
+    _find_seeds(v, w, metric, x, y)
     _enter(v, w, metric, x, y)
     while size[N_QUEUE] > 0 and size[FULL] == NOTHING:
         e, far = w.entry[0], w.key[0]
@@ -165,6 +175,69 @@ def circle(v, w, metric, x, y, zoned):  # type: ignore[no-untyped-def]
             _accept(v, w, metric, e, far)
     if size[FULL] == NOTHING:
         _take_up(v, w, metric, x, y)
+
+
+@pasted_kernel
+def _find_seeds(v, w, metric, x, y):  # type: ignore[no-untyped-def]
+    """Make seeds of the objects of the base that come first by static values and distance, each in parts of what there
+    is of it under the root, and are below the SEEDING nodes that do."""
+    d, size = w.corner.size, w.size
+    for j in range(d):
+        low, high = v.lower[j * v.x0.size], v.upper[j * v.x0.size]
+        w.weight[j] = 1.0 / (high - low) if low < high < np.inf else 0.0
+    across = distance(metric, v.x0[0], v.y0[0], v.x1[0], v.y1[0]) if v.end[0] > v.first[0] else 0.0
+    w.weight[d] = NEARNESS / across if 0.0 < across < np.inf else 0.0
+    if v.end[0] > v.first[0]:
+        push(v, w.key, w.entry, 0, 0.0, 0, BY_ENTRY, x, y)
+        size[N_QUEUE] = 1
+    while size[N_QUEUE] > 0 and size[NODES] < SEEDING:
+        e = w.entry[0]
+        drop_first(v, w.key, w.entry, size[N_QUEUE], BY_ENTRY, x, y)
+        size[N_QUEUE] -= 1
+        size[NODES] += 1
+        first, end, base, sign = _below(v, e)
+        if size[N_QUEUE] + (end - first) > w.entry.size:
+            end = first
+        for c in range(first, end):
+            child = base + sign * c
+            if _is_there(v, child):
+                far = _far(v, metric, child, x, y)
+                score = w.weight[d] * far if w.weight[d] > 0.0 else 0.0
+                for j in range(d):
+                    if w.weight[j] > 0.0:
+                        score += w.weight[j] * static_of(v, child, j)
+                if child >= 0:
+                    push(v, w.key, w.entry, size[N_QUEUE], score, child, BY_ENTRY, x, y)
+                    size[N_QUEUE] += 1
+                elif score < np.inf:
+                    _plant(v, w, child, far, score)
+    size[N_QUEUE] = 0
+
+
+@pasted_kernel
+def _plant(v, w, e, far, score):  # type: ignore[no-untyped-def]
+    """Make an object a seed, if there is room or one has a worse score."""
+    at = w.size[N_BEST]
+    is_room = at < SEEDS
+    if is_room:
+        w.size[N_BEST] = at + 1
+    else:
+        at = 0
+        for b in range(1, SEEDS):
+            at = b if w.score[b] > w.score[at] else at
+    if is_room or score < w.score[at]:
+        w.score[at], w.best_far[at] = score, far
+        for j in range(w.corner.size):
+            w.best[j * w.x.size + at] = static_of(v, e, j)
+
+
+@pasted_kernel
+def _nearest_seed(w):  # type: ignore[no-untyped-def]
+    """The least distance of a seed that is statically no worse than w.corner; infinite, if none is."""
+    mask = first_lanes(w.size[N_BEST])
+    for j in range(w.corner.size):
+        mask &= lanes_upto(w.best, j * w.x.size, w.corner[j])
+    return lanes_min(w.best_far, 0, mask) if mask != 0 else np.inf
 
 
 @pasted_kernel
@@ -215,8 +288,8 @@ def _is_there(v, e):  # type: ignore[no-untyped-def]
 
 @pasted_kernel
 def _put_off(w, e, least):  # type: ignore[no-untyped-def]
-    """Keep a node that is dominated, and may hold objects that bound the circle by `least` or more, for later: behind
-    all else in the queue's columns."""
+    """Keep what is dominated, and may bound the circle by `least` or more, for later: behind all else in the queue's
+    columns."""
     if least < w.reach[RADIUS]:
         if w.size[N_QUEUE] + w.size[N_ASIDE] == w.entry.size:
             w.size[FULL] = NO_ENTRIES
@@ -257,17 +330,20 @@ def _open(v, w, metric, e, far, x, y):  # type: ignore[no-untyped-def]
         for j in range(w.corner.size):
             w.corner[j] = static_of(v, child, j)
         s = nearest_better(w)
-        if _is_there(v, child) and (s < 0 or lead(metric, w.far[s], far) <= w.reach[RADIUS]):
+        near = w.far[s] if s >= 0 else _nearest_seed(w)
+        if _is_there(v, child) and lead(metric, near, far) <= w.reach[RADIUS]:
             there = max(far, _far(v, metric, child, x, y))
-            if s < 0 or not is_dominated(w, there):
+            if near >= there and not (s >= 0 and is_dominated(w, there)):
                 push(v, w.key, w.entry, w.size[N_QUEUE], there, child, BY_DISTANCE, x, y)
                 w.size[N_QUEUE] += 1
-            elif child >= 0:
-                _put_off(w, child, lead(metric, w.far[s], there))
-            elif lead(metric, w.far[s], there) < w.reach[RADIUS]:
-                # Whether one at its place is better is known when its turn comes.
-                push(v, w.key, w.entry, w.size[N_QUEUE], there, child, BY_DISTANCE, x, y)
-                w.size[N_QUEUE] += 1
+            else:
+                least = lead(metric, near, there)
+                if child < 0 and least < min(w.reach[RADIUS], w.reach[LEAST]):
+                    w.reach[LEAST] = least
+                    push(v, w.key, w.entry, w.size[N_QUEUE], there, child, BY_DISTANCE, x, y)
+                    w.size[N_QUEUE] += 1
+                else:
+                    _put_off(w, child, least)
 
 
 @pasted_kernel
@@ -300,10 +376,20 @@ def _accept(v, w, metric, e, far):  # type: ignore[no-untyped-def]
 def _take_up(v, w, metric, x, y):  # type: ignore[no-untyped-def]
     """Make the circle as small as what was put off asks for, best first by the least that it may ask for."""
     size = w.size
-    first = w.entry.size - size[N_ASIDE]
-    for i in range(size[N_ASIDE]):
-        push(v, w.key, w.entry, i, w.key[first + i], w.entry[first + i], BY_ENTRY, x, y)
-    size[N_QUEUE], size[N_ASIDE] = size[N_ASIDE], 0
+    first, put_off = w.entry.size - size[N_ASIDE], size[N_ASIDE]
+    size[N_QUEUE] = size[N_ASIDE] = 0
+    for i in range(put_off):
+        e, least = w.entry[first + i], w.key[first + i]
+        if least < w.reach[RADIUS]:
+            for j in range(w.corner.size):
+                w.corner[j] = static_of(v, e, j)
+            far = _far(v, metric, e, x, y)
+            if e < 0:
+                _keep_out(v, w, metric, e, far)
+            else:
+                least = lead(metric, w.far[nearest_better(w)], far)
+                push(v, w.key, w.entry, size[N_QUEUE], least, e, BY_ENTRY, x, y)
+                size[N_QUEUE] += 1
     while size[N_QUEUE] > 0 and w.key[0] < w.reach[RADIUS] and size[FULL] == NOTHING:
         e = w.entry[0]
         drop_first(v, w.key, w.entry, size[N_QUEUE], BY_ENTRY, x, y)

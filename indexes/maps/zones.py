@@ -74,7 +74,7 @@ class Zone(NamedTuple):
     def holds(self, x: float, y: float) -> bool:
         """Whether (x, y) is strictly inside, by the margin. O(edges)."""
         return bool(
-            _holds(
+            holds(
                 self.x, self.y, self.cut_x, self.cut_y, self.cut_end, self.margin, x - self.place[0], y - self.place[1]
             )
         )
@@ -169,7 +169,8 @@ def lies(x, y, px, py, margin):  # type: ignore[no-untyped-def]
 
 
 @lean_kernel
-def _holds(x, y, cut_x, cut_y, cut_end, margin, px, py):  # type: ignore[no-untyped-def]
+def holds(x, y, cut_x, cut_y, cut_end, margin, px, py):  # type: ignore[no-untyped-def]
+    """Whether (px, py) is inside the convex polygon and outside all cutters, by the margin; see `Zone`."""
     inside = keeps_off(x, y, 0, x.size, px, py, margin) > 0
     first = 0
     for i in range(cut_end.size):

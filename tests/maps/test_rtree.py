@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from indexes.aligned import LINE_BYTES
 from indexes.lanes import LANES
-from indexes.maps.rtree import Tree, check, fanout_of, pack
+from indexes.maps.rtree import Slab, Tree, check, fanout_of, first_key, join, lay_slab, pack, slab_of
 
-numbers = st.one_of(st.integers(0, 3).map(float), st.sampled_from([-0.0, 1e300, -1e300]), st.floats(-1, 1))
+numbers = st.one_of(
+    st.integers(0, 3).map(float), st.sampled_from([-0.0, 1e300, -1e300, 5e-324, -5e-324]), st.floats(-1, 1)
+)
 
 
 @st.composite
@@ -50,6 +52,39 @@ def test_the_same_objects_give_the_same_tree_to_the_last_bit_in_whatever_order_t
     one = pack(places, values, np.arange(len(places), dtype=np.int32), fanout)
     other = pack(places[order], values[order], slots, fanout)
     assert all(a.tobytes() == b.tobytes() for a, b in zip(one, other, strict=True))
+
+
+@settings(max_examples=60, deadline=None)
+@given(objects(), st.integers(2, 5), st.data())
+def test_slabs_laid_out_one_by_one_are_joined_to_the_same_tree(given_objects, fanout, data):
+    places, values = given_objects
+    n, dimensions = len(places), 2 + values.shape[1]
+    along = data.draw(st.integers(1, dimensions))
+    slots = data.draw(st.permutations(range(n)))
+    in_order = sorted(range(n), key=lambda i: (float(first_key(places[i, 0])), slots[i]))
+    slab = slab_of(n, along, fanout)
+    parts = [in_order[at : at + slab] for at in range(0, n, slab)] if n else [[]]
+    laid: dict[int, Slab] = {}
+    for number in data.draw(st.permutations(range(len(parts)))):
+        rows = np.concatenate([places, values], axis=1)[parts[number]] + 0.0
+        laid[number] = lay_slab(rows, np.array(slots, np.int32)[parts[number]], n, fanout, along)
+    joined = join([laid[number] for number in range(len(parts))], fanout, along)
+    whole = pack(places, values, slots, fanout, along)
+    assert all(a.tobytes() == b.tobytes() and a.shape == b.shape for a, b in zip(joined, whole, strict=True))
+    assert (len(parts) > 1) == (n > fanout and along > 1)
+
+
+@pytest.mark.parametrize("n", [4**4 - 1, 4**4, 4**4 + 1, 4**5])
+def test_slabs_are_whole_tiles_where_leaves_are_powers_of_the_fanout(n):
+    rng = np.random.default_rng(n)
+    places, values = rng.integers(0, 9, (n, 2)).astype(float), rng.integers(0, 3, (n, 2)).astype(float)
+    order, slab = np.argsort(places[:, 0], kind="stable"), slab_of(n, 4, 4)
+    assert slab % 4 == 0 and slab * 2 < n
+    parts = [order[at : at + slab] for at in range(0, n, slab)]
+    laid = [lay_slab(np.hstack([places, values])[some], some.astype(np.int32), n, 4, 4) for some in parts]
+    tree = join(laid, 4, 4)
+    check(tree)
+    assert all(a.tobytes() == b.tobytes() for a, b in zip(tree, pack(places, values, fanout=4), strict=True))
 
 
 def test_negative_zeros_are_zeros():

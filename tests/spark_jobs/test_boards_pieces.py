@@ -18,6 +18,7 @@ from formats.folder import Damaged, Folder
 from indexes.boards.packing import Box, cell_start, pack_forest, pack_objects, widest
 from spark_jobs import pieces
 from spark_jobs.cells import Cells
+from spark_jobs.inputs import row_groups
 from spark_jobs.pieces import Piece
 from tests.spark_jobs.boards import LSN, make, snapshot
 
@@ -153,7 +154,7 @@ def test_row_groups_are_read_as_points_and_objects(tmp_path: Path) -> None:
         path = tmp_path / f"snapshots/{LSN}/boards/b/{name}.parquet"
         pq.write_table(pq.read_table(path), path, row_group_size=17)
     s, o = state.subscriptions, state.objects
-    assert pieces.row_groups(folder, "boards/b/subscriptions.parquet", pieces.SUBSCRIPTIONS, 300) == 18
+    assert row_groups(folder, "boards/b/subscriptions.parquet", pieces.SUBSCRIPTIONS, 300) == 18
     numbers = [pa.record_batch({"id": pa.array(ids, pa.int64())}) for ids in ([0, 1], [], list(range(2, 18)))]
     place = folder.system, folder.path
     points = together(pieces.read_points(iter(numbers), *place, "boards/b/subscriptions.parquet", (2, 5, 9)))
@@ -172,12 +173,12 @@ def test_a_file_that_is_not_as_its_manifest_says_is_named(tmp_path: Path) -> Non
     pq.write_table(pa.table({"sid": [1, 2], "l": [0.0, 0.0], "r": [1.0, 1.0]}), tmp_path / "few.parquet")
     (tmp_path / "not.parquet").write_bytes(b"PAR1 no more than that")
     with pytest.raises(Damaged, match=r"few\.parquet has no column k"):
-        pieces.row_groups(folder, "few.parquet", pieces.SUBSCRIPTIONS, 2)
+        row_groups(folder, "few.parquet", pieces.SUBSCRIPTIONS, 2)
     with pytest.raises(Damaged, match=r"few\.parquet has 2 rows, and 3 by the manifest"):
-        pieces.row_groups(folder, "few.parquet", ("sid",), 3)
+        row_groups(folder, "few.parquet", ("sid",), 3)
     for name in ("not.parquet", "none.parquet"):
         with pytest.raises(Damaged, match=name):
-            pieces.row_groups(folder, name, ("sid",), 3)
+            row_groups(folder, name, ("sid",), 3)
 
 
 def test_a_cell_among_the_points_of_another_is_refused(folder: Folder) -> None:

@@ -1,0 +1,111 @@
+"""How much of the window a buffer keeps: the threshold theta, chosen by rank when a subscription is evaluated.
+
+A buffer has the posts that score theta or more. The lower theta is, the more posts have to be entered, and the longer
+it takes until expiry leaves fewer than k, when the subscription is evaluated anew. If posts can be exchanged, and the
+window is large beside the rank, both rates depend on k and on the rank r at which theta stands alone: posts are a
+Poisson process whose heights are expected ranks. The cheapest r then depends on k and on what an evaluation costs
+beside entering a post. `bench/feeds/ranks.py` simulates the process and prints `CHEAPEST`.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Int32 = NDArray[np.int32]
+Int64 = NDArray[np.int64]
+
+BUFFERS = ("cost", "kscore", "fixed", "kmax")
+"""The k-skyband above the cheapest rank, above the k-th score, or above the score of rank 2 k; and the 2 k best posts
+without a look at dominance (Yi et al.)."""
+
+MOST_K = 4_095
+
+KS = (1, 2, 3, 5, 10, 20, 50, 100)
+RATIOS = (3, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000)
+
+CHEAPEST = (
+    (1, 2, 4, 6, 7, 8, 10, 11, 11, 12),
+    (3, 4, 5, 7, 9, 11, 13, 14, 16, 17),
+    (4, 5, 7, 9, 11, 13, 15, 16, 17, 20),
+    (6, 7, 9, 12, 14, 17, 19, 22, 23, 26),
+    (11, 12, 14, 17, 20, 23, 27, 30, 31, 33),
+    (21, 23, 25, 31, 33, 38, 42, 44, 47, 51),
+    (52, 54, 57, 62, 67, 76, 83, 86, 89, 92),
+    (103, 106, 108, 117, 122, 130, 138, 145, 152, 156),
+)
+"""By k, then by the cost of an evaluation over that of entering a post, up to its expiry: the rank of least cost."""
+
+ENTRY, EVALUATION, POSTING = 0.65, 12.0, 0.036
+"""What entering a post, an evaluation, and each posting that it reads cost, in microseconds. Only ratios matter."""
+
+BUCKETS = 24
+"""Columns of a row of ranks: by the binary logarithm of the postings that an evaluation read."""
+
+KEPT = 1.7
+"""Entries over k that a full buffer keeps: by E|buffer| = k (1 + ln(n / k)) those of the 2 k best posts."""
+
+
+class Limits(NamedTuple):
+    """What kernels are told: by kind (a row for each k that is in use) and bucket the rank, and by kind the rest."""
+
+    rank: Int32  # BUCKETS to a row
+    room: Int32  # entries that a buffer has room for
+    kept: Int32  # entries that a full one keeps
+    dominated: Int32  # by how many posts a post must be dominated to be dropped; 0: that is not asked
+
+
+class Buffering:
+    """One of `BUFFERS`, for all k that come."""
+
+    def __init__(self, buffer: str) -> None:
+        """Raises ValueError for a buffer of another name."""
+        if buffer not in BUFFERS:
+            raise ValueError(f"no buffer is called {buffer!r}")
+        self.buffer = buffer
+        none = np.empty(0, np.int32)
+        self.limits = Limits(none, none, none, none)
+        self._kind: dict[int, int] = {}
+
+    def room(self, k: Int64) -> Int64:
+        """Entries of a buffer for this k."""
+        return 2 * k if self.buffer == "kmax" else 3 * k + 12
+
+    def kinds(self, k: Int64) -> Int64:
+        """Which row of the ranks is whose. O(n), and O(BUCKETS) for a k that is new."""
+        different, at = np.unique(k, return_inverse=True)
+        for one in different.tolist():
+            if one not in self._kind:
+                self._kind[one] = len(self._kind)
+                self.limits = self._with(self.limits, one)
+        return np.array([self._kind[one] for one in different.tolist()], np.int64)[at]
+
+    def _with(self, limits: Limits, k: int) -> Limits:
+        room = int(self.room(np.array([k]))[0])
+        ranks = [min(room, self._rank(k, bucket)) for bucket in range(BUCKETS)]
+        skyband = self.buffer != "kmax"
+        kept = min(room - 1, int(np.ceil(KEPT * k)) + 1) if skyband else room - 1
+        more = (ranks, [room], [kept], [k if skyband else 0])
+        return Limits(*(np.append(a, np.array(b, np.int32)) for a, b in zip(limits, more, strict=True)))
+
+    def _rank(self, k: int, bucket: int) -> int:
+        if self.buffer == "kscore":
+            return k
+        if self.buffer != "cost":
+            return 2 * k
+        return cheapest_rank(k, (EVALUATION + POSTING * 1.4 * 2**bucket) / ENTRY)
+
+
+def cheapest_rank(k: int, ratio: float) -> int:
+    """The rank of least cost, where an evaluation costs `ratio` times as much as entering a post: read off `CHEAPEST`,
+    between its rows and columns by logarithms.
+
+    >>> cheapest_rank(10, 100), cheapest_rank(10, 1e9), cheapest_rank(7, 100) <= 20
+    (20, 33, True)
+    """
+    beyond = np.array(CHEAPEST) - np.array(KS)[:, None]
+    at_ratio = [float(np.interp(np.log(ratio), np.log(RATIOS), row)) for row in beyond]
+    scale = np.sqrt(k / KS[-1]) if k > KS[-1] else 1.0
+    return k + round(float(np.interp(np.log(k), np.log(KS), at_ratio)) * float(scale))

@@ -1,0 +1,75 @@
+"""Words by number, and documents as arrays: no string enters a kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Float64 = NDArray[np.float64]
+Int32 = NDArray[np.int32]
+Int64 = NDArray[np.int64]
+
+
+class Documents(NamedTuple):
+    """Bags, one's words behind the other's, each in code-point order of its words."""
+
+    end: Int64  # by document: where its words end
+    word: Int32
+    weight: Float64  # as given: not yet times idf, nor of unit length
+
+    def __len__(self) -> int:
+        return len(self.end)
+
+    def part(self, first: int, end: int) -> Documents:
+        """Documents first to end - 1. O(their number)."""
+        begin = int(self.end[first - 1]) if first else 0
+        upto = int(self.end[end - 1]) if end else 0
+        return Documents(self.end[first:end] - begin, self.word[begin:upto], self.weight[begin:upto])
+
+
+class Vocabulary:
+    """Numbers of words, used again once a word is forgotten."""
+
+    def __init__(self) -> None:
+        self._number: dict[str, int] = {}
+        self._free: list[int] = []
+        self._word: list[str] = []
+
+    def __len__(self) -> int:
+        """How many numbers there are, those of forgotten words included."""
+        return len(self._word)
+
+    def __contains__(self, word: str) -> bool:
+        return word in self._number
+
+    def word(self, number: int) -> str:
+        """The word of a number."""
+        return self._word[number]
+
+    def documents(self, bags: Sequence[Mapping[str, float]]) -> Documents:
+        """Bags as arrays; words that are new get numbers. O(words)."""
+        numbers = self._number
+        end = np.cumsum([len(bag) for bag in bags], dtype=np.int64)
+        word = [numbers[w] if w in numbers else self._take(w) for bag in bags for w in bag]
+        weight = [v for bag in bags for v in bag.values()]
+        return Documents(end, np.array(word, np.int32), np.array(weight, np.float64))
+
+    def forget(self, used: NDArray[np.bool_]) -> None:
+        """Take back the numbers of words that are not `used` (by number). O(numbers)."""
+        for number in np.flatnonzero(~used[: len(self._word)]).tolist():
+            if self._number.get(self._word[number]) == number:
+                del self._number[self._word[number]]
+                self._free.append(number)
+
+    def _take(self, word: str) -> int:
+        if self._free:
+            number = self._free.pop()
+            self._word[number] = word
+        else:
+            number = len(self._word)
+            self._word.append(word)
+        self._number[word] = number
+        return number
