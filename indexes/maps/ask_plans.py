@@ -55,7 +55,7 @@ class AskPlan(Plan["MapEngine"]):
         """Show what was found."""
         engine, first = self.engine, len(self.answers)
         places = self._locations[first : first + len(self._zones)]
-        self.answers += [engine.shown(self.question, held, at) for held, at in zip(self._zones, places, strict=True)]
+        self.answers += engine.shown(self.question, self._zones, places)
         self._zones = []
         self.last_seq = engine.seq
         self.done = len(self.answers) == len(self._locations)

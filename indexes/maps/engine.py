@@ -13,6 +13,7 @@ a restart, may be others. No clock or random source is read, save to cut work in
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -42,7 +43,7 @@ from indexes.maps.presence import Undo as Present
 from indexes.maps.queries import Queries
 from indexes.maps.query_plans import AddPlan, DeletePlan, MovePlan, SetPlan
 from indexes.maps.searches import Searches
-from indexes.maps.shown import answer_of
+from indexes.maps.shown import answers_of
 from indexes.maps.upkeep import CapturePlan, FoldPlan
 from indexes.maps.views import Answer, ObjectView, QueryView, Slice
 from indexes.overlay import STRIDE
@@ -328,7 +329,7 @@ class MapEngine:
             queries.at[row] = at
         if live.move(row, at):
             return None
-        return self.shown(question, live[row], at)
+        return self.shown(question, [live[row]], [at])[0]
 
     def fall_asleep(self) -> None:
         """Hold nothing for standing queries: the log is replayed. `wake` ends it."""
@@ -376,8 +377,7 @@ class MapEngine:
     def answer(self, question: Question, locations: ArrayLike) -> list[Answer]:
         """The answers to a question that nothing is wrong with. It is not cut: for many places there is `ask`."""
         places = _points(locations)
-        held = self.search(question, places)
-        return [self.shown(question, zone, at) for zone, at in zip(held, places, strict=True)]
+        return self.shown(question, self.search(question, places), places)
 
     def search(self, question: Question, locations: list[Point], searches: Searches | None = None) -> list[Held]:
         """What a question comes to at places. In another thread it takes `searches` of its own, while nothing
@@ -389,9 +389,9 @@ class MapEngine:
             self._cost_of(question).learn(time.perf_counter() - began, len(locations))
         return found
 
-    def shown(self, question: Question, held: Held, at: Point) -> Answer:
-        """What is held for a question, at a place in its zone."""
-        return answer_of(self.table, question, held, at, self.config.metric)
+    def shown(self, question: Question, held: Sequence[Held], places: Sequence[Point]) -> list[Answer]:
+        """What is held for a question, at places in the zones."""
+        return answers_of(self.table, question, held, places, self.config.metric)
 
     def seconds(self, question: Question) -> float:
         """What an answer at one place takes, as the latest ones have shown."""
@@ -418,7 +418,7 @@ class MapEngine:
         if not answer:
             return view
         held = self.standing.held(row, self.table.index)
-        return view._replace(answer=self.shown(view.question, held, view.location))
+        return view._replace(answer=self.shown(view.question, [held], [view.location])[0])
 
     def queries(self, after: str | None, limit: int) -> list[QueryView]:
         """Up to `limit` standing queries in order of id, behind `after`, without answers."""

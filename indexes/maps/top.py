@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from indexes.maps.floats import float_kernel
 from indexes.maps.metrics import distance
 from indexes.maps.places import PlaceIndex
 from indexes.maps.scores import Scoring, score_of, static_parts
@@ -54,14 +55,26 @@ class TopZone:
 
 def scores_at(s: Scoring, x: float, y: float, places: Float64, statics: Float64) -> Float64:
     """The scores at (x, y) of objects at `places` (n, 2) with `statics` (n, d)."""
-    n, _d = statics.shape
-    columns = np.ascontiguousarray(statics.T).reshape(-1)
-    scores = np.empty(n)
+    return measured(s, np.array([[x, y]], np.float64), np.zeros(len(places), np.int64), places, statics)[0]
+
+
+def measured(s: Scoring, ats: Float64, which: Int64, places: Float64, statics: Float64) -> tuple[Float64, Float64]:
+    """The scores and distances of objects at `places` (n, 2) with `statics` (n, d), each from the place `ats[which]`.
+
+    O(n d), in one kernel.
+    """
+    scores, far = np.empty((2, len(places)))
+    _measure(s, ats, which, np.ascontiguousarray(places.T), np.ascontiguousarray(statics.T).reshape(-1), scores, far)
+    return scores, far
+
+
+@float_kernel
+def _measure(s, ats, which, places, columns, scores, far):  # type: ignore[no-untyped-def]
+    n = which.size
     for i in range(n):
-        far = distance(s.metric, float(x), float(y), places[i, 0], places[i, 1])
+        far[i] = distance(s.metric, ats[which[i], 0], ats[which[i], 1], places[0, i], places[1, i])
         total, product = static_parts(s, columns, n, i)
-        scores[i] = score_of(s, far, total, product, columns, n, i)
-    return scores
+        scores[i] = score_of(s, far[i], total, product, columns, n, i)
 
 
 class TopSearch:
@@ -102,9 +115,14 @@ class TopSearch:
         radius = np.zeros(len(places))
         room = self._room_for(k, m)
         zones(self.index.view, scoring, places, k, m, ordered, room, slots, scores, far, members, number, radius)
-        found = []
+        there = np.arange(shape[1]) < number[:, None]
+        objects = slots[there]
+        where, statics = self.index.rows(objects)
+        created, far_there, scores_there = self.index.view.created[objects], far[there], scores[there]
+        found, begin = [], 0
         for q, n in enumerate(number.tolist()):
-            there, statics = self.index.rows(slots[q, :n])
+            mine = slice(begin, begin + n)
+            begin += n
             found.append(
                 TopZone(
                     place=(float(places[q, 0]), float(places[q, 1])),
@@ -112,13 +130,13 @@ class TopSearch:
                     m=m,
                     ordered=ordered,
                     scoring=scoring,
-                    slots=slots[q, :n],
+                    slots=objects[mine],
                     members=int(members[q]),
-                    scores=scores[q, :n],
-                    distances=far[q, :n],
-                    places=there,
-                    statics=statics,
-                    created=self.index.view.created[slots[q, :n]],
+                    scores=scores_there[mine],
+                    distances=far_there[mine],
+                    places=where[mine],
+                    statics=statics[mine],
+                    created=created[mine],
                     radius=float(radius[q]),
                 )
             )

@@ -28,6 +28,13 @@ class Rows(NamedTuple):
     payload: list[bytes | None]
     distance: list[float]
 
+    def part(self, begin: int, end: int) -> Rows:
+        """Those from one place to before another."""
+        at = slice(begin, end)
+        ids, x, y, values, created, payload, distance = self
+        columns = [column[at] for column in values]
+        return Rows(ids[at], x[at], y[at], columns, created[at], payload[at], distance[at])
+
 
 class TopAnswer(NamedTuple):
     """The k best at `place`: the first `members` of the `rows`, in order; then the other candidates, as they rank
