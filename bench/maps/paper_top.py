@@ -115,7 +115,7 @@ class Tops:
         """Say what is common to all of them."""
         size = self._size
         self._report.text(
-            f"Figures 13 to 19: {size.cars} cars for {size.seconds:,} s, {size.few} in Figures 14 and 15; where nothing "
+            f"Figures 13 to 19: {size.cars} cars for {size.seconds:,} s, {size.few} in Figures 14, 15; where nothing "
             f"else is said {self._n:,} objects with {D} uniform values (the paper has house prices), a weighted sum of "
             f"equal weights, distances in widths of the square, k = {self._k}, {SPEED:.0f} km/h. Supreme knows for "
             "nothing when the k best change, as a set, and searches for them then; naive does every second. Costs are "
