@@ -9,7 +9,9 @@ import pytest
 
 from bench.feeds import run, speed
 from bench.feeds.prototype import VARIABLE
+from bench.feeds.ranks import rates
 from bench.feeds.workload import make_world
+from indexes.feeds.theta import cheapest_rank
 
 SMALL = speed.Size(60, 30, 5, 1, 3, 2, 100)
 
@@ -32,3 +34,11 @@ def test_words_of_a_document_are_different_and_weigh_more_when_rare() -> None:
     posts = world.posts
     assert (np.diff(posts.weight[np.argsort(posts.word, kind="stable")]) <= 0).all()
     assert np.median(posts.word) > 500 and ((world.places >= 0) & (world.places <= 1)).all()
+
+
+def test_the_cheapest_ranks_are_about_those_of_the_table() -> None:
+    """A single run: at rank k there are many evaluations, and at the table's rank hardly any."""
+    k = 5
+    often, low = rates(k, k, 3.0, 2, 1)
+    seldom, high = rates(k, cheapest_rank(k, 1_000), 3.0, 2, 1)
+    assert often > 0.5 > seldom and high > low > k / 2
