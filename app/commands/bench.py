@@ -135,6 +135,21 @@ def maps(
     _reproduce(run, paper, None, figure, {} if everything else named, quick, prototype, out)
 
 
+@bench.command("feeds")
+def feeds(
+    quick: Quick = False,
+    prototype: Annotated[Path | None, _prototype("RANKCAST_PROTOTYPE_FEEDS")] = None,
+    out: Annotated[Path | None, _out("feeds.md")] = None,
+) -> None:
+    """The indexes of feeds, by way to find whom a post may matter to and by buffer, on one core.
+
+    Targets that are missed are printed as missed.
+    """
+    from bench.feeds.run import PAGE, run
+
+    run(quick, prototype, out or (None if quick else PAGE), typer.echo)
+
+
 @bench.command("durability")
 def durability(
     churn: Annotated[bool, typer.Option("--churn", help="Subscriptions changing in place.")] = False,

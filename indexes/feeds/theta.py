@@ -4,7 +4,7 @@ A buffer has the posts that score theta or more. The lower theta is, the more po
 it takes until expiry leaves fewer than k, when the subscription is evaluated anew. If posts can be exchanged, and the
 window is large beside the rank, both rates depend on k and on the rank r at which theta stands alone: posts are a
 Poisson process whose heights are expected ranks. The cheapest r then depends on k and on what an evaluation costs
-beside entering a post. `bench/feeds/ranks.py` simulates the process and prints `CHEAPEST`.
+beside entering a post. `bench/feeds/ranks.py` simulates the process; `CHEAPEST` is what it prints, smoothed.
 """
 
 from __future__ import annotations

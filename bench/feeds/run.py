@@ -1,0 +1,33 @@
+"""`rankcast bench feeds`: feeds by index and by buffer, and the page that they make."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from bench.feeds import speed
+from bench.report import CHECKOUT, Report, commit, load, machine, today, versions
+
+PAGE = CHECKOUT / "docs" / "results" / "feeds.md"
+
+
+def run(
+    quick: bool = False,
+    prototype: Path | None = None,
+    out: Path | None = None,
+    say: Callable[[str], None] = print,
+) -> Report:
+    """Run the benchmark, telling each piece as it is known; with `out` the page is written there. `quick` runs it
+    small, and `prototype` is the folder of what feeds are held against."""
+    report = Report(say, judging=not quick)
+    report.heading("Feeds: the paper's index and ours", 1)
+    report.text(
+        f"Written by `rankcast bench feeds{' --quick' if quick else ''}` on {today()}, commit {commit()}.\n\n"
+        f"- machine: {machine()}; load before the run: {load()}\n- {versions()}"
+    )
+    report.heading("Posts")
+    speed.Bench(report, speed.QUICK if quick else speed.Size(), prototype).show()
+    if out is not None:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        out.write_text(report.page())
+    return report

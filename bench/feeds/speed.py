@@ -1,0 +1,195 @@
+"""How fast whom a post may matter to is found, how fast a whole feed is, how often it evaluates: by index and buffer.
+
+Rounds alternate, and all take the same posts but the prototype, whose own code makes posts by the same law.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from statistics import median
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from bench.feeds import prototype
+from bench.feeds.workload import World, make_world
+from bench.report import Report, count
+from indexes.feeds.buffers import EVALUATED
+from indexes.feeds.compared import CIQ, GROUPS, INVERTED, ComparedIndex
+from indexes.feeds.feed import FeedConfig, FeedIndex
+from indexes.feeds.theta import BUFFERS
+from indexes.feeds.work import HITS, SCORED, VISITED
+
+OURS, THEIRS = "threshold-ordered, leaf 2000", "the prototype's"
+GROUPED, WHOLE = "the paper's, leaf 8000", "a scan"
+
+
+class Size(NamedTuple):
+    """Subscriptions, posts of the window, of a round, rounds, posts of a scan's round, k."""
+
+    subscriptions: int = 100_000
+    window: int = 20_000
+    posts: int = 2_000
+    rounds: int = 5
+    scanned: int = 50
+    k: int = 10
+    vocabulary: int = 50_000
+
+
+QUICK = Size(2_000, 500, 100, 2, 20, 5, 2_000)
+
+RANKS = np.array([14, 14, 14, 14, 14, 14, 14, 15, 17, 17, 19, 19, 23, 23, 26, 29, 31, 31])
+"""The prototype's, by its cost model."""
+
+
+class Round(NamedTuple):
+    """Microseconds a post: to find, and in all; and evaluations, postings read, scores, and hits a post."""
+
+    find: float
+    whole: float
+    evaluated: float
+    visited: float
+    scored: float
+    hits: float
+
+
+class Bench:
+    """The races, written to a report."""
+
+    def __init__(self, report: Report, size: Size, folder: Path | None = None) -> None:
+        self._report = report
+        self._size = size
+        self._theirs = prototype.load(folder)
+
+    def show(self) -> None:
+        """Run everything."""
+        size = self._size
+        self._report.text(
+            f"{size.subscriptions:,} subscriptions of 1 to 5 words, posts of 5 to 15, {size.vocabulary:,} words by "
+            f"Zipf's law, a window of {size.window:,} posts, k = {size.k}, alpha uniform, clustered places; one "
+            f"thread, microseconds of thread time a post, the median of {size.rounds} rounds in alternation. The "
+            "prototype's posts are its own, by the same law."
+        )
+        if self._theirs is None:
+            self._report.text("The prototype is not there, so ours alone is measured.")
+        world = make_world(size.subscriptions, size.window + (size.rounds + 1) * size.posts, size.vocabulary)
+        self._report.heading("By index", 3)
+        rounds = self._race(
+            {
+                WHOLE: lambda: self._ours(world, "brute", size.scanned),
+                "an inverted file": lambda: self._ours(world, ComparedIndex(INVERTED)),
+                "CIQ's way": lambda: self._ours(world, ComparedIndex(CIQ)),
+                GROUPED: lambda: self._ours(world, ComparedIndex(GROUPS, capacity=8_000)),
+                "the paper's, leaf 1000": lambda: self._ours(world, ComparedIndex(GROUPS)),
+                "the same, single postings only": lambda: self._ours(world, ComparedIndex(GROUPS, ("single",))),
+                OURS: lambda: self._ours(world, "ordered"),
+                **({THEIRS: self._prototype} if self._theirs else {}),
+            }
+        )
+        self._judge(rounds)
+        self._report.heading("By buffer", 3)
+        self._race({buffer: lambda b=buffer: self._ours(world, "ordered", buffer=b) for buffer in BUFFERS})
+
+    def _race(self, ways: dict[str, Callable[[], Iterator[Round]]]) -> dict[str, Round]:
+        """A round of each way in turn; the first of each is not counted."""
+        running = {}
+        for name, begin in ways.items():
+            self._report.progress(name)
+            running[name] = begin()
+            next(running[name])
+        rounds: dict[str, list[Round]] = {name: [] for name in ways}
+        for _ in range(self._size.rounds):
+            for name, going in running.items():
+                rounds[name].append(next(going))
+        found = {name: Round(*(median(column) for column in zip(*some, strict=True))) for name, some in rounds.items()}
+        head = (
+            "way",
+            "us to find",
+            "posts/s",
+            "us in all",
+            "posts/s in all",
+            "evaluated",
+            "postings",
+            "scores",
+            "hits",
+        )
+        self._report.table(
+            head,
+            [
+                (
+                    name,
+                    f"{one.find:.1f}",
+                    f"{1e6 / one.find:,.0f}",
+                    f"{one.whole:.1f}",
+                    f"{1e6 / one.whole:,.0f}",
+                    f"{one.evaluated:.3f}",
+                    *(count(value) for value in one[3:]),
+                )
+                for name, one in found.items()
+            ],
+        )
+        return found
+
+    def _ours(self, world: World, method: Any, posts: int = 0, buffer: str = "cost") -> Iterator[Round]:
+        size = self._size
+        posts = posts or size.posts
+        feed = FeedIndex(FeedConfig((0, 0, 1, 1), size.window, tfidf=False, buffer=buffer))
+        if method != "ordered":
+            feed = FeedIndex(FeedConfig((0, 0, 1, 1), size.window, tfidf=False, buffer=buffer, method="brute"))
+        if isinstance(method, ComparedIndex):
+            feed.method = method
+            method.build(feed.table, np.empty(0, np.int64))
+        # Numbers of words are those of the world.
+        feed.documents([{f"{word:09}": 1.0 for word in range(world.vocabulary)}])
+        feed.post(world.posts.part(0, size.window), world.places[: size.window])
+        n = size.subscriptions
+        feed.subscribe(world.subscriptions, world.homes, np.full(n, size.k), world.alpha)
+        at = size.window
+        while True:
+            part, places = world.posts.part(at, at + posts), world.places[at : at + posts]
+            feed.work.counted[:] = 0
+            evaluated = int(feed._found.size[EVALUATED])
+            begin = time.thread_time()
+            feed.post(part, places)
+            whole = (time.thread_time() - begin) / posts * 1e6
+            at += posts
+            counted = feed.work.counted / posts
+            evaluated = int(feed._found.size[EVALUATED]) - evaluated
+            some, end = min(posts, size.window), int(feed.window.size[1])
+            begin = time.thread_time()
+            feed.method.find(feed.window, feed.table.arrays, feed.work, end - some, end, feed.diagonal)
+            find = (time.thread_time() - begin) / some * 1e6
+            yield Round(find, whole, evaluated / posts, counted[VISITED], counted[SCORED], counted[HITS])
+
+    def _prototype(self) -> Iterator[Round]:
+        assert self._theirs is not None
+        size, (skype, skype2) = self._size, self._theirs
+        make, posts = skype.gen(
+            size.subscriptions, size.window + (size.rounds + 1) * size.posts, size.vocabulary, seed=1
+        )  # fmt: skip
+        index = skype2.Skype(make(size.k), posts, size.vocabulary, size.window)
+        index.warm(size.window - 1, size.k, RANKS, 1)
+        index.index(3, [2000])
+        while True:
+            index.run(size.posts)
+            times, counted = index.tim / size.posts / 1e3, index.cnt / size.posts
+            yield Round(times[0], times.sum(), counted[7], counted[2], counted[3], counted[4])
+
+    def _judge(self, rounds: dict[str, Round]) -> None:
+        ours = rounds[OURS]
+        paper = min(one.find for name, one in rounds.items() if name.startswith("the paper's"))
+        self._report.verdict(
+            "at least 2.5 times the paper's index in dissemination",
+            f"{paper / ours.find:.2f} times",
+            paper >= 2.5 * ours.find,
+        )
+        scan = rounds[WHOLE].whole / ours.whole
+        self._report.verdict("at least 10 times a scan in all", f"{scan:.1f} times", scan >= 10)
+        if THEIRS in rounds:
+            theirs = rounds[THEIRS]
+            for what, a, b in (("dissemination", theirs.find, ours.find), ("the whole", theirs.whole, ours.whole)):
+                self._report.verdict(
+                    f"{what} at least as fast as the prototype's", f"{a / b:.2f} times as fast", a >= b
+                )
