@@ -367,7 +367,8 @@ def test_what_cannot_be_followed_is_refused_before_anything_is_sent() -> None:
     async def main() -> None:
         socket = Socket(AsyncRankcast("http://127.0.0.1:9"))
         for board, options in (
-            ("maps/edge", {}),
+            ("feeds/edge", {}),
+            ("maps/edge", {"form": "tiles"}),
             ("relays/edge", {"form": "tiles"}),
             ("matchers/a/b", {}),
             ("matchers/", {}),
