@@ -97,12 +97,14 @@ class Moving(_Counted, Generic[A]):
     def __init__(self, map: Map, question: Question) -> None:
         self.question = question
         self.answer: A | None = None
+        self.location: Location | None = None
         self._map = map
         self._reach: Reach | None = None
 
     def move(self, location: Location) -> A:
         """The answer at a place."""
         self.moves += 1
+        self.location = location
         if self.answer is not None and self._reach is not None:
             found = self._reach.at(self.answer, location)
             if found is not None:
@@ -111,8 +113,8 @@ class Moving(_Counted, Generic[A]):
         return self._ask(location)
 
     def refresh(self) -> A | None:
-        """Asks again at the place of the last answer that was asked for; None where there is none."""
-        return None if self.answer is None else self._ask(self.answer.location)
+        """Asks again where the client is; None before it moved anywhere."""
+        return None if self.location is None else self._ask(self.location)
 
     def _ask(self, location: Location) -> A:
         if self._reach is None:
@@ -129,12 +131,14 @@ class AsyncMoving(_Counted, Generic[A]):
     def __init__(self, map: AsyncMap, question: Question) -> None:
         self.question = question
         self.answer: A | None = None
+        self.location: Location | None = None
         self._map = map
         self._reach: Reach | None = None
 
     async def move(self, location: Location) -> A:
         """The answer at a place."""
         self.moves += 1
+        self.location = location
         if self.answer is not None and self._reach is not None:
             found = self._reach.at(self.answer, location)
             if found is not None:
@@ -143,8 +147,8 @@ class AsyncMoving(_Counted, Generic[A]):
         return await self._ask(location)
 
     async def refresh(self) -> A | None:
-        """Asks again at the place of the last answer that was asked for; None where there is none."""
-        return None if self.answer is None else await self._ask(self.answer.location)
+        """Asks again where the client is; None before it moved anywhere."""
+        return None if self.location is None else await self._ask(self.location)
 
     async def _ask(self, location: Location) -> A:
         if self._reach is None:
@@ -192,10 +196,10 @@ class MovingQuery(_Counted, AsyncIterator[A]):
     `move` answers from what is held here. When objects change the answer or the zone, the service sends what holds
     instead, wherever in the zone the client is; iterating yields the answer where the client is each time that happens.
 
-    While the stream is `live`, each answer is right for the objects as they were at a moment after the last message
-    that has come, up to equal scores: it lags behind the service by the time that a message takes, and never longer.
-    While it is not, as after a lost connection, every `move` asks. Nothing is ever answered from a zone that the
-    service may have replaced without saying so.
+    While the stream is `live`, each answer is right, up to equal scores, for the objects as they were at a moment since
+    the last message came: it lags behind the service by as long as a message is on its way. While it is not, as after a
+    connection was lost, every `move` asks. A connection that has died unheard counts as lost after three silent
+    heartbeats, so that nothing is answered from what is older.
 
     With a `socket` the query is followed there, and moves are said there too; someone must iterate that socket.
     Without, it has a connection of its own. The query must be moved by nobody else. One that was made without an `id`
