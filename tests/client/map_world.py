@@ -139,9 +139,7 @@ class MapWorld(httpx.AsyncBaseTransport):
         return listed | {"zone": {"center": location, "radius": radius}}
 
     def _listed(self, question: Json, place: Any, things: list[Thing]) -> Json:
-        shown = [
-            {**self._near(one, place), "score": self.model.score(question["score"], place, one)} for one in things
-        ]
+        shown = [{**self._near(one, place), "score": self.model.score(question["score"], place, one)} for one in things]
         ranked = [{"rank": rank, **one} for rank, one in enumerate(shown[: question["k"]], 1)]
         return {"list": ranked, "candidates": shown}
 
@@ -164,7 +162,8 @@ class MapWorld(httpx.AsyncBaseTransport):
         ]
         far = 30.0
         for me in rows:
-            gaps = [other[1] - me[1] for other in rows if other is not me and other[2] <= me[2] and other[3] <= me[3]]
+            better = [other for other in rows if other is not me and other[2] <= me[2] and other[3] <= me[3]]
+            gaps = [other[1] - me[1] for other in better]
             # A member stays as long as nothing better comes nearer than it is, another one out as long as one is nearer.
             if gaps:
                 far = min(far, min(map(abs, gaps)) if me[0] else max(-gap for gap in gaps))

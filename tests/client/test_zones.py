@@ -21,9 +21,7 @@ MARGIN = 1e-7
 def ring(center: tuple[float, float], radii: list[float]) -> list[list[float]]:
     """A star around a place, closed: not convex, but it does not cross itself."""
     angles = [2 * math.pi * i / len(radii) for i in range(len(radii))]
-    corners = [
-        [center[0] + r * math.cos(a), center[1] + r * math.sin(a)] for r, a in zip(radii, angles, strict=True)
-    ]
+    corners = [[center[0] + r * math.cos(a), center[1] + r * math.sin(a)] for r, a in zip(radii, angles, strict=True)]
     return [*corners, corners[0]]
 
 
