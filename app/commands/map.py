@@ -46,9 +46,7 @@ GeoJson = Annotated[bool, typer.Option("--geojson", help="GeoJSON: the zone, the
 TTL = 60.0
 """A temporary query that could not be deleted goes by itself after so many seconds."""
 
-commands = typer.Typer(
-    help="Maps: objects in the plane, and answers with zones in which they hold.", no_args_is_help=True
-)
+commands = typer.Typer(help="Maps: objects with places, and answers with zones.", no_args_is_help=True)
 
 
 def register(cli: typer.Typer) -> None:
@@ -62,9 +60,7 @@ def put(
     bounds: Annotated[str, typer.Option("--bounds", metavar="X0,Y0,X1,Y1", help="No skyline's zone reaches past it.")],
     attribute: Annotated[
         list[str] | None,
-        typer.Option(
-            "--attribute", "-a", metavar="NAME=low|high[:LOW:HIGH]", help="Which end is better, and its range."
-        ),
+        typer.Option("--attribute", "-a", metavar="NAME=low|high[:LOW:HIGH]", help="Which end is better."),
     ] = None,
     metric: Annotated[
         Literal["euclidean", "manhattan", "great-circle"], typer.Option("--metric", help="How far places are apart.")
@@ -343,12 +339,10 @@ def walk(
     expression: Expression = None,
     score: ScoreJson = None,
     skyline: Sky = False,
-    every: Annotated[
-        bool, typer.Option("--all", help="A line for each step, not only where the service was asked.")
-    ] = False,
+    every: Annotated[bool, typer.Option("--all", help="A line for each step.")] = False,
     live: Annotated[
         bool,
-        typer.Option("--live", help="With a standing query, which hears when objects change; else each is asked once."),
+        typer.Option("--live", help="With a standing query, which hears when objects change."),
     ] = False,
     pause: Annotated[float, typer.Option("--pause", min=0, metavar="SECONDS", help="Between steps.")] = 0.0,
     url: Url = DEFAULT_URL,

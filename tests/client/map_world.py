@@ -164,7 +164,7 @@ class MapWorld(httpx.AsyncBaseTransport):
         for me in rows:
             better = [other for other in rows if other is not me and other[2] <= me[2] and other[3] <= me[3]]
             gaps = [other[1] - me[1] for other in better]
-            # A member stays as long as nothing better comes nearer than it is, another one out as long as one is nearer.
+            # A member stays as long as nothing better comes nearer than it, another one out while one is nearer.
             if gaps:
                 far = min(far, min(map(abs, gaps)) if me[0] else max(-gap for gap in gaps))
         far /= 2
