@@ -161,9 +161,7 @@ def load(
         for text in value or ():
             name, equals, column = text.partition("=")
             if name in ("x", "y") or name not in numbers:
-                raise typer.BadParameter(
-                    f"{map} has no attribute {name!r}: {', '.join([*numbers][2:]) or 'it has none'}"
-                )
+                raise typer.BadParameter(f"{map} has no attribute {name!r}, only {', '.join([*numbers][2:])}")
             if not equals or not column:
                 raise typer.BadParameter(f"{text!r} names no column: write ATTRIBUTE=COLUMN")
             numbers[name] = column

@@ -75,7 +75,7 @@ def zone_polygons(info: MapInfo, answer: MapAnswer) -> Polygons:
 def outline(polygons: Polygons) -> Outline:
     """One path of all rings; holes wind the other way, so that they stay empty."""
     corners: list[Sequence[float]] = []
-    codes: list[int] = []
+    codes: list[Any] = []
     for rings in polygons:
         for at, ring in enumerate(rings):
             corners += ring if (_area(ring) > 0) == (at == 0) else ring[::-1]
@@ -108,4 +108,4 @@ def _fit(frame: Any, info: MapInfo, answer: MapAnswer, polygons: Polygons) -> No
 
 def _widest(places: Sequence[Sequence[float]]) -> float:
     """Along x or y: in the plane both have one scale."""
-    return max(max(ends) - min(ends) for ends in zip(*places, strict=True))
+    return float(max(max(ends) - min(ends) for ends in zip(*places, strict=True)))
