@@ -27,6 +27,7 @@ from rankcast_client import (
     TopAnswer,
 )
 from rankcast_client.calls import JSON_ELEMENTS
+from rankcast_client.map_models import ResultFollower
 from tests.client.service import QUICK, Service, answer, block, stream
 
 INFO = {
@@ -211,6 +212,17 @@ def test_results_go_on_over_lost_connections() -> None:
         assert service.requests[1].headers["last-event-id"] == "e:7"
 
     asyncio.run(story())
+
+
+def test_an_older_answer_replaces_a_newer_one_only_in_a_reset() -> None:
+    follower = ResultFollower()
+    assert follower.take("ready", {"seq": 1}) is None and not follower.current, "nothing has begun"
+    for event, seq, held in (("snapshot", 7, 7), ("result", 9, 9), ("result", 8, 9), ("reset", 3, 3), ("result", 4, 4)):
+        assert isinstance(follower.take(event, {"seq": seq, "location": [10, 40], **SKY}), Result)
+        assert follower.answer is not None and follower.answer.seq == held
+    assert follower.resets == 1
+    assert follower.take("ready", {"seq": 4}) is None and follower.current
+    assert follower.take("other", {}) is None
 
 
 def test_both_clients_say_the_same() -> None:
