@@ -22,6 +22,7 @@ COMMANDS: tuple[str, ...] = (
     "app.commands.top",
     "app.commands.match",
     "app.commands.relay",
+    "app.commands.map",
     "app.commands.plot",
     "app.commands.play",
     "app.commands.jobs",

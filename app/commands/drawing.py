@@ -7,7 +7,7 @@ that are unbounded. The same explanation gives the same file, byte for byte.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -99,6 +99,11 @@ class Axis:
 
 def draw(picture: Picture, output: Path) -> None:
     """Write the picture to a file, in the format that its suffix names."""
+    write(lambda: figure(picture), output)
+
+
+def write(make: Callable[[], Figure], output: Path) -> None:
+    """Write what is drawn to a file, in the format that its suffix names: the same bytes for the same picture."""
     suffix = output.suffix.lower().removeprefix(".")
     metadata: dict[str, dict[str, str | None]] = {
         "svg": {"Date": None, "Creator": "rankcast"},
@@ -114,7 +119,7 @@ def draw(picture: Picture, output: Path) -> None:
         "hatch.linewidth": 0.6,
     }
     with matplotlib.rc_context({**matplotlib.rcParamsDefault, **style, "backend": "agg"}):
-        figure(picture).savefig(output, format=suffix, dpi=160, metadata=metadata[suffix])
+        make().savefig(output, format=suffix, dpi=160, metadata=metadata[suffix])
 
 
 def figure(picture: Picture) -> Figure:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple, TypeAlias
 
 import typer
 
@@ -17,9 +17,18 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from app.commands.rows import BadRow, Chunk, Columns, Format, Source
-    from rankcast_client import Board, BoardInfo, Published
+    from rankcast_client import Board, BoardInfo, Published, Put
 
 SHOWN_ROWS = 10
+
+OnError: TypeAlias = Literal["refuse", "skip"]
+
+
+class Target(NamedTuple):
+    """Where rows go: what it is called, and how a batch of them is sent."""
+
+    name: str
+    publish: Callable[[pa.RecordBatch, OnError], Published | Put]
 
 
 class Stopped(Exception):
@@ -91,7 +100,7 @@ def load(
     rankcast load scores.ndjson --board arcade --range level --rank score
     --create --order desc --ks 5,10
     """
-    from app.commands.rows import Columns, Unreadable
+    from app.commands.rows import Columns
     from rankcast_client import Rankcast
 
     if create and order is None:
@@ -108,13 +117,11 @@ def load(
             whole_payload,
             op,
         )
-        try:
-            with _opened(file, format, null or []) as source:
-                _send(source, columns, handle, str(file), on_error)
-        except Unreadable as error:
-            raise fail(f"{file}: {error}") from None
-        except Stopped as why:
-            raise fail(str(why)) from None
+
+        def publish(batch: pa.RecordBatch, on_error: OnError) -> Published:
+            return handle.publish_arrow(stream_of(batch), messages="none", on_error=on_error)
+
+        load_rows(file, format, null or [], columns, Target(board, publish), on_error)
 
 
 def _names(options: list[str]) -> list[tuple[str, str]]:
@@ -163,6 +170,21 @@ def _numbers(info: BoardInfo, ranges: list[str], rank: str | None) -> dict[str, 
     return numbers
 
 
+def load_rows(
+    file: Path, format: Format | None, nulls: list[str], columns: Columns, target: Target, on_error: OnError
+) -> None:
+    """Send the rows of a file, and end the command where that cannot be."""
+    from app.commands.rows import Unreadable
+
+    try:
+        with _opened(file, format, nulls) as source:
+            _send(source, columns, target, str(file), on_error)
+    except Unreadable as error:
+        raise fail(f"{file}: {error}") from None
+    except Stopped as why:
+        raise fail(str(why)) from None
+
+
 @contextmanager
 def _opened(file: Path, format: Format | None, nulls: list[str]) -> Iterator[Source]:
     from app.commands.rows import Source, Unreadable, format_of
@@ -180,7 +202,7 @@ def _opened(file: Path, format: Format | None, nulls: list[str]) -> Iterator[Sou
         raise Unreadable(error.strerror or str(error)) from None
 
 
-def _send(source: Source, columns: Columns, board: Board, name: str, on_error: Literal["refuse", "skip"]) -> None:
+def _send(source: Source, columns: Columns, target: Target, name: str, on_error: OnError) -> None:
     """Sends chunk by chunk with a progress bar, and says in the end what has become of the rows."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
@@ -200,30 +222,28 @@ def _send(source: Source, columns: Columns, board: Board, name: str, on_error: L
         console=Console(stderr=True),
     )
     with bar:
-        task = bar.add_task(f"{name} -> {board.name}", total=source.total)
+        task = bar.add_task(f"{name} -> {target.name}", total=source.total)
         for chunk in source.chunks(columns):
             if chunk.bad and on_error == "refuse":
                 raise _refused(chunk.bad, last)
             skipped += chunk.bad
             if len(chunk.rows):
-                answer, bad = _publish(board, chunk, on_error, last)
+                answer, bad = _publish(target, chunk, on_error, last)
                 applied += answer.applied
                 skipped += bad
                 seq = answer.seq
             last = max([last, *(bad.row for bad in chunk.bad), *chunk.rows[-1:]])
-            bar.update(task, completed=source.done, description=f"{name} -> {board.name}: {applied:,} rows")
+            bar.update(task, completed=source.done, description=f"{name} -> {target.name}: {applied:,} rows")
         if source.total is not None:
             bar.update(task, completed=source.total)
     took = time.monotonic() - started
     at = "" if seq is None else f", seq {seq}"
-    typer.echo(f"{applied:,} of {applied + len(skipped):,} rows are on {board.name}{at} ({took:.1f} s)")
+    typer.echo(f"{applied:,} of {applied + len(skipped):,} rows are on {target.name}{at} ({took:.1f} s)")
     if skipped:
         typer.echo("passed over:\n" + _list(skipped), err=True)
 
 
-def _publish(
-    board: Board, chunk: Chunk, on_error: Literal["refuse", "skip"], last: int
-) -> tuple[Published, list[BadRow]]:
+def _publish(target: Target, chunk: Chunk, on_error: OnError, last: int) -> tuple[Published | Put, list[BadRow]]:
     """One request. A refusal names the file's rows."""
     from app.commands.rows import BadRow
     from rankcast_client import FieldError, ProblemError
@@ -236,7 +256,7 @@ def _publish(
         ]
 
     try:
-        answer = board.publish_arrow(stream_of(chunk.batch), messages="none", on_error=on_error)
+        answer = target.publish(chunk.batch, on_error)
     except ProblemError as problem:
         bad = located(problem.errors)
         if not bad:

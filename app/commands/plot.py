@@ -1,16 +1,32 @@
-"""``rankcast plot``: a picture of what an event would do, in the plane of all ranges."""
+"""``rankcast plot``: a picture of what an event would do, in the plane of all ranges; or of an answer of a map."""
 
 from __future__ import annotations
 
+import json
 import math
 from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from app.commands import DEFAULT_URL, Key, Url, fail, name_of, told
+from app.commands.questions import (
+    At,
+    Expression,
+    K,
+    M,
+    Ordered,
+    ScoreJson,
+    Sky,
+    Weights,
+    in_words,
+    point,
+    question_of,
+    zone_in_words,
+)
 
 if TYPE_CHECKING:
     from rankcast_client import BoardInfo, Effect, Event, Explanation, Subscription
@@ -21,11 +37,39 @@ LOOKED_AT = 50
 """Subscriptions looked at for each that is drawn, at most, where few have the k of the picture."""
 
 
+class _BoardUnlessSaid(TyperGroup):
+    """What is said of no other command is for `board`: ``rankcast plot delays UA1545``."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if args and args[0] not in (*self.commands, "--help"):
+            args = ["board", *args]
+        return super().parse_args(ctx, args)
+
+
+commands = typer.Typer(
+    cls=_BoardUnlessSaid,
+    help="Pictures: of what an event would do on a board, or of an answer of a map and its zone. "
+    "`plot BOARD OBJECT` is short for `plot board BOARD OBJECT`.",
+    no_args_is_help=True,
+)
+
+
 def register(cli: typer.Typer) -> None:
-    """Adds the command."""
-    cli.command("plot")(plot)
+    """Adds the commands."""
+    cli.add_typer(commands, name="plot")
 
 
+def _check_output(output: Path) -> None:
+    if output.suffix.lower() not in SUFFIXES:
+        raise typer.BadParameter(f"{output} must end in {', '.join(SUFFIXES)}")
+
+
+def _need_matplotlib() -> None:
+    if find_spec("matplotlib") is None:
+        raise fail('drawing needs matplotlib: pip install "matplotlib>=3.10", or the extra "plot" of this project')
+
+
+@commands.command("board")
 def plot(
     board: Annotated[str, typer.Argument(metavar="BOARD", help="The board's name.", callback=name_of)],
     id: Annotated[str, typer.Argument(metavar="OBJECT", help="The object's id.", callback=name_of)],
@@ -63,12 +107,10 @@ def plot(
 
     Example: rankcast plot delays UA1545 --set delay=20 -o event.svg
     """
-    if output.suffix.lower() not in SUFFIXES:
-        raise typer.BadParameter(f"{output} must end in {', '.join(SUFFIXES)}")
+    _check_output(output)
     if algorithm not in (None, "sparse", "dense"):
         raise typer.BadParameter(f"{algorithm!r} is neither sparse nor dense")
-    if find_spec("matplotlib") is None:
-        raise fail('drawing needs matplotlib: pip install "matplotlib>=3.10", or the extra "plot" of this project')
+    _need_matplotlib()
     from app.commands.drawing import Panel, Picture, draw
     from rankcast_client import Rankcast
 
@@ -95,6 +137,64 @@ def plot(
     typer.echo(
         f"{output}: {said.kind}, {said.affected} subscriptions affected, {mine.tile_count} tiles for k = {mine.k}"
     )
+
+
+@commands.command("map")
+def plot_map(
+    map: Annotated[str, typer.Argument(metavar="MAP", help="The map's name.", callback=name_of)],
+    at: At,
+    k: K = None,
+    m: M = 1,
+    ordered: Ordered = False,
+    weight: Weights = None,
+    expression: Expression = None,
+    score: ScoreJson = None,
+    skyline: Sky = False,
+    output: Annotated[Path | None, typer.Option("-o", "--output", help="The picture: .svg, .png or .pdf.")] = None,
+    geojson: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="GeoJSON in place of a picture, or beside it; - is the output."),
+    ] = None,
+    objects: Annotated[int, typer.Option(min=0, help="Other objects to draw, the first in order of id.")] = 2_000,
+    url: Url = DEFAULT_URL,
+    key: Key = None,
+) -> None:
+    """Draw an answer of a map and the zone in which it holds.
+
+    The zone is a polygon, with holes where it has any, or a circle; the
+    objects of the answer are named, candidates are rings and others
+    dots. Needs matplotlib, --geojson does not.
+
+    Example: rankcast plot map food --at 10,10 -k 5 -m 5 -w distance=1
+    -w price=2 -o zone.svg --geojson zone.geojson
+    """
+    question, place = question_of(k, m, ordered, weight, expression, score, skyline), point(at)
+    picture = Path("zone.svg") if output is None and geojson is None else output
+    if picture is not None:
+        _check_output(picture)
+        _need_matplotlib()
+    from app.commands.geojson import features
+    from rankcast_client import Rankcast
+
+    with told(), Rankcast(url, key) as client:
+        handle = client.map(map)
+        info = handle.info()
+        answer = handle.ask(question, place)
+        others = [] if picture is None else list(islice(handle.objects(), objects))
+    if geojson is not None:
+        text = json.dumps(features(info, answer), ensure_ascii=False, separators=(",", ":"))
+        if str(geojson) == "-":
+            typer.echo(text)
+        else:
+            geojson.parent.mkdir(parents=True, exist_ok=True)
+            geojson.write_text(text + "\n", encoding="utf-8")
+    if picture is not None:
+        from app.commands.map_drawing import draw_answer
+
+        picture.parent.mkdir(parents=True, exist_ok=True)
+        title = f"{map}   {in_words(question, place)}"
+        draw_answer(info, answer, others, title, zone_in_words(answer), picture)
+        typer.echo(f"{picture}: {len(answer.objects)} objects, holds {zone_in_words(answer)}", err=str(geojson) == "-")
 
 
 def event_of(info: BoardInfo, id: str, values: list[str], delete: bool) -> Event:

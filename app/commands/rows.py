@@ -59,7 +59,8 @@ class Columns:
     """Which columns of a file make an event.
 
     The values of `ids` are joined to the id; `numbers` are the columns by attribute; the `fields` become a payload with
-    those members, or `payload` is a column that holds the whole of it. `op` holds upsert, update or delete.
+    those members, or `payload` is a column that holds the whole of it. `op` holds upsert, update or delete. `location`
+    are the attributes that stand in a list of that name in the service's own shape.
     """
 
     ids: tuple[str, ...]
@@ -67,6 +68,7 @@ class Columns:
     fields: tuple[str, ...] = ()
     payload: str | None = None
     op: str | None = None
+    location: tuple[str, str] | None = None
 
     @property
     def all(self) -> list[str]:
@@ -306,6 +308,9 @@ def event_of(record: Any, columns: Columns) -> dict[str, Any]:
         record.get("op") in ("update", "delete") and not any(name in record for name in columns.numbers.values())
     )
     values = record.get("values", {}) if own else record
+    there = record.get("location")
+    if columns.location is not None and isinstance(there, list) and len(there) == 2:
+        values = {**values, **{columns.numbers[name]: there[at] for at, name in enumerate(columns.location)}}
     cells: dict[str, Any] = {}
     op = record.get(columns.op) if columns.op is not None else record.get("op") if own else None
     cells["op"] = "upsert" if op is None else op

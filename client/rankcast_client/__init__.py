@@ -12,6 +12,27 @@ from rankcast_client.errors import FieldError, ProblemError, RankcastError, Unre
 from rankcast_client.explained import Effect, EffectKind, Explanation, Exposed, Nearest, SubscriptionCost
 from rankcast_client.jobs import AsyncJobs, Job, JobEngine, JobKind, Jobs, JobState
 from rankcast_client.lists import TopKList, apply_changes, near
+from rankcast_client.map_models import (
+    MapAnswer,
+    MapAttribute,
+    MapInfo,
+    Moved,
+    Moves,
+    NewPlace,
+    NewQuery,
+    Place,
+    Put,
+    Queries,
+    Query,
+    Question,
+    Result,
+    Score,
+    Skyline,
+    SkylineAnswer,
+    Top,
+    TopAnswer,
+)
+from rankcast_client.maps import AsyncMap, Map, Results
 from rankcast_client.matchers import AsyncMatcher, Matcher, Wins
 from rankcast_client.matches import (
     EventValue,
@@ -52,6 +73,7 @@ from rankcast_client.models import (
     update,
     upsert,
 )
+from rankcast_client.moving import AsyncMoving, Moving, MovingQuery
 from rankcast_client.occasions import Missed
 from rankcast_client.relay_models import (
     Answer,
@@ -77,6 +99,7 @@ from rankcast_client.shapes import Disc, HalfPlane, Shape, Simplex
 from rankcast_client.sync import Board, Rankcast
 from rankcast_client.transport import Retry
 from rankcast_client.watch import Watch
+from rankcast_client.zones import Circle
 
 __all__ = [
     "UNSET",
@@ -85,7 +108,9 @@ __all__ = [
     "Arrived",
     "AsyncBoard",
     "AsyncJobs",
+    "AsyncMap",
     "AsyncMatcher",
+    "AsyncMoving",
     "AsyncRankcast",
     "AsyncRelay",
     "Board",
@@ -94,6 +119,7 @@ __all__ = [
     "Boxes",
     "Change",
     "ChangedEntry",
+    "Circle",
     "Command",
     "Delivery",
     "Disc",
@@ -116,21 +142,36 @@ __all__ = [
     "JobState",
     "Jobs",
     "LinkInfo",
+    "Map",
+    "MapAnswer",
+    "MapAttribute",
+    "MapInfo",
     "MatchEvent",
     "MatchResult",
     "Matched",
     "Matcher",
     "MatcherInfo",
     "Missed",
+    "Moved",
+    "Moves",
+    "Moving",
+    "MovingQuery",
     "Nearest",
     "NewBox",
     "NewInterest",
+    "NewPlace",
+    "NewQuery",
     "Notification",
     "NotificationEvent",
     "Notifications",
     "Notified",
+    "Place",
     "ProblemError",
     "Published",
+    "Put",
+    "Queries",
+    "Query",
+    "Question",
     "Rankcast",
     "RankcastError",
     "Reached",
@@ -140,17 +181,24 @@ __all__ = [
     "Relay",
     "RelayInfo",
     "Reset",
+    "Result",
+    "Results",
     "Retry",
     "Routed",
+    "Score",
     "Shape",
     "Sides",
     "Simplex",
+    "Skyline",
+    "SkylineAnswer",
     "Snapshot",
     "StreamEvent",
     "Subscription",
     "SubscriptionCost",
     "Tile",
     "Tiles",
+    "Top",
+    "TopAnswer",
     "TopKList",
     "Unreachable",
     "Want",

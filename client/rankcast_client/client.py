@@ -10,10 +10,12 @@ from weakref import WeakSet
 
 import httpx
 
-from rankcast_client import calls, matcher_calls, relay_calls
+from rankcast_client import calls, map_calls, matcher_calls, relay_calls
 from rankcast_client.calls import Call, End, Page
 from rankcast_client.explained import Explanation, SubscriptionCost
 from rankcast_client.jobs import AsyncJobs
+from rankcast_client.map_models import MapInfo
+from rankcast_client.maps import AsyncMap
 from rankcast_client.matchers import AsyncMatcher
 from rankcast_client.matches import MatcherInfo
 from rankcast_client.models import (
@@ -114,6 +116,14 @@ class AsyncRankcast:
         """A handle of the matcher with this name, whether it exists or not. Sends nothing."""
         return AsyncMatcher(self, name)
 
+    def map(self, name: str) -> AsyncMap:
+        """A handle of the map with this name, whether it exists or not. Sends nothing."""
+        return AsyncMap(self, name)
+
+    def maps(self) -> AsyncIterator[MapInfo]:
+        """All maps, in order of name."""
+        return self._all(map_calls.maps)
+
     def relays(self) -> AsyncIterator[RelayInfo]:
         """All relays, in order of name."""
         return self._all(relay_calls.relays)
@@ -136,7 +146,7 @@ class AsyncRankcast:
         return self._all(calls.boards)
 
     def socket(self, *, heartbeat: float = 15.0) -> Socket:
-        """Many subscriptions, of boards and matchers, on one WebSocket.
+        """Many subscriptions, of all resources, on one WebSocket.
 
         Needs the extra: `pip install rankcast-client[ws]`.
         """

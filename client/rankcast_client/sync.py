@@ -12,6 +12,7 @@ from rankcast_client import calls
 from rankcast_client.calls import Call, End, Page
 from rankcast_client.explained import Explanation, SubscriptionCost
 from rankcast_client.jobs import Jobs
+from rankcast_client.maps import Map
 from rankcast_client.matchers import Matcher
 from rankcast_client.models import (
     UNSET,
@@ -83,6 +84,10 @@ class Rankcast:
     def matcher(self, name: str) -> Matcher:
         """A handle of the matcher with this name, whether it exists or not. Sends nothing."""
         return Matcher(self, name)
+
+    def map(self, name: str) -> Map:
+        """A handle of the map with this name, whether it exists or not. Sends nothing."""
+        return Map(self, name)
 
     def board(self, name: str) -> Board:
         """A handle of the board with this name, whether it exists or not. Sends nothing."""

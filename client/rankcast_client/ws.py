@@ -1,15 +1,15 @@
 """Many subscriptions on one WebSocket. Needs the extra `rankcast-client[ws]`.
 
-Every subscription's list is kept as in `watch.Watch`; those of matchers and relays have occasions. When the
-connection is lost it is made again and each subscription is resumed at its own position, so that a list is either
-continued or reset, never silently wrong, and wins are told or said to be missed.
+Every subscription's list is kept as in `watch.Watch`; those of matchers and relays have occasions, and standing queries
+of maps have answers. When the connection is lost it is made again and each subscription is resumed at its own position,
+so that a list is either continued or reset, never silently wrong, and wins are told or said to be missed.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections import Counter
+from collections import Counter, defaultdict, deque
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 from types import TracebackType
@@ -17,12 +17,14 @@ from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 from rankcast_client import calls
 from rankcast_client.errors import ProblemError, Unreachable
+from rankcast_client.map_models import ResultEvent, ResultFollower
 from rankcast_client.matches import WinEvent, follow_wins
 from rankcast_client.models import Entry, Form, Gone, StreamEvent
 from rankcast_client.occasions import OccasionFollower
 from rankcast_client.relay_models import NotificationEvent, follow_notifications
 from rankcast_client.transport import describe
 from rankcast_client.watch import RECONNECT, Follower
+from rankcast_client.zones import Location
 
 try:
     from websockets.asyncio.client import ClientConnection, connect
@@ -35,7 +37,10 @@ if TYPE_CHECKING:
 
 BOARDS = "boards/"
 
-OCCASIONS: dict[str, Callable[[bool], OccasionFollower[Any]]] = {
+AnyFollower: TypeAlias = Follower | OccasionFollower[Any] | ResultFollower
+
+OTHERS: dict[str, Callable[[bool], OccasionFollower[Any] | ResultFollower]] = {
+    "maps/": ResultFollower,
     "matchers/": follow_wins,
     "relays/": follow_notifications,
 }
@@ -52,15 +57,15 @@ class Refused:
 
 
 Key: TypeAlias = tuple[str, str]
-SocketEvent: TypeAlias = StreamEvent | WinEvent | NotificationEvent | Gone | Refused
+SocketEvent: TypeAlias = StreamEvent | WinEvent | NotificationEvent | ResultEvent | Gone | Refused
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
     """What happened to one of the followed subscriptions, and its list right after, which begins at rank offset + 1.
 
-    `board` is what was said to `subscribe`: a board's name, or `matchers/<name>` or `relays/<name>`, where there are no
-    lists.
+    `board` is what was said to `subscribe`: a board's name, or `maps/<name>`, `matchers/<name>` or `relays/<name>`,
+    where there are no lists.
     """
 
     board: str
@@ -90,9 +95,10 @@ class Socket(AsyncIterator[Message]):
         self._client = client
         self._heartbeat = heartbeat
         self._resumed = False
-        self._followed: dict[Key, Follower | OccasionFollower[Any]] = {}
-        self._said: dict[Key, Follower | OccasionFollower[Any]] = {}
+        self._followed: dict[Key, AnyFollower] = {}
+        self._said: dict[Key, AnyFollower] = {}
         self._leaving: Counter[Key] = Counter()
+        self._moves: defaultdict[Key, deque[asyncio.Future[tuple[int, bool]]]] = defaultdict(deque)
         self._closed = False
         self._connection: ClientConnection | None = None
         self._connecting = asyncio.Lock()
@@ -111,6 +117,7 @@ class Socket(AsyncIterator[Message]):
         """Closes the connection; the iteration ends. Subscriptions stay registered."""
         self._closed = True
         connection, self._connection = self._connection, None
+        self._lose_moves()
         if connection is not None:
             await connection.close()
 
@@ -124,26 +131,52 @@ class Socket(AsyncIterator[Message]):
         old: bool = False,
         squash: float | None = None,
     ) -> None:
-        """Follows one more subscription of a board or, as `matchers/<name>` or `relays/<name>`, of a matcher or relay;
-        one followed already starts anew with a snapshot.
+        """Follows one more subscription of a board or, as `matchers/<name>` or `relays/<name>`, of a matcher or relay,
+        or a standing query of `maps/<name>`; one followed already starts anew with a snapshot.
 
         With `ready` there is a `Ready` too, each time that a connection has brought the list up to date. With `old`
         changes have old values, with `squash` there is at most one in so many seconds; these two and tiles go with
         boards only. Raises ValueError for what cannot be followed.
         """
         key = _key(board, id)
-        follower: Follower | OccasionFollower[Any]
-        begin = OCCASIONS.get(key[0].partition("/")[0] + "/")
+        begin = OTHERS.get(key[0].partition("/")[0] + "/")
         if begin is not None:
             if form != "changes" or old or squash is not None:
                 raise ValueError("form, old and squash go with boards only")
-            follower = begin(ready)
+            await self._follow(board, id, begin(ready))
         else:
-            follower = Follower(form, ready=ready, old=old, squash=squash)
+            await self._follow(board, id, Follower(form, ready=ready, old=old, squash=squash))
+
+    async def _follow(self, board: str, id: str, follower: AnyFollower) -> None:
+        key = _key(board, id)
         self._followed[key] = follower
         connection = await self._connected()
         if self._said.get(key) is not follower:
             await self._say(connection, self._subscribing(key, follower))
+
+    async def move(self, map: str, id: str, location: Location) -> bool:
+        """Says where the client of a standing query of `maps/<name>` is; whether that is within the zone that the
+        service holds. Elsewhere the new answer comes as a message to those who follow the query.
+
+        Said again where the connection was lost. Someone must iterate the socket meanwhile. Raises ProblemError when it
+        is refused, and ValueError for what is no map.
+        """
+        return (await self._move(map, id, location))[1]
+
+    async def _move(self, map: str, id: str, location: Location) -> tuple[int, bool]:
+        key = _key(map, id)
+        if not key[0].startswith("maps/"):
+            raise ValueError(f"{map!r} is no map, as maps/<name> is")
+        said = {"op": "move", "resource": key[0], "id": id, "location": list(location)}
+        while True:
+            connection = await self._connected()
+            answer: asyncio.Future[tuple[int, bool]] = asyncio.get_running_loop().create_future()
+            self._moves[key].append(answer)
+            await self._say(connection, said)
+            try:
+                return await answer
+            except ConnectionError:
+                continue
 
     async def unsubscribe(self, board: str, id: str) -> None:
         """Follows it no longer. The subscription itself stays."""
@@ -170,7 +203,7 @@ class Socket(AsyncIterator[Message]):
             self._messages = self._run()
             raise
 
-    def _subscribing(self, key: Key, follower: Follower | OccasionFollower[Any]) -> dict[str, Any]:
+    def _subscribing(self, key: Key, follower: AnyFollower) -> dict[str, Any]:
         self._said[key] = follower
         said: dict[str, Any] = {"op": "subscribe", "resource": key[0], "id": key[1], "form": "changes"}
         said |= follower.options
@@ -264,9 +297,29 @@ class Socket(AsyncIterator[Message]):
         """Gives a connection up without a word; the next one resumes from the cursors."""
         if self._connection is connection:
             self._connection = None
+            self._lose_moves()
             for follower in self._followed.values():
                 follower.current = False
         connection.transport.abort()
+
+    def _lose_moves(self) -> None:
+        """Whether moves that were said were heard is not known any more."""
+        for answers in self._moves.values():
+            for answer in answers:
+                if not answer.done():
+                    answer.set_exception(ConnectionError("the connection was lost"))
+        self._moves.clear()
+
+    def _moved(self, key: Key, data: Mapping[str, Any]) -> None:
+        """Takes the answer to the oldest move of a query that was said on this connection."""
+        answers = self._moves.get(key)
+        answer = answers.popleft() if answers else None
+        if answer is None or answer.done():
+            return
+        if data["event"] == "error":
+            answer.set_exception(ProblemError.from_json(data["problem"]))
+        else:
+            answer.set_result((int(data["seq"]), bool(data["inside"])))
 
     async def _take(self, data: Mapping[str, Any]) -> Message | None:
         event = data.get("event", "")
@@ -281,6 +334,9 @@ class Socket(AsyncIterator[Message]):
         key = (str(data.get("resource", "")), str(data.get("id", "")))
         if event == "error" and data.get("resource") is None:
             raise ProblemError.from_json(data["problem"])
+        if event == "moved" or (event == "error" and data.get("op") == "move"):
+            self._moved(key, data)
+            return None
         if self._leaving[key]:
             # What comes before the answer to an unsubscribe is about the list that was followed then.
             self._leaving[key] -= event in ("unsubscribed", "error")
@@ -291,10 +347,12 @@ class Socket(AsyncIterator[Message]):
         board, id = key[0].removeprefix(BOARDS), key[1]
         if event == "gone":
             del self._followed[key]
+            follower.take(event, data)
             return Message(board, id, Gone(data.get("seq")), _listed(follower)[0])
         if event == "error":
             del self._followed[key]
             problem = ProblemError.from_json(data["problem"])
+            follower.take(event, data)
             was_there = problem.status == 404 and follower.begun
             return Message(board, id, Gone(None) if was_there else Refused(problem), _listed(follower)[0])
         if event in ("snapshot", "reset") and isinstance(follower, Follower) and follower.form == "tiles":
@@ -313,11 +371,11 @@ def _key(board: str, id: str) -> Key:
     """What the service calls a subscription. Raises ValueError for what cannot be followed."""
     resource = board if "/" in board else BOARDS + board
     kind, _, name = resource.partition("/")
-    if kind + "/" not in (BOARDS, *OCCASIONS):
-        raise ValueError(f"{board!r} is neither a board's name nor matchers/<name> or relays/<name>")
+    if kind + "/" not in (BOARDS, *OTHERS):
+        raise ValueError(f"{board!r} is neither a board's name nor maps/<name>, matchers/<name> or relays/<name>")
     return f"{kind}/{calls.segment(name)}", id
 
 
-def _listed(follower: Follower | OccasionFollower[Any]) -> tuple[tuple[Entry, ...], int]:
+def _listed(follower: AnyFollower) -> tuple[tuple[Entry, ...], int]:
     """A list and how many ranks lie before it."""
     return (follower.entries, follower.offset) if isinstance(follower, Follower) else ((), 0)

@@ -28,11 +28,14 @@ from rankcast_client import (
     Entry,
     Gone,
     HalfPlane,
+    MapAttribute,
     Missed,
     Rankcast,
     Ready,
     Reset,
+    Skyline,
     Snapshot,
+    Top,
     Win,
     delete,
     update,
@@ -40,6 +43,7 @@ from rankcast_client import (
 )
 from rankcast_client.models import Pair
 from tests.conftest import LiveService, StartService
+from tests.oracles.map_service import MapModel
 from tests.patience import PATIENCE
 from tests.ports import free_port
 
@@ -67,7 +71,7 @@ def rankcast(*arguments: str, url: str | None = None, stdin: str | None = None) 
 
 def test_the_examples_of_the_documentation_run(service: LiveService) -> None:
     examples = re.findall(r"^```python\n(.*?)^```$", DOCS.read_text(encoding="utf-8"), re.M | re.S)
-    assert len(examples) == 7
+    assert len(examples) == 8
     for example in examples:
         text = example.replace("http://127.0.0.1:8000", service.url)
         done = subprocess.run(
@@ -453,3 +457,65 @@ def test_the_proof_compares_every_list_and_can_fail(service: LiveService, monkey
     monkeypatch.setattr(proof.Truth, "best", ties_the_other_way)
     with pytest.raises(proof.Different, match="brute force has"):
         asyncio.run(prove())
+
+
+MAP: dict[str, Any] = {
+    "attributes": {"price": {"order": "low", "range": [0, 4]}, "rating": {"order": "high", "range": [0, 5]}},
+    "bounds": [0, 0, 100, 100],
+    "metric": "euclidean",
+}
+SUM: Any = {"kind": "weighted_sum", "weights": {"distance": 0.5, "price": 2, "rating": 1}}
+WORDS: Any = {"kind": "expression", "expression": "distance * (1 + price) - rating"}
+
+
+@pytest.mark.parametrize("question", [Top(4, SUM, m=5), Top(3, WORDS, m=4, ordered=True), Skyline()])
+@pytest.mark.parametrize("over", ["http", "websocket"])
+def test_a_moving_client_is_right_wherever_it_is(service: LiveService, question: Any, over: str) -> None:
+    """Against brute force, while objects change: as soon as a change was heard of, and at every step from then on."""
+    draw = random.Random(over)
+    model = MapModel(MAP)
+    name = f"walk-{over}-{getattr(question, 'k', 0)}"
+
+    def thing(n: int) -> dict[str, Any]:
+        values = {"price": draw.randint(0, 4), "rating": draw.randint(0, 5)}
+        return {"id": f"o{n}", "location": [draw.random() * 100, draw.random() * 100], "values": values}
+
+    def right(answer: Any, place: tuple[float, float]) -> bool:
+        if isinstance(question, Skyline):
+            return {one.id for one in answer.skyline} == model.skyline(place)
+        best = [model.score(question.score, place, one) for one in model.ranking(question.score, place)]
+        mine = [model.score(question.score, place, model.objects[one.id]) for one in answer.list]
+        return mine == [one.score for one in answer.list] and mine == pytest.approx(best[: question.k])
+
+    async def story() -> None:
+        async with asyncio.timeout(PATIENCE), AsyncRankcast(service.url) as client, client.socket() as socket:
+            food = client.map(name)
+            ranges = {"price": MapAttribute("low", (0, 4)), "rating": MapAttribute("high", (0, 5))}
+            await food.put(ranges, (0, 0, 100, 100))
+            first: list[Any] = [thing(n) for n in range(100)]
+            model.put(*first)
+            await food.put_objects(first)
+
+            async def drain() -> None:
+                async for _ in socket:
+                    pass
+
+            reading = asyncio.create_task(drain()) if over == "websocket" else None
+            x, y = 50.0, 50.0
+            async with food.moving_query(question, socket=socket if reading else None) as moving:
+                for step in range(60):
+                    x, y = x + draw.gauss(0, 0.3), y + draw.gauss(0, 0.3)
+                    if step % 6 == 5:
+                        one: Any = thing(draw.randint(0, 105))
+                        model.put(one)
+                        await food.put_objects([one])
+                        while not right(await moving.move((x, y)), (x, y)):
+                            await asyncio.sleep(0.005)
+                    assert right(await moving.move((x, y)), (x, y))
+                assert moving.saved > 0 and moving.live
+                kept = moving.id
+            assert kept not in [one.id async for one in food.queries()]
+            if reading is not None:
+                reading.cancel()
+
+    asyncio.run(story())

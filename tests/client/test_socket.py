@@ -367,7 +367,8 @@ def test_what_cannot_be_followed_is_refused_before_anything_is_sent() -> None:
     async def main() -> None:
         socket = Socket(AsyncRankcast("http://127.0.0.1:9"))
         for board, options in (
-            ("maps/edge", {}),
+            ("feeds/edge", {}),
+            ("maps/edge", {"form": "tiles"}),
             ("relays/edge", {"form": "tiles"}),
             ("matchers/a/b", {}),
             ("matchers/", {}),
@@ -440,3 +441,63 @@ def test_a_list_is_current_from_ready_to_the_end_of_the_connection() -> None:
 async def upto(socket: Socket, count: int) -> AsyncIterator[Message]:
     for _ in range(count):
         yield await anext(socket)
+
+
+FOOD = "maps/food"
+CIRCLE = {"list": [], "candidates": [], "zone": {"center": [1, 2], "radius": 1}}
+
+
+async def tell(connection: ServerConnection, event: str, **data: Any) -> None:
+    await connection.send(json.dumps({"resource": FOOD, "id": "q1", "event": event} | data))
+
+
+def test_moves_are_answered_in_order_and_said_again_after_a_loss() -> None:
+    async def once(connection: ServerConnection) -> None:
+        for _ in range(3):
+            await peer.hear(connection)
+        await tell(connection, "snapshot", seq=4, cursor="e:4", location=[1, 2], **CIRCLE)
+        await tell(connection, "moved", seq=5, inside=True)
+        await connection.close()
+
+    async def again(connection: ServerConnection) -> None:
+        assert (await peer.hear(connection))["after"] == "e:4"
+        said = [await peer.hear(connection), await peer.hear(connection)]
+        assert {"op": "move", "resource": FOOD, "id": "q1", "location": [8, 9]} in said
+        await tell(connection, "result", seq=6, cursor="e:6", location=[8, 9], **CIRCLE)
+        await tell(connection, "moved", seq=6, inside=False)
+        problem = {"type": "/problems/not-found", "status": 404, "title": "No"}
+        assert (await peer.hear(connection))["location"] == [3, 3]
+        await tell(connection, "error", op="move", problem=problem)
+        await tell(connection, "gone", seq=7)
+        await connection.wait_closed()
+
+    peer = Peer(once, again)
+
+    async def test(client: AsyncRankcast) -> None:
+        async with client.socket() as socket:
+            messages: list[Message] = []
+
+            async def drain() -> None:
+                async for message in socket:
+                    messages.append(message)
+                    if isinstance(message.event, Gone):
+                        return
+
+            await socket.subscribe(FOOD, "q1")
+            first = asyncio.ensure_future(socket.move(FOOD, "q1", (1, 2)))
+            second = asyncio.ensure_future(socket.move(FOOD, "q1", (8, 9)))
+            reading = asyncio.ensure_future(drain())
+            assert await first is True
+            assert await second is False
+            with pytest.raises(ProblemError, match="404"):
+                await socket.move(FOOD, "q1", (3, 3))
+            await reading
+            assert [(m.board, m.id, m.event.seq) for m in messages] == [  # type: ignore[union-attr]
+                (FOOD, "q1", 4),
+                (FOOD, "q1", 6),
+                (FOOD, "q1", 7),
+            ]
+            with pytest.raises(ValueError, match="is no map"):
+                await socket.move("delays", "q1", (1, 1))
+
+    peer.run(test)
