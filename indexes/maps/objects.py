@@ -27,6 +27,9 @@ Int32 = npt.NDArray[np.int32]
 Int64 = npt.NDArray[np.int64]
 Bool = npt.NDArray[np.bool_]
 
+FEW = 128
+"""Ids up to which they are looked up one by one: Arrow takes longer to begin."""
+
 
 class Put(NamedTuple):
     """Objects that come or change, each once, as they are afterwards."""
@@ -152,13 +155,15 @@ class Objects:
     def rows(self, slots: Int64, points: Float64, statics: Float64, created: Int64, distance: Float64) -> Rows:
         """Objects as answers show them."""
         x, y = points.T.tolist() if len(points) else ([], [])
+        rows = slots.tolist()
+        few = len(rows) <= FEW
         return Rows(
-            self.names.many(slots.astype(np.int32)).to_pylist() if len(slots) else [],
+            list(map(self.names.name, rows)) if few else self.names.many(slots.astype(np.int32)).to_pylist(),
             x,
             y,
             self.shown(statics).T.tolist(),
             created.tolist(),
-            [self.payloads.get(slot) for slot in slots.tolist()],
+            list(map(self.payloads.get, rows)) if self.payloads else [None] * len(rows),
             distance.tolist(),
         )
 

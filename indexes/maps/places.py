@@ -170,18 +170,10 @@ class PlaceIndex:
 
     def rows(self, slots: ArrayLike) -> tuple[Float64, Float64]:
         """The places (n, 2) and static values (n, d) of slots that are there."""
-        v, at = self.view, self.view.at[np.asarray(slots, np.int64)]
-        based = at >= 0
-        columns = np.empty((2 + self.d, len(at)))
-        for column, base, delta in zip(
-            columns,
-            (v.x, v.y, *v.statics.reshape(self.d, len(v.x))),
-            (v.delta_x, v.delta_y, *v.delta_statics.reshape(self.d, len(v.delta_x))),
-            strict=True,
-        ):
-            column[based] = base[at[based]]
-            column[~based] = delta[-2 - at[~based]]
-        return columns[:2].T.copy(), columns[2:].T.copy()
+        some = np.ascontiguousarray(slots, np.int64)
+        points, statics = np.empty((len(some), 2)), np.empty((len(some), self.d))
+        _read(self.view, some, points, statics)
+        return points, statics
 
     def folded(self, fanout: int | None = None, along: int | None = None) -> PlaceIndex:
         """The same objects, all in a new base. O(d n log n); reads only. The result does not depend on what came to the
@@ -272,6 +264,21 @@ def _put(v, slots, points, statics, created):  # type: ignore[no-untyped-def]
         for j in range(statics.shape[1]):
             v.delta_statics[j * v.delta_x.size + i] = statics[r, j]
         _bound(v, i // BLOCK)
+
+
+@lean_kernel
+def _read(v, slots, points, statics):  # type: ignore[no-untyped-def]
+    for r in range(slots.size):
+        i = np.int64(v.at[slots[r]])
+        if i >= 0:
+            points[r, 0], points[r, 1] = v.x[i], v.y[i]
+            for j in range(statics.shape[1]):
+                statics[r, j] = v.statics[j * v.x.size + i]
+        else:
+            i = -2 - i
+            points[r, 0], points[r, 1] = v.delta_x[i], v.delta_y[i]
+            for j in range(statics.shape[1]):
+                statics[r, j] = v.delta_statics[j * v.delta_x.size + i]
 
 
 @lean_kernel

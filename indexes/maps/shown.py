@@ -40,7 +40,11 @@ def _tops(objects: Objects, question: Top, held: Sequence[TopZone], places: Sequ
         np.concatenate(columns)
         for columns in zip(*[(zone.slots, zone.places, zone.statics, zone.created) for zone in held], strict=True)
     )
-    scores, distances = measured(held[0].scoring, np.array(places, np.float64), which, points, statics)
+    if all(zone.place == at for zone, at in zip(held, places, strict=True)):
+        scores = np.concatenate([zone.scores for zone in held])
+        distances = np.concatenate([zone.distances for zone in held])
+    else:
+        scores, distances = measured(held[0].scoring, np.array(places, np.float64), which, points, statics)
     order = np.lexsort((created, scores, which))
     rows = objects.rows(slots[order], points[order], statics[order], created[order], distances[order])
     shown: list[float | None] = scores[order].tolist()

@@ -110,9 +110,9 @@ class TopSearch:
         """As `zone`, for each of the points (q, 2)."""
         places = _checked(points, k, m)
         shape = (len(places), k + m - 1)
-        slots, scores, far = np.full(shape, -1), np.full(shape, np.inf), np.full(shape, np.inf)
-        members, number = np.zeros((2, len(places)), np.int64)
-        radius = np.zeros(len(places))
+        slots, scores, far = np.empty(shape, np.int64), np.empty(shape), np.empty(shape)
+        members, number = np.empty((2, len(places)), np.int64)
+        radius = np.empty(len(places))
         room = self._room_for(k, m)
         zones(self.index.view, scoring, places, k, m, ordered, room, slots, scores, far, members, number, radius)
         there = np.arange(shape[1]) < number[:, None]
