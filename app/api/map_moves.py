@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import partial
+import asyncio
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from app.api.failures import problem_of
 from app.api.map_context import MapContext
 from app.api.map_models import LOCATION, MovesAnswer, MovesBody
 from app.api.models import OnErrorQuery, made
-from app.api.pieces import answer_of, in_pieces, numbered, opened, streamed
+from app.api.pieces import answer_of, numbered, opened, portions, streamed
 from app.api.routing import Routes
 from app.delivery.maps_json import map_json
 from app.delivery.moves import Moved
@@ -29,6 +29,12 @@ from indexes.maps.commands import MoveQueries
 from indexes.maps.query_plans import MovePlan
 
 _PLACE = made(LOCATION)
+
+MOVES = 1_000
+"""Moves that are written at a time."""
+
+ROOM = 1_000
+"""Objects in new answers that are written at a time, on the event loop: some milliseconds."""
 
 
 class MoveRoutes:
@@ -69,8 +75,7 @@ class MoveRoutes:
         for moved in plan.moved:
             self._context.touch(request, moved.id)
         start = begun(found, plan.last_seq, plan.faults)
-        pieces = in_pieces(plan.count, partial(_piece, found, plan))
-        response = await answer_of(streamed(opened(start, "results"), pieces))
+        response = await answer_of(streamed(opened(start, "results"), _pieces(found, plan)))
         return Done(response, {} if ticket is None else {**start, "results": plan.told()["results"]})
 
     async def carry(self, resource: str, ids: list[str], locations: list[Any]) -> Sequence[Moved | Problem]:
@@ -104,6 +109,14 @@ class MoveRoutes:
 
 def _refusal(fault: Fault) -> Problem:
     return not_found("id", fault.reason) if fault.field == "id" else invalid(fault.field, fault.reason)
+
+
+async def _pieces(found: Read[MoveQueries], plan: MovePlan) -> AsyncIterator[bytes]:
+    """The moves, as many at a time as take some milliseconds, and others in between."""
+    sizes = (0 if one.answer is None else len(one.answer.rows.ids) for one in plan.moved)
+    for at in portions(sizes, MOVES, ROOM):
+        yield _piece(found, plan, at).encode()
+        await asyncio.sleep(0)
 
 
 def _piece(found: Read[MoveQueries], plan: MovePlan, at: range) -> str:

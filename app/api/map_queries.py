@@ -28,7 +28,7 @@ from app.api.map_models import (
 from app.api.map_standing import ReadQueries
 from app.api.models import Deleted, IdsBody, NoQuery, Seq
 from app.api.paging import PageQuery, query
-from app.api.pieces import KEPT, answer_of, in_pieces, opened, streamed
+from app.api.pieces import KEPT, answer_of, in_pieces, opened, portions, streamed
 from app.api.routing import Routes
 from app.delivery.maps_json import map_json
 from app.idempotency import Ticket
@@ -37,6 +37,7 @@ from app.writer import Skeleton
 from indexes.commands import Refused
 from indexes.maps.commands import AddQueries, ChangeQuery, DeleteQueries, SetQuery
 from indexes.maps.engine import MapEngine
+from indexes.maps.model import Top
 from indexes.maps.query_plans import MovePlan, SetPlan
 from indexes.maps.views import QueryView
 from indexes.plan import Plan
@@ -46,6 +47,12 @@ LISTS = 1_000
 
 PORTION = 64
 """Answers that are read at a time, and others in between."""
+
+ROOM = 1_000
+"""Objects in answers that are read and written at a time, on the event loop: some milliseconds."""
+
+SKYLINE = 64
+"""Objects that a skyline is taken to have, before it is known."""
 
 AnyPlan: TypeAlias = Plan[MapEngine]
 
@@ -112,8 +119,7 @@ class QueryRoutes:
         def look(views: list[QueryView]) -> tuple[int, list[QueryView | None]]:
             return engine.seq, [engine.query(view.id, True) for view in views]
 
-        for begin in range(0, plan.count, PORTION):
-            at = range(begin, min(begin + PORTION, plan.count))
+        for at in portions(_sizes(plan), PORTION, ROOM):
             views, heads = _views(plan, at), _heads(found, plan, at)
             seq, answered = await self._context.between(request, partial(look, views))
             later = "" if seq == plan.last_seq else f'"seq":{seq},'
@@ -270,6 +276,13 @@ def _views(plan: AnyPlan, at: range) -> list[QueryView]:
     assert isinstance(command, AddQueries)
     ids = command.ids.slice(at.start, len(at)).to_pylist()
     return [QueryView(id, *command.standing(i), None) for id, i in zip(ids, at, strict=True)]
+
+
+def _sizes(plan: AnyPlan) -> list[int]:
+    """How many objects the answers of queries may have that a command makes."""
+    command = plan.command
+    assert isinstance(command, AddQueries)
+    return [asked.k + asked.m - 1 if isinstance(asked, Top) else SKYLINE for asked in command.questions]
 
 
 def _piece(found: ReadQueries, plan: AnyPlan, at: range) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from typing import Any
 
 from starlette.responses import Response, StreamingResponse
@@ -43,6 +43,23 @@ async def in_pieces(count: int, write: Callable[[range], str]) -> AsyncIterator[
         at = range(start, min(start + PIECE, count))
         text = write(at) if len(at) <= INLINE else await asyncio.to_thread(write, at)
         yield text.encode()
+
+
+def portions(sizes: Iterable[int], most: int, room: int) -> Iterator[range]:
+    """Elements of these sizes in portions: each up to `most` of them, which together are no larger than `room`, or one
+    that is.
+
+    >>> list(portions([3, 3, 9, 1, 1, 1], 2, 6))
+    [range(0, 2), range(2, 3), range(3, 5), range(5, 6)]
+    """
+    begin = end = taken = 0
+    for size in sizes:
+        if end > begin and (end - begin >= most or taken + size > room):
+            yield range(begin, end)
+            begin, taken = end, 0
+        end, taken = end + 1, taken + size
+    if end > begin:
+        yield range(begin, end)
 
 
 async def answer_of(parts: AsyncIterator[bytes], status: int = 200) -> Response:

@@ -11,7 +11,10 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
+from app import logs
 from app.problems import Problem
+
+log = logs.get("delivery")
 
 MOST_WAITING = 256
 """Moves that may wait: past that the socket is not read."""
@@ -76,6 +79,10 @@ class Moves:
             found = await self._carry(resource, [one["id"] for one in some], [one["location"] for one in some])
         except Problem as problem:
             found = [problem] * len(some)
+        except Exception:
+            # Those that wait behind it, and whoever waits for room, are not to wait for ever.
+            log.exception("moves failed", resource=resource)
+            found = [Problem("internal", "the moves could not be carried out")] * len(some)
         for operation, outcome in zip(some, found, strict=True):
             if isinstance(outcome, Problem):
                 self._refuse(operation, outcome)

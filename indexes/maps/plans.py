@@ -85,9 +85,8 @@ class ObjectPlan(AnyPlan["MapEngine"]):
         self._told: list[int] = []
         self._painted = 0
         self._settled = 0
+        # One without elements promised nothing; to settle it would settle those before it, which are under way.
         self.done = count == 0
-        if self.done:
-            engine.presence.settle(owner, undo)
 
     @property
     def _left(self) -> int:

@@ -4,6 +4,7 @@ found by looking at all objects."""
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -45,9 +46,7 @@ class Table:
     def scores(self, s: Scoring, at: Point) -> Float64:
         """The score of every object at a place. O(d n)."""
         out = np.empty(len(self.x))
-        # An expression is worked out in memory of the score's own.
-        own = s._replace(stack=s.stack.copy())
-        score_objects(own, *at, self.x, self.y, self.statics.reshape(-1), 0, len(out), out, 0)
+        score_objects(_own(s), *at, self.x, self.y, self.statics.reshape(-1), 0, len(out), out, 0)
         return out
 
     def best(self, s: Scoring, at: Point, k: int) -> tuple[Int64, Float64]:
@@ -128,7 +127,7 @@ def _compare(table: Table, key: str, held: Held, at: Point) -> list[Difference]:
         if not (np.array_equal(wanted, given) and np.array_equal(scores, held.scores[: held.members])):
             return [Difference("query", key, table.called(wanted), table.called(given))]
         wanted, scores = table.best(held.scoring, at, held.k)
-        order, found = held.ranked(*at)
+        order, found = replace(held, scoring=_own(held.scoring)).ranked(*at)
         if len(scores) == len(found) and np.isclose(scores, found, CLOSE, CLOSE).all():
             return []
         return [Difference("query", key, table.called(wanted), table.called(held.slots[order]))]
@@ -136,6 +135,11 @@ def _compare(table: Table, key: str, held: Held, at: Point) -> list[Difference]:
     if np.array_equal(wanted, given):
         return []
     return [Difference("query", key, table.called(wanted), table.called(given))]
+
+
+def _own(s: Scoring) -> Scoring:
+    """A score for this thread: an expression is worked out in memory that comes with it."""
+    return s._replace(stack=s.stack.copy())
 
 
 def _broken(index: PlaceIndex) -> list[Difference]:

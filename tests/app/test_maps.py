@@ -2,17 +2,23 @@
 
 import json
 import math
+from collections.abc import Awaitable, Callable, Sequence
 from random import Random
 from typing import Any
 
 import httpx
 import pyarrow as pa
 import pytest
+from starlette.requests import Request
 from starlette.testclient import TestClient
 
-from app.api import map_asks, map_queries
+from app.api import map_asks, map_moves, map_queries
+from app.api.map_context import MapContext
+from app.delivery.maps_json import MapJson
 from app.main import create_app
 from app.settings import Settings
+from indexes.maps.engine import MapEngine
+from indexes.maps.views import Answer, QueryView
 from tests.app.conftest import MakeClient
 from tests.oracles.map_service import MapModel
 from tests.oracles.service import covers
@@ -692,6 +698,42 @@ def test_many_moves_are_answered_in_order(standing: TestClient) -> None:
     arrow = standing.post(f"{FOOD}/queries/moves", content=stream_of(columns), headers={"content-type": ARROW}).json()
     assert (arrow["seq"], ids(arrow["results"])) == (10, ["t", "s"])
     assert standing.get(f"{FOOD}/queries/s").json()["location"] == [2, 2]
+
+
+def test_large_answers_are_written_a_few_at_a_time(standing: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes: list[int] = []
+    results, query = MapJson.results, MapEngine.query
+
+    def written(self: MapJson, answers: Sequence[Answer]) -> list[str]:
+        sizes.append(sum(len(answer.rows.ids) for answer in answers))
+        return results(self, answers)
+
+    queries = [{**TOP, "id": f"n{i}", "k": 2, "m": 1} for i in range(4)]
+    monkeypatch.setattr(map_queries, "ROOM", 4)
+    looks: list[list[str]] = []
+
+    def looked(self: MapEngine, key: str, answer: bool = False) -> QueryView | None:
+        looks[-1].append(key)
+        return query(self, key, answer)
+
+    def between(self: MapContext, request: Request, fn: Callable[[], Any]) -> Awaitable[Any]:
+        looks.append([])
+        return shared(self, request, fn)
+
+    shared = MapContext.between
+    with monkeypatch.context() as patched:
+        patched.setattr(MapEngine, "query", looked)
+        patched.setattr(MapContext, "between", between)
+        made = standing.post(f"{FOOD}/queries", json={"queries": queries}).json()["queries"]
+    assert looks == [["n0", "n1"], ["n2", "n3"]]
+    assert [len(one["list"]) for one in made] == [2] * 4
+    monkeypatch.setattr(map_moves, "ROOM", 4)
+    monkeypatch.setattr(MapJson, "results", written)
+    moves = [{"id": f"n{i}", "location": [90, 90 + j]} for j in (0, 9) for i in range(4)]
+    answer = standing.post(f"{FOOD}/queries/moves", json={"moves": moves}).json()
+    assert ids(answer["results"]) == [move["id"] for move in moves]
+    assert [one["inside"] for one in answer["results"][:4]] == [False] * 4
+    assert max(sizes) <= 4 and sum(sizes) == 2 * sum(not one["inside"] for one in answer["results"])
 
 
 def test_bad_moves_are_named(standing: TestClient) -> None:

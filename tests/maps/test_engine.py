@@ -485,3 +485,13 @@ def test_what_is_wrong_with_a_score_is_told_by_its_field(score, field):
         engine.prepare(SetQuery("q", Top(3, score), (0.0, 0.0)))
     assert field in [fault.field for fault in refused.value.faults]
     assert engine.next_seq == 1 and engine.query("q", False) is None
+
+
+def test_a_command_without_elements_leaves_what_is_under_way_promised():
+    engine = MapEngine(MapConfig(ATTRIBUTES, BOUNDS))
+    new = PutObjects(pa.array(["a"]), np.zeros((1, 2)), np.ones((1, 2)))
+    engine.prepare(new)
+    assert engine.prepare(DeleteObjects(["nobody"])).done
+    engine.prepare(DeleteObjects(["a"])).cancel()
+    again = engine.prepare(new)
+    assert again.created == 0
