@@ -116,6 +116,16 @@ def test_another_configuration_is_refused(food: TestClient) -> None:
     assert food.get(FOOD).json()["seq"] == 3
 
 
+def test_the_attributes_that_stand_are_told_for_readers(food: TestClient) -> None:
+    assert food.put("/v1/maps/bare", json={**CONFIG, "attributes": {}}).status_code == 201
+    for attributes, told in (
+        ({}, "the map stands with price (low), rating (high, from 0.0 to 5.0)"),
+        (CONFIG["attributes"], "the map stands with no attributes"),
+    ):
+        refused = food.put("/v1/maps/bare" if attributes else FOOD, json={**CONFIG, "attributes": attributes})
+        assert refused.json()["errors"] == [{"field": "attributes", "reason": told}]
+
+
 @pytest.mark.parametrize(
     ("change", "field"),
     [
