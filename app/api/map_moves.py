@@ -82,6 +82,8 @@ class MoveRoutes:
         """Move some clients of a map, in order; for each its outcome. Raises the problem that all have."""
         resources = self._context.resources
         name = resource.removeprefix(resources.prefix)
+        if not name:
+            raise not_found("map", "there is no map ''")
         outcomes: list[Moved | Problem | None] = [None] * len(ids)
         there = []
         for at, location in enumerate(locations):

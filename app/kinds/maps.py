@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from app.kinds import Job, Kind
-from app.kinds.fixed import check_fixed
+from app.kinds.fixed import check_fixed, listed
 from app.kinds.upkeep import Upkeep
 from formats.commands import Part
 from formats.folder import Draft, Folder
@@ -14,6 +14,7 @@ from formats.map_commands import Logged, decode, encode
 from formats.maps import RESOURCE, read_state, write_state
 from formats.parts import read_image, write_image
 from indexes.checked import Checked
+from indexes.maps.attributes import Attribute
 from indexes.maps.engine import MapEngine
 from indexes.maps.model import MapConfig
 from indexes.maps.packing import PackedMap, pack_index, unpack_index
@@ -87,7 +88,7 @@ class MapKind(Kind):
 
     def change(self, engine: MapEngine, config: MapConfig) -> Plan:
         """Nothing may change. Raises Refused where something differs."""
-        check_fixed(self.noun, _FIXED, engine.config, config)
+        check_fixed(self.noun, _FIXED, engine.config, config, _shown)
         return engine.keep()
 
     def encode(self, command: Logged, count: int) -> Iterable[Part]:
@@ -113,3 +114,16 @@ class MapKind(Kind):
 
     def sizes(self, engine: MapEngine) -> dict[str, int]:
         return {"seq": engine.seq, "objects": engine.object_count, "queries": engine.query_count}
+
+
+def _shown(value: Any) -> str:
+    """A value of a configuration, attributes as `price (low), rating (high, from 0.0 to 5.0)`."""
+    if not isinstance(value, tuple) or not all(isinstance(one, Attribute) for one in value):
+        return listed(value)
+    return ", ".join(_spelled(one) for one in value) or "no attributes"
+
+
+def _spelled(attribute: Attribute) -> str:
+    order = "high" if attribute.high else "low"
+    between = "" if attribute.range is None else f", from {attribute.range[0]} to {attribute.range[1]}"
+    return f"{attribute.name} ({order}{between})"

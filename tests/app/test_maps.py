@@ -122,6 +122,26 @@ def test_another_configuration_is_refused(food: TestClient) -> None:
     assert food.get(FOOD).json()["seq"] == 3
 
 
+@pytest.mark.parametrize("name", ["", "none", "..", "x y", "a/b", "\x00"])
+def test_a_move_on_a_map_that_is_not_there_is_refused(food: TestClient, name: str) -> None:
+    with food.websocket_connect("/v1/stream", headers={"Host": "127.0.0.1"}) as socket:
+        socket.send_json({"op": "move", "resource": f"maps/{name}", "id": "q1", "location": [1, 1]})
+        answer = socket.receive_json()
+    assert (answer["event"], answer["resource"], answer["id"]) == ("error", f"maps/{name}", "q1")
+    assert answer["problem"]["status"] == 404
+    assert answer["problem"]["errors"] == [{"field": "map", "reason": f"there is no map {name!r}"}]
+
+
+def test_the_attributes_that_stand_are_told_for_readers(food: TestClient) -> None:
+    assert food.put("/v1/maps/bare", json={**CONFIG, "attributes": {}}).status_code == 201
+    for attributes, told in (
+        ({}, "the map stands with price (low), rating (high, from 0.0 to 5.0)"),
+        (CONFIG["attributes"], "the map stands with no attributes"),
+    ):
+        refused = food.put("/v1/maps/bare" if attributes else FOOD, json={**CONFIG, "attributes": attributes})
+        assert refused.json()["errors"] == [{"field": "attributes", "reason": told}]
+
+
 @pytest.mark.parametrize(
     ("change", "field"),
     [
