@@ -252,16 +252,14 @@ def _skyline(points: Float64, statics: Float64, place: list[float]) -> set[str]:
     """The skyline by a scan in order of distance."""
     dx, dy = points[:, 0] - place[0], points[:, 1] - place[1]
     far = dx * dx + dy * dy
-    order = np.lexsort((statics.sum(axis=1), far))
-    # Most are dominated by one of the first: they go at once.
-    there = np.ones(len(order), bool)
+    left = np.lexsort((statics.sum(axis=1), far))
+    rows = np.column_stack([statics, far])[left]
     found: list[int] = []
-    for i in order.tolist():
-        if not there[i]:
-            continue
-        found.append(i)
-        worse = (statics >= statics[i]).all(axis=1) & (far >= far[i])
-        there &= ~(worse & ((statics > statics[i]).any(axis=1) | (far > far[i])))
+    while len(left):
+        found.append(int(left[0]))
+        dominated = (rows >= rows[0]).all(axis=1) & (rows > rows[0]).any(axis=1)
+        dominated[0] = True
+        left, rows = left[~dominated], rows[~dominated]
     return {f"o{i}" for i in found}
 
 
