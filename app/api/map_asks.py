@@ -14,14 +14,13 @@ from app.api.bodies import validated
 from app.api.context import json_alone, json_response
 from app.api.map_context import MapContext
 from app.api.map_models import MapValidators, SkylineAnswer, SkylineBody, TopAnswer, TopBody
-from app.api.map_questions import check, locations_of, top_of
+from app.api.map_questions import check, check_room, locations_of, room_of, top_of
 from app.api.pieces import answer_of, opened, streamed
 from app.api.routing import Routes
 from app.delivery.maps_json import MapJson, map_json
 from app.problems import FieldError, Problem
 from app.storage.log import LogUnavailable
 from indexes.maps.ask_plans import AskPlan
-from indexes.maps.engine import MapEngine
 from indexes.maps.model import MapConfig, Point, Question, Skyline, Top
 from indexes.maps.views import Answer
 
@@ -33,12 +32,6 @@ PIECE = 50
 
 INLINE = 1_000
 """Objects up to which answers are written on the event loop: some milliseconds."""
-
-MOST_OBJECTS = 1 << 20
-"""Objects that an answer may have room for: some hundred megabytes."""
-
-SKYLINE = 64
-"""Objects that a skyline is taken to have, before it is known."""
 
 ATTEMPTS = 8
 """How often a question is asked whose turn comes beside writes that fail."""
@@ -96,7 +89,8 @@ class AskRoutes:
         question = read(config, body, errors)
         locations = locations_of(config, body)
         check(config, question, errors)
-        _check_room(self._context.reader(request), question, len(locations))
+        room = room_of(question, self._context.reader(request).object_count)
+        check_room(room * len(locations), "locations")
         seq, answers = await self._answers(request, question, locations)
         write = map_json(config)
         if "location" in body:
@@ -123,13 +117,6 @@ class AskRoutes:
                 # It waited beside writes that could not be logged. A question need not be.
                 await asyncio.sleep(0.01 * attempt)
         raise Problem("busy", "the log cannot be written, and too many writes wait for it")
-
-
-def _check_room(engine: MapEngine, question: Question, places: int) -> None:
-    """Refuse, with the problem 413, what would not find room in memory."""
-    wide = question.k + question.m - 1 if isinstance(question, Top) else SKYLINE
-    if places * min(wide, engine.object_count) > MOST_OBJECTS:
-        raise Problem("too-large", f"the answer would have more than {MOST_OBJECTS} objects: send fewer locations")
 
 
 async def _pieces(write: MapJson, answers: Sequence[Answer]) -> AsyncIterator[bytes]:

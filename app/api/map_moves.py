@@ -16,6 +16,7 @@ from app.api.elements import Read
 from app.api.failures import problem_of
 from app.api.map_context import MapContext
 from app.api.map_models import LOCATION, MovesAnswer, MovesBody
+from app.api.map_questions import check_room, room_of
 from app.api.models import OnErrorQuery, made
 from app.api.pieces import answer_of, numbered, opened, portions, streamed
 from app.api.routing import Routes
@@ -26,6 +27,7 @@ from app.problems import Problem, from_validation, invalid, not_found
 from app.writer import Skeleton
 from indexes.commands import Fault
 from indexes.maps.commands import MoveQueries
+from indexes.maps.engine import MapEngine
 from indexes.maps.query_plans import MovePlan
 
 _PLACE = made(LOCATION)
@@ -66,6 +68,7 @@ class MoveRoutes:
         return await self._context.bulk(request, OnErrorQuery(), self._context.move_reader, self._move, numbered)
 
     async def _move(self, request: Request, found: Read[MoveQueries], ticket: Ticket | None) -> Done:
+        check_room(_room(self._context.reader(request), found.command.ids), "moves")
         plan: MovePlan = await self._context.submit(
             request,
             found.command,
@@ -107,6 +110,12 @@ class MoveRoutes:
             outcomes[there[at]] = Moved(plan.first_seq + i, moved.inside)
             self._context.service.expiry.touch(resource, moved.id)
         return [outcome for outcome in outcomes if outcome is not None]
+
+
+def _room(engine: MapEngine, ids: list[str]) -> int:
+    """Objects that the answers may have if all clients have left their zones."""
+    views = [engine.query(key) for key in ids]
+    return sum([room_of(view.question, engine.object_count) for view in views if view is not None])
 
 
 def _refusal(fault: Fault) -> Problem:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from app.problems import FieldError, many
+from app.problems import FieldError, Problem, many
 from indexes.maps.asks import faults_of
 from indexes.maps.model import MapConfig, Point, Question, Score, Skyline, Top
 from indexes.maps.scores import LAMBDA, SHIFT
@@ -22,6 +22,12 @@ _TAKES = {
 }
 _NEEDED = ("weights", "expression")
 _REQUIRED = "is required"
+
+MOST_OBJECTS = 1 << 20
+"""Objects that an answer may have room for: some hundred megabytes."""
+
+SKYLINE = 64
+"""Objects that a skyline is taken to have, before it is known."""
 
 
 def score_of(config: MapConfig, body: dict[str, Any], errors: list[FieldError]) -> Score:
@@ -112,3 +118,14 @@ def bad_bounds(bounds: list[float], metric: str) -> list[FieldError]:
 def point(pair: list[float]) -> Point:
     """A location of a body; -0 is 0."""
     return pair[0] + 0.0, pair[1] + 0.0
+
+
+def room_of(question: Question, objects: int) -> int:
+    """Objects that an answer to a question may have, in a map of so many."""
+    return min(question.k + question.m - 1 if isinstance(question, Top) else SKYLINE, objects)
+
+
+def check_room(room: int, what: str) -> None:
+    """Refuse, with the problem 413, what would not find room in memory: `room` objects for fewer of `what`."""
+    if room > MOST_OBJECTS:
+        raise Problem("too-large", f"the answer would have more than {MOST_OBJECTS} objects: send fewer {what}")

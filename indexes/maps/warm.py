@@ -11,6 +11,7 @@ from indexes.maps.live import Changes, LiveQueries, SkylineAsk, TopAsk
 from indexes.maps.places import PlaceIndex
 from indexes.maps.scores import scoring
 from indexes.maps.shapes import component
+from indexes.maps.shown import measure_distances
 from indexes.maps.sky_circle import CircleSearcher
 from indexes.maps.zones import Searcher
 
@@ -40,6 +41,7 @@ def exercise(d: int) -> None:
     circles.skyline(index, 0.5, 0.5)
     round_zone = circles.zone(index, 0.5, 0.5)
     round_zone.holds(0.6, 0.5)
+    measure_distances(0, np.zeros((1, 2)), np.zeros(1, np.int64), np.zeros((2, 1)), np.empty(1))
     CircleKeeper().put(round_zone, 400, 0.6, 0.6, np.full(d, 2.0))
     top_warm.exercise(index)
     exercise_live(index)

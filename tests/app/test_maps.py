@@ -12,7 +12,7 @@ import pytest
 from starlette.requests import Request
 from starlette.testclient import TestClient
 
-from app.api import map_asks, map_moves, map_queries
+from app.api import map_asks, map_moves, map_queries, map_questions
 from app.api.map_context import MapContext
 from app.delivery.maps_json import MapJson
 from app.main import create_app
@@ -533,7 +533,7 @@ def test_long_answers_come_in_their_turn_and_in_pieces(food: TestClient, monkeyp
 
 
 def test_an_answer_that_has_no_room_is_refused(food: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(map_asks, "MOST_OBJECTS", 5)
+    monkeypatch.setattr(map_questions, "MOST_OBJECTS", 5)
     body = {"locations": [[1, 1]] * 3, "k": 2, "score": SUM}
     assert food.post(f"{FOOD}/top", json=body).status_code == 413
     assert food.post(f"{FOOD}/top", json={**body, "k": 1}).status_code == 200
@@ -754,6 +754,15 @@ def test_large_answers_are_written_a_few_at_a_time(standing: TestClient, monkeyp
     assert ids(answer["results"]) == [move["id"] for move in moves]
     assert [one["inside"] for one in answer["results"][:4]] == [False] * 4
     assert max(sizes) <= 4 and sum(sizes) == 2 * sum(not one["inside"] for one in answer["results"])
+
+
+def test_moves_whose_answers_have_no_room_are_refused(standing: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    moves = [{"id": "t", "location": [50, 50]}] * 4
+    before = standing.get(f"{FOOD}/queries/t").json()
+    monkeypatch.setattr(map_questions, "MOST_OBJECTS", 11)
+    assert standing.post(f"{FOOD}/queries/moves", json={"moves": moves}).status_code == 413
+    assert standing.get(f"{FOOD}/queries/t").json() == before
+    assert standing.post(f"{FOOD}/queries/moves", json={"moves": moves[:3]}).status_code == 200
 
 
 def test_bad_moves_are_named(standing: TestClient) -> None:

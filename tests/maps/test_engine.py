@@ -457,7 +457,7 @@ def held_of(answer):
 
 
 TestStory = Story.TestCase
-TestStory.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+TestStory.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
 
 
 @pytest.mark.parametrize(
