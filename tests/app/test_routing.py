@@ -28,7 +28,8 @@ def test_every_write_takes_an_idempotency_key(document: dict[str, Any]) -> None:
     for path, method, one in operations(document):
         names = {parameter["name"] for parameter in one.get("parameters", [])}
         # A question with a body is no write, and what comes over a link is numbered: it is taken once by itself.
-        asks, numbered = path.endswith(("/explain", "/probe")), path.endswith("/links/{link}/messages")
+        asks = path.endswith(("/explain", "/probe", "/{map}/top", "/{map}/skyline"))
+        numbered = path.endswith("/links/{link}/messages")
         writes = method != "get" and not asks and not numbered
         assert ("Idempotency-Key" in names) == writes, (path, method)
 

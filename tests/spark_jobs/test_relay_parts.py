@@ -39,8 +39,8 @@ def called(config: RelayConfig) -> str:
 def built(root: Path, about: dict, target: Path, config: RelayConfig) -> None:
     """Write the image of the relay "market" as the job does, parts in another order."""
     source, pieces = Folder.at(root) / "snapshots" / str(LSN), Folder.at(root) / "pieces"
-    assert LAYOUT.count(about) == len(parts_of(config))
-    numbers = range(LAYOUT.count(about))
+    assert LAYOUT.rows(about) == about["subscriptions"]
+    numbers = range(len(parts_of(config)))
     tasks = [iter([pa.record_batch({"id": [number]})]) for number in reversed(numbers)]
     told = [lay_out(task, source.system, source.path, "market", about, pieces.path) for task in tasks]
     names = {row["number"]: row["name"] for task in told for batch in task for row in batch.to_pylist()}
