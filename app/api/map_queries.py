@@ -25,6 +25,7 @@ from app.api.map_models import (
     StandingsBody,
     StandingsQuery,
 )
+from app.api.map_questions import widest
 from app.api.map_standing import ReadQueries
 from app.api.models import Deleted, IdsBody, NoQuery, Seq
 from app.api.paging import PageQuery, query
@@ -37,7 +38,6 @@ from app.writer import Skeleton
 from indexes.commands import Refused
 from indexes.maps.commands import AddQueries, ChangeQuery, DeleteQueries, SetQuery
 from indexes.maps.engine import MapEngine
-from indexes.maps.model import Top
 from indexes.maps.query_plans import MovePlan, SetPlan
 from indexes.maps.views import QueryView
 from indexes.plan import Plan
@@ -50,9 +50,6 @@ PORTION = 64
 
 ROOM = 1_000
 """Objects in answers that are read and written at a time, on the event loop: some milliseconds."""
-
-SKYLINE = 64
-"""Objects that a skyline is taken to have, before it is known."""
 
 AnyPlan: TypeAlias = Plan[MapEngine]
 
@@ -282,7 +279,7 @@ def _sizes(plan: AnyPlan) -> list[int]:
     """How many objects the answers of queries may have that a command makes."""
     command = plan.command
     assert isinstance(command, AddQueries)
-    return [asked.k + asked.m - 1 if isinstance(asked, Top) else SKYLINE for asked in command.questions]
+    return list(map(widest, command.questions))
 
 
 def _piece(found: ReadQueries, plan: AnyPlan, at: range) -> str:

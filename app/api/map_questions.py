@@ -120,9 +120,14 @@ def point(pair: list[float]) -> Point:
     return pair[0] + 0.0, pair[1] + 0.0
 
 
+def widest(question: Question) -> int:
+    """Objects that an answer to a question may have, in a map of any size."""
+    return question.k + question.m - 1 if isinstance(question, Top) else SKYLINE
+
+
 def room_of(question: Question, objects: int) -> int:
-    """Objects that an answer to a question may have, in a map of so many."""
-    return min(question.k + question.m - 1 if isinstance(question, Top) else SKYLINE, objects)
+    """As `widest`, in a map of so many."""
+    return min(widest(question), objects)
 
 
 def check_room(room: int, what: str) -> None:
