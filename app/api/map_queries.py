@@ -183,7 +183,8 @@ class QueryRoutes:
 
         def show(plan: AnyPlan) -> None:
             nonlocal text
-            found = plan.engine.query(id, True)
+            # What `_moved` says is in the plan: a client that stays inside is to cost no answer.
+            found = plan.engine.query(id, write is not _moved)
             assert found is not None, "it was just made, or was there"
             text = write(plan, found)
 
