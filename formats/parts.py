@@ -1,4 +1,8 @@
-"""Images of indexes that are parts of arrays and numbers (`indexes.parts`): an Arrow file each, and a manifest."""
+"""Images of indexes that are parts of arrays and numbers (`indexes.parts`): an Arrow file each, and a manifest.
+
+An image is of use only to the very code that laid it out: `LAYOUT` names its sources. Another version lays out anew,
+which takes seconds for millions of subscriptions.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +12,11 @@ import pyarrow as pa
 
 from formats.columns import read_arrays, write_arrays
 from formats.folder import Damaged, Folder
-from indexes.parts import LAYOUT, PackedPart
+from indexes.jit import cache_folder
+from indexes.parts import PackedPart
+
+LAYOUT = cache_folder(__name__).name
+"""A hash of all sources that indexes of any kind are laid out and written by."""
 
 
 def write_image(folder: Folder, resource: str, lsn: int, packed: Mapping[str, PackedPart]) -> int:

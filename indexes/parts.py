@@ -1,7 +1,6 @@
 """Indexes as arrays and a few numbers, to be written down and taken up again.
 
-What is written is of use only to the very code that laid it out: `LAYOUT` names its sources. Another version lays out
-anew, which takes seconds for millions of subscriptions.
+What is written is of use only to the very code that laid it out.
 """
 
 from __future__ import annotations
@@ -11,11 +10,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-
-from indexes.jit import cache_folder
-
-LAYOUT = cache_folder(__name__).name
-"""A hash of all sources that indexes are laid out by."""
 
 
 class PackedPart(NamedTuple):

@@ -179,6 +179,44 @@ def accept_many(
     return Accepted(command, faults, positions, packed)
 
 
+class Deletion(Protocol):
+    """A command that deletes subscriptions, and passes unknown ids over unless they must exist."""
+
+    ids: list[str]
+    must_exist: bool
+
+
+def accept_delete(
+    owner: int,
+    command: Deletion,
+    promises: Promises[Any],
+    will_stand: Callable[[str], bool],
+    missing: Callable[[str], Fault],
+) -> Steps[tuple[list[str], Undo[Any]]]:
+    """The ids of a deletion that will stand when the command `owner` has its turn, each once, which are promised to be
+    gone; cut into pieces as `Engine.prepare_steps` is.
+
+    Raises:
+        Refused: one that must exist does not; nothing is promised.
+    """
+    undo: Undo[Any] = []
+    found = []
+    try:
+        for i, key in enumerate(dict.fromkeys(command.ids)):
+            if will_stand(key):
+                found.append(key)
+                promises.put(owner, key, GONE, undo)
+            elif command.must_exist:
+                raise Refused([missing(key)])
+            # An id of the sorted base takes some microseconds to find.
+            if i % (STRIDE // 8) == STRIDE // 8 - 1:
+                yield None
+    except (GeneratorExit, Refused):
+        promises.take_back(owner, undo)
+        raise
+    return found, undo
+
+
 def _packed(command: Addition[Any]) -> Packed:
     return pack(command.ids, np.arange(len(command), dtype=np.int32))
 

@@ -48,7 +48,7 @@ from indexes.maps.upkeep import CapturePlan, FoldPlan
 from indexes.maps.views import Answer, ObjectView, QueryView, Slice
 from indexes.overlay import STRIDE
 from indexes.plan import SamePlan
-from indexes.promised import GONE, Promised, Promises, Steps, Undo, accept_many, run_steps
+from indexes.promised import GONE, Promised, Promises, Steps, Undo, accept_delete, accept_many, run_steps
 
 BULK = 4_096
 """From this many on, new queries are checked by their sorted ids, off the loop."""
@@ -243,20 +243,7 @@ class MapEngine:
         return plan
 
     def _accept_delete(self, command: DeleteQueries) -> Steps[Plan]:
-        undo: Undo[Standing] = []
-        found = []
-        try:
-            for i, key in enumerate(dict.fromkeys(command.ids)):
-                if self._will_stand(key):
-                    found.append(key)
-                    self.pending.put(self._owner, key, GONE, undo)
-                elif command.must_exist:
-                    raise Refused([_missing(key)])
-                if i % (STRIDE // 8) == STRIDE // 8 - 1:
-                    yield None
-        except (GeneratorExit, Refused):
-            self.pending.take_back(self._owner, undo)
-            raise
+        found, undo = yield from accept_delete(self._owner, command, self.pending, self._will_stand, _missing)
         return DeletePlan(self, DeleteQueries(found), self._owner, undo)
 
     def _will_stand(self, key: str) -> bool:

@@ -34,9 +34,8 @@ from indexes.matchers.plans import AddPlan, DeletePlan, MatchPlan, Plan, SetPlan
 from indexes.matchers.table import INF
 from indexes.matchers.upkeep import CapturePlan, FoldPlan, Origin
 from indexes.matchers.views import Matched, Result, Slice, SubscriptionView, Winners
-from indexes.overlay import STRIDE
 from indexes.plan import SamePlan
-from indexes.promised import GONE, Promised, Promises, Steps, Undo, accept_many, run_steps
+from indexes.promised import GONE, Promised, Promises, Steps, Undo, accept_delete, accept_many, run_steps
 
 Float64 = npt.NDArray[np.float64]
 
@@ -145,21 +144,7 @@ class MatcherEngine:
         return self._accept_set(SetSubscription(command.id, after, ttl), before)
 
     def _accept_delete(self, command: DeleteSubscriptions) -> Steps[Plan]:
-        undo: Undo[Standing] = []
-        found = []
-        try:
-            for i, key in enumerate(dict.fromkeys(command.ids)):
-                if self._will_stand(key):
-                    found.append(key)
-                    self.pending.put(self._owner, key, GONE, undo)
-                elif command.must_exist:
-                    raise Refused([_missing(key)])
-                # An id of the sorted base takes some microseconds to find.
-                if i % (STRIDE // 8) == STRIDE // 8 - 1:
-                    yield None
-        except (GeneratorExit, Refused):
-            self.pending.take_back(self._owner, undo)
-            raise
+        found, undo = yield from accept_delete(self._owner, command, self.pending, self._will_stand, _missing)
         return DeletePlan(self, DeleteSubscriptions(found), self._owner, undo)
 
     def _will_stand(self, key: str) -> bool:

@@ -26,7 +26,7 @@ import pyarrow.compute as pc
 from indexes.commands import Fault, Refused
 from indexes.overlay import STRIDE
 from indexes.plan import SamePlan
-from indexes.promised import GONE, Promised, Promises, Steps, Undo, accept_many, run_steps
+from indexes.promised import GONE, Promised, Promises, Steps, Undo, accept_delete, accept_many, run_steps
 from indexes.relays import outbox
 from indexes.relays.commands import (
     Acked,
@@ -294,21 +294,7 @@ class RelayEngine:
         return self._accept_set(SetSubscription(command.id, lo, hi, before.link, ttl), before)
 
     def _accept_delete(self, command: DeleteSubscriptions) -> Steps[Plan]:
-        undo: Undo[Standing] = []
-        found = []
-        try:
-            for i, key in enumerate(dict.fromkeys(command.ids)):
-                if self._will_stand(key):
-                    found.append(key)
-                    self.pending.put(self._owner, key, GONE, undo)
-                elif command.must_exist:
-                    raise Refused([_missing(key)])
-                # An id of the sorted base takes some microseconds to find.
-                if i % (STRIDE // 8) == STRIDE // 8 - 1:
-                    yield None
-        except (GeneratorExit, Refused):
-            self.pending.take_back(self._owner, undo)
-            raise
+        found, undo = yield from accept_delete(self._owner, command, self.pending, self._will_stand, _missing)
         return DeletePlan(self, DeleteSubscriptions(found), self._owner, undo)
 
     def _will_stand(self, key: str) -> bool:
