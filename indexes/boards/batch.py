@@ -30,13 +30,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from indexes.boards.apart import LATE, MADE, NEXT, paint_apart
-from indexes.boards.beside import Beside, make_beside
+from indexes.boards.beside import Beside
 from indexes.boards.changes import Changes
 from indexes.boards.live import deliver, find_receivers
 from indexes.boards.net import Group, Net, net_of
 from indexes.boards.objects import ObjectIndex
 from indexes.boards.peel import PAINTED, SPENT, Peel, change, make_peel, paint_peeled
-from indexes.boards.stairs import make_moments
 from indexes.boards.step import DONE, FULL_LIVE, FULL_TILES
 from indexes.boards.tiles import Tiles
 from indexes.lean import lean_kernel
@@ -75,7 +74,6 @@ class Batch:
         self._touched = np.array(touched, np.int64)
         self._changed = 0
         self._net: Net | None = None
-        self._moments = make_moments(int(painter.ks.max(initial=1)))
         self._progress = np.zeros(3, np.int64)
         self._seconds_per_step = painter.seconds_per_event / PAINTED
 
@@ -108,7 +106,7 @@ class Batch:
         if len(net.fallen.x) > CROWDED * len(painter.objects) ** FURTHER:
             self._peel = make_peel(painter.objects, net)
         else:
-            self._beside = make_beside(net, int(painter.ks.max(initial=1)))
+            self._beside = Beside(net, *painter.scratch)
             self._late = np.empty(_items(net), np.int64)
         return net
 
@@ -124,7 +122,7 @@ class Batch:
     def _pass(self, net: Net, budget: float, keep: bool) -> None:
         painter, progress, peel = self._painter, self._progress, self._peel
         o, f, tiles = painter.objects.arrays, painter.subscriptions.arrays, painter.tiles
-        state = (o, f, painter.ks, painter.dense, painter.work, tiles, self._moments)
+        state = (o, f, painter.ks, painter.dense, painter.work, tiles, painter.moments)
         began, before = time.perf_counter(), progress.copy()
         if peel is None:
             stop = int(before[NEXT]) + max(1, int(budget / painter.seconds_per_event))

@@ -44,17 +44,21 @@ class Beside(NamedTuple):
     east: NDArray[np.float64]
 
 
-def make_beside(net: Net, kmax: int) -> Beside:
-    """Room for the lists of classes of up to `kmax`."""
-    return Beside(
-        net,
-        np.zeros(3, np.int64),
-        np.empty(FEW, np.int64),
-        np.empty(FEW, np.int64),
-        np.empty(2),
-        np.empty(kmax + 2),
-        np.empty(kmax + 2),
-    )
+class Scratch(NamedTuple):
+    """Room for what is beside one fall after the other."""
+
+    at: NDArray[np.int64]
+    risen: NDArray[np.int64]
+    fallen: NDArray[np.int64]
+    near: NDArray[np.float64]
+    west: NDArray[np.float64]
+    east: NDArray[np.float64]
+
+
+def make_scratch(kmax: int) -> Scratch:
+    """For the lists of classes of up to `kmax`."""
+    few = np.empty(FEW, np.int64), np.empty(FEW, np.int64)
+    return Scratch(np.zeros(3, np.int64), *few, np.empty(2), np.empty(kmax + 2), np.empty(kmax + 2))
 
 
 @pasted_kernel
@@ -87,7 +91,7 @@ def news_of(beside, w, k, row, y, c):  # type: ignore[no-untyped-def]
     """Who hears of the object of this row and rank, which is about to enter the lists."""
     net = beside.net
     news = NONE
-    if not is_changed(net.rows, net.spares, row):
+    if not is_changed(net, row):
         news = ALL
         if beside.at[1] != 0:
             _find_near(beside, y, c, w.west[k], w.east[k])

@@ -52,10 +52,13 @@ class Group(NamedTuple):
 
 class Rows(NamedTuple):
     """The rows that a batch names, by column, in the order of their first change. `table` finds a row's place in them:
-    open addressing, place + 1, 0 where it is empty. `became` says in which groups it is; `ends` are x and y before and
-    x and y after, inf for the y of what is not there; `c` is `created` before and after."""
+    open addressing, place + 1, 0 where it is empty. `of` is the place of each change's row, `slot` scratch. `became`
+    says in which groups it is; `ends` are x and y before and x and y after, inf for the y of what is not there; `c` is
+    `created` before and after."""
 
     table: NDArray[np.int32]
+    of: NDArray[np.int32]
+    slot: NDArray[np.int64]
     row: NDArray[np.int32]
     became: NDArray[np.uint8]
     ends: NDArray[np.float64]
@@ -72,11 +75,11 @@ class Items(NamedTuple):
 
 
 class Net(NamedTuple):
-    """Both groups, and the rows in them. Rows from `spares` on are none of the board's."""
+    """Both groups, and a bit for each row that is in one of them. Rows from `spares` on are none of the board's."""
 
     fallen: Group
     risen: Group
-    rows: Rows
+    changed: NDArray[np.uint64]
     spares: int
 
 
@@ -86,20 +89,22 @@ def net_of(o: Any, changes: Changes, touched: NDArray[np.int64], spares: int) ->
     `touched` are the rows with another payload after them. O(m log m) for m changes.
     """
     m = len(changes.row)
-    size = 1 << int(2 * m).bit_length()
     rows = Rows(
-        np.zeros(size, np.int32),
+        np.zeros(1 << int(2 * m).bit_length(), np.int32),
+        np.empty(m, np.int32),
+        np.empty(m, np.int64),
         np.empty(m, np.int32),
         np.zeros(m, np.uint8),
         np.empty((m, 4)),
         np.empty((m, 2), np.int64),
     )
-    n = gather(o, changes, rows, np.empty(m, np.int32), np.empty(m, np.int64))
-    items = Items(np.empty(2 * n, np.int32), np.empty(2 * n, np.uint8), np.empty(2 * n), np.empty(2 * n, np.int64))
-    fell, rose = weigh(rows, n, touched, items)
+    items = Items(np.empty(2 * m, np.int32), np.empty(2 * m, np.uint8), np.empty(2 * m), np.empty(2 * m, np.int64))
+    # A batch asks this of every object that a fall exposes: of a table of the rows it would wait for memory.
+    changed = np.zeros((spares >> 6) + 1, np.uint64)
+    fell, rose = take_together(o, changes, touched, rows, items, changed)
     fallen, risen = _room(fell), _room(rose)
     lay(rows, items, _by_x(items, fell + rose), spares, fallen, risen)
-    return Net(fallen, risen, rows, spares)
+    return Net(fallen, risen, changed, spares)
 
 
 def _by_x(items: Items, n: int) -> NDArray[np.int64]:
@@ -134,21 +139,25 @@ def _place(rows, row):  # type: ignore[no-untyped-def]
 
 
 @pasted_kernel
-def is_changed(rows, spares, row):  # type: ignore[no-untyped-def]
+def is_changed(net, row):  # type: ignore[no-untyped-def]
     """Is the object of this row in one of the groups? Rows from `spares` on are."""
-    changed = row >= spares
-    if not changed:
-        i = rows.table[_place(rows, row)]
-        changed = i > 0 and rows.became[i - 1] != 0
-    return changed
+    return row >= net.spares or (net.changed[row >> 6] >> np.uint64(row & 63)) & np.uint64(1) != 0
 
 
 @lean_kernel
-def gather(o, changes, rows, of, slot):  # type: ignore[no-untyped-def]
-    """Write the rows that change, and what they are before and after; returns how many. O(1) a change.
+def take_together(o, changes, touched, rows, items, changed):  # type: ignore[no-untyped-def]
+    """Write the rows that change and what they are before and after, their items, and their bits; returns how many
+    items are in each group. O(1) a change."""
+    n = _gather(o, changes, rows)
+    return _weigh(rows, n, touched, items, changed)
 
-    `of` and `slot` are scratch. What a change needs of the index lies anywhere in memory: it is fetched in loops of
-    their own, in which one does not wait for the other.
+
+@inner_kernel
+def _gather(o, changes, rows):  # type: ignore[no-untyped-def]
+    """Write the rows that change, and what they are before and after; returns how many.
+
+    What a change needs of the index lies anywhere in memory: it is fetched in loops of their own, in which one does not
+    wait for the other.
     """
     m = len(changes.row)
     n = 0
@@ -158,17 +167,17 @@ def gather(o, changes, rows, of, slot):  # type: ignore[no-untyped-def]
             rows.row[n] = changes.row[e]
             n += 1
             rows.table[at] = n
-        of[e] = rows.table[at] - 1
+        rows.of[e] = rows.table[at] - 1
     for i in range(n):
-        slot[i] = o.pos[rows.row[i]]
+        rows.slot[i] = o.pos[rows.row[i]]
     for i in range(n):
-        s = slot[i]
+        s = rows.slot[i]
         x, y, c = (o.x[s], o.y[s], o.c[s]) if s >= 0 else (0.0, INF, np.int64(-1))
         rows.ends[i, 0] = rows.ends[i, 2] = x
         rows.ends[i, 1] = rows.ends[i, 3] = y
         rows.c[i, 0] = rows.c[i, 1] = c
     for e in range(m):
-        i = of[e]
+        i = rows.of[e]
         if changes.kind[e] == DELETE:
             rows.ends[i, 3] = INF
         elif rows.ends[i, 3] == INF:
@@ -180,9 +189,9 @@ def gather(o, changes, rows, of, slot):  # type: ignore[no-untyped-def]
     return n
 
 
-@lean_kernel
-def weigh(rows, n, touched, items):  # type: ignore[no-untyped-def]
-    """Say in which groups the n rows are, and write their items; returns how many are in each group."""
+@inner_kernel
+def _weigh(rows, n, touched, items, changed):  # type: ignore[no-untyped-def]
+    """Say in which groups the n rows are, and write their items and bits; returns how many are in each group."""
     for t in range(len(touched)):
         i = rows.table[_place(rows, touched[t])] - 1
         if i >= 0:
@@ -204,6 +213,8 @@ def weigh(rows, n, touched, items):  # type: ignore[no-untyped-def]
             items.of[p], items.kind[p], items.x[p], items.c[p] = i, RISEN, x1, rows.c[i, 1]
             p += 1
             rose += 1
+        if became != 0:
+            changed[rows.row[i] >> 6] |= np.uint64(1) << np.uint64(rows.row[i] & 63)
     return p - rose, rose
 
 

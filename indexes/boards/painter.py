@@ -8,6 +8,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from indexes.boards.beside import make_scratch
 from indexes.boards.changes import Changes
 from indexes.boards.commands import BoardConfig
 from indexes.boards.kd_tree import KdTreeIndex
@@ -17,6 +18,7 @@ from indexes.boards.paint import Work, make_work
 from indexes.boards.range_tree import RangeTreeIndex
 from indexes.boards.regions import Region, Regions
 from indexes.boards.sketch import level_of
+from indexes.boards.stairs import make_moments
 from indexes.boards.step import DONE, FULL_TILES, Painted, advance, run, run_heard
 from indexes.boards.subscriptions import SubscriptionIndex
 from indexes.boards.tiles import Tiles, make_tiles
@@ -55,7 +57,7 @@ class Painter:
         self.ks = np.array(config.ks, np.int64)
         self.tiles = make_tiles(4096)
         self.event = np.zeros(4096, np.int32)
-        self.work: Work = make_work(max(config.ks), level=level_of(config.sketch))
+        self._make_room(config)
         self.seconds_per_event = FIRST_GUESS
 
     def class_of(self, k: int) -> int:
@@ -74,7 +76,12 @@ class Painter:
         self.ks = np.array([k if k in ks else 0 for k in classes], np.int64)
         self.dense = config.algorithm == "dense"
         self.runs = config.runs
-        self.work = make_work(max(ks), level=level_of(config.sketch))
+        self._make_room(config)
+
+    def _make_room(self, config: BoardConfig) -> None:
+        kmax = max(config.ks)
+        self.work: Work = make_work(kmax, level=level_of(config.sketch))
+        self.moments, self.scratch = make_moments(kmax), make_scratch(kmax)
 
     def insert(self, k: int, sids: npt.NDArray[np.int32], regions: Regions) -> None:
         """Add subscriptions of one list length."""

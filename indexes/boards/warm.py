@@ -5,8 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Iterable
-from itertools import product
-from typing import Literal, get_args, get_type_hints
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
@@ -65,17 +64,15 @@ def exercise_space() -> None:
     board.apply(Unsubscribe(["box", "disc", "disc1"]))
     board.apply(Events(np.full(1, DELETE, np.uint8), ids[:1], nothing, np.full(1, np.nan)))
     board.top(everywhere(2), 10)
-    board.check()
     _verified(board)
-    board_of(state_of(_captured(board))).check()
+    board_of(state_of(_captured(board)))
     Board(board.config).replay(Events(op[:1], ids[:1], np.zeros((1, 2)), np.zeros(1)))
 
 
 def exercise(indexes: Iterable[Literal["range-tree", "kd-tree"]]) -> None:
     """Run every path of the engine once on tiny boards over these object indexes."""
-    algorithms = get_args(get_type_hints(BoardConfig)["algorithm"])
-    for index, algorithm in product(indexes, algorithms):
-        _exercise(Board(BoardConfig(("x",), "y", "asc", (1, 3), algorithm, index)))
+    for index in indexes:
+        _exercise(Board(BoardConfig(("x",), "y", "asc", (1, 3), index=index)))
 
 
 def _exercise(board: Board) -> None:
@@ -89,10 +86,11 @@ def _exercise(board: Board) -> None:
     board.apply(Events(np.full(n, UPSERT, np.uint8), ids, rng.random(n), rng.random(n), {0: b"{}"}))
     board.want_tiles(board.watch("wide"), True)
     board.watch("s1")
-    for _ in range(3):
+    for _ in range(2):
         op = np.full(n, UPSERT, np.uint8)
         board.apply(Events(op, ids, rng.random(n), rng.random(n), {0: b"{}"}), keep_tiles=100)
-        for some in (n, n // 20):
+        # A batch that is small beside its board is painted otherwise.
+        for some in (n, 2):
             changed = Events(op[:some], ids[:some], rng.random(some), rng.random(some), {0: b"{}"}, batch=True)
             board.apply(changed, keep_tiles=100)
     board.apply(Events(np.full(1, UPSERT, np.uint8), ids[:1], np.full(1, np.nan), np.full(1, np.nan), {0: None}))
@@ -102,7 +100,6 @@ def _exercise(board: Board) -> None:
     board.apply(Events(np.full(50, DELETE, np.uint8), ids[:50], np.full(50, np.nan), np.full(50, np.nan)))
     board.subscriptions("s3", 3)
     board.top(everywhere(1), 10)
-    board.check()
     _exercise_upkeep(board)
     Board(board.config).replay(Events(np.full(1, UPSERT, np.uint8), ids[:1], np.zeros(1), np.zeros(1)))
 
@@ -132,13 +129,12 @@ def _verified(board: Board) -> Captured:
 def _exercise_upkeep(board: Board) -> None:
     state = state_of(_verified(board))
     packed = pack_board(state)
-    board_of(state, packed).check()
+    board_of(state, packed)
     fresh = SubscriptionIndex()
     fresh.adopt(packed.forest.ks, to_forest(packed.forest, state.subscription_rows))
     fold = board.fold(fresh)
     fold.paint(1.0)
     fold.settle()
-    board.check()
 
 
 if __name__ == "__main__":

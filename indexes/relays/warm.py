@@ -41,8 +41,12 @@ CONFIGS = (
 
 def warm() -> None:
     """Make every kernel ready. Well below a second from the cache; cold, about half a minute."""
-    for i, config in enumerate(CONFIGS):
-        exercise(RelayEngine(config), 100 if i else BULK + 100)
+    large = RelayEngine(CONFIGS[0])
+    large.apply(
+        AddSubscriptions(pa.array([f"w{i}" for i in range(BULK + 1)]), *_boxes(np.random.default_rng(0), BULK + 1, 2))
+    )
+    for config in CONFIGS:
+        exercise(RelayEngine(config), 100)
 
 
 def exercise(engine: RelayEngine, n: int) -> None:
@@ -83,7 +87,7 @@ def exercise(engine: RelayEngine, n: int) -> None:
 
 def _unlink(engine: RelayEngine, rng: np.random.Generator) -> None:
     """Take out the link to the west with so much that came over it that this is worked out in a copy."""
-    keys = pa.array([f"x{i}" for i in range(2 * FEW)])
+    keys = pa.array([f"x{i}" for i in range(FEW + 1)])
     boxes = _boxes(rng, len(keys), len(engine.config.attributes))
     engine.apply(AddSubscriptions(keys, *boxes, link=pa.array(["west"] * len(keys))))
     engine.apply(ChangeLinks({"west": None}))

@@ -20,8 +20,8 @@ NAN = np.nan
 
 
 @njit
-def is_changed(rows, spares, row):  # type: ignore[no-untyped-def]
-    return kernels.is_changed(rows, spares, row)
+def is_changed(net, row):  # type: ignore[no-untyped-def]
+    return kernels.is_changed(net, row)
 
 
 @njit
@@ -87,7 +87,7 @@ def test_each_object_is_what_all_its_changes_made_of_it() -> None:
     )
     assert items(net.fallen) == [(4, 1.0, 1.0, INF), (2, 3.0, 1.0, INF), (0, 5.0, 1.0, 3.0)]
     assert items(net.risen) == [(1, 4.0, 1.0, 0.0), (5, 6.0, INF, 2.0), (2, 7.0, INF, 1.0)]
-    assert [is_changed(net.rows, net.spares, row) for row in range(9)] == [1, 1, 1, 0, 1, 1, 0, 0, 1]
+    assert [is_changed(net, row) for row in range(9)] == [1, 1, 1, 0, 1, 1, 0, 0, 1]
     assert net.fallen.other.tolist() == [0, 0, 1] and net.risen.other.tolist() == [2, 3, 3]
 
 

@@ -81,6 +81,11 @@ def bulk(player: Player) -> None:
         events += [{"op": "delete", "id": event["id"]} for event in events[:100]]
         body = arrow(event_table(events, [player.x, player.y]), 2_500)
         player.talk.good("POST", f"{player.path}/events", body, headers={"Content-Type": ARROW})
+        # Batches that change little of their board, and those that change most of it.
+        for some in (events[:2], events[100:]):
+            body = arrow(event_table(some, [player.x, player.y]), 2_500)
+            how = {"mode": "batch"}
+            player.talk.good("POST", f"{player.path}/events", body, headers={"Content-Type": ARROW}, params=how)
         prefix = "a" if order is names else "b"
         k = player.model.ks[0]
         asked = [{"id": prefix + n, "k": k, "range": {player.x: [int(n) % 50, 60]}} for n in order]
