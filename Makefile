@@ -7,6 +7,9 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check
 KERNELS := $(or $(RANKCAST_CACHE),.cache/kernels)
 ARGS   ?=
 
+# Tests start many processes, each of which would compile all modules anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 INSTALLED := $(VENV)/.installed
 WARM      := $(KERNELS)/.warm
 SOURCES   := $(shell find indexes -name '*.py')

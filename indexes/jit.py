@@ -22,19 +22,24 @@ _SHARED = "spatial"
 """The package that those of the resources use; so are the modules beside it."""
 
 
-@cache
 def cache_folder(module: str = "indexes") -> Path:
     """The folder that holds the compiled kernels of exactly these sources, for kernels of the module of this name."""
-    root = os.environ.get("RANKCAST_CACHE") or str(_SOURCES.parent / ".cache" / "kernels")
     top, *below = module.split(".")
     package = top if top != "indexes" else below[0] if len(below) > 1 else ""
+    root = os.environ.get("RANKCAST_CACHE") or str(_SOURCES.parent / ".cache" / "kernels")
+    return Path(root) / f"{package or top}-{_digest(top, package)}"
+
+
+@cache
+def _digest(top: str, package: str) -> str:
+    """What names the sources that kernels of a package may call."""
     digest = hashlib.sha256()
     for path in _sources(top, package):
         digest.update(path.relative_to(_SOURCES.parent).as_posix().encode())
         digest.update(b"\0")
         digest.update(path.read_bytes())
         digest.update(b"\0")
-    return Path(root) / f"{package or top}-{digest.hexdigest()[:12]}"
+    return digest.hexdigest()[:12]
 
 
 def _sources(top: str, package: str) -> Iterator[Path]:

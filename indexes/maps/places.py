@@ -1,9 +1,12 @@
 """The objects of a map as an index: a packed base, a tombstone for each of its objects that has gone, and a delta.
 
-The delta holds what came or changed since the base was packed, in blocks of `BLOCK` objects under bounds of their own:
-to a search it is so many more leaves. A deletion moves the last object into the hole, so that blocks stay full. A place
-or value that changes is written where its object is, if that is in the delta; an object of the base gets a tombstone
-and enters the delta.
+The delta holds what came or changed since the base was packed, in blocks of up to `BLOCK` objects under bounds of their
+own: to a search it is so many more leaves. An object enters the block whose rectangle has to grow least, and a full
+block is split at the median of its longer side, as in an R-tree of one level: so blocks stay small, and a search opens
+few of them, whatever order objects come in. One that moves out of its block's rectangle enters anew, and an object of
+the base that changes gets a tombstone and enters the delta.
+
+Source of the rule: Guttman, R-trees: a dynamic index structure for spatial searching, 1984.
 
 To a kernel the index is one `View`. It names nodes by numbers from 0, those of the base first and then the blocks of
 the delta, and objects by their places in the base, and behind these their places in the delta.
@@ -28,8 +31,9 @@ BLOCK = 64
 
 ABSENT = -1
 
-LEAVES, DELTA, TOMBSTONES = 0, 1, 2
-"""Places in `size`: the first leaf of the base, objects in the delta, tombstones."""
+LEAVES, DELTA, TOMBSTONES, BLOCKS = range(4)
+"""Places in `size`: the first leaf of the base, objects in the delta, tombstones, and the blocks of the delta, none of
+which is empty."""
 
 
 class View(NamedTuple):
@@ -52,7 +56,10 @@ class View(NamedTuple):
     delta_y: Float64
     delta_statics: Float64
     delta_slot: Int32
-    block_x0: Float64  # by block of the delta, as the next five
+    block_end: (
+        Int32  # by block of the delta, as the next six: behind its last object; its first is BLOCK times its number
+    )
+    block_x0: Float64
     block_y0: Float64
     block_x1: Float64
     block_y1: Float64
@@ -94,6 +101,7 @@ class PlaceIndex:
             delta_y=blocks,
             delta_statics=blocks,
             delta_slot=np.empty(0, np.int32),
+            block_end=np.empty(0, np.int32),
             block_x0=blocks,
             block_y0=blocks,
             block_x1=blocks,
@@ -102,10 +110,10 @@ class PlaceIndex:
             block_upper=blocks,
             at=at,
             created=created,
-            size=np.array([int(tree.leaves[0]), 0, 0]),
+            size=np.array([int(tree.leaves[0]), 0, 0, 0]),
         )
         self.tree = tree
-        self._reserve_delta(BLOCK)
+        self._reserve_blocks(1)
 
     @classmethod
     def build(
@@ -143,7 +151,7 @@ class PlaceIndex:
 
     def put(self, slots: ArrayLike, points: ArrayLike, statics: ArrayLike, created: ArrayLike | None = None) -> None:
         """Insert objects, or change those that are there; `created` is by default the number of the slot, and that of
-        an object that is there stays as it is. O(BLOCK d) each.
+        an object that is there stays as it is. O(BLOCK d + blocks of the delta) each.
 
         Raises:
             ValueError: a place is not finite, a static value is NaN or -inf, or the shapes do not fit; nothing has
@@ -156,7 +164,7 @@ class PlaceIndex:
         refuse(places, values)
         order = numbers.astype(np.int64) if created is None else np.asarray(created, np.int64).reshape(n)
         self._reserve_slots(int(numbers.max(initial=-1)) + 1)
-        self._reserve_delta(self.delta + n)
+        self._reserve_blocks(n // (BLOCK // 2) + 1)
         _put(self.view, numbers, places, np.ascontiguousarray(values), order)
 
     def delete(self, slots: ArrayLike) -> None:
@@ -198,30 +206,49 @@ class PlaceIndex:
             at[: len(v.at)], created[: len(v.at)] = v.at, v.created
             self.view = v._replace(at=at, created=created)
 
-    def _reserve_delta(self, objects: int) -> None:
-        v, held = self.view, self.delta
-        if objects + LANES > len(v.delta_x):
-            blocks = -(-max(objects + LANES, len(v.delta_x) * 3 // 2) // BLOCK)
-            columns = aligned.full((2 + self.d, blocks * BLOCK), np.inf)
-            columns[:2, :held] = v.delta_x[:held], v.delta_y[:held]
-            columns[2:, :held] = v.delta_statics.reshape(self.d, len(v.delta_x))[:, :held]
-            line = -(-(blocks + LANES) // 8) * 8
-            lowest, highest = aligned.full((2 + self.d, line), np.inf), aligned.full((2 + self.d, line), -np.inf)
-            slot = np.full(blocks * BLOCK, ABSENT, np.int32)
-            slot[:held] = v.delta_slot[:held]
-            self.view = v._replace(
-                delta_x=columns[0],
-                delta_y=columns[1],
-                delta_statics=columns[2:].reshape(-1),
-                delta_slot=slot,
-                block_x0=lowest[0],
-                block_y0=lowest[1],
-                block_x1=highest[0],
-                block_y1=highest[1],
-                block_lower=lowest[2:].reshape(-1),
-                block_upper=highest[2:].reshape(-1),
-            )
-            _bound_all(self.view)
+    def _reserve_blocks(self, blocks: int) -> None:
+        """Make room for so many blocks more."""
+        v = self.view
+        if int(v.size[BLOCKS]) + blocks > len(v.block_end):
+            if self.delta * 8 < int(v.size[BLOCKS]) * BLOCK:
+                self._close_ranks()
+            if int(v.size[BLOCKS]) + blocks > len(v.block_end):
+                self._grow(max(int(v.size[BLOCKS]) + blocks, len(v.block_end) * 3 // 2))
+
+    def _close_ranks(self) -> None:
+        """Let the objects of the delta enter anew: most of its blocks are nearly empty."""
+        v = self.view
+        recent = np.flatnonzero(v.at < ABSENT).astype(np.int32)
+        points, statics = self.rows(recent)
+        created = v.created[recent]
+        _delete(v, recent)
+        _put(v, recent, points, statics, created)
+
+    def _grow(self, blocks: int) -> None:
+        v, held, used = self.view, len(self.view.delta_x), len(self.view.block_end)
+        columns = aligned.full((2 + self.d, blocks * BLOCK), np.inf)
+        columns[:2, :held] = v.delta_x, v.delta_y
+        columns[2:, :held] = v.delta_statics.reshape(self.d, held)
+        line = -(-(blocks + LANES) // 8) * 8
+        lowest, highest = aligned.full((2 + self.d, line), np.inf), aligned.full((2 + self.d, line), -np.inf)
+        slot = np.full(blocks * BLOCK, ABSENT, np.int32)
+        slot[:held] = v.delta_slot
+        end = np.arange(blocks, dtype=np.int32) * BLOCK
+        end[:used] = v.block_end
+        self.view = v._replace(
+            delta_x=columns[0],
+            delta_y=columns[1],
+            delta_statics=columns[2:].reshape(-1),
+            delta_slot=slot,
+            block_end=end,
+            block_x0=lowest[0],
+            block_y0=lowest[1],
+            block_x1=highest[0],
+            block_y1=highest[1],
+            block_lower=lowest[2:].reshape(-1),
+            block_upper=highest[2:].reshape(-1),
+        )
+        _bound_all(self.view)
 
     def check(self) -> None:
         """Every slot is where `at` says and nowhere else, and bounds are tight. O(n d)."""
@@ -233,13 +260,16 @@ class PlaceIndex:
         assert v.size[TOMBSTONES] == v.dead.sum() and not v.dead[n:].any()
         recent = np.flatnonzero(v.at < ABSENT)
         assert (v.delta_slot[-2 - v.at[recent]] == recent).all()
-        assert (np.sort(-2 - v.at[recent]) == np.arange(self.delta)).all()
         columns = np.vstack([v.delta_x, v.delta_y, v.delta_statics.reshape(self.d, len(v.delta_x))])
-        assert np.isinf(columns[:, self.delta :]).all()
+        full = [np.arange(b * BLOCK, end) for b, end in enumerate(v.block_end.tolist())]
+        assert (np.sort(-2 - v.at[recent]) == np.concatenate(full)).all() and len(recent) == self.delta
+        used = int(v.size[BLOCKS])
+        assert all(len(places) for places in full[:used]) and not any(len(places) for places in full[used:])
+        assert np.isinf(np.delete(columns, np.concatenate(full), axis=1)).all()
         lowest = np.vstack([v.block_x0, v.block_y0, v.block_lower.reshape(self.d, len(v.block_x0))])
         highest = np.vstack([v.block_x1, v.block_y1, v.block_upper.reshape(self.d, len(v.block_x0))])
-        for b in range(len(v.delta_x) // BLOCK):
-            own = columns[:, b * BLOCK : min((b + 1) * BLOCK, max(b * BLOCK, self.delta))]
+        for b, places in enumerate(full):
+            own = columns[:, places]
             assert (lowest[:, b] == own.min(axis=1, initial=np.inf)).all()
             assert (highest[:, b] == own.max(axis=1, initial=-np.inf)).all()
 
@@ -248,22 +278,120 @@ class PlaceIndex:
 def _put(v, slots, points, statics, created):  # type: ignore[no-untyped-def]
     for r in range(slots.size):
         t = np.int64(slots[r])
+        x, y = points[r, 0], points[r, 1]
         if v.at[t] >= 0:
             v.dead[v.at[t]] = 1
             v.size[TOMBSTONES] += 1
+            v.at[t] = ABSENT
         elif v.at[t] == ABSENT:
             v.created[t] = created[r]
-        if v.at[t] >= ABSENT:
-            i = v.size[DELTA]
+        else:
+            b = (-2 - v.at[t]) // BLOCK
+            if not (v.block_x0[b] <= x <= v.block_x1[b] and v.block_y0[b] <= y <= v.block_y1[b]):
+                _close(v, np.int64(-2 - v.at[t]))
+                v.at[t] = ABSENT
+        if v.at[t] == ABSENT:
+            b = _block_for(v, x, y)
+            if v.block_end[b] == (b + 1) * BLOCK:
+                b = _split(v, b, x, y)
+            i = np.int64(v.block_end[b])
+            v.block_end[b] += 1
             v.size[DELTA] += 1
             v.delta_slot[i] = t
             v.at[t] = -2 - i
         i = np.int64(-2 - v.at[t])
-        v.delta_x[i] = points[r, 0]
-        v.delta_y[i] = points[r, 1]
+        v.delta_x[i] = x
+        v.delta_y[i] = y
         for j in range(statics.shape[1]):
             v.delta_statics[j * v.delta_x.size + i] = statics[r, j]
         _bound(v, i // BLOCK)
+
+
+@inner_kernel
+def _block_for(v, x, y):  # type: ignore[no-untyped-def]
+    """The block whose rectangle has to grow least to take a place in, of several the smallest."""
+    best = np.int64(-1)
+    growth = extent = np.inf
+    for b in range(v.size[BLOCKS]):
+        x0, y0, x1, y1 = v.block_x0[b], v.block_y0[b], v.block_x1[b], v.block_y1[b]
+        grown = max(x0 - x, 0.0) + max(x - x1, 0.0) + max(y0 - y, 0.0) + max(y - y1, 0.0)
+        if grown <= growth:
+            size = (x1 - x0) + (y1 - y0)
+            if grown < growth or size < extent:
+                best, growth, extent = b, grown, size
+    return best if best >= 0 else _new_block(v)
+
+
+@inner_kernel
+def _new_block(v):  # type: ignore[no-untyped-def]
+    v.size[BLOCKS] += 1
+    return v.size[BLOCKS] - 1
+
+
+@inner_kernel
+def _split(v, b, x, y):  # type: ignore[no-untyped-def]
+    """Move the upper half of a full block, along its longer side, to another one; returns which of the two is for the
+    object at (x, y)."""
+    other = _new_block(v)
+    first, middle, end = b * BLOCK, b * BLOCK + BLOCK // 2, (b + 1) * BLOCK
+    wide = v.block_x1[b] - v.block_x0[b] >= v.block_y1[b] - v.block_y0[b]
+    _halve(v, v.delta_x if wide else v.delta_y, first, middle, end)
+    for i in range(middle, end):
+        _move(v, i, other * BLOCK + i - middle)
+    v.block_end[b], v.block_end[other] = middle, other * BLOCK + end - middle
+    _bound(v, b)
+    _bound(v, other)
+    edge, at = (v.block_x0[other], x) if wide else (v.block_y0[other], y)
+    return other if at >= edge else b
+
+
+@inner_kernel
+def _halve(v, along, first, middle, end):  # type: ignore[no-untyped-def]
+    """Put the objects between `first` and `end` in such an order that none before `middle` is greater than one behind
+    it (quickselect)."""
+    lo, hi = first, end - 1
+    while lo < hi:
+        pivot = along[(lo + hi) // 2]
+        i, j = lo, hi
+        while i <= j:
+            while along[i] < pivot:
+                i += 1
+            while along[j] > pivot:
+                j -= 1
+            if i <= j:
+                _swap(v, i, j)
+                i += 1
+                j -= 1
+        if middle <= j:
+            hi = j
+        elif middle >= i:
+            lo = i
+        else:
+            lo = hi
+
+
+@inner_kernel
+def _swap(v, i, j):  # type: ignore[no-untyped-def]
+    stride = v.delta_x.size
+    v.delta_x[i], v.delta_x[j] = v.delta_x[j], v.delta_x[i]
+    v.delta_y[i], v.delta_y[j] = v.delta_y[j], v.delta_y[i]
+    v.delta_slot[i], v.delta_slot[j] = v.delta_slot[j], v.delta_slot[i]
+    for a in range(0, v.delta_statics.size, stride):
+        v.delta_statics[a + i], v.delta_statics[a + j] = v.delta_statics[a + j], v.delta_statics[a + i]
+    v.at[v.delta_slot[i]], v.at[v.delta_slot[j]] = -2 - i, -2 - j
+
+
+@inner_kernel
+def _move(v, i, j):  # type: ignore[no-untyped-def]
+    """Move the object at place i to place j, and leave a hole."""
+    stride = v.delta_x.size
+    v.delta_x[j], v.delta_y[j], v.delta_slot[j] = v.delta_x[i], v.delta_y[i], v.delta_slot[i]
+    v.delta_x[i] = v.delta_y[i] = np.inf
+    v.delta_slot[i] = ABSENT
+    for a in range(0, v.delta_statics.size, stride):
+        v.delta_statics[a + j] = v.delta_statics[a + i]
+        v.delta_statics[a + i] = np.inf
+    v.at[v.delta_slot[j]] = -2 - j
 
 
 @lean_kernel
@@ -295,34 +423,40 @@ def _delete(v, slots):  # type: ignore[no-untyped-def]
 
 @inner_kernel
 def _close(v, i):  # type: ignore[no-untyped-def]
-    """Move the last object of the delta to place i, which has become free."""
-    last = v.size[DELTA] - 1
-    stride = v.delta_x.size
-    v.size[DELTA] = last
-    v.delta_x[i] = v.delta_x[last]
-    v.delta_y[i] = v.delta_y[last]
-    v.delta_slot[i] = v.delta_slot[last]
-    v.at[v.delta_slot[i]] = -2 - i
-    v.delta_x[last] = np.inf
-    v.delta_y[last] = np.inf
+    """Take the object at place i of the delta out; the last of its block moves there. The last block moves to where one
+    has become empty."""
+    b = i // BLOCK
+    last = np.int64(v.block_end[b]) - 1
+    if i < last:
+        _swap(v, i, last)
+    v.delta_x[last] = v.delta_y[last] = np.inf
     v.delta_slot[last] = ABSENT
-    for j in range(v.delta_statics.size // stride):
-        v.delta_statics[j * stride + i] = v.delta_statics[j * stride + last]
-        v.delta_statics[j * stride + last] = np.inf
-    _bound(v, i // BLOCK)
-    _bound(v, last // BLOCK)
+    for a in range(0, v.delta_statics.size, v.delta_x.size):
+        v.delta_statics[a + last] = np.inf
+    v.block_end[b] = last
+    v.size[DELTA] -= 1
+    if last == b * BLOCK:
+        v.size[BLOCKS] -= 1
+        moved = v.size[BLOCKS]
+        if b < moved:
+            for i in range(moved * BLOCK, v.block_end[moved]):
+                _move(v, i, i + (b - moved) * BLOCK)
+            v.block_end[b] = v.block_end[moved] + (b - moved) * BLOCK
+            v.block_end[moved] = moved * BLOCK
+            _bound(v, moved)
+    _bound(v, b)
 
 
 @lean_kernel
 def _bound_all(v):  # type: ignore[no-untyped-def]
-    for b in range(v.delta_x.size // BLOCK):
+    for b in range(v.block_end.size):
         _bound(v, b)
 
 
 @inner_kernel
 def _bound(v, b):  # type: ignore[no-untyped-def]
     """Make the bounds of block b tight."""
-    first, end = b * BLOCK, min((b + 1) * BLOCK, v.size[DELTA])
+    first, end = b * BLOCK, np.int64(v.block_end[b])
     _bound_column(v.delta_x, first, end, v.block_x0, v.block_x1, b)
     _bound_column(v.delta_y, first, end, v.block_y0, v.block_y1, b)
     stride, line = v.delta_x.size, v.block_x0.size

@@ -22,7 +22,7 @@ from indexes.maps.entries import (
     slot_of,
     static_of,
 )
-from indexes.maps.places import BLOCK, DELTA, LEAVES
+from indexes.maps.places import BLOCK, BLOCKS, LEAVES
 from indexes.maps.polygon import keeps_off
 from indexes.maps.two_phase import begin, two_phase
 from indexes.maps.work import (
@@ -53,7 +53,7 @@ def sweep(v, w, x, y, box, zoned, prune):  # type: ignore[no-untyped-def]
     """As `single_pass`; without `prune` everything is opened and tried."""
     begin(w, x, y, box, zoned)
     nodes = v.first.size
-    blocks = (v.size[DELTA] + BLOCK - 1) // BLOCK
+    blocks = v.size[BLOCKS]
     # What is below a node that has been opened, one at a time; at first the base's root and the blocks of the delta.
     first, end, base, step = np.int64(-1), blocks, nodes, 1
     opened = 0
@@ -83,7 +83,7 @@ def sweep(v, w, x, y, box, zoned, prune):  # type: ignore[no-untyped-def]
                 opened += 1
                 if e >= nodes:
                     first, base, step = (e - nodes) * BLOCK, -1 - v.slot.size, -1
-                    end = min(first + BLOCK, v.size[DELTA])
+                    end = np.int64(v.block_end[e - nodes])
                 else:
                     first, end = np.int64(v.first[e]), np.int64(v.end[e])
                     base, step = (0, 1) if e < v.size[LEAVES] else (-1, -1)

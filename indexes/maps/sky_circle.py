@@ -39,7 +39,7 @@ from indexes.maps.metrics import (
     distance,
     mindist,
 )
-from indexes.maps.places import BLOCK, DELTA, LEAVES, PlaceIndex
+from indexes.maps.places import BLOCK, BLOCKS, LEAVES, PlaceIndex
 from indexes.maps.rtree import Float64, Int32
 from indexes.maps.two_phase import NEARNESS
 from indexes.maps.work import (
@@ -244,7 +244,7 @@ def _nearest_seed(w):  # type: ignore[no-untyped-def]
 def _enter(v, w, metric, x, y):  # type: ignore[no-untyped-def]
     """Put the base's root and the blocks of the delta into the queue."""
     nodes = v.first.size
-    blocks = (v.size[DELTA] + BLOCK - 1) // BLOCK
+    blocks = v.size[BLOCKS]
     if blocks + 1 > w.entry.size:
         w.size[FULL] = NO_ENTRIES
     else:
@@ -273,7 +273,7 @@ def _below(v, e):  # type: ignore[no-untyped-def]
     nodes = v.first.size
     if e >= nodes:
         first = (e - nodes) * BLOCK
-        end, base, sign = min(first + BLOCK, v.size[DELTA]), -1 - v.slot.size, -1
+        end, base, sign = np.int64(v.block_end[e - nodes]), -1 - v.slot.size, -1
     else:
         first, end = np.int64(v.first[e]), np.int64(v.end[e])
         base, sign = (0, 1) if e < v.size[LEAVES] else (-1, -1)

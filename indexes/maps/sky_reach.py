@@ -22,7 +22,7 @@ from indexes import aligned
 from indexes.lanes import LANES, lanes_upto
 from indexes.lean import inner_kernel, lean_kernel
 from indexes.maps.metrics import EUCLIDEAN, GREAT_CIRCLE, LOOSE, distance, mindist
-from indexes.maps.places import BLOCK, DELTA, LEAVES, PlaceIndex
+from indexes.maps.places import BLOCK, BLOCKS, LEAVES, PlaceIndex
 from indexes.maps.sky_circle import CircleZone
 from indexes.maps.zones import Zone
 
@@ -178,7 +178,7 @@ def _is_guarded(near, reach, stride, guard, e, statics):  # type: ignore[no-unty
 @lean_kernel
 def _touched(metric, v, m, points, statics, begin, stack, change, query, n):  # type: ignore[no-untyped-def]
     d = statics.size // points.shape[0]
-    blocks = (v.size[DELTA] + BLOCK - 1) // BLOCK
+    blocks = v.size[BLOCKS]
     node_stride, stride, delta_stride, line = v.x0.size, v.x.size, v.delta_x.size, v.block_x0.size
     i = begin
     going = True
@@ -208,7 +208,7 @@ def _touched(metric, v, m, points, statics, begin, stack, change, query, n):  # 
         for b in range(blocks):
             near = mindist(metric, x, y, v.block_x0[b], v.block_y0[b], v.block_x1[b], v.block_y1[b])
             if going and not _is_guarded(near, -v.block_lower[b], line, v.block_upper, b, mine):
-                for c in range(b * BLOCK, min((b + 1) * BLOCK, v.size[DELTA])):
+                for c in range(b * BLOCK, v.block_end[b]):
                     near = distance(metric, v.delta_x[c], v.delta_y[c], x, y)
                     if not _is_guarded(near, -v.delta_statics[c], delta_stride, v.delta_statics, c, mine):
                         if not _is_safe(metric, m, np.int64(v.delta_slot[c]), x, y, mine):

@@ -16,7 +16,7 @@ from indexes.lanes import LANES, lanes_upto, low_bit
 from indexes.maps.floats import float_kernel, float_part, float_pasted
 from indexes.maps.heaps import Ages, drop_first, older, push
 from indexes.maps.metrics import distance
-from indexes.maps.places import BLOCK, DELTA, LEAVES, TOMBSTONES
+from indexes.maps.places import BLOCK, BLOCKS, LEAVES, TOMBSTONES
 from indexes.maps.scores import bound_nodes, score_objects
 from indexes.maps.top_room import FOUND, NODES
 
@@ -60,7 +60,7 @@ def score_leaf(v, s, qx, qy, e, w, run):  # type: ignore[no-untyped-def]
         w.run_first[run] = first
     else:
         first = (e - nodes) * BLOCK
-        end = min(first + BLOCK, v.size[DELTA])
+        end = np.int64(v.block_end[e - nodes])
         score_objects(s, qx, qy, v.delta_x, v.delta_y, v.delta_statics, first, end, w.score, at)
         w.run_first[run] = v.slot.size + first
     stop = at + end - first
@@ -119,38 +119,45 @@ def search(v, s, qx, qy, most, w):  # type: ignore[no-untyped-def]
     key[0] = -np.inf
     node[0] = 0
     n = 1
-    blocks = (v.size[DELTA] + BLOCK - 1) // BLOCK
-    if blocks > 0:
-        bx, by = v.block_x0, v.block_y0
-        bound_nodes(s, qx, qy, bx, by, v.block_x1, v.block_y1, v.block_lower, v.block_upper, 0, blocks, w.bound)
-        for b in range(blocks):
-            push(key, node, n, w.bound[b], v.first.size + b)
-            n += 1
-    while n > 0 and not (found == most and key[0] > best_score[most - 1]):
-        e = node[0]
-        drop_first(key, node, n)
-        n -= 1
-        if is_leaf(v, e):
-            at, upto = score_leaf(v, s, qx, qy, e, w, runs)
-            first = w.run_first[runs]
-            runs += 1
-            for block in range(at, upto, LANES):
-                mask = lanes_upto(score, block, best_score[most - 1] if found == most else np.inf)
-                while mask != 0:
-                    t = block + low_bit(mask)
-                    mask &= mask - 1
-                    found = enter(ages, best_score, best, found, most, score[t], first + t - at)
+    # The base first: most blocks of the delta are behind what is found in it, and need not wait in the queue.
+    first, end = np.int64(0), np.int64(0)
+    blocks = v.size[BLOCKS]
+    going = True
+    while going:
+        if n > 0 and not (found == most and key[0] > best_score[most - 1]):
+            e = node[0]
+            drop_first(key, node, n)
+            n -= 1
+            if is_leaf(v, e):
+                at, upto = score_leaf(v, s, qx, qy, e, w, runs)
+                start = w.run_first[runs]
+                runs += 1
+                for block in range(at, upto, LANES):
+                    mask = lanes_upto(score, block, best_score[most - 1] if found == most else np.inf)
+                    while mask != 0:
+                        t = block + low_bit(mask)
+                        mask &= mask - 1
+                        found = enter(ages, best_score, best, found, most, score[t], start + t - at)
+            else:
+                first, end = bound_children(v, s, qx, qy, e, w)
+        elif blocks > 0:
+            bx, by = v.block_x0, v.block_y0
+            bound_nodes(s, qx, qy, bx, by, v.block_x1, v.block_y1, v.block_lower, v.block_upper, 0, blocks, w.bound)
+            first = np.int64(v.first.size)
+            end = first + blocks
+            blocks = 0
         else:
-            first, end = bound_children(v, s, qx, qy, e, w)
-            for c in range(first, end):
-                k = w.bound[c - first]
-                if found == most and k > best_score[most - 1]:
-                    w.late_key[late] = k
-                    w.late_node[late] = c
-                    late += 1
-                else:
-                    push(key, node, n, k, c)
-                    n += 1
+            going = False
+        for c in range(first, end):
+            k = w.bound[c - first]
+            if found == most and k > best_score[most - 1]:
+                w.late_key[late] = k
+                w.late_node[late] = c
+                late += 1
+            else:
+                push(key, node, n, k, c)
+                n += 1
+        end = first
     w.counted[FOUND] = found
     return runs, n, late
 

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from indexes.lanes import LANES, lanes_upto, low_bit
 from indexes.maps.floats import EPSILON, float_kernel, float_part
 from indexes.maps.metrics import FARTHEST, GREAT_CIRCLE, distance, mindist, slack
-from indexes.maps.places import BLOCK, DELTA, LEAVES, PlaceIndex
+from indexes.maps.places import BLOCK, BLOCKS, LEAVES, PlaceIndex
 from indexes.maps.programs import run_over
 from indexes.maps.rectangles import reaching
 from indexes.maps.score_table import ScoreTable, score_in
@@ -302,7 +302,7 @@ def _open(first, end, lowest, stride, mine):  # type: ignore[no-untyped-def]
 @float_kernel
 def _touched(v, b, t, metric, points, statics, begin, stack, change, query, n):  # type: ignore[no-untyped-def]
     d = statics.size // points.shape[0]
-    blocks = (v.size[DELTA] + BLOCK - 1) // BLOCK
+    blocks = v.size[BLOCKS]
     node_stride, stride, delta_stride, line = v.x0.size, v.x.size, v.delta_x.size, v.block_x0.size
     i = begin
     going = True
@@ -346,7 +346,7 @@ def _touched(v, b, t, metric, points, statics, begin, stack, change, query, n): 
                 some &= some - 1
                 near = mindist(metric, x, y, v.block_x0[c], v.block_y0[c], v.block_x1[c], v.block_y1[c])
                 if near <= -v.block_lower[c]:
-                    last = min((c + 1) * BLOCK, v.size[DELTA])
+                    last = np.int64(v.block_end[c])
                     for at in range(c * BLOCK, last, LANES):
                         mask = _open(at, last, v.delta_statics, delta_stride, mine)
                         while mask != 0:

@@ -34,7 +34,7 @@ from indexes.maps.entries import (
     slot_of,
     static_of,
 )
-from indexes.maps.places import BLOCK, DELTA, LEAVES
+from indexes.maps.places import BLOCK, BLOCKS, LEAVES
 from indexes.maps.work import (
     AT_FIRST,
     BOX,
@@ -169,7 +169,7 @@ def _enter(v, w, x, y):  # type: ignore[no-untyped-def]
     """Put the base's root into the queue, and the blocks of the delta behind all of the base: what came last may be
     anywhere, and makes poor seeds."""
     nodes = v.first.size
-    blocks = (v.size[DELTA] + BLOCK - 1) // BLOCK
+    blocks = v.size[BLOCKS]
     if blocks + 1 > w.entry.size:
         w.size[FULL] = NO_ENTRIES
     else:
@@ -296,7 +296,7 @@ def _open(v, w, e, x, y, seeding):  # type: ignore[no-untyped-def]
         kind = OF_NODES if e < v.size[LEAVES] else OF_OBJECTS
     else:
         first, kind = (e - nodes) * BLOCK, OF_DELTA
-        end = min(first + BLOCK, v.size[DELTA])
+        end = np.int64(v.block_end[e - nodes])
     x0, y0, x1, y1, values = _columns(v, kind)
     stride = x0.size
     size[NODES] += 1
@@ -470,7 +470,7 @@ def _cut_down(v, w, x, y):  # type: ignore[no-untyped-def]
                             kind = OF_NODES if e < v.size[LEAVES] else OF_OBJECTS
                         else:
                             first, kind = (e - nodes) * BLOCK, OF_DELTA
-                            end = min(first + BLOCK, v.size[DELTA])
+                            end = np.int64(v.block_end[e - nodes])
                         p = 0
                         size[N_WAITING] = 0
                         for i in range(first, end, LANES):

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from indexes.maps.places import BLOCK, PlaceIndex
+from indexes.maps.places import BLOCK, BLOCKS, PlaceIndex
 
 
 def held(index: PlaceIndex) -> dict[int, tuple[float, ...]]:
@@ -65,3 +65,38 @@ def test_negative_zeros_are_zeros_in_the_delta_too():
     index = PlaceIndex.build(np.empty((0, 2)), np.empty((0, 1)))
     index.put([0], [[-0.0, -0.0]], [[-0.0]])
     assert not np.signbit(np.hstack(index.rows([0]))).any()
+
+
+@pytest.mark.parametrize("way", ["in rows", "at random", "at one place"])
+def test_blocks_of_the_delta_stay_small_in_whatever_order_objects_come(way):
+    rng = np.random.default_rng(1)
+    n = 40 * BLOCK
+    points = rng.random((n, 2))
+    if way == "in rows":
+        points = points[np.lexsort((points[:, 0], points[:, 1].round(1)))]
+    if way == "at one place":
+        points[:] = 0.5
+    index = PlaceIndex.build(np.empty((0, 2)), np.empty((0, 1)))
+    index.put(np.arange(n), points, rng.random((n, 1)))
+    moved = rng.choice(n, n // 2, replace=False)
+    index.put(moved, points[rng.permutation(moved)], rng.random((len(moved), 1)))
+    index.check()
+    v = index.view
+    b = np.arange(int(v.size[BLOCKS]))
+    # Tiles of all of the square would have an area of 1 together; these may lie over one another a little.
+    assert ((v.block_x1 - v.block_x0) * (v.block_y1 - v.block_y0))[b].sum() < 3
+    assert len(b) < 3 * n / BLOCK
+
+
+def test_blocks_that_have_become_nearly_empty_give_their_room_back():
+    rng = np.random.default_rng(2)
+    index = PlaceIndex.build(np.empty((0, 2)), np.empty((0, 1)))
+    left: dict[int, tuple[float, ...]] = {}
+    for round in range(12):
+        slots = np.arange(2_000) + 2_000 * round
+        index.put(slots, rng.random((2_000, 2)), rng.random((2_000, 1)))
+        index.delete(slots[slots % 50 != 0])
+        index.check()
+        left.update((slot, row) for slot, row in held(index).items() if slot in slots)
+    assert held(index) == left and len(left) == 480
+    assert len(index.view.block_end) < 200
