@@ -38,6 +38,9 @@ TIGHT = 1e-6
 
 RELATIVE = 1e-12
 
+FAINT = 1e-153
+"""Places nearer than this may have a distance of 0 or nearly: the squares are too small for a number."""
+
 
 @float_kernel
 def haversine(ax, ay, bx, by):  # type: ignore[no-untyped-def]
@@ -158,4 +161,5 @@ def box_around(metric, x, y, radius, box):  # type: ignore[no-untyped-def]
             wide = asin(min(1.0, sin(up * RADIAN) / cos(y * RADIAN))) / RADIAN * (1.0 + RELATIVE) + 1e-9
         box[0], box[2] = x - wide, x + wide
     else:
+        radius += FAINT
         box[0], box[1], box[2], box[3] = x - radius, y - radius, x + radius, y + radius

@@ -76,6 +76,13 @@ def test_a_rectangle_may_lie_across_the_antimeridian():
     assert maxdist(GREAT_CIRCLE, 0.0, 0.0, 170.0, 0.0, 190.0, 0.0) == pytest.approx(math.pi * RADIUS, abs=2.0)
 
 
+def test_a_box_holds_what_is_too_near_for_a_distance():
+    box = np.empty(4)
+    box_around(METRICS["euclidean"], 0.0, 0.0, 5e-324, box)
+    assert distance(METRICS["euclidean"], 0.0, 0.0, 0.0, 6e-301) == 0.0
+    assert box[1] <= 6e-301 <= box[3]
+
+
 @pytest.mark.parametrize("metric", METRICS)
 @settings(max_examples=200)
 @given(data=st.data())
