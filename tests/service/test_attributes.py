@@ -129,12 +129,12 @@ def test_lists_are_exact_over_both_transports_and_through_kill_9(
 
             for watch in watches:
                 await anext(watch)
-            await live(30)
+            await live(15)
             await asyncio.to_thread(service.stop, signal.SIGKILL)
             async with running(port, service.data):
                 for key in keys:
                     assert listed(life, (await board.subscription(key)).list) == life.truth(key)
-                await live(20)
+                await live(10)
                 best = await board.top({life.names[0]: 1}, {life.names[1]: 4}, 9)
                 sides = (1, INF, -INF, 4, *[-INF, INF] * (d - 2))
                 wanted = [(t.id, (*t.x, t.y)) for t in life.world.top(Where("box", sides), 9)]
