@@ -35,7 +35,8 @@ from indexes.feeds.edit_plans import AddPlan, DeletePlan, SetPlan
 from indexes.feeds.feed import FeedIndex
 from indexes.feeds.listings import Listings
 from indexes.feeds.live import Live, Views
-from indexes.feeds.model import Asked, FeedConfig, Keywords, Standing, Subscriptions, bag_of_shown
+from indexes.feeds.model import Asked, FeedConfig, Standing, Subscriptions, bag_of_shown
+from indexes.feeds.packing import Statistics
 from indexes.feeds.plans import Cost, Plan, PostPlan, TickPlan, WithdrawPlan
 from indexes.feeds.posts import Posts
 from indexes.feeds.subscribers import ALPHA, ROW, X, Y
@@ -151,9 +152,9 @@ class FeedEngine:
         `journal`: see `fold`."""
         return CapturePlan(self, indexes)
 
-    def fold(self) -> FoldPlan:
-        """A plan that lays all subscriptions out anew, for words by how often they are in the window now."""
-        return FoldPlan(self)
+    def fold(self, statistics: Statistics) -> FoldPlan:
+        """A plan that lays all subscriptions out anew, for words by how rare statistics say they are."""
+        return FoldPlan(self, statistics)
 
     def keep(self) -> Plan:
         """A plan that changes nothing: the answer to a PUT of the configuration that stands."""

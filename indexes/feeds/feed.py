@@ -20,7 +20,7 @@ from indexes.feeds import step
 from indexes.feeds import window as win
 from indexes.feeds.buffers import Found, lists_of, room_to_evaluate
 from indexes.feeds.methods import Method, method_of
-from indexes.feeds.model import FeedConfig as FeedConfig
+from indexes.feeds.model import FeedConfig
 from indexes.feeds.subscribers import ENTRY, POSTS, ROW, THETA, Table, terms_at, weigh_subscriptions
 from indexes.feeds.theta import MOST_K, Buffering
 from indexes.feeds.weights import CountEpochs, SpanEpochs, idf_of
@@ -285,11 +285,14 @@ class FeedIndex:
         yield from self._admit(slots, k, lay_out)
         return slots
 
-    def lay_out_steps(self) -> Generator[None, None, None]:
-        """Lay all subscriptions out anew, for words by how often they are in the window now. Between the pieces lists
-        may be read. O(n log n)."""
-        v = self.window
-        yield from self._lay_out(v.df.astype(np.int64) << 32 | np.arange(len(v.df)), False)
+    def lay_out_steps(self, df: Int64 | None = None) -> Generator[None, None, None]:
+        """Lay all subscriptions out anew, for words by how often they are in the window now, or in how many posts they
+        are by `df`, by number. Between the pieces lists may be read. O(n log n)."""
+        order = self.window.df.astype(np.int64)
+        if df is not None:
+            order[:] = 0
+            order[: len(df)] = df[: len(order)]
+        yield from self._lay_out(order << 32 | np.arange(len(order)), False)
 
     def change(self, slots: Int64, documents: Documents, points: Float64, k: Int64, alpha: Float64) -> None:
         """Subscriptions are others from now on, in the same slots, and are evaluated. Raises as `subscribe`, and

@@ -1,4 +1,4 @@
-"""What a feed is and what is posted and asked, as users say it: its configuration, keywords by column, subscriptions."""
+"""What a feed is and what is posted and asked, as users say it: its configuration, keywords, subscriptions."""
 
 from __future__ import annotations
 

@@ -12,7 +12,6 @@ from abc import abstractmethod
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-
 from indexes.beside import Beside
 from indexes.feeds.coming import Before, Undo
 from indexes.feeds.commands import Post, Tick, Withdraw

@@ -6,6 +6,7 @@ beyond the lists may be other than before.
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 from indexes.feeds.engine import FeedEngine
 from indexes.feeds.feed import Epoch, Remembered
 from indexes.feeds.model import FeedConfig, Keywords, Subscriptions, bag_of_shown
+from indexes.feeds.packing import Statistics
 from indexes.feeds.posts import Piece
 from indexes.feeds.subscribers import ALPHA, ROW, X, Y, terms_at
 from indexes.feeds.upkeep import Asks, Captured
@@ -45,8 +47,8 @@ class WindowPosts(NamedTuple):
 
 
 class Idf(NamedTuple):
-    """What idf is made of: `posts` in the window when the epoch began, 0 where none has, and in how many of them each of
-    these words was, in order of the words. `last` is how many posts had come by then since ever, `last_at` the time;
+    """What idf is made of: `posts` in the window when the epoch began, 0 where none has, and in how many of them each
+    of these words was, in order of the words. `last` is how many posts had come by then since ever, `last_at` the time;
     `expired` says whether a window of time has lost a post."""
 
     posts: int
@@ -178,6 +180,15 @@ def engine_of(state: FeedState) -> FeedEngine:
     return engine
 
 
+def statistics_of(state: FeedState) -> Statistics:
+    """In how many posts of the window each word is. O(words log words)."""
+    keywords = state.posts.keywords
+    owner = np.repeat(np.arange(len(keywords)), np.diff(keywords.end, prepend=0))
+    once = pa.table({"word": keywords.word, "owner": owner}).group_by(["word", "owner"]).aggregate([])
+    counted = once.group_by("word").aggregate([("owner", "count")]).sort_by("word")
+    return Statistics(counted["word"].to_pylist(), counted["owner_count"].to_numpy().astype(np.int32))
+
+
 def _pieces(posts: WindowPosts) -> list[Piece]:
     """Posts in pieces with consecutive numbers, of no more than `AT_ONCE`."""
     n = len(posts)
@@ -193,5 +204,5 @@ def _pieces(posts: WindowPosts) -> list[Piece]:
             posts.points[lo:hi],
             posts.payload.slice(lo, hi - lo),
         )
-        for lo, hi in zip(bounds[:-1], bounds[1:], strict=True)
+        for lo, hi in pairwise(bounds)
     ]

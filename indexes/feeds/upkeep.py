@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from indexes.beside import Beside
 from indexes.feeds.feed import Epoch
 from indexes.feeds.model import FeedConfig
+from indexes.feeds.packing import Statistics
 from indexes.feeds.posts import Piece
 from indexes.feeds.views import Slice
 from indexes.feeds.window import Window
@@ -119,7 +120,7 @@ class CapturePlan(Plan["FeedEngine"]):
         )
         buffered = None
         if self._with_indexes:
-            window = Window(*(column.copy() for column in index.window))
+            window = index.window._replace(**{name: column.copy() for name, column in index.window._asdict().items()})
             buffered = Buffered(s.held.copy(), s.complete.copy(), s.score.copy(), s.tag.copy(), window)
         return Captured(
             config=engine.config,
@@ -143,11 +144,13 @@ class CapturePlan(Plan["FeedEngine"]):
 
 
 class FoldPlan(Plan["FeedEngine"]):
-    """Lays all subscriptions out anew, in slices or beside; `swapped` once that is done. It is never `abandoned`, since
+    """Lays all subscriptions out anew for words by how rare statistics say they are, in slices or beside; `swapped`
+    once that is done. It is never `abandoned`, since
     nothing changes in between. `seconds` is what painting took. O(n log n)."""
 
-    def __init__(self, engine: FeedEngine) -> None:
+    def __init__(self, engine: FeedEngine, statistics: Statistics) -> None:
         super().__init__(engine, None, 0)
+        self._statistics = statistics
         self.swapped = False
         self.abandoned = False
         self.seconds = 0.0
@@ -162,7 +165,13 @@ class FoldPlan(Plan["FeedEngine"]):
             return
         began = time.perf_counter()
         if self._steps is None:
-            self._steps = self.engine.index.lay_out_steps()
+            words = self.engine.index.words
+            df = np.zeros(len(words), np.int64)
+            for word, posts in zip(self._statistics.words, self._statistics.df.tolist(), strict=True):
+                number = words.number(word)
+                if number >= 0:
+                    df[number] = posts
+            self._steps = self.engine.index.lay_out_steps(df)
         for _ in self._steps:
             if time.perf_counter() > began + budget:
                 break

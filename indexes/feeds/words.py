@@ -54,6 +54,10 @@ class Vocabulary:
         """The words by number; those of numbers that are free mean nothing. O(numbers)."""
         return self._word.copy()
 
+    def number(self, word: str) -> int:
+        """The number of a word, or -1."""
+        return self._number.get(word, -1)
+
     def numbers(self, words: Iterable[str]) -> list[int]:
         """The numbers of words that are known. Raises KeyError."""
         return [self._number[word] for word in words]

@@ -8,8 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from indexes.feeds.feed import FeedConfig, FeedIndex
+from indexes.feeds.feed import FeedIndex
 from indexes.feeds.methods import METHODS
+from indexes.feeds.model import FeedConfig
 from indexes.feeds.subscribers import ENTRY, POSTS, ROW, THETA
 from indexes.feeds.theta import BUFFERS
 from indexes.feeds.words import Documents
