@@ -32,8 +32,8 @@ def exercise(feed: FeedIndex) -> None:
     feed.expire(1)
     feed.list(int(slots[0]))
     again, number = FeedIndex(feed.config), np.arange(feed.first, int(feed.window.size[1]) - 1)
-    kept = Remembered(feed.first, int(feed.window.size[1]), number, points[: len(number)], np.zeros(len(number), int))
-    again.load(kept, again.documents(bags[: len(number)]), feed.epoch, 1)
+    kept = Remembered(feed.first, int(feed.window.size[1]), number, points[number % 80], np.zeros(len(number), int))
+    again.load(kept, again.documents([bags[i % 80] for i in number.tolist()]), feed.epoch, 1)
 
 
 if __name__ == "__main__":
