@@ -8,8 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from indexes.feeds.feed import FeedConfig, FeedIndex
+from indexes.feeds.feed import FeedIndex
 from indexes.feeds.methods import METHODS
+from indexes.feeds.model import FeedConfig
 from indexes.feeds.subscribers import ENTRY, POSTS, ROW, THETA
 from indexes.feeds.theta import BUFFERS
 from indexes.feeds.words import Documents
@@ -172,13 +173,25 @@ def test_empty_posts_only_move_the_window() -> None:
     assert len(feed.list(slot)[0]) == 0
 
 
+def test_a_post_that_was_withdrawn_does_not_expire() -> None:
+    feed = FeedIndex(FeedConfig(BOUNDS, span=3))
+    feed.post(feed.documents([{"a": 1.0}]), np.ones((1, 2)), 1)
+    feed.withdraw([0])
+    feed.expire(9)
+    assert feed.first == 1 and not feed.epoch.expired
+    feed.post(feed.documents([{"a": 1.0}]), np.ones((1, 2)), 10)
+    feed.expire(13)
+    assert feed.first == 2 and feed.epoch.expired
+
+
 def test_numbers_of_forgotten_words_are_used_again() -> None:
     feed = FeedIndex(FeedConfig(BOUNDS, posts=10))
     [slot] = feed.subscribe(feed.documents([{"a": 1.0}]), np.ones((1, 2)), np.array([2]), np.array([0.5])).tolist()
     for i in range(60):
         feed.post(feed.documents([{"a": 1.0, f"x{i}": 1.0}]), np.ones((1, 2)))
         feed.forget_words()
-    assert len(feed.words) <= 13 and "a" in feed.words and "x20" not in feed.words
+    # Those of the window, and of the one in which the epoch began.
+    assert len(feed.words) <= 22 and "a" in feed.words and "x20" not in feed.words
     assert feed.list(slot)[0].tolist() == [59, 58]
 
 
@@ -196,6 +209,11 @@ class FeedMachine(RuleBasedStateMachine):
     @rule(n=st.integers(1, 8))
     def subscribe(self, n: int) -> None:
         self.world.subscribe(n)
+
+    @rule()
+    def forget_words(self) -> None:
+        self.world.feed.forget_words()
+        self.world.compare()
 
     @precondition(lambda self: self.world.oracle.asks)
     @rule()
