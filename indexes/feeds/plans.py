@@ -157,7 +157,11 @@ class PostPlan(SteppedPlan):
             if self._painted == self.count or not self._has_room(budget):
                 return
             self._begin(budget)
-        self._posted = self._go_on(budget)
+            began = time.perf_counter()
+            self._posted = self._go_on(0.0)
+            self.engine.post_cost.learn(time.perf_counter() - began, self._painted - self._shown)
+        else:
+            self._posted = self._go_on(budget)
         if self._posted is not None and self._painted == self.count:
             self.engine.forget_words()
 
@@ -167,7 +171,6 @@ class PostPlan(SteppedPlan):
         index = engine.index
         most = min(PIECE, self.count - lo, index.before_epoch(command.at))
         hi = lo + engine.post_cost.fit(budget, most)
-        began = time.perf_counter()
         engine.live.step()
         shown = command.keywords.part(lo, hi).shown()
         points = command.points[lo:hi] + 0.0
@@ -179,8 +182,6 @@ class PostPlan(SteppedPlan):
         ]
         documents = index.documents([bag_of_shown(one) for one in shown])
         self._steps = index.post_steps(documents, points, command.at)
-        next(self._steps)
-        engine.post_cost.learn(time.perf_counter() - began, hi - lo)
         self._painted = hi
 
     def settle(self) -> Slice | None:
