@@ -130,14 +130,9 @@ class PostPlan(SteppedPlan):
         return left * engine.post_cost.seconds + epoch * EPOCH * engine.subscription_count
 
     def told(self) -> dict[str, Any]:
-        """The ids of the posts, and how many lists each is in; where some were skipped also their places."""
-        results: list[dict[str, Any]] = [
-            {"id": key, "reached": n} for key, n in zip(self.command.ids.to_pylist(), self.reached, strict=True)
-        ]
-        if self.positions is not None:
-            for i, result in zip(self.positions, results, strict=True):
-                result["index"] = i
-        return {"results": results}
+        """The ids of the posts that are in, and how many lists each was in right after it."""
+        posts = zip(self.command.ids.to_pylist(), self.reached, strict=False)
+        return {"results": [{"id": key, "reached": n} for key, n in posts]}
 
     def _has_room(self, budget: float) -> bool:
         """Whether ids can be noted; if not, all are merged beside, and that is waited for so long."""
@@ -187,12 +182,14 @@ class PostPlan(SteppedPlan):
     def settle(self) -> Slice | None:
         engine, hi = self.engine, self._painted
         if self._shown < hi:
+            engine.untold = engine.seq
             self._show()
             engine.seq = self.first_seq + hi - 1
             self._shown = hi
         posted, self._posted = self._posted, None
         if posted is None:
             return None
+        engine.untold = None
         heard = None
         if engine.live:
             changes = engine.live.hear(posted.told, self.first_seq + self._settled, Views(engine.posts_kept))
@@ -243,11 +240,13 @@ class TickPlan(SteppedPlan):
         if self.done or not self._begun:
             return None
         if engine.seq < self.last_seq:
+            engine.untold = engine.seq
             engine.posts_kept.expire(engine.index.first)
             engine.now = self.command.at
             engine.seq = self.last_seq
         if self._told is None:
             return None
+        engine.untold = None
         heard = self._heard(engine.live.hear(self._told, self.first_seq, Views(engine.posts_kept)))
         engine.posts_kept.trim()
         self._finish()
