@@ -105,7 +105,7 @@ class _Columns:
         at = now()
         if not self.count:
             return Post(pa.array([], pa.string()), Keywords.of([]), np.empty((0, 2)), at, skip=skip), None
-        ids = named(self._ids[0] if len(self._ids) == 1 else pa.concat_arrays(self._ids))
+        ids = named(self._ids[0] if len(self._ids) == 1 else pa.concat_arrays(self._ids), "p")
         command = Post(ids, Keywords.of(self._shown), np.concatenate(self._points), at, self.payload, skip)
         if not self.errors:
             return command, None
