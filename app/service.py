@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from app import logs
+from app import logs, ticks
 from app.delivery.feeds import FeedSource
 from app.delivery.hub import Hub
 from app.delivery.lists import BoardSource
@@ -122,7 +122,7 @@ class Service:
         self.overlay = Overlay(self.relays, settings.service, epoch, settings.heartbeat_seconds, metrics)
         self.hub = Hub(epoch, settings, sources, metrics)
         self.expiry = Expiry(self.hub.is_read, self._expire)
-        self.ticks = Ticks(self.feeds)
+        self.ticks = Ticks(self.feeds, ticks.now)
         self.jobs = Jobs(metrics, Numbers(stores.directory.path / "JOBS"))
         root = Folder.at(settings.storage or stores.directory.path)
         self.snapshots = Snapshots(root, epoch, kinds)

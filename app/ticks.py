@@ -30,7 +30,7 @@ def now() -> int:
 class Ticks:
     """Makes the ticks of all feeds; `clock` tells the time in whole milliseconds."""
 
-    def __init__(self, feeds: Resources[FeedEngine, FeedConfig], clock: Callable[[], int] = now) -> None:
+    def __init__(self, feeds: Resources[FeedEngine, FeedConfig], clock: Callable[[], int]) -> None:
         self._feeds = feeds
         self._clock = clock
         self._under_way: dict[str, asyncio.Task[None]] = {}
