@@ -322,7 +322,9 @@ def test_the_three_kinds_of_body_say_the_same(client: TestClient) -> None:
         "weights": pa.array([None, [2.0, 0.5], None, None], pa.list_(pa.float32())),
         "payload": [None, '{"x": 1}', None, None],
     }
-    subscriptions = [{**post, "id": f"s{i}", "k": i + 1, "alpha": i / 4, "ttl": 60.5} for i, post in enumerate(posts[:3])]
+    subscriptions = [
+        {**post, "id": f"s{i}", "k": i + 1, "alpha": i / 4, "ttl": 60.5} for i, post in enumerate(posts[:3])
+    ]
     for one in subscriptions:
         one.pop("payload", None)
     asking = {name: column[:3] for name, column in columns.items() if name != "payload"}

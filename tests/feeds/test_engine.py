@@ -56,7 +56,9 @@ coordinates = st.one_of(st.integers(-1, 5).map(float), st.floats(-1, 5), st.samp
 places = st.tuples(coordinates, coordinates)
 asked = st.builds(Asked, shown, places, st.sampled_from([1, 2, 3, 20]), st.sampled_from([0.0, 0.3, 0.5, 1.0]))
 ttls = st.sampled_from([None, 5.0])
-wrong_words = st.sampled_from([["a" * 129], [""], ["a", ""], {"a": 0.0}, {"a": -1.0}, {"a": float("inf")}, ["a"] * 1001])
+wrong_words = st.sampled_from(
+    [["a" * 129], [""], ["a", ""], {"a": 0.0}, {"a": -1.0}, {"a": float("inf")}, ["a"] * 1001]
+)
 wrong_places = st.sampled_from([(np.nan, 0.0), (0.0, np.inf), (2e300, 0.0)])
 post_rows = st.tuples(
     st.sampled_from(POSTS),
@@ -448,7 +450,9 @@ class Story(RuleBasedStateMachine):
             return
         stands, lists = self.history[engine.seq], self.lists[engine.seq]
         assert engine.post_count == len(stands.posts) and engine.subscription_count == len(stands.subscriptions)
-        assert [viewed(post) for post in engine.posts(None, 1000)] == [stands.posts[key] for key in sorted(stands.posts)]
+        assert [viewed(post) for post in engine.posts(None, 1000)] == [
+            stands.posts[key] for key in sorted(stands.posts)
+        ]
         for key in POSTS[:4]:
             post = engine.post(key)
             assert (post and viewed(post)) == stands.posts.get(key)
