@@ -17,7 +17,7 @@ from fastapi.openapi.utils import get_openapi
 from starlette.middleware import Middleware
 
 from app import logs, problems
-from app.api import admin, boards, health, jobs, maps, matchers, relays, streams
+from app.api import admin, boards, feeds, health, jobs, maps, matchers, relays, streams
 from app.api.direct import Direct
 from app.api.failures import FAILURES
 from app.api.routing import Routes, complete_schema
@@ -68,6 +68,7 @@ def create_app(settings: Settings | None = None, stores: Stores | None = None, l
     matcher_routes = matchers.MatcherRoutes(keyring)
     relay_routes = relays.RelayRoutes()
     map_routes = maps.MapRoutes()
+    feed_routes = feeds.FeedRoutes()
     stream_routes = streams.StreamRoutes(keyring, map_routes.moves.carry)
     job_routes = jobs.JobRoutes(keyring)
 
@@ -85,6 +86,7 @@ def create_app(settings: Settings | None = None, stores: Stores | None = None, l
             matcher_routes.start(service)
             relay_routes.start(service)
             map_routes.start(service)
+            feed_routes.start(service)
             stream_routes.start(service.hub)
             job_routes.start(service)
             lifecycle.stopping.append(service.hub.stop)
@@ -141,6 +143,7 @@ def create_app(settings: Settings | None = None, stores: Stores | None = None, l
     matcher_routes.add_routes(routes)
     relay_routes.add_routes(routes)
     map_routes.add_routes(routes)
+    feed_routes.add_routes(routes)
     stream_routes.add_routes(routes, app)
     job_routes.add_routes(routes)
 

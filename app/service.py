@@ -14,7 +14,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from app import logs
+from app import logs, ticks
+from app.delivery.feeds import FeedSource
 from app.delivery.hub import Hub
 from app.delivery.lists import BoardSource
 from app.delivery.notifications import RelaySource
@@ -26,6 +27,7 @@ from app.jobs import Jobs, Numbers
 from app.kernels import warm
 from app.kinds import Kind, Kinds
 from app.kinds.boards import BoardKind
+from app.kinds.feeds import FeedKind
 from app.kinds.maps import MapKind
 from app.kinds.matchers import MatcherKind
 from app.kinds.relays import RelayKind
@@ -41,11 +43,15 @@ from app.storage import Stores
 from app.storage.catalog import Catalog
 from app.storage.log import LogUnavailable
 from app.storage.snapshots import Snapshots
+from app.ticks import Ticks
 from app.writer import Writer
 from formats.folder import Folder
 from indexes.boards.board import Board
 from indexes.boards.commands import BoardConfig, Unsubscribe
 from indexes.boards.subscribers import Edit
+from indexes.feeds.commands import DeleteSubscriptions as DeleteFeedSubscriptions
+from indexes.feeds.engine import FeedEngine
+from indexes.feeds.model import FeedConfig
 from indexes.maps.commands import DeleteQueries
 from indexes.maps.engine import MapEngine
 from indexes.maps.model import MapConfig
@@ -79,22 +85,23 @@ class Interrupted(Exception):
 
 
 class Service:
-    """What the routes need: `boards`, `matchers`, `relays` and `maps` for changes and reads, `overlay` for the links of
-    relays, `hub` for streams, `expiry` for lifetimes, and `jobs` for the long work that `maintenance` does. Behind them
-    all are the one `writer` and the `catalog` of all kinds. Hub and expiry know resources by their whole names, as
-    ``boards/delays``."""
+    """What the routes need: `boards`, `matchers`, `relays`, `maps` and `feeds` for changes and reads, `overlay` for the
+    links of relays, `hub` for streams, `expiry` for lifetimes, and `jobs` for the long work that `maintenance` does.
+    Behind them all are the one `writer` and the `catalog` of all kinds; `ticks` is the clock of feeds. Hub and expiry
+    know resources by their whole names, as ``boards/delays``."""
 
     def __init__(self, settings: Settings, stores: Stores, metrics: Metrics, keyring: Keyring) -> None:
         self.settings = settings
         self.metrics = metrics
         self.stores = stores
-        boards, matchers, relays, maps = BoardKind(), MatcherKind(), RelayKind(), MapKind()
-        kinds = Kinds(boards, matchers, relays, maps)
+        boards, matchers, relays, maps, feeds = BoardKind(), MatcherKind(), RelayKind(), MapKind(), FeedKind()
+        kinds = Kinds(boards, matchers, relays, maps, feeds)
         self._deletions: dict[Kind, Callable[[list[str]], Any]] = {
             boards: Unsubscribe,
             matchers: DeleteSubscriptions,
             relays: relay_commands.DeleteSubscriptions,
             maps: DeleteQueries,
+            feeds: DeleteFeedSubscriptions,
         }
         self.catalog = Catalog(kinds)
         self.answers = Answers(settings.idempotency_hours, stores.log.answer, remote=stores.log.database.remote)
@@ -103,16 +110,19 @@ class Service:
         self.matchers: Resources[MatcherEngine, MatcherConfig] = Resources(matchers, self.catalog, self.writer)
         self.relays: Resources[RelayEngine, RelayConfig] = Resources(relays, self.catalog, self.writer)
         self.maps: Resources[MapEngine, MapConfig] = Resources(maps, self.catalog, self.writer)
+        self.feeds: Resources[FeedEngine, FeedConfig] = Resources(feeds, self.catalog, self.writer)
         sources = (
             BoardSource(self.boards.get, self.boards.between),
             MatcherSource(self.matchers.get, self.matchers.between),
             RelaySource(self.relays.get, self.relays.between),
             MapSource(self.maps.get, self.maps.between),
+            FeedSource(self.feeds.get, self.feeds.between),
         )
         epoch = stores.directory.epoch
         self.overlay = Overlay(self.relays, settings.service, epoch, settings.heartbeat_seconds, metrics)
         self.hub = Hub(epoch, settings, sources, metrics)
         self.expiry = Expiry(self.hub.is_read, self._expire)
+        self.ticks = Ticks(self.feeds, ticks.now)
         self.jobs = Jobs(metrics, Numbers(stores.directory.path / "JOBS"))
         root = Folder.at(settings.storage or stores.directory.path)
         self.snapshots = Snapshots(root, epoch, kinds)
@@ -125,6 +135,7 @@ class Service:
         matchers.on_edit = partial(self._saw, matchers.prefix)
         relays.on_edit = partial(self._saw, relays.prefix)
         maps.on_edit = partial(self._saw, maps.prefix)
+        feeds.on_edit = partial(self._saw, feeds.prefix)
         relays.on_done = partial(self._routed, relays.on_done)
         self.hub.on_open = self.expiry.touch
         keyring.on_removed.append(self.hub.end_key)
@@ -143,7 +154,7 @@ class Service:
             board = self.boards.get(name)
             if board is not None:
                 self.expiry.saw(self.boards.prefix + name, board.subscribers.lifetimes())
-        for resources in (self.matchers, self.relays, self.maps):
+        for resources in (self.matchers, self.relays, self.maps, self.feeds):
             for name in resources.names():
                 engine = resources.get(name)
                 if engine is not None:
@@ -153,7 +164,7 @@ class Service:
         self.schedule = Schedule(self.settings, self.jobs, self.maintenance, lambda: self.maintenance.grown)
         self.schedule.start()
         await self.overlay.start()
-        chores = self.expiry.run(), self._expire_answers(), self._renew_worn(), self._mend()
+        chores = self.expiry.run(), self.ticks.run(), self._expire_answers(), self._renew_worn(), self._mend()
         self._chores = [asyncio.create_task(chore) for chore in chores]
 
     def interrupt(self) -> None:

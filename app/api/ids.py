@@ -8,10 +8,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 
-def named(ids: pa.StringArray) -> pa.StringArray:
-    """Ids with made-up ones, random and numbered, in place of nulls."""
+def named(ids: pa.StringArray, letter: str = "s") -> pa.StringArray:
+    """Ids with made-up ones in place of nulls: random and numbered, behind a letter."""
     if ids.null_count == 0:
         return ids
     prefix = secrets.token_hex(8)
-    names = pa.array([f"s-{prefix}-{n}" for n in range(ids.null_count)], pa.string())
+    names = pa.array([f"{letter}-{prefix}-{n}" for n in range(ids.null_count)], pa.string())
     return pc.replace_with_mask(ids, ids.is_null(), names)

@@ -44,7 +44,7 @@ class StreamQuery(FollowQuery):
 
 
 class OccasionsQuery(FollowQuery):
-    """How the subscription of a matcher or a relay, or the query of a map, is followed."""
+    """How the subscription of a matcher, a relay or a feed, or the query of a map, is followed."""
 
     form: Annotated[Literal["changes"], Field(description="There is one.")] = "changes"
 
@@ -78,6 +78,7 @@ class StreamRoutes:
             ("matcher", "subscriptions", self.stream_wins),
             ("relay", "subscriptions", self.stream_notifications),
             ("map", "queries", self.stream_results),
+            ("feed", "subscriptions", self.stream_posts),
         ):
             routes.add(
                 "GET",
@@ -140,6 +141,15 @@ class StreamRoutes:
         """
         asked = query(request, OccasionsQuery)
         return self._stream(request, f"maps/{request.path_params['map']}", "results", asked)
+
+    async def stream_posts(self, request: Request) -> Response:
+        """Follow the list of a feed's subscription by server-sent events.
+
+        `snapshot` has the list as it is, and then there is a `change` for every change of it: what entered, left or got
+        another score; posts that only shift are not listed. Positions and all else are as with boards.
+        """
+        asked = query(request, OccasionsQuery)
+        return self._stream(request, f"feeds/{request.path_params['feed']}", "changes", asked)
 
     def _stream(
         self, request: Request, resource: str, form: Form, asked: FollowQuery, squash: float | None = None
