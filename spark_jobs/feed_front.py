@@ -221,7 +221,7 @@ class Front:
         scores = arrays["list.score"].tolist()
         return [
             Row(name, posts[begin:upto], scores[begin:upto])
-            for name, begin, upto in zip(names, [0, *end[:-1]], end, strict=True)
+            for name, begin, upto in zip(names, [0, *end][:-1], end, strict=True)
         ]
 
     def _round(self, posts: Posts | None, rest: Sequence[Operation], last: bool) -> Round:

@@ -1,0 +1,37 @@
+"""Lists of a feed in partitions at the ends of batches are those by brute force, bit for bit, whatever the mechanism."""
+
+from __future__ import annotations
+
+import pytest
+
+from indexes.feeds.feed import FeedConfig
+from spark_jobs.feed_routers import MECHANISMS
+from tests.spark_jobs.feeds import Local, World
+
+BOUNDS = (0.0, 0.0, 4.0, 3.0)
+
+CONFIGS = {
+    "posts": FeedConfig(BOUNDS, posts=100),
+    "given": FeedConfig(BOUNDS, posts=70, tfidf=False, buffer="kscore"),
+    "span": FeedConfig(BOUNDS, span=25),
+}
+
+
+@pytest.mark.parametrize("partitions", [1, 3])
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+@pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS)
+def test_lists_at_the_ends_of_batches_are_exact(config: FeedConfig, mechanism: str, partitions: int) -> None:
+    world, local = World(partitions, config), Local(config, mechanism, partitions)
+    known: dict[str, tuple[list[str], list[float]]] = {}
+    told = local.batch([world.posts(10), world.subscribe(40)])
+    for number in range(12):
+        known.update({row.subscription: (row.posts, row.scores) for row in told})
+        expected = world.lists()
+        assert {id: known[id] for id in expected} == expected, (number, local.front.counts)
+        if number < 11:
+            told = local.batch(world.batch(), renew=number % 3 == 1)
+    counts = local.front.counts
+    assert counts.posts == world.oracle.came and sum(counts.subscriptions) == len(world.oracle.asks)
+    assert sum(counts.read) > 0
+    if partitions > 1 and mechanism == "hashing":
+        assert counts.routed == partitions * counts.posts
