@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -20,6 +19,7 @@ from indexes.feeds import step
 from indexes.feeds import window as win
 from indexes.feeds.buffers import Found, lists_of, room_to_evaluate
 from indexes.feeds.methods import Method, method_of
+from indexes.feeds.model import FeedConfig as FeedConfig
 from indexes.feeds.subscribers import ENTRY, POSTS, ROW, TERM, THETA, WORDS, Table, weigh_subscriptions
 from indexes.feeds.theta import MOST_K, Buffering
 from indexes.feeds.weights import CountEpochs, SpanEpochs, idf_of
@@ -37,27 +37,6 @@ PIECE = 256
 
 LINES = 4_096
 """Room for what is told."""
-
-
-@dataclass(frozen=True, slots=True)
-class FeedConfig:
-    """What a feed is made of. Just one of `posts` and `span` is given."""
-
-    bounds: tuple[float, float, float, float]
-    posts: int | None = None
-    """The window is the last so many posts."""
-    span: int | None = None
-    """The window is the posts of so much time, in any unit, as ticks say."""
-    tfidf: bool = True
-    """Whether weights are times idf."""
-    buffer: str = "cost"
-    method: str = "ordered"
-
-    @property
-    def diagonal(self) -> float:
-        """Of the bounds: the distance at which nothing is near any more."""
-        x0, y0, x1, y1 = self.bounds
-        return math.hypot(x1 - x0, y1 - y0)
 
 
 class Told(NamedTuple):
