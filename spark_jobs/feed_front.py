@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from indexes.feeds import copies as cp
-from indexes.feeds.feed import FeedConfig
+from indexes.feeds.model import FeedConfig
 from indexes.feeds.frozen import Frozen, freeze, thaw
 from indexes.feeds.shard import FeedShard
 from indexes.feeds.window import FIRST, NEXT, TERM_NEXT

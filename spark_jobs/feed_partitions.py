@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from indexes.feeds import copies as cp
 from indexes.feeds.buffers import lists_of
-from indexes.feeds.feed import FeedConfig, Told
+from indexes.feeds.feed import Told
+from indexes.feeds.model import FeedConfig
 from indexes.feeds.frozen import Frozen, freeze, thaw
 from indexes.feeds.routed import Hits
 from indexes.feeds.shard import FeedShard

@@ -14,13 +14,14 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from indexes.beside import Beside
 from indexes.feeds import owners as own
 from indexes.feeds import step
 from indexes.feeds import window as win
 from indexes.feeds.buffers import Found, lists_of, room_to_evaluate
 from indexes.feeds.methods import Method, method_of
-from indexes.feeds.model import FeedConfig as FeedConfig
-from indexes.feeds.subscribers import ENTRY, POSTS, ROW, TERM, THETA, WORDS, Table, weigh_subscriptions
+from indexes.feeds.model import FeedConfig
+from indexes.feeds.subscribers import ENTRY, POSTS, ROW, THETA, Table, terms_at, weigh_subscriptions
 from indexes.feeds.theta import MOST_K, Buffering
 from indexes.feeds.weights import CountEpochs, SpanEpochs, idf_of
 from indexes.feeds.window import FIRST, NEXT, THERE
@@ -38,6 +39,9 @@ PIECE = 256
 LINES = 4_096
 """Room for what is told."""
 
+MANY = 20_000
+"""Subscriptions from which on they are laid out in a thread of its own."""
+
 
 class Told(NamedTuple):
     """Whose lists are others than before, in order of step, then slot. Of those that are followed also what they are
@@ -48,6 +52,29 @@ class Told(NamedTuple):
     end: Int64
     post: Int64  # by row
     score: Float64
+
+
+class Epoch(NamedTuple):
+    """What idf is made of: `posts` in the window when the epoch began (0: none has begun, or weights are given), and in
+    how many of them each word was, by number. `last` is how many posts had come by then since ever, `last_at` the time;
+    `expired` says whether a window of time has lost a post."""
+
+    posts: int
+    df: Int32
+    last: int
+    last_at: int | None
+    expired: bool
+
+
+class Remembered(NamedTuple):
+    """The posts of a window, those withdrawn left out: numbers between `first` and `next`, ascending, places (n, 2),
+    and times."""
+
+    first: int
+    next: int
+    number: Int64
+    points: Float64
+    time: Int64
 
 
 class Posted(NamedTuple):
@@ -80,6 +107,11 @@ class FeedIndex:
         self._owners = own.empty_owners()
         self._found: Found = room_to_evaluate(64, 1)
         self._epochs = CountEpochs(config.posts) if config.posts else SpanEpochs(config.span or 0)
+        self._epoch_posts, self._epoch_df = 0, np.empty(0, np.int32)
+        self._stale: NDArray[np.bool_] | None = None
+        self.settling = False
+        """Whether, in the middle of a step, lists are not right yet."""
+        self._since_laid_out = 0
         self._unknown = 1.0
         self._most_k = 1
 
@@ -95,18 +127,67 @@ class FeedIndex:
         """Bags as arrays. O(words). Their words are known until `forget_words`."""
         return self.words.documents(bags)
 
+    @property
+    def epoch(self) -> Epoch:
+        """The epoch that is going on."""
+        e = self._epochs
+        last_at, expired = (e.last_at, e.expired) if isinstance(e, SpanEpochs) else (None, False)
+        return Epoch(self._epoch_posts, self._epoch_df, e.last, last_at, expired)
+
+    @property
+    def worn(self) -> float:
+        """How many subscriptions came, changed or went since they were laid out, over how many there are."""
+        return self._since_laid_out / max(1, len(self.table))
+
+    @property
+    def first(self) -> int:
+        """The number of the oldest post of the window, withdrawn or not; with none that of the next."""
+        return int(self.window.size[FIRST])
+
+    def load(self, posts: Remembered, documents: Documents, epoch: Epoch, now: int) -> None:
+        """Take over the window and the epoch of another feed, where there are no posts yet. O(terms)."""
+        v, numbers = self.window, posts.number
+        first, n = posts.first, posts.next - posts.first
+        self._epoch_posts, self._epoch_df = epoch.posts, epoch.df.copy()
+        if epoch.posts:
+            self._unknown = math.log(1.0 + epoch.posts)
+        v.size[FIRST] = v.size[NEXT] = first
+        words = np.diff(documents.end, prepend=0)
+        self._reserve(n, len(documents.word), int(words.max(initial=0)))
+        v = self.window
+        v.idf[:] = self._unknown
+        if epoch.posts:
+            v.idf[: len(epoch.df)] = idf_of(epoch.posts, epoch.df)
+        # Numbers of posts that were withdrawn are taken by empty ones, as old as the one before.
+        at = numbers - first
+        x, y, end = np.zeros(n), np.zeros(n), np.zeros(n, np.int64)
+        time = np.full(n, np.iinfo(np.int64).min)
+        x[at], y[at] = posts.points.T
+        time[at] = posts.time
+        end[at] = words
+        time = np.maximum.accumulate(time)
+        batch = step.Batch(x, y, time, np.cumsum(end), documents.word, documents.weight, np.zeros(n, np.int32))
+        gone = np.ones(n, np.uint8)
+        gone[at] = 0
+        win.enter_all(v, batch, gone)
+        self.now = now
+        e = self._epochs
+        e.last = epoch.last
+        if isinstance(e, SpanEpochs):
+            e.last_at, e.expired = epoch.last_at, epoch.expired
+        self._owners = own.with_places(self._owners, np.empty(0, np.int64), len(v.x))
+
     def forget_words(self) -> None:
-        """Take back the numbers of words that are in no post of the window and no subscription. Documents that were
-        made and neither posted nor subscribed with are void. O(words + subscriptions)."""
+        """Take back the numbers of words that are in no post of the window and no subscription, and that the epoch does
+        not know. Documents that were made and neither posted nor subscribed with are void. O(words + terms)."""
         used = np.zeros(max(len(self.words), len(self.window.df)), bool)
+        used[: len(self._epoch_df)] = self._epoch_df > 0
         v, s = self.window, self.table.arrays
         terms = np.arange(v.size[win.TERM_FIRST], v.size[win.TERM_NEXT])
         if len(terms):
             used[v.word[terms & (len(v.word) - 1)]] = True
-        note = s.note.reshape(-1, ROW)
-        for slot in self.table.slots().tolist():
-            begin, n = int(note[slot, TERM]), int(note[slot, WORDS])
-            used[s.term[2 * begin : 2 * (begin + n) : 2].astype(np.int64)] = True
+        note = s.note.reshape(-1, ROW)[self.table.slots()]
+        used[s.term[2 * terms_at(note)].astype(np.int64)] = True
         self.words.forget(used)
 
     def post(self, documents: Documents, points: Float64, now: int = 0) -> Posted:
@@ -115,23 +196,24 @@ class FeedIndex:
         return _all(self.post_steps(documents, points, now))
 
     def post_steps(self, documents: Documents, points: Float64, now: int = 0) -> Generator[None, None, Posted]:
-        """As `post`, in pieces of some milliseconds. Between them nothing else may change; lists may be those after
-        any of the posts, and while an epoch begins old or new."""
+        """As `post`, in pieces of some milliseconds. Between them nothing else may change, and lists are those after
+        some of the posts; while an epoch begins, after it."""
         points = np.asarray(points, np.float64) + 0.0
         self.now = max(self.now, now)
         first, n = int(self.window.size[NEXT]), len(documents)
         reached, told = np.zeros(n, np.int32), _Telling()
         at = 0
         while at < n:
-            end = min(n, at + PIECE, at + self._before_epoch())
+            end = min(n, at + PIECE, at + self.before_epoch(self.now))
             part = documents.part(at, end)
             time = np.full(end - at, self.now)
             x, y = np.ascontiguousarray(points[at:end].T)
             batch = step.Batch(x, y, time, part.end, part.word, part.weight, reached[at:end])
             self._post(batch, told, at)
             at = end
-            yield
-            if self._due(first + at):
+            if not self._due(first + at):
+                yield
+            else:
                 yield from self._begin_epoch(told, at - 1, first + at)
                 if self.config.tfidf:
                     places = len(self.window.x) - 1
@@ -143,19 +225,23 @@ class FeedIndex:
         return _all(self.expire_steps(now))
 
     def expire_steps(self, now: int) -> Generator[None, None, Told]:
-        """As `expire`, in pieces, as `post_steps`."""
+        """As `expire`, in pieces, as `post_steps`; but while it is `settling` lists are not right yet."""
         self.now, told = max(self.now, now), _Telling()
         v, epochs = self.window, self._epochs
+        self.settling = True
         if isinstance(epochs, SpanEpochs):
-            first, end = int(v.size[FIRST]), int(v.size[NEXT])
+            first, end, there = int(v.size[FIRST]), int(v.size[NEXT]), int(v.size[THERE])
             while first < end and v.time[first & (len(v.x) - 1)] <= self.now - (self.config.span or 0):
                 first += 1
             if first > v.size[FIRST]:
-                epochs.expired = True
                 step.expire_until(v, self.table.arrays, self._owners, self.work, first)
+                # What had been withdrawn was in the window no more.
+                epochs.expired |= int(v.size[THERE]) < there
                 yield from self._settle(told)
+            self.settling = False
             if epochs.expired and epochs.due(end, self.now):
                 yield from self._begin_epoch(told, 0, end)
+        self.settling = False
         return told.end()
 
     def withdraw(self, posts: Sequence[int]) -> Told:
@@ -190,13 +276,23 @@ class FeedIndex:
         return _all(self.subscribe_steps(documents, points, k, alpha))
 
     def subscribe_steps(
-        self, documents: Documents, points: Float64, k: Int64, alpha: Float64
+        self, documents: Documents, points: Float64, k: Int64, alpha: Float64, lay_out: bool = True
     ) -> Generator[None, None, Int64]:
-        """As `subscribe`, in pieces, as `post_steps`."""
+        """As `subscribe`, in pieces, as `post_steps`. Without `lay_out` posts do not find them until `lay_out_steps`
+        was run: that is faster for many."""
         k, alpha = self._checked(documents, k, alpha)
         slots = self.table.put(documents, np.asarray(points, np.float64), k, alpha)
-        yield from self._admit(slots, k)
+        yield from self._admit(slots, k, lay_out)
         return slots
+
+    def lay_out_steps(self, df: Int64 | None = None) -> Generator[None, None, None]:
+        """Lay all subscriptions out anew, for words by how often they are in the window now, or in how many posts they
+        are by `df`, by number. Between the pieces lists may be read. O(n log n)."""
+        order = self.window.df.astype(np.int64)
+        if df is not None:
+            order[:] = 0
+            order[: len(df)] = df[: len(order)]
+        yield from self._lay_out(order << 32 | np.arange(len(order)), False)
 
     def change(self, slots: Int64, documents: Documents, points: Float64, k: Int64, alpha: Float64) -> None:
         """Subscriptions are others from now on, in the same slots, and are evaluated. Raises as `subscribe`, and
@@ -212,13 +308,17 @@ class FeedIndex:
         slots = self._there(slots)
         self.method.remove(self.table, slots)
         self.table.remove(slots)
+        self._since_laid_out += len(slots)
 
     def follow(self, slot: int, followed: bool = True) -> None:
         """Whether a subscription's list is told whenever it changes. A slot forgets it when it is given up."""
         self.table.arrays.followed[slot] = followed
 
     def list(self, slot: int) -> tuple[Int64, Float64]:
-        """The posts of a subscription's list, best first, and their scores. O(k)."""
+        """The posts of a subscription's list, best first, and their scores. O(k); while an epoch begins it may be
+        evaluated first."""
+        if self._stale is not None and self._stale[slot]:
+            self._evaluate_some(np.array([slot]), 0, 1)
         s = self.table.arrays
         n = int(min(s.held[slot], s.k[slot]))
         posts, scores = np.empty(n, np.int64), np.empty(n)
@@ -244,7 +344,7 @@ class FeedIndex:
             raise ValueError("a subscription without words, or with a k or an alpha that is none")
         return k, alpha
 
-    def _admit(self, slots: Int64, k: Int64) -> Generator[None, None, None]:
+    def _admit(self, slots: Int64, k: Int64, lay_out: bool = True) -> Generator[None, None, None]:
         """Subscriptions that have just been put come to what they hold, and are found from then on."""
         self._most_k = max(self._most_k, int(k.max(initial=1)))
         self._reserve(0, 0, 0)
@@ -253,17 +353,42 @@ class FeedIndex:
         s = self.table.arrays
         self._owners = own.with_cells(self._owners, int(s.held[slots].sum()))
         own.own_many(s, self._owners, len(self.window.x) - 1, slots)
-        self.method.add(self.table, slots)
+        self._since_laid_out += len(slots)
+        if lay_out:
+            self.method.add(self.table, slots)
 
     def _evaluate(self, slots: Int64) -> Generator[None, None, None]:
-        s, z = self.table.arrays, self.work
-        step.begin(z)
+        step.begin(self.work)
         for first in range(0, len(slots), PIECE):
-            end = min(len(slots), first + PIECE)
-            step.evaluate_piece(
-                self.window, s, self.buffering.limits, self._found, z, slots, first, end, self.diagonal
-            )  # fmt: skip
+            self._evaluate_some(slots, first, min(len(slots), first + PIECE))
             yield
+
+    def _evaluate_some(self, slots: Int64, first: int, end: int) -> None:
+        step.evaluate_piece(
+            self.window, self.table.arrays, self.buffering.limits, self._found, self.work, slots, first, end,
+            self.diagonal,
+        )  # fmt: skip
+        if self._stale is not None:
+            self._stale[slots[first:end]] = False
+
+    def _lay_out(self, order: Int64, owned: bool) -> Generator[None, None, None]:
+        """Lay all out for words in this order; where they were all evaluated also who owns what. Reads of lists look at
+        neither."""
+
+        def work() -> None:
+            if owned:
+                self._own_all(self.table.slots())
+            self.method.build(self.table, order)
+
+        if len(self.table) < MANY:
+            work()
+        else:
+            beside = Beside(work)
+            while not beside.done(0.005):
+                yield
+            beside.found  # noqa: B018 -- raises what the work raised
+        self._since_laid_out = 0
+        self._reserve(0, 0, 0)
 
     def _post(self, batch: step.Batch, told: _Telling, at: int) -> None:
         """Posts of a piece, in which no epoch begins."""
@@ -328,12 +453,14 @@ class FeedIndex:
         lines = max(LINES, self._most_k, len(self.table) // 4)
         self.work = with_work(self.work, len(v.df), longest, *room, max(1, self.table.end), lines, lines)
 
-    def _before_epoch(self) -> int:
-        """How many posts may come at once before an epoch may begin."""
-        posts = int(self.window.size[NEXT])
-        if isinstance(self._epochs, CountEpochs):
-            return self._epochs.next - posts
-        return 1 if self._epochs.expired or not self._epochs.last else max(1, 2 * self._epochs.last - posts)
+    def before_epoch(self, now: int) -> int:
+        """How many posts may come at once at this time before an epoch may begin, right after the last of them."""
+        posts, epochs = int(self.window.size[NEXT]), self._epochs
+        if isinstance(epochs, CountEpochs):
+            return epochs.next - posts
+        if epochs.expired:
+            return 1 if epochs.due(posts, max(now, self.now)) else 1 << 30
+        return epochs.next - posts
 
     def _due(self, posts: int) -> bool:
         if isinstance(self._epochs, CountEpochs):
@@ -352,24 +479,25 @@ class FeedIndex:
         order = v.df.astype(np.int64) << 32 | np.arange(len(v.df))
         if not self.config.tfidf:
             if not again:
-                self.method.build(self.table, order)
-                self._reserve(0, 0, 0)
+                yield from self._lay_out(order, False)
             return
-        there = max(1, int(v.size[THERE]))
-        self._unknown = math.log(1.0 + there)
-        v.idf[:] = idf_of(there, v.df)
+        self._epoch_posts, self._epoch_df = max(1, int(v.size[THERE])), v.df.copy()
+        self._unknown = math.log(1.0 + self._epoch_posts)
+        v.idf[:] = idf_of(self._epoch_posts, v.df)
         win.weigh_anew(v)
-        yield
         s, slots = self.table.arrays, self.table.slots()
         weigh_subscriptions(s, v.idf, slots)
-        yield
-        yield from self._evaluate(slots)
-        self._own_all(slots)
-        self.method.build(self.table, order)
-        self._reserve(0, 0, 0)
+        self._stale = np.zeros(max(1, self.table.end), bool)
+        self._stale[slots] = True
+        step.begin(self.work)
+        for first in range(0, len(slots), PIECE):
+            yield
+            self._evaluate_some(slots, first, min(len(slots), first + PIECE))
+        self._stale = None
         while step.tell_noted(s, self.work, 0) != step.DONE:
             self._make_room(step.LINES, 0, told, at)
         told.take(self.work, at)
+        yield from self._lay_out(order, True)
 
     def _own_all(self, slots: Int64) -> None:
         self._owners.size[:2] = 0

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from indexes.feeds.arena import Arena
 from indexes.feeds.buffers import room_to_evaluate
 from indexes.feeds.cells import Cells
-from indexes.feeds.feed import FeedConfig
+from indexes.feeds.model import FeedConfig
 from indexes.feeds.ordered import Ordered, OrderedIndex
 from indexes.feeds.owners import Owners
 from indexes.feeds.shard import FeedShard
@@ -49,6 +49,7 @@ def freeze(shard: FeedShard) -> Frozen:
     for name, arena in _arenas(shard).items():
         lengths = [length for length, free in arena._free.items() for _ in free]
         arrays[f"free.{name}"] = np.array([lengths, [at for free in arena._free.values() for at in free]], np.int64)
+    arrays["epoch.df"] = shard._epoch_df
     epochs = shard._epochs
     config = shard.config
     about = {
@@ -60,6 +61,8 @@ def freeze(shard: FeedShard) -> Frozen:
         "most_k": shard._most_k,
         "turn": int(shard.work.size[TURN]),
         "begun": shard.epochs,
+        "epoch": shard._epoch_posts,
+        "worn": shard._since_laid_out,
         "epochs": [epochs.last] if isinstance(epochs, CountEpochs) else [epochs.last, epochs.expired, epochs.last_at],
         "kinds": list(shard.buffering._kind.items()),
         "count": [shard.table.count, shard.table.terms],
@@ -77,6 +80,8 @@ def thaw(frozen: Frozen) -> FeedShard:
     shard = FeedShard(FeedConfig((x0, y0, x1, y1), posts, span, tfidf, buffer), about["given"])
     shard.now, shard.numbers.count, shard.epochs = about["now"], about["numbers"], about["begun"]
     shard._unknown, shard._most_k = about["unknown"], about["most_k"]
+    shard._epoch_posts, shard._epoch_df = about["epoch"], arrays["epoch.df"]
+    shard._since_laid_out = about["worn"]
     shard.window = Window(*_taken(arrays, "window", Window._fields))
     row = arrays["table.row"]
     columns = {name: arrays[f"table.{name}"] for name in Subscribers._fields if name != "note"}

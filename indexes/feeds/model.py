@@ -1,4 +1,4 @@
-"""What a feed is and what is posted and asked, as users say it: its configuration, keywords by column, subscriptions."""
+"""What a feed is and what is posted and asked, as users say it: its configuration, keywords, subscriptions."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from indexes.feeds.tokens import Bag, bag_of, bag_of_weights
@@ -27,8 +28,8 @@ MOST_WORDS = 1_000
 MOST_LETTERS = 128
 """Characters of a keyword, casefolded."""
 
-MOST_SUBSCRIBED = 1_000
-"""The longest list."""
+MOST_WEIGHT = 1e300
+"""The greatest weight of a keyword."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +62,7 @@ def listed(words: Iterable[str]) -> Shown:
 
 def weighted(weights: Mapping[str, float]) -> Shown:
     """Keywords given as weights, as they are shown: those that are equal when casefolded are one, and their weights are
-    added in order of the words as written. Nothing is refused: see `faults_of`."""
+    added in order of the words as written."""
     folded = {word.casefold(): 0.0 for word in weights}
     for word in sorted(weights):
         folded[word.casefold()] += float(weights[word])
@@ -73,24 +74,10 @@ def bag_of_shown(shown: Shown) -> Bag:
     return bag_of_weights(shown) if isinstance(shown, dict) else bag_of(shown)
 
 
-def faults_of(shown: Shown, empty: bool) -> list[str]:
-    """What is wrong with keywords; `empty` says whether there may be none."""
-    if not shown and not empty:
-        return ["there must be at least one keyword"]
-    if len(shown) > MOST_WORDS:
-        return [f"there are {len(shown)} keywords, the most are {MOST_WORDS}"]
-    found = []
-    if any(not 0 < len(word) <= MOST_LETTERS for word in shown):
-        found.append(f"a keyword has 1 to {MOST_LETTERS} characters")
-    if isinstance(shown, dict) and not all(0 < weight <= 1e300 for weight in shown.values()):
-        found.append("a weight is a number above 0 and at most 1e300")
-    return found
-
-
 @dataclass(slots=True)
 class Keywords:
     """Keywords of many, as they are shown, by column: those of document i end at `end[i]`, behind those of the one
-    before. `weight` is NaN for those of a list."""
+    before. `weight` is NaN for those of a list, and no weight may be."""
 
     end: Int64
     word: pa.StringArray
@@ -126,6 +113,21 @@ class Keywords:
                 found.append(words[begin:end])
             begin = end
         return found
+
+    def faults(self, empty: bool) -> list[tuple[int, str]]:
+        """What is wrong with which, in order; `empty` says whether one may be without keywords. O(words)."""
+        n = np.diff(self.end, prepend=0)
+        letters = pc.utf8_length(self.word).to_numpy(zero_copy_only=False)
+        weighted = ~np.isnan(self.weight)
+        wrong = weighted & ~((self.weight > 0) & (self.weight <= MOST_WEIGHT))
+        owner = np.repeat(np.arange(len(n)), n)
+        found = [(int(i), "there must be at least one keyword") for i in np.flatnonzero((n < 1) & (not empty))]
+        found += [(int(i), f"there are more than {MOST_WORDS} keywords") for i in np.flatnonzero(n > MOST_WORDS)]
+        long = np.unique(owner[(letters < 1) | (letters > MOST_LETTERS)])
+        found += [(i, f"a keyword has 1 to {MOST_LETTERS} characters") for i in long.tolist()]
+        bad = np.unique(owner[wrong])
+        found += [(i, f"a weight is a number above 0 and at most {MOST_WEIGHT:g}") for i in bad.tolist()]
+        return sorted(found)
 
     def part(self, first: int, end: int) -> Keywords:
         """Those of documents first to end - 1, over the same memory."""

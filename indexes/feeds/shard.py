@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from indexes.feeds import owners as own
 from indexes.feeds import step
-from indexes.feeds.feed import PIECE, FeedConfig, FeedIndex, Told, _all, _Telling
+from indexes.feeds.feed import PIECE, FeedIndex, Told, _all, _Telling
+from indexes.feeds.model import FeedConfig
 from indexes.feeds.routed import GivenIndex, Hits, RoutedIndex
 from indexes.feeds.subscribers import ROW, THETA
 from indexes.feeds.weights import FIRST_EPOCH, CountEpochs

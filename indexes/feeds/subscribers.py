@@ -112,7 +112,7 @@ class Table:
         note[slots, TERM], note[slots, WORDS], note[slots, ENTRY], note[slots, STAMP] = term, words, entry, 0
         s.k[slots], s.kind[slots], s.held[slots] = k, self._buffering.kinds(k), 0
         s.complete[slots], s.there[slots], s.followed[slots], s.cell[slots] = 1, 1, 0, -1
-        at = np.repeat(term - documents.end + words, words) + np.arange(len(documents.word))
+        at = _places(term, words)
         s.term[2 * at], s.raw[2 * at] = documents.word, documents.weight
         self.count += len(slots)
         self.terms += len(documents.word)
@@ -145,6 +145,17 @@ class Table:
 def _room_of(words: Int64) -> Int64:
     """Terms lie four to a line; longer runs are powers of two, so that few lengths are there."""
     return np.maximum(4, 1 << np.ceil(np.log2(np.maximum(1, words))).astype(np.int64))
+
+
+def terms_at(note: Int64) -> Int64:
+    """Where the terms of these rows (n, ROW) are, one's behind the other's. O(terms)."""
+    return _places(note[:, TERM], note[:, WORDS])
+
+
+def _places(begin: Int64, length: Int64) -> Int64:
+    """The places of runs, one's behind the other's."""
+    end = np.cumsum(length)
+    return np.repeat(begin - end + length, length) + np.arange(int(end[-1]) if len(end) else 0)
 
 
 def _longer(column: NDArray, room: int) -> NDArray:

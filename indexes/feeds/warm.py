@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from indexes.feeds.feed import FeedConfig, FeedIndex
+from indexes.feeds.feed import FeedIndex
+from indexes.feeds.model import FeedConfig
 from indexes.feeds.tokens import bag_of
 
 

@@ -59,10 +59,15 @@ class SpanEpochs:
         self.last = 0
         self.last_at: int | None = None
 
+    @property
+    def next(self) -> int:
+        """The post, counted from 1, right after which the next epoch begins, as long as none has expired."""
+        return 2 * self.last if self.last else FIRST_EPOCH
+
     def due(self, posts: int, now: int) -> bool:
         """Whether one begins at this time with so many posts since ever, the last of them just now."""
         if not self.expired:
-            return posts == (2 * self.last if self.last else FIRST_EPOCH)
+            return posts == self.next
         return self.last_at is None or now - self.last_at >= self._span
 
     def begin(self, posts: int, now: int) -> None:

@@ -153,6 +153,19 @@ def enter(v, x, y, time, word, weight, begin, end):  # type: ignore[no-untyped-d
     enter_terms(v, number)
 
 
+@lean_kernel
+def enter_all(v, batch, gone):  # type: ignore[no-untyped-def]
+    """The posts of a batch come, those that are `gone` as withdrawn ones; these have no words. O(words)."""
+    begin = 0
+    for i in range(batch.end.size):
+        number, end = v.size[NEXT], batch.end[i]
+        enter(v, batch.x[i], batch.y[i], batch.time[i], batch.word, batch.weight, begin, end)
+        begin = end
+        if gone[i]:
+            v.gone[number & (v.x.size - 1)] = 1
+            v.size[THERE] -= 1
+
+
 @inner_kernel
 def enter_terms(v, number):  # type: ignore[no-untyped-def]
     """Give the words of a post their unit weights, and them a place in the chunks."""

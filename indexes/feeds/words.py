@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -44,6 +44,23 @@ class Vocabulary:
 
     def __contains__(self, word: str) -> bool:
         return word in self._number
+
+    @property
+    def known(self) -> int:
+        """How many words have a number."""
+        return len(self._number)
+
+    def texts(self) -> list[str]:
+        """The words by number; those of numbers that are free mean nothing. O(numbers)."""
+        return self._word.copy()
+
+    def number(self, word: str) -> int:
+        """The number of a word, or -1."""
+        return self._number.get(word, -1)
+
+    def numbers(self, words: Iterable[str]) -> list[int]:
+        """The numbers of words that are known. Raises KeyError."""
+        return [self._number[word] for word in words]
 
     def word(self, number: int) -> str:
         """The word of a number."""

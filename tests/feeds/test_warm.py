@@ -5,7 +5,8 @@ from __future__ import annotations
 import numba
 import pytest
 
-from indexes.feeds.feed import FeedConfig, FeedIndex
+from indexes.feeds.feed import FeedIndex
+from indexes.feeds.model import FeedConfig
 from indexes.feeds.warm import exercise, warm
 from tests.service.test_warm import compiled
 

@@ -6,7 +6,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from indexes.feeds.feed import FeedConfig, FeedIndex, Told
+from indexes.feeds.feed import FeedIndex, Told
+from indexes.feeds.model import FeedConfig
 from tests.oracles.feeds import Ask, FeedOracle
 
 BOUNDS = (0.0, 0.0, 4.0, 3.0)

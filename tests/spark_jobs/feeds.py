@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from indexes.feeds.feed import FeedConfig
+from indexes.feeds.model import FeedConfig
 from spark_jobs.feed_front import Front, Operation, Posts, Row, Subscribe, Tick, Unsubscribe, Withdraw
 from spark_jobs.feed_pack import Pack, pack, unpack
 from spark_jobs.feed_partitions import Matcher, Owner

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from indexes.feeds.feed import FeedConfig
+from indexes.feeds.model import FeedConfig
 from spark_jobs.feed_routers import MECHANISMS
 from tests.spark_jobs.feeds import Local, World
 

@@ -1,0 +1,70 @@
+"""The keywords of subscriptions as they were given, by slot: numbers of words, in the order given, and as often.
+
+What they weigh stands with the terms of the table; the same words are there in code-point order, each once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from indexes.feeds.arena import Arena
+from indexes.feeds.model import Shown
+from indexes.feeds.subscribers import ROW, TERM, WORDS, Table
+from indexes.feeds.words import Vocabulary
+
+Int32 = NDArray[np.int32]
+Int64 = NDArray[np.int64]
+
+
+class Listings:
+    """Twelve bytes a subscription, and four for each keyword."""
+
+    def __init__(self) -> None:
+        self._runs = Arena()
+        self.begin = np.empty(0, np.int64)
+        self.length = np.empty(0, np.int32)
+        self.weighted = np.empty(0, np.uint8)
+        self.word = np.empty(0, np.int32)
+
+    def put(self, slots: Int64, shown: Sequence[Shown], words: Vocabulary) -> None:
+        """These slots have these keywords, which the vocabulary knows; they had none. O(keywords)."""
+        length = np.array([len(one) for one in shown], np.int64)
+        begin = self._runs.take(length)
+        self._reserve(int(slots.max(initial=-1)) + 1)
+        self.begin[slots], self.length[slots] = begin, length
+        self.weighted[slots] = [isinstance(one, dict) for one in shown]
+        at = np.repeat(begin - np.cumsum(length) + length, length) + np.arange(int(length.sum()))
+        self.word[at] = words.numbers(word for one in shown for word in one)
+
+    def remove(self, slots: Int64) -> None:
+        """These slots have no keywords any more. O(n log n)."""
+        self._runs.give_back(self.begin[slots], self.length[slots].astype(np.int64))
+
+    def shown(self, slot: int, table: Table, words: Vocabulary) -> Shown:
+        """The keywords of a slot. O(keywords)."""
+        begin = int(self.begin[slot])
+        numbers = self.word[begin : begin + int(self.length[slot])].tolist()
+        if not self.weighted[slot]:
+            return [words.word(number) for number in numbers]
+        s = table.arrays
+        first = int(s.note[slot * ROW + TERM])
+        terms = slice(2 * first, 2 * (first + int(s.note[slot * ROW + WORDS])), 2)
+        weight = dict(zip(s.term[terms].astype(np.int64).tolist(), s.raw[terms].tolist(), strict=True))
+        return {words.word(number): weight[number] for number in numbers}
+
+    def _reserve(self, slots: int) -> None:
+        if slots > len(self.begin):
+            room = max(slots, 3 * len(self.begin) // 2, 64)
+            for name in ("begin", "length", "weighted"):
+                setattr(self, name, _longer(getattr(self, name), room))
+        if self._runs.end > len(self.word):
+            self.word = _longer(self.word, max(self._runs.end, 3 * len(self.word) // 2, 64))
+
+
+def _longer(column: NDArray, room: int) -> NDArray:
+    longer = np.zeros(room, column.dtype)
+    longer[: len(column)] = column
+    return longer

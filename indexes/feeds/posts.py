@@ -1,0 +1,187 @@
+"""The posts of the window as they are shown, by number and by id.
+
+The newest lie in a list as they are; older ones in columns, so many to a piece, which are never changed and are dropped
+when the window has passed them. The number of a post stands in the map of ids by its lower bits.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from itertools import islice
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from indexes.feeds.model import Keywords
+from indexes.feeds.views import PostView
+from indexes.ids import IdMap
+
+Float64 = NDArray[np.float64]
+Int64 = NDArray[np.int64]
+
+PIECE = 1_024
+"""Posts of a piece."""
+
+LOWER = (1 << 31) - 1
+"""Windows are shorter."""
+
+
+class Piece(NamedTuple):
+    """Posts by column, with numbers from `first` on; those withdrawn since are among them."""
+
+    first: int
+    seq: Int64
+    at: Int64
+    ids: pa.StringArray
+    keywords: Keywords
+    points: Float64
+    payload: pa.BinaryArray
+
+    def view(self, number: int) -> PostView:
+        """A post as it is shown. O(its words)."""
+        i = number - self.first
+        (shown,) = self.keywords.part(i, i + 1).shown()
+        x, y = self.points[i].tolist()
+        seq, at = int(self.seq[i]), int(self.at[i])
+        return PostView(number, seq, self.ids[i].as_py(), shown, (x, y), at, self.payload[i].as_py())
+
+
+def piece_of(views: list[PostView]) -> Piece:
+    """Posts with consecutive numbers, by column. O(words)."""
+    return Piece(
+        views[0].number if views else 0,
+        np.array([view.seq for view in views], np.int64),
+        np.array([view.at for view in views], np.int64),
+        pa.array([view.id for view in views], pa.string()),
+        Keywords.of([view.keywords for view in views]),
+        np.array([view.location for view in views], np.float64).reshape(-1, 2),
+        pa.array([view.payload for view in views], pa.binary()),
+    )
+
+
+class Posts:
+    """Posts with numbers from `first` to `next` - 1, without those that are `gone`: withdrawn."""
+
+    def __init__(self) -> None:
+        self.first = 0
+        self.next = 0
+        self.gone: set[int] = set()
+        self.ids = IdMap()
+        self._pieces: list[Piece] = []
+        self._firsts: list[int] = []
+        self._newest: list[PostView] = []
+
+    def __len__(self) -> int:
+        return self.next - self.first - len(self.gone)
+
+    def find(self, key: str) -> int:
+        """The number of the post of an id, or -1."""
+        row = self.ids.find(key)
+        return -1 if row < 0 else self.first + ((row - self.first) & LOWER)
+
+    def view(self, number: int) -> PostView:
+        """A post that is there, or went since the last `trim`. Those of the newest are the same object each time."""
+        before = self.next - len(self._newest)
+        if number >= before:
+            return self._newest[number - before]
+        return self._pieces[bisect_right(self._firsts, number) - 1].view(number)
+
+    def at(self, number: int) -> int:
+        """The time of a post. O(log n)."""
+        before = self.next - len(self._newest)
+        if number >= before:
+            return self._newest[number - before].at
+        piece = self._pieces[bisect_right(self._firsts, number) - 1]
+        return int(piece.at[number - piece.first])
+
+    @property
+    def oldest_at(self) -> int | None:
+        """The time of the oldest post, or None. O(withdrawn posts before it)."""
+        number = self.first
+        while number < self.next and number in self.gone:
+            number += 1
+        return self.at(number) if number < self.next else None
+
+    def after(self, key: str | None, limit: int) -> list[PostView]:
+        """Up to `limit` posts in order of id, behind `key`."""
+        return [self.view(self.first + ((row - self.first) & LOWER)) for _, row in islice(self.ids.after(key), limit)]
+
+    def append(self, view: PostView) -> None:
+        """The next post comes; its id is not there."""
+        self.ids.insert(view.id, view.number & LOWER)
+        self._newest.append(view)
+        self.next += 1
+
+    def withdraw(self, number: int) -> None:
+        """A post that is there goes."""
+        self.ids.delete(self.view(number).id)
+        self.gone.add(number)
+
+    def expire(self, first: int) -> None:
+        """Posts before this one go. What is shown of them stays until `trim`."""
+        for number in range(self.first, min(first, self.next)):
+            if number in self.gone:
+                self.gone.discard(number)
+            else:
+                self.ids.delete(self.view(number).id)
+        self.first = max(self.first, first)
+
+    def trim(self) -> None:
+        """Drop what has gone, and put what is no longer new in columns."""
+        while len(self._newest) >= 2 * PIECE:
+            piece = piece_of(self._newest[:PIECE])
+            del self._newest[:PIECE]
+            self._pieces.append(piece)
+            self._firsts.append(piece.first)
+        passed = bisect_right(self._firsts, self.first) - 1
+        if passed > 0:
+            del self._pieces[:passed], self._firsts[:passed]
+        if self._pieces and self.next - len(self._newest) <= self.first:
+            self._pieces.clear()
+            self._firsts.clear()
+        if not self._pieces:
+            del self._newest[: max(0, self.first - self.next + len(self._newest))]
+
+    def pieces(self) -> list[Piece]:
+        """All in columns, and perhaps some that have gone. O(PIECE)."""
+        return [*self._pieces, *([piece_of(self._newest)] if self._newest else [])]
+
+    def load(self, first: int, after: int, pieces: Iterator[Piece]) -> None:
+        """Take over posts where there are none: pieces of posts with consecutive numbers, in order; what lies between
+        them is `gone`. O(n)."""
+        self.first = self.next = first
+        for piece in pieces:
+            self.gone.update(range(self.next, piece.first))
+            for i, key in enumerate(piece.ids.to_pylist(), piece.first):
+                self.ids.insert(key, i & LOWER)
+            self._pieces.append(piece)
+            self._firsts.append(piece.first)
+            self.next = piece.first + len(piece.seq)
+        self.gone.update(range(self.next, after))
+        if self.next < after:
+            # Numbers count on behind the last piece.
+            self._pieces.append(_nothing(self.next, after))
+            self._firsts.append(self.next)
+            self.next = after
+        if self.ids.wants_merge():
+            self.ids.swap(self.ids.merged())
+
+    def check(self) -> None:
+        """Raise AssertionError unless all parts agree."""
+        self.ids.check()
+        assert len(self.ids) == len(self), "an id of nothing, or a post without one"
+        assert all(self.first <= number < self.next for number in self.gone), "what is withdrawn has long gone"
+        for number in range(self.first, self.next):
+            if number not in self.gone:
+                view = self.view(number)
+                assert view.number == number and self.find(view.id) == number, "a post under another number"
+
+
+def _nothing(first: int, end: int) -> Piece:
+    n = end - first
+    none = np.zeros(n, np.int64)
+    keywords = Keywords(none, pa.array([], pa.string()), np.empty(0))
+    return Piece(first, none, none, pa.array([""] * n), keywords, np.zeros((n, 2)), pa.nulls(n, pa.binary()))
