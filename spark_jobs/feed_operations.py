@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from formats.commands import MORE
-from indexes.feeds.model import FeedConfig, Shown, bag_of_shown, faults_of, listed, weighted
+from indexes.feeds.model import MOST_LETTERS, MOST_WEIGHT, MOST_WORDS, FeedConfig, Shown, bag_of_shown, listed, weighted
 from indexes.feeds.tokens import STOP_WORDS, tokens
 from spark_jobs.feed_front import Operation, Posts, Subscribe, Tick
 from spark_jobs.feed_source import POSTS
@@ -114,6 +114,10 @@ def _keywords(table: pa.Table, config: FeedConfig, empty: bool) -> Iterable[Show
     else:
         raise Unfit("there is no column keywords, and none called text")
     for one in shown:
-        if wrong := faults_of(one, empty):
-            raise Unfit(wrong[0])
+        if not one and not empty:
+            raise Unfit("a subscription has no keywords")
+        if len(one) > MOST_WORDS or not all(0 < len(word) <= MOST_LETTERS for word in one):
+            raise Unfit(f"there are at most {MOST_WORDS} keywords, of 1 to {MOST_LETTERS} characters")
+        if isinstance(one, dict) and not all(0 < weight <= MOST_WEIGHT for weight in one.values()):
+            raise Unfit("a weight is a number above 0")
     return shown
