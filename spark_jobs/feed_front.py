@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from indexes.feeds import copies as cp
+from indexes.feeds.feed import Epoch, Remembered
 from indexes.feeds.model import FeedConfig
 from indexes.feeds.frozen import Frozen, freeze, thaw
 from indexes.feeds.shard import FeedShard
@@ -75,7 +76,20 @@ class Unsubscribe:
     ids: Sequence[str]
 
 
-Operation = Posts | Withdraw | Tick | Subscribe | Unsubscribe
+@dataclass(frozen=True, slots=True)
+class Load:
+    """A feed that has no posts yet has the window and the epoch of another: posts by number, their ids, and in how many
+    posts of `epoch.posts` each of these words was when it began."""
+
+    posts: Remembered
+    ids: Sequence[str]
+    bags: Sequence[Bag]
+    epoch: Epoch
+    words: Sequence[str]
+    now: int
+
+
+Operation = Posts | Withdraw | Tick | Subscribe | Unsubscribe | Load
 
 
 class Round(NamedTuple):
@@ -304,8 +318,34 @@ class Front:
                     more = self._put(operation)
                     arrays.update({f"{i}.{name}": column for name, column in more.items()})
                     ops.append({"op": "put"})
+                case Load():
+                    about, more = self._load(operation)
+                    arrays.update({f"{i}.{name}": column for name, column in more.items()})
+                    ops.append({"op": "load", **about})
         self._forget_posts()
         return ops
+
+    def _load(self, given: Load) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        documents, epoch, posts = self.words.documents(given.bags), given.epoch, given.posts
+        self.words.documents([dict.fromkeys(given.words, 1.0)])
+        known = np.array(self.words.numbers(given.words), np.int64)
+        self._see_words()
+        df = np.zeros(len(self.words), np.int32)
+        df[known] = epoch.df
+        self.shard.load(posts, documents, epoch._replace(df=df), given.now)
+        for number, id in zip(posts.number.tolist(), given.ids, strict=True):
+            self.posts[number] = id
+            self.numbers[id] = number
+        if epoch.posts:
+            self._begin_epoch(df)
+        about = {
+            "first": posts.first, "next": posts.next, "now": given.now, "posts": epoch.posts, "last": epoch.last,
+            "last_at": epoch.last_at, "expired": epoch.expired,
+        }  # fmt: skip
+        return about, {
+            "number": posts.number, "points": posts.points, "time": posts.time, "df": df, "end": documents.end,
+            "word": documents.word, "raw": documents.weight,
+        }  # fmt: skip
 
     def _put(self, s: Subscribe) -> dict[str, NDArray[Any]]:
         documents = self.words.documents(s.bags)
@@ -352,10 +392,14 @@ class Front:
         self.subscriptions = cp.without_copies(self.subscriptions, numbers)
         self._gone += numbers.tolist()
 
-    def _begin_epoch(self) -> None:
-        """Another idf counts, and another order of words; copies are sent anew."""
-        self._forget_words()
-        df = self.shard.window.df
+    def _begin_epoch(self, df: NDArray[np.int32] | None = None) -> None:
+        """Another idf counts, and another order of words, by the window's posts of each or by `df`; copies are sent
+        anew."""
+        if df is None:
+            self._forget_words()
+            df = self.shard.window.df
+        else:
+            df = np.append(df, np.zeros(len(self.shard.window.df) - len(df), np.int32))
         self.order = df.astype(np.int64) << 32 | np.arange(len(df))
         self.idf, self.unknown = self.shard.window.idf.copy(), self.shard._unknown
         self._epoch_sent = False

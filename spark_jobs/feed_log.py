@@ -20,7 +20,7 @@ _END = "SELECT max(lsn), min(lsn) FROM log"
 _ENDS = (
     "SELECT lsn FROM log WHERE resource = {0} AND lsn > {0} AND command NOT LIKE {0} ORDER BY lsn LIMIT 1 OFFSET {0}"
 )
-_MADE = "SELECT lsn, payload FROM log WHERE resource = {0} AND lsn > {0} AND command = 'create' ORDER BY lsn LIMIT 1"
+_MADE = "SELECT lsn, payload FROM log WHERE resource = {0} AND command = 'create' ORDER BY lsn DESC LIMIT 1"
 _PRUNED = "SELECT value FROM meta WHERE key = 'pruned_through'"
 
 
@@ -69,9 +69,9 @@ class LogReader:
         for lsn, command, payload in self._ask(_LOG, (resource, after, until)):
             yield LogRow(int(lsn), command, bytes(payload))
 
-    def created(self, resource: str, after: int) -> LogRow | None:
-        """The row with which a resource began, the first one after this row. Raises `NoLog`."""
-        found = self._ask(_MADE, (resource, after))
+    def created(self, resource: str) -> LogRow | None:
+        """The row with which a resource began, the last time that it did. Raises `NoLog`."""
+        found = self._ask(_MADE, (resource,))
         return LogRow(int(found[0][0]), "create", bytes(found[0][1])) if found else None
 
     def _ask(self, query: str, values: tuple[Any, ...]) -> list[tuple[Any, ...]]:

@@ -13,9 +13,12 @@ import numpy as np
 import pyarrow as pa
 
 from formats.commands import MORE
+from indexes.feeds.feed import Epoch, Remembered
 from indexes.feeds.model import MOST_LETTERS, MOST_WEIGHT, MOST_WORDS, FeedConfig, Shown, bag_of_shown, listed, weighted
+from indexes.feeds.state import FeedState, texts_of
 from indexes.feeds.tokens import STOP_WORDS, tokens
-from spark_jobs.feed_front import Operation, Posts, Subscribe, Tick
+from spark_jobs.feed_commands import operations
+from spark_jobs.feed_front import Load, Operation, Posts, Subscribe, Tick
 from spark_jobs.feed_source import POSTS
 
 
@@ -39,17 +42,21 @@ def operations_of(
         else:
             parts.append((command, payload))
             if not command.endswith(MORE):
-                operation, now = of_log(parts, now)
-                found += operation
+                some, now = operations(parts, now)
+                found += some
                 parts = []
     return found, now
 
 
-def of_log(parts: list[tuple[str, bytes]], now: int) -> tuple[list[Operation], int]:
-    """A command of the log, and the time then."""
-    from spark_jobs.feed_commands import operations
-
-    return operations(parts, now)
+def of_state(state: FeedState) -> list[Operation]:
+    """What brings a feed that has nothing yet to this state."""
+    p, s, idf = state.posts, state.subscriptions, state.idf
+    remembered = Remembered(state.first, state.next, p.number, p.points, p.at)
+    epoch = Epoch(idf.posts, np.array(idf.df, np.int32), idf.last, idf.last_at, idf.expired)
+    bags = [bag_of_shown(shown) for shown in p.keywords.shown()]
+    load = Load(remembered, p.ids.to_pylist(), bags, epoch, idf.word.to_pylist(), state.now)
+    asked = [bag_of_shown(shown) for shown in s.keywords.shown()]
+    return [load, Subscribe(texts_of(state.ids).to_pylist(), asked, s.points, s.k, s.alpha)]
 
 
 def posts_of(table: pa.Table, config: FeedConfig, now: int, made: str) -> Posts:

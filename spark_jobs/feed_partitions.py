@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from indexes.feeds import copies as cp
 from indexes.feeds.buffers import lists_of
-from indexes.feeds.feed import Told
+from indexes.feeds.feed import Epoch, Remembered, Told
 from indexes.feeds.model import FeedConfig
 from indexes.feeds.frozen import Frozen, freeze, thaw
 from indexes.feeds.routed import Hits
@@ -89,6 +89,12 @@ class Owner:
                 self._remove(arrays["numbers"])
             case "put":
                 self._put(arrays, partition)
+            case "load":
+                columns = (arrays[name] for name in ("number", "points", "time"))
+                posts = Remembered(op["first"], op["next"], *columns)
+                epoch = Epoch(op["posts"], arrays["df"], op["last"], op["last_at"], op["expired"])
+                documents = Documents(arrays["end"], arrays["word"], arrays["raw"])
+                shard.load(posts, documents, epoch, op["now"])
 
     def _put(self, arrays: dict[str, NDArray[Any]], partition: int) -> None:
         mine = arrays["owner"] == partition

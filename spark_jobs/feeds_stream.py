@@ -1,7 +1,7 @@
 """Run a feed on Spark Structured Streaming: every subscription's list at the end of every batch, exactly.
 
 Reads   the log of a service: --storage, its data directory, and --log, the URL of its database where that is elsewhere;
-        the feed is followed from its making on, with its subscriptions. Or
+        the feed is followed from its making on, or from the newest snapshot where the log no longer has that. Or
         --posts: a folder of Parquet or NDJSON files, read in order of name: x, y, keywords (and weights) or text, and
         where they are wanted id and t, a time in milliseconds that never goes back; then --config says what the feed is,
         as PUT /v1/feeds/NAME takes it, and --subscriptions who asks: a file of id, x, y, keywords or text, k and alpha.
@@ -33,16 +33,19 @@ from typing import Any
 import pyarrow.json as pj
 import pyarrow.parquet as pq
 
+from formats.feeds import epoch_at, posts_at, read_state, subscriptions_at
 from formats.folder import Folder
 from indexes.feeds.model import FeedConfig
+from indexes.feeds.state import FeedState
 from spark_jobs.command import Failed, make_parser, name_of, run, spark_options
 from spark_jobs.feed_commands import Left, config_of_wire, created_by
 from spark_jobs.feed_front import Operation, Row
 from spark_jobs.feed_log import LogReader, NoLog, url_of
-from spark_jobs.feed_operations import Unfit, operations_of, subscriptions_of
+from spark_jobs.feed_operations import Unfit, of_state, operations_of, subscriptions_of
 from spark_jobs.feed_routers import MECHANISMS
 from spark_jobs.feed_sinks import Files, Http, Sink, Undelivered
 from spark_jobs.feed_steps import FeedSteps, Unlike
+from spark_jobs.inputs import check
 from spark_jobs.outputs import telling
 from spark_jobs.progress import Progress
 from spark_jobs.session import Running, SparkFailed, session
@@ -92,35 +95,56 @@ class Stream:
         self.log = None if given.posts is not None else LogReader(url_of(given.storage or ".", given.log))
         self.batches = 0
         self.failed: Exception | None = None
+        self.state: FeedState | None = None
+        self.after = 0
         self.steps: FeedSteps
 
     def open(self) -> dict[str, str]:
         """Take up the checkpoint; the options of the source."""
-        given, config, after = self.given, None, 0
+        given, config = self.given, None
         begun = bool((self.checkpoint / "fronts").names())
         if self.log is None:
             config = config_of_wire(json.loads(given.config))
             options = {"posts": given.posts}
         else:
             if not begun:
-                made = self.log.created(self.resource)
-                if made is None:
-                    raise Failed(f"the log has no {self.resource}, or no longer its making")
-                config, after = created_by(made.command, made.payload), made.lsn
-            options = {"log": self.log.url, "resource": self.resource, "after": str(after)}
+                config, self.after = self._found()
+            options = {"log": self.log.url, "resource": self.resource, "after": str(self.after)}
         self.steps = FeedSteps.open(
             self.checkpoint, config, given.mechanism, given.partitions, split=not given.whole_words
         )
         return {**options, "rows": str(given.rows)}
 
+    def _found(self) -> tuple[FeedConfig, int]:
+        """What the feed is that the log has, and the row after which it is followed: that of its making, or of the
+        newest snapshot if the log no longer has that. Raises `Failed`."""
+        assert self.log is not None
+        made = self.log.created(self.resource)
+        if made is not None and made.lsn > self.log.pruned():
+            return created_by(made.command, made.payload), made.lsn
+        snapshots = Folder.at(self.given.storage) / "snapshots" if self.given.storage else None
+        names = [name for name in snapshots.names() if name.isdigit()] if snapshots else []
+        for lsn in sorted(map(int, names), reverse=True):
+            folder = Folder.at(self.given.storage) / "snapshots" / str(lsn)
+            if folder.whole and self.resource in folder.manifest()["resources"]:
+                name = self.resource.partition("/")[2]
+                files = [posts_at(name), epoch_at(name), subscriptions_at(name)]
+                about = check(folder, "snapshot", lsn, files)["resources"][self.resource]
+                self.state = read_state(folder, name, about)
+                return self.state.config, lsn
+        raise Failed(f"the log has no {self.resource}, or no longer its making, and no snapshot has it")
+
     def begin(self, running: Running) -> None:
-        """What is there before the first batch: the subscriptions of a file."""
+        """What is there before the first batch: a snapshot, or the subscriptions of a file."""
         if self.steps.batch >= BEFORE:
             return
         some: list[Operation] = []
+        now = 0
+        if self.state is not None:
+            some, now = of_state(self.state), self.state.now
         if self.given.subscriptions is not None:
             some = [read_subscriptions(self.given.subscriptions, self.steps.front.config)]
-        self.steps.take(running, BEFORE, some, 0, 0, self.sinks)
+        self.steps.take(running, BEFORE, some, self.after, now, self.sinks)
 
     def take(self, running: Running, frame: Any, batch: int) -> None:
         """A batch of Spark's."""
