@@ -66,7 +66,7 @@ class Alone:
         found = {}
         for id in self.ids:
             entries = self.engine.list_of(id)
-            found[id] = ([one.id for one in entries], [one.score for one in entries])
+            found[id] = ([one.post.id for one in entries], [one.score for one in entries])
         return found
 
 
