@@ -33,7 +33,7 @@ def config_of_wire(fields: Any) -> FeedConfig:
         if not (x0 < x1 and y0 < y1 and math.isfinite(x1 - x0) and math.isfinite(y1 - y0)):
             raise ValueError("bounds are [x0, y0, x1, y1], with an extent")
         if (posts or span or 0) < 1:
-            raise ValueError("window is a number of posts, or {\"seconds\": s}")
+            raise ValueError('window is a number of posts, or {"seconds": s}')
         words = None if stop is None else tuple(sorted({str(word).casefold() for word in stop}))
         return FeedConfig((x0, y0, x1, y1), posts, span, weighting == "tfidf", buffer, stop_words=words)
     except KeyError as error:

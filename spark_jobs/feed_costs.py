@@ -64,7 +64,7 @@ def costs_of(state: FeedState, sample: int) -> dict[str, float | None]:
 
 
 def _evaluated(feed: FeedIndex, slots: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Postings read, and seconds, of an evaluation: the mean of each group, of subscriptions that read about as many."""
+    """Postings read, and seconds, of an evaluation: means of groups of subscriptions that read about as many."""
     counted = []
     for slot in slots.tolist():
         before = int(feed._found.size[READ])

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from indexes.feeds import copies as cp
 from indexes.feeds.feed import Epoch, Remembered
-from indexes.feeds.model import FeedConfig
 from indexes.feeds.frozen import Frozen, freeze, thaw
+from indexes.feeds.model import FeedConfig
 from indexes.feeds.shard import FeedShard
 from indexes.feeds.window import FIRST, NEXT, TERM_NEXT
 from indexes.feeds.words import Documents, Vocabulary
@@ -284,7 +284,8 @@ class Front:
         assert not len(told.slot)
         v = shard.window
         places = np.arange(v.size[TERM_NEXT] - len(documents.word), v.size[TERM_NEXT]) & (len(v.word) - 1)
-        weighed = cp.Weighed(*np.ascontiguousarray(points.T), documents.end, documents.word, v.weight[places].copy())
+        x, y = np.ascontiguousarray(points.T)
+        weighed = cp.Weighed(x, y, documents.end, documents.word, v.weight[places])
         for number, id in enumerate(posts.ids, first):
             self.posts[number] = id
             self.numbers[id] = number
@@ -419,7 +420,7 @@ class Front:
 
     def _weigh(self) -> None:
         s = self.subscriptions
-        cp.weigh_all(s.begin, s.word, s.raw, self.idf, self.order, s.weight, s.length)
+        cp.weigh_copies(s, self.idf, self.order)
 
     def _see_words(self) -> None:
         """Words that are new are the rarest."""
@@ -509,7 +510,8 @@ class Front:
             arrays |= {"router.shards": router.shards, "router.cut": router.cut}
         more = {
             "shard": about, "mechanism": self.mechanism, "partitions": self.partitions, "split": self.split,
-            "words": self.words.freeze(), "ids": self.ids, "posts": list(self.posts.items()), "next": self._next, "unknown": self.unknown,
+            "words": self.words.freeze(), "ids": self.ids, "posts": list(self.posts.items()), "next": self._next,
+            "unknown": self.unknown,
             "laid": self._laid, "afresh": self._afresh, "sent": self._epoch_sent, "gone": self._gone,
             "cuts": router.cuts if isinstance(router, Location) else [], "counts": vars(self.counts),
         }  # fmt: skip
@@ -534,7 +536,7 @@ class Front:
             front.router.cuts = [(axis, at, left) for axis, at, left in about["cuts"]]
         front.ids = about["ids"]
         front.names = {number: id for id, number in front.ids.items()}
-        front.posts = {number: id for number, id in about["posts"]}
+        front.posts = dict(about["posts"])
         front.numbers = {id: number for number, id in front.posts.items()}
         front._next, front._laid, front._gone = about["next"], about["laid"], about["gone"]
         front._afresh, front._epoch_sent = about["afresh"], about["sent"]

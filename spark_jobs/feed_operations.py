@@ -26,9 +26,7 @@ class Unfit(ValueError):
     """A table does not say what it has to; the message is one sentence."""
 
 
-def operations_of(
-    rows: Iterable[tuple[int, str, bytes]], config: FeedConfig, now: int
-) -> tuple[list[Operation], int]:
+def operations_of(rows: Iterable[tuple[int, str, bytes]], config: FeedConfig, now: int) -> tuple[list[Operation], int]:
     """The operations of rows in order of lsn, and the time then; `now` is that before. Raises `Unfit` and `Damaged`."""
     found: list[Operation] = []
     parts: list[tuple[str, bytes]] = []

@@ -33,9 +33,10 @@ class Pack(NamedTuple):
 def _laid(about: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> tuple[bytes, list[tuple[int, NDArray[Any]]]]:
     """The header, and the arrays with where they begin."""
     whole = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
-    columns, at = [], 0
+    columns: list[tuple[str, str, list[int], int]] = []
+    at = 0
     for name, array in whole.items():
-        columns.append([name, array.dtype.str, list(array.shape), at])
+        columns.append((name, array.dtype.str, list(array.shape), at))
         at += -(-array.nbytes // _LINE) * _LINE
     text = json.dumps({"about": about, "columns": columns, "bytes": at}).encode()
     begin = -(-(len(MAGIC) + 8 + len(text)) // _LINE) * _LINE

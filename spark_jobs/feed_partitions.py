@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from indexes.feeds import copies as cp
 from indexes.feeds.buffers import lists_of
 from indexes.feeds.feed import Epoch, Remembered, Told
-from indexes.feeds.model import FeedConfig
 from indexes.feeds.frozen import Frozen, freeze, thaw
+from indexes.feeds.model import FeedConfig
 from indexes.feeds.routed import Hits
 from indexes.feeds.shard import FeedShard
 from indexes.feeds.words import Documents

@@ -1,11 +1,11 @@
 """Where subscriptions live, and where posts have to go, under four mechanisms (design 7).
 
-| mechanism | a subscription | a post goes |
-| --- | --- | --- |
-| `hashing` | at one partition, by its number | everywhere |
-| `location` | at one partition, by its place | where somebody is near enough, or short of posts with one of its words |
-| `keyword` | copies where its words are | where its words are, if any subscription has them |
-| `prefix` | copies only at words that may be the first one shared with a post that matters | as `keyword`, for words that may be the first one shared with a subscription that it matters to |
+hashing   a subscription is at one partition, by its number; a post goes everywhere
+location  a subscription is at one partition, by its place; a post goes where somebody is near enough for it to matter,
+          or is short of posts and has one of its words
+keyword   copies of a subscription are where its words are; a post goes where its words are, if anybody has them
+prefix    as keyword, but copies are only at words that may be the first one shared with a post that matters, and a post
+          goes only for words that may be the first one shared with a subscription to which it matters
 
 Under the last two a pair is found where the first word that both share is, and buffers are at a partition by number.
 A router knows all subscriptions with their theta at the begin of a round, and theta does not fall within one.

@@ -114,7 +114,7 @@ class Http:
                 with urllib.request.urlopen(request, timeout=self._seconds):
                     return
             except urllib.error.HTTPError as error:
-                if error.code < 500 and error.code != 429 or not left:
+                if (error.code < 500 and error.code != 429) or not left:
                     raise Undelivered(f"{self.url} answers {error.code} to lists") from error
             except OSError as error:
                 if not left:

@@ -110,7 +110,7 @@ class LogStream(_Stream):
         """The rows."""
         assert isinstance(partition, Span)
         for row in self.reader.rows(self.resource, partition.start["lsn"], partition.end["lsn"]):
-            yield tuple(row)
+            yield row.lsn, row.command, row.payload
 
 
 class FolderStream(_Stream):

@@ -87,7 +87,9 @@ def own(batches: Batches, step: tuple[Any, ...], config: tuple[Any, ...], given:
     """For each message to an owner, with all hits for it, what it publishes. Loads go on to the driver."""
     from spark_jobs.feed_partitions import Owner
 
-    now, messages, hits = Step(*step), {}, {}
+    now = Step(*step)
+    messages: dict[int, bytes] = {}
+    hits: dict[int, list[bytes]] = {}
     for to, kind, payload in _rows(batches):
         if kind == OWN:
             messages[to] = payload
@@ -123,7 +125,9 @@ def table_of(rows: list[tuple[int, str, bytes]]) -> pa.Table:
 
 def _row(rows: list[tuple[int, str, bytes]]) -> pa.RecordBatch:
     columns = list(zip(*rows, strict=True)) or [(), (), ()]
-    return pa.record_batch([pa.array(column, field.type) for column, field in zip(columns, SCHEMA, strict=True)], SCHEMA)
+    return pa.record_batch(
+        [pa.array(column, field.type) for column, field in zip(columns, SCHEMA, strict=True)], SCHEMA
+    )
 
 
 def _rows(batches: Batches) -> Iterator[tuple[int, str, bytes]]:

@@ -5,8 +5,8 @@ Reads   snapshots/LSN/feeds/NAME/posts.parquet, and of --sample subscriptions wh
 Writes  images/LSN/feeds/NAME/: in how many posts each word is, and, last, manifest.json, which makes it count.
 Ends    with {"rows": subscriptions, "seconds": s, "costs": {"evaluation", "posting", "entry"}}.
 
-Every task counts the words of some of the posts, and leaves them in images/LSN/feeds/NAME~pieces-RANDOM/, so every worker
-has to reach the storage; all use it through pyarrow, and need no connector of Hadoop's. The driver adds the counts up.
+Every task counts the words of some of the posts, and leaves them in images/LSN/feeds/NAME~pieces-RANDOM/, so every
+worker has to reach the storage; all use it through pyarrow, and need no connector of Hadoop's. The driver adds them up.
 `costs` are of this machine, in microseconds: what evaluating a subscription takes, and for each posting that it reads,
 and what it takes to enter a post into a buffer, up to its expiry. The rank of theta is chosen by their ratios, which
 `indexes.feeds.theta` has: a machine on which they are far from those there is worth a look.

@@ -3,8 +3,9 @@
 Reads   the log of a service: --storage, its data directory, and --log, the URL of its database where that is elsewhere;
         the feed is followed from its making on, or from the newest snapshot where the log no longer has that. Or
         --posts: a folder of Parquet or NDJSON files, read in order of name: x, y, keywords (and weights) or text, and
-        where they are wanted id and t, a time in milliseconds that never goes back; then --config says what the feed is,
-        as PUT /v1/feeds/NAME takes it, and --subscriptions who asks: a file of id, x, y, keywords or text, k and alpha.
+        where they are wanted id and t, a time in milliseconds that never goes back; then --config says what the feed
+        is, as PUT /v1/feeds/NAME takes it, and --subscriptions who asks: a file of id, x, y, keywords or text, k and
+        alpha.
 Writes  --checkpoint: what the next run goes on from. A run that was killed, whenever, and begun again says the same
         lists as one that was not.
         --output: a folder with batch-N.parquet, of the lists that may have changed in a batch: batch, subscription, lsn
@@ -13,9 +14,9 @@ Ends    with {"batches", "lists", "posts", "seconds", "sent": {...}, "loads": {.
         partitions since ever, and by partition what each holds and has read; unless --follow, then with a signal.
 
 --mechanism is how posts and subscriptions meet: "hashing" (a subscription is at one partition, a post everywhere),
-"location" (by place; a post is looked at where it may matter to somebody), "keyword" (copies of a subscription are where
-its words are, posts go to theirs) or "prefix" (as keyword, but only for words with which a post could matter). Whichever
-it is, lists are the same, bit for bit: those that the service has at that row of its log.
+"location" (by place; a post is looked at where it may matter to somebody), "keyword" (copies of a subscription are
+where its words are, posts go to theirs) or "prefix" (as keyword, but only for words with which a post could matter).
+Whichever it is, lists are the same, bit for bit: those that the service has at that row of its log.
 
 The window is at every owner of buffers. The driver numbers words and posts and decides where they go: it has all
 subscriptions, without their buffers. Every worker has to reach the checkpoint. Runs must not share a checkpoint or an
@@ -28,6 +29,7 @@ import argparse
 import json
 import os
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow.json as pj
@@ -63,7 +65,7 @@ class Sinks:
         self._sinks = sinks
         self.rows = 0
 
-    def write(self, batch: int, lsn: int, rows: list[Row]) -> None:
+    def write(self, batch: int, lsn: int, rows: Sequence[Row]) -> None:
         """To each."""
         for sink in self._sinks:
             sink.write(batch, lsn, rows)
@@ -239,7 +241,9 @@ def parser() -> argparse.ArgumentParser:
     )  # fmt: skip
     made.add_argument("--resource", required=True, help="the feed, as feeds/NAME")
     made.add_argument("--storage", metavar="FOLDER", help="the data directory of the service")
-    made.add_argument("--log", metavar="URL", help="its database, where that is elsewhere: postgresql://... or sqlite://...")
+    made.add_argument(
+        "--log", metavar="URL", help="its database, where that is elsewhere: postgresql://... or sqlite://..."
+    )
     made.add_argument("--posts", metavar="PLACE", help="a folder of posts, in place of a log")
     made.add_argument("--config", metavar="JSON", help="of a folder's posts: what the feed is")
     made.add_argument("--subscriptions", metavar="PLACE", help="of a folder's posts: a file of subscriptions")
@@ -247,7 +251,9 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--output", metavar="PLACE", help="a folder for lists")
     made.add_argument("--send", metavar="URL", help="where lists are sent; RANKCAST_KEY is its API key")
     made.add_argument("--mechanism", choices=MECHANISMS, default="location", help="(default: %(default)s)")
-    made.add_argument("--partitions", type=int, default=2, metavar="N", help="how many there are (default: %(default)s)")
+    made.add_argument(
+        "--partitions", type=int, default=2, metavar="N", help="how many there are (default: %(default)s)"
+    )
     made.add_argument(
         "--rows", type=int, default=1_000, metavar="N",
         help="commands of a log, or posts of a folder, in a batch at most (default: %(default)s)",

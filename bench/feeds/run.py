@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 
-from bench.feeds import spark as on_spark
 from bench.feeds import speed
 from bench.report import CHECKOUT, Report, commit, load, machine, today, versions
 
@@ -30,6 +30,8 @@ def run(
     report.heading("Posts")
     speed.Bench(report, speed.QUICK if quick else speed.Size(), prototype).show()
     if spark:
+        # The command is the service's, which imports no job of Spark.
+        on_spark = import_module("bench.feeds.spark")
         on_spark.show(report, on_spark.QUICK if quick else on_spark.SparkSize())
     if out is not None:
         out.parent.mkdir(parents=True, exist_ok=True)

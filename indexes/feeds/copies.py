@@ -124,9 +124,14 @@ def with_thetas(c: Copies, numbers: Int64, theta: Float64) -> None:
     c.theta[at[there]] = theta[there]
 
 
+def weigh_copies(c: Copies, idf: Float64, order: Int64) -> None:
+    """Weights by this idf, and lengths for words in this order, both by word. O(terms)."""
+    weigh_all(c.begin, c.word, c.raw, idf, order, c.weight, c.length)
+
+
 def lay_out(c: Copies, idf: Float64, order: Int64) -> Copies:
     """Weights by this idf, and postings for words in this order, both by word. O(terms log terms)."""
-    weigh_all(c.begin, c.word, c.raw, idf, order, c.weight, c.length)
+    weigh_copies(c, idf, order)
     copy = np.repeat(np.arange(len(c.number)), np.diff(c.begin))
     terms = np.flatnonzero(c.own)
     terms = terms[np.argsort(c.word[terms], kind="stable")]
@@ -145,8 +150,8 @@ def reached_by(c: Copies, posts: Weighed, order: Int64, diagonal: float) -> Reac
     while counted[DONE] < len(posts.end):
         n = find_copies(c, posts, order, diagonal, vector, words, lengths, post, copy, score, counted)
         found.append((post[:n].copy(), c.number[copy[:n]], score[:n].copy()))
-    columns = [np.concatenate(column) for column in zip(*found, strict=True)] if found else [post[:0]] * 2 + [score[:0]]
-    return Reached(*columns, counted[:DONE])
+    posts_, numbers, scores = zip(*found, strict=True) if found else ((post[:0],), (post[:0],), (score[:0],))
+    return Reached(np.concatenate(posts_), np.concatenate(numbers), np.concatenate(scores), counted[:DONE])
 
 
 def _runs(begin: Int64, count: Int64) -> Int64:

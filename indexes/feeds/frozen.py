@@ -93,7 +93,7 @@ def thaw(frozen: Frozen) -> FeedShard:
             arena._free.setdefault(length, []).append(at)
     shard._owners = Owners(*_taken(arrays, "owners", Owners._fields))
     shard.buffering.limits = Limits(*_taken(arrays, "limits", Limits._fields))
-    shard.buffering._kind.update({k: kind for k, kind in about["kinds"]})
+    shard.buffering._kind.update(dict(about["kinds"]))
     if isinstance(shard.method, OrderedIndex):
         shard.method.cells = Cells(*_taken(arrays, "cells", Cells._fields))
         shard.method.arrays = Ordered(*_taken(arrays, "ordered", Ordered._fields))

@@ -6,6 +6,7 @@ import json
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +49,7 @@ def test_a_batch_of_the_log_ends_with_a_whole_command(log: Log) -> None:
     while (following := stream.next(offsets[-1])) != offsets[-1]:
         offsets.append(following)
     assert [offset["lsn"] for offset in offsets] == [1, 3, 6, 7]
-    spans = [stream.partitions(a, b) for a, b in zip(offsets, offsets[1:], strict=False)]
+    spans = [stream.partitions(a, b) for a, b in pairwise(offsets)]
     rows = [[row[1] for row in stream.read(span)] for (span,) in spans]
     assert rows == [["post"], ["add.arrow+", "add.arrow+", "add.arrow"], []]
     stream.prepareForTriggerAvailableNow()
@@ -82,7 +83,7 @@ def test_a_folder_is_read_in_pieces_over_its_files(tmp_path: Path) -> None:
         offsets.append(following)
     assert [(o["file"], o["row"]) for o in offsets] == [("", 0), ("a.parquet", 4), ("b.parquet", 3), ("c.ndjson", 1)]
     config, found, now = config_of_wire(CITY), [], 0
-    for begin, end in zip(offsets, offsets[1:], strict=False):
+    for begin, end in pairwise(offsets):
         operations, now = operations_of(list(stream.read(Span(begin, end))), config, now)
         found += operations
     assert [len(one.ids) for one in found if isinstance(one, Posts)] == [4, 1, 3, 1]

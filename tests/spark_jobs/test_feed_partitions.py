@@ -1,4 +1,4 @@
-"""Lists of a feed in partitions at the ends of batches are those by brute force, bit for bit, whatever the mechanism."""
+"""Lists of a feed in partitions are those by brute force at the ends of batches, bit for bit, by each mechanism."""
 
 from __future__ import annotations
 

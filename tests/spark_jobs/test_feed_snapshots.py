@@ -38,10 +38,7 @@ class Alone:
 
     def keywords(self, n: int, most: int) -> Keywords:
         return Keywords.of(
-            [
-                [f"w{i}" for i in self.rng.zipf(1.5, int(self.rng.integers(1, most + 1))).clip(1, 40)]
-                for _ in range(n)
-            ]
+            [[f"w{i}" for i in self.rng.zipf(1.5, int(self.rng.integers(1, most + 1))).clip(1, 40)] for _ in range(n)]
         )
 
     def post(self, n: int) -> Posts:
