@@ -66,7 +66,9 @@ class Coming:
     def _stays(self, number: int) -> bool:
         if self._window is not None:
             return number >= self.next - self._window
-        return self._at(number) > self.cut
+        # Those of a command that is being looked at are of now.
+        accepted = self._batches[-1].end if self._batches else self._posts.next
+        return number >= accepted or self._at(number) > self.cut
 
     def _at(self, number: int) -> int:
         if number < self._posts.next:

@@ -73,6 +73,7 @@ class FeedEngine:
         self.seq = first_seq
         self.next_seq = first_seq + 1
         self.now = 0
+        self.untold: int | None = None
         self.index = FeedIndex(config)
         self.posts_kept = Posts()
         self.names = Names()
@@ -93,6 +94,12 @@ class FeedEngine:
     @property
     def subscription_count(self) -> int:
         return len(self.names)
+
+    @property
+    def told_seq(self) -> int:
+        """The seq up to which live subscriptions have been told everything: `seq`, but before it where a step is under
+        way that an epoch ends."""
+        return self.seq if self.untold is None else self.untold
 
     @property
     def watched(self) -> set[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
@@ -12,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from indexes.feeds.tokens import Bag, bag_of, bag_of_weights
+from indexes.feeds.tokens import Bag
 
 Float64 = NDArray[np.float64]
 Int64 = NDArray[np.int64]
@@ -70,8 +71,12 @@ def weighted(weights: Mapping[str, float]) -> Shown:
 
 
 def bag_of_shown(shown: Shown) -> Bag:
-    """The words with their weights in code-point order: in a list a word weighs as often as it is there. O(n log n)."""
-    return bag_of_weights(shown) if isinstance(shown, dict) else bag_of(shown)
+    """The words with their weights in code-point order: in a list a word weighs as often as it is there. They are taken
+    as they stand, casefolded or not. O(n log n)."""
+    if isinstance(shown, dict):
+        return {word: shown[word] for word in sorted(shown)}
+    counts = Counter(shown)
+    return {word: float(counts[word]) for word in sorted(counts)}
 
 
 @dataclass(slots=True)

@@ -130,14 +130,9 @@ class PostPlan(SteppedPlan):
         return left * engine.post_cost.seconds + epoch * EPOCH * engine.subscription_count
 
     def told(self) -> dict[str, Any]:
-        """The ids of the posts, and how many lists each is in; where some were skipped also their places."""
-        results: list[dict[str, Any]] = [
-            {"id": key, "reached": n} for key, n in zip(self.command.ids.to_pylist(), self.reached, strict=True)
-        ]
-        if self.positions is not None:
-            for i, result in zip(self.positions, results, strict=True):
-                result["index"] = i
-        return {"results": results}
+        """The ids of the posts that are in, and how many lists each was in right after it."""
+        posts = zip(self.command.ids.to_pylist(), self.reached, strict=False)
+        return {"results": [{"id": key, "reached": n} for key, n in posts]}
 
     def _has_room(self, budget: float) -> bool:
         """Whether ids can be noted; if not, all are merged beside, and that is waited for so long."""
@@ -157,7 +152,11 @@ class PostPlan(SteppedPlan):
             if self._painted == self.count or not self._has_room(budget):
                 return
             self._begin(budget)
-        self._posted = self._go_on(budget)
+            began = time.perf_counter()
+            self._posted = self._go_on(0.0)
+            self.engine.post_cost.learn(time.perf_counter() - began, self._painted - self._shown)
+        else:
+            self._posted = self._go_on(budget)
         if self._posted is not None and self._painted == self.count:
             self.engine.forget_words()
 
@@ -167,7 +166,6 @@ class PostPlan(SteppedPlan):
         index = engine.index
         most = min(PIECE, self.count - lo, index.before_epoch(command.at))
         hi = lo + engine.post_cost.fit(budget, most)
-        began = time.perf_counter()
         engine.live.step()
         shown = command.keywords.part(lo, hi).shown()
         points = command.points[lo:hi] + 0.0
@@ -179,19 +177,19 @@ class PostPlan(SteppedPlan):
         ]
         documents = index.documents([bag_of_shown(one) for one in shown])
         self._steps = index.post_steps(documents, points, command.at)
-        next(self._steps)
-        engine.post_cost.learn(time.perf_counter() - began, hi - lo)
         self._painted = hi
 
     def settle(self) -> Slice | None:
         engine, hi = self.engine, self._painted
         if self._shown < hi:
+            engine.untold = engine.seq
             self._show()
             engine.seq = self.first_seq + hi - 1
             self._shown = hi
         posted, self._posted = self._posted, None
         if posted is None:
             return None
+        engine.untold = None
         heard = None
         if engine.live:
             changes = engine.live.hear(posted.told, self.first_seq + self._settled, Views(engine.posts_kept))
@@ -242,11 +240,13 @@ class TickPlan(SteppedPlan):
         if self.done or not self._begun:
             return None
         if engine.seq < self.last_seq:
+            engine.untold = engine.seq
             engine.posts_kept.expire(engine.index.first)
             engine.now = self.command.at
             engine.seq = self.last_seq
         if self._told is None:
             return None
+        engine.untold = None
         heard = self._heard(engine.live.hear(self._told, self.first_seq, Views(engine.posts_kept)))
         engine.posts_kept.trim()
         self._finish()
