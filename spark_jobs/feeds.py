@@ -3,7 +3,7 @@ rebuild, which lays subscriptions out by them.
 
 Reads   snapshots/LSN/feeds/NAME/posts.parquet, and of --sample subscriptions what they ask for.
 Writes  images/LSN/feeds/NAME/: in how many posts each word is, and, last, manifest.json, which makes it count.
-Ends    with {"rows": subscriptions, "seconds": s, "costs": {"evaluation", "posting", "entry"}}.
+Ends    with {"rows": posts and subscriptions, "seconds": s, "costs": {"evaluation", "posting", "entry"}}.
 
 Every task counts the words of some of the posts, and leaves them in images/LSN/feeds/NAME~pieces-RANDOM/, so every
 worker has to reach the storage; all use it through pyarrow, and need no connector of Hadoop's. The driver adds them up.
@@ -39,7 +39,7 @@ def _join(about: dict[str, Any], parts: Sequence[Folder]) -> Packed:
 
 LAYOUT = Layout(
     source=posts_at,
-    rows=lambda about: int(about["subscriptions"]),
+    rows=lambda about: int(about["posts"]) + int(about["subscriptions"]),
     lay_out=in_tasks("spark_jobs.feed_words:count_words", parts_of),
     join=_join,
 )

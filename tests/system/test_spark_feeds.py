@@ -3,6 +3,7 @@ whether or not the job was killed on the way."""
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import signal
@@ -19,17 +20,26 @@ import pyarrow.parquet as pq
 
 from app.storage.log import Log, LogEntry
 from formats.feed_commands import Logged, encode
+from formats.feeds import write_state
 from formats.folder import Folder
+from formats.parts import write_image
 from indexes.commands import Create
 from indexes.feeds import commands as fc
 from indexes.feeds.feed import FeedIndex
 from indexes.feeds.model import FeedConfig, Keywords, Shown, Subscriptions, bag_of_shown
+from indexes.feeds.packing import pack_statistics
+from indexes.feeds.state import statistics_of
+from spark_jobs.command import Order
 from spark_jobs.feed_front import Posts, Subscribe
 from spark_jobs.feed_routers import MECHANISMS
 from spark_jobs.feed_sinks import Files
 from spark_jobs.feed_steps import FeedSteps
+from spark_jobs.feeds import build
+from spark_jobs.progress import Progress
 from spark_jobs.session import Options, session
+from tests.spark_jobs.boards import contents
 from tests.spark_jobs.runtime import need_java
+from tests.spark_jobs.test_feed_snapshots import Alone
 
 CONFIG = FeedConfig((0.0, 0.0, 4.0, 3.0), posts=150)
 PATIENCE = 240.0
@@ -113,6 +123,23 @@ def test_all_mechanisms_have_the_lists_of_one_process(tmp_path: Path) -> None:
             counts = steps.front.counts
             assert counts.posts == len(plain.ids) and sum(counts.subscriptions) == len(plain.slots)
             assert (counts.hits > 0) == steps.front.router.apart
+
+
+def test_words_are_counted_to_the_bytes_of_the_service(tmp_path: Path) -> None:
+    need_java()
+    rng, lsn, resource = np.random.default_rng(3), 7, "feeds/city"
+    alone = Alone(CONFIG, 200)
+    for _ in range(3):
+        alone.post(int(rng.integers(60, 90)))
+    state = alone.state()
+    draft = (Folder.at(tmp_path) / "snapshots" / str(lsn)).draft()
+    about = write_state(draft, "city", state)
+    draft.publish({"kind": "snapshot", "lsn": lsn, "epoch": "e", "resources": {resource: about}})
+    fields, code = build(Order(str(tmp_path), lsn, resource, Options("local[2]")), Progress(io.StringIO()))
+    assert code == 0 and fields["rows"] == 200 + 150 and all(cost is not None for cost in fields["costs"].values())
+    write_image(Folder.at(tmp_path / "own"), resource, lsn, pack_statistics(statistics_of(state)))
+    assert contents(tmp_path / "images" / str(lsn) / resource) == contents(tmp_path / "own")
+    assert [path.name for path in (tmp_path / "images" / str(lsn) / "feeds").iterdir()] == ["city"]
 
 
 class Job:
