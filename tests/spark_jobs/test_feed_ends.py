@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -26,25 +26,37 @@ from spark_jobs.feed_pack import pack, read, unpack, write
 from spark_jobs.feed_routers import hashed
 from spark_jobs.feed_sinks import Files, Http, Undelivered
 from spark_jobs.feed_source import FolderStream, LogStream, Span
+from tests.databases import KINDS, fresh
 
 CITY = {"window": 100, "bounds": [0, 0, 1, 1]}
 
 
-@pytest.fixture
-def log(tmp_path: Path) -> Iterator[Log]:
-    log = Log.open(f"sqlite:///{tmp_path / 'rankcast.db'}")
-    yield log
-    log.close()
+class Kept(NamedTuple):
+    """An open log, and the URL of its database."""
+
+    log: Log
+    url: str
+
+
+@pytest.fixture(params=KINDS)
+def kept(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Kept]:
+    with fresh(request.param, tmp_path) as database:
+        log = Log.open(database.url)
+        try:
+            yield Kept(log, database.url)
+        finally:
+            log.close()
 
 
 def written(log: Log, *rows: tuple[str, str]) -> None:
     log.append([LogEntry(resource, 0, 0, command, command.encode()) for resource, command in rows])
 
 
-def test_a_batch_of_the_log_ends_with_a_whole_command(log: Log) -> None:
+def test_a_batch_of_the_log_ends_with_a_whole_command(kept: Kept) -> None:
+    log = kept.log
     written(log, ("feeds/a", "create"), ("feeds/b", "create"), ("feeds/a", "post"))
     written(log, ("feeds/a", "add.arrow+"), ("feeds/a", "add.arrow+"), ("feeds/a", "add.arrow"), ("feeds/b", "post"))
-    stream = LogStream({"log": log.engine.url.render_as_string(), "resource": "feeds/a", "after": "1", "rows": "1"})
+    stream = LogStream({"log": kept.url, "resource": "feeds/a", "after": "1", "rows": "1"})
     offsets = [stream.initialOffset()]
     while (following := stream.next(offsets[-1])) != offsets[-1]:
         offsets.append(following)
@@ -57,9 +69,10 @@ def test_a_batch_of_the_log_ends_with_a_whole_command(log: Log) -> None:
     assert stream.next({"lsn": 6}) == {"lsn": 7} and stream.partitions({"lsn": 7}, {"lsn": 7}) == []
 
 
-def test_a_log_that_was_cut_is_said_to_be(log: Log, tmp_path: Path) -> None:
+def test_a_log_that_was_cut_is_said_to_be(kept: Kept, tmp_path: Path) -> None:
+    log = kept.log
     written(log, ("feeds/a", "create"), ("feeds/a", "post"), ("feeds/a", "post"))
-    reader = LogReader(f"sqlite:///{tmp_path / 'rankcast.db'}")
+    reader = LogReader(kept.url)
     made = reader.created("feeds/a")
     assert made is not None and made.lsn == 1 and reader.created("feeds/b") is None
     while log.prune(2):
