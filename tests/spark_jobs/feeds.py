@@ -52,9 +52,14 @@ class Local:
 
 
 class World:
-    """Batches of everything that can happen to a feed, and the brute-force feed to which the same happens."""
+    """Batches of everything that can happen to a feed, and the brute-force feed to which the same happens.
 
-    def __init__(self, seed: int, config: FeedConfig) -> None:
+    With `alphas` the world is one in which routers can hold much back: subscriptions want one or two posts and weigh
+    nearness so much, places are at four corners, and a document's words weigh very different amounts.
+    """
+
+    def __init__(self, seed: int, config: FeedConfig, alphas: tuple[float, ...] = ()) -> None:
+        self.alphas = alphas
         self.rng = np.random.default_rng(seed)
         self.config = config
         self.oracle = FeedOracle(config.bounds, config.posts, config.span, config.tfidf)
@@ -68,9 +73,12 @@ class World:
         words = set(self.rng.choice(COMMON, min(n, 12), replace=False, p=np.arange(12, 0, -1) / 78).tolist())
         if self.rng.random() < 0.3:
             words.add(str(self.rng.choice(RARE)))
-        return {word: float(self.rng.choice([1.0, 1.0, 2.0, 0.3])) for word in sorted(words)}
+        weights = [1.0, 0.2, 0.04] if self.alphas else [1.0, 1.0, 2.0, 0.3]
+        return {word: float(self.rng.choice(weights)) for word in sorted(words)}
 
     def places(self, n: int) -> np.ndarray:
+        if self.alphas:
+            return self.rng.integers(0, 2, (n, 2)) * [4.0, 3.0] + self.rng.normal(0, 0.2, (n, 2))
         exact = self.rng.random((n, 1)) < 0.5
         return np.where(exact, self.rng.integers(-1, 6, (n, 2)), self.rng.uniform(-1, 5, (n, 2))).astype(float)
 
@@ -102,8 +110,9 @@ class World:
         asks, ids = [], []
         known = self.rng.permutation(sorted(self._slots)).tolist() if again else []
         for x, y in self.places(n).tolist():
-            alpha = float(self.rng.choice([0.0, 0.3, 0.5, 1.0, self.rng.random()]))
-            asks.append(Ask(self.bag(4), (x, y), int(self.rng.choice([1, 2, 3, 10])), alpha))
+            alpha = float(self.rng.choice(self.alphas or [0.0, 0.3, 0.5, 1.0, self.rng.random()]))
+            k = int(self.rng.choice([1, 2] if self.alphas else [1, 2, 3, 10]))
+            asks.append(Ask(self.bag(4), (x, y), k, alpha))
             ids.append(known.pop() if known else f"s{self._made}")
             self._made += 1
             self._slots[ids[-1]] = self._slots.get(ids[-1], self._made)
