@@ -55,7 +55,7 @@ class World:
     """Batches of everything that can happen to a feed, and the brute-force feed to which the same happens.
 
     With `alphas` the world is one in which routers can hold much back: subscriptions want one or two posts and weigh
-    nearness so much, places are at four corners, and a document's words weigh very different amounts.
+    nearness so much, places are spread evenly, and a document's words weigh very different amounts.
     """
 
     def __init__(self, seed: int, config: FeedConfig, alphas: tuple[float, ...] = ()) -> None:
@@ -78,7 +78,7 @@ class World:
 
     def places(self, n: int) -> np.ndarray:
         if self.alphas:
-            return self.rng.integers(0, 2, (n, 2)) * [4.0, 3.0] + self.rng.normal(0, 0.2, (n, 2))
+            return self.rng.random((n, 2)) * [4.0, 3.0]
         exact = self.rng.random((n, 1)) < 0.5
         return np.where(exact, self.rng.integers(-1, 6, (n, 2)), self.rng.uniform(-1, 5, (n, 2))).astype(float)
 
