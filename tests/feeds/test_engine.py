@@ -588,3 +588,27 @@ def test_a_check_that_is_given_up_promises_nothing(monkeypatch):
         engine.check()
     assert engine.next_seq == engine.seq + 1
     assert [engine.prepare(command).count for command in commands] == [2, 2, 1]
+
+
+@pytest.mark.parametrize("key", ["s0", "s19"])
+def test_a_stream_that_begins_while_an_epoch_does_begins_after_it(monkeypatch, key):
+    monkeypatch.setattr("indexes.feeds.feed.EVALUATED", 1)
+    engine = small({"posts": 64})
+    for i in range(20):
+        engine.apply(SetSubscription(f"s{i}", ["a", "b"], (0.0, 0.0), 2, 0.0))
+    words = [["a", "b", "c"] if i % 2 else ["a"] for i in range(63)]
+    ids = pa.array([f"p{i}" for i in range(64)])
+    plan = engine.prepare(Post(ids, Keywords.of([*words, ["z"]]), np.zeros((64, 2))))
+    engine.post_cost.seconds = 1e-9
+    plan.paint(1.0)
+    assert plan.settle() is None and not plan.done
+    assert (engine.seq, engine.told_seq) == (plan.last_seq, plan.first_seq - 1), "its seq is there, and told is nothing"
+    begun = engine.list_of(key)
+    engine.watch(key)
+    heard = []
+    while not plan.done:
+        plan.paint(0.0)
+        heard += [part for part in [plan.settle()] if part is not None]
+    assert {change.id for part in heard for change in part.changes} == {"s"}
+    assert engine.list_of(key) == begun and engine.told_seq == engine.seq
+    engine.check()
