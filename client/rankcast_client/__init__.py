@@ -10,6 +10,22 @@ async with AsyncRankcast("http://127.0.0.1:8000") as rankcast:
 from rankcast_client.client import AsyncBoard, AsyncRankcast
 from rankcast_client.errors import FieldError, ProblemError, RankcastError, Unreachable
 from rankcast_client.explained import Effect, EffectKind, Explanation, Exposed, Nearest, SubscriptionCost
+from rankcast_client.feed_models import (
+    ChangedPost,
+    FeedChange,
+    FeedEvent,
+    FeedInfo,
+    FeedPost,
+    FeedReset,
+    FeedSnapshot,
+    FeedSubscription,
+    FeedSubscriptions,
+    NewFeedSubscription,
+    NewPost,
+    PostReached,
+    Posted,
+)
+from rankcast_client.feeds import AsyncFeed, Feed, FeedWatch
 from rankcast_client.jobs import AsyncJobs, Job, JobEngine, JobKind, Jobs, JobState
 from rankcast_client.lists import TopKList, apply_changes, near
 from rankcast_client.map_models import (
@@ -215,4 +231,20 @@ __all__ = [
     "unsubscribe",
     "update",
     "upsert",
+    "ChangedPost",
+    "FeedChange",
+    "FeedEvent",
+    "FeedInfo",
+    "FeedPost",
+    "FeedReset",
+    "FeedSnapshot",
+    "FeedSubscription",
+    "FeedSubscriptions",
+    "NewFeedSubscription",
+    "NewPost",
+    "PostReached",
+    "Posted",
+    "AsyncFeed",
+    "Feed",
+    "FeedWatch",
 ]
