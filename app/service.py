@@ -86,9 +86,9 @@ class Interrupted(Exception):
 
 class Service:
     """What the routes need: `boards`, `matchers`, `relays`, `maps` and `feeds` for changes and reads, `overlay` for the
-    links of relays, `hub` for streams, `expiry` for lifetimes, and `jobs` for the long work that `maintenance` does. Behind them
-    all are the one `writer` and the `catalog` of all kinds. Hub and expiry know resources by their whole names, as
-    ``boards/delays``."""
+    links of relays, `hub` for streams, `expiry` for lifetimes, and `jobs` for the long work that `maintenance` does.
+    Behind them all are the one `writer` and the `catalog` of all kinds; `ticks` is the clock of feeds. Hub and expiry
+    know resources by their whole names, as ``boards/delays``."""
 
     def __init__(self, settings: Settings, stores: Stores, metrics: Metrics, keyring: Keyring) -> None:
         self.settings = settings

@@ -13,7 +13,7 @@ import pyarrow as pa
 from app.api.arrow import add_ttl, check_columns, floats, given_but_bad, integers
 from app.api.bodies import Kind
 from app.api.elements import ElementError, Elements, Read
-from app.api.feed_models import ALPHA, K, FeedListsQuery, FeedValidators
+from app.api.feed_models import ALPHA, FeedListsQuery, FeedValidators, K
 from app.api.feed_postings import ids_of, points_of, texts_of
 from app.api.feed_words import Words
 from app.api.ids import named

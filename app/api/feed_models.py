@@ -52,7 +52,9 @@ Buffer = Literal["cost", "kscore", "fixed", "kmax"]
 Length = Annotated[int, Field(strict=True, ge=1, description=f"How long the list is at most; {K} unless said.")]
 Alpha = Annotated[
     float,
-    Field(strict=True, ge=0, le=1, description=f"How much nearness counts, and 1 - alpha the words; {ALPHA} if left out."),
+    Field(
+        strict=True, ge=0, le=1, description=f"How much nearness counts, and 1 - alpha the words; {ALPHA} if left out."
+    ),
 ]
 Entries = list["Ranked"]
 
@@ -84,7 +86,7 @@ class FeedBody(Strict):
 
     window: Annotated[
         Annotated[int, Field(strict=True, ge=1, le=MOST_POSTS)] | Span,
-        Field(description="How many posts are kept, the newest; or `{\"seconds\": s}`, those of so much time."),
+        Field(description='How many posts are kept, the newest; or `{"seconds": s}`, those of so much time.'),
     ]
     bounds: Annotated[
         list[Number],
@@ -221,9 +223,9 @@ class FeedSubscriptionsBody(Strict):
     """Subscriptions to be made."""
 
     subscriptions: list[NewFeedSubscription]
-    lists: Annotated[bool | None, Field(description="Whether their lists are answered; unless said those of 1,000.")] = (
-        None
-    )
+    lists: Annotated[
+        bool | None, Field(description="Whether their lists are answered; unless said those of 1,000.")
+    ] = None
     on_error: OnError = "refuse"
 
 

@@ -144,7 +144,10 @@ class SubscriptionRoutes:
         self._context.touch(request, id)
 
         async def run(ticket: Ticket | None) -> Done:
-            reader, validators = self._context.subscription_reader(self._context.config(request)), self._context.validators
+            reader, validators = (
+                self._context.subscription_reader(self._context.config(request)),
+                self._context.validators,
+            )
             validator = validators.put_subscription if whole else validators.patch_subscription
             body: dict[str, Any] = validated(raw, validator)
             command = reader.whole(id, body) if whole else reader.part(id, body)
@@ -160,7 +163,9 @@ class SubscriptionRoutes:
                 text = Posts().subscription(found, f'"seq":{plan.last_seq},')
 
             try:
-                plan: AnyPlan = await self._context.submit(request, command, ticket=ticket, skeleton=skeleton, then=show)
+                plan: AnyPlan = await self._context.submit(
+                    request, command, ticket=ticket, skeleton=skeleton, then=show
+                )
             except Refused as refused:
                 raise Refused([replace(fault, index=None) for fault in refused.faults]) from None
             self._context.touch(request, id)
@@ -220,7 +225,9 @@ def _views(plan: AnyPlan, at: range) -> list[SubscriptionView]:
     command = plan.command
     assert isinstance(command, AddSubscriptions)
     ids = command.ids.slice(at.start, len(at)).to_pylist()
-    return [SubscriptionView(id, *asked, ttl, None) for id, (asked, ttl) in zip(ids, map(command.standing, at), strict=True)]
+    return [
+        SubscriptionView(id, *asked, ttl, None) for id, (asked, ttl) in zip(ids, map(command.standing, at), strict=True)
+    ]
 
 
 def _piece(found: ReadSubscriptions, plan: AnyPlan, at: range) -> str:

@@ -42,7 +42,8 @@ class Told:
 
 
 class LivePosts(Live):
-    """One live subscription and its feed. `begun` is the seq of the last list that a stream began with."""
+    """One live subscription and its feed. `begun` is the seq of the last list that its readers got in the middle of a
+    step: they have what that step will tell."""
 
     __slots__ = ("begun", "changes")
     forms = ("changes",)
@@ -73,22 +74,28 @@ class FollowedFeed(Followed):
         """There is one form, and it is what the engine watches for."""
 
     def begin(self, live: Live, form: Form, fresh: bool) -> Message:
-        """The list as it is now, which in the middle of a step is that after it."""
+        """The list as it is now. In the middle of a step that is the one after it, and then all readers get it, so that
+        none of them hears of the step twice."""
         assert isinstance(live, LivePosts)
-        seq = live.begun = self.engine.feed.seq
-        data = f'{{"seq":{seq},"list":{Posts().list(self.engine.feed.list_of(live.id))}}}'
+        feed = self.engine.feed
+        seq = feed.seq
+        data = f'{{"seq":{seq},"list":{Posts().list(feed.list_of(live.id))}}}'
+        if feed.told_seq < seq:
+            if live.changes is not None and live.begun < seq:
+                live.changes.restart(message(self.hub.epoch, seq, "reset", data))
+                self.hub.count("reset", len(live.changes.readers))
+            live.begun = seq
         return self.hub.message(seq, "snapshot" if fresh else "reset", data)
+
+    def told(self, feed: Feed) -> int:
+        return max(self.seq, self.by_id[feed.id].begun)
 
     def deliver(self, slice: Slice) -> None:
         """O(changes + readers), and a post is written once."""
         write, sent = Posts(), 0
         for change in slice.changes:
             live = self.by_id.get(change.id)
-            if live is None or live.changes is None:
-                continue
-            if change.seq <= live.begun:
-                # Some reader began with the list after this, others have not heard of it: all get the list.
-                live.changes.restart(self.begin(live, "changes", False))
+            if live is None or live.changes is None or change.seq <= live.begun:
                 continue
             data = f'{{"seq":{change.seq},"changes":{write.changes(change.changes)}}}'
             live.changes.publish(message(self.hub.epoch, change.seq, CHANGE, data))

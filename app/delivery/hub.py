@@ -168,7 +168,7 @@ class Hub:
             followed = None if reader.feed is None else self._followed.get(reader.feed.resource)
             if followed is not None:
                 held = reader.squash is not None and reader.squash.last is not None
-                at = reader.squash.at if held and reader.squash is not None else followed.seq
+                at = reader.squash.at if held and reader.squash is not None else followed.told(reader.feed)
                 seqs.setdefault(followed.resource, set()).add(at)
         return {name: f"{self.epoch}:{at.pop()}" for name, at in sorted(seqs.items()) if len(at) == 1}
 
@@ -231,7 +231,7 @@ class Hub:
         missed, seq = None, None
         if feed is not None and (feed.readers or self._clock() - feed.left_at < self.limits.resume_seconds):
             seq = None if after is None else position(after, self.epoch)
-            if seq is not None and seq <= followed.seq:
+            if seq is not None and seq <= followed.told(feed):
                 missed = feed.missed(seq)
         else:
             feed = followed.feed(resource, id, form, followed.seq, self.limits.resume_changes)
@@ -254,7 +254,8 @@ class Hub:
     def _begin(self, followed: Followed, reader: Reader, items: list[Message]) -> None:
         """Queue what brings a reader up to date, and that it is, if it waits to hear so and that does not say it."""
         if reader.unready and not (items and items[-1].event == READY):
-            items.append(self.message(followed.seq, READY, f'{{"seq":{followed.seq}}}'))
+            seq = followed.seq if reader.feed is None else followed.told(reader.feed)
+            items.append(self.message(seq, READY, f'{{"seq":{seq}}}'))
         reader.begin(items)
         self.squasher.caught_up(followed, reader, items)
 

@@ -82,6 +82,10 @@ class Followed(ABC):
     def begin(self, live: Live, form: Form, fresh: bool) -> Message:
         """What a stream begins with: `fresh` streams have no position to go on from, the others had one in vain."""
 
+    def told(self, feed: Feed) -> int:
+        """The seq up to which all readers of a feed have been told everything, or have it in the queue."""
+        return self.seq
+
     @abstractmethod
     def deliver(self, slice: Any) -> None:
         """Tell all readers what a slice changed."""

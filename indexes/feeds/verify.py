@@ -77,7 +77,8 @@ class Scan:
             there[owner] = True
         at = np.flatnonzero(there)
         dx, dy = row[X] - self.x[at], row[Y] - self.y[at]
-        near = np.maximum(0.0, 1.0 - np.sqrt(dx * dx + dy * dy) / self._captured.config.diagonal)
+        with np.errstate(over="ignore"):
+            near = np.maximum(0.0, 1.0 - np.sqrt(dx * dx + dy * dy) / self._captured.config.diagonal)
         score = row[ALPHA] * near + (1.0 - row[ALPHA]) * text[at]
         order = np.lexsort((-self.numbers[at], -score))
         return self.numbers[at][order], score[order]

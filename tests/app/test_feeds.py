@@ -322,7 +322,9 @@ def test_the_three_kinds_of_body_say_the_same(client: TestClient) -> None:
         "weights": pa.array([None, [2.0, 0.5], None, None], pa.list_(pa.float32())),
         "payload": [None, '{"x": 1}', None, None],
     }
-    subscriptions = [{**post, "id": f"s{i}", "k": i + 1, "alpha": i / 4, "ttl": 60.5} for i, post in enumerate(posts[:3])]
+    subscriptions = [
+        {**post, "id": f"s{i}", "k": i + 1, "alpha": i / 4, "ttl": 60.5} for i, post in enumerate(posts[:3])
+    ]
     for one in subscriptions:
         one.pop("payload", None)
     asking = {name: column[:3] for name, column in columns.items() if name != "payload"}
@@ -471,17 +473,17 @@ def test_a_retry_gets_the_first_answer_without_lists(city: TestClient, monkeypat
     assert [result["index"] for result in first.json()["results"]] == [1, 3]
     again = city.post(f"{CITY}/posts", json=body, headers=key)
     assert (again.status_code, again.json()) == (201, {**first.json(), "replayed": True})
-    key = {"Idempotency-Key": "k2"}
-    for ask in (
-        lambda: city.put(f"{CITY}/subscriptions/u7", json={"text": "ramen", "location": [1, 1]}, headers=key),
-        lambda: city.post(f"{CITY}/subscriptions", json={"subscriptions": [{**U1, "id": "u8"}]}, headers=key),
+    one = {"text": "ramen", "location": [1, 1]}
+    for name, method, path, asked in (
+        ("k2", "PUT", "/subscriptions/u7", one),
+        ("k3", "POST", "/subscriptions", {"subscriptions": [{**U1, "id": "u8"}]}),
     ):
-        first, again = ask(), ask()
+        key = {"Idempotency-Key": name}
+        first, again = (city.request(method, CITY + path, json=asked, headers=key) for _ in range(2))
         expected = {name: value for name, value in first.json().items() if name != "list"}
         for one in expected.get("subscriptions", []):
             del one["list"]
         assert again.json() == {**expected, "replayed": True}
-        key = {"Idempotency-Key": "k3"}
     monkeypatch.setattr(feed_posts, "KEPT", 1)
     body, key = {"posts": [{**P1, "id": "p5"}, {**P1, "id": "p6"}]}, {"Idempotency-Key": "k4"}
     first = city.post(f"{CITY}/posts", json=body, headers=key).json()

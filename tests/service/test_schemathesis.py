@@ -55,7 +55,7 @@ class Attacked:
         aimed = bool(case.path_parameters) and DRAW.random() < 0.6
         if aimed:
             there = "j1" if "/jobs/" in case.path else "a"
-            resources = ("board", "matcher", "relay", "map")
+            resources = ("board", "matcher", "relay", "map", "feed")
             case.path_parameters = {name: "b" if name in resources else there for name in case.path_parameters}
         return aimed
 
@@ -82,6 +82,9 @@ def stock(talk: Talk) -> None:
     if talk.ask("PUT", "/v1/maps/b", {"attributes": {"x": "low"}, "bounds": [0, 0, 9, 9]}).status_code in (200, 201):
         talk.ask("PUT", "/v1/maps/b/objects/a", {"location": [1, 1], "values": {"x": 1}})
         talk.ask("PUT", "/v1/maps/b/queries/a", {"kind": "skyline", "location": [2, 2]})
+    if talk.ask("PUT", "/v1/feeds/b", {"window": 9, "bounds": [0, 0, 9, 9]}).status_code in (200, 201):
+        talk.ask("PUT", "/v1/feeds/b/subscriptions/a", {"keywords": ["x"], "location": [1, 1]})
+        talk.ask("POST", "/v1/feeds/b/posts", {"posts": [{"id": "a", "keywords": ["x"], "location": [2, 2]}]})
 
 
 EXAMPLES = settings(

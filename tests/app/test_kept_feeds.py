@@ -1,0 +1,373 @@
+"""Whatever happened before a crash, feeds come back as the whole log says: from snapshots and the rest of the log, with
+the same lists, scores too, and the same answers to the same requests."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import invariant, rule
+
+from app.idempotency import StillRunning, Ticket
+from app.jobs import JobFailed
+from app.kinds import Kinds
+from app.kinds.boards import BoardKind
+from app.kinds.feeds import FeedKind
+from app.resources import Resources
+from app.storage.log import LogEntry, LogUnavailable
+from app.writer import Skeleton
+from formats.commands import MORE
+from formats.feed_commands import decode
+from indexes.commands import Create, Drop, Fault, Refused
+from indexes.feeds.commands import (
+    AddSubscriptions,
+    ChangeSubscription,
+    DeleteSubscriptions,
+    Post,
+    SetSubscription,
+    Tick,
+    Withdraw,
+)
+from indexes.feeds.engine import FeedEngine
+from indexes.feeds.model import Asked, FeedConfig, Keywords, Subscriptions
+from tests.app.machine import Machine, quiet
+from tests.app.test_recovery import Life, Twin
+
+COUNTED = FeedConfig((0.0, 0.0, 4.0, 4.0), posts=12)
+SPANNED = FeedConfig((0.0, 0.0, 4.0, 4.0), span=5, buffer="kscore")
+KEYS = ["key0", "key1", "key2"]
+
+
+class House(Life):
+    """A process over a data directory with boards and feeds."""
+
+    def __init__(self, path: Path, twin: Twin | None = None, kept: dict[str, int] | None = None, **more: Any) -> None:
+        self.kind = FeedKind()
+        kinds = Kinds(BoardKind(), self.kind)
+        super().__init__(path, twin or Twin(), {} if kept is None else kept, kinds, **more)
+        self.feeds: Resources[FeedEngine, FeedConfig] = Resources(self.kind, self.catalog, self.writer)
+
+    def feed(self, name: str) -> FeedEngine:
+        found = self.feeds.get(name)
+        assert found is not None
+        return found
+
+
+class Truth:
+    """What the rows of the log come to, applied from the first one on by engines alone."""
+
+    def __init__(self) -> None:
+        self.feeds: dict[str, FeedEngine] = {}
+        self.gone: dict[str, int] = {}
+        self._read = 0
+
+    def follow(self, rows: list[LogEntry]) -> None:
+        """Apply what has come."""
+        parts: list[tuple[str, bytes]] = []
+        for row in rows[self._read :]:
+            parts.append((row.command, row.payload))
+            if row.command.endswith(MORE):
+                continue
+            command, name = decode(parts), row.resource
+            parts.clear()
+            if isinstance(command, Create):
+                self.feeds[name] = FeedEngine(command.config, self.gone.pop(name, 0))
+            elif isinstance(command, Drop):
+                self.gone[name] = row.last_seq + 1
+                del self.feeds[name]
+            else:
+                assert self.feeds[name].apply(command)[0].last_seq == row.last_seq
+        assert not parts, "the log ends in the middle of a command"
+        self._read = len(rows)
+
+
+def answered(job: Any) -> Skeleton:
+    """An answer with what applying tells of posts."""
+    return Skeleton(200, {"seq": job.last_seq, "results": job.told().get("results")})
+
+
+def posting(rows: list[tuple[str, Any, tuple[float, float]]], at: int = 1, skip: bool = True) -> Post:
+    ids, keywords = pa.array([row[0] for row in rows], pa.string()), Keywords.of([row[1] for row in rows])
+    return Post(ids, keywords, np.array([row[2] for row in rows], float).reshape(-1, 2), at, {0: b'{"a":1}'}, skip)
+
+
+def adding(rows: list[tuple[str, Asked]], skip: bool = True) -> AddSubscriptions:
+    some = Subscriptions.of([one for _, one in rows])
+    return AddSubscriptions(pa.array([key for key, _ in rows]), some, {0: 30.0}, skip)
+
+
+words = st.lists(st.sampled_from("abcdef"), min_size=1, max_size=4)
+shown = st.one_of(words, st.dictionaries(st.sampled_from("abcdef"), st.sampled_from([0.5, 2.0]), min_size=1))
+grid = st.integers(0, 4).map(float)
+spots = st.tuples(grid, grid)
+ids = st.sampled_from([f"p{n}" for n in range(20)])
+keys = st.sampled_from([f"s{n}" for n in range(5)])
+asked = st.builds(Asked, shown, spots, st.sampled_from([1, 3]), st.sampled_from([0.0, 0.5, 1.0]))
+posts = st.builds(posting, st.lists(st.tuples(ids, shown, spots), min_size=1, max_size=12), st.integers(1, 12))
+commands = st.one_of(
+    posts,
+    posts,
+    st.builds(Tick, st.integers(1, 20)),
+    st.builds(Withdraw, st.lists(ids, max_size=3)),
+    st.builds(adding, st.lists(st.tuples(keys, asked), min_size=1, max_size=5)),
+    st.builds(lambda key, one, ttl: SetSubscription(key, *one, ttl), keys, asked, st.sampled_from([None, 9.0])),
+    st.builds(ChangeSubscription, keys, k=st.sampled_from([2, 4]), ttl=st.sampled_from([None, 4.0])),
+    st.builds(DeleteSubscriptions, st.lists(keys, max_size=3)),
+)
+writes = st.tuples(
+    st.sampled_from(["a", "b"]),
+    st.one_of(commands, commands, commands, commands, st.just(COUNTED), st.just(SPANNED), st.none()),
+    st.sampled_from([None, None, *KEYS]),
+)
+jobs = st.sampled_from(["snapshot", "rebuild", "verify"])
+
+
+class Carried(Machine):
+    """Commands, jobs, failures of the log and crashes in any order, with limits so low that all is cut."""
+
+    LIMITS: ClassVar = {
+        "app.writer.BULK": 3,
+        "app.writer.SLICE": 1e-9,
+        "formats.commands.PART": 2,
+        "indexes.ids.MERGE_AT": 2,
+        "indexes.feeds.engine.BULK": 3,
+        "indexes.feeds.engine.FORGET_FROM": 2,
+        "indexes.feeds.edit_plans.AT_ONCE": 2,
+        "indexes.feeds.edit_plans.MANY": 4,
+        "indexes.feeds.feed.PIECE": 2,
+        "indexes.feeds.plans.PIECE": 2,
+        "indexes.feeds.feed.MANY": 3,
+        "indexes.feeds.posts.PIECE": 3,
+        "indexes.feeds.state.AT_ONCE": 2,
+    }
+    KEYS: ClassVar = KEYS
+    life: House
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.log = Twin()
+        self.truth = Truth()
+        self.life = House(self.path, self.log, self.kept)
+        self.life.start()
+        self.life.run(self.life.feeds.put("a", COUNTED))
+
+    @rule(
+        batch=st.lists(st.one_of(writes, writes, writes, jobs), max_size=8),
+        in_thread=st.booleans(),
+        in_slices=st.booleans(),
+        broken=st.sampled_from([False, False, True]),
+    )
+    def many_at_once(self, batch: list[Any], in_thread: bool, in_slices: bool, broken: bool) -> None:
+        rows, self.life.broken = len(self.log.rows), broken
+        with self.timing(in_thread, in_slices):
+            results = self.life.run(self.play(batch))
+        self.life.broken = False
+        good = (Refused, StillRunning, LogUnavailable, JobFailed) if broken else (Refused, StillRunning)
+        for result in results:
+            if result is not None and not isinstance(result, good):
+                raise result
+        assert not broken or len(self.log.rows) == rows
+
+    @rule(
+        batch=st.lists(st.one_of(writes, writes, jobs), max_size=8),
+        turns=st.integers(0, 60),
+        in_thread=st.booleans(),
+        in_slices=st.booleans(),
+    )
+    def crash(self, batch: list[Any], turns: int, in_thread: bool, in_slices: bool) -> None:
+        self.die(batch, turns, in_thread, in_slices)
+        self.life = House(self.path, self.log, self.kept)
+        assert self.life.start() == max(self.life.snapshots.lsns(), default=0)
+
+    @invariant()
+    def all_is_as_the_log_says(self) -> None:
+        self.truth.follow(self.log.rows)
+        catalog = self.life.catalog
+        assert catalog.names() == sorted(self.truth.feeds)
+        for name, truth in self.truth.feeds.items():
+            engine = catalog.engine(name)
+            assert engine is catalog.latest(name)
+            engine.check()
+            assert (engine.config, engine.seq, engine.next_seq) == (truth.config, truth.seq, truth.next_seq)
+            assert_same(engine, truth)
+        for name, seq in self.truth.gone.items():
+            assert catalog.entries[name].next_first_seq == seq
+
+    async def write(self, one: tuple[str, Any, str | None]) -> None:
+        name, what, key = one
+        feeds = self.life.feeds
+
+        async def ask(ticket: Ticket | None) -> Any:
+            if what is None:
+                return await feeds.drop(name, ticket, answered)
+            if isinstance(what, FeedConfig):
+                return await feeds.put(name, what, ticket, answered)
+            return await feeds.submit(name, what, ticket=ticket, skeleton=answered)
+
+        await self.once(key, answered, ask)
+
+
+def assert_same(engine: FeedEngine, truth: FeedEngine) -> None:
+    """The same posts and subscriptions, with the same lists, bit for bit."""
+    assert (engine.ttl, engine.now, engine.oldest) == (truth.ttl, truth.now, truth.oldest)
+    assert engine.posts(None, 10**4) == truth.posts(None, 10**4)
+    views = engine.subscriptions(None, 10**4)
+    assert views == truth.subscriptions(None, 10**4)
+    for view in views:
+        assert engine.list_of(view.id) == truth.list_of(view.id)
+
+
+Carried.TestCase.settings = settings(max_examples=12, stateful_step_count=10, deadline=None)
+TestCarried = Carried.TestCase
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Iterator[Callable[..., House]]:
+    """`make()` starts a process over the directory; the one before has crashed."""
+    lives: list[House] = []
+
+    def begin(**more: Any) -> House:
+        if lives:
+            lives.pop().crash()
+        lives.append(House(tmp_path / "data", **more))
+        lives[-1].start()
+        return lives[-1]
+
+    yield begin
+    for life in lives:
+        life.crash()
+
+
+def many(n: int, start: int = 0) -> Post:
+    rng = np.random.default_rng(start)
+    return posting(
+        [(f"p{i}", rng.choice([*"abcdef"], 3).tolist(), tuple(rng.random(2))) for i in range(start, start + n)]
+    )
+
+
+def asking(n: int) -> AddSubscriptions:
+    rng = np.random.default_rng(n)
+    return adding([(f"s{i}", Asked(["abcdef"[i % 6]], tuple(rng.random(2)), 3, 0.5)) for i in range(n)])
+
+
+def test_what_a_feed_counts_and_tells_has_its_name(make: Callable[..., House]) -> None:
+    life = make()
+    heard: list[Any] = []
+    life.kind.on_slice = lambda name, engine, part: heard.append((name, engine.seq, part.changes, part.gone))
+    life.kind.on_edit = lambda name, plan: heard.append((name, list(plan.lifetimes())))
+    life.kind.on_drop = lambda name, seq: heard.append((name, seq))
+
+    async def story() -> list[Any]:
+        await life.feeds.put("city", COUNTED)
+        await life.feeds.submit("city", SetSubscription("s0", ["a"], (1.0, 1.0), 2, 0.5, 2.0))
+        life.feed("city").watch("s0")
+        job = await life.feeds.submit("city", posting([("p0", ["a"], (1.0, 2.0)), ("p1", ["b"], (1.0, 2.0))]))
+        await life.feeds.drop("city")
+        return job.told()["results"]
+
+    assert life.run(story()) == [{"id": "p0", "reached": 1}, {"id": "p1", "reached": 0}]
+    assert heard[0] == ("city", [("s0", 2.0)]) and heard[-1] == ("city", 4)
+    changes = [change for _, seq, part, _ in heard[1:-1] for change in part]
+    assert [(change.seq, change.id, change.changes[0].id) for change in changes] == [(2, "s0", "p0")]
+    text = life.metrics.render().decode()
+    assert 'rankcast_changes_total{command="Post",resource="feeds/city"} 2.0' in text
+    assert [row.command for row in life.rows] == ["create", "set", "post", "drop"]
+
+
+def test_ticks_that_change_nothing_are_not_logged(make: Callable[..., House]) -> None:
+    life = make()
+
+    async def story() -> list[int]:
+        await life.feeds.put("city", SPANNED)
+        await life.feeds.submit("city", posting([("p0", ["a"], (1.0, 2.0))], 10))
+        return [(await life.feeds.submit("city", Tick(at))).count for at in (12, 14, 15, 16)]
+
+    assert life.run(story()) == [0, 0, 1, 0]
+    assert [row.command for row in life.rows] == ["create", "post", "tick"]
+
+
+def test_another_configuration_is_refused(make: Callable[..., House]) -> None:
+    life = make()
+
+    async def story() -> None:
+        await life.feeds.put("city", COUNTED)
+        assert (await life.feeds.put("city", COUNTED)).count == 0
+        with pytest.raises(Refused) as refused:
+            await life.feeds.put("city", FeedConfig(COUNTED.bounds, posts=13))
+        assert refused.value.faults == [Fault("window", "the feed stands with 12", "different")]
+
+    life.run(story())
+
+
+@pytest.mark.parametrize("image", ["whole", "of another version", "none"])
+def test_a_rebuilt_feed_comes_back(make: Callable[..., House], image: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    life = make()
+
+    async def story() -> dict[str, Any]:
+        await life.feeds.put("city", COUNTED)
+        await life.feeds.submit("city", asking(30))
+        await life.feeds.submit("city", many(100))
+        detail = await life.maintenance.rebuild(quiet, None, "local")
+        assert life.feed("city").index.worn == 0.0
+        await life.feeds.submit("city", many(30, 300))
+        return detail
+
+    assert life.run(story())["rows"] == 12 + 30
+    before = life.feed("city")
+    (folder,) = (life.stores.directory.path / "images").glob("*/*/*")
+    if image == "of another version":
+        monkeypatch.setattr("formats.parts.LAYOUT", "another")
+    elif image == "none":
+        (folder / "manifest.json").unlink()
+    life = make()
+    life.feed("city").check()
+    assert_same(life.feed("city"), before)
+
+
+def test_a_rebuild_goes_on_beside_posts(make: Callable[..., House]) -> None:
+    life = make()
+
+    async def story() -> None:
+        await life.feeds.put("city", COUNTED)
+        await life.feeds.submit("city", asking(60))
+        rebuild = asyncio.ensure_future(life.maintenance.rebuild(quiet, None, "local"))
+        n = 0
+        while not rebuild.done():
+            await life.feeds.submit("city", many(3, n))
+            n += 3
+            await asyncio.sleep(0.001)
+        assert (await rebuild)["rows"] >= 60
+
+    life.run(story())
+    life.feed("city").check()
+    truth = Truth()
+    truth.follow(life.rows)
+    assert_same(life.feed("city"), truth.feeds["feeds/city"])
+
+
+def test_verifying_finds_what_is_wrong(make: Callable[..., House]) -> None:
+    life = make()
+
+    async def story() -> list[dict[str, Any]]:
+        await life.feeds.put("city", COUNTED)
+        await life.feeds.submit("city", asking(30))
+        await life.feeds.submit("city", many(100))
+        detail = await life.maintenance.verify(quiet, None, "local")
+        assert detail["compared"] == 30 and not detail["differences"]
+        s = life.feed("city").index.table.arrays
+        assert len(life.feed("city").list_of("s7")) == 3
+        s.held[life.feed("city").names.find("s7")] = 2
+        with pytest.raises(JobFailed) as failed:
+            await life.maintenance.verify(quiet, None, "spark")
+        found: list[dict[str, Any]] = failed.value.detail["differences"]
+        return found
+
+    wrong = life.run(story())
+    assert [(one["kind"], one["id"], one["resource"]) for one in wrong] == [("list", "s7", "feeds/city")]
