@@ -304,9 +304,7 @@ class Feed:
         """
         return self.client.send(calls.post(self.name, posts, on_error), idempotency_key)
 
-    def post_arrow(
-        self, stream: bytes, *, on_error: OnError = "refuse", idempotency_key: str | None = None
-    ) -> Posted:
+    def post_arrow(self, stream: bytes, *, on_error: OnError = "refuse", idempotency_key: str | None = None) -> Posted:
         """Posts the rows of an Arrow IPC stream with the columns `id, x, y, text` or `keywords` (lists) with `weights`
         (lists), and `payload` (JSON text)."""
         return self.client.send(calls.post_arrow(self.name, stream, on_error), idempotency_key)

@@ -34,7 +34,6 @@ class Placed(Protocol[M_co]):
     def entry(self) -> M_co | None: ...
 
 
-
 class TopKList:
     """The best k objects of one subscription, kept right by the tiles that reach it and by nothing else.
 

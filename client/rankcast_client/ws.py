@@ -361,7 +361,9 @@ class Socket(AsyncIterator[Message]):
             problem = ProblemError.from_json(data["problem"])
             follower.take(event, data)
             was_there = problem.status == 404 and follower.begun
-            return Message(board, id, Gone(None) if was_there else Refused(problem), _listed(follower)[0], posts=_posts(follower))
+            return Message(
+                board, id, Gone(None) if was_there else Refused(problem), _listed(follower)[0], posts=_posts(follower)
+            )
         if event in ("snapshot", "reset") and isinstance(follower, Follower) and follower.form == "tiles":
             try:
                 await follower.ask(self._client.board(board), id)
@@ -379,7 +381,9 @@ def _key(board: str, id: str) -> Key:
     resource = board if "/" in board else BOARDS + board
     kind, _, name = resource.partition("/")
     if kind + "/" not in (BOARDS, *OTHERS):
-        raise ValueError(f"{board!r} is neither a board's name nor feeds/<name>, maps/<name>, matchers/<name> or relays/<name>")
+        raise ValueError(
+            f"{board!r} is neither a board's name nor feeds/<name>, maps/<name>, matchers/<name> or relays/<name>"
+        )
     return f"{kind}/{calls.segment(name)}", id
 
 
