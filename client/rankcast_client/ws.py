@@ -135,7 +135,7 @@ class Socket(AsyncIterator[Message]):
         squash: float | None = None,
     ) -> None:
         """Follows one more subscription of a board or, as `matchers/<name>` or `relays/<name>`, of a matcher or relay,
-        or one of `feeds/<name>`, or a standing query of `maps/<name>`; one followed already starts anew with a snapshot.
+        or of `feeds/<name>`, or a standing query of `maps/<name>`; one followed already starts anew with a snapshot.
 
         With `ready` there is a `Ready` too, each time that a connection has brought the list up to date. With `old`
         changes have old values, with `squash` there is at most one in so many seconds; these two and tiles go with
