@@ -40,7 +40,10 @@ class Ticks:
         try:
             while True:
                 await asyncio.sleep(LOOK_EVERY)
-                self.look()
+                try:
+                    self.look()
+                except Exception:
+                    log.exception("the clock of feeds failed")
         finally:
             for task in self._under_way.values():
                 task.cancel()
@@ -52,7 +55,6 @@ class Ticks:
             if name not in self._under_way and self._is_due(name, at):
                 task = asyncio.create_task(self._tick(name, at))
                 self._under_way[name] = task
-                task.add_done_callback(lambda _, name=name: self._under_way.pop(name, None))
         return list(self._under_way.values())
 
     def _is_due(self, name: str, at: int) -> bool:
@@ -68,3 +70,5 @@ class Ticks:
         except Exception as error:
             # The log is away, or the feed is: the next look sees to it.
             log.warning("a window of time stays as it is for now", feed=name, error=str(error))
+        finally:
+            del self._under_way[name]

@@ -165,10 +165,11 @@ class Hub:
         """
         seqs: dict[str, set[int]] = {}
         for reader in readers:
-            followed = None if reader.feed is None else self._followed.get(reader.feed.resource)
-            if followed is not None:
-                held = reader.squash is not None and reader.squash.last is not None
-                at = reader.squash.at if held and reader.squash is not None else followed.told(reader.feed)
+            feed, squash = reader.feed, reader.squash
+            followed = None if feed is None else self._followed.get(feed.resource)
+            if feed is not None and followed is not None:
+                held = squash is not None and squash.last is not None
+                at = squash.at if held and squash is not None else followed.told(feed)
                 seqs.setdefault(followed.resource, set()).add(at)
         return {name: f"{self.epoch}:{at.pop()}" for name, at in sorted(seqs.items()) if len(at) == 1}
 

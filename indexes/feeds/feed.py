@@ -34,7 +34,10 @@ Int64 = NDArray[np.int64]
 T = TypeVar("T")
 
 PIECE = 256
-"""Posts, or subscriptions to evaluate, at once."""
+"""Posts at once."""
+
+EVALUATED = 32
+"""Subscriptions to evaluate at once: each may read some ten thousand postings."""
 
 LINES = 4_096
 """Room for what is told."""
@@ -359,8 +362,8 @@ class FeedIndex:
 
     def _evaluate(self, slots: Int64) -> Generator[None, None, None]:
         step.begin(self.work)
-        for first in range(0, len(slots), PIECE):
-            self._evaluate_some(slots, first, min(len(slots), first + PIECE))
+        for first in range(0, len(slots), EVALUATED):
+            self._evaluate_some(slots, first, min(len(slots), first + EVALUATED))
             yield
 
     def _evaluate_some(self, slots: Int64, first: int, end: int) -> None:
@@ -490,9 +493,9 @@ class FeedIndex:
         self._stale = np.zeros(max(1, self.table.end), bool)
         self._stale[slots] = True
         step.begin(self.work)
-        for first in range(0, len(slots), PIECE):
+        for first in range(0, len(slots), EVALUATED):
             yield
-            self._evaluate_some(slots, first, min(len(slots), first + PIECE))
+            self._evaluate_some(slots, first, min(len(slots), first + EVALUATED))
         self._stale = None
         while step.tell_noted(s, self.work, 0) != step.DONE:
             self._make_room(step.LINES, 0, told, at)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
+import numpy as np
+
 from indexes.feeds.feed import FeedIndex, Told
 from indexes.feeds.posts import Posts
 from indexes.feeds.views import Change, Entry, ListChange, PostView
@@ -73,13 +75,12 @@ class Live:
     def hear(self, told: Told, first_seq: int, views: Views) -> list[ListChange]:
         """What readers hear of a step: its first post, or all of it, has the seq `first_seq`."""
         heard = []
-        begin = 0
-        for at, slot, end in zip(told.step.tolist(), told.slot.tolist(), told.end.tolist(), strict=True):
-            if slot in self.known and slot not in self._begun:
-                rows = slice(begin, end)
-                entries = views.entries(told.post[rows].tolist(), told.score[rows].tolist())
-                heard += self._change(slot, first_seq + at, entries)
-            begin = end
+        # Far more lists may have changed than are followed.
+        known = np.array([slot for slot in self.known if slot not in self._begun], np.int64)
+        for i in np.flatnonzero(np.isin(told.slot, known)).tolist():
+            rows = slice(int(told.end[i - 1]) if i else 0, int(told.end[i]))
+            entries = views.entries(told.post[rows].tolist(), told.score[rows].tolist())
+            heard += self._change(int(told.slot[i]), first_seq + int(told.step[i]), entries)
         return heard
 
     def look(self, slot: int, seq: int, views: Views) -> list[ListChange]:

@@ -142,6 +142,7 @@ class Carried(Machine):
         "indexes.feeds.edit_plans.AT_ONCE": 2,
         "indexes.feeds.edit_plans.MANY": 4,
         "indexes.feeds.feed.PIECE": 2,
+        "indexes.feeds.feed.EVALUATED": 1,
         "indexes.feeds.plans.PIECE": 2,
         "indexes.feeds.feed.MANY": 3,
         "indexes.feeds.posts.PIECE": 3,

@@ -95,6 +95,7 @@ class Story(RuleBasedStateMachine):
         # Epochs are cut into pieces, however few subscriptions there are.
         self.small = [patch("indexes.feeds.feed.PIECE", piece), patch("indexes.feeds.posts.PIECE", 4)]
         self.small.append(patch("indexes.feeds.plans.PIECE", piece))
+        self.small.append(patch("indexes.feeds.feed.EVALUATED", piece))
         self.small.append(patch("indexes.feeds.feed.MANY", 3 if piece == 1 else 20_000))
         if piece == 3:
             # Ids are merged all the time, and looked up as those of bulk are.

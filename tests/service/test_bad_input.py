@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socket
 from collections.abc import Iterator
+from random import Random
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -762,3 +763,49 @@ def test_bad_deletions(standing: Standing, body: Json, fields: list[str]) -> Non
 def test_bad_changes_of_an_object(standing: Standing, body: Json, fields: list[str]) -> None:
     standing.refuse(422, "PATCH", "/objects/o1", body, *fields)
     standing.refuse(422, "PUT", "/objects/o1", body, *fields)
+
+
+# --- feeds ------------------------------------------------------------------------------------------------------------
+
+
+def test_feeds_keep_to_the_limits(narrow: Talk) -> None:
+    path = f"/v1/feeds/{fresh('feed')}"
+    narrow.good("PUT", path, {"window": 10, "bounds": [0, 0, 1, 1]})
+    good: Json = {"keywords": ["a"], "location": [1, 1]}
+    for name in ("posts", "subscriptions"):
+        where = f"{path}/{name}"
+        problem(narrow.ask("POST", where, {name: [good] * (MOST_ELEMENTS + 1)}), 413, name)
+        wide = {"keywords": ["a" * 100] * 1000, "location": [1, 1]}
+        problem(narrow.ask("POST", where, {name: [wide]}), 413)
+        problem(narrow.ask("POST", where, b"\xff" * (MAX_BULK + 1), headers={"Content-Type": ARROW}), 413)
+        for raw, kind in ((b'{"keywords":["a"]', NDJSON), (b"{} {}", NDJSON), (b"\xff", NDJSON), (b"x" * 100, ARROW)):
+            problem(narrow.ask("POST", where, raw, headers={"Content-Type": kind}), 400)
+        for kind in ("text/plain", ""):
+            problem(narrow.ask("POST", where, b"{}", headers={"Content-Type": kind}), 415)
+        errors = narrow.ask("POST", where, ndjson([{**good, "location": [1]}] * 150), headers={"Content-Type": NDJSON})
+        assert len(errors.json()["errors"]) == 100
+    problem(narrow.ask("POST", f"{path}/subscriptions/delete", {"ids": ["s"] * (MOST_ELEMENTS + 1)}), 413, "ids")
+    assert narrow.good("GET", path)["seq"] == 0
+    told = narrow.good("POST", f"{path}/posts", ndjson([good] * MOST_ELEMENTS * 2), headers={"Content-Type": NDJSON})
+    assert (told["seq"], len(told["results"])) == (MOST_ELEMENTS * 2, MOST_ELEMENTS * 2)
+    narrow.good("DELETE", path)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_damaged_arrow_for_feeds_is_refused_or_wholly_read(narrow: Talk, seed: int) -> None:
+    path, draw = f"/v1/feeds/{fresh('feed')}", Random(seed)
+    narrow.good("PUT", path, {"window": 1000, "bounds": [0, 0, 1, 1]})
+    words = pa.array([["a", "b"], ["c"], []] * 10, pa.list_(pa.string()))
+    weights = pa.array([[1.0, 2.0], [0.5], None] * 10, pa.list_(pa.float64()))
+    table = pa.table({"x": [0.5] * 30, "y": [0.5] * 30, "keywords": words, "weights": weights})
+    whole = arrow(table)
+    for _ in range(60):
+        raw = bytearray(whole)
+        for _ in range(draw.randrange(1, 4)):
+            raw[draw.randrange(len(raw))] = draw.randrange(256)
+        before = narrow.good("GET", path)["seq"]
+        answer = narrow.ask("POST", f"{path}/posts", bytes(raw), headers={"Content-Type": ARROW})
+        assert answer.status_code in (201, 400, 413, 422), answer.text
+        came = len(answer.json()["results"]) if answer.status_code == 201 else 0
+        assert narrow.good("GET", path)["seq"] == before + came
+    narrow.good("DELETE", path)
