@@ -25,7 +25,13 @@ from spark_jobs.session import NoSpark, Options, SparkFailed
 _SCHEMES = {"s3": "s3a"}
 """What Hadoop calls filesystems that pyarrow calls otherwise."""
 
-_EXAMPLES = {"boards": "boards/delays", "matchers": "matchers/ads", "relays": "relays/market", "maps": "maps/food"}
+_EXAMPLES = {
+    "boards": "boards/delays",
+    "matchers": "matchers/ads",
+    "relays": "relays/market",
+    "maps": "maps/food",
+    "feeds": "feeds/city",
+}
 """A resource of each kind, for --help."""
 
 _NAME = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9_.:-]{1,128}")
@@ -137,7 +143,15 @@ def main(
 ) -> NoReturn:
     """Run a job as its `Frame` says. It ends the process."""
     frame = Frame(name, about, kind, numbers, places, texts)
-    parser = _parser(frame)
+    run(_parser(frame), lambda given, progress: job(_order(given, frame), progress), arguments)
+
+
+def run(
+    parser: argparse.ArgumentParser,
+    job: Callable[[argparse.Namespace, Progress], tuple[dict[str, Any], int]],
+    arguments: Sequence[str] | None = None,
+) -> NoReturn:
+    """Run a job with what its parser, made by `make_parser`, takes from the arguments. It ends the process."""
     if arguments is None:
         arguments = sys.argv[1:]
     if {"-h", "--help"} & set(arguments):
@@ -148,7 +162,7 @@ def main(
         given = parser.parse_args(arguments)
         if given.until_stdin_ends:
             threading.Thread(target=_end_with_stdin, name="stdin", daemon=True).start()
-        fields, code = job(_order(given, frame), progress)
+        fields, code = job(given, progress)
     except (Failed, Damaged, NoSpark, SparkFailed) as error:
         fields, code = {"error": str(error)}, 1
     except BrokenPipeError:
@@ -176,26 +190,18 @@ def _end_with_stdin() -> None:
         os.kill(os.getpid(), signal.SIGTERM)
 
 
-def _parser(frame: Frame) -> _Parser:
-    program = f"python -m spark_jobs.{frame.name}"
-    resource = _EXAMPLES[frame.kind]
-    needed = [*(place.name for place in frame.places), *(text.name for text in frame.texts)]
-    own = "".join(f" --{option} {option.upper()}" for option in needed)
+def make_parser(program: str, about: str, examples: str) -> argparse.ArgumentParser:
+    """A parser that knows what all jobs are told of Spark; `spark_options` reads it."""
     parser = _Parser(
-        prog=program, description=frame.about, formatter_class=argparse.RawDescriptionHelpFormatter,
+        prog=program, description=about, formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog=f"""\
 examples:
-  {program} --storage data --lsn 1200 --resource {resource}{own}
-  {program} --storage s3://bucket/rankcast --lsn 1200 --resource {resource}{own} \\
-      --master spark://host:7077 --conf spark.executor.memory=8g
+{examples}
 
 On stdout, one JSON object a line: {{"progress": 0.4, "step": "..."}} and at the end the result, or {{"error": "..."}}
 with exit code 1. Logs go to stderr. Spark needs Java 17 or newer, which `make setup` sees to. Reading and writing
 s3:// takes Hadoop's connector: --conf spark.jars.packages=org.apache.hadoop:hadoop-aws:VERSION.""",
     )  # fmt: skip
-    parser.add_argument("--storage", required=True, metavar="PLACE", help="storage root: a local path or a URL")
-    parser.add_argument("--lsn", required=True, type=int, help="the snapshot, by its lsn")
-    parser.add_argument("--resource", required=True, help=f"the {frame.kind[:-1]}, as {frame.kind}/NAME")
     parser.add_argument("--master", default="local[*]", help="Spark's master (default: %(default)s)")
     parser.add_argument(
         "--conf", action="append", default=[], metavar="KEY=VALUE", help="a setting of Spark; may be repeated"
@@ -206,6 +212,44 @@ s3:// takes Hadoop's connector: --conf spark.jars.packages=org.apache.hadoop:had
         "--until-stdin-ends", action="store_true", help="end with whoever holds the other end of the standard input"
     )
     parser.add_argument("--temp", metavar="FOLDER", help="where the temporary folder is made (default: the system's)")
+    return parser
+
+
+def spark_options(given: argparse.Namespace) -> Options:
+    """What was said of Spark. Raises `Failed`."""
+    if not 0 <= given.nice <= 19:
+        raise Failed(f"--nice is {given.nice}; it has to be from 0 to 19")
+    conf = dict(setting.partition("=")[::2] for setting in given.conf)
+    if not all(re.match(r"spark\.\S+=", setting) for setting in given.conf):
+        raise Failed("--conf takes settings of Spark as spark.KEY=VALUE")
+    if given.temp is not None and not os.path.isdir(given.temp):
+        raise Failed(f"--temp is {given.temp!r}, which is no folder")
+    return Options(given.master, conf, given.driver_memory, given.nice, given.temp)
+
+
+def name_of(resource: str, kind: str) -> str:
+    """The name within its kind. Raises `Failed`."""
+    found, _, name = resource.partition("/")
+    if found != kind or not _NAME.fullmatch(name):
+        raise Failed(f"--resource is {resource!r}; it has to be {kind}/NAME")
+    return name
+
+
+def _parser(frame: Frame) -> argparse.ArgumentParser:
+    program = f"python -m spark_jobs.{frame.name}"
+    resource = _EXAMPLES[frame.kind]
+    needed = [*(place.name for place in frame.places), *(text.name for text in frame.texts)]
+    own = "".join(f" --{option} {option.upper()}" for option in needed)
+    parser = make_parser(
+        program, frame.about,
+        f"""\
+  {program} --storage data --lsn 1200 --resource {resource}{own}
+  {program} --storage s3://bucket/rankcast --lsn 1200 --resource {resource}{own} \\
+      --master spark://host:7077 --conf spark.executor.memory=8g""",
+    )  # fmt: skip
+    parser.add_argument("--storage", required=True, metavar="PLACE", help="storage root: a local path or a URL")
+    parser.add_argument("--lsn", required=True, type=int, help="the snapshot, by its lsn")
+    parser.add_argument("--resource", required=True, help=f"the {frame.kind[:-1]}, as {frame.kind}/NAME")
     for place in frame.places:
         parser.add_argument(f"--{place.name}", required=True, metavar="PLACE", help=place.about)
     for text in frame.texts:
@@ -222,18 +266,10 @@ s3:// takes Hadoop's connector: --conf spark.jars.packages=org.apache.hadoop:had
 
 
 def _order(given: argparse.Namespace, frame: Frame) -> Order:
-    kind, _, name = given.resource.partition("/")
-    if kind != frame.kind or not _NAME.fullmatch(name):
-        raise Failed(f"--resource is {given.resource!r}; it has to be {frame.kind}/NAME")
+    name_of(given.resource, frame.kind)
     if given.lsn < 0:
         raise Failed(f"--lsn is {given.lsn}; it cannot be negative")
-    if not 0 <= given.nice <= 19:
-        raise Failed(f"--nice is {given.nice}; it has to be from 0 to 19")
-    conf = dict(setting.partition("=")[::2] for setting in given.conf)
-    if not all(re.match(r"spark\.\S+=", setting) for setting in given.conf):
-        raise Failed("--conf takes settings of Spark as spark.KEY=VALUE")
-    if given.temp is not None and not os.path.isdir(given.temp):
-        raise Failed(f"--temp is {given.temp!r}, which is no folder")
+    options = spark_options(given)
     own = {number.name: getattr(given, number.name) for number in frame.numbers}
     for key, value in own.items():
         if value < 1:
@@ -243,6 +279,5 @@ def _order(given: argparse.Namespace, frame: Frame) -> Order:
         places = {place.name: Folder.at(getattr(given, place.name)) for place in frame.places}
     except ValueError as error:
         raise Failed(str(error)) from error
-    options = Options(given.master, conf, given.driver_memory, given.nice, given.temp)
     texts = {text.name: getattr(given, text.name) for text in frame.texts}
     return Order(given.storage, given.lsn, given.resource, options, own, places, texts)

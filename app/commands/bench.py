@@ -140,6 +140,7 @@ def feeds(
     quick: Quick = False,
     prototype: Annotated[Path | None, _prototype("RANKCAST_PROTOTYPE_FEEDS")] = None,
     out: Annotated[Path | None, _out("feeds.md")] = None,
+    spark: Annotated[bool, typer.Option("--spark", help="Also the four mechanisms on Spark, with Java.")] = False,
 ) -> None:
     """The indexes of feeds, by way to find whom a post may matter to and by buffer, on one core.
 
@@ -147,7 +148,7 @@ def feeds(
     """
     from bench.feeds.run import PAGE, run
 
-    run(quick, prototype, out or (None if quick else PAGE), typer.echo)
+    run(quick, prototype, out or (None if quick else PAGE), typer.echo, spark)
 
 
 @bench.command("durability")

@@ -37,6 +37,8 @@ _FIXED = {
 class FeedUpkeep(Upkeep):
     """A rebuild counts how rare the words of the window are, and lays subscriptions out by that."""
 
+    spark_rebuild = "feeds"
+
     def worn(self, engine: FeedEngine, least: int) -> float:
         return engine.index.worn if engine.subscription_count >= least else 0.0
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 
 from bench.feeds import speed
@@ -16,9 +17,10 @@ def run(
     prototype: Path | None = None,
     out: Path | None = None,
     say: Callable[[str], None] = print,
+    spark: bool = False,
 ) -> Report:
     """Run the benchmark, telling each piece as it is known; with `out` the page is written there. `quick` runs it
-    small, and `prototype` is the folder of what feeds are held against."""
+    small, `prototype` is the folder of what feeds are held against, and `spark` is whether Spark takes part."""
     report = Report(say, judging=not quick)
     report.heading("Feeds: the paper's index and ours", 1)
     report.text(
@@ -27,6 +29,10 @@ def run(
     )
     report.heading("Posts")
     speed.Bench(report, speed.QUICK if quick else speed.Size(), prototype).show()
+    if spark:
+        # The command is the service's, which imports no job of Spark.
+        on_spark = import_module("bench.feeds.spark")
+        on_spark.show(report, on_spark.QUICK if quick else on_spark.SparkSize())
     if out is not None:
         out.parent.mkdir(parents=True, exist_ok=True)
         out.write_text(report.page())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -80,6 +80,18 @@ class Vocabulary:
             if self._number.get(self._word[number]) == number:
                 del self._number[self._word[number]]
                 self._free.append(number)
+
+    def freeze(self) -> tuple[list[str], list[int]]:
+        """The words by number, and the numbers that are free: what `thaw` takes."""
+        return self._word, self._free
+
+    @classmethod
+    def thaw(cls, words: list[str], free: list[int]) -> Self:
+        """One that goes on where another was frozen."""
+        vocabulary, forgotten = cls(), set(free)
+        vocabulary._word, vocabulary._free = words, free
+        vocabulary._number = {word: number for number, word in enumerate(words) if number not in forgotten}
+        return vocabulary
 
     def _take(self, word: str) -> int:
         if self._free:

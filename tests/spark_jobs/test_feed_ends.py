@@ -1,0 +1,221 @@
+"""Where a feed on Spark reads from, what it keeps and where its lists go, without Spark."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from app.storage.log import Log, LogEntry
+from formats.folder import Damaged, Folder
+from indexes.feeds.model import FeedConfig
+from spark_jobs.feed_commands import Left, config_of_wire
+from spark_jobs.feed_front import Posts, Row, Tick
+from spark_jobs.feed_log import LogReader, NoLog
+from spark_jobs.feed_operations import Unfit, operations_of, posts_of, subscriptions_of
+from spark_jobs.feed_pack import pack, read, unpack, write
+from spark_jobs.feed_routers import hashed
+from spark_jobs.feed_sinks import Files, Http, Undelivered
+from spark_jobs.feed_source import FolderStream, LogStream, Span
+from tests.databases import KINDS, fresh
+
+CITY = {"window": 100, "bounds": [0, 0, 1, 1]}
+
+
+class Kept(NamedTuple):
+    """An open log, and the URL of its database."""
+
+    log: Log
+    url: str
+
+
+@pytest.fixture(params=KINDS)
+def kept(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Kept]:
+    with fresh(request.param, tmp_path) as database:
+        log = Log.open(database.url)
+        try:
+            yield Kept(log, database.url)
+        finally:
+            log.close()
+
+
+def written(log: Log, *rows: tuple[str, str]) -> None:
+    log.append([LogEntry(resource, 0, 0, command, command.encode()) for resource, command in rows])
+
+
+def test_a_batch_of_the_log_ends_with_a_whole_command(kept: Kept) -> None:
+    log = kept.log
+    written(log, ("feeds/a", "create"), ("feeds/b", "create"), ("feeds/a", "post"))
+    written(log, ("feeds/a", "add.arrow+"), ("feeds/a", "add.arrow+"), ("feeds/a", "add.arrow"), ("feeds/b", "post"))
+    stream = LogStream({"log": kept.url, "resource": "feeds/a", "after": "1", "rows": "1"})
+    offsets = [stream.initialOffset()]
+    while (following := stream.next(offsets[-1])) != offsets[-1]:
+        offsets.append(following)
+    assert [offset["lsn"] for offset in offsets] == [1, 3, 6, 7]
+    spans = [stream.partitions(a, b) for a, b in pairwise(offsets)]
+    rows = [[row[1] for row in stream.read(span)] for (span,) in spans]
+    assert rows == [["post"], ["add.arrow+", "add.arrow+", "add.arrow"], []]
+    stream.prepareForTriggerAvailableNow()
+    written(log, ("feeds/a", "post"))
+    assert stream.next({"lsn": 6}) == {"lsn": 7} and stream.partitions({"lsn": 7}, {"lsn": 7}) == []
+
+
+def test_a_log_that_was_cut_is_said_to_be(kept: Kept, tmp_path: Path) -> None:
+    log = kept.log
+    written(log, ("feeds/a", "create"), ("feeds/a", "post"), ("feeds/a", "post"))
+    reader = LogReader(kept.url)
+    made = reader.created("feeds/a")
+    assert made is not None and made.lsn == 1 and reader.created("feeds/b") is None
+    while log.prune(2):
+        pass
+    with pytest.raises(NoLog, match="the log begins after row 2"):
+        list(reader.rows("feeds/a", 1, 3))
+    assert [row.lsn for row in reader.rows("feeds/a", 2, 3)] == [3]
+    with pytest.raises(NoLog, match="cannot be read"):
+        LogReader(f"sqlite:///{tmp_path / 'none.db'}").end()
+    with pytest.raises(NoLog, match="sqlite:// or postgresql://"):
+        LogReader("mysql://x").end()
+
+
+def test_a_folder_is_read_in_pieces_over_its_files(tmp_path: Path) -> None:
+    for name, n in (("a.parquet", 5), ("b.parquet", 3)):
+        pq.write_table(pa.table({"x": np.arange(n) / 10, "y": np.zeros(n), "keywords": [["a"]] * n}), tmp_path / name)
+    (tmp_path / "c.ndjson").write_text('{"x": 1, "y": 2, "text": "The ramen"}\n')
+    stream = FolderStream({"posts": str(tmp_path), "rows": "4"})
+    offsets = [stream.initialOffset()]
+    while (following := stream.next(offsets[-1])) != offsets[-1]:
+        offsets.append(following)
+    assert [(o["file"], o["row"]) for o in offsets] == [("", 0), ("a.parquet", 4), ("b.parquet", 3), ("c.ndjson", 1)]
+    config, found, now = config_of_wire(CITY), [], 0
+    for begin, end in pairwise(offsets):
+        operations, now = operations_of(list(stream.read(Span(begin, end))), config, now)
+        found += operations
+    assert [len(one.ids) for one in found if isinstance(one, Posts)] == [4, 1, 3, 1]
+    assert len({id for one in found if isinstance(one, Posts) for id in one.ids}) == 9
+    assert isinstance(found[-1], Posts) and found[-1].bags == [{"ramen": 1.0}]
+
+
+def test_times_of_posts_never_go_back_and_tick() -> None:
+    table = pa.table({"x": [0.0] * 3, "y": [0.0] * 3, "keywords": [["a"]] * 3, "t": [5, 4, 9]})
+    config = config_of_wire({**CITY, "window": {"seconds": 2}})
+    assert config == FeedConfig((0, 0, 1, 1), span=2_000)
+    assert posts_of(table, config, 3, "p").times.tolist() == [5, 5, 9]
+    assert posts_of(table, config, 7, "p").times.tolist() == [7, 7, 9]
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    operations, now = operations_of([(1, "posts", sink.getvalue().to_pybytes())], config, 0)
+    assert now == 9 and operations[1] == Tick(9)
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"x": None}, "no column x"),
+        ({"x": [float("nan")]}, "x and y are numbers"),
+        ({"keywords": [[]]}, "no keywords"),
+        ({"keywords": [["a" * 200]]}, "of 1 to 128 characters"),
+        ({"weights": [[-1.0]]}, "a number above 0"),
+        ({"alpha": [2.0]}, "alpha from 0 to 1"),
+        ({"k": [0]}, "k is at least 1"),
+        ({"keywords": None}, "no column keywords"),
+    ],
+)
+def test_subscriptions_that_cannot_be_are_refused(changed: dict[str, Any], message: str) -> None:
+    fields = {"id": ["s"], "x": [0.5], "y": [0.5], "keywords": [["a"]], **changed}
+    table = pa.table({name: values for name, values in fields.items() if values is not None})
+    with pytest.raises(Unfit, match=message):
+        subscriptions_of(table, config_of_wire(CITY))
+
+
+@pytest.mark.parametrize("changed", [{"window": 0}, {"bounds": [1, 0, 0, 1]}, {"weighting": "x"}, {"bounds": None}])
+def test_feeds_that_cannot_be_are_refused(changed: dict[str, Any]) -> None:
+    with pytest.raises(Left, match="--config"):
+        config_of_wire({**CITY, **changed})
+
+
+def test_what_was_packed_comes_out_and_can_be_changed_apart_from_its_file(tmp_path: Path) -> None:
+    about, arrays = {"a": [1, None]}, {"x": np.arange(5), "none": np.empty(0), "y": np.array([[1.5, 2], [3, 4]])}
+    folder = Folder.at(tmp_path / "states")
+    size = write(folder, "one", about, arrays)
+    assert size == len(pack(about, arrays)) == (tmp_path / "states" / "one").stat().st_size
+    for _ in range(2):
+        found = read(folder, "one")
+        assert found.about == about and all(np.array_equal(found.arrays[name], arrays[name]) for name in arrays)
+        found.arrays["x"][:] = 7
+    whole = pack(about, arrays)
+    for broken in (b"x" + whole[1:], whole[:-64], whole[:20]):
+        with pytest.raises(Damaged):
+            unpack(memoryview(broken))
+    with pytest.raises(Damaged, match="missing"):
+        read(folder, "two")
+
+
+def test_a_batch_that_is_written_again_is_there_once(tmp_path: Path) -> None:
+    sink = Files(Folder.at(tmp_path / "lists"))
+    rows = [Row("b", ["p1", "p2"], [0.5, 0.25]), Row("a", [], [])]
+    for _ in range(2):
+        sink.write(3, 17, rows)
+    (path,) = (tmp_path / "lists").iterdir()
+    assert path.name == "batch-0000000003.parquet"
+    assert pq.read_table(path).to_pylist() == [
+        {"batch": 3, "subscription": "a", "lsn": 17, "list": []},
+        {
+            "batch": 3,
+            "subscription": "b",
+            "lsn": 17,
+            "list": [{"id": "p1", "score": 0.5}, {"id": "p2", "score": 0.25}],
+        },
+    ]
+
+
+class Receiver(BaseHTTPRequestHandler):
+    """Answers 503 first, and refuses batch 9."""
+
+    requests: list[tuple[str, Any]]
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.requests.append((self.headers["Idempotency-Key"], body))
+        self.send_response(422 if body["batch"] == 9 else 503 if len(self.requests) == 1 else 200)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, *_: Any) -> None:
+        """Nothing."""
+
+
+def test_lists_are_sent_again_under_the_same_key() -> None:
+    Receiver.requests = []
+    server = HTTPServer(("127.0.0.1", 0), Receiver)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        sink = Http(f"http://127.0.0.1:{server.server_port}/lists", wait=0.01)
+        sink.write(3, 17, [Row("a", ["p1"], [0.5])])
+        assert [key for key, _ in Receiver.requests] == ["feed-stream-3-0"] * 2
+        assert Receiver.requests[1][1] == {
+            "batch": 3,
+            "lsn": 17,
+            "lists": [{"subscription": "a", "list": [{"id": "p1", "score": 0.5}]}],
+        }
+        with pytest.raises(Undelivered, match="answers 422"):
+            sink.write(9, 18, [Row("a", [], [])])
+    finally:
+        server.shutdown()
+        server.server_close()
+    with pytest.raises(Undelivered, match="cannot be reached"):
+        sink.write(4, 18, [Row("a", [], [])])
+
+
+def test_numbers_are_spread_evenly() -> None:
+    count = np.bincount(hashed(np.arange(8_000), 8), minlength=8)
+    assert count.min() > 800 and count.max() < 1_200
