@@ -18,7 +18,7 @@ PYTEST := $(BIN)/python -m pytest -m 'not soak'
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup run test test-system lint format openapi bench bench-matchers bench-relays bench-maps bench-peers \
+.PHONY: help setup run test test-system lint format openapi bench bench-matchers bench-relays bench-maps bench-feeds bench-peers \
     bench-durability soak lock image clean
 
 help: ## this list
@@ -81,6 +81,9 @@ bench-relays: setup ## the relays' speed on this machine, written to docs/result
 bench-maps: setup ## the speed of maps' indexes on this machine, written to docs/results
 	$(PIP) install --quiet --require-hashes --no-build-isolation -r requirements/peers.lock || true # what is missing is passed over
 	$(BIN)/rankcast bench maps $(ARGS)
+
+bench-feeds: setup ## the speed of feeds on this machine, written to docs/results
+	$(BIN)/rankcast bench feeds $(ARGS)
 
 bench-peers: setup ## boards beside PostgreSQL, Redis and Unicast, written to docs/results
 	$(BIN)/rankcast bench peers $(ARGS)

@@ -20,6 +20,7 @@ COMMANDS: tuple[str, ...] = (
     "app.commands.load",
     "app.commands.watch",
     "app.commands.top",
+    "app.commands.feed",
     "app.commands.match",
     "app.commands.relay",
     "app.commands.map",

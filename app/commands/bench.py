@@ -141,14 +141,19 @@ def feeds(
     prototype: Annotated[Path | None, _prototype("RANKCAST_PROTOTYPE_FEEDS")] = None,
     out: Annotated[Path | None, _out("feeds.md")] = None,
     spark: Annotated[bool, typer.Option("--spark", help="Also the four mechanisms on Spark, with Java.")] = False,
+    http: Annotated[bool, typer.Option("--http", help="Posts over HTTP alone, with the durable log.")] = False,
 ) -> None:
-    """The indexes of feeds, by way to find whom a post may matter to and by buffer, on one core.
+    """The indexes of feeds, by way to find whom a post may matter to and by buffer, on one core, and the service.
 
-    Targets that are missed are printed as missed.
+    Starts a service of its own on a free port and a temporary directory. Targets that are missed are printed as missed.
     """
     from bench.feeds.run import PAGE, run
+    from bench.process import Failed
 
-    run(quick, prototype, out or (None if quick else PAGE), typer.echo, spark)
+    try:
+        run(quick, prototype, out or (None if quick or http else PAGE), typer.echo, spark, http)
+    except Failed as failure:
+        raise fail(str(failure)) from None
 
 
 @bench.command("durability")

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 
-from bench.feeds import speed
+from bench.feeds import service, speed
 from bench.report import CHECKOUT, Report, commit, load, machine, today, versions
 
 PAGE = CHECKOUT / "docs" / "results" / "feeds.md"
@@ -18,17 +18,22 @@ def run(
     out: Path | None = None,
     say: Callable[[str], None] = print,
     spark: bool = False,
+    http: bool = False,
 ) -> Report:
     """Run the benchmark, telling each piece as it is known; with `out` the page is written there. `quick` runs it
-    small, `prototype` is the folder of what feeds are held against, and `spark` is whether Spark takes part."""
+    small, `prototype` is the folder of what feeds are held against, and `spark` is whether Spark takes part. With `http`
+    the service alone is measured, over HTTP. Raises `Failed` for a wrong answer of it."""
     report = Report(say, judging=not quick)
     report.heading("Feeds: the paper's index and ours", 1)
     report.text(
-        f"Written by `rankcast bench feeds{' --quick' if quick else ''}` on {today()}, commit {commit()}.\n\n"
+        f"Written by `rankcast bench feeds{' --http' if http else ''}{' --quick' if quick else ''}` on {today()}, commit {commit()}.\n\n"
         f"- machine: {machine()}; load before the run: {load()}\n- {versions()}"
     )
-    report.heading("Posts")
-    speed.Bench(report, speed.QUICK if quick else speed.Size(), prototype).show()
+    if not http:
+        report.heading("Posts")
+        speed.Bench(report, speed.QUICK if quick else speed.Size(), prototype).show()
+    report.heading("Posts over HTTP")
+    service.show(report, service.QUICK if quick else service.Size())
     if spark:
         # The command is the service's, which imports no job of Spark.
         on_spark = import_module("bench.feeds.spark")

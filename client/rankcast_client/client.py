@@ -10,9 +10,11 @@ from weakref import WeakSet
 
 import httpx
 
-from rankcast_client import calls, map_calls, matcher_calls, relay_calls
+from rankcast_client import calls, feed_calls, map_calls, matcher_calls, relay_calls
 from rankcast_client.calls import Call, End, Page
 from rankcast_client.explained import Explanation, SubscriptionCost
+from rankcast_client.feed_models import FeedInfo
+from rankcast_client.feeds import AsyncFeed
 from rankcast_client.jobs import AsyncJobs
 from rankcast_client.map_models import MapInfo
 from rankcast_client.maps import AsyncMap
@@ -119,6 +121,14 @@ class AsyncRankcast:
     def map(self, name: str) -> AsyncMap:
         """A handle of the map with this name, whether it exists or not. Sends nothing."""
         return AsyncMap(self, name)
+
+    def feed(self, name: str) -> AsyncFeed:
+        """A handle of the feed with this name, whether it exists or not. Sends nothing."""
+        return AsyncFeed(self, name)
+
+    def feeds(self) -> AsyncIterator[FeedInfo]:
+        """All feeds, in order of name."""
+        return self._all(feed_calls.feeds)
 
     def maps(self) -> AsyncIterator[MapInfo]:
         """All maps, in order of name."""

@@ -7,11 +7,31 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping
-from typing import TypeVar, overload
+from typing import Protocol, TypeVar, overload
 
-from rankcast_client.models import AnyRange, ChangedEntry, Entry, Order, Tile, Where
+from rankcast_client.models import AnyRange, Entry, Order, Tile, Where
 
-T = TypeVar("T")
+
+class Member(Protocol):
+    """Of a list: an object of a board, a post of a feed."""
+
+    @property
+    def id(self) -> str: ...
+
+
+M = TypeVar("M", bound=Member)
+M_co = TypeVar("M_co", bound=Member, covariant=True)
+
+
+class Placed(Protocol[M_co]):
+    """What a change says of one member; `entry` is there with a new rank."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def new_rank(self) -> int | None: ...
+    @property
+    def entry(self) -> M_co | None: ...
 
 
 class TopKList:
@@ -109,7 +129,7 @@ class TopKList:
         return (-value if self.order == "desc" else value), entry.created
 
 
-def apply_changes(entries: Iterable[Entry], changes: Iterable[ChangedEntry], offset: int = 0) -> list[Entry]:
+def apply_changes(entries: Iterable[M], changes: Iterable[Placed[M]], offset: int = 0) -> list[M]:
     """The list after a change: every object that it names is taken out, then those with a new rank are put in,
     in ascending order of it, each at that place behind the list's offset. O(k + changes).
 

@@ -11,6 +11,7 @@ import httpx
 from rankcast_client import calls
 from rankcast_client.calls import Call, End, Page
 from rankcast_client.explained import Explanation, SubscriptionCost
+from rankcast_client.feeds import Feed
 from rankcast_client.jobs import Jobs
 from rankcast_client.maps import Map
 from rankcast_client.matchers import Matcher
@@ -88,6 +89,10 @@ class Rankcast:
     def map(self, name: str) -> Map:
         """A handle of the map with this name, whether it exists or not. Sends nothing."""
         return Map(self, name)
+
+    def feed(self, name: str) -> Feed:
+        """A handle of the feed with this name, whether it exists or not. Sends nothing."""
+        return Feed(self, name)
 
     def board(self, name: str) -> Board:
         """A handle of the board with this name, whether it exists or not. Sends nothing."""

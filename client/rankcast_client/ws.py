@@ -1,6 +1,6 @@
 """Many subscriptions on one WebSocket. Needs the extra `rankcast-client[ws]`.
 
-Every subscription's list is kept as in `watch.Watch`; those of matchers and relays have occasions, and standing queries
+Every subscription's list is kept as in `watch.Watch`, and those of feeds as in `feeds.FeedWatch`; those of matchers and relays have occasions, and standing queries
 of maps have answers. When the connection is lost it is made again and each subscription is resumed at its own position,
 so that a list is either continued or reset, never silently wrong, and wins are told or said to be missed.
 """
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 from rankcast_client import calls
 from rankcast_client.errors import ProblemError, Unreachable
+from rankcast_client.feed_models import FeedEvent, FeedFollower, FeedPost
 from rankcast_client.map_models import ResultEvent, ResultFollower
 from rankcast_client.matches import WinEvent, follow_wins
 from rankcast_client.models import Entry, Form, Gone, StreamEvent
@@ -37,14 +38,15 @@ if TYPE_CHECKING:
 
 BOARDS = "boards/"
 
-AnyFollower: TypeAlias = Follower | OccasionFollower[Any] | ResultFollower
+AnyFollower: TypeAlias = Follower | OccasionFollower[Any] | ResultFollower | FeedFollower
 
-OTHERS: dict[str, Callable[[bool], OccasionFollower[Any] | ResultFollower]] = {
+OTHERS: dict[str, Callable[[bool], OccasionFollower[Any] | ResultFollower | FeedFollower]] = {
+    "feeds/": FeedFollower,
     "maps/": ResultFollower,
     "matchers/": follow_wins,
     "relays/": follow_notifications,
 }
-"""How subscriptions without lists are followed, by how the names of their resources begin."""
+"""How subscriptions of others than boards are followed, by how the names of their resources begin."""
 
 Lost = (OSError, ConnectionClosed, InvalidHandshake, TimeoutError)
 
@@ -57,15 +59,15 @@ class Refused:
 
 
 Key: TypeAlias = tuple[str, str]
-SocketEvent: TypeAlias = StreamEvent | WinEvent | NotificationEvent | ResultEvent | Gone | Refused
+SocketEvent: TypeAlias = StreamEvent | WinEvent | NotificationEvent | ResultEvent | FeedEvent | Gone | Refused
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
     """What happened to one of the followed subscriptions, and its list right after, which begins at rank offset + 1.
 
-    `board` is what was said to `subscribe`: a board's name, or `maps/<name>`, `matchers/<name>` or `relays/<name>`,
-    where there are no lists.
+    `board` is what was said to `subscribe`: a board's name, or `feeds/<name>`, whose lists are `posts`, or
+    `maps/<name>`, `matchers/<name>` or `relays/<name>`, where there are no lists.
     """
 
     board: str
@@ -73,6 +75,7 @@ class Message:
     event: SocketEvent
     list: tuple[Entry, ...]
     offset: int = 0
+    posts: tuple[FeedPost, ...] = ()
 
 
 class Socket(AsyncIterator[Message]):
@@ -132,7 +135,7 @@ class Socket(AsyncIterator[Message]):
         squash: float | None = None,
     ) -> None:
         """Follows one more subscription of a board or, as `matchers/<name>` or `relays/<name>`, of a matcher or relay,
-        or a standing query of `maps/<name>`; one followed already starts anew with a snapshot.
+        or of `feeds/<name>`, or a standing query of `maps/<name>`; one followed already starts anew with a snapshot.
 
         With `ready` there is a `Ready` too, each time that a connection has brought the list up to date. With `old`
         changes have old values, with `squash` there is at most one in so many seconds; these two and tiles go with
@@ -189,6 +192,10 @@ class Socket(AsyncIterator[Message]):
         """The present list of a followed subscription, best first; empty where there are none. KeyError if it is not
         followed."""
         return _listed(self._followed[_key(board, id)])[0]
+
+    def posts(self, feed: str, id: str) -> tuple[FeedPost, ...]:
+        """The present list of a followed subscription of `feeds/<name>`, best first. KeyError if it is not followed."""
+        return _posts(self._followed[_key(feed, id)])
 
     def current(self, board: str, id: str) -> bool:
         """Whether all that there was has been told, as the service has said on this connection. KeyError as with
@@ -348,13 +355,15 @@ class Socket(AsyncIterator[Message]):
         if event == "gone":
             del self._followed[key]
             follower.take(event, data)
-            return Message(board, id, Gone(data.get("seq")), _listed(follower)[0])
+            return Message(board, id, Gone(data.get("seq")), _listed(follower)[0], posts=_posts(follower))
         if event == "error":
             del self._followed[key]
             problem = ProblemError.from_json(data["problem"])
             follower.take(event, data)
             was_there = problem.status == 404 and follower.begun
-            return Message(board, id, Gone(None) if was_there else Refused(problem), _listed(follower)[0])
+            return Message(
+                board, id, Gone(None) if was_there else Refused(problem), _listed(follower)[0], posts=_posts(follower)
+            )
         if event in ("snapshot", "reset") and isinstance(follower, Follower) and follower.form == "tiles":
             try:
                 await follower.ask(self._client.board(board), id)
@@ -364,7 +373,7 @@ class Socket(AsyncIterator[Message]):
         told = follower.take(event, data)
         if follower.begun and data.get("cursor"):
             follower.cursor = data["cursor"]
-        return None if told is None else Message(board, id, told, *_listed(follower))
+        return None if told is None else Message(board, id, told, *_listed(follower), _posts(follower))
 
 
 def _key(board: str, id: str) -> Key:
@@ -372,10 +381,17 @@ def _key(board: str, id: str) -> Key:
     resource = board if "/" in board else BOARDS + board
     kind, _, name = resource.partition("/")
     if kind + "/" not in (BOARDS, *OTHERS):
-        raise ValueError(f"{board!r} is neither a board's name nor maps/<name>, matchers/<name> or relays/<name>")
+        raise ValueError(
+            f"{board!r} is neither a board's name nor feeds/<name>, maps/<name>, matchers/<name> or relays/<name>"
+        )
     return f"{kind}/{calls.segment(name)}", id
 
 
 def _listed(follower: AnyFollower) -> tuple[tuple[Entry, ...], int]:
     """A list and how many ranks lie before it."""
     return (follower.entries, follower.offset) if isinstance(follower, Follower) else ((), 0)
+
+
+def _posts(follower: AnyFollower) -> tuple[FeedPost, ...]:
+    """The present list of one that is of a feed."""
+    return follower.posts if isinstance(follower, FeedFollower) else ()

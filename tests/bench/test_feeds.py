@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bench.feeds import run, speed
+from bench.feeds import run, service, speed
 from bench.feeds.prototype import VARIABLE
 from bench.feeds.ranks import rates
 from bench.feeds.workload import make_world
@@ -19,10 +19,16 @@ SMALL = speed.Size(60, 30, 5, 1, 3, 2, 100)
 def test_a_run_writes_its_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(VARIABLE, raising=False)
     monkeypatch.setattr(speed, "QUICK", SMALL)
+    monkeypatch.setattr(service, "QUICK", service.Size(40, 30, 5, 2, 1, 4, 3, 100))
     page = tmp_path / "feeds.md"
     run.run(quick=True, out=page, say=lambda _: None)
     text = page.read_text()
-    assert "| the paper's, leaf 8000 |" in text and "| kmax |" in text and "Not judged at this size" in text
+    assert (
+        "| the paper's, leaf 8000 |" in text
+        and "| kmax |" in text
+        and "| service |" in text
+        and "Not judged at this size" in text
+    )
 
 
 def test_words_of_a_document_are_different_and_weigh_more_when_rare() -> None:
