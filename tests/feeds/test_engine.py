@@ -511,7 +511,7 @@ class Story(RuleBasedStateMachine):
 
 GOOD = {"keywords": ["a"], "location": (0.0, 0.0), "k": 1, "alpha": 0.5}
 
-Story.TestCase.settings = settings(max_examples=25, stateful_step_count=35, deadline=None)
+Story.TestCase.settings = settings(max_examples=12, stateful_step_count=30, deadline=None)
 TestStory = Story.TestCase
 
 
