@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 from numba.core.registry import CPUDispatcher
 from starlette.testclient import TestClient
@@ -87,3 +88,35 @@ def bulk(player: Player) -> None:
         body = arrow(subscription_table(asked, player.x), 2_500)
         player.talk.good("POST", f"{player.path}/subscriptions", body, headers={"Content-Type": ARROW})
         player.talk.good("POST", f"{player.path}/subscriptions/delete", {"ids": [one["id"] for one in asked[::2]]})
+
+
+def test_nothing_is_compiled_while_feeds_are_served(tmp_path: Path) -> None:
+    with TestClient(create_app(Settings(data=tmp_path / "data")), base_url="http://127.0.0.1") as client:
+        before = compiled()
+        talk = Talk("http://127.0.0.1", http=client)
+        windows: list[Any] = [70, {"seconds": 1000}]
+        for number, buffer in enumerate(("cost", "kscore", "fixed", "kmax")):
+            path, weighting = f"/v1/feeds/f{number}", ("tfidf", "given")[number % 2]
+            config = {"window": windows[number // 2], "bounds": [0, 0, 9, 9], "weighting": weighting, "buffer": buffer}
+            talk.good("PUT", path, config)
+            posts = [{"id": f"p{n}", "keywords": [f"w{n % 7}", "w"], "location": [n % 9, n % 5]} for n in range(200)]
+            talk.good("POST", f"{path}/posts", {"posts": posts[:100]})
+            asked = [
+                {
+                    "id": f"s{n}",
+                    "keywords": {f"w{n % 7}": 2},
+                    "location": [1, n % 9],
+                    "k": 1 + n % 40,
+                    "alpha": n % 3 / 2,
+                }
+                for n in range(5_000 if number == 0 else 50)
+            ]
+            talk.good("POST", f"{path}/subscriptions", {"subscriptions": asked})
+            talk.good("POST", f"{path}/posts", {"posts": posts[100:]})
+            talk.good("DELETE", f"{path}/posts/p199")
+            talk.good("PUT", f"{path}/subscriptions/s1", {"text": "w w1", "location": [50, 50], "k": 1000, "alpha": 0})
+            talk.good("PATCH", f"{path}/subscriptions/s2", {"alpha": 1})
+            talk.good("DELETE", f"{path}/subscriptions/s3")
+            assert talk.good("GET", f"{path}/subscriptions/s1")["list"]
+        grown = {name: (before.get(name, 0), n) for name, n in compiled().items() if n > before.get(name, 0)}
+        assert not grown, f"compiled while serving: {grown}"
