@@ -165,10 +165,48 @@ class Story(RuleBasedStateMachine):
             assert plan.told() == {"results": []}
             assert plan.positions == ([i for i in range(len(rows)) if i not in refused] if refused else None)
 
-    @rule(rows=st.lists(post_rows, max_size=9), gone_by=st.sampled_from([0, 0, 1, 3, -2]), skip=st.booleans())
-    def post(self, rows, gone_by, skip):
+    def rows(self, rng, n):
+        """Posts most of which have a free id, if need be that of a post that an earlier one of them pushes out."""
+        rows, there = [], sorted(self.latest.posts.values(), key=lambda post: post.number)
+        left = [post.id for post in there]
+        for i in range(n):
+            while self.config.posts is not None and len(left) > self.config.posts:
+                left.pop(0)
+            free = [key for key in POSTS if key not in left]
+            # Now and then the oldest, which only the next one would push out.
+            pool = left[:1] if left and rng.random() < 0.03 else free or [f"x{len(self.history)}-{i}"]
+            key = str(rng.choice(pool))
+            keywords = rng.choice(WORDS, int(rng.integers(0, 5))).tolist()
+            if rng.random() < 0.3:
+                keywords = {word: float(rng.choice([0.5, 1.0, 3.0])) for word in keywords} or []
+            payload = [None, None, b"7"][int(rng.integers(3))]
+            rows.append((key, keywords, (float(rng.integers(-1, 6)), float(rng.random() * 3)), payload))
+            left.append(key)
+        return rows
+
+    @rule(
+        seed=st.integers(0, 10**6), n=st.integers(0, 12), gone_by=st.sampled_from([0, 0, 1, 3, -2]), skip=st.booleans()
+    )
+    def post(self, seed, n, gone_by, skip):
         self.clock = max(1, self.clock + gone_by)
+        self.send(self.rows(np.random.default_rng(seed), n), self.clock, skip, {})
+
+    @rule(rows=st.lists(post_rows, max_size=9), skip=st.booleans())
+    def post_any(self, rows, skip):
         self.send(rows, self.clock, skip, {})
+
+    @precondition(lambda self: self.latest.posts)
+    @rule(seed=st.integers(0, 10**6), n=st.integers(1, 3))
+    def withdraw_some(self, seed, n):
+        keys = np.random.default_rng(seed).permutation(sorted(self.latest.posts))[:n].tolist()
+        self.withdraw_these(keys, True)
+
+    @precondition(lambda self: self.config.span is not None and self.latest.posts)
+    @rule(which=st.integers(0, 5))
+    def tick_at_the_end_of_one(self, which):
+        posts = sorted(self.latest.posts.values(), key=lambda post: post.number)
+        self.clock = max(self.clock, posts[which % len(posts)].at + self.config.span)
+        self.tick_at(self.clock)
 
     @rule(n=st.integers(20, 70), seed=st.integers(0, 9))
     def post_many(self, n, seed):
@@ -195,14 +233,20 @@ class Story(RuleBasedStateMachine):
     @rule(by=st.sampled_from([-1, 0, 1, 2, 7]))
     def tick(self, by):
         self.clock = max(1, self.clock + by)
+        self.tick_at(self.clock)
+
+    def tick_at(self, at):
         states = []
-        if self.config.span is not None and self.latest.would_expire(self.clock):
+        if self.config.span is not None and self.latest.would_expire(at):
             states = [self.latest.copy()]
-            states[0].tick(self.clock)
-        self.accept(Tick(self.clock), {}, states)
+            states[0].tick(at)
+        self.accept(Tick(at), {}, states)
 
     @rule(keys=st.lists(st.sampled_from(POSTS), max_size=4), must_exist=st.booleans())
     def withdraw(self, keys, must_exist):
+        self.withdraw_these(keys, must_exist)
+
+    def withdraw_these(self, keys, must_exist):
         there = [key for key in dict.fromkeys(keys) if key in self.latest.posts]
         if must_exist and set(keys) - set(there):
             before = self.engine.next_seq
@@ -467,5 +511,104 @@ class Story(RuleBasedStateMachine):
 
 GOOD = {"keywords": ["a"], "location": (0.0, 0.0), "k": 1, "alpha": 0.5}
 
-Story.TestCase.settings = settings(max_examples=25, stateful_step_count=35, deadline=None)
+Story.TestCase.settings = settings(max_examples=12, stateful_step_count=30, deadline=None)
 TestStory = Story.TestCase
+
+
+def small(window, *keys) -> FeedEngine:
+    """A feed with a subscription to "a", live, and posts of "a" with these ids."""
+    engine = FeedEngine(FeedConfig(BOUNDS, **window))
+    engine.apply(SetSubscription("s", ["a"], (0.0, 0.0), 3, 0.5))
+    engine.watch("s")
+    for key in keys:
+        engine.apply(posts(key))
+    return engine
+
+
+def posts(*keys, words=("a",), at=0, skip=False) -> Post:
+    return posting([(key, list(words), (0.0, 0.0), None) for key in keys], at, skip)
+
+
+def refusals(engine, command):
+    with pytest.raises(Refused) as told:
+        engine.prepare(command)
+    return [(fault.field, fault.kind, fault.index) for fault in told.value.faults]
+
+
+def test_an_id_is_free_once_another_post_has_pushed_its_own_out():
+    engine = small({"posts": 2}, "p0", "p1")
+    assert refusals(engine, posts("p0")) == [("id", "taken", 0)]
+    assert refusals(engine, posts("p2", "p1", "p1")) == [("id", "taken", 1), ("id", "taken", 2)]
+    plan, _ = engine.apply(posts("p2", "p0"))
+    assert plan.count == 2 and [post.id for post in engine.posts(None, 9)] == ["p0", "p2"]
+    engine.apply(Withdraw(["p0"]))
+    engine.apply(posts("p0"))
+    assert [entry.post.id for entry in engine.list_of("s")] == ["p0"], "a withdrawn post counts in the window"
+
+
+def test_an_id_is_promised_from_the_moment_its_post_is_accepted():
+    engine = small({"span": 5}, "p0")
+    first = engine.prepare(posts("p1", at=3))
+    assert refusals(engine, posts("p1", at=3)) == [("id", "taken", 0)]
+    tick = engine.prepare(Tick(8))
+    assert engine.prepare(Tick(8)).count == 0, "all that is so old will be gone"
+    again = engine.prepare(posts("p0", "p1", at=2))
+    assert again.command.at == 8, "time never goes back"
+    for plan in (again, tick):
+        plan.cancel()
+    assert refusals(engine, posts("p0")) == [("id", "taken", 0)]
+    first.cancel()
+    assert engine.prepare(posts("p1")).count == 1
+
+
+def test_an_epoch_is_told_as_new_scores_at_the_seq_of_its_post():
+    engine = small({"posts": 64})
+    engine.apply(SetSubscription("s", ["a", "b"], (0.0, 0.0), 2, 0.0))
+    for i in range(63):
+        engine.apply(posts(f"p{i}", words=("a", "b", "c") if i % 2 else ("a",)))
+    before = engine.list_of("s")
+    plan, heard = engine.apply(posts("p63", words=("z",)))
+    assert plan.reached == [0]
+    ((change,),) = [part.changes for part in heard]
+    after = engine.list_of("s")
+    assert change.seq == plan.last_seq and [entry.post.id for entry in after] == ["p61", "p59"]
+    assert [(one.id, one.old_rank, one.new_rank) for one in change.changes] == [("p61", 1, 1), ("p59", 2, 2)]
+    assert [one.entry for one in change.changes] == after
+    assert all(new.score != old.score for new, old in zip(after, before, strict=True))
+
+
+def test_a_check_that_is_given_up_promises_nothing(monkeypatch):
+    monkeypatch.setattr("indexes.feeds.engine.STRIDE", 8)
+    engine = small({"posts": 9}, "p0")
+    commands = [posts("p1", "p2"), Withdraw(["p0", "p1"]), DeleteSubscriptions(["s", "t"])]
+    for command in commands:
+        steps = engine.prepare_steps(command)
+        next(steps)
+        steps.close()
+        engine.check()
+    assert engine.next_seq == engine.seq + 1
+    assert [engine.prepare(command).count for command in commands] == [2, 2, 1]
+
+
+@pytest.mark.parametrize("key", ["s0", "s19"])
+def test_a_stream_that_begins_while_an_epoch_does_begins_after_it(monkeypatch, key):
+    monkeypatch.setattr("indexes.feeds.feed.EVALUATED", 1)
+    engine = small({"posts": 64})
+    for i in range(20):
+        engine.apply(SetSubscription(f"s{i}", ["a", "b"], (0.0, 0.0), 2, 0.0))
+    words = [["a", "b", "c"] if i % 2 else ["a"] for i in range(63)]
+    ids = pa.array([f"p{i}" for i in range(64)])
+    plan = engine.prepare(Post(ids, Keywords.of([*words, ["z"]]), np.zeros((64, 2))))
+    engine.post_cost.seconds = 1e-9
+    plan.paint(1.0)
+    assert plan.settle() is None and not plan.done
+    assert (engine.seq, engine.told_seq) == (plan.last_seq, plan.first_seq - 1), "its seq is there, and told is nothing"
+    begun = engine.list_of(key)
+    engine.watch(key)
+    heard = []
+    while not plan.done:
+        plan.paint(0.0)
+        heard += [part for part in [plan.settle()] if part is not None]
+    assert {change.id for part in heard for change in part.changes} == {"s"}
+    assert engine.list_of(key) == begun and engine.told_seq == engine.seq
+    engine.check()

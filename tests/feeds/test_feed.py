@@ -173,6 +173,17 @@ def test_empty_posts_only_move_the_window() -> None:
     assert len(feed.list(slot)[0]) == 0
 
 
+def test_a_post_that_was_withdrawn_does_not_expire() -> None:
+    feed = FeedIndex(FeedConfig(BOUNDS, span=3))
+    feed.post(feed.documents([{"a": 1.0}]), np.ones((1, 2)), 1)
+    feed.withdraw([0])
+    feed.expire(9)
+    assert feed.first == 1 and not feed.epoch.expired
+    feed.post(feed.documents([{"a": 1.0}]), np.ones((1, 2)), 10)
+    feed.expire(13)
+    assert feed.first == 2 and feed.epoch.expired
+
+
 def test_numbers_of_forgotten_words_are_used_again() -> None:
     feed = FeedIndex(FeedConfig(BOUNDS, posts=10))
     [slot] = feed.subscribe(feed.documents([{"a": 1.0}]), np.ones((1, 2)), np.array([2]), np.array([0.5])).tolist()
