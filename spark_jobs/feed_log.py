@@ -24,7 +24,7 @@ _MADE = "SELECT lsn, payload FROM log WHERE resource = {0} AND command = 'create
 _PRUNED = "SELECT value FROM meta WHERE key = 'pruned_through'"
 
 
-class NoLog(Exception):
+class LogError(Exception):
     """The log cannot be read; the message is one sentence."""
 
 
@@ -46,31 +46,31 @@ class LogReader:
         self.url = url
 
     def end(self) -> int:
-        """The last row of all. Raises `NoLog`."""
+        """The last row of all. Raises `LogError`."""
         last, _ = self._ask(_END, ())[0]
         return max(int(last or 0), self.pruned())
 
     def pruned(self) -> int:
-        """The rows up to this one have been deleted. Raises `NoLog`."""
+        """The rows up to this one have been deleted. Raises `LogError`."""
         found = self._ask(_PRUNED, ())
         return int(found[0][0]) if found else 0
 
     def end_of(self, resource: str, after: int, commands: int) -> int:
         """The row behind which a batch of so many commands of a resource ends, which begins after a row; or the last
-        row of all, if there are fewer. Raises `NoLog`."""
+        row of all, if there are fewer. Raises `LogError`."""
         last = self.end()
         found = self._ask(_ENDS, (resource, after, f"%{MORE}", commands - 1))
         return min(last, int(found[0][0])) if found else last
 
     def rows(self, resource: str, after: int, until: int) -> Iterator[LogRow]:
-        """The rows of a resource in order. Raises `NoLog`, also when some have been deleted."""
+        """The rows of a resource in order. Raises `LogError`, also when some have been deleted."""
         if after < self.pruned():
-            raise NoLog(f"the log begins after row {self.pruned()}, and rows from {after + 1} on are needed")
+            raise LogError(f"the log begins after row {self.pruned()}, and rows from {after + 1} on are needed")
         for lsn, command, payload in self._ask(_LOG, (resource, after, until)):
             yield LogRow(int(lsn), command, bytes(payload))
 
     def created(self, resource: str) -> LogRow | None:
-        """The row with which a resource began, the last time that it did. Raises `NoLog`."""
+        """The row with which a resource began, the last time that it did. Raises `LogError`."""
         found = self._ask(_MADE, (resource,))
         return LogRow(int(found[0][0]), "create", bytes(found[0][1])) if found else None
 
@@ -88,12 +88,12 @@ class LogReader:
                 with psycopg.connect(self.url.replace(urlsplit(self.url).scheme, "postgresql", 1)) as connection:
                     return connection.execute(query.format("%s").encode(), values).fetchall()
         except ImportError as error:
-            raise NoLog("a log on PostgreSQL needs the package psycopg") from error
+            raise LogError("a log on PostgreSQL needs the package psycopg") from error
         except Exception as error:
             if isinstance(error, sqlite3.Error) or type(error).__module__.startswith("psycopg"):
-                raise NoLog(f"the log {_plain(self.url)} cannot be read: {str(error).splitlines()[0]}") from error
+                raise LogError(f"the log {_plain(self.url)} cannot be read: {str(error).splitlines()[0]}") from error
             raise
-        raise NoLog(f"the log is {_plain(self.url)}; it has to be sqlite:// or postgresql://")
+        raise LogError(f"the log is {_plain(self.url)}; it has to be sqlite:// or postgresql://")
 
 
 def _plain(url: str) -> str:

@@ -137,7 +137,7 @@ class FolderStream(_Stream):
             if self.last is not None and name > self.last["file"]:
                 break
             first = row if name == file else 0
-            taken = min(left, len(_read(folder, name)) - first)
+            taken = min(left, _rows(folder, name) - first)
             if taken > 0:
                 file, row, left = name, first + taken, left - taken
             if not left:
@@ -167,6 +167,13 @@ def to_bytes(table: pa.Table) -> bytes:
     with pa.ipc.new_stream(out, table.schema) as writer:
         writer.write_table(table)
     return out.getvalue()
+
+
+def _rows(folder: Folder, name: str) -> int:
+    if not name.endswith(".parquet"):
+        return len(_read(folder, name))
+    with folder.open(name) as file:
+        return int(pq.read_metadata(file).num_rows)
 
 
 def _read(folder: Folder, name: str) -> pa.Table:

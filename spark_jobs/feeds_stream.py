@@ -42,7 +42,7 @@ from indexes.feeds.state import FeedState
 from spark_jobs.command import Failed, make_parser, name_of, run, spark_options
 from spark_jobs.feed_commands import Left, config_of_wire, created_by
 from spark_jobs.feed_front import Operation, Row
-from spark_jobs.feed_log import LogReader, NoLog, url_of
+from spark_jobs.feed_log import LogError, LogReader, url_of
 from spark_jobs.feed_operations import Unfit, of_state, operations_of, subscriptions_of
 from spark_jobs.feed_routers import MECHANISMS
 from spark_jobs.feed_sinks import Files, Http, Sink, Undelivered
@@ -193,15 +193,15 @@ def stream(given: argparse.Namespace, progress: Progress) -> tuple[dict[str, Any
         options = job.open()
         progress.step(0.02, "starting Spark")
         settings = {"spark.sql.adaptive.enabled": "false", "spark.sql.streaming.stopTimeout": "10s"}
-        with telling(NoLog), session(f"Rankcast {job.resource}", spark_options(given), settings) as running:
+        with telling(LogError), session(f"Rankcast {job.resource}", spark_options(given), settings) as running:
             job.begin(running)
             progress.step(0.1, "following the feed")
             job.follow(running, options)
     except SparkFailed:
-        if isinstance(job.failed, (Left, NoLog, Undelivered, Unfit)):
+        if isinstance(job.failed, (Left, LogError, Undelivered, Unfit)):
             raise Failed(str(job.failed)) from job.failed
         raise
-    except (Left, NoLog, Undelivered, Unfit, Unlike, json.JSONDecodeError) as error:
+    except (Left, LogError, Undelivered, Unfit, Unlike, json.JSONDecodeError) as error:
         raise Failed(str(error)) from error
     return {**report(job), "seconds": round(time.monotonic() - began, 1)}, 0
 

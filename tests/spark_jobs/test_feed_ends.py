@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import signal
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -16,17 +18,24 @@ import pyarrow.parquet as pq
 import pytest
 
 from app.storage.log import Log, LogEntry
+from formats.feed_commands import encode
+from formats.feeds import write_state
 from formats.folder import Damaged, Folder
+from indexes.commands import Create
 from indexes.feeds.model import FeedConfig
+from spark_jobs import command
 from spark_jobs.feed_commands import Left, config_of_wire
 from spark_jobs.feed_front import Posts, Row, Tick
-from spark_jobs.feed_log import LogReader, NoLog
+from spark_jobs.feed_log import LogError, LogReader
 from spark_jobs.feed_operations import Unfit, operations_of, posts_of, subscriptions_of
 from spark_jobs.feed_pack import pack, read, unpack, write
 from spark_jobs.feed_routers import hashed
 from spark_jobs.feed_sinks import Files, Http, Undelivered
 from spark_jobs.feed_source import FolderStream, LogStream, Span
+from spark_jobs.feeds_stream import Stream, parser, stream
+from spark_jobs.progress import Progress
 from tests.databases import KINDS, fresh
+from tests.spark_jobs.test_feed_snapshots import Alone
 
 CITY = {"window": 100, "bounds": [0, 0, 1, 1]}
 
@@ -77,12 +86,12 @@ def test_a_log_that_was_cut_is_said_to_be(kept: Kept, tmp_path: Path) -> None:
     assert made is not None and made.lsn == 1 and reader.created("feeds/b") is None
     while log.prune(2):
         pass
-    with pytest.raises(NoLog, match="the log begins after row 2"):
+    with pytest.raises(LogError, match="the log begins after row 2"):
         list(reader.rows("feeds/a", 1, 3))
     assert [row.lsn for row in reader.rows("feeds/a", 2, 3)] == [3]
-    with pytest.raises(NoLog, match="cannot be read"):
+    with pytest.raises(LogError, match="cannot be read"):
         LogReader(f"sqlite:///{tmp_path / 'none.db'}").end()
-    with pytest.raises(NoLog, match="sqlite:// or postgresql://"):
+    with pytest.raises(LogError, match="sqlite:// or postgresql://"):
         LogReader("mysql://x").end()
 
 
@@ -219,3 +228,59 @@ def test_lists_are_sent_again_under_the_same_key() -> None:
 def test_numbers_are_spread_evenly() -> None:
     count = np.bincount(hashed(np.arange(8_000), 8), minlength=8)
     assert count.min() > 800 and count.max() < 1_200
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--storage", "{0}", "--posts", "{0}"], "either --storage (or --log) or --posts"),
+        ([], "either --storage (or --log) or --posts"),
+        (["--posts", "{0}"], "--posts needs --config"),
+        (["--posts", "{0}", "--config", "{{"], "Expecting"),
+        (["--posts", "{0}", "--config", '{{"window": 5}}'], "--config has no bounds"),
+        (["--storage", "{0}"], "cannot be read"),
+        (["--storage", "{0}", "--resource", "maps/x"], "feeds/NAME"),
+        (["--storage", "{0}", "--partitions", "0"], "at least 1"),
+        (["--storage", "{0}", "--mechanism", "x"], "invalid choice"),
+        (["--log", "mysql://x"], "sqlite:// or postgresql://"),
+    ],
+)
+def test_misuse_of_the_stream_fails_with_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], message: str
+) -> None:
+    out, handler = io.StringIO(), signal.getsignal(signal.SIGTERM)
+    monkeypatch.setattr(command, "own_stdout", lambda: out)
+    given = [one.format(tmp_path) for one in arguments]
+    try:
+        with pytest.raises(SystemExit) as end:
+            command.run(parser(), stream, ["--resource", "feeds/a", "--checkpoint", str(tmp_path / "c"), *given])
+    finally:
+        signal.signal(signal.SIGTERM, handler)
+    last = json.loads(out.getvalue().splitlines()[-1])
+    assert end.value.code == 1 and message in last["error"] and "\n" not in last["error"]
+
+
+def test_a_stream_begins_at_the_making_or_at_a_snapshot(kept: Kept, tmp_path: Path) -> None:
+    alone = Alone(FeedConfig((0.0, 0.0, 1.0, 1.0), posts=9), 3)
+    payload = next(iter(encode(Create(alone.engine.config), 0))).payload
+    kept.log.append([LogEntry("feeds/a", 0, 0, "create", payload), LogEntry("feeds/a", 0, 0, "x", b"")])
+    options = ["--log", kept.url, "--storage", str(tmp_path), "--resource", "feeds/a", "--checkpoint", "c"]
+
+    def opened() -> Stream:
+        job = Stream(parser().parse_args(options), Progress(io.StringIO()))
+        job.checkpoint = Folder.at(tmp_path / "c")
+        job.open()
+        return job
+
+    job = opened()
+    assert (job.after, job.state, job.steps.front.config) == (1, None, alone.engine.config)
+    while kept.log.prune(1):
+        pass
+    with pytest.raises(command.Failed, match="no snapshot has it"):
+        opened()
+    alone.post(4)
+    draft = (Folder.at(tmp_path) / "snapshots" / "2").draft()
+    about = write_state(draft, "a", alone.state())
+    draft.publish({"kind": "snapshot", "lsn": 2, "resources": {"feeds/a": about}})
+    job = opened()
+    assert job.after == 2 and job.state is not None and len(job.state.posts) == 4
