@@ -140,7 +140,7 @@ def load(
     has such columns, or x and y in place of location; its payload is JSON
     text. Prints a line for each post: in how many lists it was then.
     """
-    from rankcast_client import Rankcast
+    from rankcast_client import ProblemError, Rankcast
 
     with told(), Rankcast(url, key, timeout=600.0) as client:
         handle, done = client.feed(feed), 0
@@ -152,7 +152,7 @@ def load(
                         _say({"id": one.id, "reached": one.reached})
                     _errors(answer.errors, done)
                     done += len(some)
-        except (Unreadable, ValueError) as error:
+        except (Unreadable, ProblemError, ValueError) as error:
             raise fail(f"{file}: {error}; {done} rows before are posted") from None
 
 
@@ -170,7 +170,7 @@ def subscribe(
     A line is {"id", "keywords" or "text", "location", "k", "alpha", "ttl"};
     Parquet as for load. Prints the id of each.
     """
-    from rankcast_client import Rankcast
+    from rankcast_client import ProblemError, Rankcast
 
     with told(), Rankcast(url, key, timeout=600.0) as client:
         handle, done = client.feed(feed), 0
@@ -182,7 +182,7 @@ def subscribe(
                         typer.echo(one.id)
                     _errors(answer.errors, done)
                     done += len(some)
-        except (Unreadable, ValueError) as error:
+        except (Unreadable, ProblemError, ValueError) as error:
             raise fail(f"{file}: {error}; {done} rows before are subscribed") from None
 
 

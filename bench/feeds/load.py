@@ -1,8 +1,8 @@
 """The load generator of the feeds' HTTP benchmark, a process of its own: ``python -m bench.feeds.load``.
 
 Reads a job as JSON, opens streams, sends the rounds of posts, and answers what they took as JSON. Requests are made
-before the first round's clock starts. In the end each stream, applied change by change, is compared with the list that the
-service answers.
+before the first round's clock starts. In the end each stream, applied change by change, is compared with the list that
+the service answers.
 """
 
 from __future__ import annotations

@@ -21,12 +21,13 @@ def run(
     http: bool = False,
 ) -> Report:
     """Run the benchmark, telling each piece as it is known; with `out` the page is written there. `quick` runs it
-    small, `prototype` is the folder of what feeds are held against, and `spark` is whether Spark takes part. With `http`
-    the service alone is measured, over HTTP. Raises `Failed` for a wrong answer of it."""
+    small, `prototype` is the folder of what feeds are held against, and `spark` is whether Spark takes part. With
+    `http` the service alone is measured, over HTTP. Raises `Failed` for a wrong answer of it."""
     report = Report(say, judging=not quick)
     report.heading("Feeds: the paper's index and ours", 1)
+    options = (" --http" if http else "") + (" --quick" if quick else "")
     report.text(
-        f"Written by `rankcast bench feeds{' --http' if http else ''}{' --quick' if quick else ''}` on {today()}, commit {commit()}.\n\n"
+        f"Written by `rankcast bench feeds{options}` on {today()}, commit {commit()}.\n\n"
         f"- machine: {machine()}; load before the run: {load()}\n- {versions()}"
     )
     if not http:

@@ -1,7 +1,7 @@
 """The service over HTTP: posts in batches, among subscriptions that are all kept and some that are followed.
 
-Measured against `rankcast serve` in a process of its own with its durable log, by a load generator in another. Lists and
-scores are compared with a scan, and streams with lists, before anything is said of their speed.
+Measured against `rankcast serve` in a process of its own with its durable log, by a load generator in another.
+Lists and scores are compared with a scan, and streams with lists, before anything is said of their speed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,10 @@ CONNECTIONS, CHECKED, TOLERANCE = 2, 50, 1e-9
 
 
 class Size(NamedTuple):
-    """Subscriptions, posts of the window, of a request, requests of a round, rounds, streams, k."""
+    """Subscriptions, posts of the window, of a request, requests of a round, rounds, streams, k.
+
+    The window of the end begins with a round (or before all of them), within which requests may overtake each other.
+    """
 
     subscriptions: int = 100_000
     window: int = 20_000
@@ -37,7 +40,7 @@ class Size(NamedTuple):
     vocabulary: int = 50_000
 
 
-QUICK = Size(2_000, 500, 50, 4, 2, 20, 5, 2_000)
+QUICK = Size(2_000, 400, 50, 4, 2, 20, 5, 2_000)
 
 
 def show(report: Report, size: Size) -> None:
@@ -146,8 +149,9 @@ def _report(
     one = results[0]
     report.text(
         f"{size.subscriptions:,} subscriptions of 1 to 5 words, registered as one Arrow stream over a full window in "
-        f"{seconds:.1f} s; a window of {size.window:,} posts, k = {size.k}, weights as given; {size.streams:,} lists are "
-        f"followed by server-sent events ({changes:,} changes). {size.rounds} rounds of {size.requests} JSON bodies with "
+        f"{seconds:.1f} s; a window of {size.window:,} posts, k = {size.k}, weights as given; {size.streams:,} lists "
+        f"are followed by server-sent events ({changes:,} changes). {size.rounds} rounds of {size.requests} JSON "
+        "bodies with "
         f"{size.batch:,} posts each ({one['request_bytes'] / 1024:.0f} KiB a request), {CONNECTIONS} connections that "
         "send the next when the last is answered; each answer is durable. About "
         f"{CHECKED} lists were compared with a scan, and all streams with the lists."

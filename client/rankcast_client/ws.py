@@ -1,8 +1,9 @@
 """Many subscriptions on one WebSocket. Needs the extra `rankcast-client[ws]`.
 
-Every subscription's list is kept as in `watch.Watch`, and those of feeds as in `feeds.FeedWatch`; those of matchers and relays have occasions, and standing queries
-of maps have answers. When the connection is lost it is made again and each subscription is resumed at its own position,
-so that a list is either continued or reset, never silently wrong, and wins are told or said to be missed.
+Every subscription's list is kept as in `watch.Watch`, and those of feeds as in `feeds.FeedWatch`; those of matchers and
+relays have occasions, and standing queries of maps have answers. When the connection is lost it is made again and each
+subscription is resumed at its own position, so that a list is either continued or reset, never silently wrong, and wins
+are told or said to be missed.
 """
 
 from __future__ import annotations

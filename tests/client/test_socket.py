@@ -367,7 +367,8 @@ def test_what_cannot_be_followed_is_refused_before_anything_is_sent() -> None:
     async def main() -> None:
         socket = Socket(AsyncRankcast("http://127.0.0.1:9"))
         for board, options in (
-            ("feeds/edge", {}),
+            ("things/edge", {}),
+            ("feeds/edge", {"old": True}),
             ("maps/edge", {"form": "tiles"}),
             ("relays/edge", {"form": "tiles"}),
             ("matchers/a/b", {}),
@@ -501,3 +502,45 @@ def test_moves_are_answered_in_order_and_said_again_after_a_loss() -> None:
                 await socket.move("delays", "q1", (1, 1))
 
     peer.run(test)
+
+
+def test_lists_of_feeds_are_kept_and_resumed() -> None:
+    def post(id: str, score: float) -> dict[str, Any]:
+        return {"id": id, "score": score, "location": [1, 2], "keywords": ["x"]}
+
+    async def feed(connection: ServerConnection, event: str, seq: int, **data: Any) -> None:
+        about = {"resource": "feeds/city", "id": "u1", "event": event, "seq": seq, "cursor": f"e:{seq}"}
+        await connection.send(json.dumps(about | data))
+
+    async def once(connection: ServerConnection) -> None:
+        await peer.hear(connection)
+        await feed(connection, "snapshot", 4, list=[{"rank": 1, **post("a", 0.5)}])
+        await feed(connection, "change", 5, changes=[{"old_rank": None, "new_rank": 1, **post("b", 0.75)}])
+        await connection.close()
+
+    async def again(connection: ServerConnection) -> None:
+        await peer.hear(connection)
+        await feed(connection, "change", 6, changes=[{"id": "a", "old_rank": 2, "new_rank": None}])
+        await feed(connection, "gone", 7)
+        await connection.wait_closed()
+
+    peer = Peer(once, again)
+
+    async def test(client: AsyncRankcast) -> None:
+        async with client.socket() as socket:
+            await socket.subscribe("feeds/city", "u1")
+            lists = []
+            for _ in range(3):
+                message = await anext(socket)
+                assert (message.board, message.list, message.posts) == (
+                    "feeds/city",
+                    (),
+                    socket.posts("feeds/city", "u1"),
+                )
+                lists.append([(one.id, one.score) for one in message.posts])
+            assert lists == [[("a", 0.5)], [("b", 0.75), ("a", 0.5)], [("b", 0.75)]]
+            assert (await anext(socket)).event == Gone(7)
+
+    peer.run(test)
+    said = [(one["resource"], one["id"], one.get("after")) for one in peer.heard if one["op"] == "subscribe"]
+    assert said == [("feeds/city", "u1", None), ("feeds/city", "u1", "e:5")]
