@@ -14,7 +14,7 @@ the delta, and objects by their places in the base, and behind these their place
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -310,7 +310,7 @@ def _put(v, slots, points, statics, created):  # type: ignore[no-untyped-def]
 @inner_kernel
 def _block_for(v, x, y):  # type: ignore[no-untyped-def]
     """The block whose rectangle has to grow least to take a place in, of several the smallest."""
-    best = np.int64(-1)
+    best: Any = np.int64(-1)
     growth = extent = np.inf
     for b in range(v.size[BLOCKS]):
         x0, y0, x1, y1 = v.block_x0[b], v.block_y0[b], v.block_x1[b], v.block_y1[b]
