@@ -49,6 +49,7 @@ SMALL = {
     "indexes.maps.accept.BULK": 5,
     "indexes.maps.engine.BULK": 3,
     "indexes.maps.engine.STRIDE": 16,
+    "indexes.promised.STRIDE": 16,
     "indexes.maps.query_plans.AT_ONCE": 2,
     "indexes.maps.queries.AT_ONCE": 2,
     "indexes.maps.upkeep.FOLD": 2,

@@ -49,7 +49,7 @@ SMALL = {
     "indexes.matchers.blocks.AT_ONCE": 4,
     "indexes.matchers.layout.SELECTIVE": 0.5,
     "indexes.matchers.engine.BULK": 3,
-    "indexes.matchers.engine.STRIDE": 16,
+    "indexes.promised.STRIDE": 16,
     "indexes.matchers.upkeep.FOLD": 2,
     "indexes.ids.MERGE_AT": 3,
 }

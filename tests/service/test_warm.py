@@ -79,8 +79,8 @@ def bulk(player: Player) -> None:
         events = [
             {"op": "upsert", "id": f"e{n}", "values": {player.x: int(n) % 99, player.y: int(n) % 17}} for n in order
         ]
-        events += [{"op": "delete", "id": event["id"]} for event in events[:100]]
-        body = arrow(event_table(events, [player.x, player.y]), 2_500)
+        deleted = [{"op": "delete", "id": event["id"]} for event in events[:100]]
+        body = arrow(event_table(events + deleted, [player.x, player.y]), 2_500)
         player.talk.good("POST", f"{player.path}/events", body, headers={"Content-Type": ARROW})
         # Batches that change little of their board, and those that change most of it.
         for some in (events[:2], events[100:]):
