@@ -14,7 +14,8 @@ INSTALLED := $(VENV)/.installed
 WARM      := $(KERNELS)/.warm
 SOURCES   := $(shell find indexes -name '*.py')
 
-PYTEST := $(BIN)/python -m pytest -m 'not soak'
+PYTEST := $(BIN)/python -m pytest -m 'not soak' -n 2 --dist loadfile
+PROCESSES := tests/system tests/service tests/bench tests/client/test_live.py
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -47,11 +48,11 @@ $(WARM): $(INSTALLED) $(SOURCES)
 run: setup ## serve a year of flights on the loopback address
 	$(BIN)/rankcast demo $(ARGS)
 
-test: setup ## all tests but tests/system and the soak
-	$(PYTEST) -n 2 --dist loadfile --ignore=tests/system $(ARGS)
+test: setup ## all tests but the soak and those that start processes
+	$(PYTEST) $(PROCESSES:%=--ignore=%) $(ARGS)
 
-test-system: setup ## tests that start the service as a user does
-	$(PYTEST) -n 2 --dist loadfile tests/system $(ARGS)
+test-system: setup ## tests that start the service as a user does, benchmarks, databases and Spark
+	$(PYTEST) $(PROCESSES) $(ARGS)
 
 lint: setup ## ruff, mypy, import rules, drift of openapi.yaml
 	$(BIN)/ruff check .
