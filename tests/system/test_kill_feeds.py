@@ -23,7 +23,7 @@ PATH = "/v1/feeds/city"
 WINDOW = 100
 CONFIG: Json = {"window": WINDOW, "bounds": [0, 0, 4, 3]}
 WRITERS = 4
-ROUNDS, MOST_ROUNDS = 5, 40
+ROUNDS, MOST_ROUNDS = 4, 40
 """Kills at the least, and at the most: there are more until one falls between a commit and its answer."""
 
 

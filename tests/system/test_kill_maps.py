@@ -26,7 +26,7 @@ CONFIG: Json = {
 }
 SCORE: Json = {"kind": "weighted_sum", "weights": {"price": 0.25, "rating": 0.25, "distance": 0.5}}
 WRITERS = 4
-ROUNDS, MOST_ROUNDS = 6, 40
+ROUNDS, MOST_ROUNDS = 4, 40
 """Kills at the least, and at the most: there are more until one falls between a commit and its answer."""
 
 FIRST = 3_000

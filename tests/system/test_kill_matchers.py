@@ -21,7 +21,7 @@ from tests.service.talk import NDJSON, Json, Talk, ndjson
 PATH = "/v1/matchers/ads"
 NAMES = ["age", "credit"]
 WRITERS = 4
-ROUNDS, MOST_ROUNDS = 6, 40
+ROUNDS, MOST_ROUNDS = 4, 40
 """Kills at the least, and at the most: there are more until one falls between a commit and its answer."""
 
 FIRST = 3_000
