@@ -164,7 +164,8 @@ class PlaceIndex:
         refuse(places, values)
         order = numbers.astype(np.int64) if created is None else np.asarray(created, np.int64).reshape(n)
         self._reserve_slots(int(numbers.max(initial=-1)) + 1)
-        self._reserve_blocks(n // (BLOCK // 2) + 1)
+        # Each block may be full, and split once; from then on a split takes half a block of insertions.
+        self._reserve_blocks(min(n, int(self.view.size[BLOCKS]) + n // (BLOCK // 2)) + 1)
         _put(self.view, numbers, places, np.ascontiguousarray(values), order)
 
     def delete(self, slots: ArrayLike) -> None:

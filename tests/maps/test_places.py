@@ -88,6 +88,20 @@ def test_blocks_of_the_delta_stay_small_in_whatever_order_objects_come(way):
     assert len(b) < 3 * n / BLOCK
 
 
+def test_there_is_room_for_all_blocks_to_be_split_at_once():
+    index = PlaceIndex.build(np.empty((0, 2)), np.empty((0, 1)))
+    sites = np.arange(60.0)
+    for lap in range(BLOCK):
+        # Each site fills a block of its own, far from the others.
+        some = np.column_stack([1_000 * sites + lap / BLOCK, np.zeros(60)])
+        index.put(np.arange(60) + 60 * lap, some, np.zeros((60, 1)))
+        index.check()
+    full = int((np.diff(index.view.block_end[: int(index.view.size[BLOCKS])], prepend=0) == BLOCK).sum())
+    index.put(60 * BLOCK + np.arange(60), np.column_stack([1_000 * sites, np.zeros(60)]), np.zeros((60, 1)))
+    index.check()
+    assert full >= 1 and len(index) == 60 * (BLOCK + 1)
+
+
 def test_blocks_that_have_become_nearly_empty_give_their_room_back():
     rng = np.random.default_rng(2)
     index = PlaceIndex.build(np.empty((0, 2)), np.empty((0, 1)))
@@ -99,4 +113,4 @@ def test_blocks_that_have_become_nearly_empty_give_their_room_back():
         index.check()
         left.update((slot, row) for slot, row in held(index).items() if slot in slots)
     assert held(index) == left and len(left) == 480
-    assert len(index.view.block_end) < 200
+    assert len(index.view.block_end) < 400
