@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from indexes.boards.changes import DELETE, Changes
+from indexes.boards.radix import DIGITS, order_of
 from indexes.jit import inline_kernel
 from indexes.lean import inner_kernel, lean_kernel, pasted_kernel
 
@@ -66,12 +67,17 @@ class Rows(NamedTuple):
 
 
 class Items(NamedTuple):
-    """What will be the items of both groups: its place among the rows, its group, its x there and its `created`."""
+    """What will be the items of both groups: its place among the rows, its group, its x there and its `created`; and
+    their order by x. The others are scratch of `radix.py`."""
 
     of: NDArray[np.int32]
     kind: NDArray[np.uint8]
     x: NDArray[np.float64]
     c: NDArray[np.int64]
+    order: NDArray[np.int64]
+    spare: NDArray[np.int64]
+    keys: NDArray[np.uint64]
+    heads: NDArray[np.int32]
 
 
 class Net(NamedTuple):
@@ -98,23 +104,20 @@ def net_of(o: Any, changes: Changes, touched: NDArray[np.int64], spares: int) ->
         np.empty((m, 4)),
         np.empty((m, 2), np.int64),
     )
-    items = Items(np.empty(2 * m, np.int32), np.empty(2 * m, np.uint8), np.empty(2 * m), np.empty(2 * m, np.int64))
+    items = Items(
+        np.empty(2 * m, np.int32), np.empty(2 * m, np.uint8), np.empty(2 * m), np.empty(2 * m, np.int64),
+        np.empty(2 * m, np.int64), np.empty(2 * m, np.int64), np.empty(2 * m, np.uint64),
+        np.empty((DIGITS, 256), np.int32),
+    )  # fmt: skip
     # A batch asks this of every object that a fall exposes: of a table of the rows it would wait for memory.
     changed = np.zeros((spares >> 6) + 1, np.uint64)
-    fell, rose = take_together(o, changes, touched, rows, items, changed)
+    fell, rose, tied = take_together(o, changes, touched, rows, items, changed)
+    n = fell + rose
+    if tied:
+        items.order[:n] = np.lexsort((items.c[:n], items.kind[:n], items.x[:n]))
     fallen, risen = _room(fell), _room(rose)
-    lay(rows, items, _by_x(items, fell + rose), spares, fallen, risen)
+    lay(rows, items, spares, fallen, risen)
     return Net(fallen, risen, changed, spares)
-
-
-def _by_x(items: Items, n: int) -> NDArray[np.int64]:
-    """The order of the first n by x, equal ones by group, and by `created` within it."""
-    x = items.x[:n]
-    order = np.argsort(x)
-    in_order = x[order]
-    if (in_order[1:] == in_order[:-1]).any():
-        order = np.lexsort((items.c[:n], items.kind[:n], x))
-    return order
 
 
 def _room(n: int) -> Group:
@@ -146,10 +149,13 @@ def is_changed(net, row):  # type: ignore[no-untyped-def]
 
 @lean_kernel
 def take_together(o, changes, touched, rows, items, changed):  # type: ignore[no-untyped-def]
-    """Write the rows that change and what they are before and after, their items, and their bits; returns how many
-    items are in each group. O(1) a change."""
+    """Write the rows that change and what they are before and after, their items in order of x, and their bits;
+    returns how many items are in each group, and whether some have the same x: among them the order is not decided.
+    O(1) a change."""
     n = _gather(o, changes, rows)
-    return _weigh(rows, n, touched, items, changed)
+    fell, rose = _weigh(rows, n, touched, items, changed)
+    tied = order_of(items.x, fell + rose, items.keys, items.order, items.spare, items.heads)
+    return fell, rose, tied
 
 
 @inner_kernel
@@ -207,10 +213,11 @@ def _weigh(rows, n, touched, items, changed):  # type: ignore[no-untyped-def]
             became = (FALLEN if y0 < INF else 0) | (RISEN if y1 < INF else 0)
         rows.became[i] = became
         if became & FALLEN:
-            items.of[p], items.kind[p], items.x[p], items.c[p] = i, FALLEN, x0, rows.c[i, 0]
+            # Zeros of both signs are one place.
+            items.of[p], items.kind[p], items.x[p], items.c[p] = i, FALLEN, x0 + 0.0, rows.c[i, 0]
             p += 1
         if became & RISEN:
-            items.of[p], items.kind[p], items.x[p], items.c[p] = i, RISEN, x1, rows.c[i, 1]
+            items.of[p], items.kind[p], items.x[p], items.c[p] = i, RISEN, x1 + 0.0, rows.c[i, 1]
             p += 1
             rose += 1
         if became != 0:
@@ -219,12 +226,12 @@ def _weigh(rows, n, touched, items, changed):  # type: ignore[no-untyped-def]
 
 
 @lean_kernel
-def lay(rows, items, order, spares, fallen, risen):  # type: ignore[no-untyped-def]
-    """Lay both groups in this order, and the trees over them. An item of the other group at the same x has the fallen
+def lay(rows, items, spares, fallen, risen):  # type: ignore[no-untyped-def]
+    """Lay both groups in their order, and the trees over them. An item of the other group at the same x has the fallen
     one before the risen."""
     a = b = 0
-    for t in range(len(order)):
-        at = order[t]
+    for t in range(len(fallen.x) + len(risen.x)):
+        at = items.order[t]
         if items.kind[at] == FALLEN:
             _lay_item(rows, items.of[at], 0, spares, fallen, a, b)
             a += 1
