@@ -675,8 +675,9 @@ def expect(o: RangeTree, row: int) -> None:
     s = int(o.pos[row])
     if s >= 0:
         base = s & -16
-        prefetch_block(o.least, base)
-        prefetch_block(o.x, base)
+        for leaf in range(base - 16, base + 32, 16):
+            prefetch_block(o.least, leaf)
+            prefetch_block(o.x, leaf)
         prefetch_block(o.holder, base)
         prefetch_block(o.least, int(o.off[1]) + ((s >> 4) & -16))
 
