@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from formats import commands as rows
 from formats.boards import config_fields, config_of
-from formats.commands import ARROW, MORE, Damaged, Part, bytes_of, floats_of, integers_of
+from formats.commands import ARROW, Damaged, Part, bytes_of, floats_of, integers_of
 from formats.regions import columns_of, joined_places, place_columns, place_names, regions_of
 from indexes.boards.commands import BoardConfig, Command, Configure, Events, SetSubscription, Subscribe, Unsubscribe
 from indexes.boards.regions import Region, between
@@ -42,14 +42,7 @@ def encode(command: Logged, count: int) -> Iterator[Part]:
 
 def decode(parts: list[tuple[str, bytes]]) -> Logged:
     """The command whose rows these are, in order. Raises `Damaged`."""
-    name = parts[0][0].removesuffix(MORE)
-    try:
-        if name.endswith(ARROW):
-            table = rows.joined([payload for _, payload in parts])
-            return _events_of(table) if name == EVENTS else _subscribe_of(table)
-        return _command_of(name, rows.fields_of(parts[0][1]))
-    except rows.UNREADABLE as error:
-        raise Damaged(f"a {name} command in the log cannot be read: {error}") from error
+    return rows.decoded(parts, _of_table, _command_of)
 
 
 def _small(command: Logged) -> tuple[str, dict[str, Any]]:
@@ -137,6 +130,15 @@ def _event_table(command: Events) -> pa.Table:
     names = ["op", "id", *place_names(len(places)), "y", "given", "payload"]
     table = pa.table([pa.array(c) for c in columns], names)
     return table.replace_schema_metadata(BATCH) if command.batch else table
+
+
+def _of_table(name: str, table: pa.Table) -> Logged:
+    match name:
+        case "events.arrow":
+            return _events_of(table)
+        case "subscribe.arrow":
+            return _subscribe_of(table)
+    raise Damaged(f"the log holds a command {name!r} that this version does not know")
 
 
 def _events_of(table: pa.Table) -> Events:

@@ -6,12 +6,14 @@ all but the last with a "+" behind the name. Columns of numbers are little-endia
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 import msgpack
 import numpy as np
 import pyarrow as pa
+
+T = TypeVar("T")
 
 PART = 50_000
 
@@ -62,6 +64,25 @@ def cut(name: str, table: pa.Table) -> Iterator[Part]:
 def joined(payloads: Sequence[bytes]) -> pa.Table:
     """What `cut` was given."""
     return pa.concat_tables([pa.ipc.open_stream(payload).read_all() for payload in payloads]).combine_chunks()
+
+
+def decoded(
+    parts: list[tuple[str, bytes]],
+    of_table: Callable[[str, pa.Table], T],
+    of_fields: Callable[[str, dict[str, Any]], T],
+) -> T:
+    """The command whose rows these are, in order, by its name and what `cut` or `small` were given.
+
+    Raises:
+        Damaged: there is no such command, or it cannot be read.
+    """
+    name = parts[0][0].removesuffix(MORE)
+    try:
+        if name.endswith(ARROW):
+            return of_table(name, joined([payload for _, payload in parts]))
+        return of_fields(name, fields_of(parts[0][1]))
+    except UNREADABLE as error:
+        raise Damaged(f"a {name} command in the log cannot be read: {error}") from error
 
 
 def bytes_of(column: np.ndarray[Any, Any]) -> bytes:

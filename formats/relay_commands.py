@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from formats import commands as rows
-from formats.commands import ARROW, MORE, Damaged, Part, bytes_of, floats_of
+from formats.commands import ARROW, Damaged, Part, bytes_of, floats_of
 from formats.relays import config_fields, config_of
 from indexes.commands import Create, Drop
 from indexes.relays.commands import (
@@ -57,13 +57,7 @@ def encode(command: Logged, count: int) -> Iterator[Part]:
 
 def decode(parts: list[tuple[str, bytes]]) -> Logged:
     """The command whose rows these are, in order. Raises `Damaged`."""
-    name = parts[0][0].removesuffix(MORE)
-    try:
-        if name.endswith(ARROW):
-            return _of_table(name, rows.joined([payload for _, payload in parts]))
-        return _command_of(name, rows.fields_of(parts[0][1]))
-    except rows.UNREADABLE as error:
-        raise Damaged(f"a {name} command in the log cannot be read: {error}") from error
+    return rows.decoded(parts, _of_table, _command_of)
 
 
 def _small(command: Logged) -> tuple[str, dict[str, Any]]:

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 from formats import board_commands as codec
+from formats import commands as rows
 from indexes.boards.commands import BoardConfig, Configure, Events, SetSubscription, Subscribe, Unsubscribe
 from indexes.boards.regions import Regions, between, ranges
 from indexes.commands import Create, Drop
@@ -74,7 +75,7 @@ def same(a: Any, b: Any) -> None:
 )
 def test_a_command_comes_back(command: Any) -> None:
     parts = list(codec.encode(command, 3))
-    assert [(part.size, part.name.endswith(codec.MORE)) for part in parts] == [(3, False)]
+    assert [(part.size, part.name.endswith(rows.MORE)) for part in parts] == [(3, False)]
     same(command, codec.decode([(part.name, part.payload) for part in parts]))
 
 
@@ -84,7 +85,7 @@ def test_a_long_command_is_cut_and_joined(make: Any, monkeypatch: pytest.MonkeyP
     command = make(35)
     parts = list(codec.encode(command, 35))
     assert [part.size for part in parts] == [10, 10, 10, 5]
-    assert [part.name.endswith(codec.MORE) for part in parts] == [True, True, True, False]
+    assert [part.name.endswith(rows.MORE) for part in parts] == [True, True, True, False]
     same(command, codec.decode([(part.name, part.payload) for part in parts]))
 
 
