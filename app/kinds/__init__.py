@@ -46,18 +46,28 @@ class Kind(ABC):
     `upkeep` is what maintenance does with its indexes.
 
     Callbacks, each with the name behind the prefix: `on_slice` (name, engine, what the job's `settle` returned) when a
-    slice is visible, `on_done` (name, work) when a job, or a pass of several, is applied, `on_drop` (name, seq) when a
-    resource is deleted.
+    slice is visible, `on_done` (name, work) when a job, or a pass of several, is applied, `on_edit` (name, edit) for
+    one of the `edits`, unless `on_done` was replaced, `on_drop` (name, seq) when a resource is deleted.
     """
 
     prefix: ClassVar[str]
     noun: ClassVar[str]
     upkeep: ClassVar[Upkeep] = Upkeep()
+    edits: ClassVar[tuple[type, ...]] = ()
 
     def __init__(self) -> None:
         self.on_slice: Callable[[str, Any, Any], None] = lambda name, engine, part: None
-        self.on_done: Callable[[str, Any], None] = lambda name, job: None
+        self.on_done: Callable[[str, Any], None] = self._done
+        self.on_edit: Callable[[str, Any], None] = lambda name, edit: None
         self.on_drop: Callable[[str, int], None] = lambda name, seq: None
+
+    def _done(self, name: str, job: Any) -> None:
+        if isinstance(job, self.edits):
+            self.on_edit(name, self.edit_of(job))
+
+    def edit_of(self, job: Any) -> Any:
+        """What `on_edit` is told of one of the `edits`."""
+        return job
 
     @abstractmethod
     def make(self, config: Any, first_seq: int) -> Engine:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from app.kinds import Job, Kind
@@ -37,15 +37,11 @@ class BoardKind(Kind):
     prefix = RESOURCE
     noun = "board"
     upkeep = BoardUpkeep()
+    edits = (EditPlan,)
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.on_edit: Callable[[str, Edit], None] = lambda name, edit: None
-        self.on_done = self._done
-
-    def _done(self, name: str, job: Job) -> None:
-        if isinstance(job, EditPlan):
-            self.on_edit(name, job.edit)
+    def edit_of(self, job: Any) -> Edit:
+        edit: Edit = job.edit
+        return edit
 
     def make(self, config: BoardConfig, first_seq: int) -> Board:
         return Board(config, first_seq)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
-from app.kinds import Job, Kind
+from app.kinds import Kind
 from app.kinds.fixed import check_fixed
 from app.kinds.upkeep import Upkeep
 from formats.commands import Part
@@ -77,15 +77,7 @@ class FeedKind(Kind):
     prefix = RESOURCE
     noun = "feed"
     upkeep = FeedUpkeep()
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.on_edit: Callable[[str, EditPlan], None] = lambda name, plan: None
-        self.on_done = self._done
-
-    def _done(self, name: str, job: Job) -> None:
-        if isinstance(job, EditPlan):
-            self.on_edit(name, job)
+    edits = (EditPlan,)
 
     def make(self, config: FeedConfig, first_seq: int) -> FeedEngine:
         return FeedEngine(config, first_seq)

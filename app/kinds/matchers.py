@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
-from app.kinds import Job, Kind
+from app.kinds import Kind
 from app.kinds.fixed import check_fixed
 from app.kinds.upkeep import Upkeep
 from formats.commands import Part
@@ -70,15 +70,7 @@ class MatcherKind(Kind):
     prefix = RESOURCE
     noun = "matcher"
     upkeep = MatcherUpkeep()
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.on_edit: Callable[[str, EditPlan], None] = lambda name, plan: None
-        self.on_done = self._done
-
-    def _done(self, name: str, job: Job) -> None:
-        if isinstance(job, EditPlan):
-            self.on_edit(name, job)
+    edits = (EditPlan,)
 
     def make(self, config: MatcherConfig, first_seq: int) -> MatcherEngine:
         return MatcherEngine(config, first_seq)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -92,15 +92,7 @@ class RelayKind(Kind):
     prefix = RESOURCE
     noun = "relay"
     upkeep = RelayUpkeep()
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.on_edit: Callable[[str, EditPlan | LinksPlan], None] = lambda name, plan: None
-        self.on_done = self._done
-
-    def _done(self, name: str, job: Job) -> None:
-        if isinstance(job, (EditPlan, LinksPlan)):
-            self.on_edit(name, job)
+    edits = (EditPlan, LinksPlan)
 
     def make(self, config: RelayConfig, first_seq: int) -> RelayEngine:
         return RelayEngine(config, first_seq)
