@@ -154,7 +154,7 @@ def take_together(o, changes, touched, rows, items, changed):  # type: ignore[no
     O(1) a change."""
     n = _gather(o, changes, rows)
     fell, rose = _weigh(rows, n, touched, items, changed)
-    tied = order_of(items.x, fell + rose, items.keys, items.order, items.spare, items.heads)
+    tied = order_of(items.x, fell + rose, 0, items.keys, items.order, items.spare, items.heads)
     return fell, rose, tied
 
 

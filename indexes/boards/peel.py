@@ -18,6 +18,7 @@ from indexes.boards.forest import NODE
 from indexes.boards.net import Net
 from indexes.boards.objects import ObjectIndex, delete, insert, set_y
 from indexes.boards.paint import greatest, paint_near
+from indexes.boards.radix import DIGITS, order_of
 from indexes.boards.stairs import turn
 from indexes.boards.step import DONE, FULL_TILES
 from indexes.boards.told import lists, send, tell
@@ -33,7 +34,8 @@ LEFT, FELL, ROSE = range(3)
 BEFORE, SAME, AFTER = range(3)
 """Whose rank a step takes out: that before the batch, that of an object which was left alone, or that after it."""
 
-MOST = int(np.iinfo(np.int64).max)
+UPPER = DIGITS // 2
+"""From this digit on values are sorted; few differ below it."""
 
 NEXT, MADE, SPENT = range(3)
 """Entries of `progress`: the next step, tiles made, and what the steps are taken to have cost."""
@@ -84,35 +86,32 @@ def make_peel(objects: ObjectIndex, net: Net) -> Peel:
 
 def worst_first(peel: Peel, values: NDArray[np.float64]) -> NDArray[np.int64]:
     """The steps by value and `created`. Of an object that moved and is as good as before, the new place goes first: it
-    is not better than itself.
-
-    Numbers are sorted faster than their places: these take the last bits of an integer that is in the values' order.
-    """
-    n, width = len(values), len(values).bit_length()
-    bits = (values + 0.0).view(np.int64)
-    keys = (bits ^ (bits >> 63 & MOST)) >> width << width | np.arange(n)
-    keys.sort()
+    is not better than itself."""
+    n = len(values)
     step = np.empty(n, np.int64)
-    if not put_worst_first(keys, width, peel, step):
+    keys, order, spare = np.empty(n, np.uint64), np.empty(n, np.int64), np.empty(n, np.int64)
+    if not put_worst_first(values + 0.0, keys, order, spare, np.empty((DIGITS, 256), np.int32), peel, step):
         whose = peel.step[:n] & 3
         step = peel.step[np.lexsort((whose, peel.c[peel.step[:n] >> 2], values))[::-1]]
     return step
 
 
 @lean_kernel
-def put_worst_first(keys, width, peel, out):  # type: ignore[no-untyped-def]
-    """Write the steps of sorted keys, the last one first, and put those that the keys do not tell apart in order.
-    Returns whether that was worth it: where very many are alike, another way is better."""
-    n = len(keys)
+def put_worst_first(values, keys, order, spare, heads, peel, out):  # type: ignore[no-untyped-def]
+    """Write the steps by the upper half of their values' digits, the worst first, and put those in order that these do
+    not tell apart. Returns whether that was worth it: where very many are alike, another way is better."""
+    n, below = len(values), np.uint64(8 * UPPER)
+    order_of(values, n, UPPER, keys, order, spare, heads)
     moves = np.int64(0)
     i = 0
     while i < n and moves <= 8 * n:
-        step = peel.step[keys[i] & ((1 << width) - 1)]
+        step, alike = peel.step[order[i]], keys[order[i]] >> below
         at = n - 1 - i
-        alike = keys[i] >> width
-        while at + 1 < n and keys[n - 2 - at] >> width == alike and _is_before(peel, step, out[at + 1]):
+        behind = i - 1
+        while behind >= 0 and keys[order[behind]] >> below == alike and _is_before(peel, step, out[at + 1]):
             out[at] = out[at + 1]
             at += 1
+            behind -= 1
             moves += 1
         out[at] = step
         i += 1
