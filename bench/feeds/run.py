@@ -6,7 +6,7 @@ from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 
-from bench.feeds import service, speed
+from bench.feeds import service, speed, trends
 from bench.report import CHECKOUT, Report, commit, load, machine, today, versions
 
 PAGE = CHECKOUT / "docs" / "results" / "feeds.md"
@@ -33,6 +33,7 @@ def run(
     if not http:
         report.heading("Posts")
         speed.Bench(report, speed.QUICK if quick else speed.Size(), prototype).show()
+        trends.show(report, trends.QUICK if quick else trends.Size())
     report.heading("Posts over HTTP")
     service.show(report, service.QUICK if quick else service.Size())
     if spark:

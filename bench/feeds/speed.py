@@ -5,7 +5,6 @@ Rounds alternate, and all take the same posts but the prototype, whose own code 
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from statistics import median
@@ -14,13 +13,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bench.feeds import prototype
+from bench.feeds.rounds import Round, feed_of, measure
 from bench.feeds.workload import World, make_world
 from bench.report import Report, count
-from indexes.feeds.buffers import EVALUATED
 from indexes.feeds.compared import CIQ, GROUPS, INVERTED, ComparedIndex
-from indexes.feeds.feed import FeedConfig, FeedIndex
 from indexes.feeds.theta import BUFFERS
-from indexes.feeds.work import HITS, SCORED, VISITED
 
 OURS, THEIRS = "threshold-ordered, leaf 2000", "the prototype's"
 GROUPED, WHOLE = "the paper's, leaf 8000", "a scan"
@@ -42,17 +39,6 @@ QUICK = Size(2_000, 500, 100, 2, 20, 5, 2_000)
 
 RANKS = np.array([14, 14, 14, 14, 14, 14, 14, 15, 17, 17, 19, 19, 23, 23, 26, 29, 31, 31])
 """The prototype's, by its cost model."""
-
-
-class Round(NamedTuple):
-    """Microseconds a post: to find, and in all; and evaluations, postings read, scores, and hits a post."""
-
-    find: float
-    whole: float
-    evaluated: float
-    visited: float
-    scored: float
-    hits: float
 
 
 class Bench:
@@ -135,33 +121,16 @@ class Bench:
     def _ours(self, world: World, method: Any, posts: int = 0, buffer: str = "cost") -> Iterator[Round]:
         size = self._size
         posts = posts or size.posts
-        feed = FeedIndex(FeedConfig((0, 0, 1, 1), size.window, tfidf=False, buffer=buffer))
-        if method != "ordered":
-            feed = FeedIndex(FeedConfig((0, 0, 1, 1), size.window, tfidf=False, buffer=buffer, method="brute"))
+        feed = feed_of(world, size.window, buffer, method if method == "ordered" else "brute")
         if isinstance(method, ComparedIndex):
             feed.method = method
             method.build(feed.table, np.empty(0, np.int64))
-        # Numbers of words are those of the world.
-        feed.documents([{f"{word:09}": 1.0 for word in range(world.vocabulary)}])
-        feed.post(world.posts.part(0, size.window), world.places[: size.window])
         n = size.subscriptions
         feed.subscribe(world.subscriptions, world.homes, np.full(n, size.k), world.alpha)
         at = size.window
         while True:
-            part, places = world.posts.part(at, at + posts), world.places[at : at + posts]
-            feed.work.counted[:] = 0
-            evaluated = int(feed._found.size[EVALUATED])
-            begin = time.thread_time()
-            feed.post(part, places)
-            whole = (time.thread_time() - begin) / posts * 1e6
+            yield measure(feed, world.posts.part(at, at + posts), world.places[at : at + posts])
             at += posts
-            counted = feed.work.counted / posts
-            evaluated = int(feed._found.size[EVALUATED]) - evaluated
-            some, end = min(posts, size.window), int(feed.window.size[1])
-            begin = time.thread_time()
-            feed.method.find(feed.window, feed.table.arrays, feed.work, end - some, end, feed.diagonal)
-            find = (time.thread_time() - begin) / some * 1e6
-            yield Round(find, whole, evaluated / posts, counted[VISITED], counted[SCORED], counted[HITS])
 
     def _prototype(self) -> Iterator[Round]:
         assert self._theirs is not None

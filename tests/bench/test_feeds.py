@@ -26,6 +26,8 @@ def test_a_run_writes_its_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert (
         "| the paper's, leaf 8000 |" in text
         and "| kmax |" in text
+        and "| subscriptions | 300 |" in text
+        and "| no group |" in text
         and "| service |" in text
         and "Not judged at this size" in text
     )
