@@ -14,6 +14,7 @@ import typer
 from pydantic import ValidationError
 from rich.console import Console
 
+from app import interpreter
 from app.settings import Settings
 
 COMMANDS: tuple[str, ...] = (
@@ -96,6 +97,7 @@ def with_settings(command: Callable[..., None]) -> Callable[..., None]:
 @with_settings
 def serve(settings: Settings) -> None:
     """Serve until SIGTERM. What was answered is there again after any end."""
+    interpreter.collect_seldom()
     from app import logs
     from app.main import create_app
     from app.security import DoorOpen, Keyring, check_door

@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import ctypes
-import gc
-import sys
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from functools import partial
 from typing import Any
 
-import pyarrow as pa
-
-from app import logs, ticks
+from app import interpreter, logs, ticks
 from app.delivery.feeds import FeedSource
 from app.delivery.hub import Hub
 from app.delivery.lists import BoardSource
@@ -159,7 +153,7 @@ class Service:
                 engine = resources.get(name)
                 if engine is not None:
                     self.expiry.saw(resources.prefix + name, engine.ttl.items())
-        _tune_interpreter()
+        interpreter.settle()
         self.hub.start()
         self.schedule = Schedule(self.settings, self.jobs, self.maintenance, lambda: self.maintenance.grown)
         self.schedule.start()
@@ -240,17 +234,3 @@ class Service:
                 job = self.jobs.submit("rebuild", rebuild)
                 await job.wait()
                 pause = LOOK_EVERY if job.state == "succeeded" else min(2 * pause, LOOK_AT_LEAST_EVERY)
-
-
-def _tune_interpreter() -> None:
-    """Memory that starting has left over goes back. The collector need not walk what stays for good (ten times the p99
-    of single events), and a loop that is always busy hands the interpreter to a kernel thread sooner."""
-    pa.default_memory_pool().release_unused()
-    if sys.platform == "linux":
-        # Absent from C libraries other than glibc.
-        with suppress(AttributeError):
-            ctypes.CDLL(None).malloc_trim(0)
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(50_000, 20, 100)
-    sys.setswitchinterval(0.0005)

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +16,7 @@ import httpx
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.forks import Forked
 from tests.patience import PATIENCE
 from tests.ports import free_port
 
@@ -27,9 +29,9 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 @dataclass
 class LiveService:
-    """`rankcast serve` as a user starts it. Its output goes to `log`."""
+    """`rankcast serve`. Its output goes to `log`."""
 
-    process: subprocess.Popen[bytes]
+    process: subprocess.Popen[bytes] | Forked
     url: str
     data: Path
     log: Path
@@ -37,13 +39,13 @@ class LiveService:
     def wait_until_ready(self, seconds: float = 2 * PATIENCE) -> None:
         """Returns once /readyz answers 200; fails with the service's own output when it ends or takes too long."""
         end = time.monotonic() + seconds
-        while time.monotonic() < end and self.process.poll() is None:
-            try:
-                if httpx.get(f"{self.url}/readyz", timeout=10.0).status_code == 200:
-                    return
-            except httpx.TransportError:
-                pass
-            time.sleep(0.05)
+        # One client for all looks: to make one takes more of the processor than a start can spare.
+        with httpx.Client(base_url=self.url, timeout=10.0) as http:
+            while time.monotonic() < end and self.process.poll() is None:
+                with suppress(httpx.TransportError):
+                    if http.get("/readyz").status_code == 200:
+                        return
+                time.sleep(0.05)
         pytest.fail(f"the service is not ready (exit {self.process.poll()}):\n{self.log.read_text()[-4000:]}")
 
     def stop(self, how: signal.Signals = signal.SIGTERM, seconds: float = PATIENCE) -> int:
@@ -63,19 +65,26 @@ StartService = Callable[..., LiveService]
 
 @pytest.fixture(scope="session")
 def start_service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StartService]:
-    """Starts services: `start_service(data=None, *options, env={...})`. Those that still run at the end are stopped."""
+    """Starts services: `start_service(data=None, *options, env={...})`. Those that still run at the end are stopped.
+
+    One without data is started as a user does it. One that comes back is forked off a process that has loaded all there
+    is to load, so it has another hash seed than the one before it; with a Python path of its own it is started anew.
+    """
     started: list[LiveService] = []
 
     def start(data: Path | None = None, *options: str, env: dict[str, str] | None = None) -> LiveService:
         folder = tmp_path_factory.mktemp("service")
+        port, log, env = free_port(), folder / "log", env or {}
+        comes_back = data is not None
         data = data or folder / "data"
-        port = free_port()
-        command = [Path(sys.executable).with_name("rankcast"), "serve", "--host", "127.0.0.1", "--port", str(port)]
-        log = folder / "log"
-        with log.open("wb") as output:
-            process = subprocess.Popen(
-                [*command, "--data", data, *options], stdout=output, stderr=output, env={**os.environ, **(env or {})}
-            )
+        arguments = ["serve", "--host", "127.0.0.1", "--port", str(port), "--data", str(data), *options]
+        process: subprocess.Popen[bytes] | Forked
+        if comes_back and "PYTHONPATH" not in env:
+            process = Forked(arguments, {**os.environ, **env}, log)
+        else:
+            command = [Path(sys.executable).with_name("rankcast"), *arguments]
+            with log.open("wb") as output:
+                process = subprocess.Popen(command, stdout=output, stderr=output, env={**os.environ, **env})
         service = LiveService(process, f"http://127.0.0.1:{port}", data, log)
         started.append(service)
         service.wait_until_ready()

@@ -114,7 +114,7 @@ class ObjectRoutes:
                 text = write.object(_shown(found), f'"seq":{plan.last_seq},')
 
             def skeleton(plan: PutPlan) -> Skeleton:
-                return Skeleton(_status(plan), {"seq": plan.last_seq, "id": id, **_LEARNED})
+                return Skeleton(_status(plan), {"seq": plan.last_seq, "id": id, **_LEARNED}, open=True)
 
             try:
                 plan: PutPlan = await self._context.submit(

@@ -20,7 +20,7 @@ from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from app import service as tuning
+from app import interpreter
 from app.api.bodies import read
 from app.api.direct import Direct
 from app.api.routing import Routes
@@ -103,7 +103,7 @@ class Committer:
     @asynccontextmanager
     async def running(self, _: FastAPI) -> AsyncIterator[None]:
         self._writer = Writer(self._stores.log, Rows(Kinds(BoardKind())), Answers(24.0), self.metrics)
-        tuning._tune_interpreter()
+        interpreter.settle()
         yield
         await self._writer.close()
         self._stores.close()

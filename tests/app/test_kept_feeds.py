@@ -13,19 +13,12 @@ import pyarrow as pa
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import invariant, rule
 
-from app.idempotency import StillRunning, Ticket
 from app.jobs import JobFailed
-from app.kinds import Kinds
-from app.kinds.boards import BoardKind
 from app.kinds.feeds import FeedKind
-from app.resources import Resources
-from app.storage.log import LogEntry, LogUnavailable
 from app.writer import Skeleton
-from formats.commands import MORE
 from formats.feed_commands import decode
-from indexes.commands import Create, Drop, Fault, Refused
+from indexes.commands import Fault, Refused
 from indexes.feeds.commands import (
     AddSubscriptions,
     ChangeSubscription,
@@ -37,60 +30,17 @@ from indexes.feeds.commands import (
 )
 from indexes.feeds.engine import FeedEngine
 from indexes.feeds.model import Asked, FeedConfig, Keywords, Subscriptions
-from tests.app.machine import Machine, quiet
-from tests.app.test_recovery import Life, Twin
+from tests.app.kept import HouseOf, KeptMachine, Truth, jobs, lives, names, request_keys, same_place, spoil
+from tests.app.machine import quiet
 
 COUNTED = FeedConfig((0.0, 0.0, 4.0, 4.0), posts=12)
 SPANNED = FeedConfig((0.0, 0.0, 4.0, 4.0), span=5, buffer="kscore")
-KEYS = ["key0", "key1", "key2"]
 
 
-class House(Life):
+class House(HouseOf[FeedEngine, FeedConfig]):
     """A process over a data directory with boards and feeds."""
 
-    def __init__(self, path: Path, twin: Twin | None = None, kept: dict[str, int] | None = None, **more: Any) -> None:
-        self.kind = FeedKind()
-        kinds = Kinds(BoardKind(), self.kind)
-        super().__init__(path, twin or Twin(), {} if kept is None else kept, kinds, **more)
-        self.feeds: Resources[FeedEngine, FeedConfig] = Resources(self.kind, self.catalog, self.writer)
-
-    def feed(self, name: str) -> FeedEngine:
-        found = self.feeds.get(name)
-        assert found is not None
-        return found
-
-
-class Truth:
-    """What the rows of the log come to, applied from the first one on by engines alone."""
-
-    def __init__(self) -> None:
-        self.feeds: dict[str, FeedEngine] = {}
-        self.gone: dict[str, int] = {}
-        self._read = 0
-
-    def follow(self, rows: list[LogEntry]) -> None:
-        """Apply what has come."""
-        parts: list[tuple[str, bytes]] = []
-        for row in rows[self._read :]:
-            parts.append((row.command, row.payload))
-            if row.command.endswith(MORE):
-                continue
-            command, name = decode(parts), row.resource
-            parts.clear()
-            if isinstance(command, Create):
-                self.feeds[name] = FeedEngine(command.config, self.gone.pop(name, 0))
-            elif isinstance(command, Drop):
-                self.gone[name] = row.last_seq + 1
-                del self.feeds[name]
-            else:
-                assert self.feeds[name].apply(command)[0].last_seq == row.last_seq
-        assert not parts, "the log ends in the middle of a command"
-        self._read = len(rows)
-
-
-def answered(job: Any) -> Skeleton:
-    """An answer with what applying tells of posts."""
-    return Skeleton(200, {"seq": job.last_seq, "results": job.told().get("results")})
+    KIND = FeedKind
 
 
 def posting(rows: list[tuple[str, Any, tuple[float, float]]], at: int = 1, skip: bool = True) -> Post:
@@ -122,14 +72,13 @@ commands = st.one_of(
     st.builds(DeleteSubscriptions, st.lists(keys, max_size=3)),
 )
 writes = st.tuples(
-    st.sampled_from(["a", "b"]),
+    names,
     st.one_of(commands, commands, commands, commands, st.just(COUNTED), st.just(SPANNED), st.none()),
-    st.sampled_from([None, None, *KEYS]),
+    request_keys,
 )
-jobs = st.sampled_from(["snapshot", "rebuild", "verify"])
 
 
-class Carried(Machine):
+class Carried(KeptMachine):
     """Commands, jobs, failures of the log and crashes in any order, with limits so low that all is cut."""
 
     LIMITS: ClassVar = {
@@ -148,71 +97,23 @@ class Carried(Machine):
         "indexes.feeds.posts.PIECE": 3,
         "indexes.feeds.state.AT_ONCE": 2,
     }
-    KEYS: ClassVar = KEYS
-    life: House
+    HOUSE = House
+    CONFIG = FeedConfig
+    BATCH: ClassVar = st.lists(st.one_of(writes, jobs), max_size=8)
+    FIRST = COUNTED
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.log = Twin()
-        self.truth = Truth()
-        self.life = House(self.path, self.log, self.kept)
-        self.life.start()
-        self.life.run(self.life.feeds.put("a", COUNTED))
+    def begin(self) -> Truth[FeedEngine]:
+        return Truth(FeedEngine, decode)
 
-    @rule(
-        batch=st.lists(st.one_of(writes, writes, writes, jobs), max_size=8),
-        in_thread=st.booleans(),
-        in_slices=st.booleans(),
-        broken=st.sampled_from([False, False, True]),
-    )
-    def many_at_once(self, batch: list[Any], in_thread: bool, in_slices: bool, broken: bool) -> None:
-        rows, self.life.broken = len(self.log.rows), broken
-        with self.timing(in_thread, in_slices):
-            results = self.life.run(self.play(batch))
-        self.life.broken = False
-        good = (Refused, StillRunning, LogUnavailable, JobFailed) if broken else (Refused, StillRunning)
-        for result in results:
-            if result is not None and not isinstance(result, good):
-                raise result
-        assert not broken or len(self.log.rows) == rows
+    @staticmethod
+    def answer(job: Any) -> Skeleton:
+        """An answer with what applying tells of posts."""
+        return Skeleton(200, {"seq": job.last_seq, "results": job.told().get("results")})
 
-    @rule(
-        batch=st.lists(st.one_of(writes, writes, jobs), max_size=8),
-        turns=st.integers(0, 60),
-        in_thread=st.booleans(),
-        in_slices=st.booleans(),
-    )
-    def crash(self, batch: list[Any], turns: int, in_thread: bool, in_slices: bool) -> None:
-        self.die(batch, turns, in_thread, in_slices)
-        self.life = House(self.path, self.log, self.kept)
-        assert self.life.start() == max(self.life.snapshots.lsns(), default=0)
-
-    @invariant()
-    def all_is_as_the_log_says(self) -> None:
-        self.truth.follow(self.log.rows)
-        catalog = self.life.catalog
-        assert catalog.names() == sorted(self.truth.feeds)
-        for name, truth in self.truth.feeds.items():
-            engine = catalog.engine(name)
-            assert engine is catalog.latest(name)
-            engine.check()
-            assert (engine.config, engine.seq, engine.next_seq) == (truth.config, truth.seq, truth.next_seq)
-            assert_same(engine, truth)
-        for name, seq in self.truth.gone.items():
-            assert catalog.entries[name].next_first_seq == seq
-
-    async def write(self, one: tuple[str, Any, str | None]) -> None:
-        name, what, key = one
-        feeds = self.life.feeds
-
-        async def ask(ticket: Ticket | None) -> Any:
-            if what is None:
-                return await feeds.drop(name, ticket, answered)
-            if isinstance(what, FeedConfig):
-                return await feeds.put(name, what, ticket, answered)
-            return await feeds.submit(name, what, ticket=ticket, skeleton=answered)
-
-        await self.once(key, answered, ask)
+    def agree(self, engine: FeedEngine, truth: FeedEngine) -> None:
+        engine.check()
+        same_place(engine, truth)
+        assert_same(engine, truth)
 
 
 def assert_same(engine: FeedEngine, truth: FeedEngine) -> None:
@@ -232,18 +133,7 @@ TestCarried = Carried.TestCase
 @pytest.fixture
 def make(tmp_path: Path) -> Iterator[Callable[..., House]]:
     """`make()` starts a process over the directory; the one before has crashed."""
-    lives: list[House] = []
-
-    def begin(**more: Any) -> House:
-        if lives:
-            lives.pop().crash()
-        lives.append(House(tmp_path / "data", **more))
-        lives[-1].start()
-        return lives[-1]
-
-    yield begin
-    for life in lives:
-        life.crash()
+    yield from lives(House, tmp_path / "data")
 
 
 def many(n: int, start: int = 0) -> Post:
@@ -266,11 +156,11 @@ def test_what_a_feed_counts_and_tells_has_its_name(make: Callable[..., House]) -
     life.kind.on_drop = lambda name, seq: heard.append((name, seq))
 
     async def story() -> list[Any]:
-        await life.feeds.put("city", COUNTED)
-        await life.feeds.submit("city", SetSubscription("s0", ["a"], (1.0, 1.0), 2, 0.5, 2.0))
-        life.feed("city").watch("s0")
-        job = await life.feeds.submit("city", posting([("p0", ["a"], (1.0, 2.0)), ("p1", ["b"], (1.0, 2.0))]))
-        await life.feeds.drop("city")
+        await life.resources.put("city", COUNTED)
+        await life.resources.submit("city", SetSubscription("s0", ["a"], (1.0, 1.0), 2, 0.5, 2.0))
+        life.engine("city").watch("s0")
+        job = await life.resources.submit("city", posting([("p0", ["a"], (1.0, 2.0)), ("p1", ["b"], (1.0, 2.0))]))
+        await life.resources.drop("city")
         return job.told()["results"]
 
     assert life.run(story()) == [{"id": "p0", "reached": 1}, {"id": "p1", "reached": 0}]
@@ -286,9 +176,9 @@ def test_ticks_that_change_nothing_are_not_logged(make: Callable[..., House]) ->
     life = make()
 
     async def story() -> list[int]:
-        await life.feeds.put("city", SPANNED)
-        await life.feeds.submit("city", posting([("p0", ["a"], (1.0, 2.0))], 10))
-        return [(await life.feeds.submit("city", Tick(at))).count for at in (12, 14, 15, 16)]
+        await life.resources.put("city", SPANNED)
+        await life.resources.submit("city", posting([("p0", ["a"], (1.0, 2.0))], 10))
+        return [(await life.resources.submit("city", Tick(at))).count for at in (12, 14, 15, 16)]
 
     assert life.run(story()) == [0, 0, 1, 0]
     assert [row.command for row in life.rows] == ["create", "post", "tick"]
@@ -298,10 +188,10 @@ def test_another_configuration_is_refused(make: Callable[..., House]) -> None:
     life = make()
 
     async def story() -> None:
-        await life.feeds.put("city", COUNTED)
-        assert (await life.feeds.put("city", COUNTED)).count == 0
+        await life.resources.put("city", COUNTED)
+        assert (await life.resources.put("city", COUNTED)).count == 0
         with pytest.raises(Refused) as refused:
-            await life.feeds.put("city", FeedConfig(COUNTED.bounds, posts=13))
+            await life.resources.put("city", FeedConfig(COUNTED.bounds, posts=13))
         assert refused.value.faults == [Fault("window", "the feed stands with 12", "different")]
 
     life.run(story())
@@ -312,59 +202,55 @@ def test_a_rebuilt_feed_comes_back(make: Callable[..., House], image: str, monke
     life = make()
 
     async def story() -> dict[str, Any]:
-        await life.feeds.put("city", COUNTED)
-        await life.feeds.submit("city", asking(30))
-        await life.feeds.submit("city", many(100))
+        await life.resources.put("city", COUNTED)
+        await life.resources.submit("city", asking(30))
+        await life.resources.submit("city", many(100))
         detail = await life.maintenance.rebuild(quiet, None, "local")
-        assert life.feed("city").index.worn == 0.0
-        await life.feeds.submit("city", many(30, 300))
+        assert life.engine("city").index.worn == 0.0
+        await life.resources.submit("city", many(30, 300))
         return detail
 
     assert life.run(story())["rows"] == 12 + 30
-    before = life.feed("city")
-    (folder,) = (life.stores.directory.path / "images").glob("*/*/*")
-    if image == "of another version":
-        monkeypatch.setattr("formats.parts.LAYOUT", "another")
-    elif image == "none":
-        (folder / "manifest.json").unlink()
+    before = life.engine("city")
+    spoil(life, image, monkeypatch)
     life = make()
-    life.feed("city").check()
-    assert_same(life.feed("city"), before)
+    life.engine("city").check()
+    assert_same(life.engine("city"), before)
 
 
 def test_a_rebuild_goes_on_beside_posts(make: Callable[..., House]) -> None:
     life = make()
 
     async def story() -> None:
-        await life.feeds.put("city", COUNTED)
-        await life.feeds.submit("city", asking(60))
+        await life.resources.put("city", COUNTED)
+        await life.resources.submit("city", asking(60))
         rebuild = asyncio.ensure_future(life.maintenance.rebuild(quiet, None, "local"))
         n = 0
         while not rebuild.done():
-            await life.feeds.submit("city", many(3, n))
+            await life.resources.submit("city", many(3, n))
             n += 3
             await asyncio.sleep(0.001)
         assert (await rebuild)["rows"] >= 60
 
     life.run(story())
-    life.feed("city").check()
-    truth = Truth()
+    life.engine("city").check()
+    truth = Truth(FeedEngine, decode)
     truth.follow(life.rows)
-    assert_same(life.feed("city"), truth.feeds["feeds/city"])
+    assert_same(life.engine("city"), truth.there["feeds/city"])
 
 
 def test_verifying_finds_what_is_wrong(make: Callable[..., House]) -> None:
     life = make()
 
     async def story() -> list[dict[str, Any]]:
-        await life.feeds.put("city", COUNTED)
-        await life.feeds.submit("city", asking(30))
-        await life.feeds.submit("city", many(100))
+        await life.resources.put("city", COUNTED)
+        await life.resources.submit("city", asking(30))
+        await life.resources.submit("city", many(100))
         detail = await life.maintenance.verify(quiet, None, "local")
         assert detail["compared"] == 30 and not detail["differences"]
-        s = life.feed("city").index.table.arrays
-        assert len(life.feed("city").list_of("s7")) == 3
-        s.held[life.feed("city").names.find("s7")] = 2
+        s = life.engine("city").index.table.arrays
+        assert len(life.engine("city").list_of("s7")) == 3
+        s.held[life.engine("city").names.find("s7")] = 2
         with pytest.raises(JobFailed) as failed:
             await life.maintenance.verify(quiet, None, "spark")
         found: list[dict[str, Any]] = failed.value.detail["differences"]

@@ -14,19 +14,12 @@ import pyarrow as pa
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import invariant, rule
 
-from app.idempotency import StillRunning, Ticket
 from app.jobs import JobFailed
-from app.kinds import Kinds
-from app.kinds.boards import BoardKind
 from app.kinds.maps import MapKind
-from app.resources import Resources
-from app.storage.log import LogEntry, LogUnavailable
 from app.writer import Skeleton
-from formats.commands import MORE
 from formats.map_commands import decode
-from indexes.commands import Create, Drop, Fault, Refused
+from indexes.commands import Fault, Refused
 from indexes.maps.attributes import Attribute
 from indexes.maps.commands import (
     AddQueries,
@@ -40,64 +33,20 @@ from indexes.maps.commands import (
 from indexes.maps.engine import MapEngine
 from indexes.maps.model import MapConfig, Score, Skyline, Top
 from indexes.maps.verify import verify
-from tests.app.machine import Machine, quiet
-from tests.app.test_recovery import Life, Twin
+from tests.app.kept import HouseOf, KeptMachine, Truth, jobs, lives, names, request_keys, same_place, spoil
+from tests.app.machine import quiet
 
 ATTRIBUTES = (Attribute("price"), Attribute("rating", True, (0.0, 5.0)))
 PLANE = MapConfig(ATTRIBUTES, (0.0, 0.0, 4.0, 4.0))
 BLOCKS = MapConfig(ATTRIBUTES, (0.0, 0.0, 4.0, 4.0), "manhattan")
-KEYS = ["key0", "key1", "key2"]
 NEAR = Score("weighted_sum", (("distance", 1.0),))
 BALANCED = Score("weighted_sum", (("price", 0.5), ("rating", 1.0), ("distance", 1.0)))
 
 
-class House(Life):
+class House(HouseOf[MapEngine, MapConfig]):
     """A process over a data directory with boards and maps."""
 
-    def __init__(self, path: Path, twin: Twin | None = None, kept: dict[str, int] | None = None, **more: Any) -> None:
-        self.kind = MapKind()
-        kinds = Kinds(BoardKind(), self.kind)
-        super().__init__(path, twin or Twin(), {} if kept is None else kept, kinds, **more)
-        self.maps: Resources[MapEngine, MapConfig] = Resources(self.kind, self.catalog, self.writer)
-
-    def map(self, name: str) -> MapEngine:
-        found = self.maps.get(name)
-        assert found is not None
-        return found
-
-
-class Truth:
-    """What the rows of the log come to, applied from the first one on by engines alone."""
-
-    def __init__(self) -> None:
-        self.maps: dict[str, MapEngine] = {}
-        self.gone: dict[str, int] = {}
-        self._read = 0
-
-    def follow(self, rows: list[LogEntry]) -> None:
-        """Apply what has come."""
-        parts: list[tuple[str, bytes]] = []
-        for row in rows[self._read :]:
-            parts.append((row.command, row.payload))
-            if row.command.endswith(MORE):
-                continue
-            command, name = decode(parts), row.resource
-            parts.clear()
-            if isinstance(command, Create):
-                self.maps[name] = MapEngine(command.config, self.gone.pop(name, 0))
-            elif isinstance(command, Drop):
-                self.gone[name] = row.last_seq + 1
-                del self.maps[name]
-            else:
-                assert self.maps[name].apply(command)[0].last_seq == row.last_seq
-        assert not parts, "the log ends in the middle of a command"
-        self._read = len(rows)
-
-
-def answered(job: Any) -> Skeleton:
-    """An answer with what applying tells of a single object."""
-    told = job.told()
-    return Skeleton(200, {"seq": job.last_seq, "created": told.get("created"), "values": told.get("values")})
+    KIND = MapKind
 
 
 def put(rows: list[tuple[str, tuple[float, float], tuple[float, float]]], skip: bool = True) -> PutObjects:
@@ -136,14 +85,13 @@ commands = st.one_of(
     st.builds(DeleteQueries, st.lists(keys, max_size=3)),
 )
 writes = st.tuples(
-    st.sampled_from(["a", "b"]),
+    names,
     st.one_of(commands, commands, commands, commands, st.just(PLANE), st.just(BLOCKS), st.none()),
-    st.sampled_from([None, None, *KEYS]),
+    request_keys,
 )
-jobs = st.sampled_from(["snapshot", "rebuild", "verify"])
 
 
-class Carried(Machine):
+class Carried(KeptMachine):
     """Commands, jobs, failures of the log and crashes in any order, with limits so low that all is cut."""
 
     LIMITS: ClassVar = {
@@ -162,78 +110,28 @@ class Carried(Machine):
         "indexes.maps.upkeep.FOLD": 2,
         "indexes.maps.verify.SAMPLE": 4,
     }
-    KEYS: ClassVar = KEYS
-    life: House
+    HOUSE = House
+    CONFIG = MapConfig
+    BATCH: ClassVar = st.lists(st.one_of(writes, jobs), max_size=8)
+    FIRST = PLANE
+    PART = "objects.arrow"
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.log = Twin()
-        self.truth = Truth()
-        self.life = House(self.path, self.log, self.kept)
-        self.life.start()
-        self.life.run(self.life.maps.put("a", PLANE))
+    def begin(self) -> Truth[MapEngine]:
+        return Truth(MapEngine, decode)
 
-    @rule(
-        batch=st.lists(st.one_of(writes, writes, writes, jobs), max_size=8),
-        in_thread=st.booleans(),
-        in_slices=st.booleans(),
-        broken=st.sampled_from([False, False, True]),
-    )
-    def many_at_once(self, batch: list[Any], in_thread: bool, in_slices: bool, broken: bool) -> None:
-        rows, self.life.broken = len(self.log.rows), broken
-        with self.timing(in_thread, in_slices):
-            results = self.life.run(self.play(batch))
-        self.life.broken = False
-        good = (Refused, StillRunning, LogUnavailable, JobFailed) if broken else (Refused, StillRunning)
-        for result in results:
-            if result is not None and not isinstance(result, good):
-                raise result
-        assert not broken or len(self.log.rows) == rows
+    @staticmethod
+    def answer(job: Any) -> Skeleton:
+        """An answer with what applying tells of a single object."""
+        told = job.told()
+        answer = {"seq": job.last_seq, "created": told.get("created"), "values": told.get("values")}
+        return Skeleton(200, answer, open=True)
 
-    @rule(
-        batch=st.lists(st.one_of(writes, writes, jobs), max_size=8),
-        turns=st.integers(0, 60),
-        in_thread=st.booleans(),
-        in_slices=st.booleans(),
-        damaged=st.booleans(),
-    )
-    def crash(self, batch: list[Any], turns: int, in_thread: bool, in_slices: bool, damaged: bool) -> None:
-        self.die(batch, turns, in_thread, in_slices)
-        if damaged:
-            for image in sorted((self.path / "images").glob("*/*/*/objects.arrow"))[-1:]:
-                image.unlink()
-                image.write_bytes(b"ARROW1")
-        self.life = House(self.path, self.log, self.kept)
-        assert self.life.start() == max(self.life.snapshots.lsns(), default=0)
-
-    @invariant()
-    def all_is_as_the_log_says(self) -> None:
-        self.truth.follow(self.log.rows)
-        catalog = self.life.catalog
-        assert catalog.names() == sorted(self.truth.maps)
-        for name, truth in self.truth.maps.items():
-            engine = catalog.engine(name)
-            assert engine is catalog.latest(name)
-            engine.check()
-            assert engine.standing.live is not None, "queries are held once all is in"
-            assert (engine.config, engine.seq, engine.next_seq) == (truth.config, truth.seq, truth.next_seq)
-            assert engine.table.next_created == truth.table.next_created
-            assert_same(engine, truth)
-        for name, seq in self.truth.gone.items():
-            assert catalog.entries[name].next_first_seq == seq
-
-    async def write(self, one: tuple[str, Any, str | None]) -> None:
-        name, what, key = one
-        maps = self.life.maps
-
-        async def ask(ticket: Ticket | None) -> Any:
-            if what is None:
-                return await maps.drop(name, ticket, answered)
-            if isinstance(what, MapConfig):
-                return await maps.put(name, what, ticket, answered)
-            return await maps.submit(name, what, ticket=ticket, skeleton=answered)
-
-        await self.once(key, answered, ask)
+    def agree(self, engine: MapEngine, truth: MapEngine) -> None:
+        engine.check()
+        assert engine.standing.live is not None, "queries are held once all is in"
+        same_place(engine, truth)
+        assert engine.table.next_created == truth.table.next_created
+        assert_same(engine, truth)
 
 
 def assert_same(engine: MapEngine, truth: MapEngine) -> None:
@@ -259,18 +157,7 @@ TestCarried = Carried.TestCase
 @pytest.fixture
 def make(tmp_path: Path) -> Iterator[Callable[..., House]]:
     """`make()` starts a process over the directory; the one before has crashed."""
-    lives: list[House] = []
-
-    def begin(**more: Any) -> House:
-        if lives:
-            lives.pop().crash()
-        lives.append(House(tmp_path / "data", **more))
-        lives[-1].start()
-        return lives[-1]
-
-    yield begin
-    for life in lives:
-        life.crash()
+    yield from lives(House, tmp_path / "data")
 
 
 def many(n: int, start: int = 0) -> PutObjects:
@@ -293,14 +180,14 @@ def test_what_a_map_counts_and_tells_has_its_name(make: Callable[..., House]) ->
     life.kind.on_drop = lambda name, seq: heard.append((name, seq))
 
     async def story() -> None:
-        await life.maps.put("food", PLANE)
-        await life.maps.submit("food", SetQuery("q0", Top(2, NEAR), (1.0, 1.0), 2.0))
-        life.map("food").watch("q0")
-        await life.maps.submit("food", put([("o0", (1.0, 2.0), (3.0, 4.0))]))
-        await life.maps.submit("food", MoveQueries(["q0"], np.array([[1.0, 1.0]])))
-        asked = await life.maps.ask("food", lambda engine: engine.ask(Skyline(), [(0.0, 0.0)]))
+        await life.resources.put("food", PLANE)
+        await life.resources.submit("food", SetQuery("q0", Top(2, NEAR), (1.0, 1.0), 2.0))
+        life.engine("food").watch("q0")
+        await life.resources.submit("food", put([("o0", (1.0, 2.0), (3.0, 4.0))]))
+        await life.resources.submit("food", MoveQueries(["q0"], np.array([[1.0, 1.0]])))
+        asked = await life.resources.ask("food", lambda engine: engine.ask(Skyline(), [(0.0, 0.0)]))
         assert (asked.count, asked.last_seq, asked.answers[0].rows.ids) == (0, 3, ["o0"])
-        await life.maps.drop("food")
+        await life.resources.drop("food")
 
     life.run(story())
     assert heard == [("food", [("q0", 2.0)]), ("food", 2, [(2, "q0")]), ("food", 4)]
@@ -313,10 +200,10 @@ def test_another_configuration_is_refused(make: Callable[..., House]) -> None:
     life = make()
 
     async def story() -> None:
-        await life.maps.put("food", PLANE)
-        assert (await life.maps.put("food", PLANE)).count == 0
+        await life.resources.put("food", PLANE)
+        assert (await life.resources.put("food", PLANE)).count == 0
         with pytest.raises(Refused) as refused:
-            await life.maps.put("food", BLOCKS)
+            await life.resources.put("food", BLOCKS)
         assert refused.value.faults == [Fault("metric", "the map stands with 'euclidean'", "different")]
 
     life.run(story())
@@ -327,27 +214,21 @@ def test_a_rebuilt_map_comes_back(make: Callable[..., House], image: str, monkey
     life = make()
 
     async def story() -> dict[str, Any]:
-        await life.maps.put("food", PLANE)
-        await life.maps.submit("food", many(300))
-        await life.maps.submit("food", asking(6))
-        await life.maps.submit("food", DeleteObjects([f"o{n}" for n in range(0, 300, 2)]))
+        await life.resources.put("food", PLANE)
+        await life.resources.submit("food", many(300))
+        await life.resources.submit("food", asking(6))
+        await life.resources.submit("food", DeleteObjects([f"o{n}" for n in range(0, 300, 2)]))
         detail = await life.maintenance.rebuild(quiet, None, "local")
-        await life.maps.submit("food", many(30, 300))
+        await life.resources.submit("food", many(30, 300))
         return detail
 
     assert life.run(story())["rows"] == 150
-    assert len(life.map("food").table.index.tree.slot) == 150, "what went is in the base no more"
-    before = life.map("food")
-    (folder,) = (life.stores.directory.path / "images").glob("*/*/*")
-    if image == "damaged":
-        (folder / "objects.arrow").unlink()
-    elif image == "of another version":
-        monkeypatch.setattr("formats.parts.LAYOUT", "another")
-    elif image == "none":
-        (folder / "manifest.json").unlink()
+    assert len(life.engine("food").table.index.tree.slot) == 150, "what went is in the base no more"
+    before = life.engine("food")
+    spoil(life, image, monkeypatch, "objects.arrow")
     life = make()
-    life.map("food").check()
-    assert_same(life.map("food"), before)
+    life.engine("food").check()
+    assert_same(life.engine("food"), before)
 
 
 def test_a_rebuild_goes_on_beside_changes(make: Callable[..., House], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -355,54 +236,54 @@ def test_a_rebuild_goes_on_beside_changes(make: Callable[..., House], monkeypatc
     life = make()
 
     async def story() -> None:
-        await life.maps.put("food", PLANE)
-        await life.maps.submit("food", many(300))
-        await life.maps.submit("food", asking(6))
+        await life.resources.put("food", PLANE)
+        await life.resources.submit("food", many(300))
+        await life.resources.submit("food", asking(6))
         rebuild = asyncio.ensure_future(life.maintenance.rebuild(quiet, None, "local"))
         n = 300
         while not rebuild.done():
-            await life.maps.submit("food", many(2, n))
-            await life.maps.submit("food", DeleteObjects([f"o{n}", f"o{n - 300}"]))
-            await life.maps.submit("food", put([(f"o{n - 200}", (1.0, 1.0), (0.5, math.nan))]))
+            await life.resources.submit("food", many(2, n))
+            await life.resources.submit("food", DeleteObjects([f"o{n}", f"o{n - 300}"]))
+            await life.resources.submit("food", put([(f"o{n - 200}", (1.0, 1.0), (0.5, math.nan))]))
             n += 2
             await asyncio.sleep(0.001)
-        assert (await rebuild)["swap_seconds"] > 0.0
+        assert (await rebuild)["rows"] >= 300
 
     life.run(story())
-    life.map("food").check()
-    assert len(life.map("food").table.index.tree.slot) >= 300, "what was packed is in use"
-    truth = Truth()
+    life.engine("food").check()
+    assert len(life.engine("food").table.index.tree.slot) >= 300, "what was packed is in use"
+    truth = Truth(MapEngine, decode)
     truth.follow(life.rows)
-    assert_same(life.map("food"), truth.maps["maps/food"])
+    assert_same(life.engine("food"), truth.there["maps/food"])
 
 
 def test_nothing_is_searched_for_while_a_log_is_replayed(make: Callable[..., House]) -> None:
     life = make()
 
     async def story() -> None:
-        await life.maps.put("food", PLANE)
-        await life.maps.submit("food", asking(6))
-        await life.maps.submit("food", many(30))
-        await life.maps.submit("food", MoveQueries(["q1"], np.array([[3.0, 3.0]])))
+        await life.resources.put("food", PLANE)
+        await life.resources.submit("food", asking(6))
+        await life.resources.submit("food", many(30))
+        await life.resources.submit("food", MoveQueries(["q1"], np.array([[3.0, 3.0]])))
 
     life.run(story())
-    truth = life.map("food")
+    truth = life.engine("food")
     searches = []
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr("indexes.maps.queries.Queries.enter", lambda *args: searches.append(args))
         patched.setattr("app.kinds.maps.MapKind.ready", lambda kind, engine: False)
         life = make()
-    assert not searches and life.map("food").standing.live is None
-    assert life.map("food").wake()
-    assert_same(life.map("food"), truth)
+    assert not searches and life.engine("food").standing.live is None
+    assert life.engine("food").wake()
+    assert_same(life.engine("food"), truth)
 
 
 def test_spark_leaves_verifying_maps_to_the_service(make: Callable[..., House]) -> None:
     life = make()
 
     async def story() -> None:
-        await life.maps.put("food", PLANE)
-        await life.maps.submit("food", many(30))
+        await life.resources.put("food", PLANE)
+        await life.resources.submit("food", many(30))
         assert (await life.maintenance.verify(quiet, None, "spark"))["compared"] == 30
 
     life.run(story())
@@ -412,12 +293,12 @@ def test_verifying_finds_what_is_wrong(make: Callable[..., House]) -> None:
     life = make()
 
     async def story() -> list[dict[str, Any]]:
-        await life.maps.put("food", PLANE)
-        await life.maps.submit("food", many(300))
-        await life.maps.submit("food", asking(3))
+        await life.resources.put("food", PLANE)
+        await life.resources.submit("food", many(300))
+        await life.resources.submit("food", asking(3))
         detail = await life.maintenance.verify(quiet, None, "local")
         assert detail["compared"] == 67 and not detail["differences"]
-        engine = life.map("food")
+        engine = life.engine("food")
         # An object comes nearest to all, and nobody is told.
         engine.table.index.put([7], [[2.0, 2.0]], [[-1.0, -5.0]])
         with pytest.raises(JobFailed) as failed:

@@ -6,27 +6,21 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import invariant, rule
+from hypothesis.stateful import rule
 
-from app.idempotency import StillRunning, Ticket
 from app.jobs import JobFailed
-from app.kinds import Kinds
-from app.kinds.boards import BoardKind
 from app.kinds.relays import RelayKind, RelayUpkeep
 from app.maintenance import Maintenance
-from app.resources import Resources
-from app.storage.log import LogEntry, LogUnavailable
 from app.writer import Skeleton
-from formats.commands import MORE
 from formats.relay_commands import decode
-from indexes.commands import Create, Drop, Refused
+from indexes.commands import Refused
 from indexes.relays.commands import (
     Acked,
     AddSubscriptions,
@@ -42,59 +36,21 @@ from indexes.relays.commands import (
 )
 from indexes.relays.engine import RelayEngine
 from indexes.relays.model import Link, Message, RelayConfig
-from tests.app.machine import Machine, quiet
-from tests.app.test_recovery import Life, Twin
+from tests.app.kept import HouseOf, KeptMachine, Truth, jobs, lives, names, request_keys, same_place, spoil
+from tests.app.machine import quiet
 from tests.oracles.relay_http import least
 from tests.relays.test_engine import same_state
 
 NORTH = Link("http://north", "edge", "south", "secret")
 PLAIN = RelayConfig(("price", "volume"))
 LINKED = RelayConfig(("price", "volume"), k=2, index="zorder", links={"north": NORTH, "west": NORTH})
-KEYS = ["key0", "key1", "key2"]
 POINTS = np.array([[1.0, 1.0], [2.5, 4.0], [0.0, 3.0]])
 
 
-class House(Life):
+class House(HouseOf[RelayEngine, RelayConfig]):
     """A process over a data directory with boards and relays."""
 
-    def __init__(self, path: Path, twin: Twin | None = None, kept: dict[str, int] | None = None, **more: Any) -> None:
-        self.kind = RelayKind()
-        kinds = Kinds(BoardKind(), self.kind)
-        super().__init__(path, twin or Twin(), {} if kept is None else kept, kinds, **more)
-        self.relays: Resources[RelayEngine, RelayConfig] = Resources(self.kind, self.catalog, self.writer)
-
-    def relay(self, name: str) -> RelayEngine:
-        found = self.relays.get(name)
-        assert found is not None
-        return found
-
-
-class Truth:
-    """What the rows of the log come to, applied from the first one on by engines alone."""
-
-    def __init__(self) -> None:
-        self.relays: dict[str, RelayEngine] = {}
-        self.gone: dict[str, int] = {}
-        self._read = 0
-
-    def follow(self, rows: list[LogEntry]) -> None:
-        """Apply what has come."""
-        parts: list[tuple[str, bytes]] = []
-        for row in rows[self._read :]:
-            parts.append((row.command, row.payload))
-            if row.command.endswith(MORE):
-                continue
-            command, name = decode(parts), row.resource
-            parts.clear()
-            if isinstance(command, Create):
-                self.relays[name] = RelayEngine(command.config, self.gone.pop(name, 0))
-            elif isinstance(command, Drop):
-                self.gone[name] = row.last_seq + 1
-                del self.relays[name]
-            else:
-                assert self.relays[name].apply(command)[0].last_seq == row.last_seq
-        assert not parts, "the log ends in the middle of a command"
-        self._read = len(rows)
+    KIND = RelayKind
 
 
 def known(engine: RelayEngine) -> dict[str, tuple[list[str], list[str]]]:
@@ -105,12 +61,6 @@ def known(engine: RelayEngine) -> dict[str, tuple[list[str], list[str]]]:
         chosen = least({key: list(relay.box(key).values()) for key in keys})
         found[to] = relay.forwarded(to), [key for key in keys if key in chosen]
     return found
-
-
-def answered(job: Any) -> Skeleton:
-    """An answer with the decisions, where there are any."""
-    told = job.told()
-    return Skeleton(200, {"seq": job.last_seq, **{name: told.get(name) for name in ("results", "epoch", "next")}})
 
 
 def some(values: list[tuple[int, int, int]]) -> tuple[np.ndarray, np.ndarray]:
@@ -190,17 +140,16 @@ commands = st.one_of(
     st.just(Rederive()),
 )
 writes = st.tuples(
-    st.sampled_from(["a", "b"]),
+    names,
     st.one_of(commands, commands, commands, commands, st.just(PLAIN), st.just(LINKED), st.none()),
-    st.sampled_from([None, None, *KEYS]),
+    request_keys,
 )
-jobs = st.sampled_from(["snapshot", "rebuild", "verify"])
 
 
-class Carried(Machine):
+class Carried(KeptMachine):
     """Commands, jobs, failures of the log and crashes in any order, with limits so low that all is cut."""
 
-    LIMITS = {  # noqa: RUF012
+    LIMITS: ClassVar = {
         "app.writer.BULK": 3,
         "app.writer.SLICE": 1e-9,
         "formats.commands.PART": 2,
@@ -212,96 +161,45 @@ class Carried(Machine):
         "indexes.relays.upkeep.FOLD": 2,
         "indexes.relays.verify.SAMPLE": 8,
     }
-    KEYS = KEYS
-    life: House
+    HOUSE = House
+    CONFIG = RelayConfig
+    BATCH: ClassVar = st.lists(st.one_of(writes, jobs), max_size=8)
+    FIRST = LINKED
+    PART = "everything.arrow"
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.log = Twin()
-        self.truth = Truth()
-        self.life = House(self.path, self.log, self.kept)
-        self.life.start()
-        self.life.run(self.life.relays.put("a", LINKED))
+    def begin(self) -> Truth[RelayEngine]:
+        return Truth(RelayEngine, decode)
 
-    @rule(
-        batch=st.lists(st.one_of(writes, writes, writes, jobs), max_size=8),
-        in_thread=st.booleans(),
-        in_slices=st.booleans(),
-        broken=st.sampled_from([False, False, True]),
-    )
-    def many_at_once(self, batch: list[Any], in_thread: bool, in_slices: bool, broken: bool) -> None:
-        before, self.life.broken = len(self.log.rows), broken
-        with self.timing(in_thread, in_slices):
-            results = self.life.run(self.play(batch))
-        self.life.broken = False
-        good = (Refused, StillRunning, LogUnavailable, JobFailed) if broken else (Refused, StillRunning)
-        for result in results:
-            if result is not None and not isinstance(result, good):
-                raise result
-        assert not broken or len(self.log.rows) == before
+    @staticmethod
+    def answer(job: Any) -> Skeleton:
+        """An answer with the decisions, where there are any."""
+        told = job.told()
+        return Skeleton(200, {"seq": job.last_seq, **{name: told.get(name) for name in ("results", "epoch", "next")}})
 
     @rule(in_thread=st.booleans(), in_slices=st.booleans())
     def rebuilt_alone(self, in_thread: bool, in_slices: bool) -> None:
         """Then every neighbour knows the least, and the job says what that changed."""
-        names = self.life.relays.names()
-        before = {(name, to): told for name in names for to, (told, _) in known(self.life.relay(name)).items()}
+        names = self.life.resources.names()
+        before = {(name, to): told for name in names for to, (told, _) in known(self.life.engine(name)).items()}
         with self.timing(in_thread, in_slices):
             detail = self.life.run(self.life.maintenance.rebuild(quiet, None, "local"))
         assert detail.get("rederived", {}).keys() == {f"relays/{name}" for name in names}
         for name in names:
             told = detail["rederived"][f"relays/{name}"]
-            assert told["seq"] == self.life.relay(name).seq
-            for to, (after, smallest) in known(self.life.relay(name)).items():
+            assert told["seq"] == self.life.engine(name).seq
+            for to, (after, smallest) in known(self.life.engine(name)).items():
                 assert after == smallest
                 found = told["links"][to] if to else told
                 gone = [key.removeprefix("~") for key in before[name, to] if key not in after]
                 assert (found["subscribe"], found["unsubscribe"], found["unsubscribe_count"]) == ([], gone, len(gone))
 
-    @rule(
-        batch=st.lists(st.one_of(writes, writes, jobs), max_size=8),
-        turns=st.integers(0, 60),
-        in_thread=st.booleans(),
-        in_slices=st.booleans(),
-        damaged=st.booleans(),
-    )
-    def crash(self, batch: list[Any], turns: int, in_thread: bool, in_slices: bool, damaged: bool) -> None:
-        self.die(batch, turns, in_thread, in_slices)
-        if damaged:
-            for image in sorted((self.path / "images").glob("*/*/*/everything.arrow"))[-1:]:
-                image.unlink()
-                image.write_bytes(b"ARROW1")
-        self.life = House(self.path, self.log, self.kept)
-        assert self.life.start() == max(self.life.snapshots.lsns(), default=0)
-
-    @invariant()
-    def all_is_as_the_log_says(self) -> None:
-        self.truth.follow(self.log.rows)
-        catalog = self.life.catalog
-        assert catalog.names() == sorted(self.truth.relays)
-        for name, truth in self.truth.relays.items():
-            relay = catalog.engine(name)
-            assert relay is catalog.latest(name)
-            relay.check()
-            assert relay.next_seq == truth.next_seq
-            same_state(relay, truth)
-            assert relay.links() == truth.links()
-            assert relay.subscriptions(None, 100) == truth.subscriptions(None, 100)
-            assert relay.relay.match(POINTS) == truth.relay.match(POINTS)
-        for name, seq in self.truth.gone.items():
-            assert catalog.entries[name].next_first_seq == seq
-
-    async def write(self, one: tuple[str, Any, str | None]) -> None:
-        name, what, key = one
-        relays = self.life.relays
-
-        async def ask(ticket: Ticket | None) -> Any:
-            if what is None:
-                return await relays.drop(name, ticket, answered)
-            if isinstance(what, RelayConfig):
-                return await relays.put(name, what, ticket, answered)
-            return await relays.submit(name, what, ticket=ticket, skeleton=answered)
-
-        await self.once(key, answered, ask)
+    def agree(self, engine: RelayEngine, truth: RelayEngine) -> None:
+        engine.check()
+        same_place(engine, truth)
+        same_state(engine, truth)
+        assert engine.links() == truth.links()
+        assert engine.subscriptions(None, 100) == truth.subscriptions(None, 100)
+        assert engine.relay.match(POINTS) == truth.relay.match(POINTS)
 
 
 Carried.TestCase.settings = settings(max_examples=25, stateful_step_count=10, deadline=None)
@@ -311,18 +209,7 @@ TestCarried = Carried.TestCase
 @pytest.fixture
 def make(tmp_path: Path) -> Iterator[Callable[..., House]]:
     """`make()` starts a process over the directory; the one before has crashed."""
-    lives: list[House] = []
-
-    def begin(**more: Any) -> House:
-        if lives:
-            lives.pop().crash()
-        lives.append(House(tmp_path / "data", **more))
-        lives[-1].start()
-        return lives[-1]
-
-    yield begin
-    for life in lives:
-        life.crash()
+    yield from lives(House, tmp_path / "data")
 
 
 def many(n: int, start: int = 0) -> AddSubscriptions:
@@ -339,11 +226,11 @@ def test_what_a_relay_counts_and_tells_has_its_name(make: Callable[..., House]) 
     life.kind.on_drop = lambda name, seq: heard.append((name, seq))
 
     async def story() -> None:
-        await life.relays.put("edge", PLAIN)
-        await life.relays.submit("edge", AddSubscriptions(pa.array(["s0"]), *some([(0, 3, 5)]), None, {0: 2.0}))
-        life.relay("edge").watch("s0")
-        await life.relays.submit("edge", Notify(POINTS))
-        await life.relays.drop("edge")
+        await life.resources.put("edge", PLAIN)
+        await life.resources.submit("edge", AddSubscriptions(pa.array(["s0"]), *some([(0, 3, 5)]), None, {0: 2.0}))
+        life.engine("edge").watch("s0")
+        await life.resources.submit("edge", Notify(POINTS))
+        await life.resources.drop("edge")
 
     life.run(story())
     assert heard[0] == ("edge", [("s0", 2.0)]) and heard[-1] == ("edge", 5)
@@ -357,17 +244,17 @@ def test_only_links_may_change_and_a_key_that_is_not_said_stays(make: Callable[.
     life = make()
 
     async def story() -> None:
-        await life.relays.put("edge", LINKED)
-        assert (await life.relays.put("edge", LINKED)).count == 0
+        await life.resources.put("edge", LINKED)
+        assert (await life.resources.put("edge", LINKED)).count == 0
         with pytest.raises(Refused) as refused:
-            await life.relays.put("edge", PLAIN)
+            await life.resources.put("edge", PLAIN)
         assert [fault.field for fault in refused.value.faults] == ["graph.k", "index"]
         shown = Link(NORTH.url, NORTH.relay, NORTH.link)
         other = RelayConfig(LINKED.attributes, k=2, index="zorder", links={"north": shown})
-        assert (await life.relays.put("edge", other)).count == 1
+        assert (await life.resources.put("edge", other)).count == 1
 
     life.run(story())
-    assert life.relay("edge").config.links == {"north": NORTH}
+    assert life.engine("edge").config.links == {"north": NORTH}
 
 
 @pytest.mark.parametrize("image", ["whole", "damaged", "of another version", "none"])
@@ -378,16 +265,16 @@ def test_a_rebuilt_relay_comes_back(
     life = make()
 
     async def story() -> dict[str, Any]:
-        await life.relays.put("edge", config)
-        await life.relays.submit("edge", many(90))
+        await life.resources.put("edge", config)
+        await life.resources.submit("edge", many(90))
         if config.links:
-            await life.relays.submit("edge", Restart("north", "e1"))
-            await life.relays.submit("edge", receive("west", "w1", 0, [("subscribe", "w:e:s1", point((0, 2, 2)))]))
-        await life.relays.submit("edge", DeleteSubscriptions([f"s{n}" for n in range(0, 90, 2)]))
-        await life.relays.submit("edge", AddSubscriptions(pa.array(["wide"]), *some([(0, 9, 3)])))
+            await life.resources.submit("edge", Restart("north", "e1"))
+            await life.resources.submit("edge", receive("west", "w1", 0, [("subscribe", "w:e:s1", point((0, 2, 2)))]))
+        await life.resources.submit("edge", DeleteSubscriptions([f"s{n}" for n in range(0, 90, 2)]))
+        await life.resources.submit("edge", AddSubscriptions(pa.array(["wide"]), *some([(0, 9, 3)])))
         detail = await life.maintenance.rebuild(quiet, None, "local")
-        await life.relays.submit("edge", many(30, 900))
-        await life.relays.submit("edge", DeleteSubscriptions([f"s{n}" for n in range(1, 90, 4)]))
+        await life.resources.submit("edge", many(30, 900))
+        await life.resources.submit("edge", DeleteSubscriptions([f"s{n}" for n in range(1, 90, 4)]))
         return detail
 
     detail = life.run(story())
@@ -397,18 +284,12 @@ def test_a_rebuilt_relay_comes_back(
     assert [(row.command, row.last_seq) for row in life.rows if row.command == "rederive"] == [
         ("rederive", anew["seq"])
     ]
-    before = life.relay("edge")
+    before = life.engine("edge")
     before.check()
-    (folder,) = (life.stores.directory.path / "images").glob("*/*/*")
-    if image == "damaged":
-        (folder / "everything.arrow").unlink()
-    elif image == "of another version":
-        monkeypatch.setattr("formats.parts.LAYOUT", "another")
-    elif image == "none":
-        (folder / "manifest.json").unlink()
+    spoil(life, image, monkeypatch, "everything.arrow")
     life = make()
-    life.relay("edge").check()
-    same_state(life.relay("edge"), before)
+    life.engine("edge").check()
+    same_state(life.engine("edge"), before)
 
 
 def test_a_rebuild_goes_on_beside_changes(make: Callable[..., House], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -416,24 +297,24 @@ def test_a_rebuild_goes_on_beside_changes(make: Callable[..., House], monkeypatc
     life = make()
 
     async def story() -> None:
-        await life.relays.put("edge", LINKED)
-        await life.relays.submit("edge", many(100))
+        await life.resources.put("edge", LINKED)
+        await life.resources.submit("edge", many(100))
         rebuild = asyncio.ensure_future(life.maintenance.rebuild(quiet, None, "local"))
         n = 100
         while not rebuild.done():
-            await life.relays.submit("edge", many(2, n))
-            await life.relays.submit("edge", DeleteSubscriptions([f"s{n}", f"s{n - 100}"]))
-            await life.relays.submit("edge", ChangeSubscription(f"s{n + 1}", {"price": (0.0, 9.0)}))
-            await life.relays.submit("edge", Rederive())
+            await life.resources.submit("edge", many(2, n))
+            await life.resources.submit("edge", DeleteSubscriptions([f"s{n}", f"s{n - 100}"]))
+            await life.resources.submit("edge", ChangeSubscription(f"s{n + 1}", {"price": (0.0, 9.0)}))
+            await life.resources.submit("edge", Rederive())
             n += 2
             await asyncio.sleep(0.001)
         await rebuild
 
     life.run(story())
-    life.relay("edge").check()
-    truth = Truth()
+    life.engine("edge").check()
+    truth = Truth(RelayEngine, decode)
     truth.follow(life.rows)
-    same_state(life.relay("edge"), truth.relays["relays/edge"])
+    same_state(life.engine("edge"), truth.there["relays/edge"])
 
 
 def test_without_the_log_a_rebuild_decides_nothing(make: Callable[..., House], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -442,41 +323,41 @@ def test_without_the_log_a_rebuild_decides_nothing(make: Callable[..., House], m
 
     async def story() -> dict[str, Any]:
         for name in ("a", "b"):
-            await life.relays.put(name, PLAIN)
-            await life.relays.submit(name, many(60))
-        before, fresh = {name: known(life.relay(name)) for name in ("a", "b")}, RelayUpkeep.fresh
+            await life.resources.put(name, PLAIN)
+            await life.resources.submit(name, many(60))
+        before, fresh = {name: known(life.engine(name)) for name in ("a", "b")}, RelayUpkeep.fresh
 
         def breaks(self: RelayUpkeep, image: Any, of: Any) -> Any:
             life.broken = life.rows[-1].command == "rederive"
             return fresh(self, image, of)
 
         monkeypatch.setattr(RelayUpkeep, "fresh", breaks)
-        relays = [life.relay(name).relay for name in ("a", "b")]
+        relays = [life.engine(name).relay for name in ("a", "b")]
         with pytest.raises(JobFailed, match="relays/b is laid out anew, but what it decided stands") as failed:
             await life.maintenance.rebuild(quiet, None, "local")
         life.broken = False
-        assert not any(life.relay(name).relay is old for name, old in zip(("a", "b"), relays, strict=True))
-        (told, smallest), after = before["a"][""], known(life.relay("a"))[""]
+        assert not any(life.engine(name).relay is old for name, old in zip(("a", "b"), relays, strict=True))
+        (told, smallest), after = before["a"][""], known(life.engine("a"))[""]
         assert after == (smallest, smallest) and told != smallest
-        assert known(life.relay("b")) == before["b"]
+        assert known(life.engine("b")) == before["b"]
         return failed.value.detail
 
     detail = life.run(story())
     assert detail.keys() == {"rederived"} and detail["rederived"].keys() == {"relays/a"}
-    life.relay("b").check()
+    life.engine("b").check()
 
 
 def test_a_relay_that_goes_meanwhile_is_no_failure(make: Callable[..., House], monkeypatch: pytest.MonkeyPatch) -> None:
     life = make()
 
     async def story() -> dict[str, Any]:
-        await life.relays.put("a", PLAIN)
-        await life.relays.submit("a", many(60))
+        await life.resources.put("a", PLAIN)
+        await life.resources.submit("a", many(60))
         swap = Maintenance._swap
 
         async def drops(self: Maintenance, *given: Any) -> float:
             pause = await swap(self, *given)
-            await life.relays.drop("a")
+            await life.resources.drop("a")
             return pause
 
         monkeypatch.setattr(Maintenance, "_swap", drops)
@@ -531,17 +412,17 @@ def test_verifying_finds_what_is_wrong(
     life = make()
 
     async def story() -> None:
-        await life.relays.put("edge", LINKED)
-        await life.relays.submit("edge", many(60))
-        await life.relays.submit(
+        await life.resources.put("edge", LINKED)
+        await life.resources.submit("edge", many(60))
+        await life.resources.submit(
             "edge", AddSubscriptions(pa.array(["all"]), *(np.full((1, 2), x) for x in (-1.0, 9.0)))
         )
-        await life.relays.submit("edge", Restart("north", "e1"))
-        await life.relays.submit("edge", many(20, 100))
-        await life.relays.submit("edge", DeleteSubscriptions(["all"]))
+        await life.resources.submit("edge", Restart("north", "e1"))
+        await life.resources.submit("edge", many(20, 100))
+        await life.resources.submit("edge", DeleteSubscriptions(["all"]))
         detail = await life.maintenance.verify(quiet, None, "local")
         assert detail["compared"] == 240 and not detail["differences"]
-        plant(life.relay("edge"))
+        plant(life.engine("edge"))
         with pytest.raises(JobFailed) as failed:
             await life.maintenance.verify(quiet, None, "local")
         found = failed.value.detail["differences"]

@@ -10,57 +10,33 @@ from typing import Any, ClassVar
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import invariant, rule
 
-from app.idempotency import Replay, StillRunning, Ticket
+from app.idempotency import Replay, Ticket
 from app.jobs import JobFailed
 from app.kinds import Kinds, UnknownKind
 from app.kinds.boards import BoardKind
-from app.resources import Resources
 from app.storage.log import LogEntry, LogUnavailable
 from app.writer import Failed, Skeleton
-from formats.commands import MORE
 from indexes.commands import Create, Drop, Fault, Refused
 from tests.app.counters import Add, Config, Counter, CounterKind, State, Told
-from tests.app.machine import HASH, Machine, quiet
+from tests.app.kept import HouseOf, KeptMachine, Truth, lives, names, request_keys
+from tests.app.machine import HASH, quiet
 from tests.app.test_recovery import Life, Twin
 from tests.app.test_writer import CONFIG, upsert
 
 THINGS = Config("things")
-KEYS = ["key0", "key1", "key2"]
 
 
-class House(Life):
+class House(HouseOf[Counter, Config]):
     """A process over a data directory whose kinds are boards and counters."""
 
-    def __init__(self, path: Path, twin: Twin | None = None, kept: dict[str, int] | None = None, **more: Any) -> None:
-        self.counter_kind = CounterKind()
-        super().__init__(
-            path, twin or Twin(), {} if kept is None else kept, Kinds(BoardKind(), self.counter_kind), **more
-        )
-        self.counters: Resources[Counter, Config] = Resources(self.counter_kind, self.catalog, self.writer)
-
-    def counter(self, name: str) -> Counter:
-        found = self.counters.get(name)
-        assert found is not None
-        return found
+    KIND = CounterKind
 
 
 @pytest.fixture
 def make(tmp_path: Path) -> Iterator[Callable[..., House]]:
     """`make()` starts a process over the directory; the one before has crashed."""
-    lives: list[House] = []
-
-    def begin(**more: Any) -> House:
-        if lives:
-            lives.pop().crash()
-        lives.append(House(tmp_path / "data", **more))
-        lives[-1].start()
-        return lives[-1]
-
-    yield begin
-    for life in lives:
-        life.crash()
+    yield from lives(House, tmp_path / "data")
 
 
 def counted(job: Any) -> Skeleton:
@@ -74,23 +50,23 @@ def gather(*begun: Awaitable[Any]) -> Awaitable[list[Any]]:
 
 def test_resources_of_one_name_and_two_kinds_stand_side_by_side(make: Callable[..., House]) -> None:
     async def story(life: House) -> None:
-        await life.counters.put("a", THINGS)
+        await life.resources.put("a", THINGS)
         await life.writer.put("boards/a", CONFIG)
         sizes: list[int] = []
         commit = life.writer._commit
         life.writer._commit = lambda group: (sizes.append(len(group)), commit(group))[1]  # type: ignore[func-returns-value,method-assign]
         await asyncio.gather(
-            life.counters.submit("a", Add([3, 4])),
+            life.resources.submit("a", Add([3, 4])),
             life.writer.submit("boards/a", upsert(("p", 1.0, 2.0))),
-            life.counters.submit("a", Add([-5])),
+            life.resources.submit("a", Add([-5])),
         )
         assert sizes == [3], "they are one commit"
 
     def is_right(life: House) -> None:
-        assert (life.counter("a").seq, life.counter("a").total) == (3, 2)
+        assert (life.engine("a").seq, life.engine("a").total) == (3, 2)
         assert life.catalog.engine("boards/a").object_count == 1
         assert life.catalog.names() == ["boards/a", "counters/a"]
-        assert life.counters.names() == ["a"]
+        assert life.resources.names() == ["a"]
 
     life = make()
     life.run(story(life))
@@ -111,7 +87,7 @@ def test_resources_of_one_name_and_two_kinds_stand_side_by_side(make: Callable[.
 
 def test_a_check_meets_what_was_accepted_before_it(make: Callable[..., House]) -> None:
     async def story() -> None:
-        counters = life.counters
+        counters = life.resources
         results = await gather(
             counters.submit("a", Add([1])),
             counters.put("a", THINGS),
@@ -138,12 +114,12 @@ def test_a_check_meets_what_was_accepted_before_it(make: Callable[..., House]) -
 
     life = make()
     life.run(story())
-    assert (life.counter("a").seq, life.counter("a").total) == (6, 0)
+    assert (life.engine("a").seq, life.engine("a").total) == (6, 0)
 
 
 def test_a_log_that_cannot_be_written_changes_nothing(make: Callable[..., House]) -> None:
     async def story() -> None:
-        counters = life.counters
+        counters = life.resources
         await counters.put("a", THINGS)
         await counters.submit("a", Add([5]))
         life.broken = True
@@ -158,7 +134,7 @@ def test_a_log_that_cannot_be_written_changes_nothing(make: Callable[..., House]
         )
         assert [type(result) for result in results] == [LogUnavailable] * 7
         life.broken = False
-        counter = life.counter("a")
+        counter = life.engine("a")
         assert (counter.total, counter.latest, counter.next_seq) == (5, 5, 2)
         assert counter.latest_config == THINGS and life.catalog.names() == ["counters/a"]
         job = await counters.submit("a", Add([2]))
@@ -166,22 +142,22 @@ def test_a_log_that_cannot_be_written_changes_nothing(make: Callable[..., House]
 
     life = make()
     life.run(story())
-    assert make().counter("a").total == 7
+    assert make().engine("a").total == 7
 
 
 def test_a_kind_hears_of_its_own_by_their_names(make: Callable[..., House]) -> None:
     life, told = make(), []
-    life.counter_kind.on_slice = lambda name, engine, part: told.append((name, engine.total, part))
-    life.counter_kind.on_done = lambda name, job: told.append((name, type(job).__name__))
-    life.counter_kind.on_drop = lambda name, seq: told.append((name, seq))
+    life.kind.on_slice = lambda name, engine, part: told.append((name, engine.total, part))
+    life.kind.on_done = lambda name, job: told.append((name, type(job).__name__))
+    life.kind.on_drop = lambda name, seq: told.append((name, seq))
 
     async def story() -> None:
-        await life.counters.put("a", THINGS)
+        await life.resources.put("a", THINGS)
         await life.writer.put("boards/a", CONFIG)
-        await life.counters.submit("a", Add([3, 4]))
+        await life.resources.submit("a", Add([3, 4]))
         await life.writer.stand_still()
         await life.writer.note("keys")
-        await life.counters.drop("a")
+        await life.resources.drop("a")
 
     life.run(story())
     assert told == [
@@ -199,14 +175,14 @@ def test_a_kind_hears_of_its_own_by_their_names(make: Callable[..., House]) -> N
 
 def test_short_jobs_are_one_pass_where_the_kind_can(make: Callable[..., House]) -> None:
     async def story() -> None:
-        await life.counters.put("a", THINGS)
-        begun = [life.counters.submit("a", Add([n]), keep=1) for n in range(1, 11)]
+        await life.resources.put("a", THINGS)
+        begun = [life.resources.submit("a", Add([n]), keep=1) for n in range(1, 11)]
         jobs = await asyncio.gather(*begun)
         assert [job.kept for job in jobs] == [[n * (n + 1) // 2] for n in range(1, 11)]
 
     life = make()
     life.run(story())
-    assert life.counter_kind.groups == 1 and life.counter("a").total == 55
+    assert life.kind.groups == 1 and life.engine("a").total == 55
 
 
 def test_a_long_command_is_checked_logged_and_applied_in_pieces(
@@ -217,18 +193,18 @@ def test_a_long_command_is_checked_logged_and_applied_in_pieces(
     monkeypatch.setattr("formats.commands.PART", 3)
 
     async def story() -> None:
-        await life.counters.put("a", THINGS)
+        await life.resources.put("a", THINGS)
         seen = set()
-        long = asyncio.ensure_future(life.counters.submit("a", Add([1] * 10)))
+        long = asyncio.ensure_future(life.resources.submit("a", Add([1] * 10)))
         while not (life.writer._lane("counters/a").checking or long.done()):
             await asyncio.sleep(0)
-        short = asyncio.ensure_future(life.counters.submit("a", Add([100])))
+        short = asyncio.ensure_future(life.resources.submit("a", Add([100])))
         while not long.done():
-            seen.add(await life.counters.between("a", lambda: life.counter("a").total))
+            seen.add(await life.resources.between("a", lambda: life.engine("a").total))
             await asyncio.sleep(0)
         await short
-        assert len(seen) > 3 and life.counter("a").total == 110
-        wrong = await gather(life.counters.submit("a", Add([1, 1, 1, 1, -200])))
+        assert len(seen) > 3 and life.engine("a").total == 110
+        wrong = await gather(life.resources.submit("a", Add([1, 1, 1, 1, -200])))
         assert isinstance(wrong[0], Refused)
 
     life = make()
@@ -240,12 +216,12 @@ def test_a_long_command_is_checked_logged_and_applied_in_pieces(
         ("add.arrow", 10),
         ("add", 11),
     ]
-    assert make().counter("a").total == 110
+    assert make().engine("a").total == 110
 
 
 def test_a_copy_has_what_was_accepted_before_it_and_nothing_else(make: Callable[..., House]) -> None:
     async def story() -> None:
-        counters = life.counters
+        counters = life.resources
         results = await gather(
             counters.put("a", THINGS),
             counters.put("gone", THINGS),
@@ -259,7 +235,7 @@ def test_a_copy_has_what_was_accepted_before_it_and_nothing_else(make: Callable[
         assert (still.lsn, still.gone) == (5, {"counters/gone": 2})
         assert still.captured["counters/a"] == State(THINGS, 2, 3)
         assert still.captured["boards/a"].seq == 0
-        assert life.counter("a").notes == []
+        assert life.engine("a").notes == []
 
     life = make()
     life.run(story())
@@ -269,11 +245,11 @@ def test_a_retry_gets_the_first_answer_also_after_a_crash(make: Callable[..., Ho
     """What only applying tells, the total, is worked out again from the log."""
 
     async def story() -> None:
-        await life.counters.put("a", THINGS)
+        await life.resources.put("a", THINGS)
         for key, amount in (("whole", 3), ("crashed", 4)):
             ticket = life.answers.claim("", key, HASH)
             assert isinstance(ticket, Ticket)
-            job = await life.counters.submit("a", Add([amount, 1]), ticket=ticket, skeleton=counted)
+            job = await life.resources.submit("a", Add([amount, 1]), ticket=ticket, skeleton=counted)
             if key == "whole":
                 ticket.complete(200, counted(job).answer)
 
@@ -291,13 +267,13 @@ def test_a_counter_that_fails_leaves_all_others_alone(
 ) -> None:
     async def story() -> None:
         for name in ("a", "b"):
-            await life.counters.put(name, THINGS)
+            await life.resources.put(name, THINGS)
         await life.writer.put("boards/a", CONFIG)
-        monkeypatch.setattr(life.counter("a"), "total", None)
+        monkeypatch.setattr(life.engine("a"), "total", None)
         for _ in range(2):
             failed, *others = await gather(
-                life.counters.submit("a", Add([1])),
-                life.counters.submit("b", Add([1])),
+                life.resources.submit("a", Add([1])),
+                life.resources.submit("b", Add([1])),
                 life.writer.submit("boards/a", upsert(("p", 1.0, 1.0))),
             )
             assert isinstance(failed, Failed) and str(failed).startswith("counter 'a' failed")
@@ -308,12 +284,12 @@ def test_a_counter_that_fails_leaves_all_others_alone(
     life = make()
     life.run(story())
     life = make()
-    assert (life.counter("a").total, life.counter("b").total) == (1, 2)
+    assert (life.engine("a").total, life.engine("b").total) == (1, 2)
 
 
 def test_maintenance_passes_over_what_needs_none(make: Callable[..., House]) -> None:
     async def story() -> None:
-        await life.counters.put("a", THINGS)
+        await life.resources.put("a", THINGS)
         await life.writer.put("boards/a", CONFIG)
         await life.writer.submit("boards/a", upsert(("p", 1.0, 1.0)))
         assert life.maintenance.worn(0.5, 0) == []
@@ -336,9 +312,9 @@ def test_a_version_that_knows_fewer_kinds_says_so(make: Callable[..., House], sn
 
     async def story() -> None:
         await life.writer.put("boards/a", CONFIG)
-        await life.counters.put("a", THINGS)
+        await life.resources.put("a", THINGS)
         if gone:
-            await life.counters.drop("a")
+            await life.resources.drop("a")
         if snapshot:
             await life.maintenance.snapshot(quiet)
 
@@ -365,118 +341,50 @@ def test_a_name_without_a_kind_is_no_resource() -> None:
             kinds.split(name)
 
 
-class Sum:
-    """What the rows of the log come to, without an engine."""
+class Sum(Truth[Any]):
+    """What the rows of the log come to, without an engine: the seq and the total of each counter."""
 
     def __init__(self) -> None:
-        self.counters: dict[str, tuple[int, int]] = {}
-        self.gone: dict[str, int] = {}
-        self.totals: dict[int, int] = {}
-        """By row, what its command made of its counter."""
-        self._kind = CounterKind()
-        self._read = 0
+        super().__init__(Counter, CounterKind().decode)
 
-    def follow(self, rows: list[LogEntry]) -> None:
-        """Take in what has come."""
-        parts: list[tuple[str, bytes]] = []
-        for lsn, row in enumerate(rows[self._read :], self._read + 1):
-            parts.append((row.command, row.payload))
-            if row.command.endswith(MORE):
-                continue
-            command = self._kind.decode(parts)
-            parts.clear()
-            seq, total = self.counters.pop(row.resource, (-1, 0))
-            if isinstance(command, Create):
-                assert row.first_seq == self.gone.pop(row.resource, 0)
-            elif isinstance(command, Drop):
-                assert row.first_seq == seq + 1
-                self.gone[row.resource] = row.last_seq + 1
-                continue
-            elif isinstance(command, Add):
-                total += sum(command.amounts)
-                assert total >= 0 and row.last_seq == seq + len(command)
-            self.counters[row.resource] = row.last_seq, total
-            self.totals[lsn] = total
-        assert not parts, "the log ends in the middle of a command"
-        self._read = len(rows)
+    def apply(self, row: LogEntry, command: Any) -> None:
+        seq, total = self.there.pop(row.resource, (-1, 0))
+        if isinstance(command, Create):
+            assert row.first_seq == self.gone.pop(row.resource, 0)
+        elif isinstance(command, Drop):
+            assert row.first_seq == seq + 1
+            self.gone[row.resource] = row.last_seq + 1
+            return
+        elif isinstance(command, Add):
+            total += sum(command.amounts)
+            assert total >= 0 and row.last_seq == seq + len(command)
+        self.there[row.resource] = row.last_seq, total
 
 
 amounts = st.lists(st.integers(-5, 9), min_size=0, max_size=7).map(Add)
 configs = st.builds(Config, st.sampled_from(["things", "things", "sheep"]), st.sampled_from([20, 10**9]))
-writes = st.tuples(
-    st.sampled_from(["a", "b"]),
-    st.one_of(amounts, amounts, amounts, configs, st.none()),
-    st.sampled_from([None, None, *KEYS]),
-)
+writes = st.tuples(names, st.one_of(amounts, amounts, amounts, configs, st.none()), request_keys)
 
 
-class Carried(Machine):
+class Carried(KeptMachine):
     """Commands, snapshots, failures of the log and crashes in any order, with limits so low that all is cut."""
 
     LIMITS: ClassVar = {"app.writer.BULK": 3, "app.writer.SLICE": 1e-9, "formats.commands.PART": 2}
-    KEYS: ClassVar = KEYS
-    life: House
+    HOUSE = House
+    CONFIG = Config
+    BATCH: ClassVar = st.lists(st.one_of(writes, st.just("snapshot")), max_size=8)
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.log = Twin()
-        self.truth = Sum()
-        self.life = House(self.path, self.log, self.kept)
-        self.life.start()
+    def begin(self) -> Truth[Any]:
+        return Sum()
 
-    @rule(
-        batch=st.lists(st.one_of(writes, writes, st.just("snapshot")), max_size=8),
-        in_thread=st.booleans(),
-        in_slices=st.booleans(),
-        broken=st.sampled_from([False, False, True]),
-    )
-    def many_at_once(self, batch: list[Any], in_thread: bool, in_slices: bool, broken: bool) -> None:
-        rows, self.life.broken = len(self.log.rows), broken
-        with self.timing(in_thread, in_slices):
-            results = self.life.run(self.play(batch))
-        self.life.broken = False
-        good = (Refused, StillRunning, LogUnavailable, JobFailed) if broken else (Refused, StillRunning)
-        for result in results:
-            if result is not None and not isinstance(result, good):
-                raise result
-        assert not broken or len(self.log.rows) == rows
+    @staticmethod
+    def answer(job: Any) -> Skeleton:
+        return counted(job)
 
-    @rule(
-        batch=st.lists(st.one_of(writes, writes, st.just("snapshot")), max_size=8),
-        turns=st.integers(0, 40),
-        in_thread=st.booleans(),
-        in_slices=st.booleans(),
-    )
-    def crash(self, batch: list[Any], turns: int, in_thread: bool, in_slices: bool) -> None:
-        self.die(batch, turns, in_thread, in_slices)
-        self.life = House(self.path, self.log, self.kept)
-        assert self.life.start() == max(self.life.snapshots.lsns(), default=0)
-
-    @invariant()
-    def all_is_as_the_log_says(self) -> None:
-        self.truth.follow(self.log.rows)
-        catalog = self.life.catalog
-        assert catalog.names() == sorted(self.truth.counters)
-        for name, (seq, total) in self.truth.counters.items():
-            counter = catalog.engine(name)
-            assert counter is catalog.latest(name)
-            assert (counter.seq, counter.total, counter.latest, counter.next_seq) == (seq, total, total, seq + 1)
-            assert counter.config == counter.latest_config
-        for name, seq in self.truth.gone.items():
-            assert catalog.entries[name].next_first_seq == seq
-
-    async def write(self, one: tuple[str, Add | Config | None, str | None]) -> None:
-        name, what, key = one
-        counters = self.life.counters
-
-        async def ask(ticket: Ticket | None) -> Any:
-            if what is None:
-                return await counters.drop(name, ticket, counted)
-            if isinstance(what, Config):
-                return await counters.put(name, what, ticket, counted)
-            return await counters.submit(name, what, ticket=ticket, skeleton=counted)
-
-        await self.once(key, counted, ask)
+    def agree(self, engine: Counter, truth: tuple[int, int]) -> None:
+        seq, total = truth
+        assert (engine.seq, engine.total, engine.latest, engine.next_seq) == (seq, total, total, seq + 1)
+        assert engine.config == engine.latest_config
 
 
 Carried.TestCase.settings = settings(max_examples=20, stateful_step_count=10, deadline=None)

@@ -2,7 +2,9 @@
 
 import json
 import math
+import shutil
 from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -846,6 +848,22 @@ def test_a_retry_gets_the_first_answer_without_lists(food: TestClient) -> None:
         assert got == wanted, path
     other = food.post(f"{FOOD}/objects", json={"objects": []}, headers={"Idempotency-Key": "k0"})
     assert (other.status_code, fields(other)) == (422, ["Idempotency-Key"])
+
+
+@pytest.mark.parametrize("id", ["r1", "new"])
+def test_how_an_object_was_put_is_said_again_after_a_crash(make_client: MakeClient, tmp_path: Path, id: str) -> None:
+    """What applying tells is written beside a later row; here there is none before the end."""
+    client = make_client()
+    client.put(FOOD, json=CONFIG)
+    client.post(f"{FOOD}/objects", json={"objects": [R1]})
+    key, body = {"Idempotency-Key": "once"}, {**R2, "payload": {"a": 1}}
+    del body["id"]
+    first = client.put(f"{FOOD}/objects/{id}", json=body, headers=key)
+    shutil.copytree(tmp_path / "data", tmp_path / "copy", ignore=shutil.ignore_patterns("*lock*", "LOCK"))
+    again = make_client(data=tmp_path / "copy")
+    second = again.put(f"{FOOD}/objects/{id}", json=body, headers=key)
+    assert second.status_code == first.status_code
+    assert second.json() == {**first.json(), "replayed": True}
 
 
 # --- around -----------------------------------------------------------------------------------------------------------

@@ -15,12 +15,15 @@ from tests.oracles.service import Json, number
 
 @dataclass
 class Interest:
-    """A subscription: its age, and its intervals and weights by dimension; unbounded ends are infinite."""
+    """A subscription: its age, and its intervals and weights by dimension; unbounded ends are infinite. The definition
+    takes them as the lists `box` and `worth`."""
 
     age: int
     intervals: dict[str, tuple[float, float]] = field(default_factory=dict)
     weights: dict[str, float] = field(default_factory=dict)
     score: float = 0.0
+    box: list[Interval] = field(default_factory=list)
+    worth: list[float] = field(default_factory=list)
 
 
 class MatcherModel:
@@ -43,6 +46,8 @@ class MatcherModel:
             found.intervals[name] = (-inf if lo is None else lo, inf if hi is None else hi)
         if self.mode == "exact":
             found.intervals = {name: pair for name, pair in found.intervals.items() if pair != (-inf, inf)}
+        found.box = [found.intervals.get(name) for name in self.dimensions]
+        found.worth = [found.weights.get(name, 0.0) for name in self.dimensions]
         if there is None or there != found:
             self.seq += 1
         self._made += there is None
@@ -89,32 +94,25 @@ class MatcherModel:
     def winners(self, values: dict[str, Any], k: int, explain: bool = False) -> list[Json]:
         """The winners of an event as an answer has them."""
         event = [_value(values.get(name)) for name in self.dimensions]
-        names = {one.age: id for id, one in self.interests.items()}
-        boxes = {one.age: self._box(one) for one in self.interests.values()}
+        every = self.interests.values()
         if self.mode == "exact":
-            top = exact_top({one.age: (boxes[one.age], one.score) for one in self.interests.values()}, event, k)
+            top = exact_top({one.age: (one.box, one.score) for one in every}, event, k)
         else:
-            weights = {
-                one.age: [one.weights.get(name, 0.0) for name in self.dimensions] for one in self.interests.values()
-            }
-            top = relaxed_top({age: (boxes[age], weights[age]) for age in boxes}, event, k, self.combine)
+            top = relaxed_top({one.age: (one.box, one.worth) for one in every}, event, k, self.combine)
+        names = {one.age: id for id, one in self.interests.items()}
         found = []
         for age, score in top:
             won: Json = {"id": names[age], "score": number(score)}
             if explain:
-                won["matched"] = self._matched(names[age], boxes[age], event)
+                won["matched"] = self._matched(self.interests[names[age]], event)
             found.append(won)
         return found
 
-    def _matched(self, id: str, box: list[Interval], event: list[Value]) -> Json:
+    def _matched(self, one: Interest, event: list[Value]) -> Json:
         if self.mode == "exact":
-            assert matches_exactly(box, event)
+            assert matches_exactly(one.box, event)
             return dict.fromkeys(self.dimensions)
-        weights = self.interests[id].weights
-        return {self.dimensions[j]: number(weights[self.dimensions[j]]) for j in matched(box, event)}
-
-    def _box(self, one: Interest) -> list[Interval]:
-        return [one.intervals.get(name) for name in self.dimensions]
+        return {self.dimensions[j]: number(one.weights[self.dimensions[j]]) for j in matched(one.box, event)}
 
 
 def _value(value: Any) -> Value:

@@ -3,50 +3,43 @@ and deliveries and all, is what the model says at its seq."""
 
 from __future__ import annotations
 
-import json
 import signal
-import threading
 import time
-from dataclasses import dataclass
 from random import Random
-from typing import Any
 
 import httpx
 import pytest
 
 from tests.conftest import StartService
 from tests.oracles.relay_http import RelayModel, least
-from tests.patience import PATIENCE
-from tests.service.talk import NDJSON, Json, Talk, ndjson, strict
+from tests.service.talk import NDJSON, Json, Talk, strict
+from tests.system.faults import begin, done, ended
+from tests.system.killing import Write, Writer, killed
 
 PATH = "/v1/relays/market"
 NAMES = ["price", "volume"]
-WRITERS, ROUNDS, MOST_ROUNDS = 4, 3, 40
+WRITERS = 4
 
 
-@dataclass
-class Write:
-    """One request with a key of its own, and its answer once there is one: lines of a conversation are a list."""
+class Said(Write):
+    """Lines of a conversation are answered line by line."""
 
-    key: str
-    method: str
-    path: str
-    body: Any
-    kind: str = "application/json"
-    answer: Any = None
+    @property
+    def seq(self) -> int:
+        found: int = self._answers[-1]["seq"]
+        return found
 
-    def send(self, http: httpx.Client) -> None:
-        headers = {"Content-Type": self.kind, "Idempotency-Key": self.key}
-        content = ndjson(self.body) if self.kind == NDJSON else json.dumps(self.body).encode()
-        try:
-            answer = http.request(self.method, PATH + self.path, content=content, headers=headers)
-        except httpx.TransportError:
-            return
-        if answer.status_code not in (200, 201):
-            assert answer.status_code in (409, 503), answer.text[:500]
-            return
+    @property
+    def in_doubt(self) -> bool:
+        return any(answer.get("replayed") for answer in self._answers)
+
+    @property
+    def _answers(self) -> list[Json]:
+        return self.answer if isinstance(self.answer, list) else [self.answer] if self.answer else []
+
+    def take(self, answer: httpx.Response) -> None:
         if self.path != "/commands":
-            self.answer = answer.json()
+            super().take(answer)
             return
         lines = [strict(line) for line in answer.content.splitlines()]
         if len(lines) == len(self.body):
@@ -54,120 +47,60 @@ class Write:
         else:
             assert "problem" in lines[-1] and lines[-1]["problem"]["status"] in (409, 503), lines[-1]
 
-    @property
-    def seq(self) -> int:
-        found: int = (self.answer[-1] if isinstance(self.answer, list) else self.answer)["seq"]
-        return found
 
-    @property
-    def replayed(self) -> bool:
-        answers = self.answer if isinstance(self.answer, list) else [self.answer]
-        return any(answer.get("replayed") for answer in answers)
-
-
-class Writer(threading.Thread):
+class Subscriber(Writer):
     """Writes about subscriptions of its own, one request after the other, each until it is answered."""
 
-    def __init__(self, number: int, url: str) -> None:
-        super().__init__(daemon=True)
-        self.url = url
-        self.writes: list[Write] = []
-        self.go = threading.Event()
-        self.go.set()
-        self.done = False
-        self.failure: BaseException | None = None
-        self._number = number
-        self._draw = Random(number)
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
         self._ids: list[str] = []
         self._made = 0
 
-    def run(self) -> None:
-        try:
-            with httpx.Client(timeout=PATIENCE) as http:
-                while not self.done:
-                    write = self._next()
-                    self.writes.append(write)
-                    while write.answer is None:
-                        self.go.wait()
-                        http.base_url = httpx.URL(self.url)
-                        write.send(http)
-                        if write.answer is None:
-                            time.sleep(0.02)
-        except BaseException as error:
-            self.failure = error
-            raise
-
     def _new(self) -> Json:
         self._made += 1
-        id = f"w{self._number}-{self._made}"
+        id = f"w{self.number}-{self._made}"
         self._ids.append(id)
         return {"id": id, "box": self._box()}
 
     def _box(self) -> Json:
-        return {name: sorted(self._draw.sample(range(60), 2)) for name in NAMES}
+        return {name: sorted(self.draw.sample(range(60), 2)) for name in NAMES}
 
-    def _next(self) -> Write:
-        draw, n = self._draw, len(self.writes)
-        key = f"w{self._number}-{n}"
+    def next(self, key: str) -> Write:
+        draw, n = self.draw, len(self.writes)
         kinds = ["post", "put", "delete", "commands", "commands", "notify"]
         kind = "post" if len(self._ids) < 20 else draw.choice(kinds)
         if kind == "post":
             made = [self._new() for _ in range(200 if n == 0 else draw.randrange(1, 5))]
-            return Write(key, "POST", "/subscriptions", {"subscriptions": made})
+            return Said(key, "POST", "/subscriptions", {"subscriptions": made})
         if kind == "put":
-            return Write(key, "PUT", f"/subscriptions/{draw.choice(self._ids)}", {"box": self._box()})
+            return Said(key, "PUT", f"/subscriptions/{draw.choice(self._ids)}", {"box": self._box()})
         if kind == "delete":
             gone = [self._ids.pop(draw.randrange(len(self._ids))) for _ in range(2)]
-            return Write(key, "POST", "/subscriptions/delete", {"ids": gone})
+            return Said(key, "POST", "/subscriptions/delete", {"ids": gone})
         if kind == "notify":
             events = [{"values": {name: draw.randrange(60) for name in NAMES}} for _ in range(draw.randrange(1, 4))]
-            return Write(key, "POST", "/notifications", {"notifications": events})
+            return Said(key, "POST", "/notifications", {"notifications": events})
         lines: list[Json] = []
         for _ in range(draw.randrange(2, 12)):
             if draw.random() < 0.5:
                 lines.append({"op": "unsubscribe", "id": self._ids.pop(draw.randrange(len(self._ids)))})
             else:
                 lines.append({"op": "subscribe", **self._new()})
-        return Write(key, "POST", "/commands", lines, NDJSON)
+        return Said(key, "POST", "/commands", lines, NDJSON)
 
 
 @pytest.mark.timeout(900)
 def test_killed_in_the_middle_of_writes(start_service: StartService) -> None:
-    draw = Random(7)
-    service = start_service()
-    httpx.put(service.url + PATH, json={"attributes": NAMES})
-    writers = [Writer(number, service.url) for number in range(WRITERS)]
-    for writer in writers:
-        writer.start()
-    rounds = 0
-    while rounds < ROUNDS or not any(write.answer and write.replayed for one in writers for write in one.writes[:-1]):
-        rounds += 1
-        assert rounds <= MOST_ROUNDS, "no answer was in doubt"
-        before = sum(len(writer.writes) for writer in writers)
-        while sum(len(writer.writes) for writer in writers) < before + draw.randrange(20, 60):
-            assert all(writer.failure is None for writer in writers)
-            time.sleep(0.002)
-        time.sleep(draw.random() * 0.05)
-        service.stop(signal.SIGKILL)
-        for writer in writers:
-            writer.go.clear()
-        service = start_service(service.data)
-        for writer in writers:
-            writer.url = service.url
-            writer.go.set()
-    for writer in writers:
-        writer.done = True
-    for writer in writers:
-        writer.join(PATIENCE)
-        assert not writer.is_alive() and writer.failure is None
+    writers = [Subscriber(number) for number in range(WRITERS)]
+    service, writes = killed(start_service, PATH, {"attributes": NAMES}, writers, Random(7))
     model = RelayModel(NAMES)
-    for write in sorted((write for writer in writers for write in writer.writes), key=lambda write: write.seq):
+    for write in writes:
         follow(model, write)
     talk = Talk(service.url)
     shown = talk.good("GET", PATH)
     assert (shown["seq"], shown["forwarded"]) == (model.seq, model.forwarded)
     assert talk.pages(f"{PATH}/subscriptions", 1000) == [model.shown(id) for id in sorted(model.boxes)]
-    ended_well(talk, talk.ask("POST", "/v1/admin/verify", {"resources": ["relays/market"]}).json()["job"])
+    assert done(talk, "verify", resources=["relays/market"])["differences"] == []
     talk.close()
 
 
@@ -190,11 +123,13 @@ def test_what_a_rebuild_decided_stands_after_a_kill(start_service: StartService)
         smallest = least(model.boxes)
         either = {(model.seq, model.forwarded), (model.seq + 1, len(smallest))}
         assert model.forwarded > len(smallest)
-        job = talk.ask("POST", "/v1/admin/rebuilds", {"resources": ["relays/market"]}).json()["job"]
+        job = begin(talk, "rebuilds", resources=["relays/market"])
         if number < 3:
             time.sleep(draw.random() * 0.1)
         else:
-            told = ended_well(talk, job)["rederived"]["relays/market"]
+            rebuilt = ended(talk, job)
+            assert rebuilt["state"] == "succeeded", rebuilt
+            told = rebuilt["detail"]["rederived"]["relays/market"]
             assert told["unsubscribe"] == [id for id in model.boxes if id in router.forwarded - smallest]
             either = {(told["seq"], len(smallest))}
             assert told["seq"] == model.seq + 1
@@ -211,17 +146,8 @@ def test_what_a_rebuild_decided_stands_after_a_kill(start_service: StartService)
     for id in draw.sample(list(model.boxes), 60):
         told, wanted = talk.good("DELETE", f"{PATH}/subscriptions/{id}"), model.unsubscribe(id)
         assert told == {"seq": model.seq, **without(wanted, "id")}, id
-    assert ended_well(talk, talk.ask("POST", "/v1/admin/verify", {}).json()["job"])["differences"] == []
+    assert done(talk, "verify")["differences"] == []
     talk.close()
-
-
-def ended_well(talk: Talk, job: str) -> Json:
-    """The detail of a job once it has ended."""
-    while (state := talk.good("GET", f"/v1/admin/jobs/{job}"))["state"] in ("queued", "running"):
-        time.sleep(0.02)
-    assert state["state"] == "succeeded", state
-    detail: Json = state["detail"]
-    return detail
 
 
 def follow(model: RelayModel, write: Write) -> None:
@@ -229,7 +155,11 @@ def follow(model: RelayModel, write: Write) -> None:
     answer, body = write.answer, write.body
     if write.path == "/commands":
         for line, one in zip(body, answer, strict=True):
-            told = model.subscribe(line["id"], line["box"]) if line["op"] == "subscribe" else ended(model, line["id"])
+            told = (
+                model.subscribe(line["id"], line["box"])
+                if line["op"] == "subscribe"
+                else unsubscribe(model, line["id"])
+            )
             assert one["seq"] == model.seq, f"{write.key} is there twice, or not at all"
             assert model.agrees(without(one, "seq", "replayed"), told), (write.key, one, told)
         return
@@ -238,7 +168,7 @@ def follow(model: RelayModel, write: Write) -> None:
         pairs = zip(answer["results"], expected, strict=True)
         assert all(model.agrees(one, told) for one, told in pairs), write.key
     elif write.path == "/subscriptions/delete":
-        assert answer["results"] == [ended(model, id) for id in body["ids"]], write.key
+        assert answer["results"] == [unsubscribe(model, id) for id in body["ids"]], write.key
     elif write.path == "/notifications":
         assert answer["results"] == [model.notify(event["values"]) for event in body["notifications"]], write.key
     else:
@@ -250,7 +180,7 @@ def follow(model: RelayModel, write: Write) -> None:
     assert answer["seq"] == model.seq, f"{write.key} is there twice, or not at all"
 
 
-def ended(model: RelayModel, id: str) -> Json:
+def unsubscribe(model: RelayModel, id: str) -> Json:
     return {"id": id, **without(model.unsubscribe(id), "id")}
 
 
