@@ -14,11 +14,13 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from indexes.beside import Beside
 from indexes.maps import top_batch
 from indexes.maps.attributes import Attribute
 from indexes.maps.changes import CircleKeeper, Effect, Keeper
@@ -41,6 +43,12 @@ Point = tuple[float, float]
 
 PIECE = 64
 """Queries that are seen to at once."""
+
+SHARED = 128
+"""Queries from which on two threads search for them: fewer are found before the other has begun."""
+
+PATIENCE = 60.0
+"""Seconds between two looks whether the other thread still searches."""
 
 PAIRS = 1024
 """Room for touched queries beside one for each."""
@@ -92,8 +100,22 @@ class Settled(NamedTuple):
     touched: int
 
 
+class Searches:
+    """What one thread at a time searches with."""
+
+    def __init__(self, d: int, metric: str) -> None:
+        self.polygons, self.circles = Searcher(d), CircleSearcher(d, metric)
+        self._tops: TopSearch | None = None
+
+    def tops_in(self, index: PlaceIndex) -> TopSearch:
+        """What searches for top-k in an index, which is mostly the last one."""
+        if self._tops is None or self._tops.index is not index:
+            self._tops = TopSearch(index)
+        return self._tops
+
+
 class LiveQueries:
-    """The standing queries of one map, by number; from one thread at a time.
+    """The standing queries of one map, by number; from one thread at a time. It shares searches for many with another.
 
     `index` is what is searched; one with the same objects may take its place at any time, as after a fold.
     """
@@ -119,9 +141,8 @@ class LiveQueries:
         self._zones: dict[int, Held] = {}
         self._at: dict[int, Point] = {}
         self._score: dict[int, int] = {}
-        self._search: TopSearch | None = None
-        self._polygons, self._keeper = Searcher(index.d), Keeper(index.d)
-        self._circles, self._circle_keeper = CircleSearcher(index.d, metric), CircleKeeper()
+        self._here, self._beside = Searches(index.d, metric), Searches(index.d, metric)
+        self._keeper, self._circle_keeper = Keeper(index.d), CircleKeeper()
         self._top_keepers: dict[int, TopKeeper] = {}
         self._top_batch = TopBatch(index.d)
         self._pairs = np.empty((2, PAIRS), np.int64)
@@ -252,8 +273,8 @@ class LiveQueries:
         for i in range(0, len(entering), PIECE):
             self._enter(entering[i : i + PIECE])
             yield
-        for i in range(0, len(anew), PIECE):
-            self._renew(anew[i : i + PIECE])
+        for i in range(0, len(anew), 2 * SHARED):
+            self._renew(anew[i : i + 2 * SHARED])
             yield
         told += [Told(q, self._zones[q], True) for q in anew]
         return Settled(sorted(told, key=lambda one: one.query), len(begins))
@@ -326,22 +347,35 @@ class LiveQueries:
         return zone.inside(*at) if isinstance(zone, TopZone) else zone.holds(*at)
 
     def _renew(self, queries: list[int]) -> None:
-        """Search for the answers of queries anew, where their clients are."""
+        """Search for the answers of queries anew, where their clients are: half of many in a thread beside."""
+        half = len(queries) // 2 if len(queries) >= SHARED else len(queries)
+        ours, theirs = queries[:half], queries[half:]
+        beside = Beside(partial(self._found, theirs, self._beside)) if theirs else None
+        self._zones.update(self._found(ours, self._here))
+        if beside is not None:
+            while not beside.done(PATIENCE):
+                pass
+            self._zones.update(beside.found)
+        self._enter(queries)
+
+    def _found(self, queries: list[int], searches: Searches) -> dict[int, Held]:
+        """What queries come to where their clients are. Reads only."""
+        found: dict[int, Held] = {}
         alike: dict[tuple[int, int, int, bool], list[int]] = {}
         for q in queries:
             ask = self._asks[q]
             if isinstance(ask, TopAsk):
                 alike.setdefault((self._score[q], ask.k, ask.m, ask.ordered), []).append(q)
             elif self.metric == EUCLIDEAN:
-                self._zones[q] = self._polygons.zone(self.index, *self._at[q], self.bounds)
+                found[q] = searches.polygons.zone(self.index, *self._at[q], self.bounds)
             else:
-                self._zones[q] = self._circles.zone(self.index, *self._at[q])
-        if self._search is None or self._search.index is not self.index:
-            self._search = TopSearch(self.index)
-        for (score, k, m, ordered), some in alike.items():
-            found = self._search.zones([self._at[q] for q in some], k, m, self.tops.scores[score], ordered)
-            self._zones.update(zip(some, found, strict=True))
-        self._enter(queries)
+                found[q] = searches.circles.zone(self.index, *self._at[q])
+        if alike:
+            tops = searches.tops_in(self.index)
+            for (score, k, m, ordered), some in alike.items():
+                zones = tops.zones([self._at[q] for q in some], k, m, self.tops.scores[score], ordered)
+                found.update(zip(some, zones, strict=True))
+        return found
 
     def _enter(self, queries: list[int]) -> None:
         """Note what zones of queries reach, and whom they hold."""
