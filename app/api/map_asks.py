@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic_core import SchemaValidator
 from starlette.requests import Request
@@ -12,6 +12,7 @@ from starlette.responses import Response
 
 from app.api.bodies import validated
 from app.api.context import json_alone, json_response
+from app.api.gathering import Gathering
 from app.api.map_context import MapContext
 from app.api.map_models import MapValidators, SkylineAnswer, SkylineBody, TopAnswer, TopBody
 from app.api.map_questions import check, check_room, locations_of, room_of, top_of
@@ -21,6 +22,7 @@ from app.delivery.maps_json import MapJson, map_json
 from app.problems import FieldError, Problem
 from app.storage.log import LogUnavailable
 from indexes.maps.ask_plans import AskPlan
+from indexes.maps.engine import MapEngine
 from indexes.maps.model import MapConfig, Point, Question, Skyline, Top
 from indexes.maps.views import Answer
 
@@ -37,11 +39,20 @@ ATTEMPTS = 8
 """How often a question is asked whose turn comes beside writes that fail."""
 
 
+class Asked(NamedTuple):
+    """What is asked of a map: of one that was made anew meanwhile, nothing."""
+
+    name: str
+    engine: MapEngine
+    question: Question
+
+
 class AskRoutes:
     """``/v1/maps/{map}/top`` and ``/v1/maps/{map}/skyline``."""
 
     def __init__(self, context: MapContext) -> None:
         self._context = context
+        self._together: Gathering[Asked, Point, Answer] = Gathering(self._answers)
 
     def add_routes(self, routes: Routes) -> None:
         """Serve the questions."""
@@ -89,29 +100,32 @@ class AskRoutes:
         question = read(config, body, errors)
         locations = locations_of(config, body)
         check(config, question, errors)
-        room = room_of(question, self._context.reader(request).object_count)
-        check_room(room * len(locations), "locations")
-        seq, answers = await self._answers(request, question, locations)
-        write = map_json(config)
-        if "location" in body:
-            return json_response(f'{{"seq":{seq},{write.result(answers[0])}}}')
-        return await answer_of(streamed(opened({"seq": seq}, "results"), _pieces(write, answers)))
-
-    async def _answers(
-        self, request: Request, question: Question, locations: list[Point]
-    ) -> tuple[int, Sequence[Answer]]:
-        """The seq at which the question was answered, and the answers."""
         engine = self._context.reader(request)
+        room = room_of(question, engine.object_count)
+        check_room(room * len(locations), "locations")
+        name = self._context.name(request)
         count = self._context.service.metrics.map_answers
         kind = "top" if isinstance(question, Top) else "skyline"
-        count.labels(self._context.resources.prefix + self._context.name(request), kind).inc(len(locations))
+        count.labels(self._context.resources.prefix + name, kind).inc(len(locations))
+        write = map_json(config)
+        asked = Asked(name, engine, question)
+        if "location" in body:
+            seq, answer = await self._together.ask(asked, locations[0])
+            return json_response(f'{{"seq":{seq},{write.result(answer)}}}')
+        seq, answers = await self._answers(asked, locations)
+        return await answer_of(streamed(opened({"seq": seq}, "results"), _pieces(write, answers)))
+
+    async def _answers(self, asked: Asked, locations: Sequence[Point]) -> tuple[int, Sequence[Answer]]:
+        """The seq at which a question was answered at places, and the answers."""
+        name, engine, question = asked
+        resources = self._context.resources
         short = len(locations) * engine.seconds(question) <= AT_ONCE
         # One that is just being made has its turn first, and the question after it.
-        if short and engine is self._context.engine(request):
-            return await self._context.between(request, lambda: (engine.seq, engine.answer(question, locations)))
+        if short and engine is resources.get(name):
+            return await resources.between(name, lambda: (engine.seq, engine.answer(question, locations)))
         for attempt in range(ATTEMPTS):
             try:
-                plan: AskPlan = await self._context.ask(request, lambda engine: engine.ask(question, locations))
+                plan: AskPlan = await resources.ask(name, lambda engine: engine.ask(question, locations), engine)
                 return plan.last_seq, plan.answers
             except LogUnavailable:
                 # It waited beside writes that could not be logged. A question need not be.

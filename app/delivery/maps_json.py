@@ -1,8 +1,8 @@
 """A map's objects, answers and standing queries as JSON text, the same in responses and in streams.
 
-The numbers of any number of answers are written in one go, column by column, and put together by one template an
-object: several times faster than field by field. As elsewhere the parts are JSON already: ids and names hold nothing
-that would need escaping, payloads are compact JSON text.
+The numbers of any number of answers are written in one go, column by column, and joined with what stands between them:
+several times faster than field by field. As elsewhere the parts are JSON already: ids and names hold nothing that would
+need escaping, payloads are compact JSON text.
 """
 
 from __future__ import annotations
@@ -23,6 +23,9 @@ from indexes.maps.views import Answer, CircleOf, ObjectView, QueryView, SkylineA
 
 T = TypeVar("T")
 
+_END = "\0"
+"""What no text has in it, behind each object."""
+
 _SHIFTED = ("weighted_product", "weighted_distance", "waspas")
 
 
@@ -38,8 +41,8 @@ class MapJson:
     def __init__(self, config: MapConfig) -> None:
         values = ",".join([f'"{name}":%s' for name in config.names])
         self._object = f'"id":"%s","location":[%s,%s],"values":{{{values}}},"created":%s'
-        self._near = f'{self._object},"distance":%s'
-        self._scored = f'{self._near},"score":%s'
+        near = f'{self._object},"distance":%s'
+        self._near, self._scored = f"{near}{_END}".split("%s"), f'{near},"score":%s{_END}'.split("%s")
 
     def object(self, item: ObjectView, head: str = "") -> str:
         """One object; `head` is what comes before its fields, such as `"seq":42,`."""
@@ -80,16 +83,22 @@ class MapJson:
         columns: list[Sequence[Sequence[float | None]]] = [[each.x for each in rows], [each.y for each in rows]]
         columns += [[each.values[j] for each in rows] for j in range(len(rows[0].values))]
         columns.append([each.distance for each in rows])
-        template = self._near
+        between = self._near
         if isinstance(answers[0], TopAnswer):
             columns.append([answer.score for answer in answers if isinstance(answer, TopAnswer)])
-            template = self._scored
+            between = self._scored
         texts = _texts(list(chain.from_iterable(chain.from_iterable(columns))))
-        parts = [texts[at : at + count] for at in range(0, len(texts), count)]
-        ids, created = _joined(each.ids for each in rows), _joined(each.created for each in rows)
-        placed = 2 + len(rows[0].values)
-        fields = zip(ids, *parts[:placed], created, *parts[placed:], strict=True)
-        written = list(map(template.__mod__, fields))
+        fields: list[Sequence[Any]] = [texts[at : at + count] for at in range(0, len(texts), count)]
+        fields.insert(0, _joined(each.ids for each in rows))
+        fields.insert(3 + len(rows[0].values), list(map(str, _joined(each.created for each in rows))))
+        # Texts and fields in turn; the last text goes with the end of the object.
+        width = 2 * len(fields) + 1
+        pieces: list[str] = [""] * (width * count)
+        for i, text in enumerate(between):
+            pieces[2 * i :: width] = [text] * count
+        for i, field in enumerate(fields):
+            pieces[2 * i + 1 :: width] = field
+        written = "".join(pieces).split(_END)[:-1]
         payloads = _joined(each.payload for each in rows)
         if any(payloads):
             written = [text + _payload(payload) for text, payload in zip(written, payloads, strict=True)]

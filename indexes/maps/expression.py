@@ -63,7 +63,9 @@ OPERATORS = {"+": ADD, "-": SUBTRACT, "*": MULTIPLY, "/": DIVIDE}
 
 CONSTANT, RISING, FALLING, UNKNOWN = range(4)
 
-_TOKEN = re.compile(r"\s*(?:((?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)|([A-Za-z_][A-Za-z0-9_.]*)|(\*\*|[-+*/(),]))")
+_TOKEN = re.compile(
+    r"\s*(?:((?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)|([A-Za-z_][A-Za-z0-9_.]*)|(\*\*|[-+*/(),]))"
+)
 
 
 class BadExpression(ValueError):

@@ -2,8 +2,9 @@
 
 After a batch of changes only the queries are looked at that it may touch: those that hold a changed object, as a member
 or a candidate (`holders.py`), and those that it may come to matter to (`top_reach.py`, `sky_reach.py`). What a change
-does to such a zone is decided by the rules for one zone (`top_changes.TopKeeper`, `changes.Keeper`): nothing, another
-zone with the same answer, or a new search over the map. Any other zone stays as it is, and right.
+does to such a zone is decided by the rules for one zone (`top_changes.TopKeeper` and `changes.Keeper`, and for many
+top-k at once `top_batch.py`): nothing, another zone with the same answer, or a new search over the map. Any other zone
+stays as it is, and right.
 
 So a held answer is always one that a search might give now, at the place where it was asked for; strictly within its
 zone it is right as well; and the place where the client is said to be is in the zone, or is that place.
@@ -11,13 +12,16 @@ zone it is right as well; and the place where the client is said to be is in the
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from functools import partial
+from typing import NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from indexes.beside import Beside
+from indexes.maps import top_batch
 from indexes.maps.attributes import Attribute
 from indexes.maps.changes import CircleKeeper, Effect, Keeper
 from indexes.maps.holders import Holders, holders_of
@@ -27,6 +31,7 @@ from indexes.maps.scores import Scoring
 from indexes.maps.sky_circle import CircleSearcher, CircleZone
 from indexes.maps.sky_reach import SkyReach
 from indexes.maps.top import TopSearch, TopZone
+from indexes.maps.top_batch import OneEach, TopBatch
 from indexes.maps.top_changes import TopEffect, TopKeeper
 from indexes.maps.top_reach import TopReach
 from indexes.maps.zones import Searcher, Zone
@@ -38,6 +43,12 @@ Point = tuple[float, float]
 
 PIECE = 64
 """Queries that are seen to at once."""
+
+SHARED = 128
+"""Queries from which on two threads search for them: fewer are found before the other has begun."""
+
+PATIENCE = 60.0
+"""Seconds between two looks whether the other thread still searches."""
 
 PAIRS = 1024
 """Room for touched queries beside one for each."""
@@ -89,8 +100,22 @@ class Settled(NamedTuple):
     touched: int
 
 
+class Searches:
+    """What one thread at a time searches with."""
+
+    def __init__(self, d: int, metric: str) -> None:
+        self.polygons, self.circles = Searcher(d), CircleSearcher(d, metric)
+        self._tops: TopSearch | None = None
+
+    def tops_in(self, index: PlaceIndex) -> TopSearch:
+        """What searches for top-k in an index, which is mostly the last one."""
+        if self._tops is None or self._tops.index is not index:
+            self._tops = TopSearch(index)
+        return self._tops
+
+
 class LiveQueries:
-    """The standing queries of one map, by number; from one thread at a time.
+    """The standing queries of one map, by number; from one thread at a time. It shares searches for many with another.
 
     `index` is what is searched; one with the same objects may take its place at any time, as after a fold.
     """
@@ -116,10 +141,10 @@ class LiveQueries:
         self._zones: dict[int, Held] = {}
         self._at: dict[int, Point] = {}
         self._score: dict[int, int] = {}
-        self._search: TopSearch | None = None
-        self._polygons, self._keeper = Searcher(index.d), Keeper(index.d)
-        self._circles, self._circle_keeper = CircleSearcher(index.d, metric), CircleKeeper()
+        self._here, self._beside = Searches(index.d, metric), Searches(index.d, metric)
+        self._keeper, self._circle_keeper = Keeper(index.d), CircleKeeper()
         self._top_keepers: dict[int, TopKeeper] = {}
+        self._top_batch = TopBatch(index.d)
         self._pairs = np.empty((2, PAIRS), np.int64)
 
     def __len__(self) -> int:
@@ -213,26 +238,46 @@ class LiveQueries:
         change, query = self._touched(changes, points, statics)
         told: list[Told] = []
         anew: list[int] = []
-        bounds = np.flatnonzero(np.concatenate([[True], query[1:] != query[:-1]])) if len(query) else np.empty(0, int)
-        for first, end in zip(bounds.tolist(), [*bounds[1:].tolist(), len(query)], strict=False):
-            q = int(query[first])
-            zone = self._after(q, changes, points, statics, change[first:end].tolist())
+        entering: list[int] = []
+        begins = np.flatnonzero(np.diff(query, prepend=-1))
+        ends = np.append(begins[1:], len(query)) if len(begins) else begins
+        together = ends - begins == 1
+        together[together] = [isinstance(self._zones[q], TopZone) for q in query[begins[together]].tolist()]
+        once = begins[together]
+        for i in range(0, len(once), PIECE):
+            some = once[i : i + PIECE]
+            queries = query[some].tolist()
+            effects, zones = self._keep_tops(queries, changes, points, statics, change[some])
+            for q, effect, top in zip(queries, effects, zones, strict=True):
+                if effect == top_batch.BROKEN:
+                    anew.append(q)
+                elif effect != top_batch.KEPT:
+                    self._zones[q] = top
+                    told.append(Told(q, top, False))
+                    # What it reaches follows from its members, and whom it holds is the same too.
+                    if effect != top_batch.SAME:
+                        entering.append(q)
+            yield
+        others = np.flatnonzero(~together)
+        for i, (begin, end) in enumerate(zip(begins[others].tolist(), ends[others].tolist(), strict=True), 1):
+            q = int(query[begin])
+            zone = self._after(q, changes, points, statics, change[begin:end].tolist())
             if zone is None:
                 anew.append(q)
             elif zone is not self._zones[q]:
                 self._zones[q] = zone
                 told.append(Told(q, zone, False))
-            if (len(told) + len(anew)) % PIECE == 0:
+                entering.append(q)
+            if i % PIECE == 0:
                 yield
-        kept = [one.query for one in told]
-        for i in range(0, len(kept), PIECE):
-            self._enter(kept[i : i + PIECE])
+        for i in range(0, len(entering), PIECE):
+            self._enter(entering[i : i + PIECE])
             yield
-        for i in range(0, len(anew), PIECE):
-            self._renew(anew[i : i + PIECE])
+        for i in range(0, len(anew), 2 * SHARED):
+            self._renew(anew[i : i + 2 * SHARED])
             yield
         told += [Told(q, self._zones[q], True) for q in anew]
-        return Settled(sorted(told, key=lambda one: one.query), len(bounds))
+        return Settled(sorted(told, key=lambda one: one.query), len(begins))
 
     def _touched(self, changes: Changes, points: Float64, statics: Float64) -> tuple[Int64, Int64]:
         """The pairs of changes and the queries that each may touch, in order of query, then change."""
@@ -255,6 +300,22 @@ class LiveQueries:
                 found.append(query[:n] * wide + here[change[:n]])
         pairs = np.unique(np.concatenate(found))
         return pairs % max(1, wide), pairs // max(1, wide)
+
+    def _keep_tops(
+        self, queries: list[int], changes: Changes, points: Float64, statics: Float64, which: Int64
+    ) -> tuple[list[int], list[TopZone]]:
+        """What one of the changes each is to top-k queries, and what these hold after it."""
+        zones = [self._zones[q] for q in queries]
+        one_each = OneEach(
+            changes.slots[which].astype(np.int64),
+            changes.there[which],
+            points[which],
+            statics[which],
+            self.index.view.created[changes.slots[which]],
+        )
+        scores = np.array([self._score[q] for q in queries])
+        ats = np.array([self._at[q] for q in queries])
+        return self._top_batch.keep(cast("list[TopZone]", zones), one_each, self.tops.scores.arrays, scores, ats)
 
     def _after(self, query: int, changes: Changes, points: Float64, statics: Float64, which: list[int]) -> Held | None:
         """What a query holds after some of the changes; None: it has to be searched for anew."""
@@ -286,32 +347,49 @@ class LiveQueries:
         return zone.inside(*at) if isinstance(zone, TopZone) else zone.holds(*at)
 
     def _renew(self, queries: list[int]) -> None:
-        """Search for the answers of queries anew, where their clients are."""
+        """Search for the answers of queries anew, where their clients are: half of many in a thread beside."""
+        half = len(queries) // 2 if len(queries) >= SHARED else len(queries)
+        ours, theirs = queries[:half], queries[half:]
+        beside = Beside(partial(self._found, theirs, self._beside)) if theirs else None
+        self._zones.update(self._found(ours, self._here))
+        if beside is not None:
+            while not beside.done(PATIENCE):
+                pass
+            self._zones.update(beside.found)
+        self._enter(queries)
+
+    def _found(self, queries: list[int], searches: Searches) -> dict[int, Held]:
+        """What queries come to where their clients are. Reads only."""
+        found: dict[int, Held] = {}
         alike: dict[tuple[int, int, int, bool], list[int]] = {}
         for q in queries:
             ask = self._asks[q]
             if isinstance(ask, TopAsk):
                 alike.setdefault((self._score[q], ask.k, ask.m, ask.ordered), []).append(q)
             elif self.metric == EUCLIDEAN:
-                self._zones[q] = self._polygons.zone(self.index, *self._at[q], self.bounds)
+                found[q] = searches.polygons.zone(self.index, *self._at[q], self.bounds)
             else:
-                self._zones[q] = self._circles.zone(self.index, *self._at[q])
-        if self._search is None or self._search.index is not self.index:
-            self._search = TopSearch(self.index)
-        for (score, k, m, ordered), some in alike.items():
-            found = self._search.zones([self._at[q] for q in some], k, m, self.tops.scores[score], ordered)
-            self._zones.update(zip(some, found, strict=True))
-        self._enter(queries)
+                found[q] = searches.circles.zone(self.index, *self._at[q])
+        if alike:
+            tops = searches.tops_in(self.index)
+            for (score, k, m, ordered), some in alike.items():
+                zones = tops.zones([self._at[q] for q in some], k, m, self.tops.scores[score], ordered)
+                found.update(zip(some, zones, strict=True))
+        return found
 
     def _enter(self, queries: list[int]) -> None:
         """Note what zones of queries reach, and whom they hold."""
         if not queries:
             return
-        slots = [np.asarray(z.slots if isinstance(z, TopZone) else z.skyline, np.int64) for z in self._of(queries)]
-        self.holders.hold(np.array(queries), np.cumsum([len(some) for some in slots]), np.concatenate(slots))
-        tops = [(q, zone) for q, zone in zip(queries, self._of(queries), strict=True) if isinstance(zone, TopZone)]
-        for q, zone in zip(queries, self._of(queries), strict=True):
-            if not isinstance(zone, TopZone):
+        zones = [self._zones[q] for q in queries]
+        slots = [zone.slots if isinstance(zone, TopZone) else zone.skyline for zone in zones]
+        ends = np.cumsum([len(some) for some in slots])
+        self.holders.hold(np.array(queries), ends, np.concatenate(slots).astype(np.int64, copy=False))
+        tops = []
+        for q, zone in zip(queries, zones, strict=True):
+            if isinstance(zone, TopZone):
+                tops.append((q, zone))
+            else:
                 self.skies.put(q, zone)
         if tops:
             # An answer that is short has no members here: any object may enter it.
@@ -325,9 +403,6 @@ class LiveQueries:
                 np.concatenate([zone.distances[:n] for n, (_, zone) in zip(counts, tops, strict=True)]),
                 np.concatenate([zone.statics[:n] for n, (_, zone) in zip(counts, tops, strict=True)]),
             )
-
-    def _of(self, queries: list[int]) -> Iterator[Held]:
-        return (self._zones[q] for q in queries)
 
     def _top_keeper(self, k: int) -> TopKeeper:
         """One for each number of members: it has room for that many."""

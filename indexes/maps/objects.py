@@ -27,7 +27,7 @@ Int32 = npt.NDArray[np.int32]
 Int64 = npt.NDArray[np.int64]
 Bool = npt.NDArray[np.bool_]
 
-FEW = 128
+FEW = 24
 """Ids up to which they are looked up one by one: Arrow takes longer to begin."""
 
 

@@ -149,6 +149,13 @@ class PlaceIndex:
     def __contains__(self, slot: int) -> bool:
         return 0 <= slot < len(self.view.at) and self.view.at[slot] != ABSENT
 
+    def holds(self, slots: Int64) -> NDArray[np.bool_]:
+        """Which of some slots, of 0 and up, are there."""
+        at = self.view.at
+        found = slots < len(at)
+        found[found] = at[slots[found]] != ABSENT
+        return found
+
     def put(self, slots: ArrayLike, points: ArrayLike, statics: ArrayLike, created: ArrayLike | None = None) -> None:
         """Insert objects, or change those that are there; `created` is by default the number of the slot, and that of
         an object that is there stays as it is. O(BLOCK d + blocks of the delta) each.

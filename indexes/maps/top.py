@@ -95,7 +95,7 @@ class TopSearch:
         places = _checked(points, k, 1)
         rows = np.full((len(places), k), -1), np.full((len(places), k), np.inf), np.full((len(places), k), np.inf)
         number = np.zeros(len(places), np.int64)
-        tops(self.index.view, scoring, places, k, self._room_for(k, 1), *rows, number)
+        tops(self.index.view, _own(scoring), places, k, self._room_for(k, 1), *rows, number)
         return *rows, number
 
     def zone(self, place: tuple[float, float], k: int, m: int, scoring: Scoring, ordered: bool = False) -> TopZone:
@@ -114,7 +114,7 @@ class TopSearch:
         members, number = np.empty((2, len(places)), np.int64)
         radius = np.empty(len(places))
         room = self._room_for(k, m)
-        zones(self.index.view, scoring, places, k, m, ordered, room, slots, scores, far, members, number, radius)
+        zones(self.index.view, _own(scoring), places, k, m, ordered, room, slots, scores, far, members, number, radius)
         there = np.arange(shape[1]) < number[:, None]
         objects = slots[there]
         where, statics = self.index.rows(objects)
@@ -148,6 +148,11 @@ class TopSearch:
             self._room = room = room_for(view, k, m)
             self._view = view
         return room
+
+
+def _own(s: Scoring) -> Scoring:
+    """A score for one thread: expressions are worked out in its stack."""
+    return s._replace(stack=np.empty_like(s.stack)) if s.stack.size else s
 
 
 def _checked(points: ArrayLike, k: int, m: int) -> Float64:

@@ -120,7 +120,7 @@ class TopReach:
         b.most[queries] = most
         boxes = self._boxes(queries)
         drawn = self._drawn[queries]
-        there = np.array([int(q) in self.index for q in queries], bool)
+        there = self.index.holds(queries)
         same = there & (boxes <= drawn).all(axis=1) & (boxes[:, 0] >= 0.5 * drawn[:, 0])
         if same.any():
             some = np.flatnonzero(same)

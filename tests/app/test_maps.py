@@ -1,5 +1,6 @@
 """Maps over the application: every route, what it answers, and what each refusal names."""
 
+import asyncio
 import json
 import math
 import shutil
@@ -532,6 +533,22 @@ def test_long_answers_come_in_their_turn_and_in_pieces(food: TestClient, monkeyp
     monkeypatch.setattr(map_asks, "INLINE", 10)
     assert food.post(f"{FOOD}/top", json=body).json() == wanted
     assert food.post(f"{FOOD}/skyline", json={"location": [1, 1]}).json()["seq"] == 3
+
+
+def test_questions_that_come_at_once_are_answered_as_if_alone(food: TestClient) -> None:
+    top = {"k": 2, "m": 2, "score": SUM}
+    bodies = [{**(top if i % 2 else {}), "location": [i % 37, i % 11]} for i in range(60)]
+    paths = [f"{FOOD}/{'top' if i % 2 else 'skyline'}" for i in range(60)]
+    alone = [food.post(path, json=body).json() for path, body in zip(paths, bodies, strict=True)]
+
+    async def at_once() -> list[httpx.Response]:
+        transport = httpx.ASGITransport(food.app, client=("testclient", 50000))
+        async with httpx.AsyncClient(transport=transport, base_url=food.base_url) as client:
+            asked = (client.post(path, json=body) for path, body in zip(paths, bodies, strict=True))
+            return await asyncio.gather(*asked)
+
+    assert food.portal is not None
+    assert [answer.json() for answer in food.portal.call(at_once)] == alone
 
 
 def test_an_answer_that_has_no_room_is_refused(food: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:

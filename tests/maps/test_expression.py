@@ -64,6 +64,8 @@ def test_the_grammar_is_that_of_python():
         ("sin(distance)", "'sin' at 1 is no function"),
         ("distance % 2", "'%' at 10 is no number"),
         ("__import__('os')", "is no number"),
+        ("distance + \u0663", "'\u0663' at 12 is no number"),
+        ("2\u0663 * distance", "'\u0663' at 2 is no number"),
         ("distance.real", "'distance.real' at 1 is no attribute"),
         ("1e999 + distance", "1e999 at 1 is too large"),
         ("distance" + " " * LONGEST, "characters, more than"),

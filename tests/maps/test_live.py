@@ -3,6 +3,7 @@ told; the index finds every query that a scan of all finds."""
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from indexes.maps import live as live_module
 from indexes.maps import top_reach
 from indexes.maps.changes import CircleKeeper, Effect, Keeper
 from indexes.maps.holders import Holders, holders_of
@@ -385,6 +387,34 @@ def test_a_change_that_concerns_many_is_settled_in_pieces_as_at_once():
     assert pieces > 4 and settled.touched == at_once.touched > 200
     assert [one.query for one in settled.told] == [one.query for one in at_once.told]
     assert all(both[0][q].slots.tolist() == both[1][q].slots.tolist() for q in range(300))
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_two_threads_find_what_one_does(metric, monkeypatch):
+    rng = np.random.default_rng(9)
+    points, statics = rng.random((200, 2)), rng.random((200, 2)) * [4.0, -5.0]
+    kinds = [SUM, Score("", {}, EXPRESSIONS[0]), Score("", {}, EXPRESSIONS[1])]
+    asks = [TopAsk(3, 2, score.scoring(metric)) for score in kinds] + [SkylineAsk()]
+    clients = rng.random((400, 2)).tolist()
+    changes = Changes(np.arange(20), np.arange(20) % 5 > 0, rng.random((20, 2)), statics[:20], np.arange(20))
+    both = []
+    for shared in (8, 1000):
+        monkeypatch.setattr(live_module, "SHARED", shared)
+        live = LiveQueries(PlaceIndex.build(points, statics), ATTRIBUTES, BOUNDS, metric)
+        live.put(range(400), [asks[i % 4] for i in range(400)], clients)
+        both.append((live, live.apply(changes)))
+    (one, told), (other, also_told) = both
+    assert [(each.query, each.anew) for each in told.told] == [(each.query, each.anew) for each in also_told.told]
+    assert sum(each.anew for each in told.told) > 8
+    for q in range(400):
+        for mine, theirs in zip(fields_of(one[q]), fields_of(other[q]), strict=True):
+            assert np.array_equal(mine, theirs)
+
+
+def fields_of(zone):
+    """The parts of a zone that can be compared, which is all but its score."""
+    names = zone._fields if hasattr(zone, "_fields") else [field.name for field in dataclasses.fields(zone)]
+    return [getattr(zone, name) for name in names if name != "scoring"]
 
 
 def test_queries_stand_on_a_map_without_attributes():

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import fields
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from indexes.maps import top_batch
+from indexes.maps.score_table import ScoreTable
 from indexes.maps.scores import KINDS, scoring
 from indexes.maps.top import TopSearch
+from indexes.maps.top_batch import OneEach, TopBatch
 from indexes.maps.top_changes import TopEffect, TopKeeper
 from tests.maps.top_worlds import ATTRIBUTES, METRICS, Score, World, best, places, scores, scores_of, values, worlds
 from tests.oracles import top_k as oracle
@@ -247,12 +251,75 @@ def test_what_cannot_be_asked_is_refused():
     assert scoring("weighted_sum", bare, {"price": 1.0}).kind == 0
 
 
+EFFECTS = {
+    TopEffect.KEPT: {top_batch.KEPT},
+    TopEffect.TOLD: {top_batch.SAME, top_batch.OTHER},
+    TopEffect.SHRUNK: {top_batch.SHRUNK},
+    TopEffect.BROKEN: {top_batch.BROKEN},
+}
+
+
+def check_batch(batch, zones, changes, world, ats, wanted):
+    """Changes of one slot each come to the same for many zones together as for each alone."""
+    slots = np.array([slot for slot, _ in changes])
+    there = [slot for slot, now in changes if now]
+    statics = np.full((len(slots), 2), np.nan)
+    statics[[bool(now) for _, now in changes]] = world.statics(there) + 0.0
+    one_each = OneEach(
+        slots,
+        np.array([now is not None for _, now in changes]),
+        np.array([now[0] if now else (np.nan, np.nan) for _, now in changes]),
+        statics,
+        np.array([world.created[slot] if now else 0 for slot, now in changes]),
+    )
+    table = ScoreTable()
+    numbers = np.array([table.take(zone.scoring) for zone in zones])
+    effects, after = batch.keep(zones, one_each, table.arrays, numbers, np.array(ats, float))
+    for zone, effect, mine, (right, theirs) in zip(zones, effects, after, wanted, strict=True):
+        assert effect in EFFECTS[right]
+        assert (mine is zone) is (effect in (top_batch.KEPT, top_batch.BROKEN))
+        assert effect != top_batch.SAME or set(mine.slots) == set(zone.slots)
+        for field in fields(zone):
+            one, other = getattr(mine, field.name), getattr(theirs, field.name)
+            assert np.array_equal(one, other) if isinstance(one, np.ndarray) else one == other or one is other
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data(), worlds(), st.lists(scores(), min_size=1, max_size=3), st.integers(1, 12))
+def test_many_zones_are_held_against_a_change_each_as_one_after_the_other(data, world, asked, n):
+    search, keepers, zones, ats, changes, wanted = TopSearch(world.index()), {}, [], [], [], []
+    rng = np.random.default_rng(data.draw(st.integers(0, 2**32)))
+    before = dict(world.objects)
+    for slot in range(len(before) + 3):
+        if slot in before and rng.random() < 0.3:
+            del world.objects[slot]
+        elif slot not in before or rng.random() < 0.7:
+            world.objects[slot] = data.draw(places), data.draw(values)
+            world.created.setdefault(slot, 100 + slot)
+    for _ in range(n):
+        score = asked[rng.integers(len(asked))].scoring(world.metric)
+        k, at = int(rng.integers(1, 5)), data.draw(places)
+        zone = search.zone(at, k, int(rng.integers(1, 4)), score)
+        slot = int(rng.integers(0, len(before) + 3))
+        now = world.objects.get(slot)
+        keeper = keepers.setdefault(k, TopKeeper(2))
+        zones.append(zone)
+        ats.append(at)
+        changes.append((slot, now))
+        if now is None:
+            wanted.append(keeper.delete(zone, slot))
+        else:
+            wanted.append(keeper.put(zone, slot, *now[0], world.statics([slot])[0], world.created[slot], at))
+    check_batch(TopBatch(2), zones, changes, world, ats, wanted)
+
+
 @settings(max_examples=60, deadline=None)
 @given(st.data(), worlds(), scores(), st.integers(1, 4), st.integers(1, 4), st.booleans())
 def test_walks_with_objects_that_change_under_way(data, world, score, k, m, ordered):
     """A standing query: its zone is kept, or made anew, as the rules say; what the client ranks is always right."""
     index, s = world.index(), score.scoring(world.metric)
-    search, keeper = TopSearch(index), TopKeeper(2, data.draw(st.sampled_from([2.0, 0.0])))
+    most = data.draw(st.sampled_from([2.0, 0.0]))
+    search, keeper, beside = TopSearch(index), TopKeeper(2, most), TopBatch(2, most)
     at = data.draw(places)
     zone = search.zone(at, k, m, s, ordered)
     for _ in range(8):
@@ -269,6 +336,7 @@ def test_walks_with_objects_that_change_under_way(data, world, score, k, m, orde
                 world.created[slot] = max(world.created.values(), default=0) + 1
             index.put([slot], [place], world.statics([slot]), [world.created[slot]])
             effect, after = keeper.put(zone, slot, *place, world.statics([slot])[0], world.created[slot], at)
+        check_batch(beside, [zone], [(slot, world.objects.get(slot))], world, [at], [(effect, after)])
         assert (after is zone) is (effect in (TopEffect.KEPT, TopEffect.BROKEN))
         assert effect is not TopEffect.SHRUNK or (after.radius < zone.radius and after.inside(*at))
         zone = search.zone(at, k, m, s, ordered) if effect is TopEffect.BROKEN else after
