@@ -60,6 +60,9 @@ REFILLED = 32
 LINES = 4_096
 """Room for what is told."""
 
+NEVER = 2.0
+"""No post scores that much."""
+
 MANY = 20_000
 """Subscriptions from which on they are laid out in a thread of its own."""
 
@@ -296,6 +299,31 @@ class FeedIndex:
                 changed.
         """
         return _all(self.subscribe_steps(documents, points, k, alpha))
+
+    def put(self, documents: Documents, points: Float64, k: Int64, alpha: Float64) -> Int64:
+        """Subscriptions come that hold nothing, and that no post finds, until `fill`. Returns their slots. Raises as
+        `subscribe`."""
+        k, alpha = self._checked(documents, k, alpha)
+        self._most_k = max(self._most_k, int(k.max(initial=1)))
+        return self.table.put(documents, np.asarray(points, np.float64), k, alpha)
+
+    def fill(self, slots: Int64, theta: Float64) -> None:
+        """Those that were put, which are all there are, come to what they hold. `theta` is a score that k posts of the
+        window reach, 0 for one that all do, NaN if it is not known; who cannot be filled by it is evaluated. O(n log
+        n + terms + entries), and what the posts of the window would cost that were posted again."""
+        self._reserve(0, 0, 0)
+        s = self.table.arrays
+        weigh_subscriptions(s, self.window.idf, slots)
+        row = s.row.reshape(-1, ROW)
+        row[slots, THETA] = np.where(np.isnan(theta), NEVER, theta)
+        s.complete[slots] = theta == 0.0
+        order = self.window.df.astype(np.int64)
+        _all(self._pass_again(order << 32 | np.arange(len(order))))
+        short = slots[(s.held[slots] < s.k[slots]) & (s.complete[slots] == 0)]
+        old = row[short, THETA]
+        _all(self._evaluate(short))
+        self.method.move(s, short, old)
+        self._own_all(slots)
 
     def subscribe_steps(
         self, documents: Documents, points: Float64, k: Int64, alpha: Float64, lay_out: bool = True
@@ -557,8 +585,9 @@ class FeedIndex:
         """Lay all out for words in this order, and let the posts of the window come into the buffers, which are empty,
         of those that they reach by their thetas."""
         yield from self._lay_out(order)
+        self._reserve(0, 0, int(self.window.terms.max(initial=0)))
         v = self.window
-        end = int(v.size[NEXT])
+        end = int(v.size[NEXT]) if len(self.table) else 0
         for first in range(int(v.size[FIRST]), end, REFILLED):
             yield
             self.method.refill(
