@@ -51,9 +51,14 @@ SUBSCRIPTIONS = pa.schema(
         pa.field("k", pa.int64(), nullable=False),
         pa.field("alpha", pa.float64(), nullable=False),
         pa.field("ttl", pa.float64()),
+        pa.field("theta", pa.float64()),
     ]
 )
-"""Subscriptions: `words` and `weights` as of posts, `ttl` in seconds."""
+"""Subscriptions: `words` and `weights` as of posts, `ttl` in seconds. `theta` is a score that k posts of the window
+reach, or 0; null in older snapshots."""
+
+SINCE: dict[str, Any] = {"theta": None}
+"""Columns of subscriptions that older snapshots lack."""
 
 
 def write_state(draft: Draft, name: str, state: FeedState) -> dict[str, Any]:
@@ -63,7 +68,15 @@ def write_state(draft: Draft, name: str, state: FeedState) -> dict[str, Any]:
     write_table(draft, posts_at(name), POSTS, posts)
     write_table(draft, epoch_at(name), EPOCH, [state.idf.word, state.idf.df])
     ttl = pa.array(state.ttl, pa.float64(), mask=np.isnan(state.ttl))
-    subscriptions = [strings(state.ids), *keyword_columns(s.keywords).values(), *s.points.T, s.k, s.alpha, ttl]
+    subscriptions = [
+        strings(state.ids),
+        *keyword_columns(s.keywords).values(),
+        *s.points.T,
+        s.k,
+        s.alpha,
+        ttl,
+        state.theta,
+    ]
     write_table(draft, subscriptions_at(name), SUBSCRIPTIONS, subscriptions)
     return {
         "seq": state.seq,
@@ -92,7 +105,7 @@ def read_state(folder: Folder, name: str, about: dict[str, Any]) -> FeedState:
         epoch["expired"],
     )  # fmt: skip
     posts = read_posts(folder, name, about)
-    found = read_table(folder, subscriptions_at(name), SUBSCRIPTIONS)
+    found = read_table(folder, subscriptions_at(name), SUBSCRIPTIONS, SINCE)
     _counted(folder, subscriptions_at(name), found, about["subscriptions"])
     return FeedState(
         config_of(about["config"]),
@@ -105,6 +118,7 @@ def read_state(folder: Folder, name: str, about: dict[str, Any]) -> FeedState:
         Packed(*joined(found["id"]), np.arange(len(found), dtype=np.int32)),
         _subscriptions(folder, name, found),
         found["ttl"].to_numpy(),
+        found["theta"].to_numpy(),
     )
 
 
@@ -134,7 +148,7 @@ def read_posts(folder: Folder, name: str, about: dict[str, Any]) -> WindowPosts:
 
 def read_subscriptions(folder: Folder, name: str, about: dict[str, Any]) -> Subscriptions:
     """The subscriptions of a snapshot, in order of id. Raises `Damaged`."""
-    table = read_table(folder, subscriptions_at(name), SUBSCRIPTIONS)
+    table = read_table(folder, subscriptions_at(name), SUBSCRIPTIONS, SINCE)
     _counted(folder, subscriptions_at(name), table, about["subscriptions"])
     return _subscriptions(folder, name, table)
 

@@ -151,6 +151,12 @@ def evaluate(v, s, limits, f, slot, diagonal):  # type: ignore[no-untyped-def]
     s.held[slot] = held
 
 
+@lean_kernel
+def evaluate_one(v, s, limits, f, slot, diagonal):  # type: ignore[no-untyped-def]
+    """As `evaluate`, for who is no kernel."""
+    evaluate(v, s, limits, f, slot, diagonal)
+
+
 @inner_kernel
 def _gather(v, s, f, slot):  # type: ignore[no-untyped-def]
     """Find the posts of the window that share a word. Returns how many, and how many postings were read."""

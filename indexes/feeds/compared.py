@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from indexes.feeds.buffers import score_of
 from indexes.feeds.cells import build_cells, nearest
+from indexes.feeds.refill import take_again
 from indexes.feeds.step import (
     DONE,
     ENTER,
@@ -93,6 +94,8 @@ class Postings(NamedTuple):
 
 class ComparedIndex:
     """The postings of a table of subscriptions, read in one of the ways."""
+
+    finds = True
 
     def __init__(self, way: int, rules: tuple[str, ...] = RULES, capacity: int = 1_000) -> None:
         self._way, self._capacity = way, capacity
@@ -189,6 +192,11 @@ class ComparedIndex:
         """Whom posts may matter to is found, and nothing changes: see `find_many`."""
         self._merge(len(z.word))
         return int(find_many(self.arrays, self.cells, self._way, v, s, z, *what))
+
+    def refill(self, v: Any, s: Any, limits: Any, z: Any, *what: Any) -> None:
+        """Posts of the window come into buffers once more: see `refill_compared`."""
+        self._merge(len(z.word))
+        refill_compared(self.arrays, self.cells, self._way, v, s, limits, z, *what)
 
     def _merge(self, words: int) -> None:
         if len(self.arrays.of) < words:
@@ -339,6 +347,21 @@ def find_many(g, c, way, v, s, z, first, end, diagonal):  # type: ignore[no-unty
         z.turn[0] = z.size[TURN]
         found += _find(g, c, way, v, s, z, post, diagonal)
     return found
+
+
+@lean_kernel
+def refill_compared(g, c, way, v, s, limits, z, first, end, diagonal):  # type: ignore[no-untyped-def]
+    """As `ordered.refill_ordered`."""
+    for post in range(first, end):
+        if v.gone[post & (v.x.size - 1)] == 0:
+            z.size[TURN] += 1
+            z.turn[0] = z.size[TURN]
+            hits = _find(g, c, way, v, s, z, post, diagonal)
+            take_again(s, limits, z, hits, post)
+            for i in range(hits):
+                slot = int(z.hit[i])
+                if z.hit_score[i] != s.row[slot * ROW + THETA]:
+                    move(g, s, way, slot)
 
 
 @inner_kernel

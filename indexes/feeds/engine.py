@@ -327,6 +327,14 @@ class FeedEngine:
         self.listings.put(slots, shown, index.words)
         return slots
 
+    def put(self, some: Subscriptions) -> Int64:
+        """Subscriptions come that hold nothing yet; returns their slots. See `FeedIndex.put`."""
+        index, shown = self.index, some.keywords.shown()
+        documents = index.documents([bag_of_shown(one) for one in shown])
+        slots = index.put(documents, some.points + 0.0, some.k, some.alpha)
+        self.listings.put(slots, shown, index.words)
+        return slots
+
     def change(self, slot: int, one: Subscriptions) -> None:
         """A subscription asks something else, and is evaluated."""
         index, shown, slots = self.index, one.keywords.shown(), np.array([slot])

@@ -8,7 +8,7 @@ whichever buffer stands between lists and the window, lists are the same, bit fo
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -18,10 +18,22 @@ from indexes.beside import Beside
 from indexes.feeds import owners as own
 from indexes.feeds import step
 from indexes.feeds import window as win
-from indexes.feeds.buffers import Found, lists_of, room_to_evaluate
+from indexes.feeds.buffers import Found, evaluate_one, lists_of, room_to_evaluate
 from indexes.feeds.methods import Method, method_of
 from indexes.feeds.model import FeedConfig
-from indexes.feeds.subscribers import ENTRY, POSTS, ROW, THETA, Table, terms_at, weigh_subscriptions
+from indexes.feeds.refill import bound_all
+from indexes.feeds.subscribers import (
+    ENTRY,
+    POSTS,
+    ROW,
+    TERM,
+    THETA,
+    WORDS,
+    Subscribers,
+    Table,
+    terms_at,
+    weigh_subscriptions,
+)
 from indexes.feeds.theta import MOST_K, Buffering
 from indexes.feeds.weights import CountEpochs, SpanEpochs, idf_of
 from indexes.feeds.window import FIRST, NEXT, THERE
@@ -39,16 +51,25 @@ PIECE = 256
 EVALUATED = 32
 """Subscriptions to evaluate at once: each may read some ten thousand postings."""
 
+BOUNDED = 4_096
+"""Subscriptions to be given a bound at once."""
+
+REFILLED = 32
+"""Posts that come into buffers once more at once."""
+
 LINES = 4_096
 """Room for what is told."""
+
+NEVER = 2.0
+"""No post scores that much."""
 
 MANY = 20_000
 """Subscriptions from which on they are laid out in a thread of its own."""
 
 
 class Told(NamedTuple):
-    """Whose lists are others than before, in order of step, then slot. Of those that are followed also what they are
-    now: the rows from end[i - 1] to end[i]."""
+    """Which of the lists that are followed are others than before, in order of step, then slot, and what they are now:
+    the rows from end[i - 1] to end[i]."""
 
     step: Int64  # the number in the batch; 0 where there is only one
     slot: Int64
@@ -111,7 +132,8 @@ class FeedIndex:
         self._found: Found = room_to_evaluate(64, 1)
         self._epochs = CountEpochs(config.posts) if config.posts else SpanEpochs(config.span or 0)
         self._epoch_posts, self._epoch_df = 0, np.empty(0, np.int32)
-        self._stale: NDArray[np.bool_] | None = None
+        self._filling = False
+        """Whether buffers are being filled anew, so that lists are to be worked out apart."""
         self.settling = False
         """Whether, in the middle of a step, lists are not right yet."""
         self._since_laid_out = 0
@@ -278,6 +300,31 @@ class FeedIndex:
         """
         return _all(self.subscribe_steps(documents, points, k, alpha))
 
+    def put(self, documents: Documents, points: Float64, k: Int64, alpha: Float64) -> Int64:
+        """Subscriptions come that hold nothing, and that no post finds, until `fill`. Returns their slots. Raises as
+        `subscribe`."""
+        k, alpha = self._checked(documents, k, alpha)
+        self._most_k = max(self._most_k, int(k.max(initial=1)))
+        return self.table.put(documents, np.asarray(points, np.float64), k, alpha)
+
+    def fill(self, slots: Int64, theta: Float64) -> None:
+        """Those that were put, which are all there are, come to what they hold. `theta` is a score that k posts of the
+        window reach, 0 for one that all do, NaN if it is not known; who cannot be filled by it is evaluated. O(n log
+        n + terms + entries), and what the posts of the window would cost that were posted again."""
+        self._reserve(0, 0, 0)
+        s = self.table.arrays
+        weigh_subscriptions(s, self.window.idf, slots)
+        row = s.row.reshape(-1, ROW)
+        row[slots, THETA] = np.where(np.isnan(theta), NEVER, theta)
+        s.complete[slots] = theta == 0.0
+        order = self.window.df.astype(np.int64)
+        _all(self._pass_again(order << 32 | np.arange(len(order))))
+        short = slots[(s.held[slots] < s.k[slots]) & (s.complete[slots] == 0)]
+        old = row[short, THETA]
+        _all(self._evaluate(short))
+        self.method.move(s, short, old)
+        self._own_all(slots)
+
     def subscribe_steps(
         self, documents: Documents, points: Float64, k: Int64, alpha: Float64, lay_out: bool = True
     ) -> Generator[None, None, Int64]:
@@ -295,7 +342,7 @@ class FeedIndex:
         if df is not None:
             order[:] = 0
             order[: len(df)] = df[: len(order)]
-        yield from self._lay_out(order << 32 | np.arange(len(order)), False)
+        yield from self._lay_out(order << 32 | np.arange(len(order)))
 
     def change(self, slots: Int64, documents: Documents, points: Float64, k: Int64, alpha: Float64) -> None:
         """Subscriptions are others from now on, in the same slots, and are evaluated. Raises as `subscribe`, and
@@ -320,13 +367,30 @@ class FeedIndex:
     def list(self, slot: int) -> tuple[Int64, Float64]:
         """The posts of a subscription's list, best first, and their scores. O(k); while an epoch begins it may be
         evaluated first."""
-        if self._stale is not None and self._stale[slot]:
-            self._evaluate_some(np.array([slot]), 0, 1)
         s = self.table.arrays
+        if self._filling:
+            s, slot = self._apart(slot), 0
         n = int(min(s.held[slot], s.k[slot]))
         posts, scores = np.empty(n, np.int64), np.empty(n)
         lists_of(s, np.array([slot]), posts, scores)
         return posts, scores
+
+    def _apart(self, slot: int) -> Subscribers:
+        """A copy of one subscription, evaluated: its buffer is being filled, perhaps in another thread's sight."""
+        s = self.table.arrays
+        row = s.row[slot * ROW : slot * ROW + ROW].copy()
+        note = row.view(np.int64)
+        term = slice(2 * note[TERM], 2 * (note[TERM] + note[WORDS]))
+        note[TERM] = note[ENTRY] = 0
+        room = int(self.buffering.room(s.k[slot : slot + 1].astype(np.int64))[0])
+        by_slot = {name: getattr(s, name)[slot : slot + 1].copy() for name in Subscribers._fields[2:11]}
+        one = Subscribers(
+            row=row, note=note, **by_slot, term=s.term[term].copy(), raw=s.raw[term].copy(),
+            score=np.zeros(room), tag=np.zeros(room, np.int64),
+        )  # fmt: skip
+        one.held[0] = 0
+        evaluate_one(self.window, one, self.buffering.limits, self._found, 0, self.diagonal)
+        return one
 
     def _there(self, slots: Int64) -> Int64:
         slots = np.asarray(slots, np.int64)
@@ -371,27 +435,22 @@ class FeedIndex:
             self.window, self.table.arrays, self.buffering.limits, self._found, self.work, slots, first, end,
             self.diagonal,
         )  # fmt: skip
-        if self._stale is not None:
-            self._stale[slots[first:end]] = False
 
-    def _lay_out(self, order: Int64, owned: bool) -> Generator[None, None, None]:
-        """Lay all out for words in this order; where they were all evaluated also who owns what. Reads of lists look at
-        neither."""
-
-        def work() -> None:
-            if owned:
-                self._own_all(self.table.slots())
-            self.method.build(self.table, order)
-
-        if len(self.table) < MANY:
-            work()
-        else:
-            beside = Beside(work)
-            while not beside.done(0.005):
-                yield
-            beside.found  # noqa: B018 -- raises what the work raised
+    def _lay_out(self, order: Int64) -> Generator[None, None, None]:
+        """Lay all out for words in this order. Reads of lists do not look at that."""
+        yield from self._beside(lambda: self.method.build(self.table, order))
         self._since_laid_out = 0
         self._reserve(0, 0, 0)
+
+    def _beside(self, work: Callable[[], None]) -> Generator[None, None, None]:
+        """Work that takes long for many subscriptions, in a thread of its own then."""
+        if len(self.table) < MANY:
+            work()
+            return
+        beside = Beside(work)
+        while not beside.done(0.005):
+            yield
+        beside.found  # noqa: B018 -- raises what the work raised
 
     def _post(self, batch: step.Batch, told: _Telling, at: int) -> None:
         """Posts of a piece, in which no epoch begins."""
@@ -482,7 +541,7 @@ class FeedIndex:
         order = v.df.astype(np.int64) << 32 | np.arange(len(v.df))
         if not self.config.tfidf:
             if not again:
-                yield from self._lay_out(order, False)
+                yield from self._lay_out(order)
             return
         self._epoch_posts, self._epoch_df = max(1, int(v.size[THERE])), v.df.copy()
         self._unknown = math.log(1.0 + self._epoch_posts)
@@ -490,17 +549,50 @@ class FeedIndex:
         win.weigh_anew(v)
         s, slots = self.table.arrays, self.table.slots()
         weigh_subscriptions(s, v.idf, slots)
-        self._stale = np.zeros(max(1, self.table.end), bool)
-        self._stale[slots] = True
+        self._filling = True
+        yield from self._refill_all(slots, order) if self.method.finds else self._evaluate_all(slots, order)
+        self._filling = False
+        while step.tell_noted(s, self.work, 0) != step.DONE:
+            self._make_room(step.LINES, 0, told, at)
+        told.take(self.work, at)
+        yield from self._beside(lambda: self._own_all(slots))
+
+    def _refill_all(self, slots: Int64, order: Int64) -> Generator[None, None, None]:
+        """Other weights count: fill all buffers by one pass over the window, and note which of the lists that are
+        followed are others. O(terms + entries, and what the posts of the window would cost that were posted again)."""
+        s, followed = self.table.arrays, slots[self.table.arrays.followed[slots] == 1]
+        end = np.cumsum(np.minimum(s.held[followed], s.k[followed]), dtype=np.int64)
+        rows = int(end[-1]) if len(end) else 0
+        posts, scores = np.empty(rows, np.int64), np.empty(rows)
+        lists_of(s, followed, posts, scores)
+        for first in range(0, len(slots), BOUNDED):
+            yield
+            upto = min(len(slots), first + BOUNDED)
+            bound_all(self.window, s, self.buffering.limits, slots, first, upto, self.diagonal)
+        yield from self._pass_again(order)
+        step.begin(self.work)
+        step.note_others(s, self.work, followed, end, posts, scores)
+
+    def _evaluate_all(self, slots: Int64, order: Int64) -> Generator[None, None, None]:
+        """As `_refill_all`, where posts are not found a way to whom they reach."""
         step.begin(self.work)
         for first in range(0, len(slots), EVALUATED):
             yield
             self._evaluate_some(slots, first, min(len(slots), first + EVALUATED))
-        self._stale = None
-        while step.tell_noted(s, self.work, 0) != step.DONE:
-            self._make_room(step.LINES, 0, told, at)
-        told.take(self.work, at)
-        yield from self._lay_out(order, True)
+        yield from self._lay_out(order)
+
+    def _pass_again(self, order: Int64) -> Generator[None, None, None]:
+        """Lay all out for words in this order, and let the posts of the window come into the buffers, which are empty,
+        of those that they reach by their thetas."""
+        yield from self._lay_out(order)
+        self._reserve(0, 0, int(self.window.terms.max(initial=0)))
+        v = self.window
+        end = int(v.size[NEXT]) if len(self.table) else 0
+        for first in range(int(v.size[FIRST]), end, REFILLED):
+            yield
+            self.method.refill(
+                v, self.table.arrays, self.buffering.limits, self.work, first, min(end, first + REFILLED), self.diagonal
+            )
 
     def _own_all(self, slots: Int64) -> None:
         self._owners.size[:2] = 0

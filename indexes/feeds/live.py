@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-import numpy as np
-
 from indexes.feeds.feed import FeedIndex, Told
 from indexes.feeds.posts import Posts
 from indexes.feeds.views import Change, Entry, ListChange, PostView
@@ -74,13 +72,12 @@ class Live:
 
     def hear(self, told: Told, first_seq: int, views: Views) -> list[ListChange]:
         """What readers hear of a step: its first post, or all of it, has the seq `first_seq`."""
-        heard = []
-        # Far more lists may have changed than are followed.
-        known = np.array([slot for slot in self.known if slot not in self._begun], np.int64)
-        for i in np.flatnonzero(np.isin(told.slot, known)).tolist():
-            rows = slice(int(told.end[i - 1]) if i else 0, int(told.end[i]))
-            entries = views.entries(told.post[rows].tolist(), told.score[rows].tolist())
-            heard += self._change(int(told.slot[i]), first_seq + int(told.step[i]), entries)
+        heard, begin = [], 0
+        for at, slot, end in zip(told.step.tolist(), told.slot.tolist(), told.end.tolist(), strict=True):
+            if slot in self.known and slot not in self._begun:
+                rows = zip(told.post[begin:end].tolist(), told.score[begin:end].tolist(), strict=True)
+                heard += self._change(slot, first_seq + at, rows, views)
+            begin = end
         return heard
 
     def look(self, slot: int, seq: int, views: Views) -> list[ListChange]:
@@ -88,18 +85,24 @@ class Live:
         if slot not in self.known:
             return []
         numbers, scores = self._index.list(slot)
-        return self._change(slot, seq, views.entries(numbers.tolist(), scores.tolist()))
+        return self._change(slot, seq, zip(numbers.tolist(), scores.tolist(), strict=True), views)
 
-    def _change(self, slot: int, seq: int, entries: list[Entry]) -> list[ListChange]:
+    def _change(self, slot: int, seq: int, rows: Iterable[tuple[int, float]], views: Views) -> list[ListChange]:
+        """A list has these posts and scores now. Only posts that are told are looked up."""
         id, old = self.known[slot]
-        new = _ranks(entries)
+        new: dict[int, tuple[int, float, str]] = {}
+        entered = []
+        for rank, (number, score) in enumerate(rows, 1):
+            before = old.get(number)
+            if before is not None and before[1] == score:
+                new[number] = (rank, score, before[2])
+            else:
+                post = views.view(number)
+                new[number] = (rank, score, post.id)
+                entered.append(Change(post.id, None if before is None else before[0], rank, Entry(post, score)))
         self.known[slot] = Known(id, new)
-        changes = [Change(key, rank, None, None) for number, (rank, _, key) in old.items() if number not in new]
-        for rank, entry in enumerate(entries, 1):
-            before = old.get(entry.post.number)
-            if before is None or before[1] != entry.score:
-                changes.append(Change(entry.post.id, None if before is None else before[0], rank, entry))
-        return [ListChange(seq, id, changes)] if changes else []
+        left = [Change(key, rank, None, None) for number, (rank, _, key) in old.items() if number not in new]
+        return [ListChange(seq, id, left + entered)] if left or entered else []
 
 
 def _ranks(entries: list[Entry]) -> dict[int, tuple[int, float, str]]:

@@ -43,6 +43,12 @@ class Method(Protocol):
     def find(self, *what: Any) -> int:
         """Whom posts of the window may matter to is found, and nothing changes: a kernel as `ordered.find_many`."""
 
+    finds: bool
+    """Whether it finds whom a post reaches: if not, it is given to it, and buffers cannot be refilled."""
+
+    def refill(self, *what: Any) -> None:
+        """Posts of the window come into buffers once more: a kernel as `ordered.refill_ordered`."""
+
     def check(self, table: Table) -> None:
         """All is as it has to be."""
 

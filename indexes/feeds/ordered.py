@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from indexes import aligned
 from indexes.feeds.buffers import score_of
 from indexes.feeds.cells import build_cells, cell_at, nearest
+from indexes.feeds.refill import take_again
 from indexes.feeds.step import (
     DONE,
     ENTER,
@@ -90,6 +91,8 @@ class Ordered(NamedTuple):
 
 class OrderedIndex:
     """The postings of a table of subscriptions."""
+
+    finds = True
 
     def __init__(self, capacity: int = CAPACITY) -> None:
         self._capacity = capacity
@@ -176,6 +179,10 @@ class OrderedIndex:
     def find(self, *what: Any) -> int:
         """Whom posts may matter to is found, and nothing changes: see `find_many`."""
         return int(find_many(self.arrays, self.cells, *what))
+
+    def refill(self, *what: Any) -> None:
+        """Posts of the window come into buffers once more: see `refill_ordered`."""
+        refill_ordered(self.arrays, self.cells, *what)
 
     def _grow(self) -> None:
         a = self.arrays
@@ -559,3 +566,19 @@ def find_many(o, c, v, s, z, first, end, diagonal):  # type: ignore[no-untyped-d
         z.turn[0] = z.size[TURN]
         found += find_ordered(o, c, v, s, z, post, diagonal)
     return found
+
+
+@lean_kernel
+def refill_ordered(o, c, v, s, limits, z, first, end, diagonal):  # type: ignore[no-untyped-def]
+    """These posts of the window come into the buffers of those that they reach: see `refill`. O(postings read +
+    entries) each."""
+    for post in range(first, end):
+        if v.gone[post & (v.x.size - 1)] == 0:
+            z.size[TURN] += 1
+            z.turn[0] = z.size[TURN]
+            hits = find_ordered(o, c, v, s, z, post, diagonal)
+            take_again(s, limits, z, hits, post)
+            for i in range(hits):
+                slot = int(z.hit[i])
+                if z.hit_score[i] != s.row[slot * ROW + THETA]:
+                    move(o, s, slot, z.hit_score[i])

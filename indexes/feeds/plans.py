@@ -151,10 +151,11 @@ class PostPlan(SteppedPlan):
         if self._steps is None:
             if self._painted == self.count or not self._has_room(budget):
                 return
+            # What other threads and processes take meanwhile is not the cost of a post.
+            began = time.thread_time()
             self._begin(budget)
-            began = time.perf_counter()
             self._posted = self._go_on(0.0)
-            self.engine.post_cost.learn(time.perf_counter() - began, self._painted - self._shown)
+            self.engine.post_cost.learn(time.thread_time() - began, self._painted - self._shown)
         else:
             self._posted = self._go_on(budget)
         if self._posted is not None and self._painted == self.count:
@@ -204,9 +205,12 @@ class PostPlan(SteppedPlan):
     def _show(self) -> None:
         """Let what has come be found by its ids."""
         posts, window = self.engine.posts_kept, self.engine.config.posts
+        if window is not None:
+            # Those that go lie in columns together. An id may be taken again by one that comes.
+            posts.expire(min(posts.next, posts.next + len(self._views) - window))
         for view in self._views:
             posts.append(view)
-            if window is not None:
+            if window is not None and posts.next - posts.first > window:
                 posts.expire(posts.next - window)
         self._views = []
         self.engine.now = max(self.engine.now, self.command.at)

@@ -122,12 +122,25 @@ class Posts:
 
     def expire(self, first: int) -> None:
         """Posts before this one go. What is shown of them stays until `trim`."""
-        for number in range(self.first, min(first, self.next)):
-            if number in self.gone:
-                self.gone.discard(number)
-            else:
-                self.ids.delete(self.view(number).id)
+        number, end = self.first, min(first, self.next)
+        while number < end:
+            keys = self._ids(number, end)
+            for at, key in enumerate(keys, number):
+                if at in self.gone:
+                    self.gone.discard(at)
+                else:
+                    self.ids.delete(key)
+            number += len(keys)
         self.first = max(self.first, first)
+
+    def _ids(self, number: int, end: int) -> list[str]:
+        """The ids of this post and those after it, before `end`, of its piece."""
+        before = self.next - len(self._newest)
+        if number >= before:
+            return [view.id for view in self._newest[number - before : end - before]]
+        piece = self._pieces[bisect_right(self._firsts, number) - 1]
+        found: list[str] = piece.ids.slice(number - piece.first, end - number).to_pylist()
+        return found
 
     def trim(self) -> None:
         """Drop what has gone, and put what is no longer new in columns."""

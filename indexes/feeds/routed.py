@@ -45,6 +45,7 @@ class RoutedIndex(OrderedIndex):
 class GivenIndex:
     """No index: whom posts reach is given. A `Method`."""
 
+    finds = False
     hits = Hits(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))
     """Of the piece that comes."""
 
@@ -74,6 +75,9 @@ class GivenIndex:
     def find(self, *what: Any) -> int:
         """Nobody is found here."""
         return 0
+
+    def refill(self, *what: Any) -> None:
+        """As `find`."""
 
     def check(self, table: Table) -> None:
         """There is nothing to be wrong."""

@@ -56,6 +56,14 @@ class FeedShard(FeedIndex):
         self.epochs = 0
         """How many have begun."""
 
+    def subscribe_steps(
+        self, documents: Documents, points: Float64, k: Int64, alpha: Float64, lay_out: bool = True
+    ) -> Generator[None, None, Int64]:
+        """As `FeedIndex.subscribe_steps`; all are followed: whoever holds the lists is told of each that changes."""
+        slots = yield from super().subscribe_steps(documents, points, k, alpha, lay_out)
+        self.table.arrays.followed[slots] = 1
+        return slots
+
     def posts_before_epoch(self, times: Int64) -> int:
         """How many posts that come at these times may come in a round: up to the one right after which an epoch may
         begin. At least 1."""

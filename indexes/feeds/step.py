@@ -200,13 +200,14 @@ def end_post(v, s, z, batch):  # type: ignore[no-untyped-def]
 
 @inner_kernel
 def tell(s, z, step):  # type: ignore[no-untyped-def]
-    """Write a line for each list that changed, with its rows if it is followed."""
-    rows = 0
+    """Write a line for each list that changed and is followed, and its rows. O(1) for each other that changed."""
+    lines = rows = 0
     for i in range(z.size[CHANGED]):
         slot = np.int64(z.changed[i])
         if s.followed[slot]:
+            lines += 1
             rows += min(s.held[slot], s.k[slot])
-    room = z.size[TOLD] + z.size[CHANGED] <= z.told_slot.size and z.size[ROWS] + rows <= z.row_post.size
+    room = z.size[TOLD] + lines <= z.told_slot.size and z.size[ROWS] + rows <= z.row_post.size
     if room:
         at, line = z.size[ROWS], z.size[TOLD]
         for i in range(z.size[CHANGED]):
@@ -216,8 +217,8 @@ def tell(s, z, step):  # type: ignore[no-untyped-def]
                 for j in range(base, base + min(s.held[slot], s.k[slot])):
                     z.row_post[at], z.row_score[at] = s.tag[j] // POSTS, s.score[j]
                     at += 1
-            z.told_step[line], z.told_slot[line], z.told_end[line] = step, slot, at
-            line += 1
+                z.told_step[line], z.told_slot[line], z.told_end[line] = step, slot, at
+                line += 1
         z.size[TOLD], z.size[ROWS] = line, at
     return DONE if room else LINES
 
@@ -276,6 +277,20 @@ def evaluate_noted(v, s, limits, owners, f, z, diagonal, most):  # type: ignore[
 def tell_noted(s, z, step):  # type: ignore[no-untyped-def]
     """As `tell`, for who called the step."""
     return tell(s, z, step)
+
+
+@lean_kernel
+def note_others(s, z, slots, end, posts, scores):  # type: ignore[no-untyped-def]
+    """Note which of these subscriptions have another list than these, which end there. O(entries)."""
+    for i in range(slots.size):
+        slot, begin = slots[i], end[i - 1] if i else 0
+        base, n = s.note[slot * ROW + ENTRY], end[i] - begin
+        same = n == min(s.held[slot], s.k[slot])
+        for j in range(n):
+            if same:
+                same = posts[begin + j] == s.tag[base + j] // POSTS and scores[begin + j] == s.score[base + j]
+        if not same:
+            note_changed(s, z, slot)
 
 
 @lean_kernel

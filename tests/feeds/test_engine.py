@@ -95,7 +95,8 @@ class Story(RuleBasedStateMachine):
         # Epochs are cut into pieces, however few subscriptions there are.
         self.small = [patch("indexes.feeds.feed.PIECE", piece), patch("indexes.feeds.posts.PIECE", 4)]
         self.small.append(patch("indexes.feeds.plans.PIECE", piece))
-        self.small.append(patch("indexes.feeds.feed.EVALUATED", piece))
+        self.small.append(patch("indexes.feeds.feed.BOUNDED", piece))
+        self.small.append(patch("indexes.feeds.feed.REFILLED", piece))
         self.small.append(patch("indexes.feeds.feed.MANY", 3 if piece == 1 else 20_000))
         if piece == 3:
             # Ids are merged all the time, and looked up as those of bulk are.
@@ -592,7 +593,7 @@ def test_a_check_that_is_given_up_promises_nothing(monkeypatch):
 
 @pytest.mark.parametrize("key", ["s0", "s19"])
 def test_a_stream_that_begins_while_an_epoch_does_begins_after_it(monkeypatch, key):
-    monkeypatch.setattr("indexes.feeds.feed.EVALUATED", 1)
+    monkeypatch.setattr("indexes.feeds.feed.BOUNDED", 1)
     engine = small({"posts": 64})
     for i in range(20):
         engine.apply(SetSubscription(f"s{i}", ["a", "b"], (0.0, 0.0), 2, 0.0))

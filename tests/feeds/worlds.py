@@ -8,6 +8,7 @@ import numpy as np
 
 from indexes.feeds.feed import FeedIndex, Told
 from indexes.feeds.model import FeedConfig
+from indexes.feeds.subscribers import ENTRY, POSTS, ROW, THETA
 from tests.oracles.feeds import Ask, FeedOracle
 
 BOUNDS = (0.0, 0.0, 4.0, 3.0)
@@ -114,19 +115,20 @@ class World:
         return bags, places, np.array([ask.k for ask in asks], int), np.array([ask.alpha for ask in asks], float)
 
     def check_told(self, told: Told, lists: list[dict[int, list[tuple[int, float]]]]) -> None:
-        """Just those are told whose lists are others, and the lists of the followed are those of their step."""
+        """Just those of the followed are told whose lists are others, with what these are after their step."""
+        followed = self.feed.table.arrays.followed
         wanted = [
             (i, slot)
             for i, (before, after) in enumerate(pairwise(lists))
             for slot in sorted(after)
-            if after[slot] != before[slot]
+            if followed[slot] and after[slot] != before[slot]
         ]
         assert list(zip(told.step.tolist(), told.slot.tolist(), strict=True)) == wanted
         begin = 0
         for i, (step, slot) in enumerate(wanted):
             end = int(told.end[i])
             rows = list(zip(told.post[begin:end].tolist(), told.score[begin:end].tolist(), strict=True))
-            assert rows == (lists[step + 1][slot] if self.feed.table.arrays.followed[slot] else [])
+            assert rows == lists[step + 1][slot]
             begin = end
 
     def compare(self) -> None:
@@ -137,3 +139,23 @@ class World:
             posts, scores = self.feed.list(slot)
             assert list(zip(posts.tolist(), scores.tolist(), strict=True)) == wanted, slot
         self.feed.check()
+
+    def compare_buffers(self) -> None:
+        """Theorem 6.1: a buffer is the k-skyband of what is above its bound, and has k entries or all there are."""
+        s, dominance = self.feed.table.arrays, self.feed.config.buffer != "kmax"
+        for slot, ask in self.oracle.asks.items():
+            begin = int(s.note[slot * ROW + ENTRY])
+            run = slice(begin, begin + int(s.held[slot]))
+            found = list(zip(s.score[run].tolist(), (s.tag[run] // POSTS).tolist(), strict=True))
+            theta = float(s.row[slot * ROW + THETA])
+            above = [one for one in self.oracle.eligible(slot) if one[0] >= theta]
+            newer = {one: sum(o[1] > one[1] and o[0] >= one[0] for o in above) for one in above}
+            band = [one for one in above if not dominance or newer[one] < ask.k]
+            sure = [one for one in band if one[0] > theta]
+            # Of posts that score theta the older ones may be below the bound.
+            assert found[: len(sure)] == sure and found == band[: len(found)]
+            assert len(found) >= ask.k or s.complete[slot]
+            if s.complete[slot] and theta == 0.0:
+                assert found == band
+            if dominance:
+                assert (s.tag[run] % POSTS).tolist() == [newer[one] for one in found]

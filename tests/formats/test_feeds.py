@@ -11,7 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from formats import feeds, parts
-from formats.folder import Damaged, Folder
+from formats.columns import write_table
+from formats.folder import Damaged, Draft, Folder
+from indexes.feeds.buffers import EVALUATED
 from indexes.feeds.commands import AddSubscriptions, DeleteSubscriptions, Post, SetSubscription, Tick, Withdraw
 from indexes.feeds.engine import FeedEngine
 from indexes.feeds.model import Asked, FeedConfig, Keywords, Shown, Subscriptions
@@ -163,3 +165,41 @@ def test_weights_that_are_not_one_for_each_word_are_told(place: str, tmp_path: P
     pq.write_table(table.set_column(at, table.schema.field(at), wrong), tmp_path / "a" / place)
     with pytest.raises(Damaged, match="other numbers of weights"):
         feeds.read_state(Folder.at(tmp_path / "a"), "city", about)
+
+
+@pytest.mark.parametrize("config", CONFIGS, ids=str)
+def test_a_start_evaluates_nobody(config: FeedConfig, tmp_path: Path) -> None:
+    made = engine(config)
+    folder = Folder.at(tmp_path / "a")
+    one = feeds.read_state(folder, "city", written(folder, state(made)))
+    again = engine_of(one)
+    assert again.index._found.size[EVALUATED] == 0
+    assert np.array_equal(state(again).theta, one.theta)
+
+
+@pytest.mark.parametrize("theta", [np.nan, -1.0, 0.0, 0.3, 0.9, 1e9])
+def test_a_start_is_right_whatever_is_said_of_theta(theta: float) -> None:
+    made = engine(CONFIGS[0])
+    one = state(made)
+    some = np.random.default_rng(1).random(len(one.theta)) < 0.7
+    again = engine_of(one._replace(theta=np.where(some, theta, one.theta)))
+    same(made, again)
+    for i in range(150, 250, 5):
+        for feed in (made, again):
+            post(feed, np.random.default_rng(i), i, i // 3)
+        same(made, again)
+
+
+def test_snapshots_without_theta_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = engine(CONFIGS[0])
+    older = feeds.SUBSCRIPTIONS.remove(feeds.SUBSCRIPTIONS.get_field_index("theta"))
+
+    def write(draft: Draft, name: str, schema: pa.Schema, columns: list[Any]) -> None:
+        whole = schema is not feeds.SUBSCRIPTIONS
+        write_table(draft, name, schema if whole else older, columns if whole else columns[:-1])
+
+    monkeypatch.setattr(feeds, "write_table", write)
+    folder = Folder.at(tmp_path / "a")
+    one = feeds.read_state(folder, "city", written(folder, state(made)))
+    assert np.isnan(one.theta).all() and len(one.theta)
+    same(made, engine_of(one))
