@@ -13,6 +13,9 @@ from typing import Any, Generic, Protocol, TypeVar
 from indexes.beside import Beside
 from indexes.commands import Fault
 
+SLICE = 0.005
+"""Seconds of a slice where nothing else has a turn."""
+
 LONG = 1.0
 """Seconds that work beside is said to take: more than is done at once, whatever it is."""
 
@@ -24,8 +27,19 @@ class Numbered(Protocol):
     next_seq: int
 
 
+class Sliced(Protocol):
+    """A plan of an engine, as far as slices go."""
+
+    done: bool
+
+    def paint(self, budget: float) -> None: ...
+
+    def settle(self) -> Any: ...
+
+
 E = TypeVar("E", bound=Numbered)
 F = TypeVar("F")
+P = TypeVar("P", bound=Sliced)
 
 
 class Plan(ABC, Generic[E]):
@@ -135,3 +149,14 @@ class AsidePlan(Plan[E], Generic[E, F]):
         if self.count:
             self.engine.seq = self.last_seq
         return self.show()
+
+
+def applied(plan: P) -> tuple[P, list[Any]]:
+    """Paint and settle a plan, in slices; returns it, and what live subscriptions must hear of."""
+    heard = []
+    while not plan.done:
+        plan.paint(SLICE)
+        part = plan.settle()
+        if part is not None:
+            heard.append(part)
+    return plan, heard

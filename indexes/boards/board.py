@@ -48,6 +48,7 @@ from indexes.boards.subscriptions import SubscriptionIndex
 from indexes.boards.upkeep import CapturePlan, FoldPlan
 from indexes.boards.views import ListEntry, ObjectView, Slice, SubscriptionView, place_of
 from indexes.commands import Fault, Refused
+from indexes.plan import applied
 
 NEARLY_FULL = 0.97
 """Share of its room past which a class is laid out in larger arrays before it must be, in the middle of a write."""
@@ -174,14 +175,7 @@ class Board:
 
     def apply(self, command: Command, keep_tiles: int = 0) -> tuple[Plan, list[Slice]]:
         """Prepare, paint and settle a command; returns its plan and what live subscriptions must hear of."""
-        plan = self.prepare(command, keep_tiles)
-        heard = []
-        while not plan.done:
-            plan.paint(0.005)
-            part = plan.settle()
-            if part is not None:
-                heard.append(part)
-        return plan, heard
+        return applied(self.prepare(command, keep_tiles))
 
     def replay(self, command: Command) -> Plan:
         """Apply a command from the log: nothing is painted and no one is told."""

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from indexes.beside import Beside
+from indexes.cost import Cost
 from indexes.feeds.commands import AddSubscriptions, DeleteSubscriptions, SetSubscription
 from indexes.feeds.live import Views
 from indexes.feeds.model import Standing, Subscriptions
-from indexes.feeds.plans import Cost
 from indexes.feeds.views import Slice
 from indexes.names import Merged
 from indexes.plan import LONG

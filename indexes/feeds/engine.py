@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from indexes.commands import Fault, Refused
+from indexes.cost import Cost
 from indexes.feeds.coming import Coming
 from indexes.feeds.coming import Undo as PostUndo
 from indexes.feeds.commands import (
@@ -37,7 +38,7 @@ from indexes.feeds.listings import Listings
 from indexes.feeds.live import Live, Views
 from indexes.feeds.model import Asked, FeedConfig, Standing, Subscriptions, bag_of_shown
 from indexes.feeds.packing import Statistics
-from indexes.feeds.plans import Cost, Plan, PostPlan, TickPlan, WithdrawPlan
+from indexes.feeds.plans import Plan, PostPlan, TickPlan, WithdrawPlan
 from indexes.feeds.posts import Posts
 from indexes.feeds.subscribers import ALPHA, ROW, X, Y
 from indexes.feeds.theta import MOST_K
@@ -45,7 +46,7 @@ from indexes.feeds.upkeep import CapturePlan, FoldPlan
 from indexes.feeds.views import Entry, PostView, Slice, SubscriptionView
 from indexes.names import Names
 from indexes.overlay import STRIDE
-from indexes.plan import SamePlan
+from indexes.plan import SamePlan, applied
 from indexes.promised import GONE, Promised, Promises, Steps, Undo, accept_many, run_steps
 
 Float64 = NDArray[np.float64]
@@ -145,14 +146,7 @@ class FeedEngine:
 
     def apply(self, command: Command) -> tuple[Plan, list[Slice]]:
         """Prepare, paint and settle a command; returns its plan and what live subscriptions must hear of."""
-        plan = self.prepare(command)
-        heard = []
-        while not plan.done:
-            plan.paint(0.005)
-            part = plan.settle()
-            if part is not None:
-                heard.append(part)
-        return plan, heard
+        return applied(self.prepare(command))
 
     def capture(self, journal: bool = False, indexes: bool = False) -> CapturePlan:
         """A plan that copies the state, with what every subscription holds if asked for. There is nothing to note for a

@@ -32,23 +32,6 @@ EPOCH = 2e-5
 """Seconds that a subscription is said to take when an epoch begins."""
 
 
-class Cost:
-    """What one of many changes takes, in seconds, as the latest have shown: a costly one counts at once, and is
-    forgotten slowly."""
-
-    def __init__(self, seconds: float) -> None:
-        self.seconds = seconds
-
-    def learn(self, spent: float, changes: int) -> None:
-        """So many took so long together."""
-        each = spent / max(1, changes)
-        self.seconds = each if each > self.seconds else self.seconds + 0.1 * (each - self.seconds)
-
-    def fit(self, budget: float, most: int) -> int:
-        """How many fit in a budget, at least one."""
-        return max(1, int(min(budget / self.seconds, most)))
-
-
 class WindowPlan(AnyPlan["FeedEngine"]):
     """What changes the window."""
 

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from indexes.commands import Fault, Refused
+from indexes.cost import Cost
 from indexes.maps.accept import accept_put, question_faults
 from indexes.maps.ask_plans import AskPlan
 from indexes.maps.asks import faults_of
@@ -37,7 +38,7 @@ from indexes.maps.merged import merged
 from indexes.maps.model import MapConfig, Point, Question, Skyline, Standing
 from indexes.maps.objects import Objects
 from indexes.maps.places import PlaceIndex
-from indexes.maps.plans import Cost, DeleteObjectsPlan, Plan, PutPlan
+from indexes.maps.plans import DeleteObjectsPlan, Plan, PutPlan
 from indexes.maps.presence import Presence
 from indexes.maps.presence import Undo as Present
 from indexes.maps.queries import Queries
@@ -47,7 +48,7 @@ from indexes.maps.shown import answers_of
 from indexes.maps.upkeep import CapturePlan, FoldPlan
 from indexes.maps.views import Answer, ObjectView, QueryView, Slice
 from indexes.overlay import STRIDE
-from indexes.plan import SamePlan
+from indexes.plan import SamePlan, applied
 from indexes.promised import GONE, Promised, Promises, Steps, Undo, accept_delete, accept_many, run_steps
 
 BULK = 4_096
@@ -120,14 +121,7 @@ class MapEngine:
 
     def apply(self, command: Command) -> tuple[Plan, list[Slice]]:
         """Prepare, paint and settle a command; returns its plan and what live queries must hear of."""
-        plan = self.prepare(command)
-        heard = []
-        while not plan.done:
-            plan.paint(0.005)
-            part = plan.settle()
-            if part is not None:
-                heard.append(part)
-        return plan, heard
+        return applied(self.prepare(command))
 
     def capture(self, journal: bool = False, indexes: bool = False) -> CapturePlan:
         """A plan that copies the state, with a copy of the index and of what queries hold if asked for; `journal`

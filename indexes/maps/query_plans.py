@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from indexes.beside import Beside
+from indexes.cost import Cost
 from indexes.maps.commands import AddQueries, DeleteQueries, MoveQueries, SetQuery
 from indexes.maps.model import Skyline, Standing
-from indexes.maps.plans import Cost
 from indexes.maps.shown import zone_fields
 from indexes.maps.views import Moved, Slice
 from indexes.names import Merged

@@ -34,7 +34,7 @@ from indexes.matchers.plans import AddPlan, DeletePlan, MatchPlan, Plan, SetPlan
 from indexes.matchers.table import INF
 from indexes.matchers.upkeep import CapturePlan, FoldPlan, Origin
 from indexes.matchers.views import Matched, Result, Slice, SubscriptionView, Winners
-from indexes.plan import SamePlan
+from indexes.plan import SamePlan, applied
 from indexes.promised import GONE, Promised, Promises, Steps, Undo, accept_delete, accept_many, run_steps
 
 Float64 = npt.NDArray[np.float64]
@@ -182,14 +182,7 @@ class MatcherEngine:
 
     def apply(self, command: Command) -> tuple[Plan, list[Slice]]:
         """Prepare, paint and settle a command; returns its plan and what live subscriptions must hear of."""
-        plan = self.prepare(command)
-        heard = []
-        while not plan.done:
-            plan.paint(0.005)
-            part = plan.settle()
-            if part is not None:
-                heard.append(part)
-        return plan, heard
+        return applied(self.prepare(command))
 
     # Reads, between two slices.
 

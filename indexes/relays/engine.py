@@ -25,7 +25,7 @@ import pyarrow.compute as pc
 
 from indexes.commands import Fault, Refused
 from indexes.overlay import STRIDE
-from indexes.plan import SamePlan
+from indexes.plan import SamePlan, applied
 from indexes.promised import GONE, Promised, Promises, Steps, Undo, accept_delete, accept_many, run_steps
 from indexes.relays import outbox
 from indexes.relays.commands import (
@@ -419,14 +419,7 @@ class RelayEngine:
 
     def apply(self, command: Command) -> tuple[Any, list[Slice]]:
         """Prepare, paint and settle a command; returns its plan and what live subscriptions must hear of."""
-        plan = self.prepare(command)
-        heard = []
-        while not plan.done:
-            plan.paint(0.005)
-            part = plan.settle()
-            if part is not None:
-                heard.append(part)
-        return plan, heard
+        return applied(self.prepare(command))
 
     # What plans do.
 
