@@ -29,7 +29,7 @@ from indexes.maps.places import BLOCK, BLOCKS, LEAVES, PlaceIndex
 from indexes.maps.programs import run_over
 from indexes.maps.rectangles import reaching
 from indexes.maps.score_table import ScoreTable, score_in
-from indexes.maps.scores import EXPRESSION, SUM, WASPAS, least_and_most, static_parts
+from indexes.maps.scores import EXPRESSION, PRODUCT, SUM, WASPAS, least_and_most, static_parts
 
 Float64 = NDArray[np.float64]
 Int64 = NDArray[np.int64]
@@ -211,7 +211,9 @@ def _reach(s, radius, most, lower, upper):  # type: ignore[no-untyped-def]
     else:
         total, product = static_parts(s, lower, 1, 0)
         r = np.inf
-        if kind != WASPAS:
+        if (kind == PRODUCT or kind == WASPAS) and _turns(s, lower):
+            pass
+        elif kind != WASPAS:
             r = reaching(s, most, total, True)
         else:
             # Neither part of the sum is below zero, so each alone is at most MScore.
@@ -223,6 +225,18 @@ def _reach(s, radius, most, lower, upper):  # type: ignore[no-untyped-def]
         if kind == SUM:
             r += 1e-12 * (abs(most) + abs(total)) / s.wd * s.scale
     return radius + max(r, 0.0) if r == r else np.inf
+
+
+@float_part
+def _turns(s, lower):  # type: ignore[no-untyped-def]
+    """Whether what is assumed of the best values is so far out of a score's ranges that a product grows again there: to
+    an even power a factor below zero is above it."""
+    turns = False
+    for c in range(s.column.size):
+        value, low, width = lower[s.column[c]], s.low[c], s.width[c]
+        v = 1.0 - (-value - low) / width if s.sign[c] < 0.0 else (value - low) / width
+        turns |= v + s.shift < 0.0
+    return turns
 
 
 @float_part

@@ -306,6 +306,21 @@ def test_a_batch_with_an_object_better_than_any_reaches_queries_that_were_out_of
     assert live.tops.lower[0] < -1000.0
 
 
+@pytest.mark.parametrize("blend", [None, 0.0, 0.1])
+def test_what_is_assumed_beyond_the_ranges_of_a_score_makes_no_object_seem_worse(blend):
+    unranged = [attribute._replace(range=None) for attribute in ATTRIBUTES]
+    kind = "weighted_product" if blend is None else "waspas"
+    score = scoring(kind, ATTRIBUTES, {"rating": 2.0, "distance": 0.25}, "euclidean", blend=blend or 0.0)
+    points, statics = [(2.0, 0.0), (0.0, 0.0), (-1.0, -3.0)], [(0.6, -4.1), (1.1, -2.4), (3.4, -3.0)]
+    live = LiveQueries(PlaceIndex.build(points, statics), unranged, np.array([-4.0, -4.0, 4.0, 4.0]))
+    live.put([0], [TopAsk(1, 2, score)], [(-1.4, -1.2)])
+    live.apply(batch({3: ((3.7, 1.8), (1.0, -5.0), 3), 4: ((40.0, 0.0), (4.0, 0.0), 4)}))
+    live.apply(batch({3: None}))
+    assert live.tops.lower[1] < -5.0 and live[0].slots[0] == 0 and live[0].radius < 2.0
+    told = live.apply(batch({5: ((2.0, 0.0), (3.2, -4.8), 5)})).told
+    assert [one.query for one in told] == [0] and live[0].slots[0] == 5
+
+
 def test_a_value_that_goes_on_falling_makes_boxes_anew_a_logarithm_of_times():
     reach, _ = crowd("euclidean", 50, ("weighted_sum",), 1)
     bases = set()
