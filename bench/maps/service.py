@@ -90,6 +90,13 @@ def _show_zones(report: Report, size: Size) -> None:
                 1,
                 CONNECTIONS,
             ),
+            (
+                f"skylines, {BATCH} a request",
+                "skyline",
+                [json.dumps({"locations": places[i : i + BATCH]}) for i in range(0, size.skylines, BATCH)],
+                BATCH,
+                2,
+            ),
         )
         rows, rates = [], {}
         for name, path, bodies, each, connections in runs:
@@ -107,8 +114,8 @@ def _show_zones(report: Report, size: Size) -> None:
     report.table(head, rows)
     best = max(rates[runs[0][0]], rates[runs[1][0]])
     report.verdict(f"{TOPS_WANTED:,.0f} top-k zones/s over HTTP", f"{best:,.0f} zones/s", best >= TOPS_WANTED)
-    found = rates[runs[2][0]]
-    report.verdict(f"{SKYLINES_WANTED:,.0f} skyline zones/s over HTTP", f"{found:,.0f}/s", found >= SKYLINES_WANTED)
+    best = max(rates[runs[2][0]], rates[runs[3][0]])
+    report.verdict(f"{SKYLINES_WANTED:,.0f} skyline zones/s over HTTP", f"{best:,.0f} zones/s", best >= SKYLINES_WANTED)
 
 
 def _show_standing(report: Report, size: Size, kind: str, standing: int, followed: int) -> None:
