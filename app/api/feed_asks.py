@@ -83,13 +83,13 @@ class SubscriptionReader:
         return ChangeSubscription(id, shown, location, body.get("k"), alpha, ttl)
 
     def _words(self, body: dict[str, Any], errors: list[ElementError]) -> Shown:
-        (shown,) = Words(self._config.stop_words, errors, needed=True).read(0, [body])
+        (shown,) = Words(self._config.stop_words, errors, needed=True).read(0, [body]).shown()
         return shown
 
     def _add_items(self, columns: _Columns, words: Words, items: list[Any]) -> None:
         """Append validated elements; None stands for one that is known to be bad."""
         start = columns.count
-        shown = words.read(start, items)
+        keywords = words.read(start, items)
         if columns.errors:
             items = [_BAD if item is None else item for item in items]
         for at, item in enumerate(items, start):
@@ -97,7 +97,7 @@ class SubscriptionReader:
                 columns.ttl[at] = item["ttl"]
         columns.add(
             pa.array([item.get("id") for item in items], pa.string()),
-            shown,
+            keywords,
             np.array([item["location"] for item in items], np.float64).reshape(-1, 2),
             np.array([item.get("k", self._k) for item in items], np.int64),
             np.array([item.get("alpha", ALPHA) for item in items], np.float64),
@@ -107,7 +107,7 @@ class SubscriptionReader:
         start, n, wrong = columns.count, len(batch), columns.errors
         ids = ids_of(batch, start, wrong)
         points = points_of(batch, start, wrong)
-        shown = words.batch(start, batch, texts_of(batch, start, wrong))
+        keywords = words.batch(start, batch, texts_of(batch, start, wrong))
         k, alpha = np.full(n, self._k, np.int64), np.full(n, ALPHA)
         lengths = integers(batch, "k")
         if lengths is not None:
@@ -122,7 +122,7 @@ class SubscriptionReader:
                 wrong.append(ElementError(start + i, "alpha", f"must be at {'least 0' if shares[i] < 0 else 'most 1'}"))
             alpha = np.where(np.isnan(shares), alpha, shares)
         add_ttl(batch, start, wrong, columns.ttl)
-        columns.add(ids, shown, points, k, alpha)
+        columns.add(ids, keywords, points, k, alpha)
 
 
 class _Columns:
@@ -133,15 +133,15 @@ class _Columns:
         self.ttl: dict[int, float] = {}
         self.errors: list[ElementError] = []
         self._ids: list[pa.Array] = []
-        self._shown: list[Shown] = []
+        self._keywords: list[Keywords] = []
         self._points: list[Float64] = []
         self._k: list[Int64] = []
         self._alpha: list[Float64] = []
 
-    def add(self, ids: pa.Array, shown: list[Shown], points: Float64, k: Int64, alpha: Float64) -> None:
+    def add(self, ids: pa.Array, keywords: Keywords, points: Float64, k: Int64, alpha: Float64) -> None:
         self.count += len(ids)
         self._ids.append(ids)
-        self._shown += shown
+        self._keywords.append(keywords)
         # Adding 0 turns -0 into 0.
         self._points.append(points + 0.0)
         self._k.append(k)
@@ -153,7 +153,7 @@ class _Columns:
             return AddSubscriptions(pa.array([], pa.string()), Subscriptions.of([]), skip=skip), None
         ids = named(self._ids[0] if len(self._ids) == 1 else pa.concat_arrays(self._ids))
         some = Subscriptions(
-            Keywords.of(self._shown),
+            Keywords.joined(self._keywords),
             np.concatenate(self._points),
             np.concatenate(self._k),
             np.concatenate(self._alpha),

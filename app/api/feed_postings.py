@@ -21,7 +21,7 @@ from app.api.payloads import Payloads
 from app.api.values import NAME_REASON, bad_names
 from app.ticks import now
 from indexes.feeds.commands import Post
-from indexes.feeds.model import FeedConfig, Keywords, Shown
+from indexes.feeds.model import FeedConfig, Keywords
 
 Float64 = npt.NDArray[np.float64]
 
@@ -55,7 +55,7 @@ class PostReader:
     def _add_items(self, columns: _Columns, words: Words, items: list[Any]) -> None:
         """Append validated elements; None stands for one that is known to be bad."""
         start, wrong = columns.count, columns.errors
-        shown = words.read(start, items)
+        keywords = words.read(start, items)
         points = np.array([_NOWHERE if item is None else item["location"] for item in items], np.float64)
         payloads = Payloads(self._max_payload, wrong)
         columns.keep(
@@ -66,17 +66,17 @@ class PostReader:
             }
         )
         ids = pa.array([None if item is None else item.get("id") for item in items], pa.string())
-        columns.add(ids, shown, points.reshape(-1, 2))
+        columns.add(ids, keywords, points.reshape(-1, 2))
 
     def _add_batch(self, columns: _Columns, words: Words, batch: pa.RecordBatch) -> None:
         start, wrong = columns.count, columns.errors
         ids = ids_of(batch, start, wrong)
         points = points_of(batch, start, wrong)
-        shown = words.batch(start, batch, texts_of(batch, start, wrong))
+        keywords = words.batch(start, batch, texts_of(batch, start, wrong))
         payload = strings(batch, "payload")
         if payload is not None:
             columns.keep(Payloads(self._max_payload, wrong).column(payload, start, ~nulls(payload)))
-        columns.add(ids, shown, points)
+        columns.add(ids, keywords, points)
 
 
 class _Columns:
@@ -87,13 +87,13 @@ class _Columns:
         self.payload: dict[int, bytes] = {}
         self.errors: list[ElementError] = []
         self._ids: list[pa.Array] = []
-        self._shown: list[Shown] = []
+        self._keywords: list[Keywords] = []
         self._points: list[Float64] = []
 
-    def add(self, ids: pa.Array, shown: list[Shown], points: Float64) -> None:
+    def add(self, ids: pa.Array, keywords: Keywords, points: Float64) -> None:
         self.count += len(ids)
         self._ids.append(ids)
-        self._shown += shown
+        self._keywords.append(keywords)
         # Adding 0 turns -0 into 0.
         self._points.append(points + 0.0)
 
@@ -106,7 +106,7 @@ class _Columns:
         if not self.count:
             return Post(pa.array([], pa.string()), Keywords.of([]), np.empty((0, 2)), at, skip=skip), None
         ids = named(self._ids[0] if len(self._ids) == 1 else pa.concat_arrays(self._ids), "p")
-        command = Post(ids, Keywords.of(self._shown), np.concatenate(self._points), at, self.payload, skip)
+        command = Post(ids, Keywords.joined(self._keywords), np.concatenate(self._points), at, self.payload, skip)
         if not self.errors:
             return command, None
         bad = {error.index for error in self.errors}

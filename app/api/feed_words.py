@@ -30,14 +30,13 @@ class Words:
         self._errors = errors
         self._needed = needed
 
-    def read(self, start: int, items: Sequence[Any]) -> list[Shown]:
+    def read(self, start: int, items: Sequence[Any]) -> Keywords:
         """Those of validated elements, the first of which is element `start`; None stands for one that is known to be
         bad."""
         shown = [_NONE if item is None else self._one(at, item) for at, item in enumerate(items, start)]
-        self._check(start, shown, lambda i: "text" if "text" in items[i] else "keywords")
-        return shown
+        return self._checked(start, shown, lambda i: "text" if "text" in items[i] else "keywords")
 
-    def batch(self, start: int, batch: pa.RecordBatch, texts: pa.StringArray | None) -> list[Shown]:
+    def batch(self, start: int, batch: pa.RecordBatch, texts: pa.StringArray | None) -> Keywords:
         """Those of an Arrow batch: of its column `keywords`, with `weights` or without, or else of `texts`."""
         n = len(batch)
         given, weights = _lists(batch, "keywords", "text"), _lists(batch, "weights", "numbers")
@@ -53,8 +52,7 @@ class Words:
             if text is not None:
                 item["text"] = text
             shown.append(self._one(at, item))
-        self._check(start, shown, lambda i: "keywords" if written[i] is None else "text")
-        return shown
+        return self._checked(start, shown, lambda i: "keywords" if written[i] is None else "text")
 
     def _one(self, at: int, item: dict[str, Any]) -> Shown:
         """The keywords of one document, casefolded."""
@@ -108,13 +106,15 @@ class Words:
                 found[word] = found.get(word, 0.0) + float(weight)
         return found
 
-    def _check(self, start: int, shown: list[Shown], field: Callable[[int], str]) -> None:
-        """Note what cannot be of those in which nothing was wrong yet."""
-        found = Keywords.of(shown).faults(not self._needed)
+    def _checked(self, start: int, shown: list[Shown], field: Callable[[int], str]) -> Keywords:
+        """All as columns; what cannot be is noted, of those in which nothing was wrong yet."""
+        keywords = Keywords.of(shown)
+        found = keywords.faults(not self._needed)
         wrong = {error.index for error in self._errors} if found else set()
         for i, reason in found:
             if start + i not in wrong:
                 self._wrong(start + i, field(i), reason)
+        return keywords
 
     def _wrong(self, at: int, field: str, reason: str) -> None:
         self._errors.append(ElementError(at, field, reason))

@@ -79,10 +79,13 @@ class Coming:
         """Whether there will be posts that are as old as this. O(posts that are)."""
         posts, struck = self._posts, self._struck
         for number in range(posts.first, posts.next):
+            if number in posts.gone:
+                # It may have no time any more.
+                continue
             at = posts.at(number)
             if at > cut:
                 return False
-            if at > self.cut and number not in posts.gone and number not in struck:
+            if at > self.cut and number not in struck:
                 return True
         for batch in self._batches:
             if batch.at > cut:

@@ -124,6 +124,11 @@ class Posts:
         """Posts before this one go. What is shown of them stays until `trim`."""
         number, end = self.first, min(first, self.next)
         while number < end:
+            if number in self.gone:
+                # It may be in no piece.
+                self.gone.discard(number)
+                number += 1
+                continue
             keys = self._ids(number, end)
             for at, key in enumerate(keys, number):
                 if at in self.gone:

@@ -203,3 +203,19 @@ def test_snapshots_without_theta_are_read(tmp_path: Path, monkeypatch: pytest.Mo
     one = feeds.read_state(folder, "city", written(folder, state(made)))
     assert np.isnan(one.theta).all() and len(one.theta)
     same(made, engine_of(one))
+
+
+@pytest.mark.parametrize("config", [CONFIGS[0], CONFIGS[2]], ids=str)
+def test_posts_withdrawn_before_a_stop_expire_after_it(config: FeedConfig) -> None:
+    """Their numbers are in no piece of the posts any more."""
+    made = FeedEngine(config, 3)
+    for i in range(0, 40, 5):
+        post(made, np.random.default_rng(i), i, 1)
+    made.apply(Withdraw([f"p{i}" for i in (0, 1, 7, 8, 20)]))
+    again = engine_of(state(made))
+    for one in (made, again):
+        one.apply(Tick(20))
+        for i in range(40, 90, 5):
+            post(one, np.random.default_rng(i), i, 50)
+        one.apply(Tick(60))
+    same(made, again)
