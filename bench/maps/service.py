@@ -33,6 +33,9 @@ TOPS_WANTED, SKYLINES_WANTED, CHANGES_WANTED = 5_000.0, 1_200.0, 1_000.0
 
 CONNECTIONS, BATCH, CHECKED = 32, 100, 50
 
+SOME = 25
+"""Skylines a request where there are many: with their zones that is some hundred kilobytes, which come in one piece."""
+
 
 class Size(NamedTuple):
     """Objects and top-k asked for; k and m; skylines asked for; rounds; objects, standing top-k and skylines, those
@@ -91,10 +94,10 @@ def _show_zones(report: Report, size: Size) -> None:
                 CONNECTIONS,
             ),
             (
-                f"skylines, {BATCH} a request",
+                f"skylines, {SOME} a request",
                 "skyline",
-                [json.dumps({"locations": places[i : i + BATCH]}) for i in range(0, size.skylines, BATCH)],
-                BATCH,
+                [json.dumps({"locations": places[i : i + SOME]}) for i in range(0, size.skylines, SOME)],
+                SOME,
                 2,
             ),
         )
