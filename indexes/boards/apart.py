@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from indexes.boards.beside import meet_fall
-from indexes.boards.net import any_passing, crossing, enter_list, passing
+from indexes.boards.net import ITEMS, any_passing, crossing, enter_list, passing
 from indexes.boards.objects import delete, insert, look_ahead, set_y
 from indexes.boards.paint import greatest, paint, paint_near
 from indexes.boards.region import nearest
@@ -36,7 +36,7 @@ def paint_apart(o, f, ks, dense, w, tiles, m, beside, late, progress, stop, keep
     item. An item that nothing else meets costs what `paint` and the change of the index cost, and O(log m).
     """
     net = beside.net
-    rose, fell = len(net.risen.x), len(net.fallen.x)
+    rose, fell = net.risen.size[ITEMS], net.fallen.size[ITEMS]
     kmax = greatest(f, ks, dense)
     why = DONE
     item = progress[NEXT]
@@ -147,7 +147,7 @@ def _fall(o, f, ks, kmax, dense, w, tiles, beside, item):  # type: ignore[no-unt
 @pasted_kernel
 def _late(o, f, ks, kmax, dense, w, m, tiles, net, code):  # type: ignore[no-untyped-def]
     """Step 1 or 3 for one object that was not sure before. False when `tiles` is too small."""
-    rose = len(net.risen.x)
+    rose = net.risen.size[ITEMS]
     if code < rose:
         s = np.int64(o.pos[net.risen.row[code]])
         ok = paint(o, f, ks, dense, np.int64(0), s, o.y[s], w, tiles) == 1

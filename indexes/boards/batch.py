@@ -33,7 +33,7 @@ from indexes.boards.apart import LATE, MADE, NEXT, paint_apart
 from indexes.boards.beside import Beside
 from indexes.boards.changes import Changes
 from indexes.boards.live import deliver, find_receivers
-from indexes.boards.net import Group, Net, net_of
+from indexes.boards.net import ITEMS, MISSING, Group, Net
 from indexes.boards.objects import ObjectIndex
 from indexes.boards.peel import PAINTED, SPENT, Peel, change, make_peel, paint_peeled
 from indexes.boards.step import DONE, FULL_LIVE, FULL_TILES
@@ -96,14 +96,14 @@ class Batch:
         painter, changes = self._painter, self._changes
         painter.clear()
         painter.objects.reserve(self._births, self._rows)
-        net = net_of(painter.objects.arrays, changes, self._touched, self._rows)
-        gone = int(np.count_nonzero(net.fallen.y1 == INF))
+        net = painter.room.net_of(painter.objects.arrays, changes, self._touched, self._rows)
+        gone = int(net.fallen.size[MISSING])
         if gone > 0:
             # What moved in x is there twice for a while, and what is gone comes back for a walk: both in spare rows.
             painter.objects.reserve(self._births + gone + 1, self._rows + len(changes.row) + 1)
         self._peel: Peel | None = None
         self._beside: Beside | None = None
-        if len(net.fallen.x) > CROWDED * len(painter.objects) ** FURTHER:
+        if net.fallen.size[ITEMS] > CROWDED * len(painter.objects) ** FURTHER:
             self._peel = make_peel(painter.objects, net)
         else:
             self._beside = Beside(net, *painter.scratch)
@@ -153,7 +153,8 @@ class Batch:
         """Move the live lists on. What moved in x is held at its old place, where its new value counts for nothing."""
         painter = self._painter
         o, strays = painter.objects.arrays, np.zeros(len(painter.objects.arrays.pos), np.uint8)
-        strays[net.fallen.row[net.fallen.spare >= 0]] = 1
+        moved = np.flatnonzero(net.fallen.spare[: net.fallen.size[ITEMS]] >= 0)
+        strays[net.fallen.row[moved]] = 1
         why = FULL_LIVE
         while why == FULL_LIVE:
             why = tell(o, painter.live.index.arrays, painter.live.arrays._replace(strays=strays), painter.tiles)
@@ -167,14 +168,15 @@ def _drift(seconds: float, began: float, done: int) -> float:
 
 
 def _items(net: Net) -> int:
-    return len(net.fallen.x) + len(net.risen.x)
+    return int(net.fallen.size[ITEMS] + net.risen.size[ITEMS])
 
 
 def put_in_order(tiles: Tiles, net: Net) -> None:
     """Bring kept tiles into the order of the messages."""
     n = int(tiles.n[0])
     fallen = net.fallen
-    last_first = np.lexsort((-fallen.c, -fallen.y1))
+    fell = fallen.size[ITEMS]
+    last_first = np.lexsort((-fallen.c[:fell], -fallen.y1[:fell]))
     order = np.empty(n, np.int64)
     sort_tiles(tiles, fallen, last_first, net.risen, order)
     for name in Tiles._fields:
@@ -196,7 +198,7 @@ def sort_tiles(tiles, fallen: Group, last_first, risen: Group, order):  # type: 
         if not tiles.own[t]:
             order[n] = t
             n += 1
-    for i in range(len(risen.x)):
+    for i in range(risen.size[ITEMS]):
         for t in range(risen.first[i], risen.end[i]):
             order[n] = t
             n += 1

@@ -12,14 +12,13 @@ out (`turn_back`).
 
 from __future__ import annotations
 
-from itertools import accumulate
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from indexes.boards.changes import DELETE, Changes
-from indexes.boards.radix import DIGITS, order_of
+from indexes.boards.radix import DIGITS, order_of, place_of
 from indexes.jit import inline_kernel
 from indexes.lean import inner_kernel, lean_kernel, pasted_kernel
 
@@ -30,11 +29,13 @@ FALLEN, RISEN = 1, 2
 
 
 class Group(NamedTuple):
-    """Items in order of x. `y0` and `y1` are the rank values before and after, inf for what was or is not there.
+    """`size[ITEMS]` items in order of x; the columns have room for more. `y0` and `y1` are the rank values before and
+    after, inf for what was or is not there.
 
     `other[i]` is the place in the other group before which item i lies. `spare[i]` is the row under which what moved in
     x stays at its old place for a while, -1 for everything else. The item's tiles begin at `first[i]` in the buffer and
-    end before `end[i]`. Level v of the tree begins at `off[v]` of `least` and `most`; level 0 are the items.
+    end before `end[i]`. Level v of `size[LEVELS]` of the tree begins at `off[v]` of `least` and `most`, and ends before
+    `off[v + 1]`; level 0 are the items. Of `size[MISSING]` items one of both values is inf.
     """
 
     row: NDArray[np.int32]
@@ -49,14 +50,22 @@ class Group(NamedTuple):
     least: NDArray[np.float64]
     most: NDArray[np.float64]
     off: NDArray[np.int64]
+    size: NDArray[np.int64]
+
+
+ITEMS, LEVELS, MISSING = range(3)
+"""Entries of a group's `size`."""
+
+MOST_LEVELS = 16
 
 
 class Rows(NamedTuple):
-    """The rows that a batch names, by column, in the order of their first change. `table` finds a row's place in them:
-    open addressing, place + 1, 0 where it is empty. `of` is the place of each change's row, `slot` scratch. `became`
-    says in which groups it is; `ends` are x and y before and x and y after, inf for the y of what is not there; `c` is
-    `created` before and after."""
+    """The `size[NAMED]` rows that a batch names, by column, in the order of their first change. `table` finds a row's
+    place in them: open addressing in `size[SLOTS]` entries, a power of 2; place + 1, 0 where it is empty. `of` is the
+    place of each change's row, `slot` scratch. `became` says in which groups it is; `ends` are x and y before and x and
+    y after, inf for the y of what is not there; `c` is `created` before and after."""
 
+    size: NDArray[np.int64]
     table: NDArray[np.int32]
     of: NDArray[np.int32]
     slot: NDArray[np.int64]
@@ -66,75 +75,120 @@ class Rows(NamedTuple):
     c: NDArray[np.int64]
 
 
+NAMED, SLOTS = range(2)
+"""Entries of the rows' `size`."""
+
+
 class Items(NamedTuple):
     """What will be the items of both groups: its place among the rows, its group, its x there and its `created`; and
-    their order by x. The others are scratch of `radix.py`."""
+    their order by x, as words of `radix.py`. The others are scratch for that."""
 
     of: NDArray[np.int32]
     kind: NDArray[np.uint8]
     x: NDArray[np.float64]
     c: NDArray[np.int64]
-    order: NDArray[np.int64]
-    spare: NDArray[np.int64]
-    keys: NDArray[np.uint64]
+    order: NDArray[np.uint64]
+    spare: NDArray[np.uint64]
     heads: NDArray[np.int32]
 
 
 class Net(NamedTuple):
-    """Both groups, and a bit for each row that is in one of them. Rows from `spares` on are none of the board's."""
+    """Both groups, the rows that were named, and a bit for each row that is in a group: a batch asks for that of every
+    object that a fall exposes, and of a table of the rows it would wait for memory. Rows from `spares[0]` on are none
+    of the board's."""
 
     fallen: Group
     risen: Group
+    rows: Rows
     changed: NDArray[np.uint64]
-    spares: int
+    spares: NDArray[np.int64]
 
 
-def net_of(o: Any, changes: Changes, touched: NDArray[np.int64], spares: int) -> Net:
-    """What these changes do to the object index `o`, which knows all their rows and is as it was before them.
+KEPT = 1 << 14
+"""Changes for which there is room from one batch to the next. Beside what more of them cost, room is cheap."""
 
-    `touched` are the rows with another payload after them. O(m log m) for m changes.
-    """
-    m = len(changes.row)
+
+class Room:
+    """Room for what a batch changes, used again by the next one: a `Net` is good until then."""
+
+    def __init__(self) -> None:
+        self._changes = 0
+        self._net, self._items = _room(0, np.zeros(1, np.uint64)), _items(0)
+        self._unclear = False
+        """Whether there may be bits that the rows in the room do not tell of."""
+
+    def net_of(self, o: Any, changes: Changes, touched: NDArray[np.int64], spares: int) -> Net:
+        """What these changes do to the object index `o`, which knows all their rows and is as it was before them.
+
+        `touched` are the rows with another payload after them; rows from `spares` on were never handed out. O(m) for m
+        changes.
+        """
+        m = len(changes.row)
+        net, items = self._take(m, (spares >> 6) + 1)
+        net.spares[0], net.rows.size[SLOTS] = spares, _slots(m)
+        if not take_together(o, changes, touched, items, net):
+            n = int(net.fallen.size[ITEMS] + net.risen.size[ITEMS])
+            items.order[:n] = np.lexsort((items.c[:n], items.kind[:n], items.x[:n]))
+            lay(items, net)
+        return net
+
+    def _take(self, m: int, words: int) -> tuple[Net, Items]:
+        """Room for m changes, and so many words of bits; O(1) but where there is too little."""
+        changed = self._net.changed
+        if words > len(changed):
+            changed = np.zeros(words + (words >> 3), np.uint64)
+            self._net = self._net._replace(changed=changed)
+            self._unclear = False
+        if self._unclear:
+            changed[:] = 0
+            self._unclear = False
+        if m <= self._changes:
+            return self._net, self._items
+        room = max(m, min(2 * m, KEPT))
+        changed[:] = 0
+        net, items = _room(room, changed), _items(room)
+        if room <= KEPT:
+            self._changes, self._net, self._items = room, net, items
+        else:
+            self._unclear = True
+        return net, items
+
+
+def _room(m: int, changed: NDArray[np.uint64]) -> Net:
+    """For m changes."""
     rows = Rows(
-        np.zeros(1 << int(2 * m).bit_length(), np.int32),
-        np.empty(m, np.int32),
-        np.empty(m, np.int64),
-        np.empty(m, np.int32),
-        np.zeros(m, np.uint8),
-        np.empty((m, 4)),
-        np.empty((m, 2), np.int64),
-    )
-    items = Items(
-        np.empty(2 * m, np.int32), np.empty(2 * m, np.uint8), np.empty(2 * m), np.empty(2 * m, np.int64),
-        np.empty(2 * m, np.int64), np.empty(2 * m, np.int64), np.empty(2 * m, np.uint64),
-        np.empty((DIGITS, 256), np.int32),
+        np.zeros(2, np.int64), np.empty(_slots(m), np.int32), np.empty(m, np.int32), np.empty(m, np.int64),
+        np.empty(m, np.int32), np.empty(m, np.uint8), np.empty((m, 4)), np.empty((m, 2), np.int64),
     )  # fmt: skip
-    # A batch asks this of every object that a fall exposes: of a table of the rows it would wait for memory.
-    changed = np.zeros((spares >> 6) + 1, np.uint64)
-    fell, rose, tied = take_together(o, changes, touched, rows, items, changed)
-    n = fell + rose
-    if tied:
-        items.order[:n] = np.lexsort((items.c[:n], items.kind[:n], items.x[:n]))
-    fallen, risen = _room(fell), _room(rose)
-    lay(rows, items, spares, fallen, risen)
-    return Net(fallen, risen, changed, spares)
+    return Net(_group(m), _group(m), rows, changed, np.zeros(1, np.int64))
 
 
-def _room(n: int) -> Group:
-    widths = [-(-max(n, 1) // 16) * 16]
-    while widths[-1] > 16:
-        widths.append(-(-(widths[-1] // 16) // 16) * 16)
-    off = np.array([0, *accumulate(widths)])
+def _items(m: int) -> Items:
+    """For m changes, each of which may be an item of both groups."""
+    return Items(
+        np.empty(2 * m, np.int32), np.empty(2 * m, np.uint8), np.empty(2 * m), np.empty(2 * m, np.int64),
+        np.empty(2 * m, np.uint64), np.empty(2 * m, np.uint64), np.empty((DIGITS, 256), np.int32),
+    )  # fmt: skip
+
+
+def _group(n: int) -> Group:
+    nodes = n + n // 15 + 16 * MOST_LEVELS
     return Group(
         np.empty(n, np.int32), np.empty(n), np.empty(n), np.empty(n), np.empty(n, np.int64), np.empty(n, np.int64),
-        np.empty(n, np.int32), np.empty(n, np.int64), np.empty(n, np.int64), np.empty(off[-1]), np.empty(off[-1]), off,
+        np.empty(n, np.int32), np.empty(n, np.int64), np.empty(n, np.int64), np.empty(nodes), np.empty(nodes),
+        np.empty(MOST_LEVELS + 1, np.int64), np.zeros(3, np.int64),
     )  # fmt: skip
+
+
+def _slots(m: int) -> int:
+    """At most half of the slots are taken."""
+    return 1 << int(2 * m).bit_length()
 
 
 @inline_kernel
 def _place(rows, row):  # type: ignore[no-untyped-def]
     """Where the table has the row, or would have it."""
-    mask = len(rows.table) - 1
+    mask = rows.size[SLOTS] - 1
     at = ((np.int64(row) * 2654435769) >> 16) & mask
     while rows.table[at] != 0 and rows.row[rows.table[at] - 1] != row:
         at = (at + 1) & mask
@@ -143,34 +197,43 @@ def _place(rows, row):  # type: ignore[no-untyped-def]
 
 @pasted_kernel
 def is_changed(net, row):  # type: ignore[no-untyped-def]
-    """Is the object of this row in one of the groups? Rows from `spares` on are."""
-    return row >= net.spares or (net.changed[row >> 6] >> np.uint64(row & 63)) & np.uint64(1) != 0
+    """Is the object of this row in one of the groups? Rows from `spares[0]` on are."""
+    return row >= net.spares[0] or (net.changed[row >> 6] >> np.uint64(row & 63)) & np.uint64(1) != 0
 
 
 @lean_kernel
-def take_together(o, changes, touched, rows, items, changed):  # type: ignore[no-untyped-def]
-    """Write the rows that change and what they are before and after, their items in order of x, and their bits;
-    returns how many items are in each group, and whether some have the same x: among them the order is not decided.
-    O(1) a change."""
-    n = _gather(o, changes, rows)
-    fell, rose = _weigh(rows, n, touched, items, changed)
-    tied = order_of(items.x, fell + rose, 0, items.keys, items.order, items.spare, items.heads)
-    return fell, rose, tied
+def take_together(o, changes, touched, items, net):  # type: ignore[no-untyped-def]
+    """Write the rows that change and what they are before and after, their items and both groups in order of x, and
+    their bits. False where some have the same x, so that the order is not decided: the groups are not laid then. O(1) a
+    change."""
+    rows, fallen, risen = net.rows, net.fallen, net.risen
+    for i in range(rows.size[NAMED]):
+        net.changed[rows.row[i] >> 6] = 0
+    _gather(o, changes, rows)
+    fallen.size[ITEMS], risen.size[ITEMS] = _weigh(rows, touched, items, net.changed)
+    both = fallen.size[ITEMS] + risen.size[ITEMS]
+    decided = order_of(items.x, both, items.order, items.spare, items.heads)
+    if decided:
+        _lay(items, net)
+    return decided
 
 
 @inner_kernel
 def _gather(o, changes, rows):  # type: ignore[no-untyped-def]
-    """Write the rows that change, and what they are before and after; returns how many.
+    """Write the rows that change, and what they are before and after.
 
     What a change needs of the index lies anywhere in memory: it is fetched in loops of their own, in which one does not
     wait for the other.
     """
     m = len(changes.row)
     n = 0
+    for at in range(rows.size[SLOTS]):
+        rows.table[at] = 0
     for e in range(m):
         at = _place(rows, changes.row[e])
         if rows.table[at] == 0:
             rows.row[n] = changes.row[e]
+            rows.became[n] = 0
             n += 1
             rows.table[at] = n
         rows.of[e] = rows.table[at] - 1
@@ -192,18 +255,18 @@ def _gather(o, changes, rows):  # type: ignore[no-untyped-def]
         else:
             rows.ends[i, 2] = rows.ends[i, 2] if np.isnan(changes.x[e]) else changes.x[e]
             rows.ends[i, 3] = rows.ends[i, 3] if np.isnan(changes.y[e]) else changes.y[e]
-    return n
+    rows.size[NAMED] = n
 
 
 @inner_kernel
-def _weigh(rows, n, touched, items, changed):  # type: ignore[no-untyped-def]
-    """Say in which groups the n rows are, and write their items and bits; returns how many are in each group."""
+def _weigh(rows, touched, items, changed):  # type: ignore[no-untyped-def]
+    """Say in which groups the rows are, and write their items and bits; returns how many are in each group."""
     for t in range(len(touched)):
         i = rows.table[_place(rows, touched[t])] - 1
         if i >= 0:
             rows.became[i] = RISEN
     p = rose = np.int64(0)
-    for i in range(n):
+    for i in range(rows.size[NAMED]):
         x0, y0, x1, y1 = rows.ends[i, 0], rows.ends[i, 1], rows.ends[i, 2], rows.ends[i, 3]
         stays = y0 < INF and y1 < INF and x0 == x1 and rows.c[i, 0] == rows.c[i, 1]
         if stays:
@@ -226,17 +289,25 @@ def _weigh(rows, n, touched, items, changed):  # type: ignore[no-untyped-def]
 
 
 @lean_kernel
-def lay(rows, items, spares, fallen, risen):  # type: ignore[no-untyped-def]
+def lay(items, net):  # type: ignore[no-untyped-def]
+    """As `_lay`, for an order that was decided elsewhere."""
+    _lay(items, net)
+
+
+@inner_kernel
+def _lay(items, net):  # type: ignore[no-untyped-def]
     """Lay both groups in their order, and the trees over them. An item of the other group at the same x has the fallen
     one before the risen."""
+    fallen, risen, spares = net.fallen, net.risen, net.spares[0]
+    fallen.size[MISSING] = risen.size[MISSING] = 0
     a = b = 0
-    for t in range(len(fallen.x) + len(risen.x)):
-        at = items.order[t]
+    for t in range(fallen.size[ITEMS] + risen.size[ITEMS]):
+        at = place_of(items.order[t])
         if items.kind[at] == FALLEN:
-            _lay_item(rows, items.of[at], 0, spares, fallen, a, b)
+            _lay_item(net.rows, items.of[at], 0, spares, fallen, a, b)
             a += 1
         else:
-            _lay_item(rows, items.of[at], 1, spares, risen, b, a)
+            _lay_item(net.rows, items.of[at], 1, spares, risen, b, a)
             b += 1
     _lay_tree(fallen)
     _lay_tree(risen)
@@ -249,6 +320,7 @@ def _lay_item(rows, i, side, spares, g, p, other):  # type: ignore[no-untyped-de
     g.x[p], g.c[p] = rows.ends[i, 2 * side], rows.c[i, side]
     g.y0[p] = INF if both and side == 1 else rows.ends[i, 1]
     g.y1[p] = INF if both and side == 0 else rows.ends[i, 3]
+    g.size[MISSING] += g.y0[p] == INF or g.y1[p] == INF
     g.other[p] = other
     g.spare[p] = spares + i if both else -1
     g.first[p] = g.end[p] = 0
@@ -256,12 +328,20 @@ def _lay_item(rows, i, side, spares, g, p, other):  # type: ignore[no-untyped-de
 
 @inner_kernel
 def _lay_tree(g):  # type: ignore[no-untyped-def]
-    for at in range(len(g.least)):
+    n, levels = g.size[ITEMS], 1
+    width = max(n + 15, 16) & -16
+    g.off[0], g.off[1] = 0, width
+    while width > 16:
+        width = ((width >> 4) + 15) & -16
+        levels += 1
+        g.off[levels] = g.off[levels - 1] + width
+    g.size[LEVELS] = levels
+    for at in range(g.off[levels]):
         g.least[at], g.most[at] = INF, -INF
-    for p in range(len(g.x)):
+    for p in range(n):
         g.least[p] = min(g.y0[p], g.y1[p])
         g.most[p] = max(g.y0[p], g.y1[p])
-    for v in range(1, len(g.off) - 1):
+    for v in range(1, levels):
         for j in range(g.off[v - 1], g.off[v]):
             at = g.off[v] + ((j - g.off[v - 1]) >> 4)
             g.least[at] = min(g.least[at], g.least[j])
@@ -273,14 +353,14 @@ def crossing(g, p, east, upper, lower, x_end):  # type: ignore[no-untyped-def]
     """The nearest item from place p on, going east or west as far as `x_end`, with one value at or below `upper` and
     one at or above `lower`; -1 if there is none. O(log m) beyond what it steps over, O(1) where nothing is near."""
     found = -1
-    if 0 <= p < len(g.x) and (g.x[p] <= x_end if east else g.x[p] >= x_end):
-        found = _search(g.x, g.least, g.most, g.off, p, east, upper, lower, x_end)
+    if 0 <= p < g.size[ITEMS] and (g.x[p] <= x_end if east else g.x[p] >= x_end):
+        found = _search(g.x, g.least, g.most, g.off, g.size, p, east, upper, lower, x_end)
     return found
 
 
 @inner_kernel
-def _search(x, least, most, off, p, east, upper, lower, x_end):  # type: ignore[no-untyped-def]
-    n = len(x)
+def _search(x, least, most, off, size, p, east, upper, lower, x_end):  # type: ignore[no-untyped-def]
+    n, levels = size[ITEMS], size[LEVELS]
     step, edge = (1, 15) if east else (-1, 0)
     found, at, v = -1, p, 0
     going = 0 <= p < n
@@ -296,7 +376,7 @@ def _search(x, least, most, off, p, east, upper, lower, x_end):  # type: ignore[
                 v -= 1
                 at = (at << 4) + 15 - edge
         else:
-            if at & 15 == edge and v + 2 < len(off):
+            if at & 15 == edge and v + 1 < levels:
                 at >>= 4
                 v += 1
             at += step

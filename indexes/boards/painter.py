@@ -13,6 +13,7 @@ from indexes.boards.changes import Changes
 from indexes.boards.commands import BoardConfig
 from indexes.boards.kd_tree import KdTreeIndex
 from indexes.boards.live import LiveLists
+from indexes.boards.net import Room
 from indexes.boards.objects import MAX, ObjectIndex
 from indexes.boards.paint import Work, make_work
 from indexes.boards.range_tree import RangeTreeIndex
@@ -57,6 +58,7 @@ class Painter:
         self.ks = np.array(config.ks, np.int64)
         self.tiles = make_tiles(4096)
         self.event = np.zeros(4096, np.int32)
+        self.room = Room()
         self._make_room(config)
         self.seconds_per_event = FIRST_GUESS
 

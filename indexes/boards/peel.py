@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from indexes.boards.forest import NODE
-from indexes.boards.net import Net
+from indexes.boards.net import ITEMS, MISSING, Net
 from indexes.boards.objects import ObjectIndex, delete, insert, set_y
 from indexes.boards.paint import greatest, paint_near
-from indexes.boards.radix import DIGITS, order_of
+from indexes.boards.radix import DIGITS, MOVES, are_alike, order_by_upper, place_of
 from indexes.boards.stairs import turn
 from indexes.boards.step import DONE, FULL_TILES
 from indexes.boards.told import lists, send, tell
@@ -33,9 +33,6 @@ LEFT, FELL, ROSE = range(3)
 
 BEFORE, SAME, AFTER = range(3)
 """Whose rank a step takes out: that before the batch, that of an object which was left alone, or that after it."""
-
-UPPER = DIGITS // 2
-"""From this digit on values are sorted; few differ below it."""
 
 NEXT, MADE, SPENT = range(3)
 """Entries of `progress`: the next step, tiles made, and what the steps are taken to have cost."""
@@ -70,8 +67,8 @@ class Peel(NamedTuple):
 def make_peel(objects: ObjectIndex, net: Net) -> Peel:
     """All places of both moments, for an index that is still as before the batch. O(n log n) for n objects."""
     columns = objects.in_order()
-    n = len(objects) + int(np.count_nonzero(net.risen.y0 == INF))
-    steps = n + len(net.fallen.x) + len(net.risen.x)
+    n = len(objects) + int(net.risen.size[MISSING])
+    steps = n + int(net.fallen.size[ITEMS] + net.risen.size[ITEMS])
     words, blocks = (n >> 5) + 1, (n >> 10) + 1
     peel = Peel(
         np.empty(n), np.empty(n), np.empty(n), np.empty(n, np.int64), np.empty(n, np.int32),
@@ -88,34 +85,33 @@ def worst_first(peel: Peel, values: NDArray[np.float64]) -> NDArray[np.int64]:
     """The steps by value and `created`. Of an object that moved and is as good as before, the new place goes first: it
     is not better than itself."""
     n = len(values)
-    step = np.empty(n, np.int64)
-    keys, order, spare = np.empty(n, np.uint64), np.empty(n, np.int64), np.empty(n, np.int64)
-    if not put_worst_first(values + 0.0, keys, order, spare, np.empty((DIGITS, 256), np.int32), peel, step):
+    step, words, spare = np.empty(n, np.int64), np.empty(n, np.uint64), np.empty(n, np.uint64)
+    if not put_worst_first(values + 0.0, words, spare, np.empty((DIGITS, 256), np.int32), peel, step):
         whose = peel.step[:n] & 3
         step = peel.step[np.lexsort((whose, peel.c[peel.step[:n] >> 2], values))[::-1]]
     return step
 
 
 @lean_kernel
-def put_worst_first(values, keys, order, spare, heads, peel, out):  # type: ignore[no-untyped-def]
-    """Write the steps by the upper half of their values' digits, the worst first, and put those in order that these do
-    not tell apart. Returns whether that was worth it: where very many are alike, another way is better."""
-    n, below = len(values), np.uint64(8 * UPPER)
-    order_of(values, n, UPPER, keys, order, spare, heads)
+def put_worst_first(values, words, spare, heads, peel, out):  # type: ignore[no-untyped-def]
+    """Write the steps by the upper half of their values, the worst first, and put those in order that it does not tell
+    apart. Returns whether that was worth it: where very many are alike, another way is better."""
+    n = len(values)
+    order_by_upper(values, n, words, spare, heads)
     moves = np.int64(0)
     i = 0
-    while i < n and moves <= 8 * n:
-        step, alike = peel.step[order[i]], keys[order[i]] >> below
+    while i < n and moves <= MOVES * n:
+        step = peel.step[place_of(words[i])]
         at = n - 1 - i
         behind = i - 1
-        while behind >= 0 and keys[order[behind]] >> below == alike and _is_before(peel, step, out[at + 1]):
+        while behind >= 0 and are_alike(words[behind], words[i]) and _is_before(peel, step, out[at + 1]):
             out[at] = out[at + 1]
             at += 1
             behind -= 1
             moves += 1
         out[at] = step
         i += 1
-    return moves <= 8 * n
+    return moves <= MOVES * n
 
 
 @inner_kernel
@@ -135,10 +131,10 @@ def lay_places(x, y, c, row, net, peel, place, values):  # type: ignore[no-untyp
     """Lay the objects of O0, given in order of x, and what came; and write the value and the code of each step.
     `place` is scratch, by row. Returns how many steps there are. O(n)."""
     n = _merge(x, y, c, row, net.risen, peel, place)
-    for i in range(len(net.fallen.x)):
+    for i in range(net.fallen.size[ITEMS]):
         p = place[net.fallen.row[i]]
         peel.kind[p], peel.item[p], peel.y1[p] = FELL, i, net.fallen.y1[i]
-    for i in range(len(net.risen.x)):
+    for i in range(net.risen.size[ITEMS]):
         if net.risen.y0[i] < INF:
             p = place[net.risen.row[i]]
             peel.kind[p], peel.item[p], peel.y1[p] = ROSE, i, net.risen.y1[i]
@@ -152,12 +148,13 @@ def _merge(x, y, c, row, risen, peel, place):  # type: ignore[no-untyped-def]
 
     Rows of nobody may lie between the objects, out of that order."""
     p = i = j = 0
-    while i < len(x) or j < len(risen.x):
+    came = risen.size[ITEMS]
+    while i < len(x) or j < came:
         if i < len(x) and y[i] == INF:
             i += 1
-        elif j < len(risen.x) and risen.y0[j] < INF:
+        elif j < came and risen.y0[j] < INF:
             j += 1
-        elif j == len(risen.x) or (i < len(x) and x[i] <= risen.x[j]):
+        elif j == came or (i < len(x) and x[i] <= risen.x[j]):
             peel.x[p], peel.y0[p], peel.y1[p], peel.c[p], peel.row[p] = x[i], y[i], y[i], c[i], row[i]
             place[row[i]] = p
             p += 1
@@ -237,7 +234,7 @@ def _word_east(some, or_some, w):  # type: ignore[no-untyped-def]
 @lean_kernel
 def change(o, net, lo, hi):  # type: ignore[no-untyped-def]
     """Make the changes lo..hi of a batch in the object index: what fell, then what rose."""
-    fell = len(net.fallen.x)
+    fell = net.fallen.size[ITEMS]
     for i in range(lo, min(hi, fell)):
         row, y = int(net.fallen.row[i]), net.fallen.y1[i]
         if y < INF:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from indexes.boards.forest import NODE
-from indexes.boards.net import any_passing, turn_back
+from indexes.boards.net import ITEMS, any_passing, turn_back
 from indexes.boards.objects import delete, insert
 from indexes.boards.paint import put_strips
 from indexes.boards.region import nearest, region_strips
@@ -52,7 +52,7 @@ def old_lists(net, rise, fall, y, c, k, west, east, m):  # type: ignore[no-untyp
     for z in range(k + 1):
         m.old_west[z] = west[z]
         m.old_east[z] = east[z]
-    turn_back(net, rise, fall, len(net.fallen.x), y, c, k, m.old_west, m.old_east)
+    turn_back(net, rise, fall, net.fallen.size[ITEMS], y, c, k, m.old_west, m.old_east)
 
 
 @pasted_kernel

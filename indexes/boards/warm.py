@@ -89,9 +89,9 @@ def _exercise(board: Board) -> None:
     for _ in range(2):
         op = np.full(n, UPSERT, np.uint8)
         board.apply(Events(op, ids, rng.random(n), rng.random(n), {0: b"{}"}), keep_tiles=100)
-        # A batch that is small beside its board is painted otherwise.
-        for some in (n, 2):
-            changed = Events(op[:some], ids[:some], rng.random(some), rng.random(some), {0: b"{}"}, batch=True)
+        # A batch that is small beside its board is painted otherwise, and one with equal x put in order otherwise.
+        for some, x in ((n, rng.random(n)), (2, np.array([0.5, 0.5]))):
+            changed = Events(op[:some], ids[:some], x, rng.random(some), {0: b"{}"}, batch=True)
             board.apply(changed, keep_tiles=100)
     board.apply(Events(np.full(1, UPSERT, np.uint8), ids[:1], np.full(1, np.nan), np.full(1, np.nan), {0: None}))
     _exercise_explaining(board, Events(np.full(1, UPSERT, np.uint8), ids[:1], np.zeros(1), np.zeros(1)), "wide")

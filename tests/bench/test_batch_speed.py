@@ -18,7 +18,7 @@ def test_both_ways_end_in_the_same_state(dense: bool) -> None:
     last[events.row] = events.y
     made = []
     for way in (batch_speed.one_by_one, batch_speed.together):
-        state = batch_speed.start(world, forest, dense)
+        state = batch_speed.start(batch_speed.new_painter(forest, dense), world)
         made.append(way(state, events))
         o = state.painter.objects.arrays
         assert np.array_equal(o.y[o.pos[:300]], last)

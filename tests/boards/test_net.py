@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import hypothesis.strategies as st
 import numpy as np
+import pytest
 from hypothesis import given
 from numba import njit
 
 from indexes.boards import net as kernels
 from indexes.boards.changes import DELETE, SET, Changes
-from indexes.boards.net import Group, Net, better, net_of
+from indexes.boards.net import ITEMS, MISSING, Group, Net, Room, better
 from indexes.boards.range_tree import RangeTreeIndex
 
 INF = np.inf
 NAN = np.nan
+
+ROOM = Room()
+"""Used again and again, as that of a board."""
 
 
 # What only kernels can call.
@@ -62,13 +66,17 @@ def index_of(x: list[float], y: list[float], rows: int) -> RangeTreeIndex:
     return index
 
 
+def count(g: Group) -> int:
+    return int(g.size[ITEMS])
+
+
 def items(g: Group) -> list[tuple[int, float, float, float]]:
-    return [(int(g.row[i]), float(g.x[i]), float(g.y0[i]), float(g.y1[i])) for i in range(len(g.x))]
+    return [(int(g.row[i]), float(g.x[i]), float(g.y0[i]), float(g.y1[i])) for i in range(count(g))]
 
 
 def test_each_object_is_what_all_its_changes_made_of_it() -> None:
     o = index_of([5.0, 4.0, 3.0, 2.0, 1.0], [1.0, 1.0, 1.0, 1.0, 1.0], 8).arrays
-    net = net_of(
+    net = Room().net_of(
         o,
         changes(
             (SET, 0, NAN, 9.0, -1),
@@ -88,25 +96,45 @@ def test_each_object_is_what_all_its_changes_made_of_it() -> None:
     assert items(net.fallen) == [(4, 1.0, 1.0, INF), (2, 3.0, 1.0, INF), (0, 5.0, 1.0, 3.0)]
     assert items(net.risen) == [(1, 4.0, 1.0, 0.0), (5, 6.0, INF, 2.0), (2, 7.0, INF, 1.0)]
     assert [is_changed(net, row) for row in range(9)] == [1, 1, 1, 0, 1, 1, 0, 0, 1]
-    assert net.fallen.other.tolist() == [0, 0, 1] and net.risen.other.tolist() == [2, 3, 3]
+    assert net.fallen.other[:3].tolist() == [0, 0, 1] and net.risen.other[:3].tolist() == [2, 3, 3]
+    assert (net.fallen.size[MISSING], net.risen.size[MISSING]) == (2, 2)
 
 
 def test_a_new_payload_alone_counts_as_a_rise_to_the_same_value() -> None:
     o = index_of([1.0, 2.0], [1.0, 2.0], 2).arrays
-    net = net_of(o, changes((SET, 1, NAN, NAN, -1), (SET, 0, NAN, 1.0, -1)), np.array([1]), 2)
+    net = Room().net_of(o, changes((SET, 1, NAN, NAN, -1), (SET, 0, NAN, 1.0, -1)), np.array([1]), 2)
     assert items(net.fallen) == [] and items(net.risen) == [(1, 2.0, 2.0, 2.0)]
 
 
 def made(start: list[tuple[float, float]], news: list[tuple[int, float]]) -> tuple[Net, dict[int, float]]:
     news = [(row % len(start), y) for row, y in news]
     x, y = [one[0] for one in start], [one[1] for one in start]
-    net = net_of(
+    net = ROOM.net_of(
         index_of(x, y, len(start)).arrays,
         changes(*((SET, row, NAN, y, -1) for row, y in news)),
         np.zeros(0, np.int64),
         len(start),
     )
     return net, dict(news)
+
+
+@given(start=objects, news=updates)
+def test_room_holds_nothing_of_the_batch_before(
+    start: list[tuple[float, float]], news: list[tuple[int, float]]
+) -> None:
+    net, last = made(start, news)
+    before = [one[1] for one in start]
+    after = [last.get(row, y) for row, y in enumerate(before)]
+    for g, worse in ((net.fallen, True), (net.risen, False)):
+        wanted = [
+            (row, start[row][0], old, new)
+            for row, (old, new) in enumerate(zip(before, after, strict=True))
+            if (new > old if worse else new < old)
+        ]
+        assert sorted(items(g)) == sorted(wanted)
+        assert [x for _, x, _, _ in items(g)] == sorted(x for _, x, _, _ in wanted)
+    changed = [is_changed(net, row) for row in range(len(start) + 1)]
+    assert changed == [*(old != new for old, new in zip(before, after, strict=True)), True]
 
 
 @given(start=objects, news=updates, east=st.booleans(), upper=values, lower=values, x_end=values, p=st.integers(-1, 40))
@@ -122,12 +150,13 @@ def test_the_nearest_item_that_crosses_is_found(
     g = made(start, news)[0].fallen
     wanted = [
         i
-        for i in (range(max(p, 0), len(g.x)) if east else range(min(p, len(g.x) - 1), -1, -1))
+        for i in (range(p, count(g)) if east else range(min(p, count(g) - 1), -1, -1))
         if min(g.y0[i], g.y1[i]) <= upper
         and max(g.y0[i], g.y1[i]) >= lower
         and (g.x[i] <= x_end if east else g.x[i] >= x_end)
     ]
-    if east or p < len(g.x):
+    # Nobody looks on from a place that lies behind the end.
+    if p >= 0 if east else p < count(g):
         assert crossing(g, p, east, upper, lower, x_end) == (wanted[0] if wanted else -1)
 
 
@@ -147,9 +176,18 @@ def test_lists_go_back_before_the_batch_as_far_as_they_reach(
     new = [last.get(i, old[i]) for i in range(len(start))]
     west, east = (np.array(side) for side in lists(new))
     l, r = west[k], east[k]
-    fall, rise = (int(np.searchsorted(g.x, x)) for g in (net.fallen, net.risen))
-    turn_back(net, rise, fall, len(net.fallen.x), y, c, k, west, east)
+    fall, rise = (int(np.searchsorted(g.x[: count(g)], x)) for g in (net.fallen, net.risen))
+    turn_back(net, rise, fall, count(net.fallen), y, c, k, west, east)
     wanted_west, wanted_east = lists(old)
     assert [v for v in west if v > l] == [v for v in wanted_west if v > l]
     assert [v for v in east if v < r] == [v for v in wanted_east if v < r]
-    assert not any(passes(g, i, y, c) for g in (net.fallen, net.risen) for i in range(len(g.x)) if g.y0[i] == g.y1[i])
+    assert not any(passes(g, i, y, c) for g in (net.fallen, net.risen) for i in range(count(g)) if g.y0[i] == g.y1[i])
+
+
+def test_a_batch_that_is_too_large_for_the_room_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernels, "KEPT", 4)
+    room, o, none = Room(), index_of([1.0] * 200, [1.0] * 200, 200).arrays, np.zeros(0, np.int64)
+    for rows in ([7, 8], [*range(100)], [150], [3, 70, 199], [*range(64, 200)], [], [0]):
+        net = room.net_of(o, changes(*((SET, row, NAN, 2.0, -1) for row in rows)), none, 200)
+        assert [row for row in range(200) if is_changed(net, row)] == rows
+        assert sorted(row for row, _, _, _ in items(net.fallen)) == rows and count(net.risen) == 0
