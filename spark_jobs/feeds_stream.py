@@ -177,11 +177,8 @@ class Stream:
         path = str(place) if place.local is not None else f"{self.given.checkpoint.rstrip('/')}/spark"
         stream = stream.foreachBatch(each).option("checkpointLocation", path)
         trigger = {"processingTime": "0 seconds"} if self.given.follow else {"availableNow": True}
-        query = stream.trigger(**trigger).start()
-        try:
-            query.awaitTermination()
-        finally:
-            query.stop()
+        # A signal cuts the wait off. Java still holds the connection then, and a call to stop would wait behind it.
+        stream.trigger(**trigger).start().awaitTermination()
 
 
 def stream(given: argparse.Namespace, progress: Progress) -> tuple[dict[str, Any], int]:
