@@ -34,8 +34,9 @@ J = TypeVar("J", bound=Job)
 INLINE = 0.001
 """Seconds of work up to which it is done on the event loop itself."""
 
-SLICE = 0.005
-"""Seconds of kernel work between two settling steps."""
+SLICE, STRETCHED = 0.005, 4
+"""Seconds of kernel work between two settling steps, and up to how many times as much while no read waits for one: a
+loop that is busy with other things comes to each step late."""
 
 TURN = 0.010
 """Seconds of settling and inline work after which the loop gets to look at other things."""
@@ -538,14 +539,15 @@ class Writer:
     async def _run_in_slices(self, lane: Lane) -> None:
         """Apply what is long in the kernel thread. Short jobs behind it are done here: the hop would cost more."""
         loop = asyncio.get_running_loop()
-        until = time.perf_counter() + TURN
+        until, budget = time.perf_counter() + TURN, SLICE
         try:
             while lane.queue and not self._hurry:
                 pending = lane.queue[0]
                 job = pending.job
                 if job.work > INLINE:
-                    await loop.run_in_executor(self._kernels, job.paint, SLICE)
+                    await loop.run_in_executor(self._kernels, job.paint, budget)
                     self._settle(lane, job)
+                    budget = SLICE if lane.waiting else min(2 * budget, STRETCHED * SLICE)
                     until = time.perf_counter() + TURN
                 elif time.perf_counter() > until:
                     await asyncio.sleep(0)

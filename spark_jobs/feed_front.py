@@ -102,11 +102,22 @@ class Round(NamedTuple):
 
 
 class Row(NamedTuple):
-    """A list as it is when a batch ends."""
+    """A list as it is when a batch ends. `number` counts the subscriptions of a stream: another one of the same id has
+    another number."""
 
+    number: int
     subscription: str
+    k: int
     posts: list[str]
     scores: list[float]
+
+
+class Gone(NamedTuple):
+    """A subscription that has gone in a batch."""
+
+    number: int
+    subscription: str
+    k: int
 
 
 @dataclass
@@ -158,6 +169,9 @@ class Front:
         self.ids: dict[str, int] = {}
         self.names: dict[int, str] = {}
         """The subscriptions' numbers, and their ids."""
+        self.ks: dict[int, int] = {}
+        self.gone: list[Gone] = []
+        """Subscriptions that went since the batch began."""
         self.posts: dict[int, str] = {}
         """The window's posts by number, and their numbers by id."""
         self.numbers: dict[str, int] = {}
@@ -178,6 +192,7 @@ class Front:
     def rounds(self, operations: Sequence[Operation]) -> Iterator[Round]:
         """What to send for these, round by round; `done` has to be called for each before the next is taken. The last
         one ends the batch, and has partitions say their lists. There is always one."""
+        self.gone = []
         posts: Posts | None = None
         rest: list[Operation] = []
         waiting = list(operations)
@@ -229,13 +244,13 @@ class Front:
         counts.postings[partition] = load["postings"]
 
     def _rows(self, arrays: dict[str, NDArray[Any]]) -> list[Row]:
-        names = [self.names[number] for number in arrays["list.number"].tolist()]
+        numbers = arrays["list.number"].tolist()
         end = np.cumsum(arrays["list.count"]).tolist()
         posts = [self.posts[number] for number in arrays["list.post"].tolist()]
         scores = arrays["list.score"].tolist()
         return [
-            Row(name, posts[begin:upto], scores[begin:upto])
-            for name, begin, upto in zip(names, [0, *end][:-1], end, strict=True)
+            Row(number, self.names[number], self.ks[number], posts[begin:upto], scores[begin:upto])
+            for number, begin, upto in zip(numbers, [0, *end][:-1], end, strict=True)
         ]
 
     def _round(self, posts: Posts | None, rest: Sequence[Operation], last: bool) -> Round:
@@ -311,8 +326,7 @@ class Front:
                 case Unsubscribe(ids):
                     gone = np.array([self.ids.pop(id) for id in ids if id in self.ids], np.int64)
                     self._remove(gone)
-                    for number in gone.tolist():
-                        del self.names[number]
+                    self.gone += [Gone(number, self.names.pop(number), self.ks.pop(number)) for number in gone.tolist()]
                     arrays[f"{i}.numbers"] = gone
                     ops.append({"op": "remove"})
                 case Subscribe():
@@ -358,6 +372,7 @@ class Front:
                 self.ids[id], self._next = self._next, self._next + 1
         numbers = np.array([self.ids[id] for id in s.ids], np.int64)
         self.names.update(zip(numbers.tolist(), s.ids, strict=True))
+        self.ks.update(zip(numbers.tolist(), np.asarray(s.k, np.int64).tolist(), strict=True))
         points = np.asarray(s.points, np.float64).reshape(-1, 2) + 0.0
         had = self.subscriptions.number
         own = np.ones(len(documents.word), np.uint8)
@@ -510,8 +525,9 @@ class Front:
             arrays |= {"router.shards": router.shards, "router.cut": router.cut}
         more = {
             "shard": about, "mechanism": self.mechanism, "partitions": self.partitions, "split": self.split,
-            "words": self.words.freeze(), "ids": self.ids, "posts": list(self.posts.items()), "next": self._next,
-            "unknown": self.unknown,
+            "words": self.words.freeze(), "ids": self.ids,
+            "ks": [self.ks[number] for number in self.ids.values()], "posts": list(self.posts.items()),
+            "next": self._next, "unknown": self.unknown,
             "laid": self._laid, "afresh": self._afresh, "sent": self._epoch_sent, "gone": self._gone,
             "cuts": router.cuts if isinstance(router, Location) else [], "counts": vars(self.counts),
         }  # fmt: skip
@@ -536,6 +552,7 @@ class Front:
             front.router.cuts = [(axis, at, left) for axis, at, left in about["cuts"]]
         front.ids = about["ids"]
         front.names = {number: id for id, number in front.ids.items()}
+        front.ks = dict(zip(front.ids.values(), about["ks"], strict=True))
         front.posts = dict(about["posts"])
         front.numbers = {id: number for number, id in front.posts.items()}
         front._next, front._laid, front._gone = about["next"], about["laid"], about["gone"]

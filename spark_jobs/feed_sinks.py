@@ -1,4 +1,5 @@
-"""Where lists of a feed on Spark go at the ends of batches: files, and a service that takes them over HTTP.
+"""Where lists of a feed on Spark go at the ends of batches: files, and whoever takes them over HTTP. What hands them
+back to a service of ours is `feed_board`.
 
 A row has (batch, subscription) for its key. A batch that is done again, after everything was killed, says the same
 lists in the same order under the same keys: a file takes the place of the one that it is, and a service knows a request
@@ -7,10 +8,6 @@ again by its Idempotency-Key.
 
 from __future__ import annotations
 
-import json
-import time
-import urllib.error
-import urllib.request
 import uuid
 from collections.abc import Sequence
 from typing import Protocol
@@ -19,7 +16,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from formats.folder import Folder
-from spark_jobs.feed_front import Row
+from spark_jobs.feed_front import Gone, Row
+from spark_jobs.sending import Sender
 
 SCHEMA = pa.schema(
     [
@@ -30,22 +28,19 @@ SCHEMA = pa.schema(
     ]
 )
 
+BEFORE = -1
+"""The batch of what is there before the first of a stream."""
+
 _LISTS = 1_000
 """Lists of one request."""
-
-_TRIES = 5
-
-
-class Undelivered(Exception):
-    """A service did not take lists; the message is one sentence."""
 
 
 class Sink(Protocol):
     """One place."""
 
-    def write(self, batch: int, lsn: int, rows: Sequence[Row]) -> None:
-        """The lists of a batch that ends with this row of the log, those that may be others than before. Done again, it
-        changes nothing."""
+    def write(self, batch: int, lsn: int, rows: Sequence[Row], gone: Sequence[Gone]) -> None:
+        """The lists of a batch that ends with this row of the log, those that may be others than before, and the
+        subscriptions that went. Done again, it changes nothing."""
 
 
 class Files:
@@ -54,11 +49,11 @@ class Files:
     def __init__(self, folder: Folder) -> None:
         self.folder = folder
 
-    def write(self, batch: int, lsn: int, rows: Sequence[Row]) -> None:
+    def write(self, batch: int, lsn: int, rows: Sequence[Row], gone: Sequence[Gone]) -> None:
         """Whole or not at all."""
         system, path = self.folder.system, self.folder.path
         system.create_dir(path, recursive=True)
-        rows = sorted(rows)
+        rows = sorted(rows, key=lambda row: row.subscription)
         end = [0]
         for row in rows:
             end.append(end[-1] + len(row.posts))
@@ -86,37 +81,22 @@ class Files:
 
 class Http:
     """Requests `POST url` with {"batch", "lsn", "lists": [{"subscription", "list": [{"id", "score"}]}]}, each under an
-    Idempotency-Key of its own; what fails for a moment is tried again."""
+    Idempotency-Key of its own."""
 
-    def __init__(self, url: str, key: str | None = None, seconds: float = 30.0, wait: float = 1.0) -> None:
+    def __init__(self, url: str, sender: Sender) -> None:
         self.url = url
-        self._key = key
-        self._seconds = seconds
-        self._wait = wait
+        self._sender = sender
 
-    def write(self, batch: int, lsn: int, rows: Sequence[Row]) -> None:
+    def write(self, batch: int, lsn: int, rows: Sequence[Row], gone: Sequence[Gone]) -> None:
         """Raises `Undelivered` when the service refuses it, or cannot be reached for long."""
-        rows = sorted(rows)
+        rows = sorted(rows, key=lambda row: row.subscription)
         for first in range(0, len(rows), _LISTS):
             lists = [
-                {"subscription": id, "list": [{"id": p, "score": s} for p, s in zip(posts, scores, strict=True)]}
-                for id, posts, scores in rows[first : first + _LISTS]
+                {
+                    "subscription": row.subscription,
+                    "list": [{"id": p, "score": s} for p, s in zip(row.posts, row.scores, strict=True)],
+                }
+                for row in rows[first : first + _LISTS]
             ]
-            self._send({"batch": batch, "lsn": lsn, "lists": lists}, f"feed-stream-{batch}-{first}")
-
-    def _send(self, body: object, key: str) -> None:
-        headers = {"Content-Type": "application/json", "Idempotency-Key": key}
-        if self._key is not None:
-            headers["Authorization"] = f"Bearer {self._key}"
-        request = urllib.request.Request(self.url, json.dumps(body).encode(), headers, method="POST")
-        for left in reversed(range(_TRIES)):
-            try:
-                with urllib.request.urlopen(request, timeout=self._seconds):
-                    return
-            except urllib.error.HTTPError as error:
-                if (error.code < 500 and error.code != 429) or not left:
-                    raise Undelivered(f"{self.url} answers {error.code} to lists") from error
-            except OSError as error:
-                if not left:
-                    raise Undelivered(f"{self.url} cannot be reached: {error}") from error
-            time.sleep(self._wait)
+            body = {"batch": batch, "lsn": lsn, "lists": lists}
+            self._sender.send("POST", self.url, body, once=f"feed-stream-{batch}-{first}")

@@ -92,7 +92,7 @@ class FeedSteps:
             rows += self.front.done(self._run(running, round_))
             self.version += 1
         if sink is not None:
-            sink.write(batch, lsn, rows)
+            sink.write(batch, lsn, rows, self.front.gone)
         self.batch, self.lsn, self.now = batch, lsn, now
         self._commit()
         return len(rows)

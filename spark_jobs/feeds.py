@@ -1,14 +1,16 @@
-"""Count the words of a feed's window from a snapshot and write them as an image: the same bytes as the service's own
-rebuild, which lays subscriptions out by them.
+"""Count the words of a feed's window from a snapshot, cut its subscriptions into cells, and write both as an image: the
+same bytes as the service's own rebuild, which lays subscriptions out by them.
 
-Reads   snapshots/LSN/feeds/NAME/posts.parquet, and of --sample subscriptions what they ask for.
-Writes  images/LSN/feeds/NAME/: in how many posts each word is, and, last, manifest.json, which makes it count.
+Reads   snapshots/LSN/feeds/NAME/posts.parquet and subscriptions.parquet.
+Writes  images/LSN/feeds/NAME/: in how many posts each word is, the quadtree of the subscriptions' places, and, last,
+        manifest.json, which makes it count.
 Ends    with {"rows": posts and subscriptions, "seconds": s, "costs": {"evaluation", "posting", "entry"}}.
 
-Every task counts the words of some of the posts, and leaves them in images/LSN/feeds/NAME~pieces-RANDOM/, so every
-worker has to reach the storage; all use it through pyarrow, and need no connector of Hadoop's. The driver adds them up.
-`costs` are of this machine, in microseconds: what evaluating a subscription takes, and for each posting that it reads,
-and what it takes to enter a post into a buffer, up to its expiry. The rank of theta is chosen by their ratios, which
+One task cuts the cells, each of the others counts the words of some of the posts. They leave them in
+images/LSN/feeds/NAME~pieces-RANDOM/, so every worker has to reach the storage; all use it through pyarrow, and need no
+connector of Hadoop's. The driver adds them up. `costs` are of this machine, in microseconds, of --sample subscriptions:
+what evaluating a subscription takes, and for each posting that it reads, and what it takes to enter a post into a
+buffer, up to its expiry. The rank of theta is chosen by their ratios, which
 `indexes.feeds.theta` has: a machine on which they are far from those there is worth a look.
 
 A run that was killed leaves nothing that counts, and the next one takes away what it left. An image that is there
@@ -24,7 +26,7 @@ from formats.feeds import epoch_at, posts_at, read_state, subscriptions_at
 from formats.folder import Folder
 from spark_jobs.command import Number, Order, main
 from spark_jobs.feed_costs import costs_of
-from spark_jobs.feed_words import joined, parts_of
+from spark_jobs.feed_layout import joined, parts_of
 from spark_jobs.inputs import check
 from spark_jobs.parts import Packed, read_part
 from spark_jobs.progress import Progress
@@ -40,7 +42,7 @@ def _join(about: dict[str, Any], parts: Sequence[Folder]) -> Packed:
 LAYOUT = Layout(
     source=posts_at,
     rows=lambda about: int(about["posts"]) + int(about["subscriptions"]),
-    lay_out=in_tasks("spark_jobs.feed_words:count_words", parts_of),
+    lay_out=in_tasks("spark_jobs.feed_layout:lay_out", parts_of),
     join=_join,
 )
 

@@ -9,7 +9,8 @@ Reads   the log of a service: --storage, its data directory, and --log, the URL 
 Writes  --checkpoint: what the next run goes on from. A run that was killed, whenever, and begun again says the same
         lists as one that was not.
         --output: a folder with batch-N.parquet, of the lists that may have changed in a batch: batch, subscription, lsn
-        and list. --send: a URL that takes the same in JSON, under an Idempotency-Key; both may be there, or none.
+        and list. --board: a board of a service, which has these lists from then on, and tells of their changes whoever
+        follows them. --send: a URL that takes them in JSON, under an Idempotency-Key. Any of these, or none.
 Ends    with {"batches", "lists", "posts", "seconds", "sent": {...}, "loads": {...}}: what has been sent between
         partitions since ever, and by partition what each holds and has read; unless --follow, then with a signal.
 
@@ -40,20 +41,19 @@ from formats.folder import Folder
 from indexes.feeds.model import FeedConfig
 from indexes.feeds.state import FeedState
 from spark_jobs.command import Failed, make_parser, name_of, run, spark_options
+from spark_jobs.feed_board import Board
 from spark_jobs.feed_commands import Left, config_of_wire, created_by
-from spark_jobs.feed_front import Operation, Row
+from spark_jobs.feed_front import Gone, Operation, Row
 from spark_jobs.feed_log import LogError, LogReader, url_of
 from spark_jobs.feed_operations import Unfit, of_state, operations_of, subscriptions_of
 from spark_jobs.feed_routers import MECHANISMS
-from spark_jobs.feed_sinks import Files, Http, Sink, Undelivered
+from spark_jobs.feed_sinks import BEFORE, Files, Http, Sink
 from spark_jobs.feed_steps import FeedSteps, Unlike
 from spark_jobs.inputs import check
 from spark_jobs.outputs import telling
 from spark_jobs.progress import Progress
+from spark_jobs.sending import Sender, Undelivered
 from spark_jobs.session import Running, SparkFailed, session
-
-BEFORE = -1
-"""The batch of what is there before the first of the stream."""
 
 _PROGRAM = "python -m spark_jobs.feeds_stream"
 
@@ -65,10 +65,10 @@ class Sinks:
         self._sinks = sinks
         self.rows = 0
 
-    def write(self, batch: int, lsn: int, rows: Sequence[Row]) -> None:
+    def write(self, batch: int, lsn: int, rows: Sequence[Row], gone: Sequence[Gone]) -> None:
         """To each."""
         for sink in self._sinks:
-            sink.write(batch, lsn, rows)
+            sink.write(batch, lsn, rows, gone)
         self.rows += len(rows)
 
 
@@ -88,11 +88,13 @@ class Stream:
         try:
             self.checkpoint = Folder.at(given.checkpoint)
             sinks: list[Sink] = [Files(Folder.at(given.output))] if given.output else []
+            sender = Sender(os.environ.get("RANKCAST_KEY"))
+            sinks += [Board(given.board, sender)] if given.board else []
             if given.posts is not None:
                 Folder.at(given.posts)
         except ValueError as error:
             raise Failed(str(error)) from error
-        sinks += [Http(given.send, os.environ.get("RANKCAST_KEY"))] if given.send else []
+        sinks += [Http(given.send, sender)] if given.send else []
         self.sinks = Sinks(sinks)
         self.log = None if given.posts is not None else LogReader(url_of(given.storage or ".", given.log))
         self.batches = 0
@@ -246,7 +248,11 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--subscriptions", metavar="PLACE", help="of a folder's posts: a file of subscriptions")
     made.add_argument("--checkpoint", required=True, metavar="PLACE", help="what the next run goes on from")
     made.add_argument("--output", metavar="PLACE", help="a folder for lists")
-    made.add_argument("--send", metavar="URL", help="where lists are sent; RANKCAST_KEY is its API key")
+    made.add_argument(
+        "--board", metavar="URL",
+        help="the board that lists are on, as http://127.0.0.1:8000/v1/boards/NAME; RANKCAST_KEY is its API key",
+    )  # fmt: skip
+    made.add_argument("--send", metavar="URL", help="where lists are sent; RANKCAST_KEY goes with them")
     made.add_argument("--mechanism", choices=MECHANISMS, default="location", help="(default: %(default)s)")
     made.add_argument(
         "--partitions", type=int, default=2, metavar="N", help="how many there are (default: %(default)s)"

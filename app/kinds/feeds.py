@@ -17,9 +17,9 @@ from indexes.checked import Checked
 from indexes.feeds.edit_plans import EditPlan
 from indexes.feeds.engine import FeedEngine
 from indexes.feeds.model import FeedConfig
-from indexes.feeds.packing import PackedFeed, Statistics, pack_statistics, unpack_statistics
+from indexes.feeds.packing import Layout, PackedFeed, pack_layout, unpack_layout
 from indexes.feeds.plans import Plan
-from indexes.feeds.state import FeedState, engine_of, state_of, statistics_of
+from indexes.feeds.state import FeedState, engine_of, layout_of, state_of
 from indexes.feeds.upkeep import Captured, FoldPlan
 from indexes.feeds.verify import verify
 
@@ -35,7 +35,8 @@ _FIXED = {
 
 
 class FeedUpkeep(Upkeep):
-    """A rebuild counts how rare the words of the window are, and lays subscriptions out by that."""
+    """A rebuild counts how rare the words of the window are, cuts the places of subscriptions into cells, and lays them
+    out by both."""
 
     spark_rebuild = "feeds"
 
@@ -49,7 +50,7 @@ class FeedUpkeep(Upkeep):
         return len(state.posts) + len(state.ttl)
 
     def pack(self, state: FeedState) -> PackedFeed:
-        return pack_statistics(statistics_of(state))
+        return pack_layout(layout_of(state))
 
     def write_image(self, folder: Folder, resource: str, lsn: int, image: PackedFeed) -> None:
         write_image(folder, resource, lsn, image)
@@ -57,10 +58,10 @@ class FeedUpkeep(Upkeep):
     def read_image(self, folder: Folder) -> PackedFeed | None:
         return read_image(folder)
 
-    def fresh(self, image: PackedFeed | None, state: FeedState) -> Statistics:
-        return statistics_of(state) if image is None else unpack_statistics(image)
+    def fresh(self, image: PackedFeed | None, state: FeedState) -> Layout:
+        return layout_of(state) if image is None else unpack_layout(image)
 
-    def fold(self, engine: FeedEngine, fresh: Statistics) -> FoldPlan:
+    def fold(self, engine: FeedEngine, fresh: Layout) -> FoldPlan:
         return engine.fold(fresh)
 
     def forget(self, engine: FeedEngine) -> None:

@@ -94,7 +94,7 @@ def together(state: State, events: Changes) -> int:
     while not batch.done:
         batch.paint(1e9, False)
     if batch.view is None:
-        advance(state.view.arrays, events, 0, len(events.row))
+        batch.advance(state.view)
     return batch.made
 
 

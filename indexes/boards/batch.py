@@ -42,6 +42,7 @@ from indexes.lean import lean_kernel
 
 if TYPE_CHECKING:
     from indexes.boards.painter import Painter
+    from indexes.boards.parts import AnyObjects
 
 INF = np.inf
 
@@ -90,6 +91,12 @@ class Batch:
         while going:
             self._pass(net, until - time.perf_counter(), keep)
             going = not self.done and time.perf_counter() < until
+
+    def advance(self, view: AnyObjects) -> None:
+        """Make the changes in another index, with room for what comes, once it is done: in order of x, where one needs
+        what is near what the last one needed. O(m log n)."""
+        if self._net is not None:
+            change(view.arrays, self._net, 0, _items(self._net))
 
     def _taken_together(self) -> Net:
         """What became of each object; and the way to paint it."""

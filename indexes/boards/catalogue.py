@@ -284,8 +284,12 @@ class Catalogue:
 
     def advance(self, changes: Changes, births: int, lo: int, hi: int) -> None:
         """Move the reading copy of the object index on over events lo..hi, `births` of which may create objects."""
+        self._advance(self.with_room(births).arrays, changes, lo, hi)
+
+    def with_room(self, births: int) -> AnyObjects:
+        """The reading copy, with room for so many creations."""
         self.view.reserve(births + 1, self._pool.high)
-        self._advance(self.view.arrays, changes, lo, hi)
+        return self.view
 
     def show_steps(self, accepted: Accepted, hi: int) -> None:
         """Make creations and deletions before event `hi` visible to look-ups by id."""

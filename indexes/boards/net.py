@@ -104,8 +104,9 @@ class Net(NamedTuple):
     spares: NDArray[np.int64]
 
 
-KEPT = 1 << 14
-"""Changes for which there is room from one batch to the next. Beside what more of them cost, room is cheap."""
+KEPT, SHARE = 1 << 14, 4
+"""Changes for which there is room from one batch to the next, or a share of the rows, by bits: beside what more of them
+cost, or what the board takes, room is cheap."""
 
 
 class Room:
@@ -124,7 +125,7 @@ class Room:
         changes.
         """
         m = len(changes.row)
-        net, items = self._take(m, (spares >> 6) + 1)
+        net, items = self._take(m, spares)
         net.spares[0], net.rows.size[SLOTS] = spares, _slots(m)
         if not take_together(o, changes, touched, items, net):
             n = int(net.fallen.size[ITEMS] + net.risen.size[ITEMS])
@@ -132,9 +133,9 @@ class Room:
             lay(items, net)
         return net
 
-    def _take(self, m: int, words: int) -> tuple[Net, Items]:
-        """Room for m changes, and so many words of bits; O(1) but where there is too little."""
-        changed = self._net.changed
+    def _take(self, m: int, spares: int) -> tuple[Net, Items]:
+        """Room for m changes among so many rows; O(1) but where there is too little."""
+        changed, words = self._net.changed, (spares >> 6) + 1
         if words > len(changed):
             changed = np.zeros(words + (words >> 3), np.uint64)
             self._net = self._net._replace(changed=changed)
@@ -144,10 +145,11 @@ class Room:
             self._unclear = False
         if m <= self._changes:
             return self._net, self._items
-        room = max(m, min(2 * m, KEPT))
+        kept = max(KEPT, spares >> SHARE)
+        room = max(m, min(2 * m, kept))
         changed[:] = 0
         net, items = _room(room, changed), _items(room)
-        if room <= KEPT:
+        if room <= kept:
             self._changes, self._net, self._items = room, net, items
         else:
             self._unclear = True

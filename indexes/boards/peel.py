@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from indexes.boards.forest import NODE
 from indexes.boards.net import ITEMS, MISSING, Net
-from indexes.boards.objects import ObjectIndex, delete, insert, set_y
+from indexes.boards.objects import ObjectIndex, delete, insert, look_ahead, set_y
 from indexes.boards.paint import greatest, paint_near
 from indexes.boards.radix import DIGITS, MOVES, are_alike, order_by_upper, place_of
 from indexes.boards.stairs import turn
@@ -233,15 +233,17 @@ def _word_east(some, or_some, w):  # type: ignore[no-untyped-def]
 
 @lean_kernel
 def change(o, net, lo, hi):  # type: ignore[no-untyped-def]
-    """Make the changes lo..hi of a batch in the object index: what fell, then what rose."""
-    fell = net.fallen.size[ITEMS]
+    """Make the changes lo..hi of a batch in an object index: what fell, then what rose."""
+    rose, fell = net.risen.size[ITEMS], net.fallen.size[ITEMS]
     for i in range(lo, min(hi, fell)):
+        look_ahead(o, net.fallen.row, i, fell)
         row, y = int(net.fallen.row[i]), net.fallen.y1[i]
         if y < INF:
             set_y(o, int(o.pos[row]), y)
         else:
             delete(o, row)
     for i in range(max(lo, fell) - fell, hi - fell):
+        look_ahead(o, net.risen.row, i, rose)
         row, y = int(net.risen.row[i]), net.risen.y1[i]
         if o.pos[row] < 0:
             insert(o, row, net.risen.x[i], y, net.risen.c[i])

@@ -415,6 +415,8 @@ class BatchPlan(EventsPlan):
             self._fill_in_old_values()
         if self._batch is not None and self._batch.view is not None:
             catalogue.view = self._batch.view
+        elif self._batch is not None:
+            self._batch.advance(catalogue.with_room(self._accepted.births))
         else:
             catalogue.advance(self._accepted.changes, self._accepted.births, 0, self.count)
         return self.show(None if self.silent else Pass(self.board), 0, self.count)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from indexes.lean import inner_kernel
+from indexes.lean import inner_kernel, lean_kernel
 
 Float64 = NDArray[np.float64]
 Int32 = NDArray[np.int32]
@@ -58,6 +58,13 @@ def build_cells(points: Float64, capacity: int) -> tuple[Cells, Int64]:
     low, high = (points.min(axis=0), points.max(axis=0)) if len(points) else (np.zeros(2), np.zeros(2))
     child[0] = [descend(np.arange(len(points)), low, high, 0)] * 4
     return Cells(np.array(x), np.array(y), np.array(child, np.int32).reshape(-1), np.concatenate(boxes)), cell
+
+
+@lean_kernel
+def put_into(c, points, cell):  # type: ignore[no-untyped-def]
+    """Write in which cell each of the `points` (n, 2) is; boxes are made to hold them. O(n depth)."""
+    for i in range(cell.size):
+        cell[i] = cell_at(c, points[i, 0], points[i, 1])
 
 
 @inner_kernel

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from indexes.feeds.buffers import score_of
-from indexes.feeds.cells import build_cells, nearest
+from indexes.feeds.cells import Cells, build_cells, nearest
 from indexes.feeds.refill import take_again
 from indexes.feeds.step import (
     DONE,
@@ -102,8 +102,8 @@ class ComparedIndex:
         self._rules = np.array([rule in rules for rule in RULES], np.int64)
         self.cells, _ = build_cells(np.empty((0, 2)), capacity)
 
-    def build(self, table: Table, order: Int64) -> None:
-        """Lay all out, for words in this order. O(n log n) for n postings."""
+    def build(self, table: Table, order: Int64, tree: Cells | None = None) -> None:
+        """Lay all out, for words in this order, in cells of its own. O(n log n) for n postings."""
         s, slots = table.arrays, table.slots()
         row, note = s.row.reshape(-1, ROW)[slots], s.note.reshape(-1, ROW)[slots]
         self.cells, cell = build_cells(row[:, [X, Y]], self._capacity)

@@ -37,7 +37,7 @@ from indexes.feeds.feed import FeedIndex
 from indexes.feeds.listings import Listings
 from indexes.feeds.live import Live, Views
 from indexes.feeds.model import Asked, FeedConfig, Standing, Subscriptions, bag_of_shown
-from indexes.feeds.packing import Statistics
+from indexes.feeds.packing import Layout
 from indexes.feeds.plans import Plan, PostPlan, TickPlan, WithdrawPlan
 from indexes.feeds.posts import Posts
 from indexes.feeds.subscribers import ALPHA, ROW, X, Y
@@ -153,9 +153,9 @@ class FeedEngine:
         `journal`: see `fold`."""
         return CapturePlan(self, indexes)
 
-    def fold(self, statistics: Statistics) -> FoldPlan:
-        """A plan that lays all subscriptions out anew, for words by how rare statistics say they are."""
-        return FoldPlan(self, statistics)
+    def fold(self, layout: Layout) -> FoldPlan:
+        """A plan that lays all subscriptions out anew, by how rare words are and in which cells a layout says."""
+        return FoldPlan(self, layout)
 
     def keep(self) -> Plan:
         """A plan that changes nothing: the answer to a PUT of the configuration that stands."""

@@ -19,6 +19,7 @@ from indexes.feeds import owners as own
 from indexes.feeds import step
 from indexes.feeds import window as win
 from indexes.feeds.buffers import Found, evaluate_one, lists_of, room_to_evaluate
+from indexes.feeds.cells import Cells
 from indexes.feeds.methods import Method, method_of
 from indexes.feeds.model import FeedConfig
 from indexes.feeds.refill import bound_all
@@ -335,14 +336,15 @@ class FeedIndex:
         yield from self._admit(slots, k, lay_out)
         return slots
 
-    def lay_out_steps(self, df: Int64 | None = None) -> Generator[None, None, None]:
+    def lay_out_steps(self, df: Int64 | None = None, tree: Cells | None = None) -> Generator[None, None, None]:
         """Lay all subscriptions out anew, for words by how often they are in the window now, or in how many posts they
-        are by `df`, by number. Between the pieces lists may be read. O(n log n)."""
+        are by `df`, by number, and in the cells of a tree or in new ones. Between the pieces lists may be read. O(n log
+        n)."""
         order = self.window.df.astype(np.int64)
         if df is not None:
             order[:] = 0
             order[: len(df)] = df[: len(order)]
-        yield from self._lay_out(order << 32 | np.arange(len(order)))
+        yield from self._lay_out(order << 32 | np.arange(len(order)), tree)
 
     def change(self, slots: Int64, documents: Documents, points: Float64, k: Int64, alpha: Float64) -> None:
         """Subscriptions are others from now on, in the same slots, and are evaluated. Raises as `subscribe`, and
@@ -436,9 +438,9 @@ class FeedIndex:
             self.diagonal,
         )  # fmt: skip
 
-    def _lay_out(self, order: Int64) -> Generator[None, None, None]:
+    def _lay_out(self, order: Int64, tree: Cells | None = None) -> Generator[None, None, None]:
         """Lay all out for words in this order. Reads of lists do not look at that."""
-        yield from self._beside(lambda: self.method.build(self.table, order))
+        yield from self._beside(lambda: self.method.build(self.table, order, tree))
         self._since_laid_out = 0
         self._reserve(0, 0, 0)
 

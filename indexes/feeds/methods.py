@@ -8,6 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from indexes.feeds.cells import Cells
 from indexes.feeds.compared import BRUTE, CIQ, GROUPS, INVERTED, ComparedIndex
 from indexes.feeds.ordered import OrderedIndex
 from indexes.feeds.subscribers import Subscribers, Table
@@ -19,8 +20,8 @@ Int64 = NDArray[np.int64]
 class Method(Protocol):
     """An index of the subscriptions of a table, and the kernel that takes posts in with it."""
 
-    def build(self, table: Table, order: Int64) -> None:
-        """Lay all out, for words in this order, rarer ones first."""
+    def build(self, table: Table, order: Int64, tree: Cells | None = None) -> None:
+        """Lay all out, for words in this order, rarer ones first, and in the cells of a tree or in new ones."""
 
     def add(self, table: Table, slots: Int64) -> None:
         """Subscriptions that have been evaluated are found from now on."""

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from indexes import aligned
 from indexes.feeds.buffers import score_of
-from indexes.feeds.cells import build_cells, cell_at, nearest
+from indexes.feeds.cells import Cells, build_cells, cell_at, nearest, put_into
 from indexes.feeds.refill import take_again
 from indexes.feeds.step import (
     DONE,
@@ -102,11 +102,17 @@ class OrderedIndex:
         none64 = none.astype(np.int64)
         self.arrays = Ordered(none64, none, none, none, none, none, none, none, none, none64, np.zeros(2, np.int64))
 
-    def build(self, table: Table, order: Int64) -> None:
-        """Lay all out, for words in this order. O(n log n) for n postings."""
+    def build(self, table: Table, order: Int64, tree: Cells | None = None) -> None:
+        """Lay all out, for words in this order, in the cells of a tree or in new ones. O(n log n) for n postings."""
         s, slots = table.arrays, table.slots()
         points = s.row.reshape(-1, ROW)[slots][:, [X, Y]]
-        self.cells, cell = build_cells(points, self._capacity)
+        if tree is None:
+            self.cells, cell = build_cells(points, self._capacity)
+        else:
+            # A copy: boxes grow.
+            cell = np.empty(len(slots), np.int64)
+            self.cells = Cells(tree.x.copy(), tree.y.copy(), tree.child.copy(), tree.box.copy())
+            put_into(self.cells, points, cell)
         s.cell[slots] = cell
         words = s.note.reshape(-1, ROW)[slots, WORDS]
         term = s.note.reshape(-1, ROW)[slots, TERM]

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from indexes.feeds.cells import Cells
 from indexes.feeds.ordered import OrderedIndex, find_ordered, move
 from indexes.feeds.step import DONE, ENTER, FIND, TELL, begin_post, end_post, room_for_hits, slide, take_in
 from indexes.feeds.subscribers import ROW, THETA, Subscribers, Table
@@ -49,7 +50,7 @@ class GivenIndex:
     hits = Hits(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))
     """Of the piece that comes."""
 
-    def build(self, table: Table, order: Int64) -> None:
+    def build(self, table: Table, order: Int64, tree: Cells | None = None) -> None:
         """There is nothing to lay out."""
 
     def add(self, table: Table, slots: Int64) -> None:

@@ -14,10 +14,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from indexes.feeds.cells import Cells, build_cells
 from indexes.feeds.engine import FeedEngine
 from indexes.feeds.feed import Epoch, Remembered
 from indexes.feeds.model import FeedConfig, Keywords, Subscriptions, bag_of_shown
-from indexes.feeds.packing import Statistics
+from indexes.feeds.ordered import CAPACITY
+from indexes.feeds.packing import Layout, Statistics
 from indexes.feeds.posts import Piece
 from indexes.feeds.subscribers import ALPHA, ROW, THETA, X, Y, terms_at
 from indexes.feeds.upkeep import Asks, Captured
@@ -177,6 +179,16 @@ def engine_of(state: FeedState) -> FeedEngine:
     keys = texts_of(state.ids)
     engine.ttl = {keys[i].as_py(): float(state.ttl[i]) for i in np.flatnonzero(~np.isnan(state.ttl)).tolist()}
     return engine
+
+
+def layout_of(state: FeedState) -> Layout:
+    """By what the subscriptions of a feed are laid out anew. O(n depth + words log words)."""
+    return Layout(statistics_of(state), cells_of(state.subscriptions))
+
+
+def cells_of(subscriptions: Subscriptions) -> Cells:
+    """The quadtree of subscriptions. O(n depth)."""
+    return build_cells(subscriptions.points, CAPACITY)[0]
 
 
 def statistics_of(state: FeedState) -> Statistics:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from indexes.beside import Beside
 from indexes.feeds.feed import Epoch
 from indexes.feeds.model import FeedConfig
-from indexes.feeds.packing import Statistics
+from indexes.feeds.packing import Layout
 from indexes.feeds.posts import Piece
 from indexes.feeds.views import Slice
 from indexes.feeds.window import Window
@@ -144,13 +144,12 @@ class CapturePlan(Plan["FeedEngine"]):
 
 
 class FoldPlan(Plan["FeedEngine"]):
-    """Lays all subscriptions out anew for words by how rare statistics say they are, in slices or beside; `swapped`
-    once that is done. It is never `abandoned`, since
-    nothing changes in between. `seconds` is what painting took. O(n log n)."""
+    """Lays all subscriptions out anew by a layout, in slices or beside; `swapped` once that is done. It is never
+    `abandoned`, since nothing changes in between. `seconds` is what painting took. O(n log n)."""
 
-    def __init__(self, engine: FeedEngine, statistics: Statistics) -> None:
+    def __init__(self, engine: FeedEngine, layout: Layout) -> None:
         super().__init__(engine, None, 0)
-        self._statistics = statistics
+        self._layout = layout
         self.swapped = False
         self.abandoned = False
         self.seconds = 0.0
@@ -165,13 +164,13 @@ class FoldPlan(Plan["FeedEngine"]):
             return
         began = time.perf_counter()
         if self._steps is None:
-            words = self.engine.index.words
+            words, statistics = self.engine.index.words, self._layout.statistics
             df = np.zeros(len(words), np.int64)
-            for word, posts in zip(self._statistics.words, self._statistics.df.tolist(), strict=True):
+            for word, posts in zip(statistics.words, statistics.df.tolist(), strict=True):
                 number = words.number(word)
                 if number >= 0:
                     df[number] = posts
-            self._steps = self.engine.index.lay_out_steps(df)
+            self._steps = self.engine.index.lay_out_steps(df, self._layout.cells)
         for _ in self._steps:
             if time.perf_counter() > began + budget:
                 break

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from indexes.feeds.cells import build_cells
 from indexes.feeds.feed import FeedIndex, Remembered
 from indexes.feeds.model import FeedConfig
 from indexes.feeds.tokens import bag_of
@@ -31,6 +32,8 @@ def exercise(feed: FeedIndex) -> None:
     feed.withdraw([int(feed.window.size[1]) - 1])
     feed.expire(1)
     feed.list(int(slots[0]))
+    for _ in feed.lay_out_steps(feed.epoch.df.astype(np.int64), build_cells(points, 8)[0]):
+        pass
     again, number = FeedIndex(feed.config), np.arange(feed.first, int(feed.window.size[1]) - 1)
     kept = Remembered(feed.first, int(feed.window.size[1]), number, points[number % 80], np.zeros(len(number), int))
     again.load(kept, again.documents([bags[i % 80] for i in number.tolist()]), feed.epoch, 1)

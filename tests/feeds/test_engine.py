@@ -26,7 +26,7 @@ from indexes.feeds.commands import (
 )
 from indexes.feeds.engine import FeedEngine
 from indexes.feeds.model import Asked, FeedConfig, Keywords, Subscriptions
-from indexes.feeds.state import engine_of, state_of, statistics_of
+from indexes.feeds.state import engine_of, layout_of, state_of
 from indexes.feeds.verify import verify
 from indexes.feeds.views import Entry, PostView
 from tests.oracles.feed_service import FeedService, Posted, Subscribed
@@ -465,11 +465,12 @@ class Story(RuleBasedStateMachine):
         while not capture.done:
             capture.paint(1.0)
             capture.settle()
-        statistics = statistics_of(state_of(capture.captured))
+        layout = layout_of(state_of(capture.captured))
+        statistics = layout.statistics
         assert statistics.words == sorted(statistics.words)
         posts = self.latest.posts.values()
         assert statistics.df.tolist() == [sum(word in post.keywords for post in posts) for word in statistics.words]
-        fold = self.engine.fold(statistics)
+        fold = self.engine.fold(layout)
         while not fold.done:
             fold.paint(0.0)
             fold.settle()

@@ -14,11 +14,12 @@ from formats import feeds, parts
 from formats.columns import write_table
 from formats.folder import Damaged, Draft, Folder
 from indexes.feeds.buffers import EVALUATED
+from indexes.feeds.cells import build_cells
 from indexes.feeds.commands import AddSubscriptions, DeleteSubscriptions, Post, SetSubscription, Tick, Withdraw
 from indexes.feeds.engine import FeedEngine
 from indexes.feeds.model import Asked, FeedConfig, Keywords, Shown, Subscriptions
-from indexes.feeds.packing import Statistics, pack_statistics, unpack_statistics
-from indexes.feeds.state import FeedState, engine_of, state_of, statistics_of
+from indexes.feeds.packing import Layout, Statistics, pack_layout, unpack_layout
+from indexes.feeds.state import FeedState, engine_of, layout_of, state_of, statistics_of
 
 CONFIGS = [
     FeedConfig((0.0, 0.0, 1.0, 1.0), posts=50),
@@ -122,22 +123,26 @@ def test_an_empty_feed_comes_back(config: FeedConfig, tmp_path: Path) -> None:
     assert again.post_count == (5 if config.posts != 1 else 1)
 
 
-def test_an_image_says_how_rare_words_are(tmp_path: Path) -> None:
+def test_an_image_says_how_rare_words_are_and_where_subscriptions(tmp_path: Path) -> None:
     made = engine(CONFIGS[0])
-    counted = statistics_of(state(made))
-    for statistics in (counted, Statistics([], np.empty(0, np.int32))):
+    counted, cells = layout_of(state(made))
+    others = build_cells(np.random.default_rng(1).random((100, 2)), 8)[0]
+    for statistics, tree in ((counted, cells), (Statistics([], np.empty(0, np.int32)), others)):
         image = Folder.at(tmp_path / str(len(statistics.words)))
-        parts.write_image(image, "feeds/city", 5, pack_statistics(statistics))
+        parts.write_image(image, "feeds/city", 5, pack_layout(Layout(statistics, tree)))
         packed = parts.read_image(image)
         assert packed is not None
-        found = unpack_statistics(packed)
-        assert found.words == statistics.words and found.df.tolist() == statistics.df.tolist()
+        found = unpack_layout(packed)
+        assert found.statistics.words == statistics.words
+        assert found.statistics.df.tolist() == statistics.df.tolist()
+        assert all(np.array_equal(*columns) for columns in zip(found.cells, tree, strict=True))
         assert made.index.worn == 0.0 or statistics is counted
         fold = made.fold(found)
         while not fold.done:
             fold.paint(1.0)
             fold.settle()
         made.check()
+        assert made.index.method.cells.child.tolist() == tree.child.tolist()
     words = dict(zip(counted.words, counted.df.tolist(), strict=True))
     posts = made.posts(None, 10**6)
     assert words == {word: sum(word in post.keywords for post in posts) for word in words} and "ß" in words

@@ -30,10 +30,11 @@ from spark_jobs.feed_log import LogError, LogReader
 from spark_jobs.feed_operations import Unfit, operations_of, posts_of, subscriptions_of
 from spark_jobs.feed_pack import pack, read, unpack, write
 from spark_jobs.feed_routers import hashed
-from spark_jobs.feed_sinks import Files, Http, Undelivered
+from spark_jobs.feed_sinks import Files, Http
 from spark_jobs.feed_source import FolderStream, LogStream, Span
 from spark_jobs.feeds_stream import Stream, parser, stream
 from spark_jobs.progress import Progress
+from spark_jobs.sending import Sender, Undelivered
 from tests.databases import KINDS, fresh
 from tests.spark_jobs.test_feed_snapshots import Alone
 
@@ -171,9 +172,9 @@ def test_what_was_packed_comes_out_and_can_be_changed_apart_from_its_file(tmp_pa
 
 def test_a_batch_that_is_written_again_is_there_once(tmp_path: Path) -> None:
     sink = Files(Folder.at(tmp_path / "lists"))
-    rows = [Row("b", ["p1", "p2"], [0.5, 0.25]), Row("a", [], [])]
+    rows = [Row(0, "b", 3, ["p1", "p2"], [0.5, 0.25]), Row(1, "a", 3, [], [])]
     for _ in range(2):
-        sink.write(3, 17, rows)
+        sink.write(3, 17, rows, [])
     (path,) = (tmp_path / "lists").iterdir()
     assert path.name == "batch-0000000003.parquet"
     assert pq.read_table(path).to_pylist() == [
@@ -208,8 +209,8 @@ def test_lists_are_sent_again_under_the_same_key() -> None:
     server = HTTPServer(("127.0.0.1", 0), Receiver)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
-        sink = Http(f"http://127.0.0.1:{server.server_port}/lists", wait=0.01)
-        sink.write(3, 17, [Row("a", ["p1"], [0.5])])
+        sink = Http(f"http://127.0.0.1:{server.server_port}/lists", Sender(wait=0.01))
+        sink.write(3, 17, [Row(0, "a", 3, ["p1"], [0.5])], [])
         assert [key for key, _ in Receiver.requests] == ["feed-stream-3-0"] * 2
         assert Receiver.requests[1][1] == {
             "batch": 3,
@@ -217,12 +218,12 @@ def test_lists_are_sent_again_under_the_same_key() -> None:
             "lists": [{"subscription": "a", "list": [{"id": "p1", "score": 0.5}]}],
         }
         with pytest.raises(Undelivered, match="answers 422"):
-            sink.write(9, 18, [Row("a", [], [])])
+            sink.write(9, 18, [Row(0, "a", 3, [], [])], [])
     finally:
         server.shutdown()
         server.server_close()
     with pytest.raises(Undelivered, match="cannot be reached"):
-        sink.write(4, 18, [Row("a", [], [])])
+        sink.write(4, 18, [Row(0, "a", 3, [], [])], [])
 
 
 def test_numbers_are_spread_evenly() -> None:
@@ -237,6 +238,7 @@ def test_numbers_are_spread_evenly() -> None:
         ([], "either --storage (or --log) or --posts"),
         (["--posts", "{0}"], "--posts needs --config"),
         (["--posts", "{0}", "--config", "{{"], "Expecting"),
+        (["--posts", "{0}", "--config", "{{}}", "--board", "http://127.0.0.1:8000/"], "is not the URL of a board"),
         (["--posts", "{0}", "--config", '{{"window": 5}}'], "--config has no bounds"),
         (["--storage", "{0}"], "cannot be read"),
         (["--storage", "{0}", "--resource", "maps/x"], "feeds/NAME"),

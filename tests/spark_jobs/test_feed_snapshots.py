@@ -11,9 +11,9 @@ from formats.folder import Folder
 from indexes.feeds.commands import AddSubscriptions, Post, Tick, Withdraw
 from indexes.feeds.engine import FeedEngine
 from indexes.feeds.model import FeedConfig, Keywords, Subscriptions, bag_of_shown
-from indexes.feeds.packing import pack_statistics
-from indexes.feeds.state import FeedState, state_of, statistics_of
-from spark_jobs import feed_words
+from indexes.feeds.packing import pack_layout
+from indexes.feeds.state import FeedState, layout_of, state_of
+from spark_jobs import feed_layout
 from spark_jobs.feed_costs import costs_of
 from spark_jobs.feed_front import Posts
 from spark_jobs.feed_operations import of_state
@@ -93,13 +93,13 @@ def test_words_counted_by_parts_are_those_of_the_service(tmp_path, monkeypatch: 
     draft = folder.draft()
     about = write_state(draft, "city", alone.state())
     draft.publish({"kind": "snapshot", "lsn": 1, "resources": {"feeds/city": about}})
-    monkeypatch.setattr(feed_words, "PER_TASK", 30)
-    parts = feed_words.parts_of(about)
-    assert parts == 4
+    monkeypatch.setattr(feed_layout, "PER_TASK", 30)
+    parts = feed_layout.parts_of(about)
+    assert parts == 5
     numbers = iter([pa.record_batch({"id": pa.array(range(parts))})])
-    told = list(feed_words.count_words(numbers, folder.system, folder.path, "city", about, pieces.path))
-    found = feed_words.joined([read_part(pieces / batch["name"][0].as_py()) for batch in told])
-    expected = pack_statistics(statistics_of(read_state(folder, "city", about)))
+    told = list(feed_layout.lay_out(numbers, folder.system, folder.path, "city", about, pieces.path))
+    found = feed_layout.joined([read_part(pieces / batch["name"][0].as_py()) for batch in told])
+    expected = pack_layout(layout_of(read_state(folder, "city", about)))
     assert found.keys() == expected.keys()
     for name, part in expected.items():
         assert found[name].numbers == part.numbers and found[name].shapes == part.shapes

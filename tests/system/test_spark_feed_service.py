@@ -1,5 +1,5 @@
-"""Spark beside a service that has feeds: words counted for it while it serves, and its log followed to the lists that
-it has itself."""
+"""Spark beside a service that has feeds: laid out for it while it serves, and its log followed to the lists that it has
+itself, which are handed back to it."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import httpx
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
 from indexes.feeds.engine import FeedEngine
 from tests.app.conftest import Start, _kernels_when_needed, make_client, start
-from tests.app.running import Running
+from tests.conftest import StartService
 from tests.spark_jobs.boards import contents
 from tests.spark_jobs.runtime import need_java
 from tests.system.postgres import own_postgres
@@ -36,17 +37,11 @@ Lists = dict[str, list[tuple[str, float]]]
 class Traffic:
     """What happens to a feed of a service."""
 
-    def __init__(self, running: Running) -> None:
-        self.running = running
+    def __init__(self, client: httpx.Client) -> None:
+        self._client = client
         self._rng = np.random.default_rng(6)
         self.posts = self.subscriptions = 0
         self._send("PUT", "", {"window": WINDOW, "bounds": [0, 0, 4, 3]})
-
-    @property
-    def engine(self) -> FeedEngine:
-        found = self.running.service.feeds.get("city")
-        assert found is not None
-        return found
 
     def post(self, n: int) -> None:
         posts = [{"id": f"p{self.posts + i}", **self._words(7)} for i in range(n)]
@@ -66,6 +61,12 @@ class Traffic:
         self.subscriptions += n
         self._send("POST", "/subscriptions", {"subscriptions": asked})
 
+    def change(self) -> None:
+        """The first two subscriptions: one is of fewer posts, the other is another one of the same id."""
+        self._send("PATCH", "/subscriptions/s0", {"k": 1})
+        self._send("DELETE", "/subscriptions/s1")
+        self._send("PUT", "/subscriptions/s1", {"k": 5, "alpha": 0.5, **self._words(4)})
+
     def withdraw(self) -> None:
         """The newest post."""
         self._send("DELETE", f"/posts/p{self.posts - 1}")
@@ -83,21 +84,27 @@ class Traffic:
         return {"keywords": words, "location": (self._rng.random(2) * [4, 3]).tolist()}
 
     def _send(self, how: str, what: str, body: Any = None) -> Any:
-        answer = self.running.client.request(how, f"/v1/feeds/city{what}", json=body)
+        answer = self._client.request(how, f"/v1/feeds/city{what}", json=body)
         assert answer.status_code in (200, 201), answer.text
         return answer.json()
 
 
-def test_words_of_a_feed_are_counted_on_spark_while_it_serves(start: Start, tmp_path: Path) -> None:
+def test_a_feed_is_laid_out_on_spark_while_it_serves(start: Start, tmp_path: Path) -> None:
     need_java()
     running = start(spark_master="local[2]")
-    traffic = Traffic(running)
+    traffic = Traffic(running.client)
+
+    def engine() -> FeedEngine:
+        found = running.service.feeds.get("city")
+        assert found is not None
+        return found
+
     traffic.subscribe(80)
     for n in (90, 60):
         traffic.post(n)
     # The words have been weighed by now, so that what comes is not laid out with the others.
     traffic.subscribe(5)
-    assert traffic.engine.index.worn > 0.0
+    assert engine().index.worn > 0.0
     expected = traffic.lists()
 
     rows = WINDOW + traffic.subscriptions
@@ -108,14 +115,14 @@ def test_words_of_a_feed_are_counted_on_spark_while_it_serves(start: Start, tmp_
     assert (detail["engine"], detail["rows"]) == ("spark", rows)
     assert contents(image) == own
     assert [path.name for path in image.parent.iterdir()] == ["city"]
-    assert traffic.engine.index.worn == 0.0
+    assert engine().index.worn == 0.0
     assert traffic.lists() == expected
 
     traffic.withdraw()
     traffic.subscribe(30)
     expected = traffic.lists()
     assert running.done("rebuilds", engine="spark")["rows"] == WINDOW - 1 + traffic.subscriptions
-    traffic.engine.check()
+    engine().check()
     assert traffic.lists() == expected
     assert running.done("verify")["compared"] == traffic.subscriptions
 
@@ -124,8 +131,8 @@ class Follower:
     """The job that follows a log, as a process of its own, and what it has said."""
 
     def __init__(self, work: Path, *where: str) -> None:
-        work.mkdir()
-        self._lists, self._errors = work / "lists", (work / "errors").open("w+")
+        work.mkdir(exist_ok=True)
+        self._lists, self._errors = work / "lists", (work / "errors").open("a+")
         command = [sys.executable, "-m", "spark_jobs.feeds_stream", "--resource", "feeds/city", "--follow", *where]
         command += ["--checkpoint", str(work / "checkpoint"), "--output", str(self._lists), "--rows", "3"]
         self._process = subprocess.Popen(
@@ -141,9 +148,10 @@ class Follower:
                 found[row["subscription"]] = [(one["id"], one["score"]) for one in row["list"]]
         return found
 
-    def wait_for(self, expected: Lists) -> None:
+    def wait_for(self, expected: Lists, client: httpx.Client) -> None:
+        """Returns once all lists are these, in the files and on the board."""
         give_up = time.monotonic() + PATIENCE
-        while self.lists() != expected:
+        while self.lists() != expected or on_board(client) != expected:
             assert self._process.poll() is None, self._said()
             assert time.monotonic() < give_up, self._said()
             time.sleep(0.1)
@@ -184,33 +192,49 @@ class Follower:
 
 
 @contextmanager
-def database(kind: str) -> Iterator[str | None]:
-    """The URL of an empty log, None for the one in the data directory."""
+def database(kind: str) -> Iterator[list[str]]:
+    """The options that name an empty log: none for the one in the data directory."""
     if kind == "sqlite":
-        yield None
+        yield []
     else:
         with own_postgres() as server:
-            yield server.new_database()
+            yield ["--database", server.new_database()]
+
+
+def on_board(client: httpx.Client) -> Lists:
+    """The lists that were handed back; of those that are just coming, perhaps none."""
+    found: Lists = {}
+    for one in client.get("/v1/boards/lists/subscriptions", params={"limit": 1000}).json().get("items", []):
+        shown = client.get(f"/v1/boards/lists/subscriptions/{one['id']}").json().get("list", [])
+        found[one["id"]] = [(entry["payload"]["id"], entry["payload"]["score"]) for entry in shown]
+    return found
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
-def test_the_log_of_a_service_is_followed_to_its_lists(start: Start, tmp_path: Path, kind: str) -> None:
+def test_the_log_of_a_service_is_followed_to_its_lists(start_service: StartService, tmp_path: Path, kind: str) -> None:
     need_java()
-    with database(kind) as url:
-        traffic = Traffic(start(database=url))
-        traffic.subscribe(40)
-        traffic.post(100)
-        where = ["--storage", str(tmp_path / "data"), *(["--log", url] if url is not None else [])]
-        follower = Follower(tmp_path / "work", *where)
-        try:
-            follower.wait_for(traffic.lists())
-            for n in (60, 30):
-                traffic.post(n)
-                traffic.subscribe(10)
-            traffic.withdraw()
-            follower.wait_for(traffic.lists())
-            steps = follower.stop()
-            follower.wait_until_gone()
-        finally:
-            follower.kill()
-        assert steps[-1]["step"].endswith(f": {traffic.posts} posts")
+    with database(kind) as options:
+        service = start_service(None, *options)
+        with httpx.Client(base_url=service.url, timeout=PATIENCE) as client:
+            traffic = Traffic(client)
+            traffic.subscribe(40)
+            traffic.post(100)
+            where = ["--storage", str(service.data), "--board", f"{service.url}/v1/boards/lists"]
+            where += ["--log", options[1]] if options else []
+            follower = Follower(tmp_path / "work", *where)
+            try:
+                follower.wait_for(traffic.lists(), client)
+                for n in (60, 30):
+                    traffic.post(n)
+                    traffic.subscribe(10)
+                follower.kill()
+                traffic.change()
+                traffic.withdraw()
+                follower = Follower(tmp_path / "work", *where)
+                follower.wait_for(traffic.lists(), client)
+                steps = follower.stop()
+                follower.wait_until_gone()
+            finally:
+                follower.kill()
+            assert steps[-1]["step"].endswith(f": {traffic.posts} posts")
+        service.stop()

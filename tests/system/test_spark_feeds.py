@@ -27,8 +27,8 @@ from indexes.commands import Create
 from indexes.feeds import commands as fc
 from indexes.feeds.feed import FeedIndex
 from indexes.feeds.model import FeedConfig, Keywords, Shown, Subscriptions, bag_of_shown
-from indexes.feeds.packing import pack_statistics
-from indexes.feeds.state import statistics_of
+from indexes.feeds.packing import pack_layout
+from indexes.feeds.state import layout_of
 from spark_jobs.command import Order
 from spark_jobs.feed_front import Posts, Subscribe
 from spark_jobs.feed_routers import MECHANISMS
@@ -137,7 +137,7 @@ def test_words_are_counted_to_the_bytes_of_the_service(tmp_path: Path) -> None:
     draft.publish({"kind": "snapshot", "lsn": lsn, "epoch": "e", "resources": {resource: about}})
     fields, code = build(Order(str(tmp_path), lsn, resource, Options("local[2]")), Progress(io.StringIO()))
     assert code == 0 and fields["rows"] == 200 + 150 and all(cost is not None for cost in fields["costs"].values())
-    write_image(Folder.at(tmp_path / "own"), resource, lsn, pack_statistics(statistics_of(state)))
+    write_image(Folder.at(tmp_path / "own"), resource, lsn, pack_layout(layout_of(state)))
     assert contents(tmp_path / "images" / str(lsn) / resource) == contents(tmp_path / "own")
     assert [path.name for path in (tmp_path / "images" / str(lsn) / "feeds").iterdir()] == ["city"]
 
