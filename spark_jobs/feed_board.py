@@ -32,7 +32,7 @@ MOST = 20_000
 """Events, or subscriptions, of a request, about."""
 
 PAGE = 1_000
-"""Objects that are looked at in a request."""
+"""Objects, or subscriptions, that are looked at in a request."""
 
 Json = dict[str, Any]
 
@@ -46,17 +46,19 @@ class Board:
         if not self.url.startswith(("http://", "https://")) or "/v1/boards/" not in self.url:
             raise ValueError(f"{url} is not the URL of a board, as http://127.0.0.1:8000/v1/boards/NAME is")
         self._sender = sender
-        self._length: dict[int, int] | None = None
-        """By number: how long the list is that the board has. None: that is not known yet."""
+        self._length: dict[int, int] = {}
+        """By number: how long the list is that the board has."""
         self._asked: dict[int, Json] = {}
-        """By number: the subscription that the board has, as far as this run knows."""
+        """By number: the subscription that the board has."""
+        self._known = False
 
     def write(self, batch: int, lsn: int, rows: Sequence[Row], gone: Sequence[Gone]) -> None:
         """Raises `Undelivered` when the service refuses something, or cannot be reached for long."""
         if batch == BEFORE:
             self._begin()
-        if self._length is None:
-            self._length = self._lengths()
+        elif not self._known:
+            self._look()
+        self._known = True
         length, rows = self._length, sorted(rows)
         left = [Row(one.number, one.subscription, one.k, [], []) for one in gone]
         for events in _in_requests([_events(row, length.get(row.number, 0)) for row in [*left, *rows]]):
@@ -81,19 +83,22 @@ class Board:
             raise
         self._send("DELETE", "")
         self._send("PUT", "", CONFIG)
-        self._length = {}
+        self._length, self._asked = {}, {}
 
-    def _lengths(self) -> dict[int, int]:
-        """How long the lists are on a board that an earlier run has left."""
-        found: dict[int, int] = {}
+    def _look(self) -> None:
+        """See what is on a board that an earlier run has left."""
+        for one in self._all("objects"):
+            number, place = map(int, one["id"].split(":"))
+            self._length[number] = max(place, self._length.get(number, 0))
+        for one in self._all("subscriptions"):
+            self._asked[int(one["range"]["subscription"][0])] = {"range": one["range"], "k": one["k"]}
+
+    def _all(self, what: str) -> Iterator[Json]:
         after: str | None = ""
         while after is not None:
-            page = self._send("GET", f"/objects?limit={PAGE}{after}")
-            for one in page["items"]:
-                number, place = map(int, one["id"].split(":"))
-                found[number] = max(place, found.get(number, 0))
+            page = self._send("GET", f"/{what}?limit={PAGE}{after}")
+            yield from page["items"]
             after = page["next"] and f"&cursor={quote(page['next'], safe='')}"
-        return found
 
     def _tell(self, events: list[Json]) -> None:
         body = {"mode": "batch", "messages": "none", "on_error": "skip", "events": events}
