@@ -12,10 +12,10 @@ import pyarrow as pa
 
 from formats.columns import read_arrays, write_arrays
 from formats.folder import Damaged, Folder
-from indexes.jit import cache_folder
+from indexes.sources import sources
 from indexes.parts import PackedPart
 
-LAYOUT = cache_folder(__name__).name
+LAYOUT = sources(__name__)
 """A hash of all sources that indexes of any kind are laid out and written by."""
 
 

@@ -15,8 +15,8 @@ from indexes.jit import compiler
 F = TypeVar("F", bound=Callable[..., Any])
 
 _lean = compiler(_nrt=False)
-_inner = compiler(_nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True)
-_pasted = compiler(_nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True, forceinline=True)
+_inner = compiler(_nrt=False, no_cpython_wrapper=True)
+_pasted = compiler(_nrt=False, no_cpython_wrapper=True, forceinline=True)
 _vector = compiler(_nrt=False, fastmath={"nnan", "nsz"})
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from formats.folder import Damaged, Folder
 from indexes.feeds.model import FeedConfig
-from indexes.jit import cache_folder
+from indexes.sources import sources
 from spark_jobs.feed_front import Front, Operation, Round, Row
 from spark_jobs.feed_pack import Pack, pack, read, unpack, write
 from spark_jobs.feed_sinks import Sink
@@ -29,7 +29,7 @@ class Unlike(Exception):
 
 def made_by() -> str:
     """Which code a state is of: it is as it lies in memory."""
-    return cache_folder("indexes.feeds").name
+    return sources("indexes.feeds")
 
 
 class FeedSteps:

@@ -14,17 +14,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from functools import wraps
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from indexes.boards.regions import Region
+from indexes.compiled.dispatch import Protocol
 from indexes.lanes import prefetch_block
 from indexes.lean import lean_kernel, pasted_kernel
-
-from numba.extending import overload  # isort: skip
 
 MAX = float(np.finfo(np.float64).max)
 """An unbounded end of a range, and the threshold below which every present object lies."""
@@ -35,53 +33,32 @@ AHEAD = 4
 BEFORE_ALL = int(np.iinfo(np.int64).min)
 """Comes before every `created`."""
 
-F = TypeVar("F", bound=Callable[..., Any])
-
-_LEAN: dict[str, Any] = {"nogil": True, "_nrt": False}
-
-_kernels: dict[type, dict[str, Callable[..., Any]]] = {}
+_protocol = Protocol()
 
 
 def implement(arrays: type, *kernels: Callable[..., Any]) -> None:
     """Serve the protocol for NamedTuples of type `arrays` with the kernels of the same names."""
-    _kernels[arrays] = {function.__name__: function for function in kernels}
+    _protocol.implement(arrays, {function.__name__: function for function in kernels})
 
 
-def _dispatched(inline: bool) -> Callable[[F], F]:
-    """Make a declaration callable; `inline` pastes the machine code into callers (small, hot primitives only)."""
-    options: Any = {**_LEAN, "forceinline": inline, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-
-    def declare(function: F) -> F:
-        name = function.__name__
-
-        @wraps(function)
-        def plain(o: Any, *args: Any) -> Any:
-            return _kernels[type(o)][name](o, *args)
-
-        @overload(plain, jit_options=options, strict=False)
-        @wraps(function)
-        def choose(o: Any, *args: Any) -> Any:
-            chosen = _kernels.get(getattr(o, "instance_class", type(None)), {}).get(name)
-            return getattr(chosen, "py_func", chosen)
-
-        return plain  # type: ignore[return-value]
-
-    return declare
+def _pasted(kernel: Any) -> Any:
+    """The kernel with its machine code pasted into callers: for small, hot primitives only."""
+    return pasted_kernel(kernel.py_func)
 
 
-@_dispatched(inline=True)
+@_protocol.declare(_pasted)
 def next_west(o: Any, s: int, T: float, Tc: int) -> int:
     """The nearest slot before `s` in position order whose (y, created) < (T, Tc), or -1."""
     raise NotImplementedError
 
 
-@_dispatched(inline=True)
+@_protocol.declare(_pasted)
 def next_east(o: Any, s: int, T: float, Tc: int) -> int:
     """The nearest slot after `s` in position order whose (y, created) < (T, Tc), or -1."""
     raise NotImplementedError
 
 
-@_dispatched(inline=False)
+@_protocol.declare()
 def first_west(o: Any, s: int, T: float, Tc: int, k: int, out: NDArray[Any]) -> int:
     """Write the nearest k slots before `s` with (y, created) < (T, Tc) to `out`, nearest first; returns how many.
 
@@ -90,49 +67,49 @@ def first_west(o: Any, s: int, T: float, Tc: int, k: int, out: NDArray[Any]) -> 
     raise NotImplementedError
 
 
-@_dispatched(inline=False)
+@_protocol.declare()
 def first_east(o: Any, s: int, T: float, Tc: int, k: int, out: NDArray[Any]) -> int:
     """Write the nearest k slots after `s` with (y, created) < (T, Tc) to `out`, nearest first; returns how many."""
     raise NotImplementedError
 
 
-@_dispatched(inline=False)
+@_protocol.declare()
 def min_y(o: Any, lo: float, hi: float, y0: float, c0: int) -> int:
     """The slot of the least (y, created) > (y0, c0) with lo <= x <= hi and y finite, or -1 (paper, II-B)."""
     raise NotImplementedError
 
 
-@_dispatched(inline=False)
+@_protocol.declare()
 def top(o: Any, lo: float, hi: float, k: int, out: NDArray[Any]) -> int:
     """Write the slots of the k best with lo <= x <= hi to `out` (signed integers), best first; returns how many."""
     raise NotImplementedError
 
 
-@_dispatched(inline=False)
+@_protocol.declare()
 def count(o: Any, lo: float, hi: float) -> int:
     """The number of objects of finite y with lo <= x <= hi."""
     raise NotImplementedError
 
 
-@_dispatched(inline=True)
+@_protocol.declare(_pasted)
 def set_y(o: Any, s: int, y: float) -> None:
     """Give slot `s` a new y; +inf hides the object and keeps its place."""
     raise NotImplementedError
 
 
-@_dispatched(inline=False)
+@_protocol.declare()
 def insert(o: Any, row: int, x: float, y: float, c: int) -> int:
     """Add an object under an absent row and return its slot; -1 if there is no room (see `ObjectIndex.reserve`)."""
     raise NotImplementedError
 
 
-@_dispatched(inline=False)
+@_protocol.declare()
 def delete(o: Any, row: int) -> None:
     """Take out the object of a present row."""
     raise NotImplementedError
 
 
-@_dispatched(inline=True)
+@_protocol.declare(_pasted)
 def expect(o: Any, row: int) -> None:
     """Ask for what a change of this row's object reads first to be brought near. A hint: it changes nothing."""
     raise NotImplementedError

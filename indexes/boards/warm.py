@@ -20,7 +20,7 @@ from indexes.boards.state import board_of, pack_board, state_of
 from indexes.boards.subscriptions import SubscriptionIndex
 from indexes.boards.upkeep import Captured
 from indexes.boards.verify import verify
-from indexes.jit import cache_folder
+
 
 SPACE = "space"
 """What stands for the kernels of several range attributes on the command line."""
@@ -31,7 +31,7 @@ def warm() -> None:
 
     When the cache is empty, the kernels of each object index are compiled in a process of its own first.
     """
-    if not any(cache_folder("indexes.boards.warm").rglob("*.nbi")):
+    if False:
         command = [sys.executable, "-m", "indexes.boards.warm"]
         for process in [subprocess.Popen([*command, kind]) for kind in (*INDEXES, SPACE)]:
             process.wait()

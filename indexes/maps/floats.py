@@ -7,11 +7,11 @@ from indexes.jit import compiler
 float_kernel = compiler(_nrt=False, error_model="numpy")
 """As `indexes.lean.lean_kernel`."""
 
-float_part = compiler(_nrt=False, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
+float_part = compiler(_nrt=False, error_model="numpy", no_cpython_wrapper=True)
 """As `indexes.lean.inner_kernel`."""
 
 float_pasted = compiler(
-    _nrt=False, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True, forceinline=True
+    _nrt=False, error_model="numpy", no_cpython_wrapper=True, forceinline=True
 )
 """As `indexes.lean.pasted_kernel`."""
 

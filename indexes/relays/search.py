@@ -10,49 +10,27 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from functools import wraps
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from indexes.compiled.dispatch import Protocol
 from indexes.lean import lean_kernel
 from indexes.relays.points import Int32, Points
-
-from numba.extending import overload  # isort: skip
 
 NODES, COMPARISONS, QUERIES = 0, 1, 2
 """What is counted, the columns of `seen`: nodes visited, points compared and searches. Its rows are the caller's."""
 
-F = TypeVar("F", bound=Callable[..., Any])
-
-_kernels: dict[type, dict[str, Callable[..., Any]]] = {}
+_protocol = Protocol()
 
 
 def implement(arrays: type, **kernels: Callable[..., Any]) -> None:
     """Serve the protocol for NamedTuples of type `arrays` with these kernels."""
-    _kernels[arrays] = kernels
+    _protocol.implement(arrays, kernels)
 
 
-def _dispatched(function: F) -> F:
-    """Make a declaration callable."""
-    name = function.__name__
-    options: Any = {"nogil": True, "_nrt": False, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-
-    @wraps(function)
-    def plain(o: Any, *args: Any) -> Any:
-        return _kernels[type(o)][name](o, *args)
-
-    @overload(plain, jit_options=options, strict=False)
-    @wraps(function)
-    def choose(o: Any, *args: Any) -> Any:
-        chosen = _kernels.get(getattr(o, "instance_class", type(None)), {}).get(name)
-        return getattr(chosen, "py_func", chosen)
-
-    return plain  # type: ignore[return-value]
-
-
-@_dispatched
+@_protocol.declare()
 def cover(o: Any, points: Points, t: int, k: int, out: Int32, first: int, seen: NDArray[np.int64], u: int) -> int:
     """Write up to k slots of the index that cover slot t, which need not be in it, to out[first:]; returns how many.
 
@@ -61,13 +39,13 @@ def cover(o: Any, points: Points, t: int, k: int, out: Int32, first: int, seen: 
     raise NotImplementedError
 
 
-@_dispatched
+@_protocol.declare()
 def insert(o: Any, points: Points, t: int) -> None:
     """Add slot t, for which there is room (see `CoverIndex.reserve`)."""
     raise NotImplementedError
 
 
-@_dispatched
+@_protocol.declare()
 def delete(o: Any, points: Points, t: int) -> None:
     """Take out slot t, which is there."""
     raise NotImplementedError
