@@ -25,7 +25,7 @@ from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler_machinery import register_pass
 from numba.core.registry import cpu_target
 
-from indexes.compiled import arguments
+from indexes.compiled import arguments, speedups
 
 INLINE_INSTRUCTIONS = 60
 """LLVM instructions (after optimization) up to which the code of a callee is linked into its callers.
@@ -33,7 +33,7 @@ INLINE_INSTRUCTIONS = 60
 LLVM's own limit is a cost of 225 to 250 at five a plain instruction, less five for each argument passed; a NamedTuple of
 arrays is up to a hundred arguments."""
 
-PASTE_INSTRUCTIONS = 600
+PASTE_INSTRUCTIONS = 2000
 """As `INLINE_INSTRUCTIONS`, for callees that ask to be inlined."""
 
 _ENVIRONMENT = "_ZN08NumbaEnv"
@@ -95,6 +95,10 @@ class KernelLibrary(JITCodeLibrary):
             self.shared = any(self._size(name) > most for name in own if not _is_wrapper(name))
         if self.entry or self.shared:
             self._emit()
+
+    def _optimize_functions(self, ll_module: Any) -> None:
+        """Leave functions as they are until all that they inline is linked: the passes over the module do it all."""
+        ll_module.data_layout = self._codegen._data_layout
 
     def _verify_declare_only_symbols(self) -> None:
         for function in self._final_module.functions:
@@ -229,4 +233,5 @@ def target_codegen() -> Any:
         codegen._library_class = KernelLibrary
         codegen.set_env = MethodType(_set_env, codegen)
         arguments.install(cpu_target.target_context)
+        speedups.install()
     return codegen
