@@ -170,12 +170,12 @@ async def _play(port: int, data: Path, speed: float, plain: bool, picture: Path 
                 except ProblemError as problem:
                     if problem.status not in NOT_ALLOWED:
                         raise
-                    run.notice = (
-                        "The service asks for keys now. It goes on until Ctrl-C, but no more flights land. "
-                        f"Next time: RANKCAST_KEY=<key> {_me()} demo"
+                    run.notices = (
+                        "The service asks for keys now. It goes on until Ctrl-C, but no more flights land.",
+                        f"Next time: RANKCAST_KEY=<key> {_me()} demo",
                     )
                     if lines is not None:
-                        typer.echo(run.notice)
+                        typer.echo(" ".join(run.notices))
                     await asyncio.Event().wait()
 
             async def follow() -> None:
@@ -259,7 +259,7 @@ def _summary(run: Run) -> str:
             f"played {tally.arrivals.total:,} arrivals, up to {run.at:%B} {run.at.day}, {run.at:%Y}; "
             f"{tally.tiles.total:,} tiles, and {tally.changes.total:,} changes of the lists shown"
         )
-    return "\n".join([*lines, *([run.notice] if run.notice else [])])
+    return "\n".join([*lines, *run.notices])
 
 
 def _me() -> str:

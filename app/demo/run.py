@@ -27,7 +27,7 @@ class Run:
 
     `first_list` is the time from the start of this process to the first list received, in seconds; None before.
     `subscriptions` is the board's own count, `warm` the share of the service's kernels that are compiled, each None
-    where the service has not said. `notice` replaces the commands at the foot of the screen.
+    where the service has not said. `notices` replace the commands at the foot of the screen.
     """
 
     def __init__(self, arrivals: Arrivals, speed: float, commands: Sequence[str] = ()) -> None:
@@ -39,7 +39,7 @@ class Run:
         self.first_list: float | None = None
         self.subscriptions: int | None = None
         self.warm: float | None = None
-        self.notice = ""
+        self.notices: Sequence[str] = ()
         self._arrival: int | None = None
         self._came = asyncio.Event()
 
@@ -99,7 +99,8 @@ class Run:
             f"the longest delays, {pace(self.speed)}",
             figures,
             [self._listed(band) for band in self.lists.bands],
-            (self.notice,) if self.notice else self.commands,
+            () if self.notices else self.commands,
+            self.notices,
             (*notes, " ".join([*said, "Ctrl-C ends it."])),
         )
 

@@ -74,13 +74,14 @@ class Listed:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What is shown at one moment. `at` is None before the first flight; `commands` and `notes` are the last lines."""
+    """What is shown at one moment. `at` is None before the first flight; the last three fields are the last lines."""
 
     at: datetime | None
     pace: str
     figures: Sequence[Figure]
     lists: Sequence[Listed]
     commands: Sequence[str] = ()
+    notices: Sequence[str] = ()
     notes: Sequence[str] = ()
 
 
@@ -172,7 +173,7 @@ def _route(payload: Any) -> str:
 
 
 def _foot(view: View, width: int) -> list[Text]:
-    """The notes, shortened to the width, and the commands that fit: half a command is of no use."""
-    commands = [f" {command}" for command in view.commands if len(command) < width]
-    notes = [Text(f" {note}", style="dim", no_wrap=True, overflow="ellipsis") for note in view.notes]
-    return [*(Text(command, no_wrap=True) for command in commands), *notes]
+    """The commands that fit, as half a command is of no use; then notices and notes, shortened to the width."""
+    lines = [(command, "") for command in view.commands if len(command) < width]
+    lines += [(notice, "bold yellow") for notice in view.notices] + [(note, "dim") for note in view.notes]
+    return [Text(f" {line}", style=style, no_wrap=True, overflow="ellipsis") for line, style in lines]
