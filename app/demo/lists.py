@@ -24,7 +24,7 @@ BANDS: tuple[tuple[int | None, int | None], ...] = (
 )
 """The bands of distance whose lists are shown; a small screen shows the first of them."""
 
-FRESH_SECONDS = 2.0
+FRESH_SECONDS = 0.75
 RETRY_SECONDS = 1.0
 NOT_FOUND = 404
 

@@ -88,9 +88,7 @@ class Run:
             Figure("tiles", f"{tally.tiles.total:,}", tally.tiles.per_second()),
             Figure("lists kept", kept),
         )
-        notes = [
-            f"These {len(self.lists.bands)} lists come over one WebSocket; tiles keep all lists of the board right."
-        ]
+        notes = ["The lists come over one WebSocket. Tiles are the messages that keep all lists right."]
         if self.warm is not None and self.warm < 1:
             notes.append(f"{self.warm:.0%} of the kernels are compiled; the rest follow in the background.")
         said = [] if self.first_list is None else [f"First list after {self.first_list:.1f} s."]

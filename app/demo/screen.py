@@ -43,14 +43,14 @@ SVG = """\
 {chrome}
 <g transform="translate({terminal_x}, {terminal_y})" clip-path="url(#{unique_id}-clip-terminal)">
 {backgrounds}
-<g class="{unique_id}-matrix">
+<g class="{unique_id}-matrix" xml:space="preserve">
 {matrix}
 </g>
 </g>
 </svg>
 """
-"""What rich fills in. Unlike its own template this one loads no font from elsewhere: pages that show an SVG as an image
-would not, either."""
+"""What rich fills in. Its own template loads a font from elsewhere, which pages that show an SVG as an image do not; and
+without `xml:space` some renderers drop the spaces that a text begins with."""
 
 
 @dataclass(frozen=True, slots=True)
