@@ -145,6 +145,7 @@ async def _play(port: int, data: Path, speed: float, plain: bool, picture: Path 
         def waiting(warm: float | None) -> None:
             show(warm, "waiting for the service" if warm is None else "kernels compiled")
 
+        waiting(None)
         async with running(port, data, waiting) as service, AsyncRankcast(service.url, key) as client:
             bar.close()
             board = client.board(player.BOARD)

@@ -49,8 +49,8 @@ SVG = """\
 </g>
 </svg>
 """
-"""What rich fills in. Its own template loads a font from elsewhere, which pages that show an SVG as an image do not; and
-without `xml:space` some renderers drop the spaces that a text begins with."""
+"""What rich fills in. Its own template loads a font from elsewhere, which a page that shows an SVG as an image does
+not; and without `xml:space` some renderers drop the spaces that a text begins with."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+import subprocess
 import sys
 from pathlib import Path
+from xml.etree import ElementTree
 
 import httpx
 
@@ -80,3 +82,40 @@ def test_the_screen_shows_the_lists_of_the_service_and_leaves_the_terminal_clean
     assert re.search(r"^first list after \d+\.\d s\r?$", after, re.M), after
     assert re.search(r"played [\d,]+ arrivals, up to January \d+, 2013", after), after
     assert "Traceback" not in terminal.output
+
+
+def test_the_picture_is_drawn_from_a_run_and_plain_lines_say_when_the_first_list_came(tmp_path: Path) -> None:
+    file = tmp_path / "demo.svg"
+    command = [
+        sys.executable,
+        "-c",
+        "from app.cli import main; main()",
+        "demo",
+        "--speed",
+        "20",
+        "--picture",
+        str(file),
+    ]
+    command += ["--port", str(free_port()), "--data", str(tmp_path / "data")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"^first list after \d+\.\d s$", done.stdout, re.M), done.stdout
+    assert re.search(r"^January 2013, [\d,]+ arrivals$", done.stdout, re.M), done.stdout
+    assert "\x1b" not in done.stdout
+    text = "".join(ElementTree.parse(file).getroot().itertext()).replace("\xa0", " ")
+    for low, high in BANDS:
+        assert f" {Band(low, high).title} " in text
+    assert len(re.findall(r"\w{3} → \w{3}", text)) == SHOWN_K * len(BANDS)
+    assert re.search(r"[\d,]+/s", text)
+
+
+def test_a_picture_that_cannot_be_is_refused_before_anything_starts(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", "from app.cli import main; main()", "demo", "--picture"]
+    for options, word in (
+        ([str(tmp_path / "nowhere" / "demo.svg")], "folder"),
+        ([str(tmp_path)], "directory"),
+        ([str(tmp_path / "demo.svg"), "--verify"], "--verify"),
+    ):
+        done = subprocess.run([*command, *options], capture_output=True, text=True, timeout=PATIENCE, check=False)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert word in done.stderr
