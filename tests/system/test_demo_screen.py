@@ -75,12 +75,18 @@ def test_the_screen_shows_the_lists_of_the_service_and_leaves_the_terminal_clean
         terminal.resize(124, 30)
         wait_until(lambda: any(line.count("╭─") == 3 and len(line) == 124 for line in terminal.frame))
 
+        # The first key ends all that was open without one.
+        assert http.post("/v1/admin/keys", json={"name": "ops", "scopes": ["admin"]}).is_success
+        wait_until(lambda: "asks for keys now" in "\n".join(terminal.frame))
+        wait_until(lambda: "\n".join(terminal.frame).count(" miles (ended) ") >= 3)
+
         terminal.type("\x03")
         assert terminal.process.wait(PATIENCE) == 0
         wait_until(lambda: all(sequence in terminal.output.rpartition(FULL[1])[2] for sequence in LEFT))
         after = terminal.output.rpartition(LEFT[0])[2]
     assert re.search(r"^first list after \d+\.\d s\r?$", after, re.M), after
     assert re.search(r"played [\d,]+ arrivals, up to January \d+, 2013", after), after
+    assert "RANKCAST_KEY=<key>" in after
     assert "Traceback" not in terminal.output
 
 
