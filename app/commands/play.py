@@ -73,7 +73,7 @@ def demo(
     brute force; the first that differs is shown, and the command fails.
     """
     from app.demo.flights import FlightsMissing, load_arrivals, require_flights
-    from app.demo.process import Failed
+    from app.demo.process import Failed, check_port
     from app.demo.verify import Different
 
     if not 0 < speed < 1e6:
@@ -83,6 +83,8 @@ def demo(
     if picture is not None and not picture.absolute().parent.is_dir():
         raise typer.BadParameter(f"--picture: there is no folder {picture.parent}")
     try:
+        if not verify:
+            check_port(port)
         require_flights()
         with told():
             if verify:
@@ -129,11 +131,10 @@ async def _play(port: int, data: Path, speed: float, plain: bool, picture: Path 
 
     from app.demo import player
     from app.demo.flights import load_arrivals
-    from app.demo.process import Failed, check_port, running
+    from app.demo.process import Failed, running
     from app.demo.run import Run, first_of
     from rankcast_client import AsyncRankcast, ProblemError
 
-    check_port(port)
     console = Console()
     screen = not plain and picture is None and console.is_terminal and not console.is_dumb_terminal
     typer.echo("starting the service: seconds; longer where its log is long or its kernels are not compiled ...")
