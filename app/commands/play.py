@@ -8,7 +8,7 @@ import shutil
 import signal
 import sys
 import tempfile
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,14 +16,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from app.commands import DEFAULT_URL, Key, fail, told
-from app.commands.progress import progress
+from app.commands.progress import Show, progress
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from app.demo.flights import Arrivals
+    from app.demo.player import Played
+    from app.demo.process import Waiting
     from app.demo.run import Run
-    from rankcast_client import Published
+    from rankcast_client import AsyncBoard, AsyncRankcast, Published
 
 FRAME_SECONDS = 0.25
 PICTURE_DAYS = 30
@@ -131,69 +133,91 @@ async def _play(port: int, data: Path, speed: float, plain: bool, picture: Path 
 
     from app.demo import player
     from app.demo.flights import load_arrivals
-    from app.demo.process import Failed, running
+    from app.demo.process import running
     from app.demo.run import Run, first_of
-    from rankcast_client import AsyncRankcast, ProblemError
+    from rankcast_client import AsyncRankcast
 
     console = Console()
-    screen = not plain and picture is None and console.is_terminal and not console.is_dumb_terminal
-    typer.echo("starting the service: seconds; longer where its log is long or its kernels are not compiled ...")
+    on_screen = not plain and picture is None and sys.stdout.isatty() and not console.is_dumb_terminal
+    typer.echo("starting the service: seconds, or minutes where its kernels are still to be compiled ...")
     # Reading the flights takes a second, as long as the service takes to start.
     reading = asyncio.create_task(asyncio.to_thread(load_arrivals))
     with ExitStack() as bar:
-        show = bar.enter_context(progress())
-
-        def waiting(warm: float | None) -> None:
-            show(warm, "waiting for the service" if warm is None else "kernels compiled")
-
-        waiting(None)
+        waiting = _waiting(bar.enter_context(progress()))
         async with running(port, data, waiting) as service, AsyncRankcast(service.url, key) as client:
             bar.close()
             board = client.board(player.BOARD)
-            try:
-                await player.make_board(board)
-                asked = await player.subscribe(board)
-            except ProblemError as problem:
-                if problem.status not in NOT_ALLOWED:
-                    raise
-                raise Failed(
-                    f"the data in {data} has keys: give one with --key or RANKCAST_KEY that may read and write boards, "
-                    f"or another folder with --data ({problem})"
-                ) from None
+            asked = await _subscribe(board, data)
             arrivals = await reading
             typer.echo(_invitation(service.url, asked, speed, len(arrivals), data))
             run = Run(arrivals, speed, _commands(service.url))
-            lines = None if screen else _Lines(run)
-
-            async def play() -> None:
-                """Plays; once the service asks for keys it goes on without."""
-                try:
-                    await player.play(board, arrivals, speed, run.played if lines is None else lines.played)
-                except ProblemError as problem:
-                    if problem.status not in NOT_ALLOWED:
-                        raise
-                    run.notices = (
-                        "The service asks for keys now. It goes on until Ctrl-C, but no more flights land.",
-                        f"Next time: RANKCAST_KEY=<key> {_me()} demo",
-                    )
-                    if lines is not None:
-                        typer.echo(" ".join(run.notices))
-                    await asyncio.Event().wait()
-
-            async def follow() -> None:
-                """Receives the lists; a refusal ends them but not the demo."""
-                await run.lists.follow(client)
-                await asyncio.Event().wait()
-
-            shows = _screen(run, console) if lines is None else lines.first_list()
-            pictures = () if picture is None else (_picture(run, picture),)
+            work = [_lists(run, client), run.survey(client, board)]
+            if on_screen:
+                work += [_flights(run, board, run.played, lambda notice: None), _screen(run, console)]
+            else:
+                lines = _Lines(run)
+                work += [_flights(run, board, lines.played, typer.echo), lines.first_list()]
+            if picture is not None:
+                work.append(_picture(run, picture))
             try:
-                await first_of(play(), follow(), run.survey(client, board), shows, *pictures)
+                await first_of(*work)
             finally:
-                if lines is None:
+                if on_screen:
                     # A terminal that was closed takes no more.
                     with suppress(OSError):
                         typer.echo(_summary(run))
+
+
+def _waiting(show: Show) -> Waiting:
+    """Shows how far the service is while it starts."""
+
+    def waiting(warm: float | None) -> None:
+        show(warm, "waiting for the service" if warm is None else "kernels compiled")
+
+    waiting(None)
+    return waiting
+
+
+async def _subscribe(board: AsyncBoard, data: Path) -> int:
+    """Makes the board and its subscriptions, or finds them there. Returns how many there are."""
+    from app.demo import player
+    from app.demo.process import Failed
+    from rankcast_client import ProblemError
+
+    try:
+        await player.make_board(board)
+        return await player.subscribe(board)
+    except ProblemError as problem:
+        if problem.status not in NOT_ALLOWED:
+            raise
+        raise Failed(
+            f"the data in {data} has keys: give one with --key or RANKCAST_KEY that may read and write boards, "
+            f"or another folder with --data ({problem})"
+        ) from None
+
+
+async def _flights(run: Run, board: AsyncBoard, played: Played, say: Callable[[str], None]) -> None:
+    """Plays until it is cancelled. Once the service asks for keys no more flights land, but the service goes on."""
+    from app.demo import player
+    from rankcast_client import ProblemError
+
+    try:
+        await player.play(board, run.arrivals, run.speed, played)
+    except ProblemError as problem:
+        if problem.status not in NOT_ALLOWED:
+            raise
+        run.notices = (
+            "The service asks for keys now. It goes on until Ctrl-C, but no more flights land.",
+            f"Next time: RANKCAST_KEY=<key> {_me()} demo",
+        )
+        say(" ".join(run.notices))
+        await asyncio.Event().wait()
+
+
+async def _lists(run: Run, client: AsyncRankcast) -> None:
+    """Receives the lists until it is cancelled; a service that refuses to send them does not end the demo."""
+    await run.lists.follow(client)
+    await asyncio.Event().wait()
 
 
 async def _screen(run: Run, console: Console) -> None:

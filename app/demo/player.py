@@ -19,6 +19,9 @@ LONGEST = 5_000
 TICK_SECONDS = 0.05
 MOST_EVENTS = 1_000
 
+Played = Callable[[int, Published], None]
+"""Called with the last arrival of a write that the service has applied, and its answer."""
+
 
 def events(arrivals: Arrivals, start: int, end: int) -> list[Event]:
     """The arrivals from `start` up to `end`, without it, as events."""
@@ -70,10 +73,8 @@ async def subscribe(board: AsyncBoard) -> int:
     return len(wants)
 
 
-async def play(board: AsyncBoard, arrivals: Arrivals, speed: float, say: Callable[[int, Published], None]) -> None:
-    """Plays the year, again and again, at `speed` days a second.
-
-    Calls `say(arrival, answer)` after each write, with the last arrival in it and the answer of the service.
+async def play(board: AsyncBoard, arrivals: Arrivals, speed: float, played: Played) -> None:
+    """Plays the year, again and again, at `speed` days a second; `played` is called after each write.
 
     Where the service is slower than that, the clock waits for it: no arrival is left out.
     """
@@ -94,4 +95,4 @@ async def play(board: AsyncBoard, arrivals: Arrivals, speed: float, say: Callabl
             if end > at:
                 answer = await board.publish_many(events(arrivals, at, end), messages="count")
                 at = end
-                say(at - 1, answer)
+                played(at - 1, answer)
