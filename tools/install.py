@@ -1,4 +1,4 @@
-"""Install what is pinned in ``requirements/`` into a virtual environment, and show how far it is: `make run` and others.
+"""Install what is pinned in ``requirements/`` into a virtual environment, and show how far it is.
 
 A set of packages is installed on top of what is there, so a larger set costs only what a smaller one lacks. `uv` is
 used where it is found, and pip otherwise or where uv fails, as it does where only pip knows the way to a mirror. Every
@@ -26,13 +26,18 @@ ROOT = Path(__file__).resolve().parent.parent
 LOCKS = ROOT / "requirements"
 PROJECT = ("-e", ".", "-e", "client")
 
-BAR = 24
+BAR = 14
 LINE_SECONDS = 10.0
 """How often a line is added where a line cannot be rewritten, as in the log of a build."""
 REDRAW_SECONDS = 0.2
 ERROR_LINES = 15
 
 _PIN = re.compile(r"^([A-Za-z0-9][A-Za-z0-9._-]*)==([^\s;\\]+)(?:\s*;\s*([^\\]+))?")
+_WORK = re.compile(
+    r"^(Collecting|Downloading|Building)(?: wheel for| editable for)? (?:\S*/)?([A-Za-z]\w*(?:[.-][A-Za-z]\w*)*)"
+    r"(?:.*\(([\d.]+ ?\w+)\)$)?"
+)
+"""A line of pip or uv that names a package which it is about to see to, with its size where it says that."""
 _COMPARISON = re.compile(r"^(\w+)\s*(==|!=|<|>=)\s*'([^']*)'$")
 
 
@@ -211,7 +216,7 @@ class Installer:
         command += ["--no-build-isolation", *(["--require-hashes"] if locks else []), *phase.options]
         what = f"{len(missing)} package{'s' * (len(missing) != 1)} ({phase.name})" if missing else phase.name
         progress = Progress(f"installing {what} with {by}", self._out)
-        said = _Said()
+        said = Output()
         with self._log.open("a", encoding="utf-8") as log:
             log.write(f"$ {' '.join(command)}\n")
             process = subprocess.Popen(
@@ -242,13 +247,13 @@ class Installer:
         progress.end()
 
 
-class _Said:
+class Output:
     """What an installer says, and how far it is by that: each package is first fetched, then unpacked."""
 
     def __init__(self) -> None:
         self._lines: list[str] = []
         self._fetched = 0
-        self._now = "reading the index"
+        self._now = "fetching the index"
         self._unpacking = False
 
     def read(self, process: subprocess.Popen[str], log: TextIO) -> None:
@@ -257,17 +262,15 @@ class _Said:
         for line in process.stdout:
             log.write(line)
             self._lines.append(line.strip())
-            self._take(line.strip())
+            self.take(line.strip())
 
-    def _take(self, line: str) -> None:
-        words = line.split()
-        if len(words) > 1 and words[0] in ("Collecting", "Downloading", "Downloaded"):
-            if words[0] == "Collecting" or words[0] == "Downloaded":
-                self._fetched += 1
-            if words[0] != "Downloaded":
-                name = words[1].rpartition("/")[2].partition("==")[0].partition("-")[0]
-                size = re.search(r"\(([\d.]+ ?\w+)\)$", line)
-                self._now = f"{name} ({size[1]})" if size else name
+    def take(self, line: str) -> None:
+        """Take in one line."""
+        if line.startswith(("Collecting ", "Downloaded ")):
+            self._fetched += 1
+        if found := _WORK.match(line):
+            verb = "building" if found[1] == "Building" else "fetching"
+            self._now = f"{verb} {found[2]}" + (f" ({found[3]})" if found[3] else "")
         elif line.startswith(("Installing collected", "Prepared")):
             self._unpacking = True
 
@@ -279,7 +282,7 @@ class _Said:
         """What it does now, in words."""
         if not total:
             return "building"
-        return f"unpacking, {done} of {total} are there" if self._unpacking or done else f"fetching {self._now}"
+        return f"unpacking, {done} of {total} are there" if self._unpacking or done else self._now
 
     def text(self) -> str:
         return "\n".join(self._lines)
@@ -312,7 +315,7 @@ def _tail(text: str) -> str:
     return "\n".join(f"  {line}" for line in lines[-ERROR_LINES:])
 
 
-def install(names: Sequence[str], venv: Path, uv: str | None, out: TextIO = sys.stdout) -> None:
+def install(names: Sequence[str], venv: Path, uv: str | None, out: TextIO) -> None:
     """Install sets of packages by name. Raises Failed."""
     installer = Installer(venv, uv, out)
     installer.prepare()
@@ -336,7 +339,7 @@ def main(arguments: Sequence[str] | None = None, find: Callable[[str], str | Non
     if given.installer == "uv" and uv is None:
         parser.error("uv is not found")
     try:
-        install(given.sets, given.venv.absolute(), uv)
+        install(given.sets, given.venv.absolute(), uv, sys.stdout)
     except Failed as failure:
         print(failure, file=sys.stderr)
         return 1
