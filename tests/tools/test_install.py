@@ -34,7 +34,7 @@ if (venv / f"{{name}}-fails").exists():
     print("ERROR: no route to the index")
     sys.exit(2)
 for lock in (Path(sys.argv[i + 1]) for i, word in enumerate(sys.argv) if word == "-r"):
-    for package, version in re.findall(r"^(\\w+)==([^ ;]+) [^;]*$", lock.read_text(), re.M):
+    for package, version in re.findall(r"^(\\w+)==([^ ;]+) [^;\\n]*$", lock.read_text(), re.M):
         print(f"Collecting {{package}}=={{version}}")
         (venv / "lib/python3/site-packages" / f"{{package}}-{{version}}.dist-info").mkdir(parents=True, exist_ok=True)
 """
