@@ -21,7 +21,7 @@ PROCESSES := tests/system tests/service tests/bench tests/client/test_live.py
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup run test test-system lint format openapi bench bench-matchers bench-relays bench-maps bench-feeds bench-peers \
+.PHONY: help install setup run test test-system lint format openapi bench bench-matchers bench-relays bench-maps bench-feeds bench-peers \
     bench-durability bench-start soak lock image clean java warm
 
 help: ## this list
@@ -30,6 +30,8 @@ help: ## this list
 
 run: $(RUNTIME) ## install what the service needs, and serve a year of flights on the loopback address
 	$(BIN)/rankcast demo $(ARGS)
+
+install: $(RUNTIME) ## install what the service and its demo need into .venv
 
 setup: java warm ## all that development needs: every package, every kernel, a Java for Spark
 

@@ -56,6 +56,7 @@ SETS: dict[str, Sequence[Phase]] = {
         Phase("flights of the demo", ("demo",), ("--no-deps",)),
         Phase("rankcast and its client", (), ("--no-deps", *PROJECT)),
     ),
+    "postgres": (Phase("driver of PostgreSQL", ("postgres",)),),
     "development": (Phase("tests, linters, Spark", ("build", "dev")),),
     "peers": (Phase("what benchmarks compare with", ("peers",)),),
 }
