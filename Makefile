@@ -96,7 +96,7 @@ bench-peers: setup ## boards beside PostgreSQL, Redis and Unicast, written to do
 bench-durability: setup ## starts, snapshots and rebuilds on this machine, written to docs/results
 	$(BIN)/rankcast bench durability $(ARGS)
 
-bench-start: $(DEV) ## what a fresh clone takes to its first list, written to docs/results
+bench-start: $(RUNTIME) ## what a fresh clone takes to its first list, written to docs/results
 	$(BIN)/rankcast bench start $(ARGS)
 
 soak: setup ## the long tests
