@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
+from types import FrameType
 from typing import NamedTuple
 
 from bench.report import CHECKOUT, Report, commit, count, load, machine, ratio, spread, today, versions
@@ -75,7 +78,7 @@ def run(
         f"Written by `rankcast bench start{' --quick' if quick else ''}` on {today()}, commit {commit()}.\n\n"
         f"- machine: {machine()}; load before the run: {load()}\n- {versions()}"
     )
-    with tempfile.TemporaryDirectory(prefix="rankcast-start-") as name:
+    with _ended_in_order(), tempfile.TemporaryDirectory(prefix="rankcast-start-") as name:
         folder = Path(name)
         if quick:
             _show_starts(report, [("this checkout", _own_starts(folder))])
@@ -85,6 +88,20 @@ def run(
         out.parent.mkdir(parents=True, exist_ok=True)
         out.write_text(report.page())
     return report
+
+
+@contextmanager
+def _ended_in_order() -> Iterator[None]:
+    """On SIGTERM what was started is ended, and what was written removed, as on Ctrl-C."""
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        sys.exit(128 + number)
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _measure_all(report: Report, folder: Path, name: str, before: str | None, prototype: Path | None) -> None:
@@ -137,7 +154,7 @@ def _measure(report: Report, name: str, folder: Path) -> Measured:
 
 def _own_starts(folder: Path) -> list[Cost]:
     """Starts of the service as this checkout has it."""
-    rankcast = [sys.executable, "-m", "app.cli"]
+    rankcast = [sys.executable, "-c", "from app.cli import main; main()"]
     return [time_to_ready(rankcast, CHECKOUT, dict(os.environ), folder / str(number)) for number in range(STARTS)]
 
 
