@@ -13,8 +13,8 @@ WORKDIR /opt/rankcast
 FROM base AS dependencies
 COPY requirements/build.lock requirements/postgres.lock requirements/
 RUN python -m venv $VIRTUAL_ENV \
-    && pip install --no-cache-dir --require-hashes --no-build-isolation \
-        -r requirements/build.lock -r requirements/postgres.lock
+    && pip install --no-cache-dir --require-hashes -r requirements/build.lock \
+    && pip install --no-cache-dir --require-hashes --no-build-isolation -r requirements/postgres.lock
 
 # The compiled modules are part of the image: PYTHONDONTWRITEBYTECODE would have every start compile them again.
 FROM dependencies AS installed

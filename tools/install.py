@@ -49,16 +49,20 @@ class Phase(NamedTuple):
     options: Sequence[str] = ()
 
 
+BUILD = Phase("build tools", ("build",))
+"""First of all: what has no wheel for this machine is built with them."""
+
 SETS: dict[str, Sequence[Phase]] = {
     "runtime": (
-        Phase("runtime", ("build", "runtime")),
+        BUILD,
+        Phase("runtime", ("runtime",)),
         # Its dependencies are not installed: it asks for pandas, which only its import needs, and we read its files.
         Phase("flights of the demo", ("demo",), ("--no-deps",)),
         Phase("rankcast and its client", (), ("--no-deps", *PROJECT)),
     ),
-    "postgres": (Phase("driver of PostgreSQL", ("postgres",)),),
-    "development": (Phase("tests, linters, Spark", ("build", "dev")),),
-    "peers": (Phase("what benchmarks compare with", ("peers",)),),
+    "postgres": (BUILD, Phase("driver of PostgreSQL", ("postgres",))),
+    "development": (BUILD, Phase("tests, linters, Spark", ("dev",))),
+    "peers": (BUILD, Phase("what benchmarks compare with", ("peers",))),
 }
 """What can be asked for. Those after the first add to it."""
 

@@ -71,12 +71,13 @@ def test_every_package_is_checked_by_its_hash_and_the_flights_come_without_panda
     venv: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert with_pip(venv, "runtime") == 0
-    packages, flights, project = calls(venv)
+    build, packages, flights, project = calls(venv)
+    assert "build.lock" in build and "--require-hashes" in build
     assert "runtime.lock" in packages and "--require-hashes" in packages and "--no-deps" not in packages
     assert "demo.lock" in flights and "--require-hashes" in flights and "--no-deps" in flights
     assert project.endswith("--no-deps -e . -e client")
     said = capsys.readouterr().out
-    assert "installing 3 packages (runtime) with pip ...\n" in said
+    assert "installing 2 packages (runtime) with pip ...\n" in said
     assert "\ninstalling 1 package (flights of the demo) with pip: " in said
 
 
@@ -95,14 +96,14 @@ def test_a_larger_set_adds_what_is_missing_and_what_is_there_costs_nothing(
 def test_uv_is_used_where_it_is_found(venv: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert with_uv(venv, "runtime") == 0
     made = calls(venv)
-    assert len(made) == 3 and all(call.startswith(f"uv pip install --python {venv}/bin/python") for call in made)
-    assert "installing 3 packages (runtime) with uv" in capsys.readouterr().out
+    assert len(made) == 4 and all(call.startswith(f"uv pip install --python {venv}/bin/python") for call in made)
+    assert "installing 2 packages (runtime) with uv" in capsys.readouterr().out
 
 
 def test_where_uv_fails_pip_goes_on(venv: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (venv / "uv-fails").touch()
     assert with_uv(venv, "peers") == 0
-    assert [call.split()[0] for call in calls(venv)] == ["uv", "python"]
+    assert [call.split()[0] for call in calls(venv)] == ["uv", "python", "python"]
     said = capsys.readouterr().out
     assert "no route to the index" in said and "Trying again with pip" in said
 
