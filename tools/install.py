@@ -38,6 +38,7 @@ _WORK = re.compile(
     r"(?:.*\(([\d.]+ ?\w+)\)$)?"
 )
 """A line of pip or uv that names a package which it is about to see to, with its size where it says that."""
+_REMARKS = ("WARNING: Location", "Requirement already satisfied", "Ignoring ")
 _COMPARISON = re.compile(r"^(\w+)\s*(==|!=|<|>=)\s*'([^']*)'$")
 
 
@@ -315,8 +316,8 @@ def _need_ensurepip() -> None:
 
 
 def _tail(text: str) -> str:
-    """The last lines, without pip's remarks on each place where it looks."""
-    lines = [line for line in text.splitlines() if line.strip() and not line.startswith("WARNING: Location")]
+    """The last lines, without pip's remarks on each package that is there and each place where it looks."""
+    lines = [line for line in text.splitlines() if line.strip() and not line.strip().startswith(_REMARKS)]
     return "\n".join(f"  {line}" for line in lines[-ERROR_LINES:])
 
 
