@@ -1,11 +1,8 @@
-"""Compile every kernel of the boards, or load it from the disk, before the first user asks."""
+"""What makes every kernel of the boards ready: each is called once, on tiny boards."""
 
 from __future__ import annotations
 
-import subprocess
-import sys
-from collections.abc import Iterable
-from typing import Literal
+from collections.abc import Callable
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +10,6 @@ import pyarrow as pa
 from indexes.boards.board import Board
 from indexes.boards.commands import DELETE, UPSERT, BoardConfig, Events, SetSubscription, Subscribe, Unsubscribe
 from indexes.boards.packing import to_forest
-from indexes.boards.painter import INDEXES
 from indexes.boards.regions import Region, Regions, between, everywhere, ranges
 from indexes.boards.space.shapes import SHAPES, width
 from indexes.boards.state import board_of, pack_board, state_of
@@ -22,21 +18,34 @@ from indexes.boards.upkeep import Captured
 from indexes.boards.verify import verify
 
 
-SPACE = "space"
-"""What stands for the kernels of several range attributes on the command line."""
+def main() -> None:
+    """Single events, subscriptions, streams and reads of a board with one range attribute."""
+    _exercise(_board("range-tree"))
 
 
-def warm() -> None:
-    """Make every kernel ready. Well below a second from the cache; cold, about a minute on two cores.
+def batch() -> None:
+    """Events as a batch."""
+    _exercise_batches(_filled(_board("range-tree")))
 
-    When the cache is empty, the kernels of each object index are compiled in a process of its own first.
-    """
-    if False:
-        command = [sys.executable, "-m", "indexes.boards.warm"]
-        for process in [subprocess.Popen([*command, kind]) for kind in (*INDEXES, SPACE)]:
-            process.wait()
-    exercise(INDEXES)
-    exercise_space()
+
+def explain() -> None:
+    """What an event would do, and why a subscription has its list."""
+    event = Events(np.full(1, UPSERT, np.uint8), ["o1"], np.zeros(1), np.zeros(1))
+    _exercise_explaining(_filled(_board("range-tree")), event, "wide")
+
+
+def maintain() -> None:
+    """Snapshots, rebuilds and verification."""
+    _exercise_upkeep(_filled(_board("range-tree")))
+
+
+def kd_tree() -> None:
+    """All of the above with the k-d tree as object index."""
+    board = _board("kd-tree")
+    _exercise(board)
+    _exercise_batches(board)
+    _exercise_explaining(board, Events(np.full(1, UPSERT, np.uint8), ["o60"], np.zeros(1), np.zeros(1)), "wide")
+    _exercise_upkeep(board)
 
 
 def exercise_space() -> None:
@@ -69,39 +78,53 @@ def exercise_space() -> None:
     Board(board.config).replay(Events(op[:1], ids[:1], np.zeros((1, 2)), np.zeros(1)))
 
 
-def exercise(indexes: Iterable[Literal["range-tree", "kd-tree"]]) -> None:
-    """Run every path of the engine once on tiny boards over these object indexes."""
-    for index in indexes:
-        _exercise(Board(BoardConfig(("x",), "y", "asc", (1, 3), index=index)))
+def _board(index: str) -> Board:
+    return Board(BoardConfig(("x",), "y", "asc", (1, 3), index=index))  # type: ignore[arg-type]
 
 
-def _exercise(board: Board) -> None:
+N = 600
+"""Objects of a tiny board."""
+
+
+def _ids() -> list[str]:
+    return [f"o{i}" for i in range(N)]
+
+
+def _filled(board: Board) -> Board:
+    """A board with subscriptions and objects, whose subscriber `wide` gets tiles and `s1` lists."""
     rng = np.random.default_rng(0)
-    n = 600
-    ids = [f"o{i}" for i in range(n)]
     ends = np.sort(rng.random((5_000, 2)))
     names = pa.array([f"s{i}" for i in range(len(ends))])
     board.apply(Subscribe(names, ranges(*ends.T), np.full(len(ends), 3, np.int32)))
     board.apply(SetSubscription("wide", everywhere(1), 1))
-    board.apply(Events(np.full(n, UPSERT, np.uint8), ids, rng.random(n), rng.random(n), {0: b"{}"}))
+    board.apply(Events(np.full(N, UPSERT, np.uint8), _ids(), rng.random(N), rng.random(N), {0: b"{}"}))
     board.want_tiles(board.watch("wide"), True)
     board.watch("s1")
+    return board
+
+
+def _exercise(board: Board) -> None:
+    rng, ids, op = np.random.default_rng(0), _ids(), np.full(N, UPSERT, np.uint8)
+    _filled(board)
     for _ in range(2):
-        op = np.full(n, UPSERT, np.uint8)
-        board.apply(Events(op, ids, rng.random(n), rng.random(n), {0: b"{}"}), keep_tiles=100)
-        # A batch that is small beside its board is painted otherwise, and one with equal x put in order otherwise.
-        for some, x in ((n, rng.random(n)), (2, np.array([0.5, 0.5]))):
-            changed = Events(op[:some], ids[:some], x, rng.random(some), {0: b"{}"}, batch=True)
-            board.apply(changed, keep_tiles=100)
-    board.apply(Events(np.full(1, UPSERT, np.uint8), ids[:1], np.full(1, np.nan), np.full(1, np.nan), {0: None}))
-    _exercise_explaining(board, Events(np.full(1, UPSERT, np.uint8), ids[:1], np.zeros(1), np.zeros(1)), "wide")
+        board.apply(Events(op, ids, rng.random(N), rng.random(N), {0: b"{}"}), keep_tiles=100)
+    board.apply(Events(op[:1], ids[:1], np.full(1, np.nan), np.full(1, np.nan), {0: None}))
     board.apply(SetSubscription("s1", between(0.1, 0.2), 3))
     board.apply(Unsubscribe(["s1", "s2"]))
     board.apply(Events(np.full(50, DELETE, np.uint8), ids[:50], np.full(50, np.nan), np.full(50, np.nan)))
     board.subscriptions("s3", 3)
     board.top(everywhere(1), 10)
-    _exercise_upkeep(board)
-    Board(board.config).replay(Events(np.full(1, UPSERT, np.uint8), ids[:1], np.zeros(1), np.zeros(1)))
+    Board(board.config).replay(Events(op[:1], ids[:1], np.zeros(1), np.zeros(1)))
+
+
+def _exercise_batches(board: Board) -> None:
+    rng, ids, op = np.random.default_rng(0), _ids(), np.full(N, UPSERT, np.uint8)
+    for _ in range(2):
+        board.apply(Events(op, ids, rng.random(N), rng.random(N), {0: b"{}"}), keep_tiles=100)
+        # A batch that is small beside its board is painted otherwise, and one with equal x put in order otherwise.
+        for some, x in ((N, rng.random(N)), (2, np.array([0.5, 0.5]))):
+            changed = Events(op[:some], ids[:some], x, rng.random(some), {0: b"{}"}, batch=True)
+            board.apply(changed, keep_tiles=100)
 
 
 def _exercise_explaining(board: Board, event: Events, key: str) -> None:
@@ -137,7 +160,12 @@ def _exercise_upkeep(board: Board) -> None:
     fold.settle()
 
 
-if __name__ == "__main__":
-    exercise(index for index in INDEXES if index in sys.argv)
-    if SPACE in sys.argv:
-        exercise_space()
+GROUPS: dict[str, Callable[[], None]] = {
+    "main": main,
+    "batch": batch,
+    "explain": explain,
+    "maintenance": maintain,
+    "kd-tree": kd_tree,
+    "space": exercise_space,
+}
+"""Kernels that become ready together, by name; what each takes to become so."""

@@ -17,8 +17,8 @@ import pickle
 import platform
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -103,25 +103,34 @@ class KernelCache:
         args = sig if isinstance(sig, tuple) else sig.args
         target_context.refresh()
         path = self.path(args)
-        data = _read(path)
-        if data is None:
+        found = self._load(path, args, target_context)
+        if found is None:
             if path in self._began:  # the compilation failed
                 _release(self._began.pop(path)[1])
             lock = _acquire(path)
-            data = _read(path)
-            if data is None:
+            found = self._load(path, args, target_context)
+            if found is None:
                 self._began[path] = (time.process_time() - _clock.inner, lock)
                 return None
             _release(lock)
+        return found
+
+    def _load(self, path: Path, args: tuple[Any, ...], target_context: Any) -> Any:
+        """What the file holds; None if there is none, or if it refers to code that is there no more."""
+        data = _read(path)
+        if data is None:
+            return None
         *payload, calls = data
-        for call in calls:
+        for symbol, call in calls:
             find(call).compile(call.args)
+            if not library.is_defined(symbol):
+                return None
         found = compiler.CompileResult._rebuild(target_context, *payload)
+        function = self._dispatcher.py_func
+        made = library.Specialization(function.__module__, function.__qualname__, _is_inlined(self._dispatcher), args)
         if found.library.shared:
-            function = self._dispatcher.py_func
-            inlined = _is_inlined(self._dispatcher)
-            made = library.Specialization(function.__module__, function.__qualname__, inlined, args)
             library.define(found.fndesc.llvm_func_name, made)
+        _note(made)
         return found
 
     def save_overload(self, sig: Any, result: Any) -> None:
@@ -134,6 +143,8 @@ class KernelCache:
             _write(path, pickle.dumps((*payload, result.library.calls), protocol=5))
         finally:
             _release(lock)
+        function = self._dispatcher.py_func
+        _note(library.Specialization(function.__module__, function.__qualname__, _is_inlined(self._dispatcher), args))
         seconds = time.process_time() - _clock.inner - began
         _clock.inner += seconds
         for observe in observers:
@@ -147,6 +158,15 @@ class KernelCache:
 
     def flush(self) -> None:
         """Numba calls this; files of other sources are never read."""
+
+
+used: set[library.Specialization] | None = None
+"""The specializations that this process has compiled or loaded, if somebody wants to know."""
+
+
+def _note(specialization: library.Specialization) -> None:
+    if used is not None:
+        used.add(specialization)
 
 
 class _Clock:
@@ -223,13 +243,3 @@ def _release(lock: Any) -> None:
     with suppress(OSError):
         os.unlink(lock.name)
     lock.close()
-
-
-@contextmanager
-def observed(observe: Callable[[Compiled], None]) -> Iterator[None]:
-    """Call `observe` with each kernel that is compiled within."""
-    observers.append(observe)
-    try:
-        yield
-    finally:
-        observers.remove(observe)

@@ -67,11 +67,11 @@ def _look(kernel: Any) -> _Reach:
     reach = _Reach("")
     said = [f"{function.__module__}.{function.__qualname__}"]
     if isinstance(kernel, Dispatcher):
-        said.append(repr(sorted((name, str(value)) for name, value in kernel.targetoptions.items())))
+        said.append(repr(sorted((name, _stable(value)) for name, value in kernel.targetoptions.items())))
     said.append(repr(function.__defaults__))
     for code in _codes(function.__code__):
         said += [code.co_code.hex(), repr(code.co_names), repr(code.co_varnames[: code.co_argcount])]
-        said += [repr(each) for each in _constants(code, function.__doc__)]
+        said += [_stable(each) for each in _constants(code, function.__doc__)]
         for name in code.co_names:
             if name in function.__globals__:
                 said += (f"{name}={each}" for each in _describe(function.__globals__[name], code.co_names, reach))
@@ -79,6 +79,11 @@ def _look(kernel: Any) -> _Reach:
         said += _describe(cell.cell_contents, (), reach)
     reach.own = hashlib.sha256("\0".join(said).encode()).hexdigest()
     return reach
+
+
+def _stable(value: Any) -> str:
+    """The value as text, whatever the order in which a set gives its elements."""
+    return f"set{sorted(map(repr, value))}" if isinstance(value, set | frozenset) else repr(value)
 
 
 def _codes(code: CodeType) -> Iterator[CodeType]:

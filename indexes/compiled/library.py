@@ -59,8 +59,8 @@ shareable: set[Any] = set()
 class KernelLibrary(JITCodeLibrary):
     """A library that is linked by symbol where that pays.
 
-    `shared`: callers refer to its symbols. `calls`: the specializations whose symbols it refers to; they are loaded
-    before its own machine code is.
+    `shared`: callers refer to its symbols. `calls`: the symbols that it refers to, each with the specialization that
+    defines it; they are loaded before its own machine code is.
     """
 
     def __init__(self, codegen: Any, name: str) -> None:
@@ -71,7 +71,7 @@ class KernelLibrary(JITCodeLibrary):
         self.inlined = False
         self.entry = False
         self.shared = False
-        self.calls: tuple[Specialization, ...] = ()
+        self.calls: tuple[tuple[str, Specialization], ...] = ()
         self._emitted = False
         self._bitcode: bytes | None = None
 
@@ -89,7 +89,7 @@ class KernelLibrary(JITCodeLibrary):
         self._verify_declare_only_symbols()
         self._finalized = True
         declared = [function.name for function in self._final_module.functions if function.is_declaration]
-        self.calls = tuple(_symbols[name] for name in declared if name in _symbols)
+        self.calls = tuple((name, _symbols[name]) for name in declared if name in _symbols)
         if self.specialization is not None:
             most = PASTE_INSTRUCTIONS if self.inlined else INLINE_INSTRUCTIONS
             self.shared = any(self._size(name) > most for name in own if not _is_wrapper(name))
@@ -179,6 +179,12 @@ class _PlainLower(lowering.Lower):
     def __init__(self, context: Any, library: Any, descriptor: Any, *args: Any, **options: Any) -> None:
         descriptor.argtypes = arguments.PlainArrays(descriptor.argtypes)
         super().__init__(context, library, descriptor, *args, **options)
+
+
+def is_defined(symbol: str) -> bool:
+    """Whether machine code of this process defines the symbol."""
+    found: bool = target_codegen()._engine.is_symbol_defined(symbol)
+    return found
 
 
 @register_pass(mutates_CFG=True, analysis_only=False)

@@ -1,6 +1,8 @@
-"""Compile every kernel of the maps, or load it from the disk, before the first user asks."""
+"""What makes every kernel of the maps ready: each is called once, on a tiny map."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import numpy as np
 
@@ -17,7 +19,7 @@ from indexes.maps.zones import Searcher
 
 
 def warm() -> None:
-    """Make every kernel ready. Well below a second from the cache; cold, about half a minute."""
+    """Every path of a map."""
     exercise(2)
 
 
@@ -66,5 +68,5 @@ def exercise_live(index: PlaceIndex) -> None:
     live.drop(1)
 
 
-if __name__ == "__main__":
-    warm()
+GROUPS: dict[str, Callable[[], None]] = {"main": warm}
+"""Kernels that become ready together, by name; what each takes to become so."""

@@ -1,6 +1,8 @@
-"""Compile every kernel of the matchers, or load it from the disk, before the first user asks."""
+"""What makes every kernel of the matchers ready: each is called once, on tiny matchers."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
@@ -33,18 +35,48 @@ SELECTIVE = 1e-3
 """Lengths of intervals in dimension a, short enough for an index of its own."""
 
 
-def warm() -> None:
-    """Make every kernel ready. Well below a second from the cache; cold, about a minute."""
-    for i, config in enumerate(CONFIGS):
+SERVED = 3
+"""So many of the configurations are what a matcher has by default; the others name an index."""
+
+
+def main() -> None:
+    """Subscriptions and matches under the indexes that a matcher has by default."""
+    for i, config in enumerate(CONFIGS[:SERVED]):
         exercise(MatcherEngine(config), 700 if i else BULK + 700)
 
 
+def maintain() -> None:
+    """Snapshots, rebuilds and verification of these."""
+    for config in CONFIGS[:SERVED]:
+        exercise_upkeep(_filled(MatcherEngine(config), 700))
+
+
+def alternatives() -> None:
+    """All of it under the indexes that a configuration can name."""
+    for config in CONFIGS[SERVED:]:
+        engine = MatcherEngine(config)
+        exercise(engine, 700)
+        exercise_upkeep(engine)
+
+
+def warm() -> None:
+    """Make every kernel ready."""
+    for ready in GROUPS.values():
+        ready()
+
+
+def _filled(engine: MatcherEngine, n: int) -> MatcherEngine:
+    """An engine with `n` subscriptions, s0 and so on."""
+    names = pa.array([f"s{i}" for i in range(n)])
+    engine.apply(AddSubscriptions(names, _some(np.random.default_rng(0), engine.config, n)))
+    return engine
+
+
 def exercise(engine: MatcherEngine, n: int) -> None:
-    """Run every path of an engine once, from a load of `n` subscriptions on."""
+    """Run the paths of an engine once that requests take, from a load of `n` subscriptions on."""
     rng, config = np.random.default_rng(0), engine.config
     d = len(config.dimensions)
-    names = [f"s{i}" for i in range(n)]
-    engine.apply(AddSubscriptions(pa.array(names), _some(rng, config, n)))
+    _filled(engine, n)
     _match(engine, rng)
     engine.matcher.rebuild()
     _match(engine, rng)
@@ -52,10 +84,14 @@ def exercise(engine: MatcherEngine, n: int) -> None:
     for key in ("new", "s1"):
         engine.apply(SetSubscription(key, _some(rng, config, 1)))
     engine.apply(ChangeSubscription("s2", {"a": (0.0, 0.5)}))
-    engine.apply(DeleteSubscriptions(names[:50]))
+    engine.apply(DeleteSubscriptions([f"s{i}" for i in range(50)]))
     engine.apply(Match(np.repeat(rng.random((3, d)), 2, axis=1)))
     engine.subscriptions("s3", 3)
     _match(engine, rng)
+
+
+def exercise_upkeep(engine: MatcherEngine) -> None:
+    """Run once what maintenance and a start do with an engine that has a subscription s60."""
     captured = _captured(engine)
     for checked in verify(captured):
         assert not checked.differences, checked.differences
@@ -67,7 +103,7 @@ def exercise(engine: MatcherEngine, n: int) -> None:
     fold.paint(1.0)
     fold.settle()
     assert fold.swapped
-    _match(engine_of(state), rng)
+    _match(engine_of(state), np.random.default_rng(0))
 
 
 def _some(rng: np.random.Generator, config: MatcherConfig, n: int) -> Subscriptions:
@@ -95,5 +131,5 @@ def _captured(engine: MatcherEngine) -> Captured:
     return plan.captured
 
 
-if __name__ == "__main__":
-    warm()
+GROUPS: dict[str, Callable[[], None]] = {"main": main, "maintenance": maintain, "alternatives": alternatives}
+"""Kernels that become ready together, by name; what each takes to become so."""

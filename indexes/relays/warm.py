@@ -1,6 +1,8 @@
-"""Compile every kernel of the relays, or load it from the disk, before the first user asks."""
+"""What makes every kernel of the relays ready: each is called once, on tiny relays."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
@@ -39,22 +41,46 @@ CONFIGS = (
 """Together they take every kernel. What arrays it is given does not depend on the number of attributes."""
 
 
-def warm() -> None:
-    """Make every kernel ready. Well below a second from the cache; cold, about half a minute."""
+def main() -> None:
+    """Subscriptions, links and notifications under the graph and the index that a relay has by default."""
     large = RelayEngine(CONFIGS[0])
     large.apply(
         AddSubscriptions(pa.array([f"w{i}" for i in range(BULK + 1)]), *_boxes(np.random.default_rng(0), BULK + 1, 2))
     )
-    for config in CONFIGS:
-        exercise(RelayEngine(config), 100)
+    exercise(RelayEngine(CONFIGS[0]), 100)
+
+
+def maintain() -> None:
+    """Snapshots, rebuilds and verification of these."""
+    exercise_upkeep(_filled(RelayEngine(CONFIGS[0]), 100))
+
+
+def alternatives() -> None:
+    """All of it under the graphs and indexes that a configuration can name."""
+    for config in CONFIGS[1:]:
+        engine = RelayEngine(config)
+        exercise(engine, 100)
+        exercise_upkeep(engine)
+
+
+def warm() -> None:
+    """Make every kernel ready."""
+    for ready in GROUPS.values():
+        ready()
+
+
+def _filled(engine: RelayEngine, n: int) -> RelayEngine:
+    """An engine with `n` subscriptions, w0 and so on."""
+    boxes = _boxes(np.random.default_rng(0), n, len(engine.config.attributes))
+    engine.apply(AddSubscriptions(pa.array([f"w{i}" for i in range(n)]), *boxes))
+    return engine
 
 
 def exercise(engine: RelayEngine, n: int) -> None:
-    """Run every path of an engine once, from a load of `n` subscriptions on."""
+    """Run the paths of an engine once that requests take, from a load of `n` subscriptions on."""
     rng, config = np.random.default_rng(0), engine.config
     d = len(config.attributes)
-    names = [f"w{i}" for i in range(n)]
-    engine.apply(AddSubscriptions(pa.array(names), *_boxes(rng, n, d)))
+    _filled(engine, n)
     west = Link("http://west", "e", "e")
     engine.apply(ChangeLinks({"north": Link("http://north", "edge", "south"), "west": west}))
     _unlink(engine, rng)
@@ -66,10 +92,14 @@ def exercise(engine: RelayEngine, n: int) -> None:
     for key in ("new", "w1"):
         engine.apply(SetSubscription(key, *(ends[0] for ends in _boxes(rng, 1, d))))
     engine.apply(ChangeSubscription("w2", {"a": (0.0, 0.5)}))
-    engine.apply(DeleteSubscriptions(names[:30]))
+    engine.apply(DeleteSubscriptions([f"w{i}" for i in range(30)]))
     engine.apply(Notify(rng.random((3, d))))
     engine.apply(Rederive())
     engine.subscriptions("s3", 3)
+
+
+def exercise_upkeep(engine: RelayEngine) -> None:
+    """Run once what maintenance and a start do with an engine that has a subscription w60."""
     captured = _captured(engine)
     for checked in verify(captured):
         assert not checked.differences, checked.differences
@@ -82,7 +112,8 @@ def exercise(engine: RelayEngine, n: int) -> None:
     fold.settle()
     assert fold.swapped
     again = engine_of(state, unpack_indexes(engine.config, state.relay, image))
-    _unlink(again, rng)
+    again.apply(ChangeLinks({"west": Link("http://west", "e", "e")}))
+    _unlink(again, np.random.default_rng(0))
 
 
 def _unlink(engine: RelayEngine, rng: np.random.Generator) -> None:
@@ -109,5 +140,5 @@ def _captured(engine: RelayEngine) -> Captured:
     return plan.captured
 
 
-if __name__ == "__main__":
-    warm()
+GROUPS: dict[str, Callable[[], None]] = {"main": main, "maintenance": maintain, "alternatives": alternatives}
+"""Kernels that become ready together, by name; what each takes to become so."""

@@ -1,0 +1,138 @@
+"""Groups of kernels that become ready together, and the process that makes them so.
+
+A group is exercised once in a process of its own, which compiles what is not on disk yet. A mark beside the kernels says
+then that the group is ready for exactly these sources, and lists its kernels, so that a service loads them without
+exercising anything. After an edit the group is exercised again; what the edit does not concern comes from the disk.
+
+``python -m indexes.warming`` reads names of groups, one a line, and prints JSON: ``{"kernel", "seconds"}`` for each
+kernel that it compiles, ``{"group", "seconds"}`` when a group is ready, ``{"group", "error"}`` when it failed.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import json
+import os
+import pickle
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from indexes.sources import sources
+
+
+class Group(NamedTuple):
+    """`resource`: as a package of indexes. `kernels`: about how many there are to compile for it after those before it;
+    what progress is told by. `main`: whether a resource of default configuration needs it for requests that are not
+    rare."""
+
+    resource: str
+    part: str
+    kernels: int
+    main: bool = False
+
+    @property
+    def name(self) -> str:
+        return f"{self.resource}.{self.part}"
+
+
+GROUPS: tuple[Group, ...] = (
+    Group("boards", "main", 190, main=True),
+    Group("matchers", "main", 110, main=True),
+    Group("relays", "main", 60, main=True),
+    Group("feeds", "main", 80, main=True),
+    Group("maps", "main", 160, main=True),
+    Group("boards", "batch", 80),
+    Group("boards", "explain", 15),
+    Group("boards", "maintenance", 20),
+    Group("matchers", "maintenance", 10),
+    Group("relays", "maintenance", 10),
+    Group("boards", "space", 140),
+    Group("boards", "kd-tree", 140),
+    Group("relays", "alternatives", 40),
+    Group("matchers", "alternatives", 30),
+)
+"""All groups, in the order in which they are made ready."""
+
+
+def by_name(name: str) -> Group:
+    """The group of a name such as ``boards.main``. Raises KeyError."""
+    return next((group for group in GROUPS if group.name == name), None) or _missing(name)
+
+
+def _missing(name: str) -> Group:
+    raise KeyError(name)
+
+
+def _mark(group: Group) -> Path:
+    from indexes.compiled.cache import folder
+
+    return folder() / f"{group.name}-{sources(f'indexes.{group.resource}')}.ready"
+
+
+def is_ready(group: Group) -> bool:
+    """Whether all kernels of a group are on disk. O(bytes of the resource's sources), once a process."""
+    return _mark(group).exists()
+
+
+def load(group: Group) -> int:
+    """Load the kernels of a group that is ready; returns how many were not loaded before. Some milliseconds each for
+    kernels of hundreds of instructions, in pieces that leave the interpreter to other threads."""
+    from indexes.compiled import cache
+
+    loaded = 0
+    for wanted in pickle.loads(_mark(group).read_bytes()):
+        kernel = cache.find(wanted)
+        if wanted.args not in kernel.overloads:
+            kernel.compile(wanted.args)
+            loaded += 1
+    return loaded
+
+
+def exercise(group: Group) -> None:
+    """Compile what a group lacks, in this process, and mark it as ready."""
+    from indexes.compiled import cache
+
+    made: Callable[[], None] = importlib.import_module(f"indexes.{group.resource}.warm").GROUPS[group.part]
+    made()
+    mark = _mark(group)
+    mark.parent.mkdir(parents=True, exist_ok=True)
+    draft = mark.with_name(f"{mark.name}.{os.getpid()}.tmp")
+    draft.write_bytes(pickle.dumps(sorted(cache.used or (), key=str), protocol=5))
+    os.replace(draft, mark)
+
+
+def main() -> None:
+    """Make ready what standard input names, until it ends or the process that asked is gone."""
+    gc.set_threshold(100_000, 50, 1_000)
+    from indexes.compiled import cache
+
+    parent, out = os.getppid(), os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)  # what a library prints is none of this
+
+    def say(**what: Any) -> None:
+        if os.getppid() != parent:
+            os._exit(1)
+        out.write(json.dumps(what) + "\n")
+
+    cache.observers.append(lambda made: say(kernel=made.kernel, seconds=round(made.seconds, 4)))
+    cache.used = set()
+    for line in sys.stdin:
+        group = by_name(line.strip())
+        began = time.process_time()
+        try:
+            exercise(group)
+        except Exception as error:
+            traceback.print_exc()
+            say(group=group.name, error=f"{type(error).__name__}: {error}"[:500])
+        else:
+            say(group=group.name, seconds=round(time.process_time() - began, 3))
+        cache.used.clear()
+
+
+if __name__ == "__main__":
+    main()
