@@ -97,7 +97,7 @@ def with_settings(command: Callable[..., None]) -> Callable[..., None]:
 @with_settings
 def serve(settings: Settings) -> None:
     """Serve until SIGTERM. What was answered is there again after any end."""
-    interpreter.collect_seldom()
+    interpreter.collect_nothing()
     from app import logs
     from app.main import create_app
     from app.security import DoorOpen, Keyring, check_door
@@ -117,7 +117,9 @@ def serve(settings: Settings) -> None:
         stores.close()
         raise fail(str(refusal)) from None
     try:
-        listened = run(create_app(settings, stores, listen_first=True), settings)
+        app = create_app(settings, stores, listen_first=True)
+        interpreter.keep_program()
+        listened = run(app, settings)
     except Exception as error:
         raise fail(f"the service could not start: {error}") from None
     if not listened:
