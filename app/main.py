@@ -22,6 +22,7 @@ from app.api.failures import FAILURES
 from app.api.routing import Routes
 from app.guard import Guard
 from app.metrics import Metrics
+from app.preload import preload
 from app.security import Keyring, check_door
 from app.service import Interrupted, Service
 from app.settings import Settings
@@ -92,6 +93,7 @@ def create_app(settings: Settings | None = None, stores: Stores | None = None, l
             lifecycle.draining = service.hub.close_all
             lifecycle.ready = True
             log.info("ready", data=str(opened.directory.path), epoch=opened.directory.epoch, lsn=opened.log.last_lsn)
+            asyncio.get_running_loop().run_in_executor(None, preload)
 
         def started(task: asyncio.Task[None]) -> None:
             lifecycle.error = None if task.cancelled() else task.exception()
