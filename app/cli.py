@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import json
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -98,6 +99,7 @@ def with_settings(command: Callable[..., None]) -> Callable[..., None]:
 def serve(settings: Settings) -> None:
     """Serve until SIGTERM. What was answered is there again after any end."""
     interpreter.collect_nothing()
+    interpreter.without_pandas()
     from app import logs
     from app.main import create_app
     from app.security import DoorOpen, Keyring, check_door
@@ -258,4 +260,15 @@ for module in COMMANDS:
 
 def main() -> None:
     """The console script."""
+    _keep_only(sys.argv[1:2])
     cli()
+
+
+def _keep_only(asked: list[str]) -> None:
+    """Forget all commands but the one that is asked for, if it is one: typer makes the options of every command before
+    it looks at the arguments, 30 ms of each start."""
+    found = [one for one in cli.registered_commands if asked == [one.name or getattr(one.callback, "__name__", None)]]
+    if found:
+        # The group of keys stays: an application with a single command would not ask for its name.
+        cli.registered_commands[:] = found
+        cli.registered_groups[:] = [one for one in cli.registered_groups if one.typer_instance is keys]
