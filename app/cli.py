@@ -98,8 +98,7 @@ def with_settings(command: Callable[..., None]) -> Callable[..., None]:
 @with_settings
 def serve(settings: Settings) -> None:
     """Serve until SIGTERM. What was answered is there again after any end."""
-    interpreter.collect_nothing()
-    interpreter.without_pandas()
+    interpreter.prepare()
     from app import logs
     from app.main import create_app
     from app.security import DoorOpen, Keyring, check_door
