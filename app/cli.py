@@ -98,7 +98,6 @@ def with_settings(command: Callable[..., None]) -> Callable[..., None]:
 @with_settings
 def serve(settings: Settings) -> None:
     """Serve until SIGTERM. What was answered is there again after any end."""
-    interpreter.prepare()
     from app import logs
     from app.main import create_app
     from app.security import DoorOpen, Keyring, check_door
@@ -260,6 +259,9 @@ for module in COMMANDS:
 def main() -> None:
     """The console script."""
     _keep_only(sys.argv[1:2])
+    if sys.argv[1:2] == ["serve"]:
+        # Here and not in `serve`, since it holds for the whole process, which is not always ours.
+        interpreter.prepare()
     cli()
 
 
