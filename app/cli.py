@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import json
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -97,7 +98,6 @@ def with_settings(command: Callable[..., None]) -> Callable[..., None]:
 @with_settings
 def serve(settings: Settings) -> None:
     """Serve until SIGTERM. What was answered is there again after any end."""
-    interpreter.collect_seldom()
     from app import logs
     from app.main import create_app
     from app.security import DoorOpen, Keyring, check_door
@@ -117,7 +117,9 @@ def serve(settings: Settings) -> None:
         stores.close()
         raise fail(str(refusal)) from None
     try:
-        listened = run(create_app(settings, stores, listen_first=True), settings)
+        app = create_app(settings, stores, listen_first=True)
+        interpreter.keep_program()
+        listened = run(app, settings)
     except Exception as error:
         raise fail(f"the service could not start: {error}") from None
     if not listened:
@@ -256,4 +258,18 @@ for module in COMMANDS:
 
 def main() -> None:
     """The console script."""
+    _keep_only(sys.argv[1:2])
+    if sys.argv[1:2] == ["serve"]:
+        # Here and not in `serve`, since it holds for the whole process, which is not always ours.
+        interpreter.prepare()
     cli()
+
+
+def _keep_only(asked: list[str]) -> None:
+    """Forget all commands but the one that is asked for, if it is one: typer makes the options of every command before
+    it looks at the arguments, 30 ms of each start."""
+    found = [one for one in cli.registered_commands if asked == [one.name or getattr(one.callback, "__name__", None)]]
+    if found:
+        # The group of keys stays: an application with a single command would not ask for its name.
+        cli.registered_commands[:] = found
+        cli.registered_groups[:] = [one for one in cli.registered_groups if one.typer_instance is keys]
