@@ -209,8 +209,10 @@ class Jobs:
         waiting: int = WAITING,
         kept: int = KEPT,
         pause: float = PAUSE,
+        ready: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         self._metrics = metrics
+        self._ready = ready
         self._numbers = numbers or Numbers()
         self._most_waiting = waiting
         self._most_kept = kept
@@ -299,10 +301,15 @@ class Jobs:
             if self._queue:
                 await self._run(*self._queue.popleft())
 
+    async def _when_ready(self, run: Run, job: Job) -> dict[str, Any]:
+        if self._ready is not None:
+            await self._ready()
+        return await _called(run, _reporter(job))
+
     async def _run(self, job: Job, run: Run) -> None:
         job.begin()
         log.info("job started", job=job.id, kind=job.kind)
-        self._running = asyncio.ensure_future(_called(run, _reporter(job)))
+        self._running = asyncio.ensure_future(self._when_ready(run, job))
         try:
             await asyncio.wait([self._running])
         except asyncio.CancelledError:

@@ -1,36 +1,308 @@
-"""The kernels of all kinds of resource, ready before the first request."""
+"""The compiled kernels of a service: what is ready, what is being compiled, and who waits for it.
+
+Groups that are on disk are ready at once and loaded in the background. The others are compiled in processes of their own
+(`indexes.warming`), those of the main path first and in as many processes as cores, the rest at low priority. A request
+that needs a group waits for it, for a bounded time; nothing else does.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import json
+import os
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import IO, Any
 
-import numba
+from app import logs
+from app.problems import Problem
 
-from indexes.boards.warm import warm as warm_boards
-from indexes.feeds.warm import warm as warm_feeds
-from indexes.jit import cache_folder
-from indexes.maps.warm import warm as warm_maps
-from indexes.matchers.warm import warm as warm_matchers
-from indexes.relays.warm import warm as warm_relays
+WAIT_SECONDS = 30.0
+"""How long a request waits for kernels that are being compiled."""
 
-_BESIDE = ("indexes.maps.warm", "indexes.matchers.warm", "indexes.relays.warm", "indexes.feeds.warm")
-"""What is compiled beside the boards, which take longest and see to processes of their own; the longest first."""
+BACKGROUND_NICENESS = 10
+
+log = logs.get("kernels")
 
 
-def warm() -> None:
-    """Compile every kernel, or load it from the disk: seconds from the cache, a few minutes without.
+@dataclass(slots=True)
+class _State:
+    """How far a group is. `done` is set when requests need not wait for it: it is ready, or could not be compiled
+    beforehand and is compiled when it is called."""
 
-    Where kernels run as plain Python (``NUMBA_DISABLE_JIT=1``) there is nothing to do.
-    """
-    if not numba.config.DISABLE_JIT:  # type: ignore[attr-defined]
-        with ThreadPoolExecutor(1) as beside:
-            for module in _BESIDE:
-                if not any(cache_folder(module).rglob("*.nbi")):
-                    beside.submit(subprocess.run, [sys.executable, "-m", module], check=False)
-            warm_boards()
-        warm_feeds()
-        warm_maps()
-        warm_matchers()
-        warm_relays()
+    group: Any
+    compiled: int = 0
+    done: threading.Event = field(default_factory=threading.Event)
+    waiting: list[Callable[[], None]] = field(default_factory=list)
+    error: str | None = None
+
+
+Progress = Callable[[str, str, float], None]
+"""Called with a group, the kernel that was compiled for it or "", and the CPU seconds that it took."""
+
+
+class Kernels:
+    """All groups. `first` are resources whose main path is compiled before anything else; `progress` is called from
+    other threads. With `background` what is not of the main path leaves one core and the priority to others."""
+
+    def __init__(
+        self, first: Iterable[str] = (), progress: Progress | None = None, background: bool = True
+    ) -> None:
+        self._first = tuple(first)
+        self._progress = progress or (lambda group, kernel, seconds: None)
+        self._workers = _cores()
+        self._background = background
+        self._lock = threading.Condition()
+        self._states: dict[str, _State] = {}
+        self._queue: deque[_State] = deque()
+        self._processes: set[subprocess.Popen[str]] = set()
+        self._stopped = False
+        self.ready = not _compiles()
+        """Whether all groups are."""
+
+    # --- what there is ----------------------------------------------------------------------------------------------
+
+    @property
+    def share(self) -> float:
+        """The share of all kernels that is compiled, 0 to 1."""
+        if self.ready:
+            return 1.0
+        total = sum(state.group.kernels for state in self._states.values())
+        done = sum(
+            state.group.kernels if state.done.is_set() else min(state.compiled, state.group.kernels - 1)
+            for state in self._states.values()
+        )
+        return done / total if total else 0.0
+
+    def serves(self, resource: str) -> bool:
+        """Whether the main path of a resource is ready."""
+        return self.ready or all(
+            state.done.is_set()
+            for state in self._states.values()
+            if state.group.main and state.group.resource == resource
+        )
+
+    @property
+    def serves_all(self) -> bool:
+        """Whether the main path of every resource is ready."""
+        return self.ready or (
+            bool(self._states) and all(state.done.is_set() for state in self._states.values() if state.group.main)
+        )
+
+    def resources(self) -> dict[str, bool]:
+        """Each resource with whether its main path is ready."""
+        return {state.group.resource: self.serves(state.group.resource) for state in self._states.values()}
+
+    @property
+    def failures(self) -> dict[str, str]:
+        """The groups that could not be compiled, with why."""
+        return {name: state.error for name, state in self._states.items() if state.error is not None}
+
+    # --- waiting ----------------------------------------------------------------------------------------------------
+
+    async def need(self, *names: str, seconds: float | None = WAIT_SECONDS) -> None:
+        """Return once the groups of these names are ready; None waits for as long as it takes.
+
+        Raises the problem 503 after so many seconds.
+        """
+        if self.ready:
+            return
+        loop = asyncio.get_running_loop()
+        deadline = None if seconds is None else loop.time() + seconds
+        for name in names:
+            state = self._states.get(name)
+            if state is None or state.done.is_set():
+                continue
+            self._hurry(state)
+            woken = asyncio.Event()
+            with self._lock:
+                if not state.done.is_set():
+                    state.waiting.append(lambda woken=woken: loop.call_soon_threadsafe(woken.set))  # type: ignore[misc]
+                else:
+                    woken.set()
+            try:
+                await asyncio.wait_for(woken.wait(), None if deadline is None else deadline - loop.time())
+            except TimeoutError:
+                percent = int(100 * min(state.compiled / max(state.group.kernels, 1), 0.99))
+                raise Problem(
+                    "not-ready",
+                    f"the kernels of {name} are being compiled ({percent}%); try again in some seconds",
+                    headers={"Retry-After": "5"},
+                ) from None
+
+    async def need_all(self) -> None:
+        """Return once everything is ready."""
+        await self.need(*self._states, seconds=None)
+
+    def wait(self) -> None:
+        """Block until everything is ready, or failed, or `stop` was called."""
+        for state in list(self._states.values()):
+            while not state.done.wait(0.5) and not self._stopped:
+                pass
+
+    def _hurry(self, state: _State) -> None:
+        """Put a group that waits before all others."""
+        with self._lock:
+            if state in self._queue:
+                self._queue.remove(state)
+                self._queue.appendleft(state)
+                self._lock.notify_all()
+
+    # --- compiling --------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Begin to load what is on disk and to compile what is not."""
+        if self.ready:
+            return
+        from indexes import warming
+
+        loaded = []
+        groups = sorted(warming.GROUPS, key=lambda group: not (group.main and group.resource in self._first))
+        for group in groups:
+            state = self._states[group.name] = _State(group)
+            if warming.is_ready(group):
+                loaded.append(state)
+            else:
+                self._queue.append(state)
+        for state in loaded:
+            state.compiled = state.group.kernels
+            state.done.set()
+        self._look()
+        threading.Thread(target=self._load_all, args=(loaded,), name="kernel-loader", daemon=True).start()
+        if self._queue:
+            log.info("compiling kernels", groups=[state.group.name for state in self._queue], processes=self._workers)
+            for number in range(min(self._workers, len(self._queue))):
+                threading.Thread(target=self._work, args=(number,), name="kernel-compiler", daemon=True).start()
+
+    def stop(self) -> None:
+        """End the processes that compile."""
+        with self._lock:
+            self._stopped = True
+            self._queue.clear()
+            self._lock.notify_all()
+            for process in self._processes:
+                process.kill()
+
+    def _load_all(self, states: list[_State]) -> None:
+        for state in states:
+            if self._stopped:
+                return
+            self._load(state)
+
+    def _load(self, state: _State) -> None:
+        """Load a group into this process; one whose files are gone is compiled when it is called."""
+        from indexes import warming
+
+        try:
+            warming.load(state.group)
+        except Exception as error:
+            log.warning("kernels cannot be loaded", group=state.group.name, error=f"{type(error).__name__}: {error}")
+
+    def _next(self, number: int) -> _State | None:
+        """The next group for a worker. One of the main path waits for no other; the rest leaves a core to the service
+        and waits until what goes first is done."""
+        with self._lock:
+            while self._queue and not self._stopped:
+                state = self._queue[0]
+                if not self._background:
+                    return self._queue.popleft()
+                urgent = state.waiting or (state.group.main and (not self._first or state.group.resource in self._first))
+                first_done = all(self.serves(resource) for resource in self._first)
+                if urgent or (first_done and (number == 0 or (state.group.main and not self._first))):
+                    return self._queue.popleft()
+                self._lock.wait(0.5)
+            return None
+
+    def _work(self, number: int) -> None:
+        """Have one process compile one group after another."""
+        process: subprocess.Popen[str] | None = None
+        try:
+            while (state := self._next(number)) is not None:
+                if process is None:
+                    process = self._spawn()
+                try:
+                    self._compile(process, state)
+                except Exception as error:
+                    state.error = f"{type(error).__name__}: {error}"
+                    process.kill()
+                    process = None
+                if self._stopped:
+                    return
+                if state.error is None:
+                    self._load(state)
+                else:
+                    log.error("kernels cannot be compiled", group=state.group.name, error=state.error)
+                self._finish(state)
+        finally:
+            if process is not None:
+                assert process.stdin is not None
+                process.stdin.close()
+                process.wait()
+
+    def _spawn(self) -> subprocess.Popen[str]:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "indexes.warming"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        with self._lock:
+            self._processes.add(process)
+            if self._stopped:
+                process.kill()
+        return process
+
+    def _compile(self, process: subprocess.Popen[str], state: _State) -> None:
+        stdin, stdout = process.stdin, process.stdout
+        assert stdin is not None and stdout is not None
+        if self._background and not state.group.main:
+            _be_nice(process)
+        stdin.write(state.group.name + "\n")
+        stdin.flush()
+        for said in _lines(stdout):
+            if "kernel" in said:
+                state.compiled += 1
+                self._progress(state.group.name, said["kernel"], said["seconds"])
+            else:
+                state.error = said.get("error")
+                return
+        raise RuntimeError(f"the process that compiles ended with status {process.wait()}")
+
+    def _finish(self, state: _State) -> None:
+        with self._lock:
+            state.done.set()
+            waiting, state.waiting = state.waiting, []
+            self._lock.notify_all()
+        self._look()
+        self._progress(state.group.name, "", 0.0)
+        for wake in waiting:
+            wake()
+
+    def _look(self) -> None:
+        self.ready = all(state.done.is_set() for state in self._states.values())
+        if self.ready:
+            log.info("kernels ready")
+
+
+def _lines(stream: IO[str]) -> Iterable[dict[str, Any]]:
+    for line in stream:
+        yield json.loads(line)
+
+
+def _be_nice(process: subprocess.Popen[str]) -> None:
+    if hasattr(os, "setpriority"):
+        os.setpriority(os.PRIO_PROCESS, process.pid, BACKGROUND_NICENESS)
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _compiles() -> bool:
+    """Whether kernels are compiled at all: not with ``NUMBA_DISABLE_JIT=1``."""
+    return os.environ.get("NUMBA_DISABLE_JIT", "0") in ("", "0")

@@ -21,6 +21,7 @@ from app.api.document import add_document
 from app.api.failures import FAILURES
 from app.api.routing import Routes
 from app.guard import Guard
+from app.kernels import Kernels
 from app.metrics import Metrics
 from app.preload import preload
 from app.security import Keyring, check_door
@@ -35,6 +36,7 @@ class Lifecycle:
 
     def __init__(self) -> None:
         self.ready = False
+        self.kernels: Kernels | None = None
         self.error: BaseException | None = None
         self.failed: Callable[[], None] = lambda: None
         self.stopping: list[Callable[[], None]] = []
@@ -78,6 +80,7 @@ def create_app(settings: Settings | None = None, stores: Stores | None = None, l
             stores if stores is not None else await asyncio.to_thread(open_stores, settings.data, settings.database)
         )
         service = Service(settings, opened, metrics, keyring)
+        lifecycle.kernels = service.kernels
 
         async def start() -> None:
             await service.start()
@@ -139,7 +142,7 @@ def create_app(settings: Settings | None = None, stores: Stores | None = None, l
     problems.install(app, FAILURES)
 
     routes = Routes(app, keyring)
-    health.add_routes(routes, metrics, lambda: lifecycle.ready)
+    health.add_routes(routes, metrics, lambda: lifecycle.ready, lambda: lifecycle.kernels)
     key_routes.add_routes(routes)
     board_routes.add_routes(routes)
     matcher_routes.add_routes(routes)

@@ -21,6 +21,7 @@ class Resources(Generic[EngineT, ConfigT]):
     name does, to be awaited, and raises the same."""
 
     def __init__(self, kind: Kind, catalog: Catalog, writer: Writer) -> None:
+        self.kind = kind
         self.prefix = kind.prefix
         self._catalog = catalog
         self._writer = writer

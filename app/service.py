@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -18,7 +17,7 @@ from app.delivery.wins import MatcherSource
 from app.expiry import Expiry
 from app.idempotency import Answers
 from app.jobs import Jobs, Numbers
-from app.kernels import warm
+from app.kernels import Kernels
 from app.kinds import Kind, Kinds
 from app.kinds.boards import BoardKind
 from app.kinds.feeds import FeedKind
@@ -117,7 +116,8 @@ class Service:
         self.hub = Hub(epoch, settings, sources, metrics)
         self.expiry = Expiry(self.hub.is_read, self._expire)
         self.ticks = Ticks(self.feeds, ticks.now)
-        self.jobs = Jobs(metrics, Numbers(stores.directory.path / "JOBS"))
+        self.kernels = Kernels(settings.warm_first)
+        self.jobs = Jobs(metrics, Numbers(stores.directory.path / "JOBS"), ready=self.kernels.need_all)
         root = Folder.at(settings.storage or stores.directory.path)
         self.snapshots = Snapshots(root, epoch, kinds)
         self.maintenance = Maintenance(settings, stores, self.catalog, self.writer, self.snapshots, metrics)
@@ -137,13 +137,13 @@ class Service:
         self._interrupted = False
 
     async def start(self) -> None:
-        """Load the kernels, replay the log, and begin. Nothing is served before this is done."""
-        began = time.perf_counter()
-        await asyncio.to_thread(warm)
-        log.info("kernels warm", seconds=round(time.perf_counter() - began, 2))
+        """Replay the log and begin. Nothing is served before this is done; kernels that no resource needs yet may still
+        be compiled then."""
+        await asyncio.to_thread(self.kernels.start)
         self.maintenance.snapshot_lsn = await asyncio.to_thread(
             recover, self.snapshots, self.catalog, self.writer, self._say_progress
         )
+        await self.kernels.need(*self._kernels_in_use(), seconds=None)
         for name in self.boards.names():
             board = self.boards.get(name)
             if board is not None:
@@ -164,6 +164,16 @@ class Service:
     def interrupt(self) -> None:
         """Give up starting, if that is not done yet: `start` raises `Interrupted`."""
         self._interrupted = True
+        self.kernels.stop()
+
+    def _kernels_in_use(self) -> set[str]:
+        """The groups of kernels that the resources need which are there."""
+        groups: set[str] = set()
+        for resource in self.catalog.names():
+            kind, _ = self.catalog.kinds.split(resource)
+            engine: Any = self.catalog.engine(resource)
+            groups.update(kind.kernels(engine.config))
+        return groups
 
     def _say_progress(self, done: int, total: int) -> None:
         if self._interrupted:
@@ -172,6 +182,7 @@ class Service:
 
     async def close(self) -> None:
         """Finish what was accepted; a job that has not ended fails."""
+        self.kernels.stop()
         if self.schedule is not None:
             self.schedule.stop()
         await self.overlay.close()

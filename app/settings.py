@@ -59,6 +59,12 @@ class Settings(BaseSettings):
         (), description="Host names, separated by commas, that are accepted beside loopback while no key exists."
     )
 
+    warm_first: Annotated[tuple[Literal["boards", "matchers", "relays", "maps", "feeds"], ...], NoDecode] = Field(
+        (),
+        description="Resources, separated by commas, whose kernels are compiled before all others when some are not "
+        "compiled yet.",
+    )
+
     storage: str | None = Field(
         None,
         description="Where snapshots and images are kept: a path, or a URL such as s3://bucket/folder; the data "
@@ -134,7 +140,7 @@ class Settings(BaseSettings):
         "errors", description="Requests that are logged; errors: status 500 and up."
     )
 
-    @field_validator("trusted_hosts", "link_hosts", mode="before")
+    @field_validator("trusted_hosts", "link_hosts", "warm_first", mode="before")
     @classmethod
     def _split(cls, value: object) -> object:
         if isinstance(value, str):

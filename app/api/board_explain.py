@@ -59,6 +59,7 @@ class ExplainRoutes:
         painted so: with several range attributes or indexed fields there is `sparse` and an epsilon of null only.
         """
         raw = await json_alone(request)
+        await self._context.service.kernels.need("boards.explain")
         config = self._context.config(request)
         settings = self._context.settings
         command, rest = self._context.event_reader(config).single(raw)
@@ -94,6 +95,7 @@ class ExplainRoutes:
         """
         query(request, NoQuery)
         board, id = self._context.engine(request), id_in_path(request)
+        await self._context.service.kernels.need("boards.explain")
         cost = board.explain_subscription(id)
         if cost is None:
             raise not_found("id", f"there is no subscription {id[:128]!r}")

@@ -146,6 +146,8 @@ class ObjectRoutes:
         def status(plan: EventsPlan) -> int:
             return 201 if makes and plan.created else 200
 
+        if command.batch:
+            await self._context.service.kernels.need("boards.batch")
         plan: EventsPlan = await self._context.submit(
             request,
             command,

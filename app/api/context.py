@@ -247,6 +247,7 @@ class Context(ABC, Generic[EngineT, ConfigT]):
                 raise invalid(self.noun, NAME_REASON)
             parsed = parse(raw)
             config = await parsed if isinstance(parsed, Awaitable) else parsed
+            await self.service.kernels.need(*self.resources.kind.kernels(config))
 
             def skeleton(job: Any) -> Skeleton:
                 made = isinstance(job, CreateJob)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from typing import Protocol
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -20,7 +22,29 @@ class Health(Strict):
     status: str
 
 
-def add_routes(routes: Routes, metrics: Metrics, ready: Callable[[], bool]) -> None:
+class Readiness(Strict):
+    """Whether the main path of every resource can be used, the share of all kernels that is compiled, and for each
+    resource whether its main path can be used. `warm` goes on growing after `ready`: what is seldom used is compiled in
+    the background."""
+
+    ready: bool
+    warm: float
+    resources: dict[str, bool]
+
+
+class Kernels(Protocol):
+    """What is told of kernels; see `app.kernels`."""
+
+    @property
+    def share(self) -> float: ...
+    @property
+    def serves_all(self) -> bool: ...
+    def resources(self) -> dict[str, bool]: ...
+
+
+def add_routes(
+    routes: Routes, metrics: Metrics, serving: Callable[[], bool], kernels: Callable[[], Kernels | None]
+) -> None:
     """Serve ``/healthz`` and ``/readyz``, which ask for no key, and ``/metrics``, which any key may read."""
 
     async def healthz(_: Request) -> Response:
@@ -28,15 +52,22 @@ def add_routes(routes: Routes, metrics: Metrics, ready: Callable[[], bool]) -> N
         return JSONResponse({"status": "ok"})
 
     async def readyz(_: Request) -> Response:
-        """The log is replayed and everything is served; 503 until then."""
-        if not ready():
-            raise Problem("not-ready", "the service is starting or ending")
-        return JSONResponse({"status": "ready"})
+        """The log is replayed and the main path of every resource can be used; 503 until then, which says the same of
+        the kernels."""
+        known = kernels()
+        resources = known.resources() if known is not None and serving() else {}
+        share = math.floor(known.share * 100) / 100 if known is not None else 0.0
+        if known is not None and serving() and known.serves_all:
+            return JSONResponse({"ready": True, "warm": share, "resources": resources})
+        why = "kernels are being compiled" if serving() else "the service is starting or ending"
+        refusal = Problem("not-ready", why)
+        found = {**refusal.document(), "ready": False, "warm": share, "resources": resources}
+        return JSONResponse(found, 503, refusal.headers, "application/problem+json")
 
     async def metrics_text(_: Request) -> Response:
         """The counters in the Prometheus text format."""
         return Response(metrics.render(), headers={"content-type": CONTENT_TYPE})
 
     routes.add("GET", "/healthz", healthz, needs=None, tag="health", answers={200: Health})
-    routes.add("GET", "/readyz", readyz, needs=None, tag="health", answers={200: Health})
+    routes.add("GET", "/readyz", readyz, needs=None, tag="health", answers={200: Readiness})
     routes.add("GET", "/metrics", metrics_text, needs=ANY, tag="health", answers={200: None}, content="text/plain")

@@ -69,6 +69,11 @@ class Kind(ABC):
         """What `on_edit` is told of one of the `edits`."""
         return job
 
+    def kernels(self, config: Any) -> tuple[str, ...]:
+        """The groups of kernels (`indexes.warming`) that requests to a resource of this configuration need, but for
+        those that a request asks for itself."""
+        return (f"{self.prefix.rstrip('/')}.main",)
+
     @abstractmethod
     def make(self, config: Any, first_seq: int) -> Engine:
         """A new engine; its making has the seq `first_seq`."""

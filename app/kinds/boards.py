@@ -43,6 +43,11 @@ class BoardKind(Kind):
         edit: Edit = job.edit
         return edit
 
+    def kernels(self, config: BoardConfig) -> tuple[str, ...]:
+        if config.dimensions > 1:
+            return ("boards.space",)
+        return ("boards.main", "boards.kd-tree") if config.index == "kd-tree" else ("boards.main",)
+
     def make(self, config: BoardConfig, first_seq: int) -> Board:
         return Board(config, first_seq)
 

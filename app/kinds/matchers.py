@@ -72,6 +72,9 @@ class MatcherKind(Kind):
     upkeep = MatcherUpkeep()
     edits = (EditPlan,)
 
+    def kernels(self, config: MatcherConfig) -> tuple[str, ...]:
+        return ("matchers.main",) if config.index == "auto" else ("matchers.main", "matchers.alternatives")
+
     def make(self, config: MatcherConfig, first_seq: int) -> MatcherEngine:
         return MatcherEngine(config, first_seq)
 

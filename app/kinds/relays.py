@@ -94,6 +94,10 @@ class RelayKind(Kind):
     upkeep = RelayUpkeep()
     edits = (EditPlan, LinksPlan)
 
+    def kernels(self, config: RelayConfig) -> tuple[str, ...]:
+        default = config.graph == "G" and config.index == "kd"
+        return ("relays.main",) if default else ("relays.main", "relays.alternatives")
+
     def make(self, config: RelayConfig, first_seq: int) -> RelayEngine:
         return RelayEngine(config, first_seq)
 

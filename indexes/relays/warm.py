@@ -105,7 +105,7 @@ def exercise_upkeep(engine: RelayEngine) -> None:
         assert not checked.differences, checked.differences
     state = state_of(captured)
     image = packed_of(state)
-    fresh = relay_of(state, unpack_indexes(config, state.relay, image))
+    fresh = relay_of(state, unpack_indexes(engine.config, state.relay, image))
     engine.apply(DeleteSubscriptions(["w60"]))
     fold = engine.fold(fresh)
     fold.paint(1.0)
