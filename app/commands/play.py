@@ -58,12 +58,14 @@ def demo(
     brute force; the first that differs is shown, and the command fails.
     """
     from app.demo.flights import FlightsMissing, load_arrivals
-    from app.demo.process import Failed
+    from app.demo.process import Failed, check_port
     from app.demo.verify import Different
 
     if not 0 < speed < 1e6:
         raise typer.BadParameter("--speed is a number of days a second, more than 0")
     try:
+        if not verify:
+            check_port(port)
         arrivals = load_arrivals()
         with told():
             _until_ended(_verify(arrivals, days) if verify else _play(arrivals, port, data or _folder(), speed, key))
@@ -104,10 +106,9 @@ def _folder() -> Path:
 
 async def _play(arrivals: Arrivals, port: int, data: Path, speed: float, key: str | None) -> None:
     from app.demo import player
-    from app.demo.process import Failed, check_port, running
+    from app.demo.process import Failed, running
     from rankcast_client import AsyncRankcast, ProblemError
 
-    check_port(port)
     typer.echo("starting the service: seconds; longer where its log is long or its kernels are not compiled ...")
     async with running(port, data) as service, AsyncRankcast(service.url, key) as client:
         board = client.board(player.BOARD)
