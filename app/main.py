@@ -14,11 +14,14 @@ from typing import Any
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import Response
 
 from app import logs, problems
 from app.api import admin, boards, feeds, health, jobs, maps, matchers, relays, streams
 from app.api.direct import Direct
 from app.api.failures import FAILURES
+from app.api.responses import JsonResponse
 from app.api.routing import Routes, complete_schema
 from app.guard import Guard
 from app.metrics import Metrics
@@ -125,6 +128,7 @@ def create_app(settings: Settings | None = None, stores: Stores | None = None, l
         description="A publish/subscribe service in which every subscription is a ranked standing query.",
         lifespan=lifespan,
         redirect_slashes=False,
+        openapi_url=None,
         docs_url=None,
         redoc_url=None,
         telemetry={"tracing": False, "metrics": False, "logs": False},
@@ -153,5 +157,9 @@ def create_app(settings: Settings | None = None, stores: Stores | None = None, l
             app.openapi_schema = complete_schema(schema)
         return app.openapi_schema
 
+    async def document(_: Request) -> Response:
+        return JsonResponse(app.openapi())
+
     app.openapi = openapi  # type: ignore[method-assign]
+    app.add_route("/openapi.json", document, include_in_schema=False)
     return app

@@ -163,5 +163,3 @@ def _ask(url: str, key: str | None, method: str, path: str, body: dict[str, Any]
     if answer.status_code >= 400:
         raise fail(str(found.get("detail", answer.status_code)))
     return found
-
-
