@@ -1,6 +1,6 @@
-"""Commands of ``rankcast`` beside the service's own, a module each, registered in ``app.cli``.
+"""Commands of ``rankcast``, a module each or one for some, named in ``app.cli``.
 
-They speak to a running service through the Python client. What they share is here: its address and key as options,
+Most speak to a running service through the Python client. What they share is here: its address and key as options,
 ranges as text, and how a failure ends a command.
 """
 
@@ -14,6 +14,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from app.interrupts import INTERRUPTED
 
 if TYPE_CHECKING:
     from rankcast_client import BoardInfo, Entry, Shape
@@ -56,6 +58,12 @@ def fail(message: str) -> typer.Exit:
     """Say on stderr why a command ends without success; raise what this returns."""
     typer.echo(f"rankcast: {message}", err=True)
     return typer.Exit(1)
+
+
+def interrupted(message: str) -> typer.Exit:
+    """Say on stderr how far a command came before Ctrl-C; raise what this returns."""
+    typer.echo(f"rankcast: interrupted; {message}", err=True)
+    return typer.Exit(INTERRUPTED)
 
 
 @contextmanager

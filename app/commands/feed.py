@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 import typer
 
-from app.commands import DEFAULT_URL, Key, Url, fail, name_of, told
+from app.commands import DEFAULT_URL, Key, Url, fail, interrupted, name_of, told
 from app.commands.documents import rows
 from app.commands.inputs import Unreadable
 from app.commands.resources import Name, Resource, add_commands, show_resource
@@ -143,6 +143,8 @@ def load(
                     done += len(some)
         except (Unreadable, ProblemError, ValueError) as error:
             raise fail(f"{file}: {error}; {done} rows before are posted") from None
+        except KeyboardInterrupt:
+            raise interrupted(f"the first {done:,} rows of {file} are posted; the next may be, too") from None
 
 
 @commands.command("subscribe")
@@ -173,6 +175,8 @@ def subscribe(
                     done += len(some)
         except (Unreadable, ProblemError, ValueError) as error:
             raise fail(f"{file}: {error}; {done} rows before are subscribed") from None
+        except KeyboardInterrupt:
+            raise interrupted(f"the first {done:,} rows of {file} are subscribed; the next may be, too") from None
 
 
 @commands.command("top")

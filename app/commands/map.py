@@ -15,7 +15,7 @@ import typer
 
 from app.commands import DEFAULT_URL, Key, Plain, Url, fail, line, told
 from app.commands.inputs import Unreadable, opened
-from app.commands.load import OnError, Target, load_rows, stream_of
+from app.commands.load import FromRow, OnError, Target, load_rows, stream_of
 from app.commands.questions import (
     At,
     Expression,
@@ -129,6 +129,7 @@ def load(
     on_error: Annotated[
         Literal["refuse", "skip"], typer.Option("--on-error", help="Stop at a bad row, or pass it over and say so.")
     ] = "refuse",
+    from_row: FromRow = 1,
     url: Url = DEFAULT_URL,
     key: Key = None,
 ) -> None:
@@ -160,7 +161,7 @@ def load(
         def publish(batch: pa.RecordBatch, on_error: OnError) -> Put:
             return handle.put_arrow(stream_of(batch.drop_columns(["op"])), on_error=on_error)
 
-        load_rows(file, format, null or [], columns, Target(map, publish), on_error)
+        load_rows(file, format, null or [], columns, Target(map, publish), on_error, from_row)
 
 
 @commands.command("top")
