@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from difflib import get_close_matches
@@ -12,7 +11,7 @@ from typing import Annotated, Any, NamedTuple
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from app.interrupts import INTERRUPTED, hide_lost_interrupts
+from app.interrupts import INTERRUPTED, end_now, ending_at_once
 
 
 class Lazy(NamedTuple):
@@ -124,8 +123,11 @@ def options(
 
 def main() -> None:
     """Run the command that the arguments name, and exit with its status."""
-    hide_lost_interrupts()
-    try:
-        cli(prog_name="rankcast")
-    except KeyboardInterrupt:
-        sys.exit(INTERRUPTED)
+    with ending_at_once():
+        try:
+            cli(prog_name="rankcast")
+        except SystemExit as end:
+            if end.code == INTERRUPTED:
+                # A thread that still reads the input would hold the interpreter up, or abort it.
+                end_now(INTERRUPTED)
+            raise
