@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 
+from app.api.responses import JsonResponse
 from app.api.routing import Routes
 from app.api.values import Strict
 from app.metrics import CONTENT_TYPE, Metrics
@@ -25,13 +26,13 @@ def add_routes(routes: Routes, metrics: Metrics, ready: Callable[[], bool]) -> N
 
     async def healthz(_: Request) -> Response:
         """The process answers."""
-        return JSONResponse({"status": "ok"})
+        return JsonResponse({"status": "ok"})
 
     async def readyz(_: Request) -> Response:
         """The log is replayed and everything is served; 503 until then."""
         if not ready():
             raise Problem("not-ready", "the service is starting or ending")
-        return JSONResponse({"status": "ready"})
+        return JsonResponse({"status": "ready"})
 
     async def metrics_text(_: Request) -> Response:
         """The counters in the Prometheus text format."""
