@@ -1,9 +1,8 @@
 """The compiled kernels of a service: what is ready, what is being compiled, and who waits for it.
 
-Groups that are on disk are ready at once and loaded in the background. The others are compiled in processes of their own
-(`indexes.warming`), those of the main path first and in as many processes as cores, the rest at low priority. A request
-that needs a group waits for it, for a bounded time; nothing else does.
-"""
+Groups that are on disk are ready at once and loaded in the background. The others are compiled in processes of their
+own (`indexes.warming`), those of the main path first and in as many processes as cores, the rest at low priority. A
+request that needs a group waits for it, for a bounded time; nothing else does."""
 
 from __future__ import annotations
 
@@ -16,6 +15,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import IO, Any
 
 from app import logs
@@ -37,7 +37,7 @@ class _State:
     group: Any
     compiled: int = 0
     done: threading.Event = field(default_factory=threading.Event)
-    waiting: list[Callable[[], None]] = field(default_factory=list)
+    waiting: list[Callable[[], object]] = field(default_factory=list)
     error: str | None = None
 
 
@@ -49,9 +49,7 @@ class Kernels:
     """All groups. `first` are resources whose main path is compiled before anything else; `progress` is called from
     other threads. With `background` what is not of the main path leaves one core and the priority to others."""
 
-    def __init__(
-        self, first: Iterable[str] = (), progress: Progress | None = None, background: bool = True
-    ) -> None:
+    def __init__(self, first: Iterable[str] = (), progress: Progress | None = None, background: bool = True) -> None:
         self._first = tuple(first)
         self._progress = progress or (lambda group, kernel, seconds: None)
         self._workers = _cores()
@@ -121,7 +119,7 @@ class Kernels:
             woken = asyncio.Event()
             with self._lock:
                 if not state.done.is_set():
-                    state.waiting.append(lambda woken=woken: loop.call_soon_threadsafe(woken.set))  # type: ignore[misc]
+                    state.waiting.append(partial(loop.call_soon_threadsafe, woken.set))
                 else:
                     woken.set()
             try:
@@ -210,7 +208,9 @@ class Kernels:
                 state = self._queue[0]
                 if not self._background:
                     return self._queue.popleft()
-                urgent = state.waiting or (state.group.main and (not self._first or state.group.resource in self._first))
+                urgent = state.waiting or (
+                    state.group.main and (not self._first or state.group.resource in self._first)
+                )
                 first_done = all(self.serves(resource) for resource in self._first)
                 if urgent or (first_done and (number == 0 or (state.group.main and not self._first))):
                     return self._queue.popleft()

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from importlib.metadata import PackageNotFoundError, version
 
 from fastapi import FastAPI
 from starlette.middleware import Middleware
@@ -28,6 +27,7 @@ from app.security import Keyring, check_door
 from app.service import Interrupted, Service
 from app.settings import Settings
 from app.storage import Stores, open_stores
+from app.version import version
 
 
 class Lifecycle:
@@ -125,7 +125,7 @@ def create_app(settings: Settings | None = None, stores: Stores | None = None, l
 
     app = FastAPI(
         title="Rankcast",
-        version=_version(),
+        version=version(),
         description="A publish/subscribe service in which every subscription is a ranked standing query.",
         lifespan=lifespan,
         redirect_slashes=False,
@@ -154,10 +154,3 @@ def create_app(settings: Settings | None = None, stores: Stores | None = None, l
 
     add_document(app)
     return app
-
-
-def _version() -> str:
-    try:
-        return version("rankcast")
-    except PackageNotFoundError:
-        return "0"

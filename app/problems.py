@@ -97,7 +97,7 @@ class Problem(HTTPException):
 
     def response(self) -> Response:
         """The answer that carries this problem."""
-        body = json.dumps(self.document(), separators=(",", ":")).encode()
+        body = json.dumps(self.document(), separators=(",", ":")).encode() + b"\n"
         return Response(body, self.status_code, self.headers, "application/problem+json")
 
 

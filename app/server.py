@@ -12,6 +12,7 @@ from fastapi import FastAPI
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from app import logs
+from app.listening import BACKLOG
 from app.service import Interrupted
 from app.settings import Settings
 
@@ -78,14 +79,7 @@ class Server(uvicorn.Server):
         app = self.config.app
         assert isinstance(app, FastAPI)
         app.state.lifecycle.failed = self._give_up
-        try:
-            await super().startup(sockets)
-        except SystemExit:
-            # So uvicorn ends when the lifespan failed, and when it could not listen, which is told by `serve`.
-            if self.lifespan.should_exit:
-                raise
-            self.should_exit = True
-            return
+        await super().startup(sockets)
         for server in self.servers:
             for bound in server.sockets:
                 host, port = bound.getsockname()[:2]
@@ -107,16 +101,14 @@ class Server(uvicorn.Server):
         self.should_exit = True
 
 
-def serve(app: FastAPI, settings: Settings) -> bool:
-    """Serve until SIGTERM or SIGINT; a second signal does not wait. False when it could not listen.
+def serve(app: FastAPI, settings: Settings, sockets: list[socket.socket]) -> None:
+    """Serve on sockets that listen until SIGTERM or SIGINT; a second signal does not wait.
 
-    Raises what kept the service from starting once it listened.
+    Raises what kept the service from starting.
     """
     raise_file_limit()
     config = uvicorn.Config(
         app,
-        host=settings.host.strip("[]"),
-        port=settings.port,
         loop="uvloop",
         http=Protocol,
         ws="websockets-sansio",
@@ -129,14 +121,12 @@ def serve(app: FastAPI, settings: Settings) -> bool:
         server_header=False,
         timeout_keep_alive=settings.keep_alive_seconds,
         timeout_graceful_shutdown=settings.shutdown_seconds,
-        backlog=4096,
+        backlog=BACKLOG,
     )
-    server = Server(config)
-    server.run()
+    Server(config).run(sockets)
     error = app.state.lifecycle.error
     if error is not None and not isinstance(error, Interrupted):
         raise error
-    return server.started
 
 
 def raise_file_limit() -> None:

@@ -12,8 +12,8 @@ import pyarrow as pa
 
 from formats.columns import read_arrays, write_arrays
 from formats.folder import Damaged, Folder
-from indexes.sources import sources
 from indexes.parts import PackedPart
+from indexes.sources import sources
 
 LAYOUT = sources(__name__)
 """A hash of all sources that indexes of any kind are laid out and written by."""

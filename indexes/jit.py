@@ -16,9 +16,14 @@ from indexes.compiled import cache, library
 F = TypeVar("F", bound=Callable[..., Any])
 
 
+_OWN: dict[str, Any] = {"_nrt": True, "fastmath": False, "error_model": "python", "forceinline": False}
+"""Options that a kernel would otherwise take from the first kernel that calls it."""
+
+
 def compiler(**options: Any) -> Callable[[F], F]:
     """A decorator as `numba.njit` with these options, which keeps the machine code on disk."""
-    compile_ = numba.njit(nogil=True, no_cfunc_wrapper=True, pipeline_class=library.KernelCompiler, **options)
+    chosen = {**_OWN, **options}
+    compile_ = numba.njit(nogil=True, no_cfunc_wrapper=True, pipeline_class=library.KernelCompiler, **chosen)
 
     def decorate(function: F) -> F:
         compiled = compile_(function)

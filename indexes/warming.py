@@ -1,7 +1,7 @@
 """Groups of kernels that become ready together, and the process that makes them so.
 
-A group is exercised once in a process of its own, which compiles what is not on disk yet. A mark beside the kernels says
-then that the group is ready for exactly these sources, and lists its kernels, so that a service loads them without
+A group is exercised once in a process of its own, which compiles what is not on disk yet. A mark beside the kernels
+says then that the group is ready for exactly these sources, and lists its kernels, so that a service loads them without
 exercising anything. After an edit the group is exercised again; what the edit does not concern comes from the disk.
 
 ``python -m indexes.warming`` reads names of groups, one a line, and prints JSON: ``{"kernel", "seconds"}`` for each
@@ -41,20 +41,20 @@ class Group(NamedTuple):
 
 
 GROUPS: tuple[Group, ...] = (
-    Group("boards", "main", 190, main=True),
-    Group("matchers", "main", 110, main=True),
-    Group("relays", "main", 60, main=True),
-    Group("feeds", "main", 80, main=True),
-    Group("maps", "main", 160, main=True),
-    Group("boards", "batch", 80),
-    Group("boards", "explain", 15),
-    Group("boards", "maintenance", 20),
-    Group("matchers", "maintenance", 10),
-    Group("relays", "maintenance", 10),
-    Group("boards", "space", 140),
-    Group("boards", "kd-tree", 140),
-    Group("relays", "alternatives", 40),
-    Group("matchers", "alternatives", 30),
+    Group("boards", "main", 88, main=True),
+    Group("matchers", "main", 42, main=True),
+    Group("relays", "main", 46, main=True),
+    Group("feeds", "main", 74, main=True),
+    Group("maps", "main", 226, main=True),
+    Group("boards", "batch", 103),
+    Group("boards", "explain", 10),
+    Group("boards", "maintenance", 8),
+    Group("matchers", "maintenance", 1),
+    Group("relays", "maintenance", 3),
+    Group("boards", "space", 128),
+    Group("boards", "kd-tree", 76),
+    Group("relays", "alternatives", 19),
+    Group("matchers", "alternatives", 28),
 )
 """All groups, in the order in which they are made ready."""
 

@@ -10,11 +10,12 @@ from typing import Annotated, Any
 
 from pydantic import Field, TypeAdapter
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 
 from app import logs
 from app.api.bodies import kind_of, read, validated
 from app.api.paging import PageQuery, Query, cursor, query
+from app.api.responses import JsonResponse
 from app.api.routing import Routes, claim
 from app.api.values import Strict
 from app.idempotency import Answers, Replay
@@ -115,7 +116,7 @@ class KeyRoutes:
         rows = [row for row in self._keyring if after is None or row.id > after]
         items = [_shown(row) for row in rows[: page.limit]]
         more = cursor(items[-1]["id"]) if len(rows) > page.limit else None
-        return JSONResponse({"items": items, "next": more})
+        return JsonResponse({"items": items, "next": more})
 
     async def delete_key(self, request: Request) -> Response:
         """Delete a key and end its streams. The last key with `admin` stays."""
@@ -146,7 +147,7 @@ class KeyRoutes:
         assert self._stores is not None and self._answers is not None, "requests are let in once the stores are open"
         ticket = await claim(self._answers, request, raw)
         if isinstance(ticket, Replay):
-            return JSONResponse(ticket.answer, ticket.status)
+            return JsonResponse(ticket.answer, ticket.status)
         try:
             async with self._one_at_a_time:
                 check()
@@ -164,7 +165,7 @@ class KeyRoutes:
         if ticket:
             ticket.complete(200, answer)
         self._log.info("keys changed", method=request.method, key=answer["id"])
-        return JSONResponse(answer)
+        return JsonResponse(answer)
 
 
 def _shown(row: KeyRow) -> dict[str, Any]:

@@ -11,9 +11,10 @@ from starlette.responses import Response
 
 from app.api.board_context import BoardContext, bad_epsilon, bad_painting, json_of, runs_of, several_of
 from app.api.board_models import EventBody, Explained, ExplainedSubscription
-from app.api.context import id_in_path, json_alone, json_response
+from app.api.context import id_in_path, json_alone
 from app.api.models import NoQuery
 from app.api.paging import query
+from app.api.responses import json_response
 from app.api.routing import Routes
 from app.delivery.encode import BoardJson, end, number
 from app.delivery.hub import Following

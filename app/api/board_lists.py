@@ -26,10 +26,11 @@ from app.api.board_models import (
 )
 from app.api.board_subscriptions import ReadSubscriptions
 from app.api.bodies import validated
-from app.api.context import Done, begun, check_id, id_in_path, json_alone, json_response, page_response
+from app.api.context import Done, begun, check_id, id_in_path, json_alone, page_response
 from app.api.models import Deleted, IdsBody, NoQuery, Seq
 from app.api.paging import PageQuery, query
 from app.api.pieces import KEPT, answer_of, in_pieces, opened, streamed
+from app.api.responses import json_response
 from app.api.routing import Routes
 from app.delivery.encode import BoardJson, ends_column, number
 from app.idempotency import Ticket

@@ -22,10 +22,11 @@ from app.api.board_models import (
     Objects,
 )
 from app.api.bodies import kind_of, read, validated
-from app.api.context import Done, check_id, id_in_path, json_response, page_response, skipped
+from app.api.context import Done, check_id, id_in_path, page_response, skipped
 from app.api.elements import Place
 from app.api.models import NoQuery
 from app.api.paging import PageQuery, query
+from app.api.responses import json_response
 from app.api.routing import Routes
 from app.idempotency import Ticket
 from app.problems import not_found

@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 
 from app.api.board_context import BoardContext, bad_epsilon, bad_painting, json_of, runs_of, several_of
 from app.api.board_explain import ExplainRoutes
@@ -16,9 +16,10 @@ from app.api.board_lists import SubscriptionRoutes
 from app.api.board_models import RESERVED, Board, BoardBody, BoardPatch, Boards, Top, TopQuery
 from app.api.board_objects import ObjectRoutes
 from app.api.bodies import validated
-from app.api.context import Done, json_alone, json_response
+from app.api.context import Done, json_alone
 from app.api.models import Seq
 from app.api.paging import PageQuery
+from app.api.responses import JsonResponse, json_response
 from app.api.routing import Routes
 from app.api.values import LARGEST, NUMBER_TEXT, bad_attributes
 from app.idempotency import Ticket
@@ -97,7 +98,7 @@ class BoardRoutes:
                 answer.update(self._context.shown_now(name, plan.board))
 
             await self._context.submit(request, command, ticket=ticket, skeleton=skeleton, then=show)
-            return Done(JSONResponse(answer), answer)
+            return Done(JsonResponse(answer), answer)
 
         return await self._context.once(request, raw, run)
 

@@ -11,12 +11,13 @@ from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from pydantic import BaseModel
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 
 from app.api.bodies import BULK, Kind, kind_of, read, validated
 from app.api.elements import ElementError, Place, Read, Reader
 from app.api.models import NoQuery, ids_validator
 from app.api.paging import PageQuery, cursor, query
+from app.api.responses import JsonResponse, json_response
 from app.api.routing import claim
 from app.api.values import NAME_REASON, is_name
 from app.idempotency import Replay, Ticket
@@ -177,7 +178,7 @@ class Context(ABC, Generic[EngineT, ConfigT]):
         if ticket is None:
             return (await run(None)).response
         if isinstance(ticket, Replay):
-            return JSONResponse(replay(ticket.answer), ticket.status)
+            return JsonResponse(replay(ticket.answer), ticket.status)
         try:
             done = await run(ticket)
         except Exception:
@@ -195,7 +196,7 @@ class Context(ABC, Generic[EngineT, ConfigT]):
         """The answer to a write whose Idempotency-Key came before, as `once` gives it; None where it did not."""
         ticket = await claim(self.service.answers, request, raw)
         if isinstance(ticket, Replay):
-            return JSONResponse(replay(ticket.answer), ticket.status)
+            return JsonResponse(replay(ticket.answer), ticket.status)
         if ticket is not None:
             ticket.abandon()
         return None
@@ -233,7 +234,7 @@ class Context(ABC, Generic[EngineT, ConfigT]):
             if engine is not None:
                 items.append(await self.resources.between(name, partial(self._listed, name, engine)))
         more = cursor(names[page.limit - 1]) if len(names) > page.limit else None
-        return JSONResponse({"items": items, "next": more})
+        return JsonResponse({"items": items, "next": more})
 
     async def put(
         self, request: Request, parse: Callable[[bytes | bytearray], ConfigT | Awaitable[ConfigT]]
@@ -262,7 +263,7 @@ class Context(ABC, Generic[EngineT, ConfigT]):
                 answer.update(self.shown_now(name, engine))
 
             job = await self.resources.put(name, config, ticket, skeleton, show)
-            return Done(JSONResponse(answer, 201 if isinstance(job, CreateJob) else 200), answer)
+            return Done(JsonResponse(answer, 201 if isinstance(job, CreateJob) else 200), answer)
 
         return await self.once(request, raw, run)
 
@@ -270,7 +271,7 @@ class Context(ABC, Generic[EngineT, ConfigT]):
         """The resource in the path."""
         query(request, NoQuery)
         name, engine = self.name(request), self.engine(request)
-        return JSONResponse(await self.resources.between(name, lambda: self.shown_now(name, engine)))
+        return JsonResponse(await self.resources.between(name, lambda: self.shown_now(name, engine)))
 
     async def drop(self, request: Request) -> Response:
         """Delete the resource in the path."""
@@ -282,7 +283,7 @@ class Context(ABC, Generic[EngineT, ConfigT]):
 
             job = await self.resources.drop(self.name(request), ticket, skeleton)
             answer = {"seq": job.last_seq}
-            return Done(JSONResponse(answer), answer)
+            return Done(JsonResponse(answer), answer)
 
         return await self.once(request, b"", run)
 
@@ -302,14 +303,9 @@ class Context(ABC, Generic[EngineT, ConfigT]):
             plan = await self.resources.submit(
                 self.name(request), command, ticket=ticket, skeleton=lambda plan: Skeleton(200, answer(plan))
             )
-            return Done(JSONResponse(answer(plan)), answer(plan))
+            return Done(JsonResponse(answer(plan)), answer(plan))
 
         return await self.once(request, raw, run)
-
-
-def json_response(text: str | bytes, status: int = 200) -> Response:
-    """JSON text as an answer."""
-    return Response(text, status, media_type="application/json")
 
 
 def page_response(

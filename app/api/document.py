@@ -10,8 +10,9 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 from pydantic.warnings import UnsupportedFieldAttributeWarning
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 
+from app.api.responses import JsonResponse
 from app.api.routing import DirectRoute
 from app.problems import PROBLEMS
 
@@ -31,7 +32,7 @@ def add_document(app: FastAPI) -> None:
 
     async def openapi_json(_: Request) -> Response:
         # The first time it takes half a second, which the event loop has not got.
-        return JSONResponse(await asyncio.to_thread(openapi))
+        return JsonResponse(await asyncio.to_thread(openapi))
 
     app.openapi = openapi  # type: ignore[method-assign]
     app.add_route("/openapi.json", openapi_json, include_in_schema=False)

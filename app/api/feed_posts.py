@@ -7,13 +7,14 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
-from app.api.context import Done, begun, id_in_path, json_response, page_response
+from app.api.context import Done, begun, id_in_path, page_response
 from app.api.elements import Read
 from app.api.feed_context import FeedContext
 from app.api.feed_models import PostAnswer, PostsAnswer, PostsBody, PostsPage
 from app.api.models import NoQuery, OnErrorQuery, Seq
 from app.api.paging import PageQuery, query
 from app.api.pieces import KEPT, answer_of, in_pieces, numbered, opened, streamed
+from app.api.responses import json_response
 from app.api.routing import Routes
 from app.delivery.feeds_json import Posts, results
 from app.idempotency import Ticket

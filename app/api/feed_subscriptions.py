@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from app.api.bodies import validated
-from app.api.context import Done, begun, check_id, id_in_path, json_alone, json_response, page_response
+from app.api.context import Done, begun, check_id, id_in_path, json_alone, page_response
 from app.api.feed_asks import ReadSubscriptions
 from app.api.feed_context import FeedContext
 from app.api.feed_models import (
@@ -28,6 +28,7 @@ from app.api.feed_models import (
 from app.api.models import Deleted, IdsBody, NoQuery, Seq
 from app.api.paging import PageQuery, query
 from app.api.pieces import KEPT, answer_of, in_pieces, opened, portions, streamed
+from app.api.responses import json_response
 from app.api.routing import Routes
 from app.delivery.feeds_json import Posts
 from app.idempotency import Ticket

@@ -7,8 +7,9 @@ from collections.abc import Callable
 from typing import Protocol
 
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 
+from app.api.responses import JsonResponse
 from app.api.routing import Routes
 from app.api.values import Strict
 from app.metrics import CONTENT_TYPE, Metrics
@@ -49,7 +50,7 @@ def add_routes(
 
     async def healthz(_: Request) -> Response:
         """The process answers."""
-        return JSONResponse({"status": "ok"})
+        return JsonResponse({"status": "ok"})
 
     async def readyz(_: Request) -> Response:
         """The log is replayed and the main path of every resource can be used; 503 until then, which says the same of
@@ -58,11 +59,11 @@ def add_routes(
         resources = known.resources() if known is not None and serving() else {}
         share = math.floor(known.share * 100) / 100 if known is not None else 0.0
         if known is not None and serving() and known.serves_all:
-            return JSONResponse({"ready": True, "warm": share, "resources": resources})
+            return JsonResponse({"ready": True, "warm": share, "resources": resources})
         why = "kernels are being compiled" if serving() else "the service is starting or ending"
         refusal = Problem("not-ready", why)
         found = {**refusal.document(), "ready": False, "warm": share, "resources": resources}
-        return JSONResponse(found, 503, refusal.headers, "application/problem+json")
+        return JsonResponse(found, 503, refusal.headers, "application/problem+json")
 
     async def metrics_text(_: Request) -> Response:
         """The counters in the Prometheus text format."""

@@ -15,6 +15,7 @@ from starlette.types import Receive, Scope, Send
 
 from app.api.bodies import Reads, kind_of, read, validated
 from app.api.paging import PageQuery, Query, cursor, query
+from app.api.responses import JsonResponse
 from app.api.routing import Routes, claim
 from app.api.values import Strict
 from app.delivery.feed import GONE, message
@@ -182,12 +183,12 @@ class JobRoutes:
         jobs = [job for job in self.service.jobs if job.number > after]
         shown = jobs[: page.limit]
         more = cursor(shown[-1].id) if len(jobs) > page.limit else None
-        return JSONResponse({"items": [job.shown() for job in shown], "next": more})
+        return JsonResponse({"items": [job.shown() for job in shown], "next": more})
 
     async def get_job(self, request: Request) -> Response:
         """How far a job is, or what came of it. Jobs end with the service, and are not known after its restart."""
         query(request, Query)
-        return JSONResponse(self._job(request).shown())
+        return JsonResponse(self._job(request).shown())
 
     async def stream_job(self, request: Request) -> Response:
         """Follow a job by server-sent events.
@@ -241,7 +242,7 @@ class JobRoutes:
         service = self.service
         ticket = await claim(service.answers, request, raw)
         if isinstance(ticket, Replay):
-            return JSONResponse(ticket.answer, ticket.status)
+            return JsonResponse(ticket.answer, ticket.status)
         try:
             run = run_of((validated(raw, adapter) if raw else None) or default())
             job = service.jobs.reserve(kind)
@@ -260,7 +261,7 @@ class JobRoutes:
             raise
         if ticket:
             ticket.complete(202, answer)
-        return JSONResponse(answer, 202)
+        return JsonResponse(answer, 202)
 
 
 class JobStream(Response):

@@ -11,12 +11,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from app.api.bodies import validated
-from app.api.context import json_alone, json_response
+from app.api.context import json_alone
 from app.api.gathering import Gathering
 from app.api.map_context import MapContext
 from app.api.map_models import MapValidators, SkylineAnswer, SkylineBody, TopAnswer, TopBody
 from app.api.map_questions import check, check_room, locations_of, room_of, top_of
 from app.api.pieces import answer_of, opened, streamed
+from app.api.responses import json_response
 from app.api.routing import Routes
 from app.delivery.maps_json import MapJson, map_json
 from app.problems import FieldError, Problem

@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 
 from app.api.bodies import validated
-from app.api.context import Done, begun, check_id, id_in_path, json_alone, json_response, page_response
+from app.api.context import Done, begun, check_id, id_in_path, json_alone, page_response
 from app.api.elements import Read
 from app.api.map_context import MapContext
 from app.api.map_models import (
@@ -23,6 +23,7 @@ from app.api.map_models import (
 )
 from app.api.models import Deleted, IdsBody, NoQuery, OnErrorQuery, Seq
 from app.api.paging import PageQuery, query
+from app.api.responses import JsonResponse, json_response
 from app.api.routing import Routes
 from app.delivery.maps_json import map_json
 from app.idempotency import Ticket
@@ -84,7 +85,7 @@ class ObjectRoutes:
         plan: PutPlan = await self._context.submit(
             request, found.command, ticket=ticket, skeleton=lambda plan: Skeleton(200, answer(plan))
         )
-        return Done(JSONResponse(answer(plan)), answer(plan))
+        return Done(JsonResponse(answer(plan)), answer(plan))
 
     async def put_place(self, request: Request) -> Response:
         """Make an object, or merge a location, values and a payload into it."""

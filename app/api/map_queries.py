@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from app.api.bodies import validated
-from app.api.context import Done, begun, check_id, id_in_path, json_alone, json_response, page_response
+from app.api.context import Done, begun, check_id, id_in_path, json_alone, page_response
 from app.api.map_context import MapContext
 from app.api.map_models import (
     MovedAnswer,
@@ -30,6 +30,7 @@ from app.api.map_standing import ReadQueries
 from app.api.models import Deleted, IdsBody, NoQuery, Seq
 from app.api.paging import PageQuery, query
 from app.api.pieces import KEPT, answer_of, in_pieces, opened, portions, streamed
+from app.api.responses import json_response
 from app.api.routing import Routes
 from app.delivery.maps_json import map_json
 from app.idempotency import Ticket

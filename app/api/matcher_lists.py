@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from app.api.bodies import validated
-from app.api.context import Done, begun, check_id, id_in_path, json_alone, json_response, page_response
+from app.api.context import Done, begun, check_id, id_in_path, json_alone, page_response
 from app.api.elements import Read
 from app.api.matcher_context import MatcherContext
 from app.api.matcher_models import (
@@ -24,6 +24,7 @@ from app.api.matcher_models import (
 from app.api.models import Deleted, IdsBody, NoQuery, OnErrorQuery, Seq
 from app.api.paging import PageQuery, query
 from app.api.pieces import KEPT, answer_of, in_pieces, opened, streamed
+from app.api.responses import json_response
 from app.api.routing import Routes
 from app.delivery.matcher_json import matcher_json
 from app.idempotency import Ticket

@@ -14,6 +14,7 @@ from app.api.matcher_context import MatcherContext
 from app.api.matcher_events import ReadMatch
 from app.api.matcher_models import MatchBody, Matched, MatchQuery
 from app.api.pieces import answer_of, numbered, opened, streamed
+from app.api.responses import json_response
 from app.api.routing import Routes
 from app.delivery.matcher_json import results
 from app.idempotency import Ticket
@@ -169,7 +170,7 @@ async def _answer(found: ReadMatch, seq: int, won: Sequence[Winners]) -> Respons
     start = opened(begun(found, seq), "results")
     if len(won) == 1 and _texts(won[0]) <= INLINE:
         whole = b"".join((start, results(won[0], found.heads(range(len(won[0].sizes)))), b"]}"))
-        return Response(whole, media_type="application/json")
+        return json_response(whole)
     return await answer_of(streamed(start, _pieces(found, won)))
 
 

@@ -22,6 +22,10 @@ WHOLE = 1 << 20
 """Bytes from which on an answer is sent in pieces."""
 
 
+END = b"]}\n"
+"""How an answer ends whose last field is a list."""
+
+
 def numbered(answer: dict[str, Any]) -> dict[str, Any]:
     """A kept answer with the places of its results: with `skip`, those that no error is about."""
     if "errors" not in answer:
@@ -76,7 +80,7 @@ async def streamed(start: bytes, pieces: AsyncIterator[bytes]) -> AsyncIterator[
     async for piece in pieces:
         yield b"".join((separator, piece))
         separator = b","
-    yield start + b"]}" if separator is start else b"]}"
+    yield start + END if separator is start else END
 
 
 async def _up_to(parts: AsyncIterator[bytes], size: int) -> bytes:

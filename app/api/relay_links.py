@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 
 from app.api.bodies import validated
 from app.api.context import element_refusal, json_alone
@@ -16,8 +16,10 @@ from app.api.payloads import Payloads
 from app.api.relay_context import RelayContext
 from app.api.relay_models import OPS, MessagesAnswer, MessagesBody, ProbeAnswer, ProbeBody
 from app.api.relay_subscriptions import REVERSED, interval
+from app.api.responses import JsonResponse
 from app.api.routing import Routes
-from app.problems import Problem, not_found
+from app.api.values import NAME_REASON, is_name
+from app.problems import Problem, invalid, not_found
 from indexes.commands import Refused
 from indexes.relays.commands import Receive
 from indexes.relays.model import Message, RelayConfig
@@ -76,7 +78,7 @@ class LinkRoutes:
             raise element_refusal(refused, Place("messages"), lambda position: position) from None
         overlay.counted(name, link, "in", plan.count)
         answer = {"epoch": plan.epoch, "next": plan.next, "identity": overlay.identity(name)}
-        return JSONResponse({**answer, "behind": overlay.behind(name, link)})
+        return JsonResponse({**answer, "behind": overlay.behind(name, link)})
 
     async def probe_link(self, request: Request) -> Response:
         """Say who is here, and who can be reached but over this link, which need not be there. 409 where a link to who
@@ -84,8 +86,10 @@ class LinkRoutes:
         body = validated(await json_alone(request), _PROBE)
         self._context.engine(request)
         overlay, name, link = self._context.service.overlay, self._context.name(request), request.path_params["link"]
+        if not is_name(link):
+            raise invalid("link", NAME_REASON)
         overlay.check(name, link, {body.identity, *body.behind})
-        return JSONResponse({"identity": overlay.identity(name), "behind": overlay.behind(name, link)})
+        return JsonResponse({"identity": overlay.identity(name), "behind": overlay.behind(name, link)})
 
     def _config(self, request: Request) -> RelayConfig:
         """The configuration that the next command meets. Raises the problem 404 where the link in the path is not

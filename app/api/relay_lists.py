@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from app.api.bodies import validated
-from app.api.context import Done, begun, check_id, id_in_path, json_alone, json_response, page_response
+from app.api.context import Done, begun, check_id, id_in_path, json_alone, page_response
 from app.api.elements import Read
 from app.api.models import IdsBody, NoQuery, OnErrorQuery, ids_validator
 from app.api.paging import PageQuery, query
@@ -28,6 +28,7 @@ from app.api.relay_models import (
     Ended,
     EndedMany,
 )
+from app.api.responses import json_response
 from app.api.routing import Routes
 from app.delivery.relay_json import decided, decisions, relay_json
 from app.idempotency import Ticket

@@ -8,12 +8,13 @@ from collections.abc import AsyncIterator, Iterator
 from starlette.requests import Request
 from starlette.responses import Response
 
-from app.api.context import Done, begun, json_response
+from app.api.context import Done, begun
 from app.api.elements import Read
 from app.api.models import OnErrorQuery
-from app.api.pieces import answer_of, numbered, opened
+from app.api.pieces import END, answer_of, numbered, opened
 from app.api.relay_context import RelayContext
 from app.api.relay_models import NotificationsBody, Notified
+from app.api.responses import json_response
 from app.api.routing import Routes
 from app.delivery.deliveries import pieces
 from app.idempotency import Ticket
@@ -81,4 +82,4 @@ async def _written(begin: bytes, texts: Iterator[bytes]) -> AsyncIterator[bytes]
     yield begin
     while (text := await asyncio.to_thread(next, texts, None)) is not None:
         yield text
-    yield b"]}"
+    yield END

@@ -11,7 +11,7 @@ from weakref import WeakValueDictionary
 
 from pydantic import TypeAdapter
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 
 from app.api.bodies import validated
 from app.api.context import Done, json_alone
@@ -32,6 +32,7 @@ from app.api.relay_models import (
     Relays,
 )
 from app.api.relay_notify import NotificationRoutes
+from app.api.responses import JsonResponse
 from app.api.routing import Routes
 from app.api.values import bad_attributes
 from app.idempotency import Ticket
@@ -141,7 +142,7 @@ class RelayRoutes:
 
             command = ChangeLinks({**changed, **gone})
             await self._context.submit(request, command, ticket=ticket, skeleton=skeleton, then=show)
-            return Done(JSONResponse(answer), answer)
+            return Done(JsonResponse(answer), answer)
 
         return await self._context.once(request, raw, run)
 

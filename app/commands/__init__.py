@@ -1,6 +1,6 @@
-"""Commands of ``rankcast`` beside the service's own, a module each, registered in ``app.cli``.
+"""Commands of ``rankcast``, a module each or one for some, named in ``app.cli``.
 
-They speak to a running service through the Python client. What they share is here: its address and key as options,
+Most speak to a running service through the Python client. What they share is here: its address and key as options,
 ranges as text, and how a failure ends a command.
 """
 
@@ -14,6 +14,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from app.interrupts import INTERRUPTED, interruptible
 
 if TYPE_CHECKING:
     from rankcast_client import BoardInfo, Entry, Shape
@@ -58,15 +60,26 @@ def fail(message: str) -> typer.Exit:
     return typer.Exit(1)
 
 
+def interrupted(message: str) -> typer.Exit:
+    """Say on stderr how far a command came before Ctrl-C; raise what this returns."""
+    typer.echo(f"rankcast: interrupted; {message}", err=True)
+    return typer.Exit(INTERRUPTED)
+
+
 @contextmanager
 def told() -> Iterator[None]:
-    """Ends the command with a message when the service refuses or cannot be reached."""
+    """Ends the command with a message when the service refuses or cannot be reached.
+
+    All that speaks to a service is in here, and only here Ctrl-C is a KeyboardInterrupt: before, there is nothing to
+    put in order.
+    """
     import httpx
 
     from rankcast_client import RankcastError
 
     try:
-        yield
+        with interruptible():
+            yield
     except (RankcastError, httpx.InvalidURL, httpx.UnsupportedProtocol) as error:
         raise fail(str(error)) from None
 

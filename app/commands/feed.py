@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 import typer
 
-from app.commands import DEFAULT_URL, Key, Url, fail, name_of, told
+from app.commands import DEFAULT_URL, Key, Url, fail, interrupted, name_of, told
 from app.commands.documents import rows
 from app.commands.inputs import Unreadable
+from app.commands.resources import Name, Resource, add_commands, show_resource
 
 if TYPE_CHECKING:
-    from rankcast_client import FeedEvent, FeedPost, FeedSubscription
+    from rankcast_client import FeedEvent, FeedInfo, FeedPost, FeedSubscription
 
 AT_ONCE = 10_000
 """Posts, and subscriptions, in a request."""
 
-Name = Annotated[str, typer.Argument(metavar="FEED", help="The feed's name.", callback=name_of)]
 File = Annotated[Path, typer.Argument(metavar="[FILE]", help="NDJSON or Parquet; - or nothing is the input.")]
 Format: TypeAlias = Annotated[
     Literal["ndjson", "parquet"] | None, typer.Option("--format", help="Left out: by the file's name; input is NDJSON.")
@@ -83,18 +83,7 @@ def put(
             buffer=buffer,
             stop_words=stop_word or None,
         )
-    show(feed, url, key)
-
-
-@commands.command("show")
-def show(feed: Name, url: Url = DEFAULT_URL, key: Key = None) -> None:
-    """Show a feed: its configuration and sizes."""
-    from dataclasses import asdict
-
-    from rankcast_client import Rankcast
-
-    with told(), Rankcast(url, key) as client:
-        typer.echo(json.dumps(asdict(client.feed(feed).info()), indent=2))
+    show_resource(FEED, feed, url, key)
 
 
 @commands.command("post")
@@ -154,6 +143,8 @@ def load(
                     done += len(some)
         except (Unreadable, ProblemError, ValueError) as error:
             raise fail(f"{file}: {error}; {done} rows before are posted") from None
+        except KeyboardInterrupt:
+            raise interrupted(f"the first {done:,} rows of {file} are posted; the next may be, too") from None
 
 
 @commands.command("subscribe")
@@ -184,6 +175,8 @@ def subscribe(
                     done += len(some)
         except (Unreadable, ProblemError, ValueError) as error:
             raise fail(f"{file}: {error}; {done} rows before are subscribed") from None
+        except KeyboardInterrupt:
+            raise interrupted(f"the first {done:,} rows of {file} are subscribed; the next may be, too") from None
 
 
 @commands.command("top")
@@ -335,3 +328,18 @@ def _words(given: list[str] | None, text: str | None) -> list[str] | dict[str, f
         except ValueError:
             raise typer.BadParameter(f"{one!r} is no keyword: write WORD or WORD=WEIGHT") from None
     return found
+
+
+def _row(info: FeedInfo) -> dict[str, object]:
+    return {
+        "feed": info.name,
+        "bounds": ",".join(f"{end:g}" for end in info.bounds),
+        "window": f"{info.window:,} posts" if info.window is not None else f"{info.seconds:g} s",
+        "weighting": info.weighting,
+        "posts": info.posts,
+        "subscriptions": info.subscriptions,
+    }
+
+
+FEED = Resource("feed", "that is in it", lambda client, name: client.feed(name), lambda client: client.feeds(), _row)
+add_commands(commands, FEED)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple, TypeAlias
 
 import typer
 
-from app.commands import DEFAULT_URL, Key, Url, fail, name_of, told
+from app.commands import DEFAULT_URL, Key, Url, fail, interrupted, name_of, told
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -22,6 +24,9 @@ if TYPE_CHECKING:
 SHOWN_ROWS = 10
 
 OnError: TypeAlias = Literal["refuse", "skip"]
+FromRow = Annotated[
+    int, typer.Option("--from-row", min=1, help="Begin at this row, such as after one that was loaded before.")
+]
 
 
 class Target(NamedTuple):
@@ -76,6 +81,7 @@ def load(
     on_error: Annotated[
         Literal["refuse", "skip"], typer.Option("--on-error", help="Stop at a bad row, or pass it over and say so.")
     ] = "refuse",
+    from_row: FromRow = 1,
     create: Annotated[bool, typer.Option("--create", help="Make the board if it is missing; needs --order.")] = False,
     order: Annotated[
         Literal["asc", "desc"] | None, typer.Option("--order", help="With --create: are small or large values better?")
@@ -88,7 +94,10 @@ def load(
 
     A row whose id is there already changes that object. Each request is
     applied whole or not at all; when a row is refused, the message names it
-    and says up to which row the file is loaded.
+    and says up to which row the file is loaded. So does Ctrl-C, with the
+    option that goes on from there. Columns that are neither the id nor an
+    attribute are left out, and named in the end, unless they are part of
+    the payload.
 
     Examples:
 
@@ -121,7 +130,7 @@ def load(
         def publish(batch: pa.RecordBatch, on_error: OnError) -> Published:
             return handle.publish_arrow(stream_of(batch), messages="none", on_error=on_error)
 
-        load_rows(file, format, null or [], columns, Target(board, publish), on_error)
+        load_rows(file, format, null or [], columns, Target(board, publish), on_error, from_row)
 
 
 def _names(options: list[str]) -> list[tuple[str, str]]:
@@ -171,14 +180,20 @@ def _numbers(info: BoardInfo, ranges: list[str], rank: str | None) -> dict[str, 
 
 
 def load_rows(
-    file: Path, format: Format | None, nulls: list[str], columns: Columns, target: Target, on_error: OnError
+    file: Path,
+    format: Format | None,
+    nulls: list[str],
+    columns: Columns,
+    target: Target,
+    on_error: OnError,
+    from_row: int,
 ) -> None:
     """Send the rows of a file, and end the command where that cannot be."""
     from app.commands.rows import Unreadable
 
     try:
         with _opened(file, format, nulls) as source:
-            _send(source, columns, target, str(file), on_error)
+            _send(source, columns, target, str(file), on_error, from_row)
     except Unreadable as error:
         raise fail(f"{file}: {error}") from None
     except Stopped as why:
@@ -202,17 +217,52 @@ def _opened(file: Path, format: Format | None, nulls: list[str]) -> Iterator[Sou
         raise Unreadable(error.strerror or str(error)) from None
 
 
-def _send(source: Source, columns: Columns, target: Target, name: str, on_error: OnError) -> None:
-    """Sends chunk by chunk with a progress bar, and says in the end what has become of the rows."""
+@dataclass
+class Progress:
+    """How far a file is loaded: the rows from `first` to `last` are `applied` or `skipped`, those up to `sent` are on
+    their way."""
+
+    first: int
+    last: int
+    sent: int
+    applied: int = 0
+    seq: int | None = None
+    skipped: list[BadRow] = field(default_factory=list)
+
+    @property
+    def loaded(self) -> str:
+        """In words, for one who wants to go on."""
+        if self.last < self.first:
+            return "nothing was loaded"
+        return f"rows {self.first:,} to {self.last:,} are loaded"
+
+    def send(self, target: Target, chunk: Chunk, on_error: OnError) -> None:
+        """Send a chunk, and count what became of it. Raises Stopped when a row is refused."""
+        if chunk.bad and on_error == "refuse":
+            raise _refused(chunk.bad, self)
+        last = max([self.last, *(bad.row for bad in chunk.bad), *chunk.rows[-1:]])
+        bad = chunk.bad
+        if len(chunk.rows):
+            self.sent = last
+            answer, refused = _publish(target, chunk, on_error, self)
+            self.applied += answer.applied
+            self.seq = answer.seq
+            bad = sorted([*bad, *refused])
+        self.skipped += bad
+        self.last = self.sent = last
+
+
+def _send(source: Source, columns: Columns, target: Target, name: str, on_error: OnError, from_row: int) -> None:
+    """Sends chunk by chunk with a progress bar, and says in the end, or on Ctrl-C, what has become of the rows."""
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bar
+
+    from rankcast_client import RankcastError
 
     started = time.monotonic()
-    applied = 0
-    last = 0
-    seq: int | None = None
-    skipped: list[BadRow] = []
-    bar = Progress(
+    made = Progress(from_row, from_row - 1, from_row - 1)
+    bar = Bar(
         SpinnerColumn(),
         TextColumn("{task.description}"),
         BarColumn(),
@@ -221,29 +271,57 @@ def _send(source: Source, columns: Columns, target: Target, name: str, on_error:
         TimeRemainingColumn(),
         console=Console(stderr=True),
     )
-    with bar:
-        task = bar.add_task(f"{name} -> {target.name}", total=source.total)
-        for chunk in source.chunks(columns):
-            if chunk.bad and on_error == "refuse":
-                raise _refused(chunk.bad, last)
-            skipped += chunk.bad
-            if len(chunk.rows):
-                answer, bad = _publish(target, chunk, on_error, last)
-                applied += answer.applied
-                skipped += bad
-                seq = answer.seq
-            last = max([last, *(bad.row for bad in chunk.bad), *chunk.rows[-1:]])
-            bar.update(task, completed=source.done, description=f"{name} -> {target.name}: {applied:,} rows")
-        if source.total is not None:
-            bar.update(task, completed=source.total)
+    try:
+        with bar:
+            task = bar.add_task(f"{name} -> {target.name}", total=source.total)
+            for chunk in source.chunks(columns):
+                made.send(target, chunk.since(from_row) if from_row > 1 else chunk, on_error)
+                says = f"{name} -> {target.name}: {made.applied:,} rows"
+                bar.update(task, completed=source.done, description=says)
+            if source.total is not None:
+                bar.update(task, completed=source.total)
+    except KeyboardInterrupt:
+        raise interrupted(_how_far(made)) from None
+    except RankcastError as error:
+        if made.last < made.first:
+            raise
+        raise fail(f"{error}; {_how_far(made)}") from None
     took = time.monotonic() - started
-    at = "" if seq is None else f", seq {seq}"
-    typer.echo(f"{applied:,} of {applied + len(skipped):,} rows are on {target.name}{at} ({took:.1f} s)")
-    if skipped:
-        typer.echo("passed over:\n" + _list(skipped), err=True)
+    at = "" if made.seq is None else f", seq {made.seq}"
+    rows = made.applied + len(made.skipped)
+    typer.echo(f"{made.applied:,} of {rows:,} rows are on {target.name}{at} ({took:.1f} s)")
+    if made.skipped:
+        typer.echo("passed over:\n" + _list(made.skipped), err=True)
+    if source.left_out:
+        typer.echo(_left_out(source.left_out, columns), err=True)
 
 
-def _publish(target: Target, chunk: Chunk, on_error: OnError, last: int) -> tuple[Published | Put, list[BadRow]]:
+def _how_far(made: Progress) -> str:
+    """What is loaded when a command is ended, and how to go on."""
+    counts = f"{made.applied:,} applied"
+    if made.skipped:
+        counts += f", {len(made.skipped):,} passed over"
+    if made.seq is not None:
+        counts += f", seq {made.seq}"
+    text = made.loaded if made.last < made.first else f"{made.loaded} ({counts})"
+    if made.sent > made.last:
+        text += f", and rows {made.last + 1:,} to {made.sent:,} may be: they were on their way"
+    return text if made.last < made.first else f"{text}. To go on: the same command with --from-row {made.last + 1}"
+
+
+def _left_out(names: list[str], columns: Columns) -> str:
+    """Which columns are not loaded, and how they would be."""
+    shown = names[:SHOWN_ROWS]
+    more = f" and {len(names) - len(shown):,} more" if len(names) > len(shown) else ""
+    text = f"columns left out: {', '.join(shown)}{more}"
+    # An option cannot name a column with a comma in it, nor a member of another one.
+    fields = [name for name in shown if "," not in name and not name.startswith("values.")]
+    if fields and columns.payload is None:
+        text += f". As payload: --payload {shlex.quote(','.join([*columns.fields, *fields]))}"
+    return text
+
+
+def _publish(target: Target, chunk: Chunk, on_error: OnError, made: Progress) -> tuple[Published | Put, list[BadRow]]:
     """One request. A refusal names the file's rows."""
     from app.commands.rows import BadRow
     from rankcast_client import FieldError, ProblemError
@@ -261,7 +339,7 @@ def _publish(target: Target, chunk: Chunk, on_error: OnError, last: int) -> tupl
         bad = located(problem.errors)
         if not bad:
             raise
-        raise _refused(bad, last) from None
+        raise _refused(bad, made) from None
     return answer, located(answer.errors)
 
 
@@ -275,9 +353,8 @@ def stream_of(batch: pa.RecordBatch) -> bytes:
     return bytes(sink.getvalue())
 
 
-def _refused(bad: list[BadRow], last: int) -> Stopped:
-    before = f"rows 1 to {last:,} are loaded" if last else "nothing was loaded"
-    return Stopped(f"bad rows; {before}, and --on-error skip passes such rows over\n{_list(bad)}")
+def _refused(bad: list[BadRow], made: Progress) -> Stopped:
+    return Stopped(f"bad rows; {made.loaded}, and --on-error skip passes such rows over\n{_list(bad)}")
 
 
 def _list(bad: list[BadRow]) -> str:

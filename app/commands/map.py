@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from app.commands import DEFAULT_URL, Key, Plain, Url, fail, line, name_of, told
+from app.commands import DEFAULT_URL, Key, Plain, Url, fail, line, told
 from app.commands.inputs import Unreadable, opened
-from app.commands.load import OnError, Target, load_rows, stream_of
+from app.commands.load import FromRow, OnError, Target, load_rows, stream_of
 from app.commands.questions import (
     At,
     Expression,
@@ -34,13 +34,13 @@ from app.commands.questions import (
     texts,
     zone_in_words,
 )
+from app.commands.resources import Name, Resource, add_commands, show_resource
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from rankcast_client import MapAnswer, MapAttribute, MapInfo, Put, Question, Top
 
-Name = Annotated[str, typer.Argument(metavar="MAP", help="The map's name.", callback=name_of)]
 GeoJson = Annotated[bool, typer.Option("--geojson", help="GeoJSON: the zone, the place, and the objects.")]
 
 TTL = 60.0
@@ -82,7 +82,7 @@ def put(
     attributes = dict(map_attribute(text) for text in attribute or ())
     with told(), Rankcast(url, key) as client:
         client.map(map).put(attributes, (x0, y0, x1, y1), metric=metric)
-    show(map, url, key)
+    show_resource(MAP, map, url, key)
 
 
 def map_attribute(text: str) -> tuple[str, MapAttribute]:
@@ -98,17 +98,6 @@ def map_attribute(text: str) -> tuple[str, MapAttribute]:
     if order not in ("low", "high"):
         raise typer.BadParameter(f"{text!r} is no attribute: write NAME=low, NAME=high or NAME=high:LOW:HIGH")
     return name, MapAttribute(order, None if low is None or high is None else (low, high))  # type: ignore[arg-type]
-
-
-@commands.command("show")
-def show(map: Name, url: Url = DEFAULT_URL, key: Key = None) -> None:
-    """Show a map: its attributes, and how much is in it."""
-    from dataclasses import asdict
-
-    from rankcast_client import Rankcast
-
-    with told(), Rankcast(url, key) as client:
-        typer.echo(json.dumps(asdict(client.map(map).info()), indent=2))
 
 
 @commands.command("load")
@@ -140,6 +129,7 @@ def load(
     on_error: Annotated[
         Literal["refuse", "skip"], typer.Option("--on-error", help="Stop at a bad row, or pass it over and say so.")
     ] = "refuse",
+    from_row: FromRow = 1,
     url: Url = DEFAULT_URL,
     key: Key = None,
 ) -> None:
@@ -171,7 +161,7 @@ def load(
         def publish(batch: pa.RecordBatch, on_error: OnError) -> Put:
             return handle.put_arrow(stream_of(batch.drop_columns(["op"])), on_error=on_error)
 
-        load_rows(file, format, null or [], columns, Target(map, publish), on_error)
+        load_rows(file, format, null or [], columns, Target(map, publish), on_error, from_row)
 
 
 @commands.command("top")
@@ -423,3 +413,18 @@ def places_of(source: Iterable[str]) -> Iterator[Location]:
 
 def _say(data: dict[str, Any]) -> None:
     typer.echo(json.dumps(data, ensure_ascii=False, separators=(",", ":")))
+
+
+def _row(info: MapInfo) -> dict[str, object]:
+    return {
+        "map": info.name,
+        "bounds": ",".join(f"{end:g}" for end in info.bounds),
+        "attributes": ",".join(f"{name} {one.order}" for name, one in info.attributes.items()) or "-",
+        "metric": info.metric,
+        "objects": info.objects,
+        "queries": info.queries,
+    }
+
+
+MAP = Resource("map", "that is on it", lambda client, name: client.map(name), lambda client: client.maps(), _row)
+add_commands(commands, MAP)

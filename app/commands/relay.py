@@ -15,14 +15,14 @@ import typer
 from app.commands import DEFAULT_URL, Key, Ranges, Url, fail, name_of, parse_range, told
 from app.commands.inputs import Unreadable, json_rows, opened
 from app.commands.progress import Show, progress
+from app.commands.resources import Name, Resource, add_commands, show_resource
 
 if TYPE_CHECKING:
-    from rankcast_client import Answer
+    from rankcast_client import Answer, RelayInfo
 
 AT_ONCE = 10_000
 """Subscriptions, and notifications, in a request."""
 
-Name = Annotated[str, typer.Argument(metavar="RELAY", help="The relay's name.", callback=name_of)]
 File = Annotated[Path, typer.Argument(metavar="[FILE]", help="NDJSON; - or nothing is the input.")]
 OnError = Annotated[
     Literal["refuse", "skip"], typer.Option("--on-error", help="What becomes of rows that cannot be carried out.")
@@ -53,18 +53,7 @@ def put(
 
     with told(), Rankcast(url, key) as client:
         client.relay(relay).put(attribute, graph=graph, k=k, index=index)
-    show(relay, url, key)
-
-
-@commands.command("show")
-def show(relay: Name, url: Url = DEFAULT_URL, key: Key = None) -> None:
-    """Show a relay: its sizes, and how its links are."""
-    from dataclasses import asdict
-
-    from rankcast_client import Rankcast
-
-    with told(), Rankcast(url, key) as client:
-        typer.echo(json.dumps(asdict(client.relay(relay).info()), indent=2))
+    show_resource(RELAY, relay, url, key)
 
 
 @commands.command("link")
@@ -239,3 +228,20 @@ def _fields(answer: Answer) -> dict[str, Any]:
         told = {"forward_unsubscribe": answer.forward_unsubscribe, "forward_subscribe": answer.forward_subscribe}
         return {"seq": answer.seq, "id": answer.id, **told}
     return {"index": answer.index, "errors": [f"{error.field}: {error.reason}" for error in answer.errors]}
+
+
+def _row(info: RelayInfo) -> dict[str, object]:
+    return {
+        "relay": info.name,
+        "attributes": ",".join(info.attributes),
+        "graph": info.graph if info.k is None else f"{info.graph} {info.k}",
+        "index": info.index,
+        "subscriptions": info.subscriptions,
+        "links": ",".join(f"{name} {link.state}" for name, link in info.links.items()) or "-",
+    }
+
+
+RELAY = Resource(
+    "relay", "that is in it", lambda client, name: client.relay(name), lambda client: client.relays(), _row
+)
+add_commands(commands, RELAY)

@@ -6,13 +6,17 @@ attributes, `payload` as JSON text. Rows are counted from 1; a CSV's header is n
 
 from __future__ import annotations
 
+import csv
 import gzip
 import io
 import json
 import math
 import re
-from collections.abc import Iterator, Sequence
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import IO, Any, Literal, NamedTuple
 
@@ -25,6 +29,7 @@ Format = Literal["csv", "parquet", "ndjson"]
 
 CHUNK_ROWS = 50_000
 CSV_BLOCK_BYTES = 4 << 20
+MOST_LEFT_OUT = 1_000
 SUFFIXES: dict[str, Format] = {
     ".csv": "csv",
     ".parquet": "parquet",
@@ -53,6 +58,11 @@ class Chunk(NamedTuple):
     rows: Sequence[int]
     bad: list[BadRow]
 
+    def since(self, first: int) -> Chunk:
+        """What is left without the rows before this one."""
+        at = bisect_left(self.rows, first)
+        return Chunk(self.batch.slice(at), self.rows[at:], [bad for bad in self.bad if bad.row >= first])
+
 
 @dataclass(frozen=True)
 class Columns:
@@ -69,6 +79,15 @@ class Columns:
     payload: str | None = None
     op: str | None = None
     location: tuple[str, str] | None = None
+
+    def left_out(self, names: Iterable[str]) -> list[str]:
+        """Which of a file's columns are not loaded, in order; those without a name are not told."""
+        return [name for name in names if name and name not in self.used]
+
+    @cached_property
+    def used(self) -> frozenset[str]:
+        """`all` as a set."""
+        return frozenset(self.all)
 
     @property
     def all(self) -> list[str]:
@@ -89,7 +108,8 @@ def format_of(path: Path) -> Format:
 
 
 class Source:
-    """An open file of rows. `total` is its size and `done` how much has been read: bytes, for Parquet rows."""
+    """An open file of rows. `total` is its size and `done` how much has been read: bytes, for Parquet rows. `left_out`
+    are the columns that are not loaded, as far as the file has been read, at most `MOST_LEFT_OUT`."""
 
     def __init__(
         self,
@@ -103,6 +123,7 @@ class Source:
         self.format = format
         self.total = size
         self.done = 0
+        self.left_out: list[str] = []
         self._raw = file
         self._file: IO[bytes] = gzip.GzipFile(fileobj=file) if packed else file  # type: ignore[assignment]
         self._nulls = list(nulls)
@@ -125,6 +146,8 @@ class Source:
         return self._raw.tell() if self.total is not None else 0
 
     def _csv(self, columns: Columns) -> Iterator[pa.RecordBatch]:
+        file, header = _with_header(self._file)
+        self.left_out = columns.left_out(header)[:MOST_LEFT_OUT]
         convert_options = pa_csv.ConvertOptions(
             include_columns=columns.all,
             column_types=dict.fromkeys(columns.all, pa.string()),
@@ -132,23 +155,30 @@ class Source:
             quoted_strings_can_be_null=False,
             null_values=["", *self._nulls],
         )
-        reader = _read(
-            lambda: pa_csv.open_csv(
-                self._file,
-                read_options=pa_csv.ReadOptions(use_threads=False, block_size=CSV_BLOCK_BYTES),
-                parse_options=pa_csv.ParseOptions(newlines_in_values=True),
-                convert_options=convert_options,
+        # In a thread, because Ctrl-C is not heard while Arrow waits for input.
+        thread = ThreadPoolExecutor(1)
+        try:
+            reader = _read(
+                thread.submit(
+                    pa_csv.open_csv,
+                    file,
+                    read_options=pa_csv.ReadOptions(use_threads=False, block_size=CSV_BLOCK_BYTES),
+                    parse_options=pa_csv.ParseOptions(newlines_in_values=True),
+                    convert_options=convert_options,
+                ).result
             )
-        )
-        while (batch := _read(lambda: next(reader, None))) is not None:
-            for start in range(0, batch.num_rows, CHUNK_ROWS):
-                yield batch.slice(start, CHUNK_ROWS)
+            while (batch := _read(thread.submit(next, reader, None).result)) is not None:
+                for start in range(0, batch.num_rows, CHUNK_ROWS):
+                    yield batch.slice(start, CHUNK_ROWS)
+        finally:
+            thread.shutdown(wait=False, cancel_futures=True)
 
     def _row_groups(self, columns: Columns) -> Iterator[pa.RecordBatch]:
         there = self._parquet.schema_arrow.names
         for name in columns.all:
             if name not in there:
                 raise Unreadable(f"there is no column {name!r}; there are {', '.join(there)}")
+        self.left_out = columns.left_out(there)[:MOST_LEFT_OUT]
         batches = self._parquet.iter_batches(CHUNK_ROWS, columns=columns.all)
         while (batch := _read(lambda: next(batches, None))) is not None:
             yield batch
@@ -161,7 +191,9 @@ class Source:
             if not text.strip():
                 continue
             try:
-                events.append(event_of(json.loads(text), columns))
+                record = json.loads(text)
+                events.append(event_of(record, columns))
+                self._leave_out(unused(record, columns))
                 rows.append(row)
             except (ValueError, RecursionError) as error:
                 bad.append(BadRow(row, str(error) if type(error) is ValueError else f"this is not JSON: {error}"))
@@ -172,6 +204,49 @@ class Source:
         self.done = self._tell()
         if rows or bad:
             yield Chunk(batch_of(events, columns), rows, bad)
+
+    def _leave_out(self, names: set[str]) -> None:
+        """Note members of a record that are not loaded."""
+        if names and len(self.left_out) < MOST_LEFT_OUT and not names.issubset(self.left_out):
+            self.left_out = sorted(names.union(self.left_out))[:MOST_LEFT_OUT]
+
+
+class _Replayed(io.RawIOBase):
+    """A file from its beginning, of which some has been read already."""
+
+    def __init__(self, start: bytes, rest: IO[bytes]) -> None:
+        self._start = start
+        self._rest = rest
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        if not self._start:
+            read = self._rest.read(len(buffer))
+            buffer[: len(read)] = read
+            return len(read)
+        count = min(len(buffer), len(self._start))
+        buffer[:count], self._start = self._start[:count], self._start[count:]
+        return count
+
+
+def _with_header(file: IO[bytes]) -> tuple[IO[bytes], list[str]]:
+    """The names in the first row of a CSV, and a file that still begins with it. What cannot be read of it is left to
+    the reader of the file, which says what is wrong."""
+    lines: list[bytes] = []
+
+    def texts() -> Iterator[str]:
+        # A line that is longer than a block cannot be read later either.
+        while line := _read(lambda: file.readline(CSV_BLOCK_BYTES)):
+            lines.append(line)
+            yield line.decode("utf-8-sig", "replace")
+
+    try:
+        names = next(csv.reader(texts()), [])
+    except csv.Error:
+        names = []
+    return io.BufferedReader(_Replayed(b"".join(lines), file)), names
 
 
 def _read_lines(file: IO[bytes]) -> Iterator[bytes]:
@@ -297,6 +372,25 @@ def _dumps(value: Any) -> str:
 # NDJSON
 
 
+def own_shape(record: dict[str, Any], columns: Columns) -> bool:
+    """Whether a record is an event as the service takes it, with its numbers in `values`."""
+    return isinstance(record.get("values"), dict) or (
+        record.get("op") in ("update", "delete") and not any(name in record for name in columns.numbers.values())
+    )
+
+
+def unused(record: dict[str, Any], columns: Columns) -> set[str]:
+    """The members of an event's record that are not loaded."""
+    names = record.keys() - columns.used
+    if "location" in names and columns.location is not None:
+        names.discard("location")
+    if names and own_shape(record, columns):
+        names -= {"op", "values", "payload"}
+        others = record.get("values", {}).keys() - columns.numbers.values()
+        names |= {f"values.{name}" for name in others}
+    return names
+
+
 def event_of(record: Any, columns: Columns) -> dict[str, Any]:
     """One line as the cells of an event. The service's own shape of events is understood, too.
 
@@ -304,9 +398,7 @@ def event_of(record: Any, columns: Columns) -> dict[str, Any]:
     """
     if not isinstance(record, dict):
         raise ValueError("this is no JSON object")
-    own = isinstance(record.get("values"), dict) or (
-        record.get("op") in ("update", "delete") and not any(name in record for name in columns.numbers.values())
-    )
+    own = own_shape(record, columns)
     values = record.get("values", {}) if own else record
     there = record.get("location")
     if columns.location is not None and isinstance(there, list) and len(there) == 2:

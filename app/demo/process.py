@@ -16,6 +16,7 @@ from typing import Any
 
 import httpx
 
+from app.listening import CannotListen, PortTaken, listen
 from rankcast_client import AsyncRankcast
 
 HOST = "127.0.0.1"
@@ -30,7 +31,7 @@ def end_with_the_demo():
         pass
     os.kill(os.getpid(), signal.SIGTERM)
 threading.Thread(target=end_with_the_demo, daemon=True).start()
-from app.cli import main
+from app.__main__ import main
 main()
 """
 """What the child runs. Its input ends when the demo does, however that may be: it is not left behind."""
@@ -78,16 +79,16 @@ def free_port() -> int:
 
 
 def check_port(port: int) -> None:
-    """Raises Failed when somebody listens on the port."""
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((HOST, port))
-        except OSError as error:
-            raise Failed(
-                f"port {port} of {HOST} cannot be had: {error.strerror}. Is a service or another demo running? "
-                f"Another port: rankcast demo --port {port + 1}"
-            ) from None
+    """Raises Failed when the service could not listen on the port."""
+    try:
+        sockets = listen(HOST, port)
+    except PortTaken as taken:
+        other = "" if taken.free is None else f" Another port: rankcast demo --port {taken.free}"
+        raise Failed(f"{taken}. Is a service or another demo running?{other}") from None
+    except CannotListen as refusal:
+        raise Failed(str(refusal)) from None
+    for one in sockets:
+        one.close()
 
 
 Waiting = Callable[[float | None], None]

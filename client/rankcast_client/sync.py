@@ -8,13 +8,16 @@ from typing import Any, Self, TypeVar
 
 import httpx
 
-from rankcast_client import calls
+from rankcast_client import calls, feed_calls, map_calls, matcher_calls, relay_calls
 from rankcast_client.calls import Call, End, Page
 from rankcast_client.explained import Explanation, SubscriptionCost
+from rankcast_client.feed_models import FeedInfo
 from rankcast_client.feeds import Feed
 from rankcast_client.jobs import Jobs
+from rankcast_client.map_models import MapInfo
 from rankcast_client.maps import Map
 from rankcast_client.matchers import Matcher
+from rankcast_client.matches import MatcherInfo
 from rankcast_client.models import (
     UNSET,
     Algorithm,
@@ -33,6 +36,7 @@ from rankcast_client.models import (
     Want,
     Where,
 )
+from rankcast_client.relay_models import RelayInfo
 from rankcast_client.relays import Relay
 from rankcast_client.transport import Retry, auth_headers, send
 
@@ -98,6 +102,26 @@ class Rankcast:
         """A handle of the board with this name, whether it exists or not. Sends nothing."""
         return Board(self, name)
 
+    def boards(self) -> Iterator[BoardInfo]:
+        """All boards, in order of name."""
+        return self._all(calls.boards)
+
+    def matchers(self) -> Iterator[MatcherInfo]:
+        """All matchers, in order of name."""
+        return self._all(matcher_calls.matchers)
+
+    def relays(self) -> Iterator[RelayInfo]:
+        """All relays, in order of name."""
+        return self._all(relay_calls.relays)
+
+    def maps(self) -> Iterator[MapInfo]:
+        """All maps, in order of name."""
+        return self._all(map_calls.maps)
+
+    def feeds(self) -> Iterator[FeedInfo]:
+        """All feeds, in order of name."""
+        return self._all(feed_calls.feeds)
+
     @property
     def jobs(self) -> Jobs:
         """Snapshots, rebuilds and verifications of the service."""
@@ -140,6 +164,10 @@ class Board:
     def info(self) -> BoardInfo:
         """The configuration, and sizes in `more`."""
         return self.client.send(calls.board_info(self.name))
+
+    def delete(self) -> int:
+        """Deletes the board with all that is on it and ends its streams. Returns the seq."""
+        return self.client.send(calls.delete_board(self.name))
 
     def publish(self, event: Event, *, messages: Messages = "count", idempotency_key: str | None = None) -> Published:
         """Applies one event."""

@@ -1,8 +1,9 @@
 """How kernels hand arrays to each other: a pointer and the shape.
 
-Numba passes each array as seven or more arguments (owner, parent, size, item size, data, shape, strides), so a NamedTuple
-of twenty arrays is a hundred and forty, all of them stored to the stack for each call that is not inlined. A kernel that
-counts no references (`_nrt=False`) needs only where a contiguous array lies and its shape; the rest follows from them.
+Numba passes each array as seven or more arguments (owner, parent, size, item size, data, shape, strides), so a
+NamedTuple of twenty arrays is a hundred and forty, all of them stored to the stack for each call that is not inlined.
+A kernel that counts no references (`_nrt=False`) needs only where a contiguous array lies and its shape; the rest
+follows from them.
 
 A descriptor whose `argtypes` are a `PlainArrays` has this convention, for its callers and for itself.
 """
@@ -15,9 +16,9 @@ from typing import Any
 
 from llvmlite import ir
 from numba.core import types
-from numba.core.datamodel import default_manager
 from numba.core.datamodel.models import ArrayModel
 from numba.core.datamodel.packer import ArgPacker
+from numba.core.datamodel.registry import default_manager
 from numba.np.numpy_support import as_dtype
 
 

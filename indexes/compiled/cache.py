@@ -1,8 +1,8 @@
 """The compiled kernels on disk: one file for each kernel and tuple of argument types.
 
-A file is named by the kernel, by what its machine code depends on (`fingerprint`) and by the types; its folder by Python,
-numba, LLVM, the target processor and this package. So a file that is found can be used, whatever was edited meanwhile,
-from any checkout, and files can be copied from one machine to another of the same target.
+A file is named by the kernel, by what its machine code depends on (`fingerprint`) and by the types; its folder by
+Python, numba, LLVM, the target processor and this package. So a file that is found can be used, whatever was edited
+meanwhile, from any checkout, and files can be copied from one machine to another of the same target.
 
 A kernel is compiled by one process at a time: others that want it wait, and load what the first one wrote.
 """
@@ -25,9 +25,10 @@ from typing import Any, NamedTuple
 
 import llvmlite
 import numba
+from llvmlite import binding as llvm
 from numba.core import compiler, types
 
-from indexes.compiled import library
+from indexes.compiled import library, targets
 from indexes.compiled.fingerprint import fingerprint
 
 VARIABLE = "RANKCAST_CACHE"
@@ -68,13 +69,21 @@ def toolchain() -> str:
 
 
 @cache
+def native() -> str:
+    """What the folder of kernels for this machine's processor is called."""
+    features = hashlib.sha256(llvm.get_host_cpu_features().flatten().encode()).hexdigest()[:8]
+    return f"native-{llvm.get_host_cpu_name()}-{features}"
+
+
+@cache
 def folder() -> Path:
     """The folder of the kernels that this process uses: those of its toolchain and target."""
-    codegen = library.target_codegen()
-    _, processor, features = codegen.magic_tuple()
-    target = f"{processor}-{hashlib.sha256(features.encode()).hexdigest()[:8]}"
+    home = root() / toolchain()
+    targets.choose_imported(home)
+    chosen = numba.config.CPU_NAME  # type: ignore[attr-defined]
+    name = chosen if chosen in targets.PORTABLE else native()
     checked = "-boundscheck" if numba.config.BOUNDSCHECK else ""  # type: ignore[attr-defined]
-    return root() / toolchain() / f"{target}{checked}"
+    return home / f"{name}{checked}"
 
 
 class KernelCache:
@@ -121,6 +130,7 @@ class KernelCache:
         if data is None:
             return None
         *payload, calls = data
+        library.target_codegen()
         for symbol, call in calls:
             find(call).compile(call.args)
             if not library.is_defined(symbol):
@@ -201,14 +211,16 @@ def _is_inlined(dispatcher: Any) -> bool:
     return bool(dispatcher.targetoptions.get("forceinline"))
 
 
-def _described(kind: Any, classes: set[type]) -> str:
+def _described(kind: Any, classes: set[type[Any]]) -> str:
     """A type of numba's as text that is the same in each process; notes the NamedTuples in it."""
-    if isinstance(kind, types.BaseNamedTuple):
+    named: Any = types.BaseNamedTuple
+    unnamed: Any = types.BaseTuple
+    if isinstance(kind, named):
         made = kind.instance_class
         classes.add(made)
         parts = ",".join(_described(each, classes) for each in kind)
         return f"{made.__module__}.{made.__qualname__}{made._fields}({parts})"
-    if isinstance(kind, types.BaseTuple):
+    if isinstance(kind, unnamed):
         return f"({','.join(_described(each, classes) for each in kind)})"
     return str(kind)
 

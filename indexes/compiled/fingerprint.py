@@ -1,9 +1,8 @@
 """What a kernel's machine code depends on, as a hash: its own code and all that it can reach.
 
-The walk starts at a function and follows the names that its bytecode mentions: kernels, constants, NamedTuples, functions
-that numba replaces when it compiles. Comments, docstrings, line numbers and code that no kernel reaches leave it as it
-is, so that an edit to them compiles nothing.
-"""
+The walk starts at a function and follows the names that its bytecode mentions: kernels, constants, NamedTuples,
+functions that numba replaces when it compiles. Comments, docstrings, line numbers and code that no kernel reaches
+leave it as it is, so that an edit to them compiles nothing."""
 
 from __future__ import annotations
 

@@ -9,9 +9,8 @@ linker joins. The callers link the code itself in two cases only: for a callee t
 and for one that is so small that LLVM might inline it. A callee of the second kind, and any other function that only
 compiled code calls, gets no machine code of its own at all until somebody asks for its address.
 
-The pass pipeline, the linkage rules and the engine are numba's; `install` puts the library in their way before the first
-kernel is compiled.
-"""
+The pass pipeline, the linkage rules and the engine are numba's; `install` puts the library in their way before the
+first kernel is compiled."""
 
 from __future__ import annotations
 
@@ -21,7 +20,7 @@ from typing import Any, NamedTuple
 
 from llvmlite import binding as llvm
 from numba.core import compiler, environment, lowering, typed_passes
-from numba.core.codegen import JITCodeLibrary
+from numba.core.codegen import JITCodeLibrary, JITCPUCodegen
 from numba.core.compiler_machinery import register_pass
 from numba.core.registry import cpu_target
 
@@ -30,8 +29,8 @@ from indexes.compiled import arguments, speedups
 INLINE_INSTRUCTIONS = 60
 """LLVM instructions (after optimization) up to which the code of a callee is linked into its callers.
 
-LLVM's own limit is a cost of 225 to 250 at five a plain instruction, less five for each argument passed; a NamedTuple of
-arrays is up to a hundred arguments."""
+LLVM's own limit is a cost of 225 to 250 at five a plain instruction, less five for each argument passed; a NamedTuple
+of arrays may be a hundred arguments."""
 
 PASTE_INSTRUCTIONS = 2000
 """As `INLINE_INSTRUCTIONS`, for callees that ask to be inlined."""
@@ -64,8 +63,6 @@ class KernelLibrary(JITCodeLibrary):
     """
 
     def __init__(self, codegen: Any, name: str) -> None:
-        self._codegen = codegen
-        self._name = name
         super().__init__(codegen, name)
         self.specialization: Specialization | None = None
         self.inlined = False
@@ -118,7 +115,7 @@ class KernelLibrary(JITCodeLibrary):
             if variable.name.startswith(_ENVIRONMENT):
                 found = environment.lookup_environment(variable.name)
                 if found is not None:
-                    self._codegen.set_env(variable.name, found)
+                    _set_env(self._codegen, variable.name, found)
 
     def get_pointer_to_function(self, name: str) -> int:
         """As the base class; emits the machine code if that was not needed before."""
@@ -229,7 +226,7 @@ class KernelCompiler(compiler.CompilerBase):
 def _set_env(codegen: Any, name: str, env: Any) -> None:
     """As numba's, for a symbol that may have no machine code (yet); `_emit` comes back to it."""
     if codegen._engine.is_symbol_defined(name):
-        type(codegen).set_env(codegen, name, env)
+        JITCPUCodegen.set_env(codegen, name, env)
 
 
 def target_codegen() -> Any:

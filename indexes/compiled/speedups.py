@@ -19,7 +19,7 @@ def _values(config: TargetConfig) -> tuple[Any, ...]:
     key = (type(config), *((name, _hashable(value)) for name, value in config._values.items()))
     found = _options.get(key)
     if found is None:
-        found = tuple(getattr(config, name) for name in config.options)
+        found = tuple(getattr(config, name) for name in config.options)  # type: ignore[attr-defined]
         found = _options[key] = next((each for each in _options.values() if each == found), found)
     return found
 
@@ -40,5 +40,5 @@ def _hash(self: TargetConfig) -> int:
 
 def install() -> None:
     """Compare and hash flags by identity of what they amount to."""
-    TargetConfig.__eq__ = _equal
-    TargetConfig.__hash__ = _hash
+    TargetConfig.__eq__ = _equal  # type: ignore[method-assign]
+    TargetConfig.__hash__ = _hash  # type: ignore[method-assign]

@@ -10,9 +10,7 @@ float_kernel = compiler(_nrt=False, error_model="numpy")
 float_part = compiler(_nrt=False, error_model="numpy", no_cpython_wrapper=True)
 """As `indexes.lean.inner_kernel`."""
 
-float_pasted = compiler(
-    _nrt=False, error_model="numpy", no_cpython_wrapper=True, forceinline=True
-)
+float_pasted = compiler(_nrt=False, error_model="numpy", no_cpython_wrapper=True, forceinline=True)
 """As `indexes.lean.pasted_kernel`."""
 
 EPSILON = 2.0**-52

@@ -1,0 +1,113 @@
+"""Compiled kernels as one file, from machine to machine.
+
+The archive is an uncompressed tar file: ``manifest.json``, which says what the kernels were compiled by and for, and
+their files. It is read as a whole or refused as a whole.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import tarfile
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from indexes.compiled import cache, targets
+from indexes.sources import sources
+
+MANIFEST = "manifest.json"
+
+LARGEST_FILE = 1 << 26
+"""Bytes of a kernel beyond which an archive is refused."""
+
+
+class Refused(Exception):
+    """An archive is of no use here; the message says why."""
+
+
+def _made_by() -> dict[str, str]:
+    return {"format": "rankcast kernels 1", "toolchain": cache.toolchain(), "sources": sources("indexes")}
+
+
+def write_archive(file: Path) -> tuple[int, int]:
+    """Write the kernels of this process's target; returns how many files and bytes. Raises OSError."""
+    folder = cache.folder()
+    paths = sorted(path for path in folder.iterdir() if path.suffix in (cache.SUFFIX, ".ready"))
+    about = {**_made_by(), "target": folder.name, "files": len(paths)}
+    draft = file.with_name(f"{file.name}.{os.getpid()}.tmp")
+    try:
+        with tarfile.open(draft, "w") as archive:
+            _add(archive, MANIFEST, json.dumps(about, indent=1).encode())
+            for path in paths:
+                _add(archive, path.name, path.read_bytes())
+        size = draft.stat().st_size
+        os.replace(draft, file)
+    finally:
+        draft.unlink(missing_ok=True)
+    return len(paths), size
+
+
+def read_archive(file: Path) -> tuple[int, str]:
+    """Take an archive's kernels into the cache; returns how many files, and the target. Raises Refused and OSError."""
+    try:
+        with tarfile.open(file, "r:") as archive:
+            first = archive.next()
+            if first is None or first.name != MANIFEST:
+                raise Refused("it is no archive of kernels")
+            about = _about(archive, first)
+            target = _checked(about)
+            found = {entry.name: _bytes(archive, entry) for entry in archive if entry.name != MANIFEST}
+    except (tarfile.TarError, EOFError) as error:
+        raise Refused(f"it is damaged, or no archive of kernels ({error})") from None
+    if len(found) != about["files"]:
+        raise Refused(f"it has {len(found)} of {about['files']} files")
+    folder = cache.root() / cache.toolchain() / target
+    folder.mkdir(parents=True, exist_ok=True)
+    # What says that kernels are there comes after them.
+    for name in sorted(found, key=lambda name: name.endswith(".ready")):
+        draft = folder / f"{name}.{os.getpid()}.tmp"
+        draft.write_bytes(found[name])
+        os.replace(draft, folder / name)
+    return len(found), target
+
+
+def _add(archive: tarfile.TarFile, name: str, data: bytes) -> None:
+    entry = tarfile.TarInfo(name)
+    entry.size = len(data)
+    archive.addfile(entry, io.BytesIO(data))
+
+
+def _about(archive: tarfile.TarFile, entry: tarfile.TarInfo) -> dict[str, Any]:
+    try:
+        about = json.loads(_bytes(archive, entry))
+    except ValueError:
+        about = None
+    if not isinstance(about, dict) or not isinstance(about.get("files"), int):
+        raise Refused("it is no archive of kernels")
+    return about
+
+
+def _checked(about: dict[str, Any]) -> str:
+    """The target of an archive whose kernels can be used here."""
+    for name, ours in _made_by().items():
+        if about.get(name) != ours:
+            raise Refused(f"its {name} is {str(about.get(name))[:100]!r}, and here it is {ours!r}")
+    target = str(about.get("target"))
+    if target in targets.PORTABLE:
+        if not targets.runs(target):
+            raise Refused(f"its kernels are for {target}, which this processor cannot run")
+    elif target != cache.native():
+        raise Refused(f"its kernels are for {target[:100]}, and this processor is {cache.native()}")
+    return target
+
+
+def _bytes(archive: tarfile.TarFile, entry: tarfile.TarInfo) -> bytes:
+    name = PurePosixPath(entry.name)
+    if len(name.parts) != 1 or name.suffix not in (".json", ".kernel", ".ready") or not entry.isreg():
+        raise Refused(f"it has a member {entry.name[:100]!r}")
+    if entry.size > LARGEST_FILE:
+        raise Refused(f"its member {entry.name[:100]!r} is too large")
+    data = archive.extractfile(entry)
+    assert data is not None
+    return data.read()
