@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from difflib import get_close_matches
@@ -125,11 +124,6 @@ def options(
 def main() -> None:
     """Run the command that the arguments name, and exit with its status."""
     with ending_at_once():
-        if sys.argv[1:2] == ["serve"]:
-            # Here and not in `serve`, since it holds for the whole process, which is not always ours.
-            from app import interpreter
-
-            interpreter.prepare()
         try:
             cli(prog_name="rankcast")
         except SystemExit as end:

@@ -34,7 +34,7 @@ uvicorn.Server.run = run
 """
 
 _RUN = """
-from app.cli import main
+from app.__main__ import main
 sys.argv[0] = "rankcast"
 try:
     main()
