@@ -141,7 +141,7 @@ def end_with_parent() -> None:
 @contextmanager
 def service(folder: Path, *options: str) -> Iterator[Server]:
     """`rankcast serve` on a data directory of its own below `folder`, with its durable log; it logs JSON."""
-    start = "from bench.process import end_with_parent; end_with_parent(); from app.cli import main; main()"
+    start = "from bench.process import end_with_parent; end_with_parent(); from app.__main__ import main; main()"
     command = ["-c", start, "serve", "--host", HOST, "--data", str(folder / "data"), *options]
     with serving(folder, "service", command, "json") as server:
         yield server

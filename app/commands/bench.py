@@ -202,7 +202,8 @@ def start(
     from bench.start.run import PAGE, run
 
     try:
-        run(commit, before, prototype, quick, out or (None if quick else PAGE), typer.echo)
+        with interruptible():
+            run(commit, before, prototype, quick, out or (None if quick else PAGE), typer.echo)
     except Failed as failure:
         raise fail(str(failure)) from None
 

@@ -88,9 +88,10 @@ def demo(
         if not verify:
             check_port(port)
         require_flights()
+        arrivals = load_arrivals() if verify else None
         with told():
-            if verify:
-                _until_ended(_verify(load_arrivals(), days))
+            if arrivals is not None:
+                _until_ended(_verify(arrivals, days))
             else:
                 _until_ended(_play(port, data or _folder(), speed, plain, picture, key))
     except (Failed, FlightsMissing, Different) as failure:

@@ -154,7 +154,7 @@ def _measure(report: Report, name: str, folder: Path) -> Measured:
 
 def _own_starts(folder: Path) -> list[Cost]:
     """Starts of the service as this checkout has it."""
-    rankcast = [sys.executable, "-c", "from app.cli import main; main()"]
+    rankcast = [sys.executable, "-c", "from app.__main__ import main; main()"]
     return [time_to_ready(rankcast, CHECKOUT, dict(os.environ), folder / str(number)) for number in range(STARTS)]
 
 

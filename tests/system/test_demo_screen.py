@@ -50,7 +50,7 @@ def asked(http: httpx.Client, band: Band) -> list[Row]:
 
 def test_the_screen_shows_the_lists_of_the_service_and_leaves_the_terminal_clean(tmp_path: Path) -> None:
     port = free_port()
-    command = [sys.executable, "-c", "from app.cli import main; main()", "demo", "--speed", "0.3"]
+    command = [sys.executable, "-c", "from app.__main__ import main; main()", "demo", "--speed", "0.3"]
     command += ["--port", str(port), "--data", str(tmp_path / "data")]
     with (
         Terminal(command, 60, 60) as terminal,
@@ -95,7 +95,7 @@ def test_the_picture_is_drawn_from_a_run_and_plain_lines_say_when_the_first_list
     command = [
         sys.executable,
         "-c",
-        "from app.cli import main; main()",
+        "from app.__main__ import main; main()",
         "demo",
         "--speed",
         "20",
@@ -116,7 +116,7 @@ def test_the_picture_is_drawn_from_a_run_and_plain_lines_say_when_the_first_list
 
 
 def test_a_picture_that_cannot_be_is_refused_before_anything_starts(tmp_path: Path) -> None:
-    command = [sys.executable, "-c", "from app.cli import main; main()", "demo", "--picture"]
+    command = [sys.executable, "-c", "from app.__main__ import main; main()", "demo", "--picture"]
     for options, word in (
         ([str(tmp_path / "nowhere" / "demo.svg")], "folder"),
         ([str(tmp_path)], "directory"),
