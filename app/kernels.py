@@ -13,7 +13,7 @@ import subprocess
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import IO, Any
@@ -59,6 +59,7 @@ class Kernels:
         self._queue: deque[_State] = deque()
         self._processes: set[subprocess.Popen[str]] = set()
         self._stopped = False
+        self._last: str | None = None
         self.ready = not _compiles()
         """Whether all groups are."""
 
@@ -69,12 +70,7 @@ class Kernels:
         """The share of all kernels that is compiled, 0 to 1."""
         if self.ready:
             return 1.0
-        total = sum(state.group.kernels for state in self._states.values())
-        done = sum(
-            state.group.kernels if state.done.is_set() else min(state.compiled, state.group.kernels - 1)
-            for state in self._states.values()
-        )
-        return done / total if total else 0.0
+        return _share(list(self._states.values()))
 
     def serves(self, resource: str) -> bool:
         """Whether the main path of a resource is ready."""
@@ -91,9 +87,14 @@ class Kernels:
             bool(self._states) and all(state.done.is_set() for state in self._states.values() if state.group.main)
         )
 
-    def resources(self) -> dict[str, bool]:
-        """Each resource with whether its main path is ready."""
-        return {state.group.resource: self.serves(state.group.resource) for state in self._states.values()}
+    def resources(self) -> dict[str, float]:
+        """Each resource with the share of its main path that is compiled; it can be used from 1 on."""
+        return {state.group.resource: _share([state]) for state in self._states.values() if state.group.main}
+
+    @property
+    def compiling(self) -> str | None:
+        """The kernel that was compiled last, while some are still to be compiled."""
+        return None if self.ready else self._last
 
     @property
     def failures(self) -> dict[str, str]:
@@ -267,6 +268,7 @@ class Kernels:
         for said in _lines(stdout):
             if "kernel" in said:
                 state.compiled += 1
+                self._last = said["kernel"]
                 self._progress(state.group.name, said["kernel"], said["seconds"])
             else:
                 state.error = said.get("error")
@@ -287,6 +289,14 @@ class Kernels:
         self.ready = all(state.done.is_set() for state in self._states.values())
         if self.ready:
             log.info("kernels ready")
+
+
+def _share(states: Sequence[_State]) -> float:
+    total = sum(state.group.kernels for state in states)
+    done = sum(
+        state.group.kernels if state.done.is_set() else min(state.compiled, state.group.kernels - 1) for state in states
+    )
+    return done / total if total else 0.0
 
 
 def _lines(stream: IO[str]) -> Iterable[dict[str, Any]]:

@@ -24,13 +24,14 @@ class Health(Strict):
 
 
 class Readiness(Strict):
-    """Whether the main path of every resource can be used, the share of all kernels that is compiled, and for each
-    resource whether its main path can be used. `warm` goes on growing after `ready`: what is seldom used is compiled in
-    the background."""
+    """Whether the main path of every resource can be used, the share of all kernels that is compiled, the same for the
+    main path of each resource, which can be used from 1 on, and the kernel that was compiled last while there are more
+    to come. `warm` goes on growing after `ready`: what is seldom used is compiled in the background."""
 
     ready: bool
     warm: float
-    resources: dict[str, bool]
+    resources: dict[str, float]
+    compiling: str | None
 
 
 class Kernels(Protocol):
@@ -40,7 +41,9 @@ class Kernels(Protocol):
     def share(self) -> float: ...
     @property
     def serves_all(self) -> bool: ...
-    def resources(self) -> dict[str, bool]: ...
+    @property
+    def compiling(self) -> str | None: ...
+    def resources(self) -> dict[str, float]: ...
 
 
 def add_routes(
@@ -56,13 +59,17 @@ def add_routes(
         """The log is replayed and the main path of every resource can be used; 503 until then, which says the same of
         the kernels."""
         known = kernels()
-        resources = known.resources() if known is not None and serving() else {}
-        share = math.floor(known.share * 100) / 100 if known is not None else 0.0
+        shares = known.resources() if known is not None and serving() else {}
+        about = {
+            "warm": math.floor(known.share * 100) / 100 if known is not None else 0.0,
+            "resources": {resource: math.floor(share * 100) / 100 for resource, share in shares.items()},
+            "compiling": known.compiling if known is not None else None,
+        }
         if known is not None and serving() and known.serves_all:
-            return JsonResponse({"ready": True, "warm": share, "resources": resources})
+            return JsonResponse({"ready": True, **about})
         why = "kernels are being compiled" if serving() else "the service is starting or ending"
         refusal = Problem("not-ready", why)
-        found = {**refusal.document(), "ready": False, "warm": share, "resources": resources}
+        found = {**refusal.document(), "ready": False, **about}
         return JsonResponse(found, 503, refusal.headers, "application/problem+json")
 
     async def metrics_text(_: Request) -> Response:

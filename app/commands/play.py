@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from app.demo.flights import Arrivals
     from app.demo.player import Played
-    from app.demo.process import Waiting
+    from app.demo.process import Readiness, Waiting
     from app.demo.run import Run
     from rankcast_client import AsyncBoard, AsyncRankcast, Published
 
@@ -171,11 +171,13 @@ async def _play(port: int, data: Path, speed: float, plain: bool, picture: Path 
 
 def _waiting(show: Show) -> Waiting:
     """Shows how far the service is while it starts."""
+    from app.demo.process import Readiness
 
-    def waiting(warm: float | None) -> None:
-        show(warm, "waiting for the service" if warm is None else "kernels compiled")
+    def waiting(now: Readiness) -> None:
+        compiled = f"compiling {now.compiling}" if now.compiling else "compiling kernels"
+        show(now.boards, "waiting for the service" if now.boards is None else compiled)
 
-    waiting(None)
+    waiting(Readiness(False))
     return waiting
 
 

@@ -47,8 +47,10 @@ def _lines() -> Show:
 
     def show(fraction: float | None, step: str) -> None:
         nonlocal said
-        if step != said[0] or (fraction or 0.0) >= said[1] + STEP:
-            said = step, fraction or 0.0
+        # What the first word says is done to one thing after another is one step.
+        doing = step.partition(" ")[0]
+        if doing != said[0] or (fraction or 0.0) >= said[1] + STEP:
+            said = doing, fraction or 0.0
             typer.echo(step if fraction is None else f"{fraction:4.0%} {step}", err=True)
 
     return show

@@ -43,19 +43,28 @@ class Failed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Readiness:
-    """What a service says of itself: whether it can be used, and the share of its kernels that are compiled, None where
-    it does not say."""
+    """What a service says of itself: whether its boards can be used, the share of all its kernels that are compiled and
+    of those that boards wait for, None where it does not say, and the kernel that was compiled last."""
 
     ready: bool
     warm: float | None = None
+    boards: float | None = None
+    compiling: str | None = None
 
     @classmethod
     def of(cls, status: int, body: Any) -> Readiness:
         """Reads an answer of ``/readyz``, also a refusal, with or without the share."""
         known = body if isinstance(body, dict) else {}
-        warm = known.get("warm")
-        share = float(warm) if isinstance(warm, int | float) and not isinstance(warm, bool) and 0 <= warm <= 1 else None
-        return cls(status == 200 and known.get("ready") is not False, share)
+        resources = known.get("resources")
+        boards = _share(resources.get("boards")) if isinstance(resources, dict) else None
+        ready = boards == 1.0 if boards is not None else status == 200 and known.get("ready") is not False
+        compiling = known.get("compiling")
+        return cls(ready, _share(known.get("warm")), boards, compiling if isinstance(compiling, str) else None)
+
+
+def _share(value: Any) -> float | None:
+    """A number from 0 to 1; None for anything else."""
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1 else None
 
 
 async def readiness(client: AsyncRankcast) -> Readiness:
@@ -91,8 +100,8 @@ def check_port(port: int) -> None:
         one.close()
 
 
-Waiting = Callable[[float | None], None]
-"""Called again and again while a service starts, with the share of kernels that are compiled, None where unknown."""
+Waiting = Callable[[Readiness], None]
+"""Called again and again while a service starts, with what it says of itself."""
 
 
 class Service:
@@ -108,13 +117,13 @@ class Service:
         status = await self.process.wait()
         raise Failed(f"the service ended with status {status}:\n{self._tail()}")
 
-    async def ready(self, waiting: Waiting = lambda warm: None) -> None:
+    async def ready(self, waiting: Waiting = lambda now: None) -> None:
         """Returns once it can be used. Raises Failed if that takes too long."""
         async with AsyncRankcast(self.url) as client:
             with suppress(TimeoutError):
                 async with asyncio.timeout(START_SECONDS):
                     while not (now := await readiness(client)).ready:
-                        waiting(now.warm)
+                        waiting(now)
                         await asyncio.sleep(0.05)
                     return
         raise Failed(f"the service was not ready within {START_SECONDS:.0f} s:\n{self._tail()}")
@@ -125,7 +134,7 @@ class Service:
 
 
 @asynccontextmanager
-async def running(port: int, data: Path, waiting: Waiting = lambda warm: None) -> AsyncIterator[Service]:
+async def running(port: int, data: Path, waiting: Waiting = lambda now: None) -> AsyncIterator[Service]:
     """The service on this port and data directory, ready; stopped at the end. `waiting` is called while it starts.
 
     Raises Failed, from wherever the body waits, as soon as the service ends by itself.
@@ -147,7 +156,7 @@ async def running(port: int, data: Path, waiting: Waiting = lambda warm: None) -
             stdin=asyncio.subprocess.PIPE,
             stdout=output,
             stderr=output,
-            env={**os.environ, "RANKCAST_LOG_FORMAT": "console"},
+            env={**os.environ, "RANKCAST_LOG_FORMAT": "console", "RANKCAST_WARM_FIRST": "boards"},
             start_new_session=True,
         )
     service = Service(process, port, log)
