@@ -1,12 +1,17 @@
-"""The pages: links from one to another lead somewhere."""
+"""The pages: links lead somewhere, and every block says in which language it is and, if it is not run, why."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+import pytest
+
+from tests.pages import PAGES, ROOT, RUN, SHELL, Block, Command, PageInvalid, blocks, blocks_of, commands
+
+RESULTS = sorted((ROOT / "docs" / "results").glob("*.md"))
+MOST_NOT_RUN = 8
+"""Blocks that no test runs: those that need what no test machine has."""
 
 
 def anchors(page: Path) -> set[str]:
@@ -35,3 +40,89 @@ def test_links_lead_to_pages_and_headings_that_are_there() -> None:
 
 def test_the_page_of_matchers_leads_to_matches_of_a_history() -> None:
     assert "operations.md#a-history-of-events" in links(ROOT / "docs" / "matchers.md")
+
+
+def test_every_block_of_every_page_can_be_run_or_says_why_not() -> None:
+    found = [block for page in PAGES for block in blocks_of(page)]
+    run = [block for block in found if block.language in RUN and not block.not_run]
+    assert len(run) > 60
+    assert all(commands(block) for block in run if block.language in SHELL)
+    assert len([block for block in found if block.not_run]) <= MOST_NOT_RUN
+
+
+def test_pages_of_results_hold_no_command_that_is_not_run() -> None:
+    for page in RESULTS:
+        assert not [block.place for block in blocks_of(page) if block.language in RUN]
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("```\ncurl x\n```", "'' is none of"),
+        ("```console\n$ curl x\n```", "'console' is none of"),
+        ("    curl -s localhost:8000\n", "fence it"),
+        ("<!-- not run: -->\n```sh\ntrue\n```", "say why"),
+        ("<!-- not run: because of this\n```sh\ntrue\n```", "does not end"),
+        ("<!-- terminal: -->\n```sh\ntrue\n```", "is no name"),
+        ("<!-- terminal: one -->\n```python\nprint()\n```", "not python"),
+        ("<!-- not run: it needs a cluster -->\nSome words.\n\n```sh\ntrue\n```", "no block follows"),
+        ("<!-- not run: it needs a cluster -->", "no block follows"),
+        ("<!-- not run: it needs a cluster -->\n```json\n{}\n```", "needs no marker"),
+        ("```sh\necho 'x\n```", "does not end"),
+    ],
+)
+def test_what_would_be_passed_over_in_silence_is_refused(text: str, reason: str) -> None:
+    with pytest.raises(PageInvalid, match=reason):
+        [commands(block) for block in blocks("page.md", text)]
+
+
+def test_blocks_are_read_as_a_reader_sees_them() -> None:
+    text = """
+1. In a list:
+
+   ```sh
+   true
+   ```
+
+<!-- not run: it needs a cluster -->
+```bash
+false
+```
+
+<!-- terminal: stream -->
+```bash
+curl -N x
+```
+
+~~~python
+print()
+~~~
+"""
+    assert blocks("page.md", text) == [
+        Block("page.md", 4, "sh", "true\n"),
+        Block("page.md", 9, "bash", "false\n", not_run="it needs a cluster"),
+        Block("page.md", 14, "bash", "curl -N x\n", terminal="stream"),
+        Block("page.md", 18, "python", "print()\n"),
+    ]
+
+
+def test_commands_are_cut_where_a_shell_would_run_them() -> None:
+    text = """# A comment.
+one 'with
+two lines'
+# Refused with 422: the rest.
+two \\
+  --more
+
+three |
+  four
+five <<end
+text
+end
+"""
+    assert commands(Block("page.md", 1, "sh", text)) == [
+        Command("one 'with\ntwo lines'"),
+        Command("two \\\n  --more", 422),
+        Command("three |\n  four"),
+        Command("five <<end\ntext\nend"),
+    ]
