@@ -42,9 +42,9 @@ set -o pipefail
 curl() {{ command curl "$@" --write-out '%{{stderr}}\\n<status %{{http_code}}>\\n'; }}
 """
 _KEEP = """
-trap 'declare -p | grep -v "^declare -[a-z]*r" > {state}' EXIT
+trap '{{ export -p; for name in $(compgen -v | grep "^[a-z]"); do declare -p $name; done; }} > {state}' EXIT
 """
-SOON = 30.0
+SOON = 10.0
 """Seconds until a stream says what has happened already."""
 
 SERVICE = "service"
