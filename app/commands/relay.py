@@ -168,7 +168,7 @@ async def _watch(relay: str, id: str | None, box: dict[str, Any], count: int | N
             left = count
             async for event in handle.watch(mine, ready=True):
                 if isinstance(event, Ready):
-                    typer.echo(f"rankcast: following {mine} of {relay}", err=True)
+                    typer.echo(f"following {mine}; Ctrl-C ends", err=True)
                 elif isinstance(event, Missed):
                     typer.echo(f"rankcast: some may have been missed up to seq {event.seq}", err=True)
                 elif isinstance(event, Arrived):

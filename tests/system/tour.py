@@ -1,9 +1,10 @@
 """A reader who types what a page says: every block in order, in an empty folder, against a real service.
 
 Commands see ``.venv`` in their folder, as after a clone. Port 8000 of a page is a free port here, wherever the page
-says it and where it is the default. Each command has to end with success, and each request with a status below 400, unless
-the comment before it says ``# Refused with NNN``: then that has to be the status. What does not end, such as a stream,
-has a terminal of its own. Every sample of JSON has to be something that the page's commands print, or will print soon.
+says it and where it is the default. Each command has to end with success, and each request with a status below 400,
+unless the comment before it says ``# Refused with NNN``: then that has to be the status. What does not end, such as a
+stream, has a terminal of its own. Every sample of JSON has to be something that the page's commands print, or that a
+stream says soon.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ set -o pipefail
 curl() {{ command curl "$@" --write-out '%{{stderr}}\\n<status %{{http_code}}>\\n'; }}
 """
 _KEEP = """
-trap '{{ export -p; for name in $(compgen -v | grep "^[a-z]"); do declare -p $name; done; }} > {state}' EXIT
+trap '{{ export -p; for _v in $(compgen -v | grep "^[a-z]"); do declare -p $_v; done; }} > {state}' EXIT
 """
 SOON = 10.0
 """Seconds until a stream says what has happened already."""
@@ -50,6 +51,8 @@ SOON = 10.0
 SERVICE = "service"
 """The terminal of the service, by its marker."""
 
+_COMPLAINT = re.compile(r"^(Traceback|rankcast: )", re.M)
+_EVENT = re.compile(r"^event: (\w+)\ndata: (.*)\n\n", re.M)
 _STATUS = re.compile(r"\n?<status (\d+)>\n")
 _STOPPED = (0, 130, -signal.SIGINT)
 """How a command may end by Ctrl-C."""
@@ -116,7 +119,7 @@ class Running:
         return Outcome(self.block, self.text, self._process.poll() or 0, *_statuses(err, self.stdout))
 
     def _check(self, outcome: Outcome, ends: tuple[int, ...] = (0,)) -> None:
-        assert outcome.exit in ends and "Traceback" not in outcome.stderr, str(outcome)
+        assert outcome.exit in ends and not _COMPLAINT.search(outcome.stderr), str(outcome)
         assert all(status < 400 for status in outcome.statuses), str(outcome)
 
 
@@ -156,7 +159,7 @@ class Tour:
                 self._run_python(block)
 
     def start(self, block: Block, text: str) -> Running:
-        """Let a command go on in the block's terminal; returns when it has said something, a service when it is ready."""
+        """Let a command go on in the block's terminal; returns once it has output, a service once it is ready."""
         assert block.terminal is not None
         running = self.terminals[block.terminal] = Running(self, block, text)
         serves = " serve" in text or " demo" in text
@@ -180,10 +183,19 @@ class Tour:
         said += [running.stdout for running in (*self.ended, *self.terminals.values())]
         return [answer for text in said for answer in _json(text)]
 
-    def outcome(self, part: str) -> Outcome:
-        """That of the only command that has this in it."""
-        (found,) = [outcome for outcome in self.outcomes if part in outcome.text]
+    def said(self, part: str) -> str:
+        """What the only command that has this in it printed."""
+        (found,) = [outcome.stdout for outcome in self.outcomes if part in outcome.text]
         return found
+
+    def printed(self, language: str) -> list[str]:
+        """What each command, or block, of a language printed."""
+        return [outcome.stdout for outcome in self.outcomes if outcome.block.language == language]
+
+    def events(self, terminal: str) -> list[tuple[str, Any]]:
+        """What the first stream of server-sent events in a terminal said: the name and the data of each."""
+        found = [one.stdout for one in (*self.ended, *self.terminals.values()) if one.block.terminal == terminal]
+        return [(name, json.loads(data)) for name, data in _EVENT.findall(found[0])]
 
     def _leave(self, terminal: str) -> None:
         running = self.terminals.pop(terminal)
@@ -217,15 +229,7 @@ class Tour:
         done = self._done(["bash", "-c", self.script(command.text)])
         outcome = Outcome(block, command.text, done.returncode, *_statuses(done.stderr, done.stdout))
         self.outcomes.append(outcome)
-        statuses = outcome.statuses
-        assert "Traceback" not in done.stderr, str(outcome)
-        if command.refused is None:
-            assert done.returncode == 0, str(outcome)
-            assert all(0 < status < 400 for status in statuses), str(outcome)
-        elif statuses:
-            assert set(statuses) == {command.refused}, str(outcome)
-        else:
-            assert done.returncode and re.search(rf"\b{command.refused}\b", done.stderr), str(outcome)
+        _check_refused(outcome, command.refused) if command.refused else _check_done(outcome)
 
     def _run_python(self, block: Block) -> None:
         done = self._done(["bash", "-c", self.script(f".venv/bin/python -c {shlex.quote(block.text)}")])
@@ -251,6 +255,24 @@ class Tour:
         with _told(lambda: f"{block.place}: no command above prints\n{block.text}"):
             wait_until(lambda: found() or not any(one.alive() for one in streams), SOON)
             assert found()
+
+
+def _check_done(outcome: Outcome) -> None:
+    assert outcome.exit == 0 and "Traceback" not in outcome.stderr, str(outcome)
+    assert all(0 < status < 400 for status in outcome.statuses), str(outcome)
+    if outcome.statuses and outcome.stdout:
+        assert outcome.stdout.endswith("\n"), f"the next prompt stands behind the answer: {outcome}"
+        assert any(True for _ in _json(outcome.stdout)), str(outcome)
+
+
+def _check_refused(outcome: Outcome, status: int) -> None:
+    assert "Traceback" not in outcome.stderr, str(outcome)
+    if outcome.statuses:
+        assert set(outcome.statuses) == {status}, str(outcome)
+        problem = json.loads(outcome.stdout)
+        assert problem["status"] == status and problem["type"].startswith("/problems/"), str(outcome)
+    else:
+        assert outcome.exit and re.search(rf"\b{status}\b", outcome.stderr), str(outcome)
 
 
 @contextmanager
