@@ -24,6 +24,7 @@ RUN = (*SHELL, "python")
 SAMPLES = ("json", "text")
 """Languages of blocks that show what is sent or answered."""
 
+_MARKDOWN = MarkdownIt("commonmark").enable("table")
 _MARKER = re.compile(r"<!--\s*(not run|terminal):\s*(.*?)\s*-->", re.S)
 _COMMAND = re.compile(r"\s*(\$ |curl |make |docker |sudo |pip |rankcast |\.venv/|python3? |echo |printf )")
 _REFUSED = re.compile(r"# Refused with (\d{3})\b")
@@ -68,7 +69,7 @@ def blocks(page: str, text: str) -> list[Block]:
     """
     found: list[Block] = []
     marker: tuple[str, str, int] | None = None
-    for token in MarkdownIt("commonmark").parse(text):
+    for token in _MARKDOWN.parse(text):
         line = token.map[0] + 1 if token.map else 0
         if token.type == "html_block" and "<!--" in token.content and "-->" not in token.content:
             raise PageInvalid(f"{page}:{line}: the comment does not end")
@@ -132,3 +133,9 @@ def _is_whole(text: str) -> bool:
         return False
     looked = subprocess.run(["bash", "-n", "-c", text], capture_output=True, text=True, check=False)
     return looked.returncode == 0 and "here-document" not in looked.stderr
+
+
+def spans(page: Path) -> list[str]:
+    """The code in a page's sentences and tables, in order."""
+    inline = [token for token in _MARKDOWN.parse(page.read_text(encoding="utf-8")) if token.type == "inline"]
+    return [child.content for token in inline for child in token.children or () if child.type == "code_inline"]

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import re
+import shlex
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import typer
+from typer.core import TyperGroup
 
-from tests.pages import PAGES, ROOT, RUN, SHELL, Block, Command, PageInvalid, blocks, blocks_of, commands
+from app.cli import cli
+from tests.pages import PAGES, ROOT, RUN, SHELL, Block, Command, PageInvalid, blocks, blocks_of, commands, spans
 
 RESULTS = sorted((ROOT / "docs" / "results").glob("*.md"))
 MOST_NOT_RUN = 8
@@ -48,6 +53,55 @@ def test_every_block_of_every_page_can_be_run_or_says_why_not() -> None:
     assert len(run) > 60
     assert all(commands(block) for block in run if block.language in SHELL)
     assert len([block for block in found if block.not_run]) <= MOST_NOT_RUN
+
+
+def _rankcast(words: list[str]) -> str | None:
+    """What is wrong with a command line of `rankcast`, without running it: a command or an option that is not there."""
+    command, path = typer.main.get_command(cli), ["rankcast"]
+    while isinstance(command, TyperGroup) and words and not words[0].startswith("-"):
+        found = command.get_command(typer.Context(command), words[0])
+        if found is None:
+            return f"no command {' '.join(path)} {words[0]}"
+        command, path, words = found, [*path, words[0]], words[1:]
+    options = {"--help", *(option for one in command.params for option in (*one.opts, *one.secondary_opts))}
+    return next((f"{' '.join(path)} has no {word}" for word in words if word[:2] == "--" and word not in options), None)
+
+
+def _make(words: list[str]) -> str | None:
+    targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.M)
+    return next((f"no target {word}" for word in words if re.fullmatch("[a-z-]+", word) and word not in targets), None)
+
+
+def test_commands_that_nobody_runs_are_there() -> None:
+    """Those in sentences, and those of blocks that are not run."""
+    lines = [(page.name, span) for page in PAGES for span in spans(page)]
+    for block in (block for page in PAGES for block in blocks_of(page) if block.not_run):
+        lines += [(block.place, command.text) for command in commands(block)]
+    looked = 0
+    for place, line in lines:
+        name, *words = shlex.split(line.replace("\\\n", " "), comments=True) if "'" not in line else line.split()
+        check = {"rankcast": _rankcast, ".venv/bin/rankcast": _rankcast, "make": _make}.get(name)
+        if check is not None:
+            looked += 1
+            wrong = check(words)
+            assert wrong is None, f"{place}: {line}: {wrong}"
+    assert looked > 40
+
+
+@pytest.mark.parametrize(
+    ("check", "line", "reason"),
+    [
+        (_rankcast, "serve --no-such", "rankcast serve has no --no-such"),
+        (_rankcast, "map fly food", "no command rankcast map fly"),
+        (_rankcast, "map watch food --at 1,1 --skyline", None),
+        (_make, "test ARGS=x", None),
+        (_make, "coffee", "no target coffee"),
+    ],
+)
+def test_commands_that_are_not_there_are_found_out(
+    check: Callable[[list[str]], str | None], line: str, reason: str | None
+) -> None:
+    assert check(line.split()) == reason
 
 
 def test_pages_of_results_hold_no_command_that_is_not_run() -> None:

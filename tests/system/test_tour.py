@@ -132,6 +132,22 @@ def test_the_readme_tells_the_truth_about_its_list(take: Take) -> None:
     assert example.endswith("[('ada', 9100), ('grace', 9000), ('alan', 8800)]\n")
 
 
+def test_the_readme_may_be_read_again(
+    shared: Callable[[], LiveService], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """The demo keeps its data, so the second reading finds whatever the first one has left."""
+    port = _emptied(shared())
+    by_hand = [block for block in TOURS[README] if block.language == "bash" and "boards/arcade" in block.text]
+    told = []
+    for _ in range(2):
+        tour = Tour(tmp_path_factory.mktemp("tour") / "empty", port)
+        tour.run(by_hand)
+        tour.end()
+        told.append([(event, data.get("changes")) for event, data in tour.events("teens")])
+    assert told[0] == told[1]
+    assert len(told[0]) > 5
+
+
 def test_the_page_about_boards_tells_the_truth(take: Take) -> None:
     tour = take("docs/boards.md")
     assert [event for event, _ in tour.events("ready")][:2] == ["snapshot", "ready"]
