@@ -9,7 +9,8 @@ def main() -> None:
     """Run the command that the arguments name, and exit with its status."""
     with ending_at_once():
         from app.cli import main as run
-    run()
+
+        run()
 
 
 if __name__ == "__main__":

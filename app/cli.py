@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from difflib import get_close_matches
@@ -12,7 +11,7 @@ from typing import Annotated, Any, NamedTuple
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from app.interrupts import INTERRUPTED, hide_lost_interrupts
+from app.interrupts import INTERRUPTED, end_now, ending_at_once
 
 
 class Lazy(NamedTuple):
@@ -29,14 +28,14 @@ COMMANDS: Mapping[str, Lazy] = {
     "keys": Lazy("keys", "API keys."),
     "board": Lazy("board", "Boards: the best k objects of any range."),
     "load": Lazy("load", "Load a file's rows as objects of a board, 50,000 a request."),
-    "watch": Lazy("watch", "Follow the best objects of a range as they change."),
+    "watch": Lazy("watch", "Follow the best objects of a board, live, until Ctrl-C."),
     "top": Lazy("top", "Show the best objects of a board right now."),
     "matcher": Lazy("matcher", "Matchers: the subscriptions that score best for an event."),
     "match": Lazy("match", "Match events, and show the subscriptions that score best for each."),
     "relay": Lazy("relay", "Relays: what to forward, and links to other services."),
     "map": Lazy("map", "Maps: objects with places, and answers with zones."),
     "feed": Lazy("feed", "Feeds: the most relevant recent posts nearby."),
-    "plot": Lazy("plot", "Pictures."),
+    "plot": Lazy("plot", "Pictures: of what an event would do on a board, or of an answer of a map and its zone."),
     "snapshot": Lazy("jobs", "Write a snapshot of everything, from which the service starts faster."),
     "rebuild": Lazy("jobs", "Lay the indexes of resources out anew, from a snapshot that is taken first."),
     "verify": Lazy("jobs", "Compare every list and index of resources with a scan of their objects."),
@@ -105,8 +104,8 @@ cli = typer.Typer(
 )
 
 
-def _say_version(wanted: bool) -> None:
-    if wanted:
+def _say_version(ctx: typer.Context, wanted: bool) -> None:
+    if wanted and not ctx.resilient_parsing:
         from app.version import version
 
         typer.echo(f"rankcast {version()}")
@@ -124,8 +123,11 @@ def options(
 
 def main() -> None:
     """Run the command that the arguments name, and exit with its status."""
-    hide_lost_interrupts()
-    try:
-        cli(prog_name="rankcast")
-    except KeyboardInterrupt:
-        sys.exit(INTERRUPTED)
+    with ending_at_once():
+        try:
+            cli(prog_name="rankcast")
+        except SystemExit as end:
+            if end.code == INTERRUPTED:
+                # A thread that still reads the input would hold the interpreter up, or abort it.
+                end_now(INTERRUPTED)
+            raise

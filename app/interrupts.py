@@ -1,7 +1,8 @@
 """What SIGINT and SIGTERM do while nothing is under way that would have to be put in order first.
 
 Python turns SIGINT into a KeyboardInterrupt wherever it happens to be. In the middle of an import that is a traceback
-through the libraries, or an error that has little to do with it.
+through the libraries, or an error that has little to do with it. This module is loaded before any other, so it needs
+next to none.
 """
 
 from __future__ import annotations
@@ -9,45 +10,85 @@ from __future__ import annotations
 import os
 import signal
 import sys
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from types import FrameType
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import FrameType
+    from typing import Any
 
 INTERRUPTED = 128 + signal.SIGINT
 """The exit status of a command that was ended by Ctrl-C."""
 
-_ENDS = (signal.SIGINT, signal.SIGTERM)
+_SHOW_CURSOR = b"\x1b[?25h"
 
 
-@contextmanager
-def ending_at_once() -> Iterator[None]:
+class _Handlers:
+    """Handlers of signals in a `with`. Signals are the main thread's: in another one it changes nothing."""
+
+    def __init__(self) -> None:
+        self._before: list[tuple[signal.Signals, Any]] = []
+
+    def _set(self, number: signal.Signals, handler: Any) -> None:
+        try:
+            self._before.append((number, signal.signal(number, handler)))
+        except ValueError:
+            return
+
+    def __exit__(self, *_: object) -> None:
+        while self._before:
+            signal.signal(*self._before.pop())
+
+
+class ending_at_once(_Handlers):  # noqa: N801
     """SIGINT and SIGTERM end the process with 130 and 143, without a word, as long as this lasts.
 
-    A handler, and not the system's default: to that, the first process of a container is immune.
+    A handler, and not the system's default: to that, the first process of a container is immune. What the process was
+    told to ignore when it was started, as SIGINT where a script puts it in the background, it goes on to ignore.
     """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = [(end, signal.signal(end, _end)) for end in _ENDS]
-    try:
-        yield
-    finally:
-        for end, handler in before:
-            signal.signal(end, handler)
+
+    def __enter__(self) -> None:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                self._set(number, _end)
 
 
-def hide_lost_interrupts() -> None:
-    """Let a KeyboardInterrupt that nobody can catch, as it came in a callback of the interpreter, end the process."""
-    report = sys.unraisablehook
+class interruptible(_Handlers):  # noqa: N801
+    """Within `ending_at_once`: for as long as this lasts SIGINT is a KeyboardInterrupt again, and SIGTERM the system's.
 
-    def hook(unraisable: sys.UnraisableHookArgs) -> None:
-        if issubclass(unraisable.exc_type, KeyboardInterrupt):
+    For work that has something to put in order, or to say, when it is ended early.
+    """
+
+    def __enter__(self) -> None:
+        self._report = sys.unraisablehook
+        for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGTERM, signal.SIG_DFL)):
+            if signal.getsignal(number) is _end:
+                sys.unraisablehook = self._hook
+                self._set(number, usual)
+
+    def __exit__(self, *_: object) -> None:
+        super().__exit__()
+        sys.unraisablehook = self._report
+
+    def _hook(self, lost: sys.UnraisableHookArgs) -> None:
+        """A KeyboardInterrupt in a callback of the interpreter, where nobody can catch it, ends the process."""
+        if issubclass(lost.exc_type, KeyboardInterrupt):
             _end(signal.SIGINT, None)
-        report(unraisable)
+        self._report(lost)
 
-    sys.unraisablehook = hook
+
+def end_now(status: int) -> None:
+    """End the process without waiting for its threads, which may be in the middle of a library's work."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError):
+            # Nobody reads it any more.
+            continue
+    os._exit(status)
 
 
 def _end(number: int, _: FrameType | None) -> None:
+    if sys.stderr.isatty():
+        # A progress bar may have hidden it.
+        os.write(sys.stderr.fileno(), _SHOW_CURSOR)
     os._exit(128 + number)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from app.interrupts import INTERRUPTED
+from app.interrupts import INTERRUPTED, interruptible
 
 if TYPE_CHECKING:
     from rankcast_client import BoardInfo, Entry, Shape
@@ -68,13 +68,18 @@ def interrupted(message: str) -> typer.Exit:
 
 @contextmanager
 def told() -> Iterator[None]:
-    """Ends the command with a message when the service refuses or cannot be reached."""
+    """Ends the command with a message when the service refuses or cannot be reached.
+
+    All that speaks to a service is in here, and only here Ctrl-C is a KeyboardInterrupt: before, there is nothing to
+    put in order.
+    """
     import httpx
 
     from rankcast_client import RankcastError
 
     try:
-        yield
+        with interruptible():
+            yield
     except (RankcastError, httpx.InvalidURL, httpx.UnsupportedProtocol) as error:
         raise fail(str(error)) from None
 

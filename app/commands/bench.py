@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from app.commands import fail
+from app.interrupts import interruptible
 
 bench = typer.Typer(help="The papers' counts, and the speed of this machine.", no_args_is_help=True)
 
@@ -151,7 +152,8 @@ def feeds(
     from bench.process import Failed
 
     try:
-        run(quick, prototype, out or (None if quick or http else PAGE), typer.echo, spark, http)
+        with interruptible():
+            run(quick, prototype, out or (None if quick or http else PAGE), typer.echo, spark, http)
     except Failed as failure:
         raise fail(str(failure)) from None
 
@@ -176,7 +178,8 @@ def durability(
     if not parts:
         parts, out = list(PARTS), out or (None if quick else PAGE)
     try:
-        run(parts, quick, spark, out, typer.echo)
+        with interruptible():
+            run(parts, quick, spark, out, typer.echo)
     except Failed as failure:
         raise fail(str(failure)) from None
 
@@ -195,7 +198,8 @@ def peers(
     from bench.process import Failed
 
     try:
-        run(quick, out or (None if quick else PAGE), typer.echo)
+        with interruptible():
+            run(quick, out or (None if quick else PAGE), typer.echo)
     except Failed as failure:
         raise fail(str(failure)) from None
 
@@ -226,7 +230,8 @@ def _reproduce(
     if not parts:
         parts, out = list(bench.PARTS), out or (None if quick else bench.PAGE)
     try:
-        bench.run(parts, tables, figures, quick, prototype, out, typer.echo)
+        with interruptible():
+            bench.run(parts, tables, figures, quick, prototype, out, typer.echo)
     except Failed as failure:
         raise fail(str(failure)) from None
 

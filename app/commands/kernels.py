@@ -6,8 +6,6 @@ import time
 
 import typer
 
-from app.interrupts import ending_at_once
-
 
 def register(cli: typer.Typer) -> None:
     """Adds the command."""
@@ -20,10 +18,7 @@ def warm() -> None:
 
     began = time.perf_counter()
     err = Console(stderr=True)
-    with (
-        ending_at_once(),
-        err.status("Compiling the kernels: some minutes on two cores, once for each version"),
-    ):
+    with err.status("Compiling the kernels: some minutes on two cores, once for each version"):
         from app.kernels import warm as compile_kernels
 
         compile_kernels()

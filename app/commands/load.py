@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -313,8 +314,10 @@ def _left_out(names: list[str], columns: Columns) -> str:
     shown = names[:SHOWN_ROWS]
     more = f" and {len(names) - len(shown):,} more" if len(names) > len(shown) else ""
     text = f"columns left out: {', '.join(shown)}{more}"
-    if columns.payload is None and not any(name.startswith("values.") for name in names):
-        text += f"; --payload {','.join([*columns.fields, *shown])} makes them the payload"
+    # An option cannot name a column with a comma in it, nor a member of another one.
+    fields = [name for name in shown if "," not in name and not name.startswith("values.")]
+    if fields and columns.payload is None:
+        text += f". As payload: --payload {shlex.quote(','.join([*columns.fields, *fields]))}"
     return text
 
 

@@ -9,6 +9,7 @@ import typer
 
 from app.commands import fail, shown
 from app.commands.progress import progress
+from app.interrupts import interruptible
 
 
 def register(cli: typer.Typer) -> None:
@@ -56,7 +57,7 @@ def restore(
     from app.storage.restore import restore as run
 
     try:
-        with progress() as show:
+        with interruptible(), progress() as show:
             detail = run(snapshot, data, database, show, storage)
     except RestoreFailed as refusal:
         raise fail(str(refusal)) from None

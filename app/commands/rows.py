@@ -14,6 +14,7 @@ import math
 import re
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -154,17 +155,23 @@ class Source:
             quoted_strings_can_be_null=False,
             null_values=["", *self._nulls],
         )
-        reader = _read(
-            lambda: pa_csv.open_csv(
-                file,
-                read_options=pa_csv.ReadOptions(use_threads=False, block_size=CSV_BLOCK_BYTES),
-                parse_options=pa_csv.ParseOptions(newlines_in_values=True),
-                convert_options=convert_options,
+        # In a thread, because Ctrl-C is not heard while Arrow waits for input.
+        thread = ThreadPoolExecutor(1)
+        try:
+            reader = _read(
+                thread.submit(
+                    pa_csv.open_csv,
+                    file,
+                    read_options=pa_csv.ReadOptions(use_threads=False, block_size=CSV_BLOCK_BYTES),
+                    parse_options=pa_csv.ParseOptions(newlines_in_values=True),
+                    convert_options=convert_options,
+                ).result
             )
-        )
-        while (batch := _read(lambda: next(reader, None))) is not None:
-            for start in range(0, batch.num_rows, CHUNK_ROWS):
-                yield batch.slice(start, CHUNK_ROWS)
+            while (batch := _read(thread.submit(next, reader, None).result)) is not None:
+                for start in range(0, batch.num_rows, CHUNK_ROWS):
+                    yield batch.slice(start, CHUNK_ROWS)
+        finally:
+            thread.shutdown(wait=False, cancel_futures=True)
 
     def _row_groups(self, columns: Columns) -> Iterator[pa.RecordBatch]:
         there = self._parquet.schema_arrow.names

@@ -13,7 +13,6 @@ from pydantic import ValidationError
 
 from app import interpreter
 from app.commands import fail
-from app.interrupts import ending_at_once
 from app.settings import Settings
 
 
@@ -67,8 +66,8 @@ def with_settings(command: Callable[..., None]) -> Callable[..., None]:
 
 def serve(settings: Settings) -> None:
     """Serve until SIGTERM. What was answered is there again after any end."""
-    # Until the server itself sees to signals. What is written until then is whole whenever it ends.
-    with ending_at_once(), ExitStack() as stack:
+    # Signals end it at once until the server itself sees to them: what is written until then is whole at any moment.
+    with ExitStack() as stack:
         _serve(settings, stack)
 
 

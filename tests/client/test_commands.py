@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +16,10 @@ import typer
 from rich.console import Console
 
 from app.commands import line, name_of, parse_range, ranges_of, rows
-from app.commands.load import stream_of
+from app.commands.load import Target, load_rows, stream_of
 from app.commands.rows import BadRow, Columns, Source, Unreadable, format_of
 from app.commands.watch import Picture
-from rankcast_client import BoardInfo, Change, Entry, Snapshot, Subscription
+from rankcast_client import BoardInfo, Change, Entry, Published, Snapshot, Subscription, Unreachable
 
 SCORES = Columns(("id",), {"level": "level", "score": "points"})
 
@@ -250,3 +251,113 @@ def test_a_name_says_the_format() -> None:
     ]
     with pytest.raises(Unreadable, match="--format"):
         format_of(Path("data"))
+
+
+def left_out(path: Path, columns: Columns) -> list[str]:
+    with path.open("rb") as file:
+        source = Source(file, format_of(path), size=path.stat().st_size, packed=path.suffix == ".gz")
+        assert sum(len(chunk.rows) for chunk in source.chunks(columns)) == 1
+        return source.left_out
+
+
+def test_columns_that_are_not_loaded_are_named(tmp_path: Path) -> None:
+    text = b'\xef\xbb\xbfid,level,"the ""big"" city,\nor town",points,,zip\nada,1,x,2,,\n'
+    plain, packed, table, lines = (tmp_path / f"a{end}" for end in (".csv", ".csv.gz", ".parquet", ".ndjson"))
+    plain.write_bytes(text)
+    packed.write_bytes(gzip.compress(text))
+    pq.write_table(pa.table({"zip": ["1"], "id": ["ada"], "level": [1.0], "points": [2.0]}), table)
+    lines.write_text('{"zip": 1, "payload": 2, "id": "ada", "level": 1, "points": 2}\n')
+    assert left_out(plain, SCORES) == left_out(packed, SCORES) == ['the "big" city,\nor town', "zip"]
+    assert left_out(table, SCORES) == ["zip"]
+    assert left_out(lines, SCORES) == ["payload", "zip"]
+    assert left_out(plain, Columns(("id",), {"score": "points"}, fields=("zip", "level"))) == [
+        'the "big" city,\nor town'
+    ]
+    lines.write_text('{"id": "ada", "op": "upsert", "values": {"level": 1, "points": 2, "x": 3}, "payload": 4, "y": 5}')
+    assert left_out(lines, SCORES) == ["values.x", "y"]
+    place = Columns(("id",), {"x": "lon", "y": "lat"}, location=("x", "y"))
+    lines.write_text('{"id": "ada", "location": [1, 2], "values": {}, "name": "x"}')
+    assert left_out(lines, place) == ["name"]
+
+
+def test_the_names_of_very_many_columns_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rows, "MOST_LEFT_OUT", 3)
+    path = tmp_path / "a.ndjson"
+    path.write_text("".join(f'{{"id": "a", "level": 1, "points": 2, "x{i}": 3}}\n' for i in range(9)))
+    with path.open("rb") as file:
+        source = Source(file, "ndjson", size=path.stat().st_size)
+        assert sum(len(chunk.rows) for chunk in source.chunks(SCORES)) == 9
+    assert source.left_out == ["x0", "x1", "x2"]
+
+
+class Taking:
+    """A target that takes chunks until it raises what comes next."""
+
+    def __init__(self, *ends: BaseException | int) -> None:
+        self.ends = list(ends)
+        self.taken: list[list[str]] = []
+
+    def __call__(self, batch: pa.RecordBatch, on_error: object) -> Published:
+        end = self.ends.pop(0)
+        if isinstance(end, BaseException):
+            raise end
+        self.taken.append(batch.column("id").to_pylist())
+        return Published(end, len(self.taken[-1]))
+
+
+@pytest.mark.parametrize(
+    ("ends", "first", "status", "said"),
+    [
+        (
+            [7, 8, KeyboardInterrupt()],
+            1,
+            130,
+            "rankcast: interrupted; rows 1 to 6 are loaded (5 applied, 1 passed over, seq 8), and rows 7 to 9 may be: "
+            "they were on their way. To go on: the same command with --from-row 7",
+        ),
+        (
+            [7, Unreachable("the service is away")],
+            5,
+            1,
+            "rankcast: the service is away; rows 5 to 6 are loaded (1 applied, 1 passed over, seq 7), and rows 7 to 9 "
+            "may be: they were on their way. To go on: the same command with --from-row 7",
+        ),
+        (
+            [KeyboardInterrupt()],
+            4,
+            130,
+            "rankcast: interrupted; nothing was loaded, and rows 4 to 6 may be: they were on their way",
+        ),
+    ],
+)
+def test_it_is_said_how_far_a_file_was_loaded(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    ends: list[BaseException | int],
+    first: int,
+    status: int,
+    said: str,
+) -> None:
+    monkeypatch.setattr(rows, "CHUNK_ROWS", 3)
+    path = tmp_path / "scores.csv"
+    path.write_text("id,level,points\n" + "".join(f"o{i},{i},{'x' if i == 5 else i}\n" for i in range(1, 13)))
+    taking = Taking(*ends)
+    with pytest.raises(typer.Exit) as end:
+        load_rows(path, None, [], SCORES, Target("arcade", taking), "skip", first)
+    assert end.value.exit_code == status
+    assert capsys.readouterr().err.splitlines()[-1] == said
+    assert (
+        list(chain.from_iterable(taking.taken)) == [f"o{i}" for i in range(first, 7) if i != 5][: 3 * len(taking.taken)]
+    )
+
+
+def test_a_column_that_an_option_cannot_name_is_not_proposed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "scores.csv"
+    path.write_text('id,level,points,"a, b",to city\nada,1,2,3,4\n')
+    load_rows(path, None, [], SCORES, Target("arcade", Taking(1)), "refuse", 1)
+    said = capsys.readouterr()
+    assert said.out.startswith("1 of 1 rows are on arcade, seq 1 ")
+    assert said.err.splitlines()[-1] == "columns left out: a, b, to city. As payload: --payload 'to city'"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import random
 import re
@@ -12,12 +13,15 @@ import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner, Result
 
+from app.cli import cli
 from app.demo import verify as proof
 from app.demo.flights import load_arrivals
 from app.demo.process import running
@@ -50,7 +54,7 @@ from tests.ports import free_port
 pytestmark = pytest.mark.slow
 
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "client.md"
-COMMAND = [sys.executable, "-c", "from app.cli import main; main()"]
+COMMAND = [sys.executable, "-c", "from app.__main__ import main; main()"]
 
 
 @pytest.fixture(scope="module")
@@ -358,9 +362,84 @@ def test_load_and_top(service: LiveService, tmp_path: Path) -> None:
 
     lines = '{"op": "update", "id": "ada", "values": {"score": 1}}\n{"op": "delete", "id": "grace"}\n'
     assert rankcast("load", "-", "--format", "ndjson", "-b", "arcade", url=service.url, stdin=lines).returncode == 0
+    less = rankcast(*arguments, *columns[:-2], "--on-error", "skip", "--from-row", "2", url=service.url)
+    assert less.stdout.startswith("1 of 2 rows are on arcade, seq ")
+    assert less.stderr.splitlines()[-1] == "columns left out: city. As payload: --payload city"
+
+    lines = '{"op": "delete", "id": "grace"}\n'
+    assert rankcast("load", "-", "--format", "ndjson", "-b", "arcade", url=service.url, stdin=lines).returncode == 0
     top = rankcast("top", "arcade", "--range", "-5:", "-k", "2", url=service.url)
     assert top.stdout == '1\tada\t1\t12\t{"city":"London"}\n'
     assert rankcast("top", "arcade", "--offset", "1", url=service.url).stdout == ""
+
+
+def test_loading_goes_on_where_it_was_interrupted(service: LiveService) -> None:
+    head, *rows = ["id,x,y\n", *(f"o{i},{i},{i}\n" for i in range(1, 70_001))]
+    made = rankcast("board", "put", "loaded", "--range-attribute", "x", "--rank", "y", "-k", "1", url=service.url)
+    assert made.returncode == 0, made.stderr
+    arguments = ["load", "-", "--board", "loaded"]
+    lines = [f'{{"id": "o{i}", "x": {i}, "y": {i}}}\n' for i in range(1, 70_001)]
+    loading = subprocess.Popen(
+        [*COMMAND, *arguments, "--format", "ndjson"],
+        env=os.environ | {"RANKCAST_URL": service.url},
+        stdin=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert loading.stdin is not None and loading.stderr is not None
+    try:
+        # More than the pipe holds is only taken once the first request, of 50,000 rows, was answered.
+        loading.stdin.write("".join(lines))
+        loading.stdin.flush()
+        loading.send_signal(signal.SIGINT)
+        assert loading.wait(PATIENCE) == 130
+        last = loading.stderr.read().splitlines()[-1]
+    finally:
+        loading.kill()
+        loading.wait()
+        loading.stderr.close()
+        with suppress(BrokenPipeError):
+            loading.stdin.close()
+    assert re.fullmatch(
+        r"rankcast: interrupted; rows 1 to 50,000 are loaded \(50,000 applied, seq \d+\)\. "
+        r"To go on: the same command with --from-row 50001",
+        last,
+    )
+    going_on = rankcast(
+        *arguments, "--format", "csv", "--from-row", "50001", url=service.url, stdin="".join([head, *rows])
+    )
+    assert going_on.stdout.startswith("20,000 of 20,000 rows are on loaded, seq "), going_on.stderr
+    listed = rankcast("board", "list", url=service.url).stdout.splitlines()
+    assert "loaded\tx\ty asc\t1\t70000\t0" in listed
+
+
+@pytest.mark.parametrize(
+    ("resource", "options", "row"),
+    [
+        ("board", "--range-attribute x --rank y --order desc -k 5 -k 2", "x\ty desc\t2,5\t0\t0"),
+        ("matcher", "--dimension x --dimension y --mode relaxed", "x,y\trelaxed sum\tauto\t0"),
+        ("matcher", "--dimension x --mode exact --index interval", "x\texact\tinterval\t0"),
+        ("relay", "--attribute x", "x\tG 1\tkd\t0\t-"),
+        ("map", "--bounds 0,0,9.5,9 --attribute p=low", "0,0,9.5,9\tp low\teuclidean\t0\t0"),
+        ("feed", "--bounds 0,0,9,9 --window 20000", "0,0,9,9\t20,000 posts\ttfidf\t0\t0"),
+    ],
+)
+def test_resources_are_made_listed_and_deleted(service: LiveService, resource: str, options: str, row: str) -> None:
+    def run(*arguments: str) -> Result:
+        return CliRunner().invoke(cli, [resource, *arguments], env={"RANKCAST_URL": service.url})
+
+    made = run("put", "fresh", *options.split())
+    assert made.exit_code == 0, made.output
+    shown = run("show", "fresh")
+    assert made.stdout == shown.stdout
+    assert json.loads(shown.stdout)["name"] == "fresh"
+    assert f"fresh\t{row}" in run("list").stdout.splitlines()
+    gone = run("delete", "fresh")
+    assert gone.stdout.startswith(f"deleted the {resource} fresh, seq ")
+    assert "fresh" not in run("list").stdout
+    missing = run("delete", "fresh")
+    assert missing.exit_code == 1
+    assert f"there is no {resource} 'fresh'" in missing.stderr
 
 
 def test_watch_prints_lines_and_leaves_nothing_behind(service: LiveService) -> None:
@@ -395,9 +474,11 @@ def test_a_port_that_is_taken_is_named(command: str, tmp_path: Path) -> None:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        done = rankcast(command, "--port", str(port), "--data", str(tmp_path))
-    assert done.returncode == 1
-    assert str(port) in done.stderr.splitlines()[-1]
+        done = rankcast(command, "--port", str(port), "--data", str(tmp_path / "data"))
+        assert done.returncode == 1
+        found = re.search(rf"127\.0\.0\.1:{port} is taken: .* Another port: .*--port (\d+)$", done.stderr.strip())
+        assert found and int(found[1]) > port
+        assert not (tmp_path / "data").exists()
 
 
 def test_the_demo_plays_and_ends_with_a_signal(tmp_path: Path) -> None:
