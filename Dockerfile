@@ -9,15 +9,18 @@ ENV PYTHONDONTWRITEBYTECODE=1 \
     RANKCAST_CACHE=/opt/rankcast-cache
 WORKDIR /opt/rankcast
 
+# The layers by how seldom they change: the locked packages, the project, its kernels.
 FROM base AS dependencies
-COPY requirements/build.lock requirements/runtime.lock requirements/
+COPY requirements/build.lock requirements/postgres.lock requirements/
 RUN python -m venv $VIRTUAL_ENV \
     && pip install --no-cache-dir --require-hashes -r requirements/build.lock \
-    && pip install --no-cache-dir --require-hashes --no-build-isolation -r requirements/runtime.lock
+    && pip install --no-cache-dir --require-hashes --no-build-isolation -r requirements/postgres.lock
 
+# The compiled modules are part of the image: PYTHONDONTWRITEBYTECODE would have every start compile them again.
 FROM dependencies AS installed
 COPY . .
-RUN pip install --no-cache-dir --no-deps --no-build-isolation -e . -e client
+RUN pip install --no-cache-dir --no-deps --no-build-isolation -e . -e client \
+    && python -m compileall -q app bench client formats indexes spark_jobs
 
 # Numba takes part of the processor's name into its cache: generic code serves any machine of the architecture.
 FROM installed AS kernels
@@ -25,7 +28,6 @@ ENV NUMBA_CPU_NAME=generic
 RUN rankcast warm
 
 FROM installed AS spark
-COPY requirements/spark.lock requirements/
 RUN pip install --no-cache-dir --require-hashes --no-build-isolation -r requirements/spark.lock
 
 FROM base AS runtime

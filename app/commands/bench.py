@@ -184,6 +184,29 @@ def durability(
         raise fail(str(failure)) from None
 
 
+@bench.command("start")
+def start(
+    commit: Annotated[str, typer.Option("--commit", help="What is cloned: a commit, branch or tag.")] = "HEAD",
+    before: Annotated[str | None, typer.Option("--before", help="Another one to compare it with.")] = None,
+    prototype: Annotated[Path | None, _prototype("RANKCAST_PROTOTYPE")] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Starts of this checkout alone, as it is.")] = False,
+    out: Annotated[Path | None, _out("start.md")] = None,
+) -> None:
+    """Measure what a fresh clone takes to its first list: installing, compiling, starting, and how large it gets.
+
+    Clones into a temporary directory, installs with empty caches of packages, starts the demo without any kernel, and
+    compiles all kernels. Takes some minutes, with uv and pip where both are there. Needs Linux. Targets that are missed
+    are printed as missed.
+    """
+    from bench.process import Failed
+    from bench.start.run import PAGE, run
+
+    try:
+        run(commit, before, prototype, quick, out or (None if quick else PAGE), typer.echo)
+    except Failed as failure:
+        raise fail(str(failure)) from None
+
+
 @bench.command("peers")
 def peers(
     quick: Quick = False,

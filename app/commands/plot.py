@@ -66,7 +66,7 @@ def _check_output(output: Path) -> None:
 
 def _need_matplotlib() -> None:
     if find_spec("matplotlib") is None:
-        raise fail('drawing needs matplotlib: pip install "matplotlib>=3.10", or the extra "plot" of this project')
+        raise fail('drawing needs matplotlib: `make setup` installs it, or pip install "matplotlib>=3.10"')
 
 
 @commands.command("board")

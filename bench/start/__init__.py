@@ -1,0 +1,1 @@
+"""What a fresh clone takes to its first list: installing, compiling, starting."""
