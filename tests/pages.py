@@ -24,6 +24,7 @@ RUN = (*SHELL, "python")
 SAMPLES = ("json", "text")
 """Languages of blocks that show what is sent or answered."""
 
+# rich, which the service needs, brings markdown-it-py with it.
 _MARKDOWN = MarkdownIt("commonmark").enable("table")
 _MARKER = re.compile(r"<!--\s*(not run|terminal):\s*(.*?)\s*-->", re.S)
 _COMMAND = re.compile(r"\s*(\$ |curl |make |docker |sudo |pip |rankcast |\.venv/|python3? |echo |printf )")
