@@ -28,6 +28,7 @@ SAMPLES = ("json", "text")
 _MARKDOWN = MarkdownIt("commonmark").enable("table")
 _MARKER = re.compile(r"<!--\s*(not run|terminal):\s*(.*?)\s*-->", re.S)
 _COMMAND = re.compile(r"\s*(\$ |curl |make |docker |sudo |pip |rankcast |\.venv/|python3? |echo |printf )")
+_QUOTE_IN_COMMENT = re.compile(r"(^|\s)#\s.*['\"`]")
 _REFUSED = re.compile(r"# Refused with (\d{3})\b")
 _REASON = 10
 """Characters of a reason, at the least."""
@@ -108,11 +109,17 @@ def blocks_of(page: Path) -> list[Block]:
 
 
 def commands(block: Block) -> list[Command]:
-    """The commands of a shell block, in order. Raises PageInvalid where the last one does not end."""
+    """The commands of a shell block, in order.
+
+    Raises PageInvalid where the last one does not end, and for a quote in a comment: a shell that takes no comments when
+    they are typed, as zsh, would wait for the other quote.
+    """
     found: list[Command] = []
     lines: list[str] = []
     refused: int | None = None
     for line in block.text.splitlines():
+        if _QUOTE_IN_COMMENT.search(line):
+            raise PageInvalid(f"{block.place}: a quote in a comment: {line}")
         if not lines and not line.strip():
             continue
         if not lines and line.startswith("#"):

@@ -39,7 +39,8 @@ def _rankcast(words: list[str]) -> str | None:
 
 def _make(words: list[str]) -> str | None:
     targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.M)
-    return next((f"no target {word}" for word in words if re.fullmatch("[a-z][a-z-]*", word) and word not in targets), None)
+    named = [word for word in words if re.fullmatch("[a-z][a-z-]*", word)]
+    return next((f"no target {word}" for word in named if word not in targets), None)
 
 
 def test_commands_that_nobody_runs_are_there() -> None:
@@ -93,6 +94,8 @@ def test_pages_of_results_hold_no_command_that_is_not_run() -> None:
         ("<!-- not run: it needs a cluster -->", "no block follows"),
         ("<!-- not run: it needs a cluster -->\n```json\n{}\n```", "needs no marker"),
         ("```sh\necho 'x\n```", "does not end"),
+        ("```sh\n# It's this.\ntrue\n```", "a quote in a comment"),
+        ("```sh\ntrue   # it's this\n```", "a quote in a comment"),
     ],
 )
 def test_what_would_be_passed_over_in_silence_is_refused(text: str, reason: str) -> None:

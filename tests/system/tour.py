@@ -25,6 +25,7 @@ from typing import Any
 
 import httpx
 
+from app.settings import Settings
 from tests.pages import SAMPLES, SHELL, Block, Command, commands
 from tests.patience import PATIENCE, wait_until
 
@@ -47,6 +48,9 @@ trap '{{ export -p; for _v in $(compgen -v | grep "^[a-z]"); do declare -p $_v; 
 """
 SOON = 10.0
 """Seconds until a stream says what has happened already."""
+
+_SETTINGS = {"RANKCAST_KEY", *(f"RANKCAST_{name.upper()}" for name in Settings.model_fields)}
+"""What a reader has not set."""
 
 SERVICE = "service"
 """The terminal of the service, by its marker."""
@@ -139,7 +143,8 @@ class Tour:
         here = {"RANKCAST_URL": self.url, "RANKCAST_PORT": str(port)}
         # Spark's JVM spends most of a short job on compiling itself.
         java = {"JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
-        self.env = {**os.environ, **here, **java, "XDG_DATA_HOME": str(folder.parent / "home")}
+        around = {name: value for name, value in os.environ.items() if name not in _SETTINGS}
+        self.env = {**around, **here, **java, "XDG_DATA_HOME": str(folder.parent / "home")}
 
     def script(self, text: str, keep: bool = True) -> str:
         """What bash runs for a command of a page; `keep` its variables for the next one."""
