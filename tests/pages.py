@@ -111,8 +111,8 @@ def blocks_of(page: Path) -> list[Block]:
 def commands(block: Block) -> list[Command]:
     """The commands of a shell block, in order.
 
-    Raises PageInvalid where the last one does not end, and for a quote in a comment: a shell that takes no comments when
-    they are typed, as zsh, would wait for the other quote.
+    Raises PageInvalid where the last one does not end, and for a quote in a comment: a shell that knows no comments in
+    what is typed, as zsh, would wait for the other quote.
     """
     found: list[Command] = []
     lines: list[str] = []
