@@ -35,3 +35,26 @@ def test_links_lead_to_pages_and_headings_that_are_there() -> None:
 
 def test_the_page_of_matchers_leads_to_matches_of_a_history() -> None:
     assert "spark.md#a-history-of-events" in links(ROOT / "docs" / "matchers.md")
+
+
+def test_the_readme_has_the_speed_of_the_results() -> None:
+    """Updates a second of Rankcast, PostgreSQL and Redis, and how many times faster Rankcast is, by subscriptions."""
+    rows = re.findall(
+        r"^\| ([\d,]+) \| ([\d,.]+) \| ([\d,.]+) \| ([\d,.]+) \| (.+) \|$", PAGES[0].read_text("utf-8"), re.M
+    )
+    results = (ROOT / "docs" / "results" / "peers-boards.md").read_text("utf-8")
+    assert [row[0] for row in rows] == ["1,000,000", "10,000", "100"]
+    for m, *speeds, words in rows:
+        table = re.search(rf"^## m = {m}$(.*?)(?=^## |\Z)", results, re.M | re.S)
+        assert table is not None
+        for name, speed in zip(("Rankcast", "PostgreSQL", "Redis"), speeds, strict=True):
+            (measured, ratio) = re.findall(rf"^\| {name} \(.*?\) \| ([\d,.]+) \|.* ([\d,.]+) \|$", table[1], re.M)[0]
+            assert speed == measured
+            said = re.search(rf"([\d.]+) times (faster|slower) than {name}", words)
+            if name != "Rankcast":
+                assert said is not None
+                times = float(said[1]) if said[2] == "faster" else 1 / float(said[1])
+                assert abs(times / float(ratio) - 1) < 0.03
+    batches = re.search(r"^## m = 1,000,000$.*?^\| the same in batches of 1,000 \| ([\d,]+) \|", results, re.M | re.S)
+    assert batches is not None
+    assert f"{batches[1]} updates a second at 1,000,000 subscriptions" in PAGES[0].read_text("utf-8").replace("\n", " ")

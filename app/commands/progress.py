@@ -10,15 +10,15 @@ import typer
 STEP = 0.1
 """Where there is no terminal, there is a line for each so much of progress, and for each step."""
 
-Show = Callable[[float, str], None]
-"""What is called with the fraction that is done and what is being done."""
+Show = Callable[[float | None, str], None]
+"""What is called with the fraction that is done, None where it is not known, and what is being done."""
 
 
 @contextmanager
 def progress() -> Iterator[Show]:
     """Shows what it is told until it is left."""
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
     console = Console(stderr=True)
     if not console.is_terminal:
@@ -28,22 +28,27 @@ def progress() -> Iterator[Show]:
         SpinnerColumn(),
         TextColumn("{task.description}", markup=False),
         BarColumn(),
-        TextColumn("{task.percentage:>3.0f}%"),
+        TaskProgressColumn(),
         TimeElapsedColumn(),
         console=console,
     )
     with bar:
-        task = bar.add_task("", total=1.0)
-        yield lambda fraction, step: bar.update(task, completed=fraction, description=step)
+        # Without a total the bar pulses.
+        task = bar.add_task("", total=None)
+
+        def show(fraction: float | None, step: str) -> None:
+            bar.update(task, total=None if fraction is None else 1.0, completed=fraction, description=step)
+
+        yield show
 
 
 def _lines() -> Show:
     said: tuple[str | None, float] = None, 0.0
 
-    def show(fraction: float, step: str) -> None:
+    def show(fraction: float | None, step: str) -> None:
         nonlocal said
-        if step != said[0] or fraction >= said[1] + STEP:
-            said = step, fraction
-            typer.echo(f"{fraction:4.0%} {step}", err=True)
+        if step != said[0] or (fraction or 0.0) >= said[1] + STEP:
+            said = step, fraction or 0.0
+            typer.echo(step if fraction is None else f"{fraction:4.0%} {step}", err=True)
 
     return show

@@ -83,6 +83,11 @@ def moment(landed: int) -> datetime:
     return (_START + timedelta(minutes=landed)).astimezone(ZoneInfo("America/New_York"))
 
 
+def require_flights() -> None:
+    """Raises FlightsMissing when the package with the data is not installed."""
+    _folder()
+
+
 def load_arrivals() -> Arrivals:
     """Read all arrivals; takes about a second.
 

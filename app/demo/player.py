@@ -11,13 +11,16 @@ from collections.abc import Callable, Iterator
 from itertools import product
 
 from app.demo.flights import DAY, Arrivals
-from rankcast_client import AsyncBoard, Event, Want, upsert
+from rankcast_client import AsyncBoard, Event, Published, Want, upsert
 
 BOARD = "delays"
 KS = (5, 10)
 LONGEST = 5_000
 TICK_SECONDS = 0.05
 MOST_EVENTS = 1_000
+
+Played = Callable[[int, Published], None]
+"""Called with the last arrival of a write that the service has applied, and its answer."""
 
 
 def events(arrivals: Arrivals, start: int, end: int) -> list[Event]:
@@ -39,6 +42,16 @@ async def make_board(board: AsyncBoard) -> None:
     await board.put(["distance"], "delay", order="desc", ks=KS)
 
 
+def band_id(low: int | None, high: int | None, k: int) -> str:
+    """The id of the subscription to the `k` best of a band of distance.
+
+    >>> band_id(500, 1000, 5), band_id(None, 500, 10), band_id(None, None, 5)
+    ('from-500-to-1000-best-5', 'to-500-best-10', 'all-best-5')
+    """
+    words = ["" if low is None else f"from-{low}-", "" if high is None else f"to-{high}-"]
+    return f"{''.join(words) or 'all-'}best-{k}"
+
+
 def bands() -> Iterator[Want]:
     """The standing questions: bands of distance, narrow and wide, each half over the next, some open at an end."""
     ranges: list[tuple[int | None, int | None]] = [(None, None)]
@@ -47,8 +60,7 @@ def bands() -> Iterator[Want]:
     ranges += [(low, None) for low in range(500, LONGEST, 500)]
     ranges += [(None, high) for high in range(500, LONGEST, 500)]
     for (low, high), k in product(ranges, KS):
-        words = ["" if low is None else f"from-{low}-", "" if high is None else f"to-{high}-"]
-        yield {"id": f"{''.join(words) or 'all-'}best-{k}", "range": {"distance": (low, high)}, "k": k}
+        yield {"id": band_id(low, high, k), "range": {"distance": (low, high)}, "k": k}
 
 
 async def subscribe(board: AsyncBoard) -> int:
@@ -61,13 +73,12 @@ async def subscribe(board: AsyncBoard) -> int:
     return len(wants)
 
 
-async def play(board: AsyncBoard, arrivals: Arrivals, speed: float, say: Callable[[int, int], None]) -> None:
-    """Plays the year, again and again, at `speed` days a second; `say(arrival, total)` hears of every step.
+async def play(board: AsyncBoard, arrivals: Arrivals, speed: float, played: Played) -> None:
+    """Plays the year, again and again, at `speed` days a second; `played` is called after each write.
 
     Where the service is slower than that, the clock waits for it: no arrival is left out.
     """
     landed = arrivals.landed
-    total = 0
     while True:
         minute = float(landed[0])
         at = 0
@@ -82,7 +93,6 @@ async def play(board: AsyncBoard, arrivals: Arrivals, speed: float, say: Callabl
                 end = at + MOST_EVENTS
                 minute = float(landed[end - 1])
             if end > at:
-                await board.publish_many(events(arrivals, at, end), messages="none")
-                total += end - at
+                answer = await board.publish_many(events(arrivals, at, end), messages="count")
                 at = end
-                say(at - 1, total)
+                played(at - 1, answer)

@@ -8,9 +8,13 @@ import signal
 import socket
 import sys
 from asyncio.subprocess import Process
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+import httpx
 
 from app.listening import CannotListen, PortTaken, listen
 from rankcast_client import AsyncRankcast
@@ -37,6 +41,36 @@ class Failed(Exception):
     """The demo cannot go on; the message says why."""
 
 
+@dataclass(frozen=True, slots=True)
+class Readiness:
+    """What a service says of itself: whether it can be used, and the share of its kernels that are compiled, None where
+    it does not say."""
+
+    ready: bool
+    warm: float | None = None
+
+    @classmethod
+    def of(cls, status: int, body: Any) -> Readiness:
+        """Reads an answer of ``/readyz``, also a refusal, with or without the share."""
+        known = body if isinstance(body, dict) else {}
+        warm = known.get("warm")
+        share = float(warm) if isinstance(warm, int | float) and not isinstance(warm, bool) and 0 <= warm <= 1 else None
+        return cls(status == 200 and known.get("ready") is not False, share)
+
+
+async def readiness(client: AsyncRankcast) -> Readiness:
+    """Asks a service once; does not raise where there is none."""
+    try:
+        answer = await client.http.get("/readyz", timeout=5.0)
+    except httpx.TransportError:
+        return Readiness(False)
+    try:
+        body = answer.json()
+    except ValueError:
+        body = None
+    return Readiness.of(answer.status_code, body)
+
+
 def free_port() -> int:
     """A port that nobody listens on now."""
     with socket.socket() as probe:
@@ -57,6 +91,10 @@ def check_port(port: int) -> None:
         one.close()
 
 
+Waiting = Callable[[float | None], None]
+"""Called again and again while a service starts, with the share of kernels that are compiled, None where unknown."""
+
+
 class Service:
     """A running service. `log` is the file that it writes to."""
 
@@ -70,12 +108,13 @@ class Service:
         status = await self.process.wait()
         raise Failed(f"the service ended with status {status}:\n{self._tail()}")
 
-    async def ready(self) -> None:
-        """Returns once it answers. Raises Failed if it does not in time."""
+    async def ready(self, waiting: Waiting = lambda warm: None) -> None:
+        """Returns once it can be used. Raises Failed if that takes too long."""
         async with AsyncRankcast(self.url) as client:
             with suppress(TimeoutError):
                 async with asyncio.timeout(START_SECONDS):
-                    while not await client.ready():
+                    while not (now := await readiness(client)).ready:
+                        waiting(now.warm)
                         await asyncio.sleep(0.05)
                     return
         raise Failed(f"the service was not ready within {START_SECONDS:.0f} s:\n{self._tail()}")
@@ -86,8 +125,8 @@ class Service:
 
 
 @asynccontextmanager
-async def running(port: int, data: Path) -> AsyncIterator[Service]:
-    """The service on this port and data directory, ready; stopped at the end.
+async def running(port: int, data: Path, waiting: Waiting = lambda warm: None) -> AsyncIterator[Service]:
+    """The service on this port and data directory, ready; stopped at the end. `waiting` is called while it starts.
 
     Raises Failed, from wherever the body waits, as soon as the service ends by itself.
     """
@@ -114,7 +153,7 @@ async def running(port: int, data: Path) -> AsyncIterator[Service]:
     service = Service(process, port, log)
     try:
         async with _as_long_as(service):
-            await service.ready()
+            await service.ready(waiting)
             yield service
     finally:
         await _stop(process)
