@@ -18,7 +18,8 @@ from app.api.relay_models import OPS, MessagesAnswer, MessagesBody, ProbeAnswer,
 from app.api.relay_subscriptions import REVERSED, interval
 from app.api.responses import JsonResponse
 from app.api.routing import Routes
-from app.problems import Problem, not_found
+from app.api.values import NAME_REASON, is_name
+from app.problems import Problem, invalid, not_found
 from indexes.commands import Refused
 from indexes.relays.commands import Receive
 from indexes.relays.model import Message, RelayConfig
@@ -85,6 +86,8 @@ class LinkRoutes:
         body = validated(await json_alone(request), _PROBE)
         self._context.engine(request)
         overlay, name, link = self._context.service.overlay, self._context.name(request), request.path_params["link"]
+        if not is_name(link):
+            raise invalid("link", NAME_REASON)
         overlay.check(name, link, {body.identity, *body.behind})
         return JsonResponse({"identity": overlay.identity(name), "behind": overlay.behind(name, link)})
 

@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from starlette.testclient import TestClient
 
@@ -29,6 +30,12 @@ def _kernels_when_needed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("app.service.warm", lambda: None)
 
 
+def ends_its_line(answer: httpx.Response) -> None:
+    """Every answer in JSON is whole lines, whatever a test asks for."""
+    if answer.headers.get("content-type") in ("application/json", "application/problem+json"):
+        assert answer.read().endswith(b"\n"), answer.request.url
+
+
 @pytest.fixture
 def make_client(tmp_path: Path) -> Iterator[MakeClient]:
     """`make_client(**settings)` starts a service and gives a client of it."""
@@ -36,7 +43,9 @@ def make_client(tmp_path: Path) -> Iterator[MakeClient]:
 
         def make(**given: Any) -> TestClient:
             app = create_app(Settings(**{"data": tmp_path / "data", **given}))
-            return stack.enter_context(TestClient(app, base_url=URL, raise_server_exceptions=False))
+            client = TestClient(app, base_url=URL, raise_server_exceptions=False)
+            client.event_hooks["response"] = [ends_its_line]
+            return stack.enter_context(client)
 
         yield make
 

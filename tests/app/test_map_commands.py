@@ -175,6 +175,9 @@ def test_rows_are_loaded_as_columns(asked: Asked, tmp_path: Path) -> None:
     file = tmp_path / "places.csv"
     file.write_text("key,lon,lat,cost,rating,name\na,1,2,3,4,A\nb,5,6,7,5,B\n")
     load = ("map", "load", "food", str(file), "--id", "key", "--x", "lon", "--y", "lat", "--value")
+    less = said(*load, "price=cost", "--from-row", "2")
+    assert pa.ipc.open_stream(asked[-1][2]).read_all().column("id").to_pylist() == ["b"]
+    assert less.stderr.splitlines()[-1] == "columns left out: name. As payload: --payload name"
     assert "2 of 2 rows are on food" in said(*load, "price=cost", "--payload", "name").output
     rows = pa.ipc.open_stream(asked[-1][2]).read_all().to_pylist()
     assert rows[1] == {"id": "b", "x": 5, "y": 6, "price": 7, "rating": 5, "payload": '{"name":"B"}'}

@@ -336,6 +336,8 @@ def test_a_link_to_itself_or_to_who_is_there_already_is_refused(make_client: Mak
     }
     refused = client.post(path, json={"identity": "here:market"})
     assert (refused.status_code, refused.json()["type"]) == (409, "/problems/cycle")
+    nobody = client.post(f"{MARKET}/links/no name/probe", json={"identity": "north:market"})
+    assert (nobody.status_code, fields(nobody)) == (422, ["link"])
     body = {"epoch": "e", "messages": [], "identity": "north:market", "behind": ["north:market", "far:market"]}
     told = client.post(f"{MARKET}/links/north/messages", json=body).json()
     assert (told["next"], told["behind"]) == (0, ["here:market"])

@@ -111,6 +111,23 @@ def test_what_was_loaded_before_a_bad_row_is_said(monkeypatch: pytest.MonkeyPatc
     assert [[one["id"] for one in body["posts"]] for body in bodies] == [["p0", "p1"], ["p2", "p3"]]
 
 
+@pytest.mark.parametrize(("command", "verb"), [("load", "posted"), ("subscribe", "subscribed")])
+def test_what_was_loaded_before_ctrl_c_is_said(monkeypatch: pytest.MonkeyPatch, command: str, verb: str) -> None:
+    monkeypatch.setattr(feed, "AT_ONCE", 2)
+    asked: list[httpx.Request] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        asked.append(request)
+        if len(asked) == 2:
+            raise KeyboardInterrupt
+        return httpx.Response(201, json={"seq": 2, "results": [], "subscriptions": []})
+
+    lines = "".join(f'{{"id": "p{i}", "keywords": ["x"], "location": [0, 0]}}\n' for i in range(4))
+    done = said(monkeypatch, answer, command, "city", stdin=lines)
+    assert done.exit_code == 130
+    assert f"interrupted; the first 2 rows of - are {verb}; the next may be, too" in done.stderr
+
+
 def test_a_row_that_is_passed_over_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     error = {"index": 0, "field": "subscriptions[0].k", "reason": "is too much"}
     told = {"seq": 1, "subscriptions": [], "errors": [error]}

@@ -59,6 +59,8 @@ class Talk:
             f"{method} {answer.request.url} {shown!r} -> {answer.status_code} {answer.text[:600]}",
         ]
         assert answer.status_code < 500 or answer.status_code == 503, self.calls[-1]
+        if answer.headers.get("content-type") in ("application/json", "application/problem+json"):
+            assert answer.content.endswith(b"}\n"), self.calls[-1]
         return answer
 
     def good(self, method: str, path: str, body: Any = None, **more: Any) -> Json:

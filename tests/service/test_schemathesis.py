@@ -120,6 +120,8 @@ def test_an_operation_keeps_to_its_document(case: Case, attacked: Attacked) -> N
     aimed = attacked.aim(case)
     response = case.call(base_url=attacked.url, headers=attacked.headers, timeout=PATIENCE)
     judge_the_bad = not aimed and response.status_code != 413
+    if response.headers["content-type"][0] in ("application/json", "application/problem+json"):
+        assert response.content.endswith(b"}\n")
     case.validate_response(response, checks=[*CHECKS, negative_data_rejection] if judge_the_bad else CHECKS)
     if case.method == "DELETE" and response.status_code == 200:
         stock(attacked.talk)
