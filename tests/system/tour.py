@@ -46,7 +46,7 @@ curl() {{ command curl "$@" --write-out '%{{stderr}}\\n<status %{{http_code}}>\\
 _KEEP = """
 trap '{{ export -p; for _v in $(compgen -v | grep "^[a-z]"); do declare -p $_v; done; }} > {state}' EXIT
 """
-SOON = 10.0
+SOON = 60.0
 """Seconds until a stream says what has happened already."""
 
 _SETTINGS = {"RANKCAST_KEY", *(f"RANKCAST_{name.upper()}" for name in Settings.model_fields)}
