@@ -9,22 +9,19 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import Any
 
 from fastapi import FastAPI
-from fastapi.openapi.utils import get_openapi
 from starlette.middleware import Middleware
-from starlette.requests import Request
-from starlette.responses import Response
 
 from app import logs, problems
 from app.api import admin, boards, feeds, health, jobs, maps, matchers, relays, streams
 from app.api.direct import Direct
+from app.api.document import add_document
 from app.api.failures import FAILURES
-from app.api.responses import JsonResponse
-from app.api.routing import Routes, complete_schema
+from app.api.routing import Routes
 from app.guard import Guard
 from app.metrics import Metrics
+from app.preload import preload
 from app.security import Keyring, check_door
 from app.service import Interrupted, Service
 from app.settings import Settings
@@ -96,6 +93,7 @@ def create_app(settings: Settings | None = None, stores: Stores | None = None, l
             lifecycle.draining = service.hub.close_all
             lifecycle.ready = True
             log.info("ready", data=str(opened.directory.path), epoch=opened.directory.epoch, lsn=opened.log.last_lsn)
+            asyncio.get_running_loop().run_in_executor(None, preload)
 
         def started(task: asyncio.Task[None]) -> None:
             lifecycle.error = None if task.cancelled() else task.exception()
@@ -151,15 +149,5 @@ def create_app(settings: Settings | None = None, stores: Stores | None = None, l
     stream_routes.add_routes(routes, app)
     job_routes.add_routes(routes)
 
-    def openapi() -> dict[str, Any]:
-        if app.openapi_schema is None:
-            schema = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
-            app.openapi_schema = complete_schema(schema)
-        return app.openapi_schema
-
-    async def document(_: Request) -> Response:
-        return JsonResponse(app.openapi())
-
-    app.openapi = openapi  # type: ignore[method-assign]
-    app.add_route("/openapi.json", document, include_in_schema=False)
+    add_document(app)
     return app

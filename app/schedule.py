@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-
-from apscheduler.schedulers.asyncio import AsyncIOScheduler  # type: ignore[import-untyped, unused-ignore]
-from apscheduler.triggers.base import BaseTrigger  # type: ignore[import-untyped, unused-ignore]
-from apscheduler.triggers.interval import IntervalTrigger  # type: ignore[import-untyped, unused-ignore]
+from typing import TYPE_CHECKING
 
 from app import logs
-from app.crontab import trigger
 from app.jobs import Job, Jobs, Kind, Maintenance, Run
 from app.problems import Problem
 from app.settings import Settings, timezone_of
+
+if TYPE_CHECKING:
+    from apscheduler.triggers.base import BaseTrigger  # type: ignore[import-untyped, unused-ignore]
 
 LATE = 3600
 """Seconds that a run may begin late, as when the process was stopped or the machine asleep; after that it waits for the
@@ -29,6 +28,12 @@ class Schedule:
     """
 
     def __init__(self, settings: Settings, jobs: Jobs, maintenance: Maintenance, grown: Callable[[], bool]) -> None:
+        # 10 ms that listening need not wait for.
+        from apscheduler.schedulers.asyncio import AsyncIOScheduler  # type: ignore[import-untyped, unused-ignore]
+        from apscheduler.triggers.interval import IntervalTrigger  # type: ignore[import-untyped, unused-ignore]
+
+        from app.crontab import trigger
+
         self._settings = settings
         self._jobs = jobs
         self._maintenance = maintenance

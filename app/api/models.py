@@ -43,7 +43,7 @@ class OnErrorQuery(Query):
 class Answer(BaseModel):
     """An answer."""
 
-    model_config = ConfigDict(extra="allow")
+    model_config = ConfigDict(extra="allow", defer_build=True)
 
 
 class ElementProblem(Answer):

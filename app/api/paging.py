@@ -23,7 +23,7 @@ _ID = re.compile(r"~?[A-Za-z0-9._:-]{1,400}")
 class Query(BaseModel):
     """A query string; numbers are read from text as JSON writes them, unknown parameters are refused."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
 
 class PageQuery(Query):

@@ -1,8 +1,9 @@
 """How routes are added: documented by their models, guarded by a scope, and called with the plain request.
 
 FastAPI's own way of calling an endpoint (solving dependencies, two exit stacks) takes longer than most answers here. So
-a route is described to FastAPI by a signature made from its models, which is what the OpenAPI document is made from,
-while the endpoint itself takes the request and reads its body with `app.api.bodies`.
+a route of FastAPI, with a signature made from the models, only describes it, and is made when the OpenAPI document is
+asked for: a hundred of them take longer than the rest of the application. The endpoint itself takes the request and
+reads its body with `app.api.bodies`.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from inspect import Parameter, Signature
 from typing import Annotated, Any, cast, get_args
 
@@ -18,11 +20,12 @@ from fastapi.routing import APIRoute
 from pydantic import BaseModel
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from app.api.bodies import Kind
 from app.idempotency import Answers, Replay, Ticket, hash_request
-from app.problems import NAME_PATTERN, PROBLEMS, invalid
+from app.problems import NAME_PATTERN, invalid
 from app.security import ANONYMOUS, Keyring
 
 Endpoint = Callable[[Request], Awaitable[Response]]
@@ -79,13 +82,21 @@ async def claim(answers: Answers, request: Request, raw: bytes | bytearray, part
     return answers.claim(whose, key, digest, row)
 
 
-class DirectRoute(APIRoute):
-    """A route that is documented as any other and calls its endpoint with the request alone."""
+class DirectRoute(Route):
+    """A route that calls its endpoint with the request alone; `describe` makes the route that documents it."""
 
     def __init__(
-        self, path: str, described: Callable[..., Any], endpoint: Endpoint, admit: Callable[[Scope], None], **more: Any
+        self,
+        method: str,
+        path: str,
+        endpoint: Endpoint,
+        admit: Callable[[Scope], None],
+        describe: Callable[[], APIRoute],
     ) -> None:
-        super().__init__(path, described, **more)
+        super().__init__(path, endpoint)
+        # Starlette adds HEAD to GET; here a path has the methods that it is documented with.
+        self.methods = {method}
+        self.describe = describe
 
         async def run(scope: Scope, receive: Receive, send: Send) -> None:
             admit(scope)
@@ -126,47 +137,22 @@ class Routes:
         its description.
         Every write takes an Idempotency-Key; with `writes` false it is a question, although it has a body.
         """
-        parameters = [
-            Parameter(name, Parameter.KEYWORD_ONLY, annotation=PathName) for name in re.findall(r"{(\w+)}", path)
-        ]
-        if query is not None:
-            parameters.append(Parameter("query", Parameter.KEYWORD_ONLY, annotation=Annotated[query, Query()]))
-        if body is not None:
-            default = None if type(None) in get_args(body) else Parameter.empty
-            parameters.append(
-                Parameter("body", Parameter.KEYWORD_ONLY, annotation=Annotated[body, Body()], default=default)
-            )
-        if method != "GET" and writes:
-            parameters.append(
-                Parameter("idempotency_key", Parameter.KEYWORD_ONLY, annotation=IdempotencyKey, default=None)
-            )
-        extra: dict[str, Any] = {} if needs is None else {"security": [{"key": []}]}
-        if bulk is not None:
-            extra["requestBody"] = {"content": _bulk_content(bulk)}
-        if lines is not None:
-            extra["requestBody"] = {"required": True, "content": _lines_content(lines)}
-        good: dict[int | str, dict[str, Any]] = {}
-        for status, model in answers.items():
-            good[status] = {"description": "Done."} if model is None else {"description": "Done.", "model": model}
-            if content != "application/json":
-                good[status] = {"description": "Done.", "content": {content: {"schema": {"type": "string"}}}}
-        route = DirectRoute(
+        describe = partial(
+            _documented,
+            method,
             path,
-            _described(endpoint, parameters),
             endpoint,
-            self._admission(needs),
-            methods=[method],
-            status_code=next(iter(answers)),
-            tags=[tag],
-            summary=endpoint.__name__.replace("_", " ").capitalize(),
-            description=" ".join((endpoint.__doc__ or "").split()),
-            operation_id=endpoint.__name__,
-            responses={**good, **_REFUSALS},
-            openapi_extra=extra,
-            response_model=None,
-            response_class=JSONResponse if content == "application/json" else Response,
+            needs=needs,
+            tag=tag,
+            answers=answers,
+            body=body,
+            bulk=bulk,
+            lines=lines,
+            query=query,
+            content=content,
+            writes=writes,
         )
-        self._app.router.routes.append(route)
+        self._app.router.routes.append(DirectRoute(method, path, endpoint, self._admission(needs), describe))
 
     def _admission(self, needs: str | None) -> Callable[[Scope], None]:
         if needs is None:
@@ -180,6 +166,58 @@ class Routes:
             scope["key_id"] = keyring.admit(header.decode("latin-1"), needs)
 
         return admit
+
+
+def _documented(
+    method: str,
+    path: str,
+    endpoint: Endpoint,
+    *,
+    needs: str | None,
+    tag: str,
+    answers: Mapping[int, Any],
+    body: Any,
+    bulk: str | None,
+    lines: str | None,
+    query: type[BaseModel] | None,
+    content: str,
+    writes: bool,
+) -> APIRoute:
+    """What `Routes.add` was told, as a route of FastAPI, which the OpenAPI document is made from."""
+    parameters = [Parameter(name, Parameter.KEYWORD_ONLY, annotation=PathName) for name in re.findall(r"{(\w+)}", path)]
+    if query is not None:
+        parameters.append(Parameter("query", Parameter.KEYWORD_ONLY, annotation=Annotated[query, Query()]))
+    if body is not None:
+        default = None if type(None) in get_args(body) else Parameter.empty
+        parameters.append(
+            Parameter("body", Parameter.KEYWORD_ONLY, annotation=Annotated[body, Body()], default=default)
+        )
+    if method != "GET" and writes:
+        parameters.append(Parameter("idempotency_key", Parameter.KEYWORD_ONLY, annotation=IdempotencyKey, default=None))
+    extra: dict[str, Any] = {} if needs is None else {"security": [{"key": []}]}
+    if bulk is not None:
+        extra["requestBody"] = {"content": _bulk_content(bulk)}
+    if lines is not None:
+        extra["requestBody"] = {"required": True, "content": _lines_content(lines)}
+    good: dict[int | str, dict[str, Any]] = {}
+    for status, model in answers.items():
+        good[status] = {"description": "Done."} if model is None else {"description": "Done.", "model": model}
+        if content != "application/json":
+            good[status] = {"description": "Done.", "content": {content: {"schema": {"type": "string"}}}}
+    return APIRoute(
+        path,
+        _described(endpoint, parameters),
+        methods=[method],
+        status_code=next(iter(answers)),
+        tags=[tag],
+        summary=endpoint.__name__.replace("_", " ").capitalize(),
+        description=" ".join((endpoint.__doc__ or "").split()),
+        operation_id=endpoint.__name__,
+        responses={**good, **_REFUSALS},
+        openapi_extra=extra,
+        response_model=None,
+        response_class=JSONResponse if content == "application/json" else Response,
+    )
 
 
 def _described(endpoint: Endpoint, parameters: list[Parameter]) -> Callable[..., Any]:
@@ -199,28 +237,3 @@ def _bulk_content(element: str) -> dict[str, Any]:
         **_lines_content(element),
         Kind.ARROW.value: {"schema": {"type": "string", "format": "binary", "description": "An Arrow IPC stream."}},
     }
-
-
-def complete_schema(schema: dict[str, Any]) -> dict[str, Any]:
-    """Add to a generated OpenAPI document what no route brings: the problem document and the keys."""
-    components = schema.setdefault("components", {})
-    components.setdefault("schemas", {})["Problem"] = {
-        "type": "object",
-        "required": ["type", "title", "status", "detail", "errors"],
-        "properties": {
-            "type": {"type": "string", "enum": [f"/problems/{slug}" for slug in PROBLEMS]},
-            "title": {"type": "string"},
-            "status": {"type": "integer"},
-            "detail": {"type": "string"},
-            "errors": {
-                "type": "array",
-                "items": {
-                    "type": "object",
-                    "required": ["field", "reason"],
-                    "properties": {"field": {"type": "string"}, "reason": {"type": "string"}},
-                },
-            },
-        },
-    }
-    components["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
-    return schema

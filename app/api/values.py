@@ -42,7 +42,7 @@ _NAME = r"^[A-Za-z0-9._:-]{1,128}$"
 class Strict(BaseModel):
     """A body: unknown fields are refused and nothing is converted."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, defer_build=True)
 
 
 def payload_text(value: Any, limit: int) -> bytes | None:

@@ -85,7 +85,6 @@ def _serve(settings: Settings, stack: ExitStack) -> None:
     for one in sockets:
         stack.enter_context(one)
 
-    interpreter.collect_seldom()
     from app import logs
     from app.main import create_app
     from app.security import DoorOpen, Keyring, check_door
@@ -106,6 +105,8 @@ def _serve(settings: Settings, stack: ExitStack) -> None:
         stores.close()
         raise fail(str(refusal)) from None
     try:
-        run(create_app(settings, stores, listen_first=True), settings, sockets)
+        app = create_app(settings, stores, listen_first=True)
+        interpreter.keep_program()
+        run(app, settings, sockets)
     except Exception as error:
         raise fail(f"the service could not start: {error}") from None

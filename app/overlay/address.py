@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-import httpx
-
 
 def bad_url(url: str, hosts: Collection[str] = ()) -> str | None:
     """Why a URL is not that of a service, of one of these hosts if there are any; None where it is.
@@ -13,6 +11,8 @@ def bad_url(url: str, hosts: Collection[str] = ()) -> str | None:
     >>> bad_url("https://north.example/rankcast"), bad_url("file:///etc/passwd"), bad_url("http://me:secret@north.example")
     (None, 'must begin with http:// or https://', 'must not hold a user or a password: give the key')
     """
+    import httpx  # as in `app.overlay.peer`
+
     try:
         parsed = httpx.URL(url)
         # A host is looked into when it is asked for, which it may not stand.

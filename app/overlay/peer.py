@@ -11,14 +11,17 @@ import json
 import re
 import ssl
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-import httpx
 from pydantic_core import SchemaValidator, ValidationError, to_json
 from pydantic_core import core_schema as cs
 
 from app.delivery.encode import end, number
 from indexes.relays.model import Link, Message
+
+if TYPE_CHECKING:
+    # Loaded by `app.preload`, or with the first request to another service: 20 ms that listening need not wait for.
+    import httpx
 
 LARGEST_ANSWER = 4 << 20
 """Bytes of an answer."""
@@ -32,8 +35,14 @@ MOST_NUMBER = 1 << 62
 MOST_BEHIND = 10_000
 """Relays that may be behind a link."""
 
-TIMEOUT = httpx.Timeout(30.0, connect=5.0, pool=5.0)
-PROBE_TIMEOUT = httpx.Timeout(3.0)
+SECONDS = 30.0
+"""How long the other side may take to read messages, or to write a piece of its answer."""
+
+PROBE_SECONDS = 3.0
+"""The same where it is only asked who is there."""
+
+CONNECT_SECONDS = 5.0
+"""The longest that a connection may take to open, or to come free."""
 
 _IDENTITY = cs.str_schema(strict=True, pattern=r"^[A-Za-z0-9._:-]{1,257}$")
 
@@ -105,19 +114,21 @@ class Peers:
         """Send messages, as JSON, under an epoch. Raises `Unanswered` and `Refusal`."""
         rest = {"epoch": epoch, "identity": identity, "behind": behind}
         body = b"".join((json.dumps(rest).encode()[:-1], b',"messages":[', messages, b"]}"))
-        return _read(await self._ask(link, "messages", body, TIMEOUT), needs_next=True)
+        return _read(await self._ask(link, "messages", body, SECONDS), needs_next=True)
 
     async def probe(self, link: Link, identity: str, behind: Sequence[str]) -> Answer:
         """Ask who is there. Raises `Unanswered` and `Refusal`."""
         body = json.dumps({"identity": identity, "behind": behind}).encode()
-        return _read(await self._ask(link, "probe", body, PROBE_TIMEOUT), needs_next=False)
+        return _read(await self._ask(link, "probe", body, PROBE_SECONDS), needs_next=False)
 
     async def close(self) -> None:
         """Close all connections."""
         if self._http is not None:
             await self._http.aclose()
 
-    async def _ask(self, link: Link, what: str, body: bytes, timeout: httpx.Timeout) -> bytes:
+    async def _ask(self, link: Link, what: str, body: bytes, seconds: float) -> bytes:
+        import httpx
+
         if self._http is None:
             context = ssl.create_default_context()
             limits = httpx.Limits(max_connections=None, max_keepalive_connections=64)
@@ -129,7 +140,9 @@ class Peers:
         if link.key is not None:
             headers["Authorization"] = f"Bearer {link.key}"
         # Those of httpx are for each read, and there is no end to how many there may be.
-        whole = asyncio.timeout(2 * (timeout.read or 0) + (timeout.connect or 0))
+        connect = min(seconds, CONNECT_SECONDS)
+        timeout = httpx.Timeout(seconds, connect=connect, pool=connect)
+        whole = asyncio.timeout(2 * seconds + connect)
         try:
             async with (
                 whole,

@@ -68,3 +68,14 @@ def test_a_bad_method_says_all_that_are_offered(client: TestClient) -> None:
     answer = client.post("/v1/boards/a")
     assert answer.status_code == 405
     assert answer.headers["allow"] == "DELETE, GET, PATCH, PUT"
+
+
+def test_the_document_is_served_and_made_once(client: TestClient, document: dict[str, Any]) -> None:
+    first, again = client.get("/openapi.json"), client.get("/openapi.json")
+    assert first.status_code == 200 and first.json() == document == again.json()
+    assert "/openapi.json" not in document["paths"]
+
+
+def test_a_get_route_takes_no_head(client: TestClient) -> None:
+    answer = client.head("/v1/boards")
+    assert answer.status_code == 405 and "HEAD" not in answer.headers["allow"]
