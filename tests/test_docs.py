@@ -34,7 +34,7 @@ def test_links_lead_to_pages_and_headings_that_are_there() -> None:
 
 
 def test_the_page_of_matchers_leads_to_matches_of_a_history() -> None:
-    assert "operations.md#a-history-of-events" in links(ROOT / "docs" / "matchers.md")
+    assert "spark.md#a-history-of-events" in links(ROOT / "docs" / "matchers.md")
 
 
 def test_the_readme_has_the_speed_of_the_results() -> None:

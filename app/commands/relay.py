@@ -156,7 +156,7 @@ def watch(
 
 
 async def _watch(relay: str, id: str | None, box: dict[str, Any], count: int | None, url: str, key: str | None) -> None:
-    from rankcast_client import Arrived, AsyncRankcast, Missed
+    from rankcast_client import Arrived, AsyncRankcast, Missed, Ready
 
     async with AsyncRankcast(url, key) as client:
         handle = client.relay(relay)
@@ -166,8 +166,10 @@ async def _watch(relay: str, id: str | None, box: dict[str, Any], count: int | N
             mine = (await handle.subscribe_many(made)).results[0].id  # type: ignore[arg-type]
         try:
             left = count
-            async for event in handle.watch(mine):
-                if isinstance(event, Missed):
+            async for event in handle.watch(mine, ready=True):
+                if isinstance(event, Ready):
+                    typer.echo(f"following {mine}; Ctrl-C ends", err=True)
+                elif isinstance(event, Missed):
                     typer.echo(f"rankcast: some may have been missed up to seq {event.seq}", err=True)
                 elif isinstance(event, Arrived):
                     _say({"seq": event.seq, "values": event.values, "payload": event.payload})
