@@ -201,6 +201,10 @@ class Kernels:
         except Exception as error:
             log.warning("kernels cannot be loaded", group=state.group.name, error=f"{type(error).__name__}: {error}")
 
+    def _goes_first(self, group: Any) -> bool:
+        """Whether a group is of the path that is compiled before all else."""
+        return bool(group.main and (not self._first or group.resource in self._first))
+
     def _next(self, number: int) -> _State | None:
         """The next group for a worker. One of the main path waits for no other; the rest leaves a core to the service
         and waits until what goes first is done."""
@@ -209,9 +213,7 @@ class Kernels:
                 state = self._queue[0]
                 if not self._background:
                     return self._queue.popleft()
-                urgent = state.waiting or (
-                    state.group.main and (not self._first or state.group.resource in self._first)
-                )
+                urgent = state.waiting or self._goes_first(state.group)
                 first_done = all(self.serves(resource) for resource in self._first)
                 if urgent or (first_done and (number == 0 or (state.group.main and not self._first))):
                     return self._queue.popleft()
@@ -261,7 +263,7 @@ class Kernels:
     def _compile(self, process: subprocess.Popen[str], state: _State) -> None:
         stdin, stdout = process.stdin, process.stdout
         assert stdin is not None and stdout is not None
-        if self._background and not state.group.main:
+        if self._background and not self._goes_first(state.group):
             _be_nice(process)
         stdin.write(state.group.name + "\n")
         stdin.flush()
