@@ -35,7 +35,8 @@ VARIABLE = "RANKCAST_CACHE"
 
 SUFFIX = ".kernel"
 
-FORMAT = 1
+_NO_PART = ("archive.py", "targets.py", "fingerprint.py")
+"""Modules of this package that machine code does not depend on, but for the names of its files."""
 
 
 class Compiled(NamedTuple):
@@ -59,9 +60,9 @@ def root() -> Path:
 @cache
 def toolchain() -> str:
     """The versions that machine code depends on beside the sources of kernels, as a file name."""
-    digest = hashlib.sha256(str(FORMAT).encode())
+    digest = hashlib.sha256()
     for path in sorted(Path(__file__).parent.glob("*.py")):
-        if path.name in ("library.py", "dispatch.py"):
+        if path.name not in _NO_PART:
             digest.update(path.read_bytes())
     python = f"{sys.implementation.name}{sys.version_info[0]}{sys.version_info[1]}{getattr(sys, 'abiflags', '')}"
     versions = f"{python}-numba{numba.__version__}-llvmlite{llvmlite.__version__}-{platform.machine()}"
@@ -110,6 +111,7 @@ class KernelCache:
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """The compiled kernel for the argument types; None if it is to be compiled now, by this process."""
         args = sig if isinstance(sig, tuple) else sig.args
+        library.target_codegen()
         target_context.refresh()
         path = self.path(args)
         found = self._load(path, args, target_context)
@@ -130,7 +132,6 @@ class KernelCache:
         if data is None:
             return None
         *payload, calls = data
-        library.target_codegen()
         for symbol, call in calls:
             find(call).compile(call.args)
             if not library.is_defined(symbol):
