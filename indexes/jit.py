@@ -20,6 +20,10 @@ _OWN: dict[str, Any] = {"_nrt": True, "fastmath": False, "error_model": "python"
 """Options that a kernel would otherwise take from the first kernel that calls it."""
 
 
+# Settles the target: numba asks for it when the first kernel is defined.
+cache.folder()
+
+
 def compiler(**options: Any) -> Callable[[F], F]:
     """A decorator as `numba.njit` with these options, which keeps the machine code on disk."""
     chosen = {**_OWN, **options}
