@@ -8,7 +8,7 @@ from app import interpreter
 
 interpreter.collect_seldom()
 
-import app.main  # noqa: E402, F401  (after the collector was told)
+import app.main  # noqa: E402  (after the collector was told)
 import app.server  # noqa: E402, F401
 from indexes import warming  # noqa: E402
 
