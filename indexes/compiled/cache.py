@@ -43,7 +43,7 @@ _CHECKSUM = struct.Struct("<I")
 
 FORMAT = 2
 
-_CONVENTIONS = ("arguments.py", "dispatch.py", "library.py")
+_COMPILES = ("arguments.py", "dispatch.py", "library.py", "speedups.py")
 """Modules of this package that machine code depends on."""
 
 
@@ -72,7 +72,7 @@ def root() -> Path:
 def toolchain() -> str:
     """The versions that machine code depends on beside the sources of kernels, as a file name."""
     digest = hashlib.sha256(str(FORMAT).encode())
-    for name in _CONVENTIONS:
+    for name in _COMPILES:
         digest.update(Path(__file__).with_name(name).read_bytes())
     python = f"{sys.implementation.name}{sys.version_info[0]}{sys.version_info[1]}{getattr(sys, 'abiflags', '')}"
     versions = f"{python}-numba{numba.__version__}-llvmlite{llvmlite.__version__}-{platform.machine()}"
@@ -112,6 +112,7 @@ class KernelCache:
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """The compiled kernel for the argument types; None if it is to be compiled now, by this process."""
         args = sig if isinstance(sig, tuple) else sig.args
+        library.target_codegen()
         target_context.refresh()
         path = self.path(args)
         found = self._load(path, args, target_context)
@@ -130,7 +131,6 @@ class KernelCache:
         if data is None:
             return None
         *payload, calls = data
-        library.target_codegen()
         for symbol, call in calls:
             try:
                 find(call).compile(call.args)
@@ -250,7 +250,7 @@ def _read(path: Path) -> Any:
     """What `_write` was given, unpickled; None if there is no such file, or if it is damaged."""
     try:
         data = path.read_bytes()
-    except FileNotFoundError:
+    except OSError:
         return None
     if len(data) < _CHECKSUM.size or _CHECKSUM.unpack_from(data) != (zlib.crc32(memoryview(data)[_CHECKSUM.size :]),):
         return None

@@ -193,8 +193,9 @@ class KernelLowering(typed_passes.NativeLowering):
     lowering_class: Any = None
 
     def run_pass(self, state: Any) -> bool:
+        assert "get_arg_packer" in vars(state.targetctx), "compiled before `target_codegen` was called"
         self.lowering_class = lowering.Lower if state.flags.nrt else _PlainLower
-        library = target_codegen().create_library(state.func_id.func_qualname)
+        library = state.targetctx.codegen().create_library(state.func_id.func_qualname)
         library.enable_object_caching()
         library.inlined = bool(state.flags.forceinline)
         library.entry = not state.flags.no_cpython_wrapper

@@ -117,7 +117,7 @@ RAISES = as_python("""
 found = []
 for x in (-10**9, 5, -10**9):
     try:
-        found.append(some_kernels.large(x, 7) if False else some_kernels.middle(x))
+        found.append(some_kernels.middle(x))
     except ValueError as error:
         found.append(str(error))
 tell(found=found)
@@ -134,7 +134,7 @@ def test_what_a_callee_raises_reaches_the_caller(kernels: Workshop) -> None:
 
 def test_a_small_kernel_can_be_called_from_python_too(kernels: Workshop) -> None:
     kernels.write("some_kernels", KERNELS.replace("@inner_kernel\n    def small", "@lean_kernel\n    def small"))
-    program = as_python("tell(found=[some_kernels.small(4), some_kernels.large(4, 5)])")
+    program = as_python("tell(found=[some_kernels.small(4), some_kernels.middle(4)])")
     plain = kernels.run(program, NUMBA_DISABLE_JIT="1")["found"]
     assert kernels.run(program)["found"] == plain
     assert kernels.run(program) == {"found": plain, "compiled": []}
