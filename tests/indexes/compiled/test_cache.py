@@ -27,11 +27,11 @@ KERNELS = f"""
 
     @kernel
     def entry(x):
-        return large(x, 7) + 1
+        return large(x, x + 7) + 1
 
     @kernel
     def sibling(x):
-        return large(x, 7) + 2
+        return large(x, x + 7) + 2
 """
 
 CALL = "import some_kernels; tell(found=some_kernels.entry(5))"
@@ -147,6 +147,6 @@ def test_without_a_folder_that_can_be_written_kernels_are_compiled_all_the_same(
 
 def test_an_edit_compiles_what_it_concerns(kernels: Workshop) -> None:
     first = kernels.run(CALL)
-    kernels.write("some_kernels", KERNELS.replace("large(x, 7) + 1", "large(x, 7) + 3"))
+    kernels.write("some_kernels", KERNELS.replace("large(x, x + 7) + 1", "large(x, x + 7) + 3"))
     again = kernels.run(CALL)
     assert again == {"found": first["found"] + 2, "compiled": ["entry"]}

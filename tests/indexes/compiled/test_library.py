@@ -38,17 +38,17 @@ KERNELS = f"""
 
     @lean_kernel
     def middle(x):
-        total, y = large(x, 7), 11
+        total, y = large(x, x + 7), 11
         {LARGE}
         return pasted(total)
 
     @kernel
     def entry(x):
-        return middle(x) + large(x, 3) + merged(x, 2)
+        return middle(x) + large(x, x + 3) + merged(x, x + 2)
 
     @kernel
     def newcomer(x):
-        return middle(x) - large(x, 3)
+        return middle(x) - large(x, x + 3)
 """
 
 
@@ -62,7 +62,7 @@ def kernels(workshop: Workshop) -> Workshop:
     return workshop
 
 
-CALL = as_python("tell(found=[some_kernels.entry(x) for x in (0, 5, 2**40)])")
+CALL = as_python("tell(found=[some_kernels.entry(x) for x in (1, 5, 2**20)])")
 
 
 def test_a_chain_of_calls_is_the_same_cold_warm_and_uncompiled(kernels: Workshop) -> None:
@@ -115,7 +115,7 @@ tell(about=about, code={name: overload.library._emitted for name in about
 
 RAISES = as_python("""
 found = []
-for x in (-10**9, 5, -10**9):
+for x in (3, 5, 3):
     try:
         found.append(some_kernels.middle(x))
     except ValueError as error:
@@ -125,7 +125,7 @@ tell(found=found)
 
 
 def test_what_a_callee_raises_reaches_the_caller(kernels: Workshop) -> None:
-    kernels.write("some_kernels", KERNELS.replace("if total < 0:", "if x < 0:"))
+    kernels.write("some_kernels", KERNELS.replace("if total < 0:", "if x == 3:"))
     plain = kernels.run(RAISES, NUMBA_DISABLE_JIT="1")["found"]
     assert plain[0] == plain[2] == "below zero" and isinstance(plain[1], int)
     assert kernels.run(RAISES)["found"] == plain
