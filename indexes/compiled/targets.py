@@ -35,14 +35,11 @@ def choose(target: str) -> None:
     """Compile for `native` or a portable target, here and in processes that are started. Before the first kernel is
     defined."""
     import numba
+    from llvmlite import binding as llvm
 
-    name = None if target == "native" else target
-    features = None if name is None else ""
-    for variable, value in ((VARIABLE, name), (FEATURES, features)):
-        if value is None:
-            os.environ.pop(variable, None)
-        else:
-            os.environ[variable] = value
+    # This machine's is named as well: a process that finds no name may use portable kernels.
+    name, features = (llvm.get_host_cpu_name(), _host()) if target == "native" else (target, "")
+    os.environ[VARIABLE], os.environ[FEATURES] = name, features
     numba.config.CPU_NAME = name  # type: ignore[attr-defined]
     numba.config.CPU_FEATURES = features  # type: ignore[attr-defined]
 
@@ -51,8 +48,10 @@ def current() -> str:
     """This process's target, as a file name."""
     from numba import config
 
+    from llvmlite import binding as llvm
+
     name, features = config.CPU_NAME, config.CPU_FEATURES  # type: ignore[attr-defined]
-    if name is None and features is None:
+    if name in (None, llvm.get_host_cpu_name()) and features in (None, _host()):
         return native()
     if name in PORTABLE and features == "":
         return str(name)
