@@ -40,6 +40,9 @@ def _widened(kind: Any) -> Any:
 
 _NARROW = frozenset({types.int8, types.int16, types.int32, types.uint8, types.uint16, types.uint32})
 
+# Settles the target: numba asks for it when the first kernel is defined.
+cache.folder()
+
 
 def compiler(**options: Any) -> Callable[[F], F]:
     """A decorator as `numba.njit` with these options, which keeps the machine code on disk."""
