@@ -2,7 +2,8 @@
 
 A process for each target holds the same board; they take turns, so that what disturbs the machine disturbs all alike.
 ``python -m bench.start.targets TARGET`` is one of them: it prints a line when it is ready, and then for each line of
-its input the microseconds an event of one round of that algorithm. """
+its input the microseconds an event of one round of that algorithm.
+"""
 
 from __future__ import annotations
 
@@ -21,21 +22,40 @@ N, M, EVENTS, ROUNDS = 10_000, 500_000, 5_000, 15
 ALGORITHMS = ("Paint-Dense", "Paint-Sparse")
 
 
-def show(report: Report, folder: Path) -> None: """Race the targets that this machine runs, with kernels compiled into
-`folder`, and write a table.""" names = ["native", *(target for target in targets.PORTABLE if targets.runs(target))]
-report.progress(f"compiling for {', '.join(names)}") environment = {**os.environ, "RANKCAST_CACHE": str(folder),
-"PYTHONPATH": str(CHECKOUT)} racers = [_Racer(name, environment) for name in names] try: for racer in racers:
-racer.wait() micros: dict[tuple[str, str], list[float]] = {} for number in range(ROUNDS): for algorithm in ALGORITHMS:
-for racer in racers if number % 2 else racers[::-1]: micros.setdefault((racer.name, algorithm),
-[]).append(racer.run(algorithm)) finally: for racer in racers: racer.end() report.heading("What a portable target
-costs") report.text( f"The same {EVENTS:,} events, n = {N:,}, k = 10, m = {M:,} uniform subscriptions, painted one by
-one by kernels " f"for this machine's processor and for portable targets, {ROUNDS} rounds in turns: microseconds of
-thread time " "an event, the median (least and greatest), and the median of the ratios to native in the same round. The
-" "image has kernels for the portable targets, and a process takes the best that its machine runs; where neither "
-"fits it compiles for its own." ) rows = [] for name in names: row = [name] for algorithm in ALGORITHMS: mine, native =
-micros[name, algorithm], micros["native", algorithm] times = median(a / b for a, b in zip(mine, native, strict=True))
-row += [f"{median(mine):.2f} {spread(mine)}", ratio(times)] rows.append(tuple(row)) report.table(("target",
-"Paint-Dense, us", "times native", "Paint-Sparse, us", "times native"), rows)
+def show(report: Report, folder: Path) -> None:
+    """Race the targets that this machine runs, with kernels compiled into `folder`, and write a table."""
+    names = ["native", *(target for target in targets.PORTABLE if targets.runs(target))]
+    report.progress(f"compiling for {', '.join(names)}")
+    environment = {**os.environ, "RANKCAST_CACHE": str(folder), "PYTHONPATH": str(CHECKOUT)}
+    racers = [_Racer(name, environment) for name in names]
+    try:
+        for racer in racers:
+            racer.wait()
+        micros: dict[tuple[str, str], list[float]] = {}
+        for number in range(ROUNDS):
+            for algorithm in ALGORITHMS:
+                for racer in racers if number % 2 else racers[::-1]:
+                    micros.setdefault((racer.name, algorithm), []).append(racer.run(algorithm))
+    finally:
+        for racer in racers:
+            racer.end()
+    report.heading("What a portable target costs")
+    report.text(
+        f"The same {EVENTS:,} events, n = {N:,}, k = 10, m = {M:,} uniform subscriptions, painted one by one by "
+        f"kernels for this machine's processor and for portable targets, {ROUNDS} rounds in turns: microseconds of "
+        "thread time an event, the median (least and greatest), and the median of the ratios to native in the same round. The "
+        "image has kernels for the portable targets, and a process takes the best that its machine runs; where neither "
+        "fits it compiles for its own."
+    )
+    rows = []
+    for name in names:
+        row = [name]
+        for algorithm in ALGORITHMS:
+            mine, native = micros[name, algorithm], micros["native", algorithm]
+            times = median(a / b for a, b in zip(mine, native, strict=True))
+            row += [f"{median(mine):.2f} {spread(mine)}", ratio(times)]
+        rows.append(tuple(row))
+    report.table(("target", "Paint-Dense, us", "times native", "Paint-Sparse, us", "times native"), rows)
 
 
 class _Racer:
