@@ -40,7 +40,6 @@ def _widened(kind: Any) -> Any:
 
 _NARROW = frozenset({types.int8, types.int16, types.int32, types.uint8, types.uint16, types.uint32})
 
-
 # Settles the target: numba asks for it when the first kernel is defined.
 cache.folder()
 

@@ -46,9 +46,8 @@ def choose(target: str) -> None:
 
 def current() -> str:
     """This process's target, as a file name."""
-    from numba import config
-
     from llvmlite import binding as llvm
+    from numba import config
 
     name, features = config.CPU_NAME, config.CPU_FEATURES  # type: ignore[attr-defined]
     if name in (None, llvm.get_host_cpu_name()) and features in (None, _host()):
