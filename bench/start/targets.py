@@ -43,9 +43,9 @@ def show(report: Report, folder: Path) -> None:
     report.text(
         f"The same {EVENTS:,} events, n = {N:,}, k = 10, m = {M:,} uniform subscriptions, painted one by one by "
         f"kernels for this machine's processor and for portable targets, {ROUNDS} rounds in turns: microseconds of "
-        "thread time an event, the median (least and greatest), and the median of the ratios to native in the same round. "
-        "The image has kernels for the portable targets, and a process takes the best that its machine runs; where neither fits "
-        "it compiles for its own."
+        "thread time an event, the median (least and greatest), and the median of the ratios to native in the same "
+        "round. The image has kernels for the portable targets, and a process takes the best that its machine runs; "
+        "where neither fits it compiles for its own."
     )
     rows = []
     for name in names:

@@ -9,6 +9,7 @@ A kernel is compiled by one process at a time: others that want it wait, and loa
 
 from __future__ import annotations
 
+import ast
 import fcntl
 import hashlib
 import importlib
@@ -73,10 +74,24 @@ def toolchain() -> str:
     """The versions that machine code depends on beside the sources of kernels, as a file name."""
     digest = hashlib.sha256(str(FORMAT).encode())
     for name in _COMPILES:
-        digest.update((Path(__file__).parent / name).read_bytes())
+        digest.update(_statements((Path(__file__).parent / name).read_text()))
     python = f"{sys.implementation.name}{sys.version_info[0]}{sys.version_info[1]}{getattr(sys, 'abiflags', '')}"
     versions = f"{python}-numba{numba.__version__}-llvmlite{llvmlite.__version__}-{platform.machine()}"
     return f"{versions}-{digest.hexdigest()[:8]}"
+
+
+def _statements(source: str) -> bytes:
+    """A module without what it only says: comments and docstrings."""
+    parsed = ast.parse(source)
+    for node in ast.walk(parsed):
+        body = getattr(node, "body", None)
+        if isinstance(body, list):
+            body[:] = [each for each in body if not _is_text(each)]
+    return ast.dump(parsed).encode()
+
+
+def _is_text(node: ast.AST) -> bool:
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
 
 
 @cache
