@@ -42,6 +42,7 @@ COMMANDS: Mapping[str, Lazy] = {
     "jobs": Lazy("jobs", "List the jobs of a service: those that wait or run, and the last hundred."),
     "restore": Lazy("restore", "Make a data directory from a snapshot, while no service uses it."),
     "warm": Lazy("kernels", "Compile the kernels into the cache, so that the service starts in seconds."),
+    "kernels": Lazy("kernels", "Compiled kernels as one file."),
     "bench": Lazy("bench", "The papers' counts, and the speed of this machine."),
 }
 """The commands, in the order of the help."""

@@ -44,8 +44,8 @@ _CHECKSUM = struct.Struct("<I")
 
 FORMAT = 2
 
-_COMPILES = ("arguments.py", "dispatch.py", "library.py", "speedups.py")
-"""Modules of this package that machine code depends on."""
+_COMPILES = ("arguments.py", "dispatch.py", "library.py", "speedups.py", "../jit.py")
+"""Modules that machine code depends on, from this folder."""
 
 
 log = logging.getLogger("rankcast.kernels")
@@ -74,7 +74,7 @@ def toolchain() -> str:
     """The versions that machine code depends on beside the sources of kernels, as a file name."""
     digest = hashlib.sha256(str(FORMAT).encode())
     for name in _COMPILES:
-        digest.update(_statements(Path(__file__).with_name(name).read_text()))
+        digest.update(_statements((Path(__file__).parent / name).read_text()))
     python = f"{sys.implementation.name}{sys.version_info[0]}{sys.version_info[1]}{getattr(sys, 'abiflags', '')}"
     versions = f"{python}-numba{numba.__version__}-llvmlite{llvmlite.__version__}-{platform.machine()}"
     return f"{versions}-{digest.hexdigest()[:8]}"

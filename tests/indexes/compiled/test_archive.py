@@ -113,7 +113,7 @@ def test_a_member_that_is_no_file_is_refused(exported: Path, kind: bytes) -> Non
         entry = tarfile.TarInfo("k.three-3.kernel")
         entry.type, entry.linkname = kind, "k.one-1.kernel"
         made.addfile(entry)
-    with pytest.raises(archive.Refused, match=r"it has a member 'k.three-3.kernel'"):
+    with pytest.raises(archive.Refused, match=r"it has a member 'k\.three-3\.kernel'"):
         archive.read_archive(exported)
 
 
@@ -125,10 +125,10 @@ def test_a_member_that_is_too_large_is_refused(exported: Path, monkeypatch: pyte
 
 def test_missing_and_added_members_are_refused(exported: Path) -> None:
     rewrite(exported, lambda about, members: members.update({"k.new-1.kernel": b"new"}))
-    with pytest.raises(archive.Refused, match=r"it is damaged: 4 files, and its manifest has 3"):
+    with pytest.raises(archive.Refused, match="it is damaged: 4 files, and its manifest has 3"):
         archive.read_archive(exported)
     rewrite(exported, lambda about, members: [members.pop(name) for name in list(members)[:2]] and None)
-    with pytest.raises(archive.Refused, match=r"it is damaged: 2 files, and its manifest has 3"):
+    with pytest.raises(archive.Refused, match="it is damaged: 2 files, and its manifest has 3"):
         archive.read_archive(exported)
 
 
@@ -141,7 +141,7 @@ def test_an_archive_that_is_damaged_anywhere_is_refused(exported: Path) -> None:
             archive.read_archive(exported)
     place = whole.index(b"one", whole.index(b"k.one-1.kernel\0") + tarfile.BLOCKSIZE)
     exported.write_bytes(whole[:place] + b"onf" + whole[place + 3 :])
-    with pytest.raises(archive.Refused, match=r"it is damaged: 'k.one-1.kernel' is not what its manifest says"):
+    with pytest.raises(archive.Refused, match=r"it is damaged: 'k\.one-1\.kernel' is not what its manifest says"):
         archive.read_archive(exported)
     assert taken() == {}
 

@@ -12,7 +12,7 @@ from tests.indexes.compiled.conftest import Workshop
 
 pytestmark = pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is compiled")
 
-LARGE = "\n        ".join(f"total += (x * {i} + total) % (y + {i})" for i in range(1, 14))
+LARGE = "\n        ".join(f"total += (x * {i} + total) % (y + {i})" for i in range(1, 40))
 """So many instructions that callers refer to them and hold no copy."""
 
 KERNELS = f"""

@@ -38,7 +38,7 @@ KERNELS = f"""
 
     @lean_kernel
     def middle(x):
-        total, y = large(x, x + 7), 11
+        total, y = large(x, x + 7), x + 11
         {LARGE}
         return pasted(total)
 
