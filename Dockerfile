@@ -22,10 +22,9 @@ COPY . .
 RUN pip install --no-cache-dir --no-deps --no-build-isolation -e . -e client \
     && python -m compileall -q app bench client formats indexes spark_jobs
 
-# Numba takes part of the processor's name into its cache: generic code serves any machine of the architecture.
+# For any machine of the architecture; a service uses the best of them that its processor can run.
 FROM installed AS kernels
-ENV NUMBA_CPU_NAME=generic
-RUN rankcast warm
+RUN rankcast warm --target portable
 
 FROM installed AS spark
 RUN pip install --no-cache-dir --require-hashes --no-build-isolation -r requirements/spark.lock
@@ -33,8 +32,7 @@ RUN pip install --no-cache-dir --require-hashes --no-build-isolation -r requirem
 FROM base AS runtime
 RUN useradd --system --uid 10001 --home-dir /var/lib/rankcast --create-home rankcast \
     && install -d -o rankcast -g rankcast /var/lib/rankcast/data
-ENV NUMBA_CPU_NAME=generic \
-    RANKCAST_HOST=0.0.0.0 \
+ENV RANKCAST_HOST=0.0.0.0 \
     RANKCAST_PORT=8000 \
     RANKCAST_DATA=/var/lib/rankcast/data
 COPY --from=kernels --chown=rankcast $RANKCAST_CACHE $RANKCAST_CACHE

@@ -303,7 +303,10 @@ class Jobs:
 
     async def _when_ready(self, run: Run, job: Job) -> dict[str, Any]:
         if self._ready is not None:
-            await self._ready()
+            try:
+                await self._ready()
+            except Problem as problem:
+                raise JobFailed(f"{problem.detail}; the job did not begin") from None
         return await _called(run, _reporter(job))
 
     async def _run(self, job: Job, run: Run) -> None:

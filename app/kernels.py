@@ -14,6 +14,7 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import IO, Any
@@ -29,7 +30,7 @@ BACKGROUND_NICENESS = 10
 log = logs.get("kernels")
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _State:
     """How far a group is. `done` is set when requests need not wait for it: it is ready, or could not be compiled
     beforehand and is compiled when it is called."""
@@ -60,7 +61,7 @@ class Kernels:
         self._processes: set[subprocess.Popen[str]] = set()
         self._stopped = False
         self._last: str | None = None
-        self.ready = not _compiles()
+        self.ready = not compiles()
         """Whether all groups are."""
 
     # --- what there is ----------------------------------------------------------------------------------------------
@@ -106,7 +107,7 @@ class Kernels:
     async def need(self, *names: str, seconds: float | None = WAIT_SECONDS) -> None:
         """Return once the groups of these names are ready; None waits for as long as it takes.
 
-        Raises the problem 503 after so many seconds.
+        Raises the problem 503 after so many seconds, and as soon as the service is ending.
         """
         if self.ready:
             return
@@ -116,13 +117,8 @@ class Kernels:
             state = self._states.get(name)
             if state is None or state.done.is_set():
                 continue
-            self._hurry(state)
             woken = asyncio.Event()
-            with self._lock:
-                if not state.done.is_set():
-                    state.waiting.append(partial(loop.call_soon_threadsafe, woken.set))
-                else:
-                    woken.set()
+            self._hurry(state, partial(loop.call_soon_threadsafe, woken.set))
             try:
                 await asyncio.wait_for(woken.wait(), None if deadline is None else deadline - loop.time())
             except TimeoutError:
@@ -132,6 +128,8 @@ class Kernels:
                     f"the kernels of {name} are being compiled ({percent}%); try again in some seconds",
                     headers={"Retry-After": "5"},
                 ) from None
+            if not state.done.is_set():
+                raise Problem("not-ready", "the service is ending")
 
     async def need_all(self) -> None:
         """Return once everything is ready."""
@@ -143,9 +141,13 @@ class Kernels:
             while not state.done.wait(0.5) and not self._stopped:
                 pass
 
-    def _hurry(self, state: _State) -> None:
-        """Put a group that waits before all others."""
+    def _hurry(self, state: _State, wake: Callable[[], object]) -> None:
+        """Put a group that somebody waits for before all others; `wake` is called when it is done, or never will be."""
         with self._lock:
+            if state.done.is_set() or self._stopped:
+                wake()
+                return
+            state.waiting.append(wake)
             if state in self._queue:
                 self._queue.remove(state)
                 self._queue.appendleft(state)
@@ -155,21 +157,21 @@ class Kernels:
 
     def start(self) -> None:
         """Begin to load what is on disk and to compile what is not."""
-        if self.ready:
-            return
         from indexes import warming
 
-        loaded = []
         groups = sorted(warming.GROUPS, key=lambda group: not (group.main and group.resource in self._first))
-        for group in groups:
-            state = self._states[group.name] = _State(group)
-            if warming.is_ready(group):
-                loaded.append(state)
-            else:
-                self._queue.append(state)
+        states = {group.name: _State(group) for group in groups}
+        loaded = [state for state in states.values() if self.ready or warming.is_ready(state.group)]
         for state in loaded:
             state.compiled = state.group.kernels
             state.done.set()
+        with self._lock:
+            if self._stopped:
+                return
+            self._queue.extend(state for state in states.values() if not state.done.is_set())
+            self._states = states  # as a whole: others may be looking
+        if self.ready:
+            return
         self._look()
         threading.Thread(target=self._load_all, args=(loaded,), name="kernel-loader", daemon=True).start()
         if self._queue:
@@ -185,6 +187,11 @@ class Kernels:
             self._lock.notify_all()
             for process in self._processes:
                 process.kill()
+            waiting = [wake for state in self._states.values() for wake in state.waiting]
+            for state in self._states.values():
+                state.waiting.clear()
+        for wake in waiting:
+            _call(wake)
 
     def _load_all(self, states: list[_State]) -> None:
         for state in states:
@@ -231,7 +238,7 @@ class Kernels:
                     self._compile(process, state)
                 except Exception as error:
                     state.error = f"{type(error).__name__}: {error}"
-                    process.kill()
+                    self._end(process)
                     process = None
                 if self._stopped:
                     return
@@ -242,9 +249,7 @@ class Kernels:
                 self._finish(state)
         finally:
             if process is not None:
-                assert process.stdin is not None
-                process.stdin.close()
-                process.wait()
+                self._end(process)
 
     def _spawn(self) -> subprocess.Popen[str]:
         process = subprocess.Popen(
@@ -259,6 +264,17 @@ class Kernels:
             if self._stopped:
                 process.kill()
         return process
+
+    def _end(self, process: subprocess.Popen[str]) -> None:
+        """End a process that has nothing more to do."""
+        process.kill()
+        process.wait()
+        for stream in (process.stdin, process.stdout):
+            if stream is not None:
+                with suppress(OSError):
+                    stream.close()
+        with self._lock:
+            self._processes.discard(process)
 
     def _compile(self, process: subprocess.Popen[str], state: _State) -> None:
         stdin, stdout = process.stdin, process.stdout
@@ -285,7 +301,7 @@ class Kernels:
         self._look()
         self._progress(state.group.name, "", 0.0)
         for wake in waiting:
-            wake()
+            _call(wake)
 
     def _look(self) -> None:
         self.ready = all(state.done.is_set() for state in self._states.values())
@@ -306,6 +322,11 @@ def _lines(stream: IO[str]) -> Iterable[dict[str, Any]]:
         yield json.loads(line)
 
 
+def _call(wake: Callable[[], object]) -> None:
+    with suppress(RuntimeError):  # the loop that waited has ended
+        wake()
+
+
 def _be_nice(process: subprocess.Popen[str]) -> None:
     if hasattr(os, "setpriority"):
         os.setpriority(os.PRIO_PROCESS, process.pid, BACKGROUND_NICENESS)
@@ -315,6 +336,6 @@ def _cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _compiles() -> bool:
+def compiles() -> bool:
     """Whether kernels are compiled at all: not with ``NUMBA_DISABLE_JIT=1``."""
     return os.environ.get("NUMBA_DISABLE_JIT", "0") in ("", "0")

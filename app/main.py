@@ -81,6 +81,7 @@ def create_app(settings: Settings | None = None, stores: Stores | None = None, l
         )
         service = Service(settings, opened, metrics, keyring)
         lifecycle.kernels = service.kernels
+        lifecycle.stopping.append(service.kernels.stop)  # requests that wait for kernels would hold up the end
 
         async def start() -> None:
             await service.start()

@@ -27,6 +27,7 @@ from app.kinds.relays import RelayKind
 from app.maintenance import Maintenance
 from app.metrics import Metrics
 from app.overlay.overlay import Overlay
+from app.problems import Problem
 from app.recovery import recover
 from app.resources import Resources
 from app.schedule import Schedule
@@ -143,7 +144,10 @@ class Service:
         self.maintenance.snapshot_lsn = await asyncio.to_thread(
             recover, self.snapshots, self.catalog, self.writer, self._say_progress
         )
-        await self.kernels.need(*self._kernels_in_use(), seconds=None)
+        try:
+            await self.kernels.need(*self._kernels_in_use(), seconds=None)
+        except Problem:
+            raise Interrupted from None
         for name in self.boards.names():
             board = self.boards.get(name)
             if board is not None:

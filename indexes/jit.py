@@ -10,6 +10,8 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import numba
+from numba import types
+from numba.core.registry import CPUDispatcher
 
 from indexes.compiled import cache, library
 
@@ -20,6 +22,28 @@ _OWN: dict[str, Any] = {"_nrt": True, "fastmath": False, "error_model": "python"
 """Options that a kernel would otherwise take from the first kernel that calls it."""
 
 
+class _Kernel(CPUDispatcher):  # type: ignore[misc]
+    """A kernel that is compiled for the kinds of its arguments, not for each constant and each width of integer that
+    some caller gives it."""
+
+    def get_call_template(self, args: Any, kws: Any) -> Any:
+        """As numba's: what a call from a kernel with arguments of these types resolves to."""
+        wide = {name: _widened(kind) for name, kind in kws.items()}
+        return super().get_call_template(tuple(map(_widened, args)), wide)
+
+
+def _widened(kind: Any) -> Any:
+    """The type that a kernel is compiled for when it is called with an argument of this type from another one."""
+    plain = types.unliteral(kind)
+    return types.int64 if plain in _NARROW else plain
+
+
+_NARROW = frozenset({types.int8, types.int16, types.int32, types.uint8, types.uint16, types.uint32})
+
+# Settles the target: numba asks for it when the first kernel is defined.
+cache.folder()
+
+
 def compiler(**options: Any) -> Callable[[F], F]:
     """A decorator as `numba.njit` with these options, which keeps the machine code on disk."""
     chosen = {**_OWN, **options}
@@ -28,6 +52,7 @@ def compiler(**options: Any) -> Callable[[F], F]:
     def decorate(function: F) -> F:
         compiled = compile_(function)
         if not numba.config.DISABLE_JIT:  # type: ignore[attr-defined]
+            compiled.__class__ = _Kernel
             cache.keep(compiled)
         return compiled  # type: ignore[no-any-return]
 

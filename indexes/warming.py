@@ -59,13 +59,12 @@ GROUPS: tuple[Group, ...] = (
 """All groups, in the order in which they are made ready."""
 
 
+_BY_NAME = {group.name: group for group in GROUPS}
+
+
 def by_name(name: str) -> Group:
     """The group of a name such as ``boards.main``. Raises KeyError."""
-    return next((group for group in GROUPS if group.name == name), None) or _missing(name)
-
-
-def _missing(name: str) -> Group:
-    raise KeyError(name)
+    return _BY_NAME[name]
 
 
 def _mark(group: Group) -> Path:
@@ -82,15 +81,35 @@ def is_ready(group: Group) -> bool:
 def load(group: Group) -> int:
     """Load the kernels of a group that is ready; returns how many were not loaded before. Some milliseconds each for
     kernels of hundreds of instructions, in pieces that leave the interpreter to other threads."""
-    from indexes.compiled import cache
-
     loaded = 0
-    for wanted in pickle.loads(_mark(group).read_bytes()):
-        kernel = cache.find(wanted)
-        if wanted.args not in kernel.overloads:
-            kernel.compile(wanted.args)
+    for kernel, args in _kernels(group):
+        if args not in kernel.overloads:
+            kernel.compile(args)
             loaded += 1
     return loaded
+
+
+def files() -> list[Path]:
+    """The files of the cache that hold the groups which are ready: their kernels and their marks."""
+    found: set[Path] = set()
+    for group in GROUPS:
+        if is_ready(group):
+            found.add(_mark(group))
+            found.update(kernel._cache.path(args) for kernel, args in _kernels(group))
+    return sorted(found)
+
+
+def _kernels(group: Group) -> list[tuple[Any, tuple[Any, ...]]]:
+    """The kernels of a group that is ready, each with its argument types. The mark goes if it cannot be read, so that
+    the next start makes the group ready again."""
+    from indexes.compiled import cache
+
+    mark = _mark(group)
+    try:
+        return [(cache.find(wanted), wanted.args) for wanted in pickle.loads(mark.read_bytes())]
+    except Exception:
+        mark.unlink(missing_ok=True)
+        raise
 
 
 def exercise(group: Group) -> None:

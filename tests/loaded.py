@@ -9,9 +9,10 @@ from app import interpreter
 interpreter.collect_seldom()
 
 import app.main  # noqa: E402  (after the collector was told)
-import app.server  # noqa: E402
-import app.service  # noqa: E402
+import app.server  # noqa: E402, F401
+from indexes import warming  # noqa: E402
 
-app.service.warm()
-app.service.warm = lambda: None
+for group in warming.GROUPS:
+    if warming.is_ready(group):
+        warming.load(group)
 gc.freeze()

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 import time
 from collections import defaultdict
 from pathlib import Path
@@ -13,12 +16,20 @@ import typer
 from app.commands import fail
 from app.commands.progress import progress
 
+_TARGETS = (
+    "The processor to compile for: this machine's, any x86-64 with AVX2 (since about 2013), or any of the architecture"
+)
+_DEFAULT = " By default this machine's, unless NUMBA_CPU_NAME names one."
+
 Target = Annotated[
-    Literal["native", "x86-64-v3", "generic"],
+    Literal["native", "x86-64-v3", "generic"] | None, typer.Option("--target", help=f"{_TARGETS}.{_DEFAULT}")
+]
+Targets = Annotated[
+    Literal["native", "x86-64-v3", "generic", "portable"] | None,
     typer.Option(
         "--target",
-        help="The processor to compile for: this machine's, any x86-64 with AVX2 (since about 2013), or any of the "
-        "architecture.",
+        help=f"{_TARGETS}; portable: the last two, of which a service uses the better one that its processor can run."
+        f"{_DEFAULT}",
     ),
 ]
 
@@ -37,7 +48,7 @@ def warm(
         Path | None,
         typer.Option("--report", help="Write what each kernel took to compile to this file, as JSON lines."),
     ] = None,
-    target: Target = "native",
+    target: Targets = None,
 ) -> None:
     """Compile the kernels into the cache, so that the service starts in seconds.
 
@@ -47,13 +58,36 @@ def warm(
 
     Example: rankcast warm
     """
-    _warm(target, report)
+    if target == "portable":
+        _warm_portable(report)
+    else:
+        _warm(target, report)
 
 
-def _warm(target: str, report: Path | None = None) -> None:
+def _warm_portable(report: Path | None) -> None:
+    """One process a target: numba has one for all of a process's life."""
+    from indexes.compiled.targets import portable
+
+    if report is not None:
+        report.unlink(missing_ok=True)
+    for target in portable():
+        part = None if report is None else report.with_name(f"{report.name}.{os.getpid()}.tmp")
+        options = [] if part is None else ["--report", str(part)]
+        typer.echo(f"Target {target}:", err=True)
+        done = subprocess.run([sys.executable, "-m", "app", "warm", "--target", target, *options], check=False)
+        if part is not None and report is not None and part.exists():
+            with report.open("a") as whole:
+                whole.write(part.read_text())
+            part.unlink()
+        if done.returncode != 0:
+            raise typer.Exit(done.returncode)
+
+
+def _warm(target: str | None, report: Path | None = None) -> None:
     from indexes.compiled.targets import choose
 
-    choose(target)
+    if target is not None:
+        choose(target)
     from app.kernels import Kernels
 
     began = time.perf_counter()
@@ -91,7 +125,7 @@ def _warm(target: str, report: Path | None = None) -> None:
 
 
 def export(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="The archive to write.")], target: Target = "native"
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The archive to write.")], target: Target = None
 ) -> None:
     """Write all kernels to one file, for other machines. Compiles first what is missing.
 
@@ -100,11 +134,18 @@ def export(
 
     Example: rankcast kernels export kernels.tar --target x86-64-v3
     """
+    if not file.parent.is_dir():
+        raise fail(f"{file} cannot be written: there is no folder {file.parent}")
+    _warm(target)
+    from indexes import warming
+    from indexes.compiled import cache
     from indexes.compiled.archive import write_archive
 
-    _warm(target)
-    count, size = write_archive(file)
-    typer.echo(f"{count} files of kernels for target {target}, {size / 1e6:.1f} MB")
+    try:
+        count, size = write_archive(file, warming.files())
+    except OSError as error:
+        raise fail(f"{file} cannot be written: {error.strerror or error}") from None
+    typer.echo(f"{count} files of kernels for {cache.folder().name}, {size / 1e6:.1f} MB")
 
 
 def import_(file: Annotated[Path, typer.Argument(metavar="FILE", help="An archive that export wrote.")]) -> None:

@@ -105,7 +105,7 @@ class Bench:
             self._tail(server)
         rows.append(self._start(folder, "an image, its snapshot and the log after it"))
         report.table(
-            ("from", "seconds", "kernels", "snapshot", "indexes", "log", "resident MB"),
+            ("from", "seconds", "snapshot", "indexes", "log", "resident MB"),
             [row[1] for row in rows],
         )
         seconds, _, memory = rows[-1]
@@ -136,7 +136,7 @@ class Bench:
             told = _told(server.log)
             time.sleep(1.0)
             memory = _memory(server)
-        parts = [told.get(event, 0.0) for event in ("kernels warm", "snapshot read", "board taken up", "log replayed")]
+        parts = [told.get(event, 0.0) for event in ("snapshot read", "board taken up", "log replayed")]
         shown = (what, f"{seconds:.2f}", *(f"{part:.2f}" if part else "" for part in parts), count(sum(memory) / 1e6))
         return seconds, shown, memory
 

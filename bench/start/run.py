@@ -16,6 +16,7 @@ from types import FrameType
 from typing import NamedTuple
 
 from bench.report import CHECKOUT, Report, commit, count, load, machine, ratio, spread, today, versions
+from bench.start import targets
 from bench.start.clone import COMPILE_SECONDS, Clone, EntryPoint, disk, entry_points, files, time_to_ready
 from bench.start.cost import Cost
 from bench.start.cost import run as run_command
@@ -112,6 +113,7 @@ def _measure_all(report: Report, folder: Path, name: str, before: str | None, pr
     if before is not None:
         measured.append(("before", _measure(report, before, folder / "before")))
     show(report, measured, _joined([one for one in yardstick if one is not None]))
+    targets.show(report, folder / "targets")
 
 
 def _measure(report: Report, name: str, folder: Path) -> Measured:
@@ -146,7 +148,7 @@ def _measure(report: Report, name: str, folder: Path) -> Measured:
         rest,
         everything,
         disk(clone.cache("all")),
-        files(clone.cache("all"), ".nbc"),
+        files(clone.cache("all"), ".nbc") + files(clone.cache("all"), ".kernel"),
         entry_points(folder / "entry-points"),
         starts,
     )

@@ -1,15 +1,20 @@
 """Compiled kernels as one file, from machine to machine.
 
-The archive is an uncompressed tar file: ``manifest.json``, which says what the kernels were compiled by and for, and
-their files. It is read as a whole or refused as a whole.
+The archive is an uncompressed tar file: ``manifest.json``, which says what the kernels were compiled by and for and
+has a digest of each file, and the files. It is read as a whole or refused as a whole.
+
+Kernels are code, and are loaded by ``pickle``: whoever can write an archive, or the cache, can run code as the service.
+The digests find damage, not malice.
 """
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import os
 import tarfile
+from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -17,6 +22,9 @@ from indexes.compiled import cache, targets
 from indexes.sources import sources
 
 MANIFEST = "manifest.json"
+
+READY = ".ready"
+"""How the files end that say that a group of kernels is there (`indexes.warming`)."""
 
 LARGEST_FILE = 1 << 26
 """Bytes of a kernel beyond which an archive is refused."""
@@ -27,25 +35,25 @@ class Refused(Exception):
 
 
 def _made_by() -> dict[str, str]:
-    return {"format": "rankcast kernels 1", "toolchain": cache.toolchain(), "sources": sources("indexes")}
+    return {"format": "rankcast kernels 2", "toolchain": cache.toolchain(), "sources": sources("indexes")}
 
 
-def write_archive(file: Path) -> tuple[int, int]:
-    """Write the kernels of this process's target; returns how many files and bytes. Raises OSError."""
-    folder = cache.folder()
-    paths = sorted(path for path in folder.iterdir() if path.suffix in (cache.SUFFIX, ".ready"))
-    about = {**_made_by(), "target": folder.name, "files": len(paths)}
+def write_archive(file: Path, paths: Iterable[Path]) -> tuple[int, int]:
+    """Write these files of the cache, of this process's target; returns how many files and bytes. Raises OSError."""
+    found = {path.name: path.read_bytes() for path in sorted(paths)}
+    digests = {name: _digest(data) for name, data in found.items()}
+    about = {**_made_by(), "target": cache.folder().name, "files": digests}
     draft = file.with_name(f"{file.name}.{os.getpid()}.tmp")
     try:
         with tarfile.open(draft, "w") as archive:
             _add(archive, MANIFEST, json.dumps(about, indent=1).encode())
-            for path in paths:
-                _add(archive, path.name, path.read_bytes())
+            for name, data in found.items():
+                _add(archive, name, data)
         size = draft.stat().st_size
         os.replace(draft, file)
     finally:
         draft.unlink(missing_ok=True)
-    return len(paths), size
+    return len(found), size
 
 
 def read_archive(file: Path) -> tuple[int, str]:
@@ -53,23 +61,34 @@ def read_archive(file: Path) -> tuple[int, str]:
     try:
         with tarfile.open(file, "r:") as archive:
             first = archive.next()
-            if first is None or first.name != MANIFEST:
+            if first is None or first.name != MANIFEST or not first.isreg():
                 raise Refused("it is no archive of kernels")
             about = _about(archive, first)
             target = _checked(about)
-            found = {entry.name: _bytes(archive, entry) for entry in archive if entry.name != MANIFEST}
+            found = {entry.name: _bytes(archive, entry) for entry in archive if entry is not first}
     except (tarfile.TarError, EOFError) as error:
         raise Refused(f"it is damaged, or no archive of kernels ({error})") from None
-    if len(found) != about["files"]:
-        raise Refused(f"it has {len(found)} of {about['files']} files")
+    expected: dict[str, Any] = about["files"]
+    if found.keys() != expected.keys():
+        raise Refused(f"it is damaged: {len(found)} files, and its manifest has {len(expected)}")
+    for name, data in found.items():
+        if _digest(data) != expected[name]:
+            raise Refused(f"it is damaged: {name[:100]!r} is not what its manifest says")
     folder = cache.root() / cache.toolchain() / target
     folder.mkdir(parents=True, exist_ok=True)
     # What says that kernels are there comes after them.
-    for name in sorted(found, key=lambda name: name.endswith(".ready")):
+    for name in sorted(found, key=lambda name: name.endswith(READY)):
         draft = folder / f"{name}.{os.getpid()}.tmp"
-        draft.write_bytes(found[name])
-        os.replace(draft, folder / name)
+        try:
+            draft.write_bytes(found[name])
+            os.replace(draft, folder / name)
+        finally:
+            draft.unlink(missing_ok=True)
     return len(found), target
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
 
 
 def _add(archive: tarfile.TarFile, name: str, data: bytes) -> None:
@@ -80,10 +99,10 @@ def _add(archive: tarfile.TarFile, name: str, data: bytes) -> None:
 
 def _about(archive: tarfile.TarFile, entry: tarfile.TarInfo) -> dict[str, Any]:
     try:
-        about = json.loads(_bytes(archive, entry))
-    except ValueError:
+        about = json.loads(_content(archive, entry))
+    except (ValueError, RecursionError):
         about = None
-    if not isinstance(about, dict) or not isinstance(about.get("files"), int):
+    if not isinstance(about, dict) or not isinstance(about.get("files"), dict):
         raise Refused("it is no archive of kernels")
     return about
 
@@ -97,15 +116,19 @@ def _checked(about: dict[str, Any]) -> str:
     if target in targets.PORTABLE:
         if not targets.runs(target):
             raise Refused(f"its kernels are for {target}, which this processor cannot run")
-    elif target != cache.native():
-        raise Refused(f"its kernels are for {target[:100]}, and this processor is {cache.native()}")
+    elif target != targets.native():
+        raise Refused(f"its kernels are for {target[:100]}, and this processor is {targets.native()}")
     return target
 
 
 def _bytes(archive: tarfile.TarFile, entry: tarfile.TarInfo) -> bytes:
     name = PurePosixPath(entry.name)
-    if len(name.parts) != 1 or name.suffix not in (".json", ".kernel", ".ready") or not entry.isreg():
+    if len(name.parts) != 1 or name.suffix not in (cache.SUFFIX, READY) or not entry.isreg():
         raise Refused(f"it has a member {entry.name[:100]!r}")
+    return _content(archive, entry)
+
+
+def _content(archive: tarfile.TarFile, entry: tarfile.TarInfo) -> bytes:
     if entry.size > LARGEST_FILE:
         raise Refused(f"its member {entry.name[:100]!r} is too large")
     data = archive.extractfile(entry)

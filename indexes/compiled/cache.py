@@ -9,14 +9,18 @@ A kernel is compiled by one process at a time: others that want it wait, and loa
 
 from __future__ import annotations
 
+import ast
 import fcntl
 import hashlib
 import importlib
+import logging
 import os
 import pickle
 import platform
+import struct
 import sys
 import time
+import zlib
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
@@ -25,8 +29,8 @@ from typing import Any, NamedTuple
 
 import llvmlite
 import numba
-from llvmlite import binding as llvm
 from numba.core import compiler, types
+from numba.core.errors import NumbaError
 
 from indexes.compiled import library, targets
 from indexes.compiled.fingerprint import fingerprint
@@ -35,8 +39,16 @@ VARIABLE = "RANKCAST_CACHE"
 
 SUFFIX = ".kernel"
 
-_NO_PART = ("archive.py", "targets.py", "fingerprint.py")
-"""Modules of this package that machine code does not depend on, but for the names of its files."""
+_CHECKSUM = struct.Struct("<I")
+"""What a file begins with: the CRC-32 of the rest."""
+
+FORMAT = 2
+
+_COMPILES = ("arguments.py", "dispatch.py", "library.py", "speedups.py")
+"""Modules of this package that machine code depends on."""
+
+
+log = logging.getLogger("rankcast.kernels")
 
 
 class Compiled(NamedTuple):
@@ -60,20 +72,26 @@ def root() -> Path:
 @cache
 def toolchain() -> str:
     """The versions that machine code depends on beside the sources of kernels, as a file name."""
-    digest = hashlib.sha256()
-    for path in sorted(Path(__file__).parent.glob("*.py")):
-        if path.name not in _NO_PART:
-            digest.update(path.read_bytes())
+    digest = hashlib.sha256(str(FORMAT).encode())
+    for name in _COMPILES:
+        digest.update(_statements(Path(__file__).with_name(name).read_text()))
     python = f"{sys.implementation.name}{sys.version_info[0]}{sys.version_info[1]}{getattr(sys, 'abiflags', '')}"
     versions = f"{python}-numba{numba.__version__}-llvmlite{llvmlite.__version__}-{platform.machine()}"
     return f"{versions}-{digest.hexdigest()[:8]}"
 
 
-@cache
-def native() -> str:
-    """What the folder of kernels for this machine's processor is called."""
-    features = hashlib.sha256(llvm.get_host_cpu_features().flatten().encode()).hexdigest()[:8]
-    return f"native-{llvm.get_host_cpu_name()}-{features}"
+def _statements(source: str) -> bytes:
+    """A module without what it only says: comments and docstrings."""
+    parsed = ast.parse(source)
+    for node in ast.walk(parsed):
+        body = getattr(node, "body", None)
+        if isinstance(body, list):
+            body[:] = [each for each in body if not _is_text(each)]
+    return ast.dump(parsed).encode()
+
+
+def _is_text(node: ast.AST) -> bool:
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
 
 
 @cache
@@ -81,10 +99,8 @@ def folder() -> Path:
     """The folder of the kernels that this process uses: those of its toolchain and target."""
     home = root() / toolchain()
     targets.choose_imported(home)
-    chosen = numba.config.CPU_NAME  # type: ignore[attr-defined]
-    name = chosen if chosen in targets.PORTABLE else native()
     checked = "-boundscheck" if numba.config.BOUNDSCHECK else ""  # type: ignore[attr-defined]
-    return home / f"{name}{checked}"
+    return home / f"{targets.current()}{checked}"
 
 
 class KernelCache:
@@ -116,8 +132,6 @@ class KernelCache:
         path = self.path(args)
         found = self._load(path, args, target_context)
         if found is None:
-            if path in self._began:  # the compilation failed
-                _release(self._began.pop(path)[1])
             lock = _acquire(path)
             found = self._load(path, args, target_context)
             if found is None:
@@ -127,13 +141,16 @@ class KernelCache:
         return found
 
     def _load(self, path: Path, args: tuple[Any, ...], target_context: Any) -> Any:
-        """What the file holds; None if there is none, or if it refers to code that is there no more."""
+        """What the file holds; None if there is none, if it is damaged, or if it refers to code that is gone."""
         data = _read(path)
         if data is None:
             return None
         *payload, calls = data
         for symbol, call in calls:
-            find(call).compile(call.args)
+            try:
+                find(call).compile(call.args)
+            except (KeyError, ImportError, NumbaError):
+                return None
             if not library.is_defined(symbol):
                 return None
         found = compiler.CompileResult._rebuild(target_context, *payload)
@@ -152,6 +169,8 @@ class KernelCache:
         try:
             payload = result._reduce()
             _write(path, pickle.dumps((*payload, result.library.calls), protocol=5))
+        except OSError as error:
+            log.warning("the compiled kernel %s cannot be kept: %s", self._name, error)
         finally:
             _release(lock)
         function = self._dispatcher.py_func
@@ -160,6 +179,12 @@ class KernelCache:
         _clock.inner += seconds
         for observe in observers:
             observe(Compiled(self._name, seconds))
+
+    def give_up(self, args: tuple[Any, ...]) -> None:
+        """The compilation has failed: let others try."""
+        found = self._began.pop(self.path(args), None)
+        if found is not None:
+            _release(found[1])
 
     def enable(self) -> None:
         """Numba calls this; the cache is always on."""
@@ -195,7 +220,17 @@ kernels: dict[tuple[str, str, bool], Any] = {}
 def keep(dispatcher: Any) -> None:
     """Keep what a kernel is compiled to on disk, and let it be called by symbol if it can be found by name."""
     function = dispatcher.py_func
-    dispatcher._cache = KernelCache(dispatcher)
+    kept = dispatcher._cache = KernelCache(dispatcher)
+    compile_ = dispatcher._compiler.compile
+
+    def compile_or_give_up(args: Any, return_type: Any) -> Any:
+        try:
+            return compile_(args, return_type)
+        except BaseException:
+            kept.give_up(tuple(args))
+            raise
+
+    dispatcher._compiler.compile = compile_or_give_up
     if "<locals>" not in function.__qualname__:
         kernels[function.__module__, function.__qualname__, _is_inlined(dispatcher)] = dispatcher
         library.shareable.add(function.__code__)
@@ -227,32 +262,48 @@ def _described(kind: Any, classes: set[type[Any]]) -> str:
 
 
 def _read(path: Path) -> Any:
+    """What `_write` was given, unpickled; None if there is no such file, or if it is damaged."""
     try:
-        return pickle.loads(path.read_bytes())
-    except FileNotFoundError:
+        data = path.read_bytes()
+    except OSError:
+        return None
+    if len(data) < _CHECKSUM.size or _CHECKSUM.unpack_from(data) != (zlib.crc32(memoryview(data)[_CHECKSUM.size :]),):
+        return None
+    try:
+        return pickle.loads(memoryview(data)[_CHECKSUM.size :])
+    except (AttributeError, ImportError):  # it names a class that is gone
         return None
 
 
 def _write(path: Path, data: bytes) -> None:
-    beside = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    draft = path.with_name(f"{path.name}.{os.getpid()}.tmp")
     try:
-        beside.write_bytes(data)
-        os.replace(beside, path)
+        draft.write_bytes(_CHECKSUM.pack(zlib.crc32(data)) + data)
+        os.replace(draft, path)
     except BaseException:
         with suppress(OSError):
-            beside.unlink()
+            draft.unlink()
         raise
 
 
 def _acquire(path: Path) -> Any:
-    """Wait until no other process compiles this kernel."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    lock = path.with_suffix(".lock").open("w")
-    fcntl.flock(lock, fcntl.LOCK_EX)
-    return lock
+    """Wait until no other process compiles this kernel, and have others wait until `_release`. None in a folder that
+    cannot be written."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        while True:
+            lock = path.with_suffix(".lock").open("w")
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            with suppress(FileNotFoundError):
+                if os.path.samestat(os.fstat(lock.fileno()), os.stat(lock.name)):
+                    return lock
+            lock.close()  # who held it has removed it, and another process may hold its successor
+    except OSError:
+        return None
 
 
 def _release(lock: Any) -> None:
-    with suppress(OSError):
-        os.unlink(lock.name)
-    lock.close()
+    if lock is not None:
+        with suppress(OSError):
+            os.unlink(lock.name)
+        lock.close()

@@ -20,7 +20,10 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class _Declaration(NamedTuple):
+    """By type: `kernels` for compiled callers, `plain` for Python."""
+
     kernels: dict[type, Any]
+    plain: dict[type, Any]
     adapt: Callable[[Any], Any]
 
 
@@ -38,11 +41,12 @@ class Protocol:
 
         def declare(function: F) -> F:
             kernels: dict[type, Any] = {}
-            self._declared[function.__name__] = _Declaration(kernels, adapt)
+            for_python: dict[type, Any] = {}
+            self._declared[function.__name__] = _Declaration(kernels, for_python, adapt)
 
             @wraps(function)
             def plain(arrays: Any, *args: Any) -> Any:
-                return kernels[type(arrays)](arrays, *args)
+                return for_python[type(arrays)](arrays, *args)
 
             setattr(plain, CHOICES, kernels)
             infer_global(plain, types.Function(_template(plain, kernels)))
@@ -54,6 +58,7 @@ class Protocol:
         """Let calls whose first argument is of type `arrays`, a NamedTuple, go to these kernels, by declared name."""
         for name, kernel in kernels.items():
             declared = self._declared[name]
+            declared.plain[arrays] = kernel
             declared.kernels[arrays] = kernel if config.DISABLE_JIT else declared.adapt(kernel)  # type: ignore[attr-defined]
 
 

@@ -10,6 +10,7 @@ import hashlib
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from enum import Enum
 from functools import cache
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
@@ -17,6 +18,7 @@ from typing import Any
 
 import numpy as np
 from numba.core.dispatcher import Dispatcher
+from numba.core.types import Type
 
 CHOICES = "__kernels_by_type__"
 """The attribute of a function dispatched by type that holds its kernels, {type of the argument: kernel}."""
@@ -24,11 +26,13 @@ CHOICES = "__kernels_by_type__"
 
 @dataclass(slots=True)
 class _Reach:
-    """What one function mentions: a hash of its own, the kernels that it may call, and those by type of argument."""
+    """What one function mentions: a hash of its own, the kernels that it may call, those by type of argument, and the
+    NamedTuples that it may make."""
 
     own: str
     kernels: list[Any] = field(default_factory=list)
     choices: list[dict[type, Any]] = field(default_factory=list)
+    classes: list[type] = field(default_factory=list)
 
 
 def fingerprint(kernel: Any, classes: Iterable[type] = ()) -> str:
@@ -37,17 +41,21 @@ def fingerprint(kernel: Any, classes: Iterable[type] = ()) -> str:
     The classes say which kernels a call that is dispatched by type can reach. O(size of all that it reaches), less what
     was looked at before.
     """
-    wanted = frozenset(classes)
+    wanted = set(classes)
+    choices: list[dict[type, Any]] = []
     found: dict[int, str] = {}
     waiting = [kernel]
     while waiting:
         each = waiting.pop()
-        if id(each) in found:
-            continue
-        reach = _reach(each)
-        found[id(each)] = reach.own
-        waiting += reach.kernels
-        waiting += [choice[one] for choice in reach.choices for one in wanted if one in choice]
+        if id(each) not in found:
+            reach = _reach(each)
+            found[id(each)] = reach.own
+            waiting += reach.kernels
+            wanted.update(reach.classes)
+            choices += reach.choices
+        if not waiting:
+            chosen = (choice[one] for choice in choices for one in wanted if one in choice)
+            waiting += [kernel for kernel in chosen if id(kernel) not in found]
     return hashlib.sha256("\n".join(sorted(found.values())).encode()).hexdigest()[:20]
 
 
@@ -67,7 +75,7 @@ def _look(kernel: Any) -> _Reach:
     said = [f"{function.__module__}.{function.__qualname__}"]
     if isinstance(kernel, Dispatcher):
         said.append(repr(sorted((name, _stable(value)) for name, value in kernel.targetoptions.items())))
-    said.append(repr(function.__defaults__))
+    said += _describe(function.__defaults__ or (), (), reach)
     for code in _codes(function.__code__):
         said += [code.co_code.hex(), repr(code.co_names), repr(code.co_varnames[: code.co_argcount])]
         said += [_stable(each) for each in _constants(code, function.__doc__)]
@@ -114,13 +122,21 @@ def _describe(value: Any, names: tuple[str, ...], reach: _Reach) -> Iterator[str
                     yield from _describe(getattr(value, name), (), reach)
     elif isinstance(value, type):
         yield f"{value.__module__}.{value.__qualname__}{getattr(value, '_fields', '')}"
+        if issubclass(value, Enum):
+            yield repr([(each.name, each.value) for each in value])
+        elif hasattr(value, "_field_defaults"):
+            reach.classes.append(value)
+            yield from _describe(tuple(value._field_defaults.items()), (), reach)
     elif isinstance(value, np.ndarray):
         yield f"{value.dtype}{value.shape}{hashlib.sha256(np.ascontiguousarray(value).tobytes()).hexdigest()}"
-    elif isinstance(value, bool | int | float | complex | str | bytes | None | np.generic):
-        yield repr(value)
-    elif isinstance(value, tuple):
+    elif isinstance(value, bool | int | float | complex | str | bytes | None | np.generic | np.dtype | Type):
+        yield f"{type(value).__name__} {value!r}"
+    elif isinstance(value, tuple | list):
+        yield f"{type(value).__qualname__} of {len(value)}"
         for each in value:
             yield from _describe(each, (), reach)
+    elif isinstance(value, set | frozenset):
+        yield _stable(value)
     else:
         # A function that numba replaces (`overload`, `intrinsic`): its module says by what.
         home = getattr(value, "__module__", None) or type(value).__module__

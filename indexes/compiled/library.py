@@ -30,8 +30,9 @@ INLINE_INSTRUCTIONS = 300
 """LLVM instructions (after optimization) up to which the code of a callee is linked into its callers.
 
 LLVM's own limit is a cost of 225 to 250 at five a plain instruction, less five for each argument passed, and less what
-constant arguments decide; a NamedTuple of arrays may be fifty arguments. Linked at 60 instructions, reads of boards and
-the k-d tree of relays were 10 to 20% slower, and triangles 35%; linked at 300, all groups take 10% longer to compile."""
+constant arguments decide; a NamedTuple of arrays may be fifty arguments. Linked at 60 instructions, reads of boards
+and the k-d tree of relays were 10 to 20% slower, and triangles 35%; linked at 300, all groups take 10% longer to
+compile."""
 
 PASTE_INSTRUCTIONS = 4000
 """As `INLINE_INSTRUCTIONS`, for callees that ask to be inlined."""

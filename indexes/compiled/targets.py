@@ -1,41 +1,76 @@
 """Which processor kernels are compiled for.
 
 `native` is this machine's, with all that it can do. The others are portable: an archive of them serves a fleet. A
-process uses what `choose` was told, else the portable kernels that were imported if there are no native ones, the best
-that the processor can run first.
+process uses what `choose` was told, else what numba's own settings name, else the portable kernels that are in the
+cache if there are no native ones, the best that the processor can run first.
+
+A process has one target: numba asks for it when the first kernel is defined.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 import platform
+from functools import cache
 from pathlib import Path
-from typing import Literal
-
-Target = Literal["native", "x86-64-v3", "generic"]
 
 PORTABLE: tuple[str, ...] = ("x86-64-v3", "generic")
 """Targets that more than one kind of processor runs, the fastest first."""
 
-VARIABLE = "NUMBA_CPU_NAME"
-"""Numba's own setting, which processes that are started inherit."""
+VARIABLE, FEATURES = "NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES"
+"""Numba's own settings, which processes that are started inherit."""
 
 _V3 = ("avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe")
 
+_X86 = ("x86_64", "AMD64")
+
+
+def portable() -> tuple[str, ...]:
+    """The portable targets of this machine's architecture, the fastest first."""
+    return PORTABLE if platform.machine() in _X86 else ("generic",)
+
 
 def choose(target: str) -> None:
-    """Compile for a target, here and in processes that are started. Before the first kernel is compiled or loaded."""
+    """Compile for `native` or a portable target, here and in processes that are started. Before the first kernel is
+    defined."""
     import numba
+    from llvmlite import binding as llvm
 
-    name = {"native": None, "generic": "generic"}.get(target, target)
-    features = None if name is None else ""
-    for variable, value in ((VARIABLE, name), ("NUMBA_CPU_FEATURES", features)):
-        if value is None:
-            os.environ.pop(variable, None)
-        else:
-            os.environ[variable] = value
+    # This machine's is named as well: a process that finds no name may use portable kernels.
+    name, features = (llvm.get_host_cpu_name(), _host()) if target == "native" else (target, "")
+    os.environ[VARIABLE], os.environ[FEATURES] = name, features
     numba.config.CPU_NAME = name  # type: ignore[attr-defined]
     numba.config.CPU_FEATURES = features  # type: ignore[attr-defined]
+
+
+def current() -> str:
+    """This process's target, as a file name."""
+    from llvmlite import binding as llvm
+    from numba import config
+
+    name, features = config.CPU_NAME, config.CPU_FEATURES  # type: ignore[attr-defined]
+    if name in (None, llvm.get_host_cpu_name()) and features in (None, _host()):
+        return native()
+    if name in PORTABLE and features == "":
+        return str(name)
+    digest = hashlib.sha256(f"{name} {_host() if features is None else features}".encode()).hexdigest()[:8]
+    return f"custom-{digest}"
+
+
+@cache
+def native() -> str:
+    """The target of this machine's processor, as a file name."""
+    from llvmlite import binding as llvm
+
+    return f"native-{llvm.get_host_cpu_name()}-{hashlib.sha256(_host().encode()).hexdigest()[:8]}"
+
+
+def _host() -> str:
+    from llvmlite import binding as llvm
+
+    features: str = llvm.get_host_cpu_features().flatten()
+    return features
 
 
 def runs(target: str) -> bool:
@@ -44,21 +79,26 @@ def runs(target: str) -> bool:
 
     if target == "generic":
         return True
-    if target != "x86-64-v3" or platform.machine() not in ("x86_64", "AMD64"):
+    if target != "x86-64-v3" or platform.machine() not in _X86:
         return False
     has = llvm.get_host_cpu_features()
     return all(has.get(feature, False) for feature in _V3)
 
 
 def choose_imported(folder: Path) -> None:
-    """Use portable kernels that lie below `folder`, one folder a target, unless there are native ones or the
-    environment names a target."""
-    if os.environ.get(VARIABLE) or not folder.is_dir():
+    """Use portable kernels that lie below `folder`, one folder a target, unless there are native ones for this
+    processor or the environment names a target.
+
+    A portable target that the environment names means that target alone, without what this processor can do beyond it.
+    """
+    named = os.environ.get(VARIABLE)
+    if named in PORTABLE and not os.environ.get(FEATURES):
+        choose(named)
+    if named or FEATURES in os.environ or not folder.is_dir():
         return
-    there = {path.name for path in folder.iterdir() if any(path.glob("*.ready"))}
-    if any(name.partition("-")[0] == "native" for name in there):
+    if any((folder / native()).glob("*.ready")):
         return
     for target in PORTABLE:
-        if target in there and runs(target):
+        if runs(target) and any((folder / target).glob("*.ready")):
             choose(target)
             return

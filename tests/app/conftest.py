@@ -26,8 +26,8 @@ Start = Callable[..., Running]
 
 @pytest.fixture(autouse=True)
 def _kernels_when_needed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Most of these tests need no kernel, so that none is loaded before its first call."""
-    monkeypatch.setattr("app.service.warm", lambda: None)
+    """Most of these tests need no kernel, so that none is loaded or compiled before its first call."""
+    monkeypatch.setattr("app.kernels.compiles", lambda: False)
 
 
 def ends_its_line(answer: httpx.Response) -> None:

@@ -5,7 +5,10 @@ from tests.app.conftest import MakeClient
 
 def test_a_started_service_lives_and_is_ready(client: TestClient) -> None:
     assert client.get("/healthz").json() == {"status": "ok"}
-    assert client.get("/readyz").json() == {"status": "ready"}
+    answer = client.get("/readyz")
+    assert answer.status_code == 200
+    every = dict.fromkeys(("boards", "feeds", "maps", "matchers", "relays"), 1.0)
+    assert answer.json() == {"ready": True, "warm": 1.0, "resources": every, "compiling": None}
 
 
 def test_health_is_told_without_a_key_and_metrics_are_not(make_client: MakeClient) -> None:

@@ -8,18 +8,17 @@ import pytest
 from indexes.feeds.feed import FeedIndex
 from indexes.feeds.model import FeedConfig
 from indexes.feeds.warm import exercise, warm
-from tests.service.test_warm import compiled
+from tests.compiling import compiled
 
 
 @pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is compiled")
 def test_nothing_is_compiled_while_feeds_are_used() -> None:
     warm()
-    before = compiled()
-    for config in (
-        FeedConfig((0.0, 0.0, 2.0, 1.0), span=1),
-        FeedConfig((0.0, 0.0, 2.0, 1.0), posts=3, tfidf=False, buffer="kmax"),
-        FeedConfig((0.0, 0.0, 2.0, 1.0), posts=500, buffer="kscore"),
-    ):
-        exercise(FeedIndex(config))
-    grown = {name: (before.get(name, 0), n) for name, n in compiled().items() if n > before.get(name, 0)}
-    assert not grown, f"compiled while in use: {grown}"
+    with compiled() as kernels:
+        for config in (
+            FeedConfig((0.0, 0.0, 2.0, 1.0), span=1),
+            FeedConfig((0.0, 0.0, 2.0, 1.0), posts=3, tfidf=False, buffer="kmax"),
+            FeedConfig((0.0, 0.0, 2.0, 1.0), posts=500, buffer="kscore"),
+        ):
+            exercise(FeedIndex(config))
+    assert not kernels

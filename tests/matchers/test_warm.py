@@ -18,19 +18,18 @@ from indexes.matchers.model import MatcherConfig, Subscriptions
 from indexes.matchers.packing import pack_indexes, unpack_indexes
 from indexes.matchers.state import engine_of, indexes_of, matcher_of, state_of
 from indexes.matchers.warm import warm
+from tests.compiling import compiled
 from tests.matchers.test_matcher import KINDS, MODES
-from tests.service.test_warm import compiled
 
 
 @pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is compiled")
 def test_nothing_is_compiled_while_matchers_are_used(tmp_path: Path) -> None:
     warm()
-    before = compiled()
-    for i, ((mode, combine), kind) in enumerate(product(MODES, KINDS)):
-        dimensions = ("a", "b", "c")[: 3 if (i + i // len(KINDS)) % 2 else 1]
-        use(MatcherConfig(dimensions, mode, combine, kind), tmp_path / f"{mode}{combine}{kind}")
-    grown = {name: (before.get(name, 0), n) for name, n in compiled().items() if n > before.get(name, 0)}
-    assert not grown, f"compiled while in use: {grown}"
+    with compiled() as kernels:
+        for i, ((mode, combine), kind) in enumerate(product(MODES, KINDS)):
+            dimensions = ("a", "b", "c")[: 3 if (i + i // len(KINDS)) % 2 else 1]
+            use(MatcherConfig(dimensions, mode, combine, kind), tmp_path / f"{mode}{combine}{kind}")
+    assert not kernels
 
 
 def use(config: MatcherConfig, path: Path) -> None:

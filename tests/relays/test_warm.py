@@ -14,20 +14,19 @@ from indexes.relays.model import RelayConfig
 from indexes.relays.packing import unpack_indexes
 from indexes.relays.state import engine_of, packed_of
 from indexes.relays.warm import exercise, warm
+from tests.compiling import compiled
 from tests.formats.test_relays import engine, written
 from tests.relays.test_engine import state
-from tests.service.test_warm import compiled
 
 
 @pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is compiled")
 def test_nothing_is_compiled_while_relays_are_used(tmp_path: Path) -> None:
     warm()
-    before = compiled()
-    for i, (graph, index) in enumerate(product(("G", "G*", "poset"), ("kd", "zorder", "linear"))):
-        attributes = tuple("abcdefghi"[: 9 if i % 2 else 1])
-        use(RelayConfig(attributes, graph, 1, index), tmp_path / f"{graph}{index}".replace("*", "s"))
-    grown = {name: (before.get(name, 0), n) for name, n in compiled().items() if n > before.get(name, 0)}
-    assert not grown, f"compiled while in use: {grown}"
+    with compiled() as kernels:
+        for i, (graph, index) in enumerate(product(("G", "G*", "poset"), ("kd", "zorder", "linear"))):
+            attributes = tuple("abcdefghi"[: 9 if i % 2 else 1])
+            use(RelayConfig(attributes, graph, 1, index), tmp_path / f"{graph}{index}".replace("*", "s"))
+    assert not kernels
 
 
 def use(config: RelayConfig, path: Path) -> None:

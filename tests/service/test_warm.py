@@ -1,37 +1,38 @@
-"""Once the service is ready, no request waits for a kernel to be compiled."""
+"""Once all kernels are on disk, no request waits for one to be compiled."""
 
 from __future__ import annotations
 
-import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from numba.core.registry import CPUDispatcher
 from starlette.testclient import TestClient
 
+from app.kernels import Kernels
 from app.main import create_app
 from app.settings import Settings
-from indexes.boards.painter import INDEXES
+from tests.compiling import compiled
 from tests.service.history import Player
 from tests.service.talk import ARROW, Talk, arrow, event_table, subscription_table
 
 
-def compiled() -> dict[str, int]:
-    """How many signatures each kernel is there for, compiled or loaded."""
-    modules = [module for name, module in sys.modules.items() if name.partition(".")[0] == "indexes"]
-    kernels = {id(one): one for module in modules for one in vars(module).values() if isinstance(one, CPUDispatcher)}
-    return {f"{one.py_func.__module__}.{one.py_func.__name__}": len(one.signatures) for one in kernels.values()}
+@contextmanager
+def served(settings: Settings) -> Iterator[tuple[Talk, list[str]]]:
+    """A service whose kernels are all on disk, and those that it compiles all the same."""
+    app = create_app(settings)
+    with TestClient(app, base_url="http://127.0.0.1") as client:
+        kernels: Kernels = app.state.lifecycle.kernels
+        kernels.wait()
+        assert kernels.ready and not kernels.failures
+        with compiled() as names:
+            yield Talk("http://127.0.0.1", http=client), names
 
 
-def test_nothing_is_compiled_while_requests_are_served(tmp_path: Path) -> None:
+def test_no_kernel_of_boards_is_compiled_in_a_request(tmp_path: Path) -> None:
     settings = Settings(data=tmp_path / "data")
     for start in range(2):
-        with TestClient(create_app(settings), base_url="http://127.0.0.1") as client:
-            before = compiled()
-            assert min(before[f"indexes.boards.step.{name}"] for name in ("run", "run_heard", "advance")) == len(
-                INDEXES
-            )
-            talk = Talk("http://127.0.0.1", http=client)
+        with served(settings) as (talk, kernels):
             for algorithm in ("sparse", "dense"):
                 for index in ("range-tree", "kd-tree"):
                     player = Player(talk, 5 + start, "desc", algorithm, index)
@@ -39,8 +40,7 @@ def test_nothing_is_compiled_while_requests_are_served(tmp_path: Path) -> None:
                         player.step()
                     bulk(player)
             several_attributes(talk, f"/v1/boards/flats{start}")
-            grown = {name: (before.get(name, 0), n) for name, n in compiled().items() if n > before.get(name, 0)}
-            assert not grown, f"compiled while serving: {grown}"
+            assert not kernels
 
 
 def several_attributes(talk: Talk, board: str) -> None:
@@ -95,10 +95,8 @@ def bulk(player: Player) -> None:
         player.talk.good("POST", f"{player.path}/subscriptions/delete", {"ids": [one["id"] for one in asked[::2]]})
 
 
-def test_nothing_is_compiled_while_feeds_are_served(tmp_path: Path) -> None:
-    with TestClient(create_app(Settings(data=tmp_path / "data")), base_url="http://127.0.0.1") as client:
-        before = compiled()
-        talk = Talk("http://127.0.0.1", http=client)
+def test_no_kernel_of_feeds_is_compiled_in_a_request(tmp_path: Path) -> None:
+    with served(Settings(data=tmp_path / "data")) as (talk, kernels):
         windows: list[Any] = [70, {"seconds": 1000}]
         for number, buffer in enumerate(("cost", "kscore", "fixed", "kmax")):
             path, weighting = f"/v1/feeds/f{number}", ("tfidf", "given")[number % 2]
@@ -123,5 +121,4 @@ def test_nothing_is_compiled_while_feeds_are_served(tmp_path: Path) -> None:
             talk.good("PATCH", f"{path}/subscriptions/s2", {"alpha": 1})
             talk.good("DELETE", f"{path}/subscriptions/s3")
             assert talk.good("GET", f"{path}/subscriptions/s1")["list"]
-        grown = {name: (before.get(name, 0), n) for name, n in compiled().items() if n > before.get(name, 0)}
-        assert not grown, f"compiled while serving: {grown}"
+        assert not kernels
