@@ -19,7 +19,7 @@ from indexes.boards.paint import greatest, paint, paint_near
 from indexes.boards.region import nearest
 from indexes.boards.step import DONE, FULL_TILES
 from indexes.boards.told import leave, stand, tell_fallen
-from indexes.lean import inner_kernel, lean_kernel, pasted_kernel
+from indexes.lean import lean_kernel, pasted_kernel
 
 INF = np.inf
 
@@ -93,7 +93,7 @@ def _rise(o, f, ks, kmax, dense, w, tiles, net, item):  # type: ignore[no-untype
     return ok, sure
 
 
-@inner_kernel
+@pasted_kernel
 def _arrive(o, g, item):  # type: ignore[no-untyped-def]
     """Let an object that came stand in its place, unseen yet. What moved in x stays at its old one in a spare row."""
     row, spare = int(g.row[item]), int(g.spare[item])

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from indexes.boards.net import Net, crossing, is_changed, passes, passing, put_in, take_out, turn_back
 from indexes.boards.stairs import news_strips
-from indexes.lean import inner_kernel, pasted_kernel, vector_kernel
+from indexes.lean import pasted_kernel, vector_kernel
 
 INF = np.inf
 
@@ -72,7 +72,7 @@ def meet_fall(beside, item, l, r):  # type: ignore[no-untyped-def]
     at[0], at[1], at[2] = item, n if n <= FEW else -1, m if m <= FEW else -1
 
 
-@inner_kernel
+@pasted_kernel
 def _collect(g, p, east, upper, lower, x_end, found, n):  # type: ignore[no-untyped-def]
     """Add the places of the items that cross, from p on, to the n that were found; returns how many there are now, or
     FEW + 1."""

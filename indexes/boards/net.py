@@ -360,7 +360,7 @@ def crossing(g, p, east, upper, lower, x_end):  # type: ignore[no-untyped-def]
     return found
 
 
-@inner_kernel
+@pasted_kernel
 def _search(x, least, most, off, size, p, east, upper, lower, x_end):  # type: ignore[no-untyped-def]
     n, levels = size[ITEMS], size[LEVELS]
     step, edge = (1, 15) if east else (-1, 0)

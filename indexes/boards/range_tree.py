@@ -25,7 +25,7 @@ from indexes import aligned
 from indexes.boards.objects import BEFORE_ALL, MAX, ObjectIndex, implement
 from indexes.jit import inline_kernel
 from indexes.lanes import bit_count, high_bit, lanes_least, lanes_upto, low_bit, prefetch_block
-from indexes.lean import inner_kernel, lean_kernel
+from indexes.lean import inner_kernel, lean_kernel, pasted_kernel
 
 NOBODY = int(np.iinfo(np.int64).max)
 """The `holder` of a node without an object of finite y."""
@@ -302,7 +302,7 @@ def first_east(o: RangeTree, s: int, T: float, Tc: int, k: int, out: NDArray[Any
     return _first(o, s, T, Tc, k, out, True)
 
 
-@inner_kernel
+@pasted_kernel
 def _pull(least: NDArray[np.float64], holder: NDArray[np.int64], i: int, below: int) -> bool:
     """Recompute the least object of node `i` from its children, at `below` and after; whether it changed."""
     y = lanes_least(least, below)
@@ -320,7 +320,7 @@ def _pull(least: NDArray[np.float64], holder: NDArray[np.int64], i: int, below: 
     return changed
 
 
-@inner_kernel
+@pasted_kernel
 def _count_live(o: RangeTree, s: int, change: int) -> None:
     """Add to the number of present objects on the path above slot `s`."""
     b = s

@@ -20,12 +20,12 @@ import numpy as np
 from indexes.boards.objects import MAX, first_east, first_west, next_east, next_west
 from indexes.boards.work import HITS, Work
 from indexes.jit import inline_kernel
-from indexes.lean import inner_kernel
+from indexes.lean import inner_kernel, pasted_kernel
 
 INF = np.inf
 
 
-@inner_kernel
+@pasted_kernel
 def nearest(o, s, y, k, w):  # type: ignore[no-untyped-def]
     """Fill `all_west` and `all_east` with the nearest k objects better than (y, created) on either side of slot `s`.
 
@@ -44,7 +44,7 @@ def nearest(o, s, y, k, w):  # type: ignore[no-untyped-def]
     return a, b
 
 
-@inner_kernel
+@pasted_kernel
 def take_prefix(w: Work, k: int) -> None:
     """Start a class: its lists are the first k of the lists of the largest class."""
     for z in range(k + 1):
@@ -58,7 +58,7 @@ def run_of(z: int, k: int, runs: int) -> int:
     return (z - 1) * runs // k if runs > 0 else z
 
 
-@inner_kernel
+@pasted_kernel
 def region_strips(w: Work, k: int, a: int, b: int, runs: int) -> int:
     """Algorithm 4: write the strips of the influence region to `strip`, west to east; returns their number.
 

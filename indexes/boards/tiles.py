@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from indexes.jit import inline_kernel
-from indexes.lean import inner_kernel
+from indexes.lean import inner_kernel, pasted_kernel
 
 INF = np.inf
 
@@ -53,7 +53,7 @@ def make_tiles(capacity: int) -> Tiles:
     )
 
 
-@inner_kernel
+@pasted_kernel
 def sign(tiles: Tiles, start: int, q: int, row: int, x: float, y: float, gone: bool, c: int, own: bool) -> None:
     """Write the object and the class on the tiles from `start` to the last."""
     for t in range(start, tiles.n[0]):

@@ -39,7 +39,7 @@ from indexes.feeds.step import (
 from indexes.feeds.subscribers import ALPHA, ROW, STAMP, TERM, THETA, WORDS, Subscribers, Table, X, Y
 from indexes.feeds.window import NEXT
 from indexes.feeds.work import AT, BLOCKS, HITS, NEXT_SHORT, OPENED, PHASE, SCORED, TURN, VISITED
-from indexes.lean import inner_kernel, lean_kernel
+from indexes.lean import inner_kernel, lean_kernel, pasted_kernel
 
 Float64 = NDArray[np.float64]
 Int32 = NDArray[np.int32]
@@ -440,7 +440,7 @@ def _too_little(g, p, near, total, norm):  # type: ignore[no-untyped-def]
     return min(total * g.most[p], norm * g.length[p]) < asked - SLACK * (1.0 + g.slope[p])
 
 
-@inner_kernel
+@pasted_kernel
 def _by_group(g, s, z, group, near, total, norm, most, x, y, diagonal, found):  # type: ignore[no-untyped-def]
     low, end = np.int64(g.begin[group]), np.int64(g.begin[group + 1])
     begin = low

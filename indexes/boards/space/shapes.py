@@ -16,7 +16,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from indexes.lean import inner_kernel, lean_kernel
+from indexes.lean import inner_kernel, lean_kernel, pasted_kernel
 
 SHAPES = ("box", "disc", "half_plane", "simplex")
 """Names of the shapes; kernels know them by their place."""
@@ -71,7 +71,7 @@ def holds_point(shape: int, d: int, params: NDArray[np.float64], x: NDArray[np.f
     return holds(shape, d, params, 0, 1, x, 0)
 
 
-@inner_kernel
+@pasted_kernel
 def holds(shape, d, v, p, step, x, s):  # type: ignore[no-untyped-def]
     """Does the region with parameters v[p], v[p + step], ... hold the point x[s]?"""
     inside = True
@@ -100,7 +100,7 @@ def holds(shape, d, v, p, step, x, s):  # type: ignore[no-untyped-def]
     return inside
 
 
-@inner_kernel
+@pasted_kernel
 def some(shape, d, lo, hi, p, step, x, s):  # type: ignore[no-untyped-def]
     """May any region with parameters from lo[p], lo[p + step], ... to hi[p], ... hold x[s]? False only if none does."""
     found = True
@@ -122,7 +122,7 @@ def some(shape, d, lo, hi, p, step, x, s):  # type: ignore[no-untyped-def]
     return found
 
 
-@inner_kernel
+@pasted_kernel
 def every(shape, d, lo, hi, p, step, x, s):  # type: ignore[no-untyped-def]
     """Do all regions with parameters from lo[p], lo[p + step], ... to hi[p], ... hold x[s]? True only if all do."""
     all_do = True
