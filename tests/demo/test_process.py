@@ -10,8 +10,8 @@ from app.demo.process import Readiness, Service
 
 
 def test_a_service_that_starts_says_how_far_its_kernels_are_until_it_is_ready(tmp_path: Path) -> None:
-    """Before it is ready, /readyz may refuse with the share or without, and something else may answer in its place. Once
-    boards can be used nothing else is waited for."""
+    """Before it is ready, /readyz may refuse with the share or without, and something else may answer in its place.
+    Once boards can be used nothing else is waited for."""
     answers: list[tuple[int, Any]] = [
         (503, {"type": "/problems/not-ready", "status": 503, "warm": 0.4}),
         (502, "<html>"),

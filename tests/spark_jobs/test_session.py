@@ -122,8 +122,9 @@ sys.path.insert(1, {str(archive)!r})
 from spark_jobs.worker import Task, prepare
 prepare({archive.name!r}, 3)
 prepare({archive.name!r}, 3)
-import os, indexes.compiled.cache, indexes.jit, spark_jobs.ranges
-print(indexes.jit.__file__, spark_jobs.ranges.__file__, indexes.compiled.cache.folder(), os.getpriority(os.PRIO_PROCESS, 0))
+import os, indexes.jit, spark_jobs.ranges
+from indexes.compiled.cache import folder
+print(indexes.jit.__file__, spark_jobs.ranges.__file__, folder(), os.getpriority(os.PRIO_PROCESS, 0))
 """
     environ = {**os.environ, "TMPDIR": str(tmp_path), "PYTHONPATH": ""}
     environ.pop("RANKCAST_CACHE", None)
