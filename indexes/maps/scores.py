@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 
 from indexes.maps.attributes import Attribute
 from indexes.maps.expression import compiled
-from indexes.maps.floats import float_kernel, float_pasted
+from indexes.maps.floats import float_kernel
 from indexes.maps.metrics import EUCLIDEAN, GREAT_CIRCLE, METRICS, distance, maxdist, mindist
 from indexes.maps.programs import program, run, run_over
 
@@ -45,9 +45,6 @@ BELOW = 1.0 - 1e-13
 """Less than the powers of a score, and of a bound of it, can differ by."""
 
 Float64 = NDArray[np.float64]
-
-_run = float_pasted(getattr(run, "py_func", run))
-"""`run` in the loop over objects that calls it."""
 
 
 class Scoring(NamedTuple):
@@ -202,7 +199,7 @@ def score_of(s, far, total, product, statics, stride, i):  # type: ignore[no-unt
         else:
             score = s.blend * plain + (1.0 - s.blend) * times
     else:
-        score = _run(s.step, s.operand, s.stack, D, statics, stride, i)
+        score = run(s.step, s.operand, s.stack, D, statics, stride, i)
     return score if score == score else np.inf
 
 
