@@ -26,9 +26,9 @@ from indexes.sources import sources
 
 
 class Group(NamedTuple):
-    """`resource`: as a package of indexes. `kernels`: about how many there are to compile for it after those before it;
-    what progress is told by. `main`: whether a resource of default configuration needs it for requests that are not
-    rare."""
+    """`resource`: as a package of indexes. `kernels`: about how many there are to compile for it after those before it,
+    by which progress is measured. `main`: whether a resource of default configuration needs it for requests that are
+    not rare."""
 
     resource: str
     part: str
@@ -120,9 +120,7 @@ def exercise(group: Group) -> None:
     made()
     mark = _mark(group)
     mark.parent.mkdir(parents=True, exist_ok=True)
-    draft = mark.with_name(f"{mark.name}.{os.getpid()}.tmp")
-    draft.write_bytes(pickle.dumps(sorted(cache.used or (), key=str), protocol=5))
-    os.replace(draft, mark)
+    cache.replace_file(mark, pickle.dumps(sorted(cache.used or (), key=str), protocol=5))
 
 
 def main() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Protocol
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -12,6 +11,7 @@ from starlette.responses import Response
 from app.api.responses import JsonResponse
 from app.api.routing import Routes
 from app.api.values import Strict
+from app.kernels import Kernels
 from app.metrics import CONTENT_TYPE, Metrics
 from app.problems import Problem
 from app.security import ANY
@@ -32,18 +32,6 @@ class Readiness(Strict):
     warm: float
     resources: dict[str, float]
     compiling: str | None
-
-
-class Kernels(Protocol):
-    """What is told of kernels; see `app.kernels`."""
-
-    @property
-    def share(self) -> float: ...
-    @property
-    def serves_all(self) -> bool: ...
-    @property
-    def compiling(self) -> str | None: ...
-    def resources(self) -> dict[str, float]: ...
 
 
 def add_routes(

@@ -78,12 +78,7 @@ def read_archive(file: Path) -> tuple[int, str]:
     folder.mkdir(parents=True, exist_ok=True)
     # What says that kernels are there comes after them.
     for name in sorted(found, key=lambda name: name.endswith(READY)):
-        draft = folder / f"{name}.{os.getpid()}.tmp"
-        try:
-            draft.write_bytes(found[name])
-            os.replace(draft, folder / name)
-        finally:
-            draft.unlink(missing_ok=True)
+        cache.replace_file(folder / name, found[name])
     return len(found), target
 
 

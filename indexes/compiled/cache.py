@@ -110,7 +110,6 @@ class KernelCache:
         self._dispatcher = dispatcher
         function = dispatcher.py_func
         self._name = f"{function.__module__}.{function.__qualname__}".replace("<locals>.", "")
-        self._lock: Any = None
         self._began: dict[Path, tuple[float, Any]] = {}
 
     @property
@@ -154,8 +153,7 @@ class KernelCache:
             if not library.is_defined(symbol):
                 return None
         found = compiler.CompileResult._rebuild(target_context, *payload)
-        function = self._dispatcher.py_func
-        made = library.Specialization(function.__module__, function.__qualname__, _is_inlined(self._dispatcher), args)
+        made = self._specialization(args)
         if found.library.shared:
             library.define(found.fndesc.llvm_func_name, made)
         _note(made)
@@ -173,12 +171,15 @@ class KernelCache:
             log.warning("the compiled kernel %s cannot be kept: %s", self._name, error)
         finally:
             _release(lock)
-        function = self._dispatcher.py_func
-        _note(library.Specialization(function.__module__, function.__qualname__, _is_inlined(self._dispatcher), args))
+        _note(self._specialization(args))
         seconds = time.process_time() - _clock.inner - began
         _clock.inner += seconds
         for observe in observers:
             observe(Compiled(self._name, seconds))
+
+    def _specialization(self, args: tuple[Any, ...]) -> library.Specialization:
+        function = self._dispatcher.py_func
+        return library.Specialization(function.__module__, function.__qualname__, _is_inlined(self._dispatcher), args)
 
     def give_up(self, args: tuple[Any, ...]) -> None:
         """The compilation has failed: let others try."""
@@ -276,9 +277,14 @@ def _read(path: Path) -> Any:
 
 
 def _write(path: Path, data: bytes) -> None:
+    replace_file(path, _CHECKSUM.pack(zlib.crc32(data)) + data)
+
+
+def replace_file(path: Path, data: bytes) -> None:
+    """Write a file of the cache as a whole: others see the one before, or all of this one. Raises OSError."""
     draft = path.with_name(f"{path.name}.{os.getpid()}.tmp")
     try:
-        draft.write_bytes(_CHECKSUM.pack(zlib.crc32(data)) + data)
+        draft.write_bytes(data)
         os.replace(draft, path)
     except BaseException:
         with suppress(OSError):

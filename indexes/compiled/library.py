@@ -9,8 +9,9 @@ linker joins. The callers link the code itself in two cases only: for a callee t
 and for one that is so small that LLVM might inline it. A callee of the second kind, and any other function that only
 compiled code calls, gets no machine code of its own at all until somebody asks for its address.
 
-The pass pipeline, the linkage rules and the engine are numba's; `install` puts the library in their way before the
-first kernel is compiled."""
+The pass pipeline, the linkage rules and the engine are numba's; `target_codegen` makes them use this library, before
+the first kernel is compiled.
+"""
 
 from __future__ import annotations
 
