@@ -1,7 +1,14 @@
 # docker build --target service  -t rankcast .            the service
 # docker build --target rebuild  -t rankcast-rebuild .    the same with Java and Spark, for rebuilds
 
-FROM python:3.11-slim-bookworm AS base
+# A tag is another image from one week to the next. Whoever needs the same one again gives BASE by digest, as the workflow of
+# releases does: `make image BASE="$(make base-image)"` asks the registry for the digest of today. None is written here:
+# one that nobody renews keeps the flaws of its day.
+ARG BASE=python:3.11-slim-bookworm
+
+FROM ${BASE} AS base
+ARG BASE
+LABEL org.opencontainers.image.base.name=$BASE
 ENV PYTHONDONTWRITEBYTECODE=1 \
     PYTHONUNBUFFERED=1 \
     VIRTUAL_ENV=/opt/venv \
@@ -19,7 +26,7 @@ RUN python -m venv $VIRTUAL_ENV \
 # The compiled modules are part of the image: PYTHONDONTWRITEBYTECODE would have every start compile them again.
 FROM dependencies AS installed
 COPY . .
-RUN pip install --no-cache-dir --no-deps --no-build-isolation -e . -e client \
+RUN pip install --no-cache-dir --no-deps --no-build-isolation --config-settings editable_mode=compat -e . -e client \
     && python -m compileall -q app bench client formats indexes spark_jobs
 
 # For any machine of the architecture; a service uses the best of them that its processor can run.

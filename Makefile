@@ -11,18 +11,21 @@ ARGS   ?=
 unexport PYTHONDONTWRITEBYTECODE
 
 INSTALL := $(PYTHON) -m tools.install --venv $(VENV) --installer $(INSTALLER)
+# What looks at the packages from outside has its own, so that it is not among them.
+AUDIT  := .venv-audit
 # What is installed, each on top of the one before: to run, to work on it, to compare it with others.
 RUNTIME := $(VENV)/.runtime
 DEV     := $(VENV)/.dev
+DOCS    := $(VENV)/.docs
 PEERS   := $(VENV)/.peers
 
 PYTEST := $(BIN)/python -m pytest -m 'not soak' -n 2 --dist loadfile
-PROCESSES := tests/system tests/service tests/bench tests/client/test_live.py
+PROCESSES := tests/system
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install setup run test test-system lint format openapi bench bench-matchers bench-relays bench-maps bench-feeds bench-peers \
-    bench-durability bench-start soak lock image clean java warm
+.PHONY: help install setup run test test-system lint format site coverage client openapi settings bench bench-matchers bench-relays bench-maps bench-feeds bench-peers \
+    bench-durability bench-webhooks bench-start bench-js js fuzz soak lock sbom audit image base-image clean java chromium warm
 
 help: ## this list
 	@echo 'make <target> [ARGS="..."]'
@@ -33,7 +36,7 @@ run: $(RUNTIME) ## install what the service needs, and serve a year of flights o
 
 install: $(RUNTIME) ## install what the service and its demo need into .venv
 
-setup: java warm ## all that development needs: every package, every kernel, a Java for Spark
+setup: java js warm ## all that development needs: every package, every kernel, a Java for Spark
 
 $(RUNTIME): requirements/build.lock requirements/runtime.lock requirements/demo.lock pyproject.toml client/pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -45,12 +48,30 @@ $(DEV): $(RUNTIME) requirements/dev.lock
 	@$(INSTALL) development
 	@touch $@
 
+$(DOCS): $(RUNTIME) requirements/docs.lock
+	@$(INSTALL) docs
+	@touch $@
+
 # A package that has no build for this machine is passed over, with what it measures.
 $(PEERS): $(DEV) requirements/peers.lock
 	@$(INSTALL) peers && touch $@ || true
 
+$(AUDIT)/.done: requirements/audit.lock
+	@$(PYTHON) -m tools.install --venv $(AUDIT) --installer $(INSTALLER) audit
+	@touch $@
+
 java: $(DEV)
 	@$(BIN)/python -m tools.java --quiet || true # the service runs without
+
+chromium: $(DEV)
+	@$(BIN)/python -m tools.chromium --quiet || true # the tests of the console are skipped without
+
+js: client-js/node_modules
+
+# The types of the JavaScript client are checked by TypeScript; without Node that is passed over.
+client-js/node_modules: client-js/package.json client-js/package-lock.json
+	@if command -v npm > /dev/null; then npm ci --prefix client-js --no-audit --no-fund --loglevel=error && touch $@; \
+	    else echo 'no npm: tests of the JavaScript client are skipped'; fi
 
 warm: $(DEV)
 	$(BIN)/rankcast warm
@@ -58,22 +79,40 @@ warm: $(DEV)
 test: setup ## all tests but the soak and those that start processes
 	$(PYTEST) $(PROCESSES:%=--ignore=%) $(ARGS)
 
-test-system: setup ## tests that start the service as a user does, benchmarks, databases and Spark
+test-system: setup chromium ## tests that start the service as a user does, benchmarks, databases and Spark
 	$(PYTEST) $(PROCESSES) $(ARGS)
 
-lint: $(DEV) ## ruff, mypy, import rules, drift of openapi.yaml
+lint: $(DEV) ## ruff, mypy, import rules, drift of what is generated
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m tools.openapi --check
+	$(BIN)/python -m tools.asyncapi --check
+	$(BIN)/python -m tools.blocking_client --check
+	$(BIN)/python -m tools.settings_page --check
+	$(BIN)/python -m tools.js_types --check
+
+client: $(DEV) ## write the blocking client from the asynchronous one
+	$(BIN)/python -m tools.blocking_client
 
 format: $(DEV) ## let ruff put the sources in order
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-openapi: $(DEV) ## write openapi.yaml from the service
+site: $(DOCS) ## build the documentation as a site, in build/site
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet
+
+coverage: setup ## the tests of `make test`, with a report in build/coverage
+	$(PYTEST) $(PROCESSES:%=--ignore=%) --cov --cov-report=term:skip-covered --cov-report=html:build/coverage $(ARGS)
+
+openapi: $(DEV) ## write openapi.yaml, asyncapi.yaml and client-js/api.d.ts from the service
 	$(BIN)/python -m tools.openapi
+	$(BIN)/python -m tools.asyncapi
+	$(BIN)/python -m tools.js_types
+
+settings: $(DEV) ## write docs/settings.md from the settings class
+	$(BIN)/python -m tools.settings_page
 
 bench: setup ## speed on this machine, written to docs/results
 	$(BIN)/rankcast bench boards $(ARGS)
@@ -96,11 +135,20 @@ bench-peers: setup ## boards beside PostgreSQL, Redis and Unicast, written to do
 bench-durability: setup ## starts, snapshots and rebuilds on this machine, written to docs/results
 	$(BIN)/rankcast bench durability $(ARGS)
 
+bench-webhooks: setup ## writes with and without receivers of webhooks, written to docs/results
+	$(BIN)/rankcast bench webhooks $(ARGS)
+
 bench-start: $(RUNTIME) ## what a fresh clone takes to its first list, written to docs/results
 	$(BIN)/rankcast bench start $(ARGS)
 
-soak: setup ## the long tests
-	$(BIN)/python -m pytest -m soak --timeout 0 $(ARGS)
+bench-js: setup ## the JavaScript client in one process of Node, written to docs/results (needs Node 20)
+	$(BIN)/rankcast bench js $(ARGS)
+
+fuzz: setup ## fuzz all targets in turn on both cores, for MINUTES=n (1); ARGS="--seed S" does a run again
+	$(BIN)/python -m tests.fuzz --minutes $(or $(MINUTES),1) $(ARGS)
+
+soak: setup ## the long tests; with HOURS=24 the service in the shape of production instead, from where build/soak is
+	$(if $(HOURS),$(BIN)/python -m tests.soak --hours $(HOURS),$(BIN)/python -m pytest -m soak --timeout 0) $(ARGS)
 
 # uv writes the lock files.
 LOCK := uv pip compile --quiet --universal --fork-strategy fewest --python-version 3.11 --generate-hashes \
@@ -114,12 +162,27 @@ lock: ## pin all dependencies, newer ones with ARGS=--upgrade (needs uv)
 	$(LOCK) pyproject.toml $(PINNED) -o requirements/runtime.lock
 	$(LOCK) requirements/demo.in --no-deps $(PINNED) -o requirements/demo.lock
 	$(LOCK) pyproject.toml --extra postgres $(PINNED) -o requirements/postgres.lock
+	$(LOCK) pyproject.toml --extra postgres --extra otel $(PINNED) -o requirements/otel.lock
 	$(LOCK) pyproject.toml --extra postgres --extra spark $(PINNED) -o requirements/spark.lock
 	$(LOCK) pyproject.toml --extra peers $(PINNED) -o requirements/peers.lock $(ARGS)
+	$(LOCK) requirements/docs.in $(PINNED) -o requirements/docs.lock $(ARGS)
+	$(LOCK) requirements/audit.in $(PINNED) -o requirements/audit.lock $(ARGS)
 	@! grep -nE '(https?|file):' requirements/*.lock
 
+sbom: $(AUDIT)/.done ## what the service runs with, as CycloneDX, written to build
+	$(AUDIT)/bin/python -m tools.sbom $(ARGS)
+
+audit: $(AUDIT)/.done ## ask for advisories about the locked packages; fails where one is known
+	$(AUDIT)/bin/python -m tools.audit $(ARGS)
+
+# BASE names the base image, by digest where it has to be the same one again; make base-image prints it.
+BASE ?=
+
 image: ## the container image
-	docker build --target service --tag rankcast:latest .
+	docker build --target service --tag rankcast:latest $(BASE:%=--build-arg BASE=%) .
+
+base-image: ## the base image of the Dockerfile by its digest of today (asks its registry)
+	@$(PYTHON) -m tools.base_image $(ARGS)
 
 clean: ## remove the environment, the kernels and all caches
-	rm -rf $(VENV) .cache .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache build dist
+	rm -rf $(VENV) $(AUDIT) client-js/node_modules .cache .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache build dist

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import sys
 
-from app.interrupts import ending_at_once
+from app.runtime.interrupts import ending_at_once
 
 
 def main() -> None:
     """Run the command that the arguments name, and exit with its status."""
     with ending_at_once():
         if sys.argv[1:2] == ["serve"]:
-            from app import interpreter
+            from app.runtime import interpreter
 
             # Here and not in the command, since it holds for the whole process, which is not always ours.
             interpreter.prepare()
-        from app.cli import main as run
+        from app.cli.main import main as run
 
         run()
 

@@ -1,58 +1,75 @@
-"""Where everything is wired: read this first.
+"""The application: everything is built and connected here.
 
-A request passes the guard (`app.guard`), reaches a route of `app.api`, and becomes a command. Whatever is opened from
-the data directory is opened in the lifespan, so that an application can be made, and its document written, without one.
+A request passes the guard (`app.api.guard`), reaches a route of `app.api`, and becomes a command. Whatever is opened
+from the data directory is opened in the lifespan, so that an application can be made, and its document
+written, without one.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 
 from fastapi import FastAPI
 from starlette.middleware import Middleware
+from starlette.routing import WebSocketRoute
 
-from app import logs, problems
-from app.api import admin, boards, feeds, health, jobs, maps, matchers, relays, streams
-from app.api.direct import Direct
-from app.api.document import add_document
-from app.api.failures import FAILURES
-from app.api.routing import Routes
-from app.guard import Guard
-from app.kernels import Kernels
-from app.metrics import Metrics
-from app.preload import preload
-from app.security import Keyring, check_door
+from app.api import admin, document, health, jobs, problems, tickets, webhooks
+from app.api.boards import routes as boards
+from app.api.boards.context import BoardContext
+from app.api.boards.together import object_changes
+from app.api.changes import Changes
+from app.api.document import ABOUT, complete_document
+from app.api.failures import FAILURES, refusal_of
+from app.api.fast_router import Direct, Routes
+from app.api.feeds import routes as feeds
+from app.api.feeds.context import FeedContext
+from app.api.guard import Guard
+from app.api.maps import routes as maps
+from app.api.maps.context import MapContext
+from app.api.maps.routes.moves import carry
+from app.api.matchers import routes as matchers
+from app.api.matchers.context import MatcherContext
+from app.api.relays import routes as relays
+from app.api.relays.context import RelayContext
+from app.api.site import console
+from app.api.site import routes as site
+from app.api.socket_requests import SocketRequests
+from app.api.streams import SOCKETS, Sockets
+from app.api.together.lane import Lane
+from app.api.wired import Wired
+from app.runtime import exporting, logs
+from app.runtime.lifecycle import Lifecycle
+from app.runtime.metrics import Metrics
+from app.runtime.preload import preload
+from app.security.door import check_door
+from app.security.keyring import Keyring
+from app.security.tickets import Tickets
+from app.security.tokens import Tokens
 from app.service import Interrupted, Service
 from app.settings import Settings
 from app.storage import Stores, open_stores
+from app.streaming.websocket import StreamSocket
 from app.version import version
+from app.write_path.writer import PATIENCE
 
-
-class Lifecycle:
-    """Whether requests are served. `stopping` is called once, before open connections are waited for; `failed` when the
-    service that listens already could not be started."""
-
-    def __init__(self) -> None:
-        self.ready = False
-        self.kernels: Kernels | None = None
-        self.error: BaseException | None = None
-        self.failed: Callable[[], None] = lambda: None
-        self.stopping: list[Callable[[], None]] = []
-        self.draining: Callable[[], Awaitable[None]] | None = None
-
-    async def drain(self) -> None:
-        """Wait until the streams have ended, so that the server does not cut them."""
-        if self.draining is not None:
-            await self.draining()
-
-    def stop(self) -> None:
-        """Serve nothing more and end what would not end by itself."""
-        self.ready = False
-        hooks, self.stopping = self.stopping, []
-        for hook in hooks:
-            hook()
+ROUTERS = (
+    health.router,
+    admin.router,
+    tickets.router,
+    webhooks.router,
+    jobs.router,
+    boards.router,
+    matchers.router,
+    relays.router,
+    maps.router,
+    feeds.router,
+    document.router,
+    site.router,
+    console.router,
+)
 
 
 def create_app(settings: Settings | None = None, stores: Stores | None = None, listen_first: bool = False) -> FastAPI:
@@ -64,37 +81,37 @@ def create_app(settings: Settings | None = None, stores: Stores | None = None, l
     log = logs.get("service")
     lifecycle = Lifecycle()
     metrics = Metrics()
-    keyring = Keyring()
-    key_routes = admin.KeyRoutes(keyring)
-    board_routes = boards.BoardRoutes()
-    matcher_routes = matchers.MatcherRoutes(keyring)
-    relay_routes = relays.RelayRoutes()
-    map_routes = maps.MapRoutes()
-    feed_routes = feeds.FeedRoutes()
-    stream_routes = streams.StreamRoutes(keyring, map_routes.moves.carry)
-    job_routes = jobs.JobRoutes(keyring)
+    metrics.ready.set_function(lambda: lifecycle.ready and lifecycle.refused() is None)
+    keyring = Keyring(tokens=Tokens.of(settings))
+
+    lane = Lane(settings, keyring, metrics, lambda: lifecycle.ready)
 
     @asynccontextmanager
-    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         opened = (
-            stores if stores is not None else await asyncio.to_thread(open_stores, settings.data, settings.database)
+            stores
+            if stores is not None
+            else await asyncio.to_thread(
+                open_stores, settings.data, settings.database, accept_log_end=settings.accept_log_end
+            )
         )
         service = Service(settings, opened, metrics, keyring)
+        fetching: asyncio.Task[None] | None = None
+        telemetry = exporting.begin(metrics)
+        requests = SocketRequests(app, Routes(ROUTERS), settings, metrics, lambda: lifecycle.ready)
+        app.state.wired = wired = wire(service, opened, keyring, requests)
+        lane.answers = service.answers
+        lane.kinds |= object_changes(wired.boards)
         lifecycle.kernels = service.kernels
+        lifecycle.refused = lambda: opened.log.refused
+        service.on_lost = lifecycle.fail
         lifecycle.stopping.append(service.kernels.stop)  # requests that wait for kernels would hold up the end
 
         async def start() -> None:
             await service.start()
-            key_routes.start(opened, service.answers, service.writer.note)
-            board_routes.start(service)
-            matcher_routes.start(service)
-            relay_routes.start(service)
-            map_routes.start(service)
-            feed_routes.start(service)
-            stream_routes.start(service.hub)
-            job_routes.start(service)
             lifecycle.stopping.append(service.hub.stop)
             lifecycle.draining = service.hub.close_all
+            lifecycle.failing = service.writer.failed
             lifecycle.ready = True
             log.info("ready", data=str(opened.directory.path), epoch=opened.directory.epoch, lsn=opened.log.last_lsn)
             asyncio.get_running_loop().run_in_executor(None, preload)
@@ -107,6 +124,7 @@ def create_app(settings: Settings | None = None, stores: Stores | None = None, l
 
         try:
             keyring.load(opened.keys.all())
+            fetching = None if keyring.tokens is None else asyncio.create_task(keyring.tokens.keep_fresh())
             check_door(settings, keyring)
             starting = asyncio.create_task(start())
             if listen_first:
@@ -118,16 +136,20 @@ def create_app(settings: Settings | None = None, stores: Stores | None = None, l
             service.interrupt()
             await asyncio.wait([starting])
             if starting.exception() is None:
-                await service.close()
+                await service.close(lifecycle.left(PATIENCE))
         finally:
             lifecycle.stop()
+            if fetching is not None:
+                fetching.cancel()
             opened.close()
             log.info("stopped")
+            if telemetry is not None:
+                await telemetry.end()
 
     app = FastAPI(
         title="Rankcast",
         version=version(),
-        description="A publish/subscribe service in which every subscription is a ranked standing query.",
+        **ABOUT,
         lifespan=lifespan,
         redirect_slashes=False,
         openapi_url=None,
@@ -136,22 +158,30 @@ def create_app(settings: Settings | None = None, stores: Stores | None = None, l
         telemetry={"tracing": False, "metrics": False, "logs": False},
         middleware=[
             Middleware(Guard, settings=settings, keyring=keyring, metrics=metrics, ready=lambda: lifecycle.ready),
-            Middleware(Direct),
+            Middleware(Direct, routers=ROUTERS, sockets=[SOCKETS]),
         ],
     )
-    app.state.lifecycle = lifecycle
+    app.state.lifecycle, app.state.metrics, app.state.keyring, app.state.lane = lifecycle, metrics, keyring, lane
     problems.install(app, FAILURES)
-
-    routes = Routes(app, keyring)
-    health.add_routes(routes, metrics, lambda: lifecycle.ready, lambda: lifecycle.kernels)
-    key_routes.add_routes(routes)
-    board_routes.add_routes(routes)
-    matcher_routes.add_routes(routes)
-    relay_routes.add_routes(routes)
-    map_routes.add_routes(routes)
-    feed_routes.add_routes(routes)
-    stream_routes.add_routes(routes, app)
-    job_routes.add_routes(routes)
-
-    add_document(app)
+    app.router.routes.append(WebSocketRoute(SOCKETS, Sockets(), name="stream"))
+    for router in ROUTERS:
+        app.include_router(router)
+    complete_document(app)
     return app
+
+
+def wire(service: Service, stores: Stores, keyring: Keyring, requests: SocketRequests) -> Wired:
+    """What the endpoints work with."""
+    maps, issued = MapContext(service), Tickets()
+    return Wired(
+        service,
+        BoardContext(service),
+        MatcherContext(service),
+        RelayContext(service),
+        maps,
+        FeedContext(service),
+        Changes("keys", stores, service.answers, service.writer.note),
+        Changes("webhooks", stores, service.answers, service.writer.note),
+        issued,
+        StreamSocket(service.hub, keyring, issued, partial(carry, maps), requests, refusal_of),
+    )

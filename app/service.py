@@ -1,4 +1,4 @@
-"""The running service: the writer with what hangs on it, from an opened data directory to the last answered write."""
+"""The running service: every part of it, made and connected, from an opened data directory to shutdown."""
 
 from __future__ import annotations
 
@@ -7,99 +7,113 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from app import interpreter, logs, ticks
-from app.delivery.feeds import FeedSource
-from app.delivery.hub import Hub
-from app.delivery.lists import BoardSource
-from app.delivery.notifications import RelaySource
-from app.delivery.results import MapSource
-from app.delivery.wins import MatcherSource
-from app.expiry import Expiry
-from app.idempotency import Answers
-from app.jobs import Jobs, Numbers
-from app.kernels import Kernels
-from app.kinds import Kind, Kinds
-from app.kinds.boards import BoardKind
-from app.kinds.feeds import FeedKind
-from app.kinds.maps import MapKind
-from app.kinds.matchers import MatcherKind
-from app.kinds.relays import RelayKind
-from app.maintenance import Maintenance
-from app.metrics import Metrics
-from app.overlay.overlay import Overlay
-from app.problems import Problem
-from app.recovery import recover
-from app.resources import Resources
-from app.schedule import Schedule
-from app.security import Keyring
+from app.errors import DatabaseLost, LogUnavailable, ServiceError
+from app.links.peer import Peers
+from app.links.tree import LinkTree
+from app.resources.base import ResourceType, ResourceTypes
+from app.resources.boards import BoardType
+from app.resources.feeds import FeedType
+from app.resources.maps import MapType
+from app.resources.matchers import MatcherType
+from app.resources.relays import RelayType
+from app.runtime import clock, interpreter, logs
+from app.runtime.egress import Egress
+from app.runtime.kernels import Kernels
+from app.runtime.metrics import Metrics
+from app.security.keyring import Keyring
+from app.security.sealing import Seal
 from app.settings import Settings
 from app.storage import Stores
-from app.storage.catalog import Catalog
-from app.storage.log import LogUnavailable
+from app.storage.root import StorageAway, StorageRoot
 from app.storage.snapshots import Snapshots
-from app.ticks import Ticks
-from app.writer import Writer
+from app.streaming.boards import BoardSource
+from app.streaming.feeds import FeedSource
+from app.streaming.hub import Hub
+from app.streaming.maps import MapSource
+from app.streaming.matchers import MatcherSource
+from app.streaming.relays import RelaySource
+from app.webhooks.webhooks import Webhooks
+from app.write_path import ticks
+from app.write_path.catalog import Catalog
+from app.write_path.expiry import Expiry
+from app.write_path.idempotency import Answers
+from app.write_path.jobs import Jobs, Numbers
+from app.write_path.maintenance import Maintenance
+from app.write_path.recovery import rebuilt, recover
+from app.write_path.resources import Resources
+from app.write_path.schedule import Schedule
+from app.write_path.ticks import Ticks
+from app.write_path.writer import PATIENCE, Writer
 from formats.folder import Folder
-from indexes.boards.board import Board
+from formats.links import seal_with
 from indexes.boards.commands import BoardConfig, Unsubscribe
-from indexes.boards.subscribers import Edit
+from indexes.boards.engine import Board
+from indexes.core.edit_plan import EditPlan
 from indexes.feeds.commands import DeleteSubscriptions as DeleteFeedSubscriptions
+from indexes.feeds.config import FeedConfig
 from indexes.feeds.engine import FeedEngine
-from indexes.feeds.model import FeedConfig
 from indexes.maps.commands import DeleteQueries
+from indexes.maps.config import MapConfig
 from indexes.maps.engine import MapEngine
-from indexes.maps.model import MapConfig
 from indexes.matchers.commands import DeleteSubscriptions
+from indexes.matchers.config import MatcherConfig
 from indexes.matchers.engine import MatcherEngine
-from indexes.matchers.model import MatcherConfig
-from indexes.matchers.plans import EditPlan
 from indexes.relays import commands as relay_commands
+from indexes.relays.config import RelayConfig
 from indexes.relays.engine import RelayEngine
-from indexes.relays.model import RelayConfig
 
 ANSWERS_EXPIRE_EVERY = 600.0
 
 MEND_EVERY = 1.0
-"""Seconds between two looks whether a commit has failed."""
+"""Seconds between two looks after the log: at its place and disk, for failed commits, and to flush where it ends."""
 
-LOOK_EVERY = 5.0
-"""Seconds between two looks for resources that are worth a rebuild."""
+COMPLETE_AT = 1 << 20
+"""Bytes of responses to complete that do not wait in memory for the next write."""
 
-LOOK_AT_LEAST_EVERY = 3600.0
-"""The longest that is waited for the next look after rebuilds that failed, in seconds."""
+CHECK_CHURN_EVERY = 5.0
+"""Seconds between two checks for resources that need a rebuild."""
+
+CHECK_CHURN_AT_LEAST_EVERY = 3600.0
+"""Most seconds until the next check after rebuilds that failed."""
 
 WORTH_REBUILDING = 50_000
-"""Subscriptions below which an index that changes in place is as good as a fresh one."""
+"""Subscriptions below which a changed index is as good as a fresh one."""
 
 log = logs.get("service")
 
 
 class Interrupted(Exception):
-    """The service was to end before it had started."""
+    """The service was stopped before it had started."""
 
 
 class Service:
-    """What the routes need: `boards`, `matchers`, `relays`, `maps` and `feeds` for changes and reads, `overlay` for the
-    links of relays, `hub` for streams, `expiry` for lifetimes, and `jobs` for the long work that `maintenance` does.
-    Behind them all are the one `writer` and the `catalog` of all kinds; `ticks` is the clock of feeds. Hub and expiry
-    know resources by their whole names, as ``boards/delays``."""
+    """All parts of the service.
+
+    `boards`, `matchers`, `relays`, `maps` and `feeds` for changes and reads, `overlay` for the links of relays, `hub`
+    for streams, `webhooks` for those that are sent to a URL, `expiry` for lifetimes, `jobs` for the long work of
+    `maintenance`, `ticks` for the windows of feeds.
+    Behind them are the one `writer` and the `catalog`. Hub and expiry use full names of resources, as
+    ``boards/delays``.
+    """
 
     def __init__(self, settings: Settings, stores: Stores, metrics: Metrics, keyring: Keyring) -> None:
+        seal_with(None if settings.seal_key is None else Seal(settings.seal_key.get_secret_value()))
         self.settings = settings
         self.metrics = metrics
         self.stores = stores
-        boards, matchers, relays, maps, feeds = BoardKind(), MatcherKind(), RelayKind(), MapKind(), FeedKind()
-        kinds = Kinds(boards, matchers, relays, maps, feeds)
-        self._deletions: dict[Kind, Callable[[list[str]], Any]] = {
+        boards, matchers, relays, maps, feeds = BoardType(), MatcherType(), RelayType(), MapType(), FeedType()
+        resource_types = ResourceTypes(boards, matchers, relays, maps, feeds)
+        self._deletions: dict[ResourceType, Callable[[list[str]], Any]] = {
             boards: Unsubscribe,
             matchers: DeleteSubscriptions,
             relays: relay_commands.DeleteSubscriptions,
             maps: DeleteQueries,
             feeds: DeleteFeedSubscriptions,
         }
-        self.catalog = Catalog(kinds)
+        self.catalog = Catalog(resource_types)
         self.answers = Answers(settings.idempotency_hours, stores.log.answer, remote=stores.log.database.remote)
         self.writer = Writer(stores.log, self.catalog, self.answers, metrics, settings.max_queue)
+        metrics.writer_queue.set_function(lambda: self.writer.queued)
         self.boards: Resources[Board, BoardConfig] = Resources(boards, self.catalog, self.writer)
         self.matchers: Resources[MatcherEngine, MatcherConfig] = Resources(matchers, self.catalog, self.writer)
         self.relays: Resources[RelayEngine, RelayConfig] = Resources(relays, self.catalog, self.writer)
@@ -113,109 +127,159 @@ class Service:
             FeedSource(self.feeds.get, self.feeds.between),
         )
         epoch = stores.directory.epoch
-        self.overlay = Overlay(self.relays, settings.service, epoch, settings.heartbeat_seconds, metrics)
-        self.hub = Hub(epoch, settings, sources, metrics)
+        history = stores.history
+        peers = Peers(hosts=settings.link_hosts, egress=Egress(settings.link_networks))
+        self.links = LinkTree(self.relays, settings.service, history, settings.heartbeat_seconds, metrics, peers)
+        self.hub = Hub(history, settings, sources, metrics)
+        self.webhooks = Webhooks(self.hub, stores.webhooks, settings, metrics, self._last_seq)
         self.expiry = Expiry(self.hub.is_read, self._expire)
         self.ticks = Ticks(self.feeds, ticks.now)
         self.kernels = Kernels(settings.warm_first)
         self.jobs = Jobs(metrics, Numbers(stores.directory.path / "JOBS"), ready=self.kernels.need_all)
         root = Folder.at(settings.storage or stores.directory.path)
-        self.snapshots = Snapshots(root, epoch, kinds)
-        self.maintenance = Maintenance(settings, stores, self.catalog, self.writer, self.snapshots, metrics)
+        self.snapshots = Snapshots(root, epoch, resource_types)
+        self.root = StorageRoot(root, settings.storage or root.path, stores.log.ownership)
+        self.maintenance = Maintenance(settings, stores, self.catalog, self.writer, self.snapshots, metrics, self.root)
+        self.maintenance.on_cut = self.webhooks.flush
+        self.writer.follower = self.webhooks
         self.schedule: Schedule | None = None
-        for each in kinds:
-            each.on_slice = partial(self._heard, each.prefix)
+        for each in resource_types:
+            each.on_slice = partial(self._deliver, each.prefix)
             each.on_drop = partial(self._dropped, each.prefix)
-        boards.on_edit = partial(self._saw, boards.prefix)
-        matchers.on_edit = partial(self._saw, matchers.prefix)
-        relays.on_edit = partial(self._saw, relays.prefix)
-        maps.on_edit = partial(self._saw, maps.prefix)
-        feeds.on_edit = partial(self._saw, feeds.prefix)
+            each.on_rebuilt = partial(self._rebuilt, each.prefix)
+        self.writer.repair.rebuild = partial(rebuilt, self.snapshots, resource_types, stores.log)
+        boards.on_edit = partial(self._note_lifetimes, boards.prefix)
+        matchers.on_edit = partial(self._note_lifetimes, matchers.prefix)
+        relays.on_edit = partial(self._note_lifetimes, relays.prefix)
+        maps.on_edit = partial(self._note_lifetimes, maps.prefix)
+        feeds.on_edit = partial(self._note_lifetimes, feeds.prefix)
         relays.on_done = partial(self._routed, relays.on_done)
         self.hub.on_open = self.expiry.touch
         keyring.on_removed.append(self.hub.end_key)
-        self._chores: list[asyncio.Task[None]] = []
+        self.on_lost: Callable[[DatabaseLost], None] = lambda lost: None
+        self._background: list[asyncio.Task[None]] = []
         self._interrupted = False
 
     async def start(self) -> None:
-        """Replay the log and begin. Nothing is served before this is done; kernels that no resource needs yet may still
-        be compiled then."""
+        """Replay the log and start the background tasks.
+
+        Nothing is served before; kernels that no resource needs yet may still be compiled afterwards.
+        """
         await asyncio.to_thread(self.kernels.start)
+        await asyncio.to_thread(self.webhooks.load)
         self.maintenance.snapshot_lsn = await asyncio.to_thread(
-            recover, self.snapshots, self.catalog, self.writer, self._say_progress
+            recover, self.snapshots, self.catalog, self.writer, self._log_progress, self.root
         )
+        await asyncio.to_thread(self._claim_storage)
         try:
             await self.kernels.need(*self._kernels_in_use(), seconds=None)
-        except Problem:
+        except ServiceError:
             raise Interrupted from None
+        for name in self.feeds.names():
+            feed = self.feeds.get(name)
+            if feed is not None:
+                clock.clock.not_before(feed.now / 1000)
         for name in self.boards.names():
             board = self.boards.get(name)
             if board is not None:
-                self.expiry.saw(self.boards.prefix + name, board.subscribers.lifetimes())
+                self.expiry.note_lifetimes(self.boards.prefix + name, board.subscribers.lifetimes())
         for resources in (self.matchers, self.relays, self.maps, self.feeds):
             for name in resources.names():
                 engine = resources.get(name)
                 if engine is not None:
-                    self.expiry.saw(resources.prefix + name, engine.ttl.items())
+                    self.expiry.note_lifetimes(resources.prefix + name, engine.ttl.items())
         interpreter.settle()
         self.hub.start()
-        self.schedule = Schedule(self.settings, self.jobs, self.maintenance, lambda: self.maintenance.grown)
+        self.webhooks.start()
+        self.schedule = Schedule(self.settings, self.jobs, self.maintenance, self._grown, self._rows_to_replay)
         self.schedule.start()
-        await self.overlay.start()
-        chores = self.expiry.run(), self.ticks.run(), self._expire_answers(), self._renew_worn(), self._mend()
-        self._chores = [asyncio.create_task(chore) for chore in chores]
+        await self.links.start()
+        background = (
+            self.expiry.run(),
+            self.ticks.run(),
+            self._expire_answers(),
+            self._rebuild_churned(),
+            self.schedule.by_rows(),
+            self._mend_log(),
+        )
+        self._background = [asyncio.create_task(task) for task in background]
 
     def interrupt(self) -> None:
-        """Give up starting, if that is not done yet: `start` raises `Interrupted`."""
+        """Stop starting: `start` raises `Interrupted` if it has not returned yet."""
         self._interrupted = True
         self.kernels.stop()
 
     def _kernels_in_use(self) -> set[str]:
-        """The groups of kernels that the resources need which are there."""
+        """The groups of kernels that existing resources need."""
         groups: set[str] = set()
         for resource in self.catalog.names():
-            kind, _ = self.catalog.kinds.split(resource)
+            resource_type, _ = self.catalog.resource_types.split(resource)
             engine: Any = self.catalog.engine(resource)
-            groups.update(kind.kernels(engine.config))
+            groups.update(resource_type.kernels(engine.config))
         return groups
 
-    def _say_progress(self, done: int, total: int) -> None:
+    def _grown(self) -> bool:
+        return self.maintenance.grown
+
+    def _rows_to_replay(self) -> int:
+        return self.writer.last_lsn - self.maintenance.snapshot_lsn
+
+    def _claim_storage(self) -> None:
+        """Mark the storage root; what is wrong with it fails jobs and not the start."""
+        try:
+            self.root.claim()
+        except (StorageAway, LogUnavailable, OSError) as error:
+            log.warning("the storage root is not marked", why=str(error))
+
+    def _log_progress(self, done: int, total: int) -> None:
         if self._interrupted:
             raise Interrupted
         log.info("replaying the log", row=done, of=total)
 
-    async def close(self) -> None:
-        """Finish what was accepted; a job that has not ended fails."""
+    async def close(self, patience: float = PATIENCE) -> None:
+        """Apply what was accepted and stop; running jobs fail. After half of `patience` seconds what is logged but not
+        applied is left to the next start.
+        """
         self.kernels.stop()
         if self.schedule is not None:
             self.schedule.stop()
-        await self.overlay.close()
-        await self.jobs.close()
+        await self.webhooks.stop()
+        await self.links.close()
+        await self.jobs.close(min(PATIENCE, patience / 4))
         await self.hub.close_all()
-        for task in self._chores:
+        for task in self._background:
             task.cancel()
-        await asyncio.gather(*self._chores, return_exceptions=True)
-        await self.writer.close()
+        await asyncio.gather(*self._background, return_exceptions=True)
+        await self.writer.close(min(PATIENCE, patience / 2))
+        await self.webhooks.close()
 
-    def _heard(self, prefix: str, name: str, engine: Any, part: Any) -> None:
+    def _last_seq(self, resource: str) -> int:
+        return self.catalog.entry(resource).last_seq
+
+    def _deliver(self, prefix: str, name: str, engine: Any, part: Any) -> None:
         self.hub.deliver(prefix + name, part)
 
-    def _saw(self, prefix: str, name: str, edit: Edit | EditPlan) -> None:
-        self.expiry.saw(prefix + name, edit.lifetimes())
+    def _note_lifetimes(self, prefix: str, name: str, edit: EditPlan[Any]) -> None:
+        self.expiry.note_lifetimes(prefix + name, edit.lifetimes())
 
-    def _routed(self, told: Callable[[str, Any], None], name: str, job: Any) -> None:
-        told(name, job)
-        self.overlay.changed(name)
+    def _routed(self, on_done: Callable[[str, Any], None], name: str, job: Any) -> None:
+        on_done(name, job)
+        self.links.changed(name)
 
     def _dropped(self, prefix: str, name: str, seq: int) -> None:
         self.hub.resource_gone(prefix + name, seq)
         self.expiry.drop(prefix + name)
         if prefix == self.relays.prefix:
-            self.overlay.dropped(name)
+            self.links.dropped(name)
+
+    def _rebuilt(self, prefix: str, name: str) -> None:
+        self.hub.resource_rebuilt(prefix + name)
+        if prefix == self.relays.prefix:
+            self.links.changed(name)
 
     async def _expire(self, resource: str, keys: list[str]) -> None:
-        kind, _ = self.catalog.kinds.split(resource)
-        await self.writer.submit(resource, self._deletions[kind](keys))
+        resource_type, _ = self.catalog.resource_types.split(resource)
+        await self.writer.submit(resource, self._deletions[resource_type](keys))
         log.info("subscriptions expired", resource=resource, count=len(keys))
 
     async def _expire_answers(self) -> None:
@@ -226,26 +290,42 @@ class Service:
             except LogUnavailable as error:
                 log.warning("old answers stay for now", error=str(error))
 
-    async def _mend(self) -> None:
-        """Take back what a commit that failed may have left, before the service could die and find it in the log."""
+    async def _mend_log(self) -> None:
+        """Look whether the log can be written, delete rows that a failed commit may have left, before a crash could
+        make them part of the log, flush to disk where it ends, and write what completes stored responses where that is
+        long and no other write comes. Once the database is lost the service ends.
+        """
         while True:
             await asyncio.sleep(MEND_EVERY)
+            await asyncio.to_thread(self.stores.gate.look)
+            lost = await asyncio.to_thread(self.stores.log.ownership.look)
+            if lost is not None:
+                self.on_lost(DatabaseLost(lost))
+                return
             try:
                 await self.writer.mend()
+                if self.answers.bytes_to_complete > COMPLETE_AT:
+                    await self.writer.complete_answers()
             except LogUnavailable as error:
                 log.warning("the log cannot be mended yet", error=str(error))
+            try:
+                await asyncio.to_thread(self.stores.log.sync_end)
+            except OSError as error:
+                log.warning("the end of the log is not flushed", error=str(error))
 
-    async def _renew_worn(self) -> None:
-        """Rebuild resources whose subscriptions have changed much since their index was laid out. What relays forward
-        stays: who forwards for them has not asked for it, and would not hear of a change. After a failure, which is in
-        the log, the next look comes ever later."""
-        pause = LOOK_EVERY
+    async def _rebuild_churned(self) -> None:
+        """Rebuild resources with much churn since their indexes were packed.
+
+        What relays forward stays as it is, since their neighbours would not learn of a change. After a failure, which
+        is logged, the next check comes later each time.
+        """
+        pause = CHECK_CHURN_EVERY
         while self.settings.rebuild_share:
             await asyncio.sleep(pause)
-            worn = self.maintenance.worn(self.settings.rebuild_share, WORTH_REBUILDING)
-            if worn and not self.jobs.open():
-                log.info("indexes are worn", resources=worn)
-                rebuild = partial(self.maintenance.rebuild, resources=worn, engine="local", rederive=False)
+            churned = self.maintenance.churned(self.settings.rebuild_share, WORTH_REBUILDING)
+            if churned and not self.jobs.open():
+                log.info("rebuilding after churn", resources=churned)
+                rebuild = partial(self.maintenance.rebuild, resources=churned, engine="local", rederive=False)
                 job = self.jobs.submit("rebuild", rebuild)
                 await job.wait()
-                pause = LOOK_EVERY if job.state == "succeeded" else min(2 * pause, LOOK_AT_LEAST_EVERY)
+                pause = CHECK_CHURN_EVERY if job.state == "succeeded" else min(2 * pause, CHECK_CHURN_AT_LEAST_EVERY)

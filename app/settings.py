@@ -1,22 +1,26 @@
-"""Every setting of the service, typed, from the environment (``RANKCAST_*``) or the options of ``rankcast serve``."""
+"""All settings of the service, from the environment (``RANKCAST_*``) or the options of ``rankcast serve``."""
 
 from __future__ import annotations
 
 import ipaddress
 import re
 from datetime import UTC, tzinfo
+from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from pydantic import Field, field_validator
+from pydantic import Field, SecretStr, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+from app.networks import Allowed
 
 MIB = 1 << 20
 
 _SPARK_OPTION = re.compile(r"spark(\.[A-Za-z0-9_-]+)+=.*", re.DOTALL)
 
 
+@lru_cache(maxsize=64)
 def is_loopback(host: str) -> bool:
     """Whether a host name or address without its port stays on this machine.
 
@@ -40,7 +44,7 @@ def timezone_of(name: str) -> tzinfo:
 
 
 class Settings(BaseSettings):
-    """What can be set. A field ``max_body`` is read from ``RANKCAST_MAX_BODY`` and from ``--max-body``."""
+    """The settings. A field ``max_body`` is read from ``RANKCAST_MAX_BODY`` and from ``--max-body``."""
 
     model_config = SettingsConfigDict(env_prefix="RANKCAST_", extra="ignore", frozen=True, validate_default=True)
 
@@ -52,11 +56,17 @@ class Settings(BaseSettings):
     database: str | None = Field(
         None, description="URL of the log's database; a SQLite file in the data directory if left out."
     )
+    accept_log_end: int | None = Field(
+        None,
+        ge=0,
+        description="Start although the log ends at this row, before the last one that was answered: what is missing "
+        "is given up.",
+    )
     allow_open: bool = Field(
-        False, description="Listen on any address even without keys: everyone who reaches it may do everything."
+        False, description="Listen on any address even without keys: everyone who can connect may do everything."
     )
     trusted_hosts: Annotated[tuple[str, ...], NoDecode] = Field(
-        (), description="Host names, separated by commas, that are accepted beside loopback while no key exists."
+        (), description="Host names, separated by commas, that are accepted like loopback while no key exists."
     )
 
     warm_first: Annotated[tuple[Literal["boards", "matchers", "relays", "maps", "feeds"], ...], NoDecode] = Field(
@@ -70,9 +80,20 @@ class Settings(BaseSettings):
         description="Where snapshots and images are kept: a path, or a URL such as s3://bucket/folder; the data "
         "directory if left out.",
     )
-    keep_snapshots: int = Field(2, ge=1, description="Snapshots that are kept; the log reaches back to the oldest.")
+    keep_snapshots: int = Field(
+        2,
+        ge=1,
+        description="Good snapshots that are kept; the log reaches back to the oldest, and until there are so many as "
+        "far as it did.",
+    )
     snapshot_every_minutes: float = Field(
         60.0, ge=0, le=525_600, description="Minutes between snapshots while the log grows; 0: none by itself."
+    )
+    snapshot_rows: int = Field(
+        200_000,
+        ge=0,
+        description="Rows of the log after which a snapshot is taken in any case, since a start replays them; 0: none "
+        "by rows.",
     )
     nightly: str | None = Field(
         None,
@@ -86,8 +107,8 @@ class Settings(BaseSettings):
         0.5,
         ge=0,
         le=1e9,
-        description="The index of a resource is laid out anew in the background once so many of its subscriptions have "
-        "changed, as a share of all; 0: never.",
+        description="The indexes of a resource are packed again in the background once so many of its subscriptions "
+        "have changed, as a share of all; 0: never.",
     )
     spark_master: str = Field("local[*]", min_length=1, description="The Spark master of rebuilds and audits.")
     spark_python: str | None = Field(
@@ -103,11 +124,52 @@ class Settings(BaseSettings):
     service: str | None = Field(
         None,
         pattern=r"^[A-Za-z0-9._-]{1,128}$",
-        description="What this service is called among those that its relays are linked to; no two may have one name. "
-        "Made up for the data directory if left out.",
+        description="The name of this service among those that its relays are linked to; no two may have the same. "
+        "Generated for the data directory if left out.",
     )
     link_hosts: Annotated[tuple[str, ...], NoDecode] = Field(
-        (), description="Host names, separated by commas, that links of relays may lead to; any if left out."
+        (),
+        description="Host names, each with or without a port, separated by commas, that links of relays may lead to; "
+        "any if left out.",
+    )
+    link_networks: Annotated[tuple[str, ...], NoDecode] = Field(
+        (),
+        description="Networks, each with or without a port, separated by commas, such as 10.0.0.0/8 or 127.0.0.1:8001, "
+        "that links made without the scope admin may lead to although they are not public.",
+    )
+
+    webhook_networks: Annotated[tuple[str, ...], NoDecode] = Field(
+        (),
+        description="Networks, each with or without a port, separated by commas, such as 10.0.0.0/8 or 127.0.0.1:9000, "
+        "that webhooks may lead to although they are not public, and by http too.",
+    )
+    max_webhooks: int = Field(100, ge=0, description="Most webhooks.")
+    webhook_queue: int = Field(
+        1_000, ge=1, description="Events of one subscription that wait for a webhook's receiver before a reset."
+    )
+    webhook_bytes: int = Field(
+        MIB,
+        ge=1,
+        description="Bytes that wait for a webhook's receiver before its subscriptions get a reset.",
+    )
+
+    seal_key: SecretStr | None = Field(
+        None,
+        description="A secret by which the keys of links and the secrets of webhooks are sealed in the database and in "
+        "snapshots.",
+    )
+    jwt_secret: SecretStr | None = Field(
+        None, description="The shared secret of JSON Web Tokens (HS256), which are then taken beside keys."
+    )
+    jwt_jwks: str | None = Field(
+        None,
+        description="The keys that sign JSON Web Tokens (RS256, ES256, EdDSA) as a JWKS: an https URL, or a file.",
+    )
+    jwt_audience: str | None = Field(None, description="What the claim aud of tokens must have; anything if left out.")
+    cors_origins: Annotated[tuple[str, ...], NoDecode] = Field(
+        (),
+        description="Origins, separated by commas, whose pages may ask, such as https://app.example; * for all. "
+        "Only where keys or tokens are asked for.",
     )
 
     max_body: int = Field(16 * MIB, ge=1024, description="Largest JSON body in bytes.")
@@ -116,22 +178,43 @@ class Settings(BaseSettings):
     max_k: int = Field(1_000, ge=1, le=100_000, description="Largest k.")
     max_ks: int = Field(16, ge=1, description="Most list lengths that one board may offer.")
     max_payload: int = Field(4096, ge=0, description="Largest payload in bytes of compact JSON.")
-    max_tiles: int = Field(100_000, ge=0, description="Most tiles in one answer; past that it is cut and says so.")
+    max_answer: int = Field(
+        64 * MIB,
+        ge=1024,
+        description="Largest answer of many lists or tiles in bytes; past that it is 413, or truncated.",
+    )
+    max_tiles: int = Field(100_000, ge=0, description="Most tiles in one response; past that it is truncated.")
     max_queue: int = Field(
-        10_000, ge=1, description="Most requests waiting for the writer; past that the answer is 503."
+        10_000, ge=1, description="Most requests waiting for the writer; past that the response is 503."
     )
 
     max_streams: int = Field(100_000, ge=0, description="Most open streams.")
     stream_queue: int = Field(256, ge=1, description="Messages that wait for one slow reader before they are merged.")
+    stream_bytes: int = Field(
+        MIB, ge=1, description="Bytes that wait on the connection of a slow reader before messages are merged."
+    )
     resume_seconds: float = Field(
         60.0, ge=0, description="How long a subscription keeps its list after its last reader left."
     )
-    resume_changes: int = Field(256, ge=0, description="Changes kept for a reader that comes back.")
+    resume_changes: int = Field(256, ge=0, description="Changes kept for a reader that resumes.")
     heartbeat_seconds: float = Field(15.0, gt=0, description="Seconds between heartbeats on a quiet stream.")
+
+    head_seconds: float = Field(20.0, gt=0, description="How long the head of a request may take to arrive.")
+    body_seconds: float = Field(
+        20.0, gt=0, description="How long a body may bring less than the least rate until its request is refused."
+    )
+    body_rate: int = Field(500, ge=0, description="The least rate at which bodies arrive, in bytes a second.")
+    unread_seconds: float = Field(
+        60.0, gt=0, description="How long a client may read nothing while much waits for it, until it is cut off."
+    )
 
     idempotency_hours: float = Field(24.0, gt=0, description="How long an Idempotency-Key is remembered.")
     keep_alive_seconds: int = Field(75, ge=1, description="How long an idle connection is kept.")
-    shutdown_seconds: int = Field(10, ge=1, description="How long open requests may take to end after SIGTERM.")
+    shutdown_seconds: int = Field(
+        10,
+        ge=1,
+        description="How long the service may take to end; open requests have three quarters of it, then 503.",
+    )
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="Least level that is logged.")
     log_format: Literal["auto", "json", "console"] = Field(
         "auto", description="auto: console on a terminal, else JSON lines."
@@ -140,14 +223,28 @@ class Settings(BaseSettings):
         "errors", description="Requests that are logged; errors: status 500 and up."
     )
 
-    @field_validator("trusted_hosts", "link_hosts", "warm_first", mode="before")
+    @field_validator(
+        "trusted_hosts", "link_hosts", "link_networks", "webhook_networks", "warm_first", "cors_origins", mode="before"
+    )
     @classmethod
     def _split(cls, value: object) -> object:
         if isinstance(value, str):
             return tuple(part.strip().lower() for part in value.split(",") if part.strip())
         return value
 
-    @field_validator("storage", "service", "nightly", "spark_python", "java_home", mode="before")
+    @field_validator(
+        "storage",
+        "service",
+        "nightly",
+        "spark_python",
+        "java_home",
+        "seal_key",
+        "jwt_secret",
+        "jwt_jwks",
+        "jwt_audience",
+        "accept_log_end",
+        mode="before",
+    )
     @classmethod
     def _nothing(cls, value: object) -> object:
         """An empty variable is one that is not set."""
@@ -195,6 +292,27 @@ class Settings(BaseSettings):
 
             trigger(value)
         return value
+
+    @field_validator("link_networks", "webhook_networks")
+    @classmethod
+    def _are_networks(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for network in value:
+            Allowed.parse(network)
+        return value
+
+    @field_validator("jwt_jwks")
+    @classmethod
+    def _is_jwks(cls, value: str | None) -> str | None:
+        scheme = value.partition("://")[0] if value is not None and "://" in value else "https"
+        if scheme not in ("http", "https"):
+            raise ValueError(f"{value!r} is neither a URL that begins with https:// nor a file")
+        return value
+
+    @model_validator(mode="after")
+    def _has_one_kind_of_token(self) -> Self:
+        if self.jwt_secret is not None and self.jwt_jwks is not None:
+            raise ValueError("jwt_secret and jwt_jwks do not go together: tokens are signed in one way")
+        return self
 
     @property
     def loopback(self) -> bool:

@@ -1,4 +1,4 @@
-"""Our values beside the paper's: rows "paper | ours | ratio | why it differs", and the curves that make figures.
+"""Our values and the paper's: rows "paper | ours | ratio | why it differs", and the curves that make figures.
 
 A value further from the paper's than `NEAR` is explained by a cause that was tried: each try is run, in order, until
 one accounts for the difference. What none accounts for is said to be open.
@@ -23,7 +23,7 @@ Try = Callable[[float], str | None]
 
 
 class Value(NamedTuple):
-    """One number: where it stands, what the paper has, what we have, and what to try if they differ."""
+    """One number: its row, what the paper has, what we have, and what to try if they differ."""
 
     labels: tuple[str, ...]
     paper: float

@@ -11,9 +11,10 @@ import os
 import socket
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from bench.process import HOST, Failed, cpu_seconds
 
@@ -131,12 +132,71 @@ class Closed:
         self._next(exchange)
 
 
+class Answer(NamedTuple):
+    """When a request was due, how long after that it was answered, in seconds, and how."""
+
+    due: float
+    seconds: float
+    status: int
+    body: bytes
+
+
+class Paced:
+    """An open loop: requests leave when they are due, whether or not the ones before are answered.
+
+    The time of an answer counts from when its request was due, so that one that waits for a free connection is not seen
+    as fast. Times are those of `time.perf_counter`.
+    """
+
+    def __init__(self) -> None:
+        self.answers: list[Answer] = []
+        self._exchanges: list[Exchange] = []
+        self._waiting: deque[tuple[float, bytes]] = deque()
+        self._free: deque[Exchange] = deque()
+        self._due: dict[Exchange, float] = {}
+
+    async def open(self, port: int, connections: int) -> None:
+        """Open the connections."""
+        self._exchanges = [await connect(port, self._on_answer) for _ in range(connections)]
+        self._free = deque(self._exchanges)
+
+    async def send(self, due: float, payload: bytes) -> None:
+        """Wait until a request is due, and send it by the next free connection. Raises Failed when one is lost."""
+        await asyncio.sleep(max(0.0, due - time.perf_counter()))
+        self._waiting.append((due, payload))
+        self._ask()
+        if any(exchange.lost for exchange in self._exchanges):
+            raise Failed("the service closed a connection of the load")
+
+    async def finish(self, seconds: float) -> int:
+        """Close the connections when all is answered, or so many seconds from now; how many requests were not."""
+        end = time.perf_counter() + seconds
+        while (self._due or self._waiting) and time.perf_counter() < end:
+            await asyncio.sleep(0.001)
+        for exchange in self._exchanges:
+            exchange.transport.close()
+        return len(self._due) + len(self._waiting)
+
+    def _ask(self) -> None:
+        while self._waiting and self._free:
+            due, payload = self._waiting.popleft()
+            exchange = self._free.popleft()
+            self._due[exchange] = due
+            exchange.ask(payload)
+
+    def _on_answer(self, exchange: Exchange, status: int, body: bytes) -> None:
+        due = self._due.pop(exchange)
+        self.answers.append(Answer(due, time.perf_counter() - due, status, body))
+        self._free.append(exchange)
+        self._ask()
+
+
 def converse(
     port: int, path: str, pieces: Sequence[bytes], kind: str, chunked: bool = False
 ) -> tuple[float, int, bytes]:
     """POST a body piece by piece and read its answer meanwhile, in a connection of its own.
 
-    Unless `chunked`, the request tells the length of the body, which its server may treat in another way. Returns
+    Unless `chunked`, the request states the length of the body, which its server may treat in another way. Returns
     the seconds from the first byte sent to the last received, the status, and the body of the answer.
 
     Raises:
@@ -172,15 +232,16 @@ def converse(
             sender.join()
     if not answer:
         raise Failed(f"POST {path} is not answered: the server has closed the connection")
-    told, _, body = b"".join(answer).partition(b"\r\n\r\n")
-    if b"transfer-encoding: chunked" in told.lower():
+    head_of_answer, _, body = b"".join(answer).partition(b"\r\n\r\n")
+    if b"transfer-encoding: chunked" in head_of_answer.lower():
         body = _joined(body)
-    return seconds, int(told[9:12]), body
+    return seconds, int(head_of_answer[9:12]), body
 
 
 def _joined(chunks: bytes) -> bytes:
     """A chunked body as a whole."""
-    found, at = [], 0
+    found: list[bytes] = []
+    at = 0
     while True:
         end = chunks.index(b"\r\n", at)
         size = int(chunks[at:end], 16)

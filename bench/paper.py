@@ -1,4 +1,4 @@
-"""A paper's tables and figures by number: each shown under its title, figures drawn beside the page."""
+"""A paper's tables and figures by number: each shown under its title, figures drawn next to the page."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Figure = Callable[[], list[Panel]]
 
 
 class Experiments:
-    """Shows any of them. `folder` is where figures are drawn beside `page`; without a page none is."""
+    """Shows any of them. `folder` is where figures are drawn next to `page`; without a page none is."""
 
     tables: dict[int, tuple[str, Table]]
     figures: dict[int, tuple[str, Figure]]

@@ -1,7 +1,7 @@
 """Figures as SVG: our curves as lines, what the paper's text states of its own as open diamonds.
 
 The same numbers make the same file, byte for byte: no date, ids from a fixed salt, text as text. Colours go by
-approach, line styles by what else tells curves of an approach apart, in the order of the legend. They are safe for
+approach, line styles by what else distinguishes curves of an approach, in the order of the legend. They are safe for
 colour-blind readers (the palette of Okabe and Ito). Needs the extra `plot`.
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from bench.compare import Curve, Panel
 
@@ -31,7 +32,7 @@ TICKS = 8
 MARKERS = ("o", "s", "^", "v", "x", "+", ".")
 
 
-SETTINGS = {
+SETTINGS: Any = {
     "svg.hashsalt": "rankcast",
     "svg.fonttype": "none",
     "font.family": "sans-serif",
@@ -97,7 +98,7 @@ def short(x: float) -> str:
     return f"{x:g}"
 
 
-def _fill(axes: object, panel: Panel) -> None:
+def _fill(axes: Any, panel: Panel) -> None:
     looks = _looks(panel.curves)
     for curve in panel.curves:
         axes.plot(curve.x, curve.y, label=curve.name, **looks[curve.name])
@@ -123,12 +124,12 @@ def _fill(axes: object, panel: Panel) -> None:
     axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=8)
 
 
-def _looks(curves: Sequence[Curve]) -> dict[str, dict[str, object]]:
+def _looks(curves: Sequence[Curve]) -> dict[str, dict[str, Any]]:
     """Colour, line style and marker of each curve: by its approach and its place among those of the same approach."""
     approaches = list(dict.fromkeys(curve.name.split(",")[0] for curve in curves))
     seen = dict.fromkeys(approaches, 0)
     several = any(approach in COLOURS for approach in approaches)
-    looks = {}
+    looks: dict[str, dict[str, Any]] = {}
     for curve in curves:
         approach = curve.name.split(",")[0]
         place = seen[approach]

@@ -1,4 +1,4 @@
-"""The processes that a benchmark starts: the service, the apps it is held against, the load generator."""
+"""The processes that a benchmark starts: the service, the apps it is compared with, the load generator."""
 
 from __future__ import annotations
 
@@ -11,12 +11,19 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import pyarrow as pa
+
+from app.runtime.listening import free_port
+
+CHECKOUT = Path(__file__).resolve().parent.parent
 HOST = "127.0.0.1"
+ARROW = "application/vnd.apache.arrow.stream"
+NDJSON = "application/x-ndjson"
 START_SECONDS = 600.0
 STOP_SECONDS = 60.0
 TAIL_LINES = 12
@@ -24,13 +31,6 @@ TAIL_LINES = 12
 
 class Failed(Exception):
     """A process of the benchmark did not do what it should; the message says which and how."""
-
-
-def free_port() -> int:
-    """A port that nobody listens on now."""
-    with socket.socket() as probe:
-        probe.bind((HOST, 0))
-        return int(probe.getsockname()[1])
 
 
 class Server:
@@ -86,6 +86,16 @@ class Server:
             raise Failed(f"POST {path} is answered {answer[:500].decode(errors='replace')}")
         return first, time.perf_counter() - began, total
 
+    def send_table(self, path: str, table: pa.Table) -> float:
+        """POST a table as an Arrow stream; seconds to the last byte of the answer. Raises `Failed` for a refusal."""
+        return self.send(path, to_stream(table), ARROW)[1]
+
+    def expect(self, path: str, field: str, wanted: int) -> None:
+        """Raise `Failed` unless a field of a resource is this number: what was sent has arrived."""
+        found = self.ask("GET", path)[field]
+        if found != wanted:
+            raise Failed(f"{path} has {found} {field}, not {wanted}")
+
     def wait(self) -> None:
         """Returns once /readyz answers 200. Raises `Failed` when the process ends or takes too long."""
         end = time.monotonic() + START_SECONDS
@@ -97,23 +107,94 @@ class Server:
                 time.sleep(0.05)
         raise Failed(f"the server is not ready (exit {self.process.poll()}):\n{self.tail()}")
 
+    def settle(self, seconds: float = START_SECONDS) -> None:
+        """Return once the service has loaded its kernels, which it goes on with after it is ready."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end and self.process.poll() is None:
+            if '"event": "kernels loaded"' in self.log.read_text(errors="replace"):
+                return
+            time.sleep(0.05)
+        raise Failed(f"the service does not load its kernels (exit {self.process.poll()}):\n{self.tail()}")
+
     def tail(self) -> str:
         """The last lines that it wrote."""
         return "\n".join(self.log.read_text(errors="replace").splitlines()[-TAIL_LINES:])
 
 
+def to_stream(table: pa.Table) -> bytes:
+    """A table as an Arrow IPC stream."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table, max_chunksize=50_000)
+    found: bytes = sink.getvalue().to_pybytes()
+    return found
+
+
+class Checkout(NamedTuple):
+    """A checkout of the repository, the interpreter that its processes run with, and variables of their own."""
+
+    root: Path = CHECKOUT
+    python: str = sys.executable
+    variables: Mapping[str, str] = {}
+
+    @classmethod
+    def at(cls, root: Path) -> Checkout:
+        """The checkout in a folder, with the interpreter of its own environment if it has one."""
+        own = root / ".venv" / "bin" / "python"
+        return cls(root, str(own) if own.is_file() else sys.executable)
+
+    def environment(self, **more: str) -> dict[str, str]:
+        """That of a process which imports what the checkout has."""
+        return {**os.environ, "PYTHONPATH": str(self.root), **self.variables, **more}
+
+
+OURS = Checkout()
+
+
+class Worker:
+    """A process that answers each line of its input by a line of JSON; the first line comes when it is ready."""
+
+    def __init__(self, command: list[str], environment: dict[str, str], folder: Path = CHECKOUT) -> None:
+        self._name = " ".join(command)
+        self._process = subprocess.Popen(
+            command, cwd=folder, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+
+    def read(self) -> Any:
+        """The next answer. Raises `Failed` when the process has ended."""
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            raise Failed(f"{self._name} ended with status {self._process.wait()}")
+        return json.loads(line)
+
+    def ask(self, line: str) -> Any:
+        """The answer to a line."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(f"{line}\n")
+        self._process.stdin.flush()
+        return self.read()
+
+    def end(self) -> None:
+        self._process.kill()
+        self._process.wait()
+
+
 @contextmanager
-def serving(folder: Path, name: str, command: list[str], log_format: str = "console") -> Iterator[Server]:
+def serving(
+    folder: Path, name: str, command: list[str], log_format: str = "console", checkout: Checkout = OURS
+) -> Iterator[Server]:
     """A server on a free port, ready; `command` is what the interpreter is given, and takes ``--port``."""
     port = free_port()
     log = folder / f"{name}.log"
     with log.open("wb") as output:
         process = subprocess.Popen(
-            [sys.executable, *command, "--port", str(port)],
+            [checkout.python, *command, "--port", str(port)],
+            cwd=checkout.root,
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,
-            env={**os.environ, "RANKCAST_LOG_FORMAT": log_format},
+            env=checkout.environment(RANKCAST_LOG_FORMAT=log_format),
         )
     server = Server(process, port, log)
     try:
@@ -139,18 +220,31 @@ def end_with_parent() -> None:
 
 
 @contextmanager
-def service(folder: Path, *options: str) -> Iterator[Server]:
-    """`rankcast serve` on a data directory of its own below `folder`, with its durable log; it logs JSON."""
-    start = "from bench.process import end_with_parent; end_with_parent(); from app.__main__ import main; main()"
+def service(
+    folder: Path, *options: str, checkout: Checkout = OURS, settle_seconds: float = START_SECONDS
+) -> Iterator[Server]:
+    """`rankcast serve` on a data directory of its own below `folder`, with its durable log; it logs JSON.
+
+    A service of another commit may not say when its kernels are loaded: it is waited for no longer than it may take.
+    """
+    start = (
+        "from bench.process import end_with_parent; end_with_parent(); from importlib.metadata import entry_points; "
+        "(main,) = entry_points(group='console_scripts', name='rankcast'); main.load()()"
+    )
     command = ["-c", start, "serve", "--host", HOST, "--data", str(folder / "data"), *options]
-    with serving(folder, "service", command, "json") as server:
+    with serving(folder, "service", command, "json", checkout) as server:
+        try:
+            server.settle(settle_seconds)
+        except Failed:
+            if checkout == OURS:
+                raise
         yield server
 
 
 def cpu_seconds(pid: int) -> float:
-    """Processor time that a process has used so far, of all its threads."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    """Processor time that a process has used so far, of all its threads (Linux)."""
+    whole_process = 2
+    return time.clock_gettime((~pid << 3) | whole_process)
 
 
 def run_job(module: str, job: dict[str, Any], seconds: float = 1800.0) -> Any:

@@ -9,10 +9,14 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from statistics import median
 
-CHECKOUT = Path(__file__).resolve().parent.parent
+from bench.process import CHECKOUT
+
+RESULTS = CHECKOUT / "docs" / "results"
 PACKAGES = ("numba", "numpy", "fastapi", "pydantic", "uvicorn", "uvloop", "httptools", "websockets", "pyarrow")
 
 
@@ -67,6 +71,23 @@ class Report:
         return "\n\n".join(pieces) + "\n"
 
 
+@contextmanager
+def page(
+    title: str, command: str, quick: bool, out: Path | None, say: Callable[[str], None], more: str = ""
+) -> Iterator[Report]:
+    """A report under its title, what wrote it and what it was measured on; with `out` the page is written there."""
+    report = Report(say, judging=not quick)
+    report.heading(title, 1)
+    report.text(
+        f"Written by `rankcast bench {command}{' --quick' if quick else ''}` on {today()}, commit {commit()}.{more}\n\n"
+        f"- machine: {machine()}; load before the run: {load()}\n- {versions()}"
+    )
+    yield report
+    if out is not None:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        out.write_text(report.page())
+
+
 def machine() -> str:
     """The processor, its cores and the memory, in words."""
     model = platform.processor() or platform.machine()
@@ -82,16 +103,17 @@ def machine() -> str:
 
 
 def load() -> str:
-    """How busy the machine is, and with whom, so that a noisy run shows."""
+    """The load averages of the machine, so that a noisy run shows."""
     one, five, _ = os.getloadavg()
     return f"{one:.1f} (1 min), {five:.1f} (5 min)"
 
 
-def commit() -> str:
-    """The commit of the checkout, and whether tracked files differ from it."""
+def commit(checkout: Path = CHECKOUT) -> str:
+    """The commit of a checkout, and whether tracked files differ from it."""
     try:
-        name = _git("rev-parse", "--short=12", "HEAD")
-        return f"{name}{' with uncommitted changes' if _git('status', '--porcelain', '--untracked-files=no') else ''}"
+        name = _git(checkout, "rev-parse", "--short=12", "HEAD")
+        changed = _git(checkout, "status", "--porcelain", "--untracked-files=no")
+        return f"{name}{' with uncommitted changes' if changed else ''}"
     except (OSError, subprocess.CalledProcessError):
         return "unknown"
 
@@ -124,11 +146,20 @@ def count(value: float) -> str:
     return f"{value:.3f}" if value < 10 else f"{value:.1f}" if value < 1000 else f"{value:,.0f}"
 
 
+def middle(values: Sequence[float], digits: int = 1) -> str:
+    """The median, then the least and the greatest.
+
+    >>> middle([1.0, 2.0, 4000.0])
+    '2.0 (1.0-4,000.0)'
+    """
+    return f"{median(values):,.{digits}f} {spread(values, lambda value: f'{value:,.{digits}f}')}"
+
+
 def spread(values: Sequence[float], show: Callable[[float], str] = count) -> str:
     """The least and the greatest, in parentheses."""
     return f"({show(min(values))}-{show(max(values))})"
 
 
-def _git(*arguments: str) -> str:
-    done = subprocess.run(["git", *arguments], cwd=CHECKOUT, check=True, capture_output=True, text=True)
+def _git(checkout: Path, *arguments: str) -> str:
+    done = subprocess.run(["git", *arguments], cwd=checkout, check=True, capture_output=True, text=True)
     return done.stdout.strip()

@@ -22,7 +22,7 @@ TEXT, CLOSE, PING, PONG = 1, 8, 9, 10
 class Capture(asyncio.Protocol):
     """What a connection received, with the time of each piece. `status` is that of the answer's head.
 
-    `on_messages(n)` is told how many messages a piece brings, for progress only: one that is cut in its first line is
+    `on_messages(n)` gets how many messages a piece brings, for progress only: one that is cut in its first line is
     not counted.
     """
 

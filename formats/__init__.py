@@ -1,1 +1,1 @@
-"""What is on disk: Arrow schemas, manifests and checksums, the codec of the log."""
+"""The formats on disk: Arrow schemas, manifests and checksums, and the codec of the log."""

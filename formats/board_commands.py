@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sized
 from dataclasses import asdict
 from typing import Any, TypeAlias
 
@@ -11,41 +11,44 @@ import pyarrow as pa
 
 from formats import commands as rows
 from formats.boards import config_fields, config_of
-from formats.commands import ARROW, Damaged, Part, bytes_of, floats_of, integers_of
+from formats.commands import ARROW, Part, bytes_of, floats_of, integers_of
 from formats.regions import columns_of, joined_places, place_columns, place_names, regions_of
 from indexes.boards.commands import BoardConfig, Command, Configure, Events, SetSubscription, Subscribe, Unsubscribe
 from indexes.boards.regions import Region, between
-from indexes.commands import Create, Drop
+from indexes.core.commands import Create, Drop
 
 Logged: TypeAlias = Command | Create[BoardConfig] | Drop
-"""All that the log holds of a board."""
+"""The commands of a board that the log holds."""
 
 EVENTS, SUBSCRIBE = "events" + ARROW, "subscribe" + ARROW
 
 BATCH = {b"mode": b"batch"}
-"""Metadata of events that are told as one."""
+"""Metadata of events that are a batch."""
 
 WHERE = "where"
-"""How columns of filters begin, one for each indexed field."""
+"""Prefix of the columns of filters, one for each indexed field."""
 
 
 def encode(command: Logged, count: int) -> Iterator[Part]:
     """A command as rows of the log; `count` is the number of seqs it takes."""
-    if isinstance(command, Events) and len(command) > rows.PART:
-        yield from rows.cut(EVENTS, _event_table(command))
-    elif isinstance(command, Subscribe) and len(command) > rows.PART:
-        yield from rows.cut(SUBSCRIBE, _subscription_table(command))
-    else:
-        name, fields = _small(command)
-        yield rows.small(name, count, fields)
+    return rows.encoded(command, count, _table_of(command), _small, config_fields)
 
 
 def decode(parts: list[tuple[str, bytes]]) -> Logged:
     """The command whose rows these are, in order. Raises `Damaged`."""
-    return rows.decoded(parts, _of_table, _command_of)
+    return rows.decoded(parts, _of_table, _command_of, config_of)
 
 
-def _small(command: Logged) -> tuple[str, dict[str, Any]]:
+def _table_of(command: Logged) -> tuple[str, pa.Table] | None:
+    match command:
+        case Events() if len(command) > rows.PART:
+            return EVENTS, _event_table(command)
+        case Subscribe() if len(command) > rows.PART:
+            return SUBSCRIBE, _subscription_table(command)
+    return None
+
+
+def _small(command: Command) -> tuple[str, dict[str, Any]]:
     match command:
         case Events():
             columns = {"op": command.op.tobytes(), "x": bytes_of(command.x), "y": bytes_of(command.y)}
@@ -66,18 +69,15 @@ def _small(command: Logged) -> tuple[str, dict[str, Any]]:
             return "unsubscribe", {"ids": command.ids}
         case Configure():
             return "configure", asdict(command)
-        case Create():
-            return "create", config_fields(command.config)
-        case Drop():
-            return "drop", {}
 
 
-def _command_of(name: str, fields: dict[str, Any]) -> Logged:
+def _command_of(name: str, fields: dict[str, Any]) -> Command:
     match name:
         case "events":
             op, batch = np.frombuffer(fields["op"], np.uint8), fields.get("batch", False)
             x, y = floats_of(fields["x"]), floats_of(fields["y"])
             places = x if len(x) == len(y) else x.reshape(len(y), -1)
+            _check_lengths(len(y), op, fields["ids"])
             return Events(op, fields["ids"], places, y, fields["payload"], batch=batch)
         case "subscribe":
             sides = {name: floats_of(column) for name, column in fields.items() if name[:4] in ("l", "r", "side")}
@@ -86,6 +86,7 @@ def _command_of(name: str, fields: dict[str, Any]) -> Logged:
             ids, k = pa.array(fields["ids"], pa.string()), integers_of(fields["k"])
             offset = integers_of(fields["offset"]) if "offset" in fields else None
             columns = tuple(pa.array(column, pa.string()) for column in fields.get("where", ()))
+            _check_lengths(len(ids), k, *sides.values(), *columns, *(() if offset is None else (offset,)))
             return Subscribe(ids, regions_of(sides), k, fields["ttl"], offset=offset, where=columns)
         case "set-subscription":
             rest = fields["k"], fields["ttl"]
@@ -98,11 +99,13 @@ def _command_of(name: str, fields: dict[str, Any]) -> Logged:
             return Configure(
                 None if ks is None else tuple(ks), fields["algorithm"], fields.get("runs"), fields.get("sketch")
             )
-        case "create":
-            return Create(config_of(fields))
-        case "drop":
-            return Drop()
-    raise Damaged(f"the log holds a command {name!r} that this version does not know")
+    raise rows.unknown(name)
+
+
+def _check_lengths(n: int, *columns: Sized) -> None:
+    """Raise ValueError where columns have another length than `n`, as kernels read them together."""
+    if any(len(column) != n for column in columns):
+        raise ValueError("columns differ in length")
 
 
 def _region(command: SetSubscription) -> dict[str, Any]:
@@ -116,15 +119,11 @@ def _region_of(fields: dict[str, Any]) -> Region:
     return Region(fields["shape"], tuple(fields["sides"])) if "shape" in fields else between(fields["l"], fields["r"])
 
 
-def _sparse(values: dict[int, Any], n: int, kind: pa.DataType) -> pa.Array:
-    return pa.array([values.get(i) for i in range(n)], kind) if values else pa.nulls(n, kind)
-
-
 def _event_table(command: Events) -> pa.Table:
     n = len(command)
     given = np.zeros(n, bool)
     given[list(command.payload)] = True
-    payload = _sparse(command.payload, n, pa.binary())
+    payload = rows.sparse(command.payload, n, pa.binary())
     places = place_columns(command.x)
     columns = [command.op, pa.array(command.ids, pa.string()), *places, command.y, given, payload]
     names = ["op", "id", *place_names(len(places)), "y", "given", "payload"]
@@ -138,7 +137,7 @@ def _of_table(name: str, table: pa.Table) -> Logged:
             return _events_of(table)
         case "subscribe.arrow":
             return _subscribe_of(table)
-    raise Damaged(f"the log holds a command {name!r} that this version does not know")
+    raise rows.unknown(name)
 
 
 def _events_of(table: pa.Table) -> Events:
@@ -155,7 +154,7 @@ def _events_of(table: pa.Table) -> Events:
 
 
 def _subscription_table(command: Subscribe) -> pa.Table:
-    ttl = _sparse(command.ttl, len(command), pa.float64())
+    ttl = rows.sparse(command.ttl, len(command), pa.float64())
     columns = {"id": command.ids, **columns_of(command.regions), "k": command.k, "ttl": ttl}
     if command.offset is not None:
         columns["offset"] = command.offset
@@ -169,14 +168,10 @@ def _subscribe_of(table: pa.Table) -> Subscribe:
     others = ("id", "k", "ttl", "offset")
     where = [name for name in table.column_names if name.startswith(WHERE)]
     return Subscribe(
-        _one_array(table["id"]),
+        rows.ids(table),
         regions_of({name: table[name].to_numpy() for name in table.column_names if name not in (*others, *where)}),
         table["k"].to_numpy().astype(np.int32),
         dict(zip(given.tolist(), seconds, strict=True)),
         offset=table["offset"].to_numpy().astype(np.int32) if "offset" in table.schema.names else None,
-        where=tuple(_one_array(table[name]) for name in where),
+        where=tuple(rows.texts(table, name) for name in where),
     )
-
-
-def _one_array(column: pa.ChunkedArray) -> pa.Array:
-    return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)

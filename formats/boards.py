@@ -19,15 +19,15 @@ from formats.columns import joined, read_columns, read_table, strings, texts, wr
 from formats.folder import Damaged, Draft, Folder
 from formats.regions import columns_of, joined_places, place_columns, place_names, region_fields, regions_of
 from indexes.boards.commands import BoardConfig
+from indexes.boards.kernels.scan import Lists
 from indexes.boards.packing import Nodes, PackedBoard, PackedForest, PackedObjects, Slots
-from indexes.boards.scan import Lists
 from indexes.boards.state import BoardState, ObjectColumns, SubscriptionColumns
-from indexes.ids import Packed
+from indexes.core.ids import Packed
 
 RESOURCE = "boards/"
 
 VALUES = pa.schema([pa.field("code", pa.float64(), nullable=False), pa.field("text", pa.string(), nullable=False)])
-"""Values in indexed fields, on boards that have such."""
+"""Values of indexed fields, on boards that have some."""
 
 FREE = pa.schema([pa.field("kind", pa.string(), nullable=False), pa.field("row", pa.int32(), nullable=False)])
 
@@ -66,7 +66,7 @@ def subscription_schema(d: int) -> pa.Schema:
 
 
 def config_fields(config: BoardConfig) -> dict[str, Any]:
-    """A configuration as a manifest holds it."""
+    """A configuration as a manifest stores it."""
     return asdict(config)
 
 
@@ -77,7 +77,7 @@ def config_of(fields: dict[str, Any]) -> BoardConfig:
 
 
 def write_state(draft: Draft, name: str, state: BoardState) -> dict[str, Any]:
-    """Write a board's part of a snapshot; returns what the manifest says of it."""
+    """Write a board's part of a snapshot; returns its entry in the manifest."""
     o, s = state.objects, state.subscriptions
     objects = [o.row, texts(o.id, pa.string()), *place_columns(o.x), o.y, o.created, texts(o.payload, pa.binary())]
     ttl = pa.array(s.ttl, pa.float64(), mask=np.isnan(s.ttl))
@@ -103,7 +103,7 @@ def write_state(draft: Draft, name: str, state: BoardState) -> dict[str, Any]:
 
 
 def read_state(folder: Folder, name: str, about: dict[str, Any]) -> BoardState:
-    """A board's part of a snapshot, whose manifest says `about` it. Raises `Damaged`."""
+    """Read a board's part of a snapshot; `about` is its entry in the manifest. Raises `Damaged`."""
     place, config = RESOURCE + name, config_of(about["config"])
     asked = subscription_schema(config.dimensions)
     o = read_table(folder, f"{place}/objects.parquet", object_schema(config.dimensions))
@@ -130,7 +130,7 @@ def read_state(folder: Folder, name: str, about: dict[str, Any]) -> BoardState:
             o["payload"].to_pylist(),
         ),
         SubscriptionColumns(
-            # The rows of ids change in place when ids go.
+            # The rows of ids change in place when ids are deleted.
             Packed(*joined(s["id"]), s["sid"].to_numpy().copy()),
             regions_of({name: s[name].to_numpy() for name in asked.names[2:-3]}),
             s["k"].to_numpy(),
@@ -163,12 +163,13 @@ def read_image(folder: Folder) -> PackedBoard:
         head = np.array(about["head"], np.int64).reshape(-1, 4)
         forest = PackedForest(tuple(about["ks"]), head, Slots(**slots), Nodes(**nodes))
         return PackedBoard(forest, PackedObjects(**objects))
-    except (KeyError, ValueError, TypeError, OSError, pa.ArrowException) as error:
+    except (LookupError, ValueError, TypeError, AttributeError, OSError, pa.ArrowException) as error:
         raise Damaged(f"{folder} is no image of a board") from error
 
 
 def write_lists(draft: Draft, name: str, lists: Iterable[tuple[np.ndarray[Any, Any], Lists]]) -> None:
-    """Write what a board's index answers to subscriptions, for an audit: by sid, the rows of objects, best first."""
+    """Write the lists of all subscriptions, as a board's index has them, for an audit: rows of objects by sid, best
+    first."""
     place = f"{RESOURCE}{name}/lists.parquet"
     with draft.file(place) as out, pq.ParquetWriter(out, LISTS, compression="zstd") as writer:
         for sids, found in lists:

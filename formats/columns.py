@@ -1,4 +1,4 @@
-"""Columns on disk, as all kinds of resource write them: Parquet tables of snapshots, Arrow arrays of images."""
+"""Columns on disk, for all resource types: Parquet tables of snapshots, Arrow arrays of images."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from formats.folder import Damaged, Draft, Folder
-from indexes.ids import Packed
+from indexes.core.ids import Packed
 
 PIECE = 20_000
-"""Python's strings that are taken up at once."""
+"""Strings that are converted at once."""
 
 ROWS = 1 << 17
 """Rows in a row group."""
 
 
 def texts(values: Sequence[str | bytes | None], kind: pa.DataType) -> pa.ChunkedArray:
-    """Python's strings as a column, in pieces between which other threads have their turn."""
+    """Strings as a column, in pieces between which other threads can run."""
     return pa.chunked_array([pa.array(values[i : i + PIECE], kind) for i in range(0, len(values), PIECE)], kind)
 
 
@@ -33,14 +33,14 @@ def strings(ids: Packed) -> pa.LargeStringArray:
 
 
 def joined(column: pa.ChunkedArray) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
-    """What `strings` was given: the bytes and the offsets of a column of large strings."""
+    """The inverse of `strings`: the bytes and the offsets of a column of large strings."""
     whole = column.combine_chunks()
     if isinstance(whole, pa.ChunkedArray):
         whole = pa.concat_arrays(whole.chunks) if whole.num_chunks else pa.array([], pa.large_string())
     if whole.offset or whole.buffers()[2] is None:
         whole = pa.concat_arrays([whole])
     _, offset, text = whole.buffers()
-    # Offsets may be written to, as those of `indexes.ids.pack`: kernels are compiled for one or the other.
+    # Offsets are writable, as those of `indexes.core.ids.pack`: kernels are compiled for that.
     return np.frombuffer(text, np.uint8), np.frombuffer(offset, np.int64, len(whole) + 1).copy()
 
 
@@ -58,8 +58,8 @@ def write_table(draft: Draft, name: str, schema: pa.Schema, columns: Sequence[An
 def read_table(
     folder: Folder, name: str, schema: pa.Schema, since: Mapping[str, Any] | None = None, only: bool = False
 ) -> pa.Table:
-    """Read a Parquet file. `since` are columns that older ones lack, with what stands for them. With `only` the file
-    may have other columns, which are not read. Raises `Damaged`."""
+    """Read a Parquet file. `since` are columns that older files lack, with their defaults. With `only` the file may
+    have other columns, which are not read. Raises `Damaged`."""
     try:
         with folder.open(name) as file:
             # Given a schema the reader would make up columns that are not there.
@@ -79,7 +79,7 @@ def write_columns(draft: Draft, name: str, columns: Mapping[str, npt.NDArray[Any
 
 
 def read_columns(folder: Folder, name: str) -> dict[str, npt.NDArray[Any]]:
-    """What `write_columns` was given, over memory that may be written to."""
+    """The inverse of `write_columns`, over writable memory."""
     whole, batch = _mapped(folder, name)
     return {key: _view(whole, batch.column(key)) for key in batch.schema.names}
 
@@ -91,7 +91,7 @@ def write_arrays(draft: Draft, name: str, arrays: Mapping[str, npt.NDArray[Any]]
 
 
 def read_arrays(folder: Folder, name: str) -> dict[str, npt.NDArray[Any]]:
-    """What `write_arrays` was given, in one dimension, over memory that may be written to."""
+    """The inverse of `write_arrays`: arrays of one dimension, over writable memory."""
     whole, batch = _mapped(folder, name)
     return {key: _view(whole, batch.column(key).values) for key in batch.schema.names}
 

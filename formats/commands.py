@@ -1,4 +1,4 @@
-"""The log's codec, as far as all kinds of resource share it: what a row holds, and how a long command is cut into rows.
+"""The codec of the log that all resource types share: the content of a row, and long commands in several rows.
 
 A command is one msgpack map; one with more than `PART` elements is cut into Arrow IPC streams of that many rows each,
 all but the last with a "+" behind the name. Columns of numbers are little-endian bytes.
@@ -13,14 +13,18 @@ import msgpack
 import numpy as np
 import pyarrow as pa
 
+from formats.checked_arrow import check
+from indexes.core.commands import Create, Drop
+
 T = TypeVar("T")
+C = TypeVar("C")
 
 PART = 50_000
 
 MORE = "+"
 
 ARROW = ".arrow"
-"""How the names of commands end whose rows are Arrow."""
+"""Suffix of the names of commands whose rows are Arrow."""
 
 
 class Part(NamedTuple):
@@ -35,8 +39,17 @@ class Damaged(Exception):
     """A row of the log that cannot be read as a command."""
 
 
-UNREADABLE = (ValueError, KeyError, TypeError, pa.ArrowException, msgpack.UnpackException)
-"""What reading a payload that is no command raises."""
+UNREADABLE = (
+    ValueError,
+    LookupError,
+    TypeError,
+    AttributeError,
+    ArithmeticError,
+    OSError,  # pyarrow's, for what is no stream of Arrow
+    pa.ArrowException,
+    msgpack.UnpackException,
+)
+"""Exceptions of reading a payload that is no command."""
 
 
 def small(name: str, count: int, fields: dict[str, Any]) -> Part:
@@ -45,7 +58,7 @@ def small(name: str, count: int, fields: dict[str, Any]) -> Part:
 
 
 def fields_of(payload: bytes) -> dict[str, Any]:
-    """What `small` was given."""
+    """The inverse of `small`."""
     fields: dict[str, Any] = msgpack.unpackb(payload, strict_map_key=False)
     return fields
 
@@ -62,16 +75,45 @@ def cut(name: str, table: pa.Table) -> Iterator[Part]:
 
 
 def joined(payloads: Sequence[bytes]) -> pa.Table:
-    """What `cut` was given."""
-    return pa.concat_tables([pa.ipc.open_stream(payload).read_all() for payload in payloads]).combine_chunks()
+    """The inverse of `cut`. Its columns are valid, so that none is read past its end."""
+    pieces = [pa.ipc.open_stream(payload).read_all() for payload in payloads]
+    for piece in pieces:
+        for batch in piece.to_batches():
+            check(batch)
+    return pa.concat_tables(pieces).combine_chunks()
+
+
+def encoded(
+    command: Any,
+    count: int,
+    table: tuple[str, pa.Table] | None,
+    fields_of: Callable[[Any], tuple[str, dict[str, Any]]],
+    config_fields: Callable[[Any], dict[str, Any]],
+) -> Iterator[Part]:
+    """A command as rows of the log: its `table`, under its name, if it is a long one, else its fields.
+
+    `count` is the number of seqs it takes. Creation and deletion of the resource are the same for all types.
+    """
+    match command:
+        case Create():
+            name, fields = "create", config_fields(command.config)
+        case Drop():
+            name, fields = "drop", {}
+        case _:
+            if table is not None:
+                yield from cut(*table)
+                return
+            name, fields = fields_of(command)
+    yield small(name, count, fields)
 
 
 def decoded(
     parts: list[tuple[str, bytes]],
     of_table: Callable[[str, pa.Table], T],
     of_fields: Callable[[str, dict[str, Any]], T],
-) -> T:
-    """The command whose rows these are, in order, by its name and what `cut` or `small` were given.
+    config_of: Callable[[dict[str, Any]], C],
+) -> T | Create[C] | Drop:
+    """The inverse of `encoded`, for rows in order.
 
     Raises:
         Damaged: there is no such command, or it cannot be read.
@@ -80,9 +122,22 @@ def decoded(
     try:
         if name.endswith(ARROW):
             return of_table(name, joined([payload for _, payload in parts]))
-        return of_fields(name, fields_of(parts[0][1]))
+        fields = fields_of(parts[0][1])
+        if name == "drop":
+            return Drop()
+        return Create(config_of(fields)) if name == "create" else of_fields(name, fields)
     except UNREADABLE as error:
         raise Damaged(f"a {name} command in the log cannot be read: {error}") from error
+
+
+def unknown(name: str) -> Damaged:
+    """A command that this version does not know; raise what this returns."""
+    return Damaged(f"the log holds a command {name!r} that this version does not know")
+
+
+def strings(ids: Sequence[str]) -> pa.Table:
+    """Ids as a table."""
+    return pa.table({"id": pa.array(ids, pa.string())})
 
 
 def bytes_of(column: np.ndarray[Any, Any]) -> bytes:
@@ -106,9 +161,9 @@ def matrix(column: np.ndarray[Any, Any]) -> pa.FixedSizeListArray:
 
 
 def matrix_of(table: pa.Table, name: str) -> np.ndarray[Any, Any]:
-    """What `matrix` was given."""
+    """The inverse of `matrix`."""
     flat: np.ndarray[Any, Any] = one_array(table[name]).flatten().to_numpy()
-    return flat.reshape(len(table), table.schema.field(name).type.list_size).copy()
+    return flat.reshape(len(table), table.schema.field(name).type.list_size).astype(np.float64)
 
 
 def sparse(values: Mapping[int, Any], n: int, kind: pa.DataType) -> pa.Array:
@@ -120,6 +175,22 @@ def given(column: pa.ChunkedArray) -> dict[int, Any]:
     """The values of a column by place, without those that are null."""
     places = np.flatnonzero(column.is_valid().to_numpy())
     return dict(zip(places.tolist(), column.take(pa.array(places)).to_pylist(), strict=True))
+
+
+def texts(table: pa.Table, name: str) -> pa.StringArray:
+    """A column of text in one piece. Raises TypeError where it is of another type, as kernels read its buffers."""
+    found = one_array(table[name])
+    if found.type != pa.string():
+        raise TypeError(f"the column {name} is of {found.type}")
+    return found
+
+
+def ids(table: pa.Table) -> pa.StringArray:
+    """The column of ids. Raises TypeError, and ValueError where one is missing."""
+    found = texts(table, "id")
+    if found.null_count:
+        raise ValueError("an id is missing")
+    return found
 
 
 def one_array(column: pa.ChunkedArray) -> pa.Array:

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from formats import commands as rows
-from formats.commands import ARROW, Damaged, Part, bytes_of, floats_of
+from formats.commands import ARROW, Part, bytes_of, floats_of
 from formats.feed_fields import (
     config_fields,
     config_of,
@@ -20,39 +20,41 @@ from formats.feed_fields import (
     subscription_fields,
     subscriptions_in,
 )
-from indexes.commands import Create, Drop
+from indexes.core.commands import Create, Drop
 from indexes.feeds.commands import AddSubscriptions, Command, DeleteSubscriptions, Post, SetSubscription, Tick, Withdraw
-from indexes.feeds.model import FeedConfig, Subscriptions
+from indexes.feeds.config import FeedConfig, Subscriptions
 
 Logged: TypeAlias = Command | Create[FeedConfig] | Drop
-"""All that the log holds of a feed."""
+"""The commands of a feed that the log holds."""
 
 POST, WITHDRAW, ADD, DELETE = (name + ARROW for name in ("post", "withdraw", "add", "delete"))
 
 
 def encode(command: Logged, count: int) -> Iterator[Part]:
     """A command as rows of the log; `count` is the number of seqs it takes."""
-    long = not isinstance(command, Create | Drop | SetSubscription | Tick) and count > rows.PART
-    match command:
-        case Post() if long:
-            yield from rows.cut(POST, _post_table(command))
-        case Withdraw() if long:
-            yield from rows.cut(WITHDRAW, pa.table({"id": pa.array(command.ids, pa.string())}))
-        case AddSubscriptions() if long:
-            yield from rows.cut(ADD, _add_table(command))
-        case DeleteSubscriptions() if long:
-            yield from rows.cut(DELETE, pa.table({"id": pa.array(command.ids, pa.string())}))
-        case _:
-            name, fields = _small(command)
-            yield rows.small(name, count, fields)
+    table = _table_of(command) if count > rows.PART else None
+    return rows.encoded(command, count, table, _small, config_fields)
 
 
 def decode(parts: list[tuple[str, bytes]]) -> Logged:
     """The command whose rows these are, in order. Raises `Damaged`."""
-    return rows.decoded(parts, _of_table, _command_of)
+    return rows.decoded(parts, _of_table, _command_of, config_of)
 
 
-def _small(command: Logged) -> tuple[str, dict[str, Any]]:
+def _table_of(command: Logged) -> tuple[str, pa.Table] | None:
+    match command:
+        case Post():
+            return POST, _post_table(command)
+        case Withdraw():
+            return WITHDRAW, rows.strings(command.ids)
+        case AddSubscriptions():
+            return ADD, _add_table(command)
+        case DeleteSubscriptions():
+            return DELETE, rows.strings(command.ids)
+    return None
+
+
+def _small(command: Command) -> tuple[str, dict[str, Any]]:
     match command:
         case Post():
             rest = {"points": bytes_of(command.points), "at": command.at, "payload": command.payload}
@@ -75,14 +77,10 @@ def _small(command: Logged) -> tuple[str, dict[str, Any]]:
             }
         case DeleteSubscriptions():
             return "delete", {"ids": command.ids}
-        case Create():
-            return "create", config_fields(command.config)
-        case Drop():
-            return "drop", {}
     raise TypeError(f"{type(command).__name__} is not logged")
 
 
-def _command_of(name: str, fields: dict[str, Any]) -> Logged:
+def _command_of(name: str, fields: dict[str, Any]) -> Command:
     match name:
         case "post":
             ids = pa.array(fields["ids"], pa.string())
@@ -101,11 +99,7 @@ def _command_of(name: str, fields: dict[str, Any]) -> Logged:
             )  # fmt: skip
         case "delete":
             return DeleteSubscriptions(fields["ids"])
-        case "create":
-            return Create(config_of(fields))
-        case "drop":
-            return Drop()
-    raise Damaged(f"the log holds a command {name!r} that this version does not know")
+    raise rows.unknown(name)
 
 
 def _post_table(command: Post) -> pa.Table:
@@ -142,10 +136,10 @@ def _of_table(name: str, table: pa.Table) -> Command:
     if name == POST:
         at, payload = int(table.schema.metadata[b"at"]), rows.given(table["payload"])
         return Post(
-            rows.one_array(table["id"]), keywords_of(table), rows.matrix_of(table, "location"), at, payload
+            rows.ids(table), keywords_of(table), rows.matrix_of(table, "location"), at, payload
         )  # fmt: skip
     if name == ADD:
         k, alpha = table["k"].to_numpy().astype(np.int64), table["alpha"].to_numpy()
         some = Subscriptions(keywords_of(table), rows.matrix_of(table, "location"), k, alpha)
-        return AddSubscriptions(rows.one_array(table["id"]), some, rows.given(table["ttl"]))
-    raise Damaged(f"the log holds a command {name!r} that this version does not know")
+        return AddSubscriptions(rows.ids(table), some, rows.given(table["ttl"]))
+    raise rows.unknown(name)

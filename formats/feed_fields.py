@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from formats.commands import bytes_of, floats_of, one_array
-from indexes.feeds.model import FeedConfig, Keywords, Subscriptions
+from indexes.feeds.config import FeedConfig, Keywords, Subscriptions
 
 WORDS = pa.large_list(pa.string())
 WEIGHTS = pa.large_list(pa.float64())
@@ -16,7 +16,7 @@ WEIGHTS = pa.large_list(pa.float64())
 
 
 def config_fields(config: FeedConfig) -> dict[str, Any]:
-    """What is kept of a configuration; how subscriptions are indexed is not."""
+    """The stored fields of a configuration; how subscriptions are indexed is not."""
     stop_words = None if config.stop_words is None else list(config.stop_words)
     return {
         "bounds": list(config.bounds),
@@ -29,7 +29,7 @@ def config_fields(config: FeedConfig) -> dict[str, Any]:
 
 
 def config_of(fields: dict[str, Any]) -> FeedConfig:
-    """What `config_fields` was given. Raises ValueError or KeyError."""
+    """The inverse of `config_fields`. Raises ValueError or KeyError."""
     x0, y0, x1, y1 = fields["bounds"]
     stop_words = fields["stop_words"]
     return FeedConfig(
@@ -85,7 +85,7 @@ def keyword_fields(keywords: Keywords) -> dict[str, Any]:
 
 
 def keywords_in(fields: dict[str, Any]) -> Keywords:
-    """What `keyword_fields` was given."""
+    """The inverse of `keyword_fields`."""
     word, weights = pa.array(fields["words"], pa.string()), fields["weights"]
     weight = np.full(len(word), np.nan) if weights is None else floats_of(weights)
     return Keywords(np.cumsum(fields["sizes"], dtype=np.int64), word, weight)
@@ -98,7 +98,7 @@ def subscription_fields(some: Subscriptions) -> dict[str, Any]:
 
 
 def subscriptions_in(fields: dict[str, Any]) -> Subscriptions:
-    """What `subscription_fields` was given."""
+    """The inverse of `subscription_fields`."""
     k = np.array(fields["k"], np.int64)
     points, alpha = floats_of(fields["points"]).reshape(len(k), 2), floats_of(fields["alpha"])
     return Subscriptions(keywords_in(fields), points, k, alpha)

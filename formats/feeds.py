@@ -16,9 +16,9 @@ from formats.columns import joined, read_table, strings, write_table
 from formats.commands import one_array
 from formats.feed_fields import WEIGHTS, WORDS, config_fields, config_of, keyword_columns, keywords_of
 from formats.folder import Damaged, Draft, Folder
-from indexes.feeds.model import Subscriptions
+from indexes.core.ids import Packed
+from indexes.feeds.config import Subscriptions
 from indexes.feeds.state import FeedState, Idf, WindowPosts
-from indexes.ids import Packed
 
 RESOURCE = "feeds/"
 
@@ -39,7 +39,7 @@ POSTS = pa.schema(
 the keywords as they were given, casefolded, and `weights` theirs, null for keywords without; `payload` is JSON."""
 
 EPOCH = pa.schema([pa.field("word", pa.string(), nullable=False), pa.field("df", pa.int32(), nullable=False)])
-"""In how many posts each word was when the epoch began, in order of the words."""
+"""The number of posts with each word when the epoch began, in order of the words."""
 
 SUBSCRIPTIONS = pa.schema(
     [
@@ -62,7 +62,7 @@ SINCE: dict[str, Any] = {"theta": None}
 
 
 def write_state(draft: Draft, name: str, state: FeedState) -> dict[str, Any]:
-    """Write a feed's part of a snapshot; returns what the manifest says of it."""
+    """Write a feed's part of a snapshot; returns its entry in the manifest."""
     p, s = state.posts, state.subscriptions
     posts = [p.number, p.seq, p.at, p.ids, *keyword_columns(p.keywords).values(), *p.points.T, p.payload]
     write_table(draft, posts_at(name), POSTS, posts)
@@ -97,7 +97,7 @@ def write_state(draft: Draft, name: str, state: FeedState) -> dict[str, Any]:
 
 
 def read_state(folder: Folder, name: str, about: dict[str, Any]) -> FeedState:
-    """A feed's part of a snapshot, whose manifest says `about` it. Raises `Damaged`."""
+    """Read a feed's part of a snapshot; `about` is its entry in the manifest. Raises `Damaged`."""
     epoch, table = about["epoch"], read_table(folder, epoch_at(name), EPOCH)
     _counted(folder, epoch_at(name), table, epoch["words"])
     idf = Idf(
@@ -154,17 +154,17 @@ def read_subscriptions(folder: Folder, name: str, about: dict[str, Any]) -> Subs
 
 
 def posts_at(name: str) -> str:
-    """Where in a snapshot the posts of a feed are."""
+    """The path in a snapshot of the posts of a feed."""
     return f"{RESOURCE}{name}/posts.parquet"
 
 
 def epoch_at(name: str) -> str:
-    """Where in a snapshot the words of a feed's epoch are."""
+    """The path in a snapshot of the words of a feed's epoch."""
     return f"{RESOURCE}{name}/epoch.parquet"
 
 
 def subscriptions_at(name: str) -> str:
-    """Where in a snapshot the subscriptions of a feed are."""
+    """The path in a snapshot of the subscriptions of a feed."""
     return f"{RESOURCE}{name}/subscriptions.parquet"
 
 

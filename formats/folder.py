@@ -1,7 +1,7 @@
-"""A folder that is written once: data files, and a manifest that makes them count.
+"""A folder that is written once: data files, and a manifest that makes them valid.
 
 Files go to their final place, the manifest goes last and is moved into place whole. Until then the folder does not
-count and may be written anew, so a writer that dies leaves nothing that is taken for good. That needs of a filesystem
+count and may be overwritten, so a writer that dies leaves nothing that is taken for good. That needs of a filesystem
 only that one file can be moved, which object stores offer too.
 """
 
@@ -20,6 +20,8 @@ import pyarrow as pa
 from pyarrow import fs
 
 FORMAT = 1
+LACKING = 2
+"""The format of a folder that does not hold all that its kind does. Versions that do not know it pass it over."""
 MANIFEST = "manifest.json"
 _CHUNK = 1 << 22
 
@@ -37,7 +39,7 @@ class Folder:
 
     @classmethod
     def at(cls, place: str | Path) -> Self:
-        """The folder of a local path, or of a URL that pyarrow knows (``file://``, ``s3://``, ``hdfs://``, ...).
+        """The folder of a local path, or of a URL that pyarrow supports (``file://``, ``s3://``, ``hdfs://``, ...).
 
         Raises ValueError for a URL that it does not know.
         """
@@ -64,19 +66,26 @@ class Folder:
         return bool(self.system.get_file_info(self.path).type == fs.FileType.Directory)
 
     def names(self) -> list[str]:
-        """What lies in the folder, in order of name; nothing if it is not there."""
+        """The content of the folder, in order of name; nothing if it does not exist."""
         found = self.system.get_file_info(fs.FileSelector(self.path, allow_not_found=True))
         return sorted(info.base_name for info in found)
 
     def delete(self) -> None:
-        """Delete the folder with all that is in it: its manifest first, so that what is left does not count."""
+        """Delete the folder with its content: its manifest first, so that the rest is not valid."""
         if self.exists:
             with suppress(FileNotFoundError):
                 self.system.delete_file(f"{self.path}/{MANIFEST}")
             self.system.delete_dir(self.path)
 
     def open(self, name: str) -> pa.NativeFile:
-        """A file for reading at any place. Raises `Damaged` when it is not there or cannot be opened."""
+        """A file for reading at any place. Raises `Damaged` if it does not exist, is reached through a link inside the
+        folder, or cannot be opened."""
+        if self.local is not None:
+            place = self.local
+            for part in name.split("/"):
+                place /= part
+                if place.is_symlink():
+                    raise Damaged(f"{place} is a link, and was not written so")
         try:
             return self.system.open_input_file(f"{self.path}/{name}")
         except FileNotFoundError as error:
@@ -84,8 +93,37 @@ class Folder:
         except OSError as error:
             raise Damaged(f"{self.path}/{name} cannot be read: {error}") from error
 
+    def write(self, name: str, data: bytes) -> None:
+        """Write a small file that no manifest has: whole and durable, or not at all. The folder is made if need be.
+
+        Raises OSError."""
+        path = f"{self.path}/{name}"
+        self.system.create_dir(self.path, recursive=True)
+        with self.system.open_output_stream(path + ".partial") as out:
+            out.write(data)
+        self.sync(path + ".partial")
+        self.system.move(path + ".partial", path)
+        self.sync(path)
+
+    def sync(self, path: str) -> None:
+        """Flush a local file and the folders above it to disk. On object stores a closed file is durable."""
+        if self.local is None:
+            return
+        for place in (Path(path), *Path(path).parents):
+            try:
+                handle = os.open(place, os.O_RDONLY)
+            except PermissionError:
+                # A folder far above, such as /home, that may be entered but not listed: it existed before.
+                continue
+            try:
+                os.fsync(handle)
+            finally:
+                os.close(handle)
+
     def draft(self) -> Draft:
-        """Begin to write the folder. What an unfinished writer left is deleted; raises FileExistsError if it counts."""
+        """Begin to write the folder. Deletes the files of an unfinished writer.
+
+        Raises FileExistsError if there is a manifest."""
         if MANIFEST in self.names():
             raise FileExistsError(f"{self.path} is there already")
         self.delete()
@@ -94,22 +132,27 @@ class Folder:
 
     @property
     def whole(self) -> bool:
-        """Whether it was written to its end."""
+        """Whether it was written completely."""
         return bool(self.system.get_file_info(f"{self.path}/{MANIFEST}").type == fs.FileType.File)
 
     def manifest(self) -> dict[str, Any]:
-        """What the manifest says. Raises `Damaged`."""
+        """The content of the manifest. Raises `Damaged`, also where it names a file that is not below the folder."""
         try:
             with self.open(MANIFEST) as file:
                 fields = json.loads(file.read())
-            told = fields.pop("digest")
+            digest = fields.pop("digest")
             known = fields["format"]
         except (ValueError, KeyError, TypeError, AttributeError, OSError) as error:
             raise Damaged(f"{self.path}/{MANIFEST} is damaged: it cannot be read") from error
-        if told != _digest(fields):
+        if digest != _digest(fields):
             raise Damaged(f"{self.path}/{MANIFEST} is damaged: its digest differs")
-        if known != FORMAT:
-            raise Damaged(f"{self.path}/{MANIFEST} has format {known}; this version reads {FORMAT}")
+        if known not in (FORMAT, LACKING):
+            raise Damaged(f"{self.path}/{MANIFEST} has format {known}; this version reads {LACKING} at most")
+        if not isinstance(fields.get("files"), dict):
+            raise Damaged(f"{self.path}/{MANIFEST} names no files")
+        for name in fields["files"]:
+            if name == MANIFEST or not is_inside(name):
+                raise Damaged(f"{self.path}/{MANIFEST} names the file {name!r}, which is not one of the folder's")
         return dict(fields)
 
     def verify(self) -> dict[str, Any]:
@@ -120,7 +163,7 @@ class Folder:
         return fields
 
     def check(self, name: str, about: dict[str, Any]) -> None:
-        """Compare one file with what the manifest says about it. Raises `Damaged`."""
+        """Compare one file with its entry in the manifest. Raises `Damaged`."""
         digest = hashlib.sha256()
         size = 0
         try:
@@ -130,14 +173,15 @@ class Folder:
                     size += len(chunk)
         except OSError as error:
             raise Damaged(f"{self.path}/{name} cannot be read: {error}") from error
-        if size != about["bytes"]:
-            raise Damaged(f"{self.path}/{name} has {size} bytes in place of {about['bytes']}")
-        if digest.hexdigest() != about["sha256"]:
+        known = about if isinstance(about, dict) else {}
+        if size != known.get("bytes"):
+            raise Damaged(f"{self.path}/{name} has {size} bytes in place of {known.get('bytes')}")
+        if digest.hexdigest() != known.get("sha256"):
             raise Damaged(f"{self.path}/{name} is damaged: its SHA-256 differs")
 
 
 class Draft:
-    """A folder on its way. As a context it deletes what it has written when its body fails."""
+    """A folder that is being written. As a context it deletes its files when its body fails."""
 
     def __init__(self, folder: Folder) -> None:
         self.folder = folder
@@ -170,7 +214,7 @@ class Draft:
         return sum(about["bytes"] for about in self.files.values())
 
     def publish(self, fields: dict[str, Any]) -> None:
-        """Write the manifest: from now on the folder counts."""
+        """Write the manifest: from now on the folder is valid."""
         whole = {"format": FORMAT, **fields, "files": dict(sorted(self.files.items()))}
         text = json.dumps({**whole, "digest": _digest(whole)}, indent=1).encode()
         path = f"{self.folder.path}/{MANIFEST}"
@@ -181,23 +225,11 @@ class Draft:
         self._sync(path)
 
     def _sync(self, path: str) -> None:
-        """Object stores are durable when a file is closed; a local file is told to be, and the folders that name it."""
-        if self.folder.local is None:
-            return
-        for place in (Path(path), *Path(path).parents):
-            try:
-                handle = os.open(place, os.O_RDONLY)
-            except PermissionError:
-                # A folder far above, such as /home, that we may pass through and not list: it was there before.
-                continue
-            try:
-                os.fsync(handle)
-            finally:
-                os.close(handle)
+        self.folder.sync(path)
 
 
 class Sink:
-    """A stream that knows the size and the SHA-256 of what went through it."""
+    """A stream that computes the size and the SHA-256 of its content."""
 
     closed = False
 
@@ -226,10 +258,19 @@ class Sink:
         return False
 
     def flush(self) -> None:
-        """What is written is made durable when the file is closed."""
+        """The content is flushed when the file is closed."""
 
     def close(self) -> None:
         """The draft closes the file."""
+
+
+def is_inside(name: str) -> bool:
+    """Whether a name, with ``/`` between folders, leads to a place below where it begins, spelled in one way only.
+
+    >>> is_inside("boards/b/free.parquet"), is_inside("boards/../../b"), is_inside("/etc/passwd"), is_inside("a//b")
+    (True, False, False, False)
+    """
+    return isinstance(name, str) and name.isprintable() and all(part not in ("", ".", "..") for part in name.split("/"))
 
 
 def _digest(fields: dict[str, Any]) -> str:

@@ -11,9 +11,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from formats import commands as rows
-from formats.commands import ARROW, Damaged, Part, bytes_of, floats_of
+from formats.commands import ARROW, Part, bytes_of, floats_of
 from formats.map_fields import config_fields, config_of, question_fields, question_of
-from indexes.commands import Create, Drop
+from indexes.core.commands import Create, Drop
 from indexes.maps.commands import (
     AddQueries,
     Command,
@@ -23,12 +23,12 @@ from indexes.maps.commands import (
     PutObjects,
     SetQuery,
 )
-from indexes.maps.model import MapConfig
+from indexes.maps.config import MapConfig
 
 Float64 = npt.NDArray[np.float64]
 
 Logged: TypeAlias = Command | Create[MapConfig] | Drop
-"""All that the log holds of a map."""
+"""The commands of a map that the log holds."""
 
 PUT, DELETE, ADD, MOVE, FORGET = (
     name + ARROW for name in ("put", "delete-objects", "add-queries", "move", "delete-queries")
@@ -37,30 +37,32 @@ PUT, DELETE, ADD, MOVE, FORGET = (
 
 def encode(command: Logged, count: int) -> Iterator[Part]:
     """A command as rows of the log; `count` is the number of seqs it takes."""
-    long = not isinstance(command, Create | Drop | SetQuery) and count > rows.PART
-    match command:
-        case PutObjects() if long:
-            yield from rows.cut(PUT, _put_table(command))
-        case DeleteObjects() if long:
-            yield from rows.cut(DELETE, pa.table({"id": pa.array(command.ids, pa.string())}))
-        case AddQueries() if long:
-            yield from rows.cut(ADD, _add_table(command))
-        case MoveQueries() if long:
-            ids = pa.array(command.ids, pa.string())
-            yield from rows.cut(MOVE, pa.table({"id": ids, "location": rows.matrix(command.locations)}))
-        case DeleteQueries() if long:
-            yield from rows.cut(FORGET, pa.table({"id": pa.array(command.ids, pa.string())}))
-        case _:
-            name, fields = _small(command)
-            yield rows.small(name, count, fields)
+    table = _table_of(command) if count > rows.PART else None
+    return rows.encoded(command, count, table, _small, config_fields)
 
 
 def decode(parts: list[tuple[str, bytes]]) -> Logged:
     """The command whose rows these are, in order. Raises `Damaged`."""
-    return rows.decoded(parts, _of_table, _command_of)
+    return rows.decoded(parts, _of_table, _command_of, config_of)
 
 
-def _small(command: Logged) -> tuple[str, dict[str, Any]]:
+def _table_of(command: Logged) -> tuple[str, pa.Table] | None:
+    match command:
+        case PutObjects():
+            return PUT, _put_table(command)
+        case DeleteObjects():
+            return DELETE, rows.strings(command.ids)
+        case AddQueries():
+            return ADD, _add_table(command)
+        case MoveQueries():
+            ids = pa.array(command.ids, pa.string())
+            return MOVE, pa.table({"id": ids, "location": rows.matrix(command.locations)})
+        case DeleteQueries():
+            return FORGET, rows.strings(command.ids)
+    return None
+
+
+def _small(command: Command) -> tuple[str, dict[str, Any]]:
     match command:
         case PutObjects():
             columns = {"points": bytes_of(command.points), "values": bytes_of(command.values)}
@@ -83,14 +85,10 @@ def _small(command: Logged) -> tuple[str, dict[str, Any]]:
             return "move", {"ids": command.ids, "locations": bytes_of(command.locations)}
         case DeleteQueries():
             return "delete-queries", {"ids": command.ids}
-        case Create():
-            return "create", config_fields(command.config)
-        case Drop():
-            return "drop", {}
     raise TypeError(f"{type(command).__name__} is not logged")
 
 
-def _command_of(name: str, fields: dict[str, Any]) -> Logged:
+def _command_of(name: str, fields: dict[str, Any]) -> Command:
     match name:
         case "put":
             ids = pa.array(fields["ids"], pa.string())
@@ -111,20 +109,16 @@ def _command_of(name: str, fields: dict[str, Any]) -> Logged:
             return MoveQueries(fields["ids"], floats_of(fields["locations"]).reshape(len(fields["ids"]), 2))
         case "delete-queries":
             return DeleteQueries(fields["ids"])
-        case "create":
-            return Create(config_of(fields))
-        case "drop":
-            return Drop()
-    raise Damaged(f"the log holds a command {name!r} that this version does not know")
+    raise rows.unknown(name)
 
 
 def _put_table(command: PutObjects) -> pa.Table:
     n = len(command)
-    told = np.zeros(n, bool)
-    told[list(command.payload)] = True
+    given = np.zeros(n, bool)
+    given[list(command.payload)] = True
     columns = {f"value{j}": command.values[:, j] for j in range(command.values.shape[1])}
     payload = rows.sparse(command.payload, n, pa.binary())
-    table = {"id": command.ids, "location": rows.matrix(command.points), "told": told, "payload": payload, **columns}
+    table = {"id": command.ids, "location": rows.matrix(command.points), "told": given, "payload": payload, **columns}
     return pa.table(
         {name: column if isinstance(column, pa.Array) else pa.array(column) for name, column in table.items()}
     )
@@ -144,16 +138,16 @@ def _of_table(name: str, table: pa.Table) -> Command:
     if name == MOVE:
         return MoveQueries(table["id"].to_pylist(), rows.matrix_of(table, "location"))
     if name == PUT:
-        told = np.flatnonzero(table["told"].to_numpy())
-        texts = table["payload"].take(pa.array(told)).to_pylist()
+        given = np.flatnonzero(table["told"].to_numpy())
+        texts = table["payload"].take(pa.array(given)).to_pylist()
         attributes = [column for column in table.column_names if column.startswith("value")]
         values = np.empty((len(table), len(attributes)))
         for j, column in enumerate(attributes):
             values[:, j] = table[column].to_numpy()
-        payload = dict(zip(told.tolist(), texts, strict=True))
-        return PutObjects(rows.one_array(table["id"]), rows.matrix_of(table, "location"), values, payload)
+        payload = dict(zip(given.tolist(), texts, strict=True))
+        return PutObjects(rows.ids(table), rows.matrix_of(table, "location"), values, payload)
     if name == ADD:
         questions = [question_of(msgpack.unpackb(one)) for one in table["question"].to_pylist()]
         locations, ttl = rows.matrix_of(table, "location"), rows.given(table["ttl"])
-        return AddQueries(rows.one_array(table["id"]), questions, locations, ttl)
-    raise Damaged(f"the log holds a command {name!r} that this version does not know")
+        return AddQueries(rows.ids(table), questions, locations, ttl)
+    raise rows.unknown(name)

@@ -5,17 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from indexes.maps.attributes import Attribute
-from indexes.maps.model import MapConfig, Question, Score, Skyline, Top
+from indexes.maps.config import MapConfig, Question, Score, Skyline, Top
 
 
 def config_fields(config: MapConfig) -> dict[str, Any]:
-    """What is kept of a configuration."""
+    """The stored fields of a configuration."""
     attributes = [[one.name, one.high, None if one.range is None else list(one.range)] for one in config.attributes]
     return {"attributes": attributes, "bounds": list(config.bounds), "metric": config.metric}
 
 
 def config_of(fields: dict[str, Any]) -> MapConfig:
-    """What `config_fields` was given."""
+    """The inverse of `config_fields`."""
     attributes = tuple(
         Attribute(name, high, None if range is None else (range[0], range[1]))
         for name, high, range in fields["attributes"]
@@ -25,7 +25,7 @@ def config_of(fields: dict[str, Any]) -> MapConfig:
 
 
 def question_fields(question: Question) -> dict[str, Any]:
-    """What is kept of a question."""
+    """The stored fields of a question."""
     match question:
         case Skyline():
             return {"kind": "skyline"}
@@ -35,7 +35,7 @@ def question_fields(question: Question) -> dict[str, Any]:
 
 
 def question_of(fields: dict[str, Any]) -> Question:
-    """What `question_fields` was given. Raises ValueError for a kind that this version does not know."""
+    """The inverse of `question_fields`. Raises ValueError for a kind that this version does not know."""
     match fields["kind"]:
         case "skyline":
             return Skyline()

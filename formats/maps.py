@@ -17,8 +17,8 @@ import pyarrow as pa
 from formats.columns import joined, read_table, strings, write_table
 from formats.folder import Damaged, Draft, Folder
 from formats.map_fields import config_fields, config_of, question_fields, question_of
-from indexes.ids import Packed
-from indexes.maps.model import MapConfig
+from indexes.core.ids import Packed
+from indexes.maps.config import MapConfig
 from indexes.maps.state import MapState
 
 RESOURCE = "maps/"
@@ -52,12 +52,12 @@ def object_schema(config: MapConfig) -> pa.Schema:
 
 
 def place_names(config: MapConfig) -> list[str]:
-    """How the columns of places and values are called."""
+    """The names of the columns of places and values."""
     return ["x", "y", *(f"value{j}" for j in range(len(config.attributes)))]
 
 
 def write_state(draft: Draft, name: str, state: MapState) -> dict[str, Any]:
-    """Write a map's part of a snapshot; returns what the manifest says of it."""
+    """Write a map's part of a snapshot; returns its entry in the manifest."""
     row = state.ids.row
     values = state.statics[row] * _signs(state.config) + 0.0
     payloads = pa.array([state.payloads.get(i) for i in row.tolist()], pa.binary()) if state.payloads else None
@@ -89,7 +89,7 @@ def write_state(draft: Draft, name: str, state: MapState) -> dict[str, Any]:
 
 
 def read_state(folder: Folder, name: str, about: dict[str, Any]) -> MapState:
-    """A map's part of a snapshot, whose manifest says `about` it. Raises `Damaged`."""
+    """Read a map's part of a snapshot; `about` is its entry in the manifest. Raises `Damaged`."""
     config = config_of(about["config"])
     table = read_table(folder, objects_at(name), object_schema(config))
     by_age = _by_age(folder, name, table, about)
@@ -99,8 +99,8 @@ def read_state(folder: Folder, name: str, about: dict[str, Any]) -> MapState:
     if n != about["queries"]:
         raise Damaged(f"{folder}/{queries_at(name)} holds other numbers of rows than its manifest says")
     row = table["row"].to_numpy().copy()
-    told = np.flatnonzero(table["payload"].is_valid().to_numpy())
-    payloads = table["payload"].take(pa.array(told)).to_pylist()
+    present = np.flatnonzero(table["payload"].is_valid().to_numpy())
+    payloads = table["payload"].take(pa.array(present)).to_pylist()
     asked: dict[bytes, Any] = {}
     for one in queries["question"].to_pylist():
         if one not in asked:
@@ -116,7 +116,7 @@ def read_state(folder: Folder, name: str, about: dict[str, Any]) -> MapState:
         points,
         statics,
         table["created"].to_numpy()[by_age],
-        dict(zip(row[told].tolist(), payloads, strict=True)),
+        dict(zip(row[present].tolist(), payloads, strict=True)),
         Packed(*joined(queries["id"]), np.arange(n, dtype=np.int32)),
         [asked[one] for one in queries["question"].to_pylist()],
         list(zip(queries["x"].to_pylist(), queries["y"].to_pylist(), strict=True)),
@@ -145,12 +145,12 @@ def read_names(folder: Folder, name: str, about: dict[str, Any]) -> tuple[pa.Lar
 
 
 def objects_at(name: str) -> str:
-    """Where in a snapshot the objects of a map are."""
+    """The path in a snapshot of the objects of a map."""
     return f"{RESOURCE}{name}/objects.parquet"
 
 
 def queries_at(name: str) -> str:
-    """Where in a snapshot the standing queries of a map are."""
+    """The path in a snapshot of the standing queries of a map."""
     return f"{RESOURCE}{name}/queries.parquet"
 
 

@@ -8,14 +8,14 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 from formats import commands as rows
-from formats.commands import ARROW, Damaged, Part, bytes_of, floats_of
+from formats.commands import ARROW, Part, bytes_of, floats_of
 from formats.matchers import config_fields, config_of
-from indexes.commands import Create, Drop
+from indexes.core.commands import Create, Drop
 from indexes.matchers.commands import AddSubscriptions, Command, DeleteSubscriptions, Match, SetSubscription
-from indexes.matchers.model import MatcherConfig, Subscriptions
+from indexes.matchers.config import MatcherConfig, Subscriptions
 
 Logged: TypeAlias = Command | Create[MatcherConfig] | Drop
-"""All that the log holds of a matcher."""
+"""The commands of a matcher that the log holds."""
 
 ADD, DELETE, MATCH = "add" + ARROW, "delete" + ARROW, "match" + ARROW
 
@@ -24,25 +24,27 @@ COLUMNS = ("lo", "hi", "scores")
 
 def encode(command: Logged, count: int) -> Iterator[Part]:
     """A command as rows of the log; `count` is the number of seqs it takes."""
-    long = not isinstance(command, Create | Drop | SetSubscription) and count > rows.PART
-    match command:
-        case AddSubscriptions() if long:
-            yield from rows.cut(ADD, _add_table(command))
-        case DeleteSubscriptions() if long:
-            yield from rows.cut(DELETE, pa.table({"id": pa.array(command.ids, pa.string())}))
-        case Match() if long:
-            yield from rows.cut(MATCH, _match_table(command))
-        case _:
-            name, fields = _small(command)
-            yield rows.small(name, count, fields)
+    table = _table_of(command) if count > rows.PART else None
+    return rows.encoded(command, count, table, _small, config_fields)
 
 
 def decode(parts: list[tuple[str, bytes]]) -> Logged:
     """The command whose rows these are, in order. Raises `Damaged`."""
-    return rows.decoded(parts, _of_table, _command_of)
+    return rows.decoded(parts, _of_table, _command_of, config_of)
 
 
-def _small(command: Logged) -> tuple[str, dict[str, Any]]:
+def _table_of(command: Logged) -> tuple[str, pa.Table] | None:
+    match command:
+        case AddSubscriptions():
+            return ADD, _add_table(command)
+        case DeleteSubscriptions():
+            return DELETE, rows.strings(command.ids)
+        case Match():
+            return MATCH, _match_table(command)
+    return None
+
+
+def _small(command: Command) -> tuple[str, dict[str, Any]]:
     match command:
         case AddSubscriptions():
             return "add", {"ids": command.ids.to_pylist(), "ttl": command.ttl, **_columns(command.subscriptions)}
@@ -51,16 +53,12 @@ def _small(command: Logged) -> tuple[str, dict[str, Any]]:
         case DeleteSubscriptions():
             return "delete", {"ids": command.ids}
         case Match():
-            told = {"k": command.k, "explain": command.explain, "payload": command.payload}
-            return "match", {"n": len(command), "events": bytes_of(command.events), **told}
-        case Create():
-            return "create", config_fields(command.config)
-        case Drop():
-            return "drop", {}
+            rest = {"k": command.k, "explain": command.explain, "payload": command.payload}
+            return "match", {"n": len(command), "events": bytes_of(command.events), **rest}
     raise TypeError(f"{type(command).__name__} is not logged")
 
 
-def _command_of(name: str, fields: dict[str, Any]) -> Logged:
+def _command_of(name: str, fields: dict[str, Any]) -> Command:
     match name:
         case "add":
             ids = pa.array(fields["ids"], pa.string())
@@ -72,11 +70,7 @@ def _command_of(name: str, fields: dict[str, Any]) -> Logged:
         case "match":
             events = floats_of(fields["events"]).reshape(fields["n"], -1)
             return Match(events, fields["k"], fields["explain"], fields["payload"])
-        case "create":
-            return Create(config_of(fields))
-        case "drop":
-            return Drop()
-    raise Damaged(f"the log holds a command {name!r} that this version does not know")
+    raise rows.unknown(name)
 
 
 def _columns(subscriptions: Subscriptions) -> dict[str, bytes]:
@@ -104,11 +98,11 @@ def _of_table(name: str, table: pa.Table) -> Command:
         case "add.arrow":
             ttl = rows.given(table["ttl"])
             subscriptions = Subscriptions(*(rows.matrix_of(table, column) for column in COLUMNS))
-            return AddSubscriptions(rows.one_array(table["id"]), subscriptions, ttl)
+            return AddSubscriptions(rows.ids(table), subscriptions, ttl)
         case "delete.arrow":
             return DeleteSubscriptions(table["id"].to_pylist())
         case "match.arrow":
-            told = table.schema.metadata
-            k, explain = int(told[b"k"]), told[b"explain"] == b"1"
+            options = table.schema.metadata
+            k, explain = int(options[b"k"]), options[b"explain"] == b"1"
             return Match(rows.matrix_of(table, "event"), k, explain, rows.given(table["payload"]))
-    raise Damaged(f"the log holds a command {name!r} that this version does not know")
+    raise rows.unknown(name)

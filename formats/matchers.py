@@ -14,8 +14,8 @@ import pyarrow as pa
 
 from formats.columns import joined, read_table, strings, write_table
 from formats.folder import Damaged, Draft, Folder
-from indexes.ids import Packed
-from indexes.matchers.model import MatcherConfig, Subscriptions
+from indexes.core.ids import Packed
+from indexes.matchers.config import MatcherConfig, Subscriptions
 from indexes.matchers.state import MatcherState
 
 RESOURCE = "matchers/"
@@ -23,7 +23,7 @@ RESOURCE = "matchers/"
 
 def subscription_schema(config: MatcherConfig) -> pa.Schema:
     """The columns of subscriptions: `row` counts by age; `lo<j>`, `hi<j>` are the ends in dimension j, counted from 0,
-    and `score` or `weight<j>` what they bring."""
+    and `score` or `weight<j>` the scores."""
     d = len(config.dimensions)
     names = [*score_names(config), *(f"{end}{j}" for end in ("lo", "hi") for j in range(d))]
     return pa.schema(
@@ -37,7 +37,7 @@ def subscription_schema(config: MatcherConfig) -> pa.Schema:
 
 
 def score_names(config: MatcherConfig) -> list[str]:
-    """How columns of scores are called."""
+    """The names of the columns of scores."""
     return [f"weight{j}" for j in range(len(config.dimensions))] if config.relaxed else ["score"]
 
 
@@ -58,7 +58,7 @@ def columns_of(subscriptions: Subscriptions) -> list[np.ndarray[Any, Any]]:
 
 
 def subscriptions_of(config: MatcherConfig, table: pa.Table) -> Subscriptions:
-    """What `columns_of` was given, out of a table with these columns."""
+    """The inverse of `columns_of`, from a table with these columns."""
     d = len(config.dimensions)
 
     def stacked(names: list[str]) -> np.ndarray[Any, Any]:
@@ -69,7 +69,7 @@ def subscriptions_of(config: MatcherConfig, table: pa.Table) -> Subscriptions:
 
 
 def write_state(draft: Draft, name: str, state: MatcherState) -> dict[str, Any]:
-    """Write a matcher's part of a snapshot; returns what the manifest says of it."""
+    """Write a matcher's part of a snapshot; returns its entry in the manifest."""
     ttl = pa.array(state.ttl, pa.float64(), mask=np.isnan(state.ttl))
     columns = [state.ids.row, strings(state.ids), ttl, *columns_of(state.subscriptions.take(state.ids.row))]
     write_table(draft, subscriptions_at(name), subscription_schema(state.config), columns)
@@ -77,7 +77,7 @@ def write_state(draft: Draft, name: str, state: MatcherState) -> dict[str, Any]:
 
 
 def read_state(folder: Folder, name: str, about: dict[str, Any]) -> MatcherState:
-    """A matcher's part of a snapshot, whose manifest says `about` it. Raises `Damaged`."""
+    """Read a matcher's part of a snapshot; `about` is its entry in the manifest. Raises `Damaged`."""
     config, place = config_of(about["config"]), subscriptions_at(name)
     table = read_table(folder, place, subscription_schema(config))
     by_age = _by_age(folder, place, table, about)
@@ -102,7 +102,7 @@ def read_dimension(folder: Folder, name: str, about: dict[str, Any], j: int) -> 
 
 
 def subscriptions_at(name: str) -> str:
-    """Where in a snapshot the subscriptions of a matcher are."""
+    """The path in a snapshot of the subscriptions of a matcher."""
     return f"{RESOURCE}{name}/subscriptions.parquet"
 
 

@@ -1,6 +1,6 @@
-"""Images of indexes that are parts of arrays and numbers (`indexes.parts`): an Arrow file each, and a manifest.
+"""Images of indexes that are parts of arrays and numbers (`indexes.core.packing`): an Arrow file each, and a manifest.
 
-An image is of use only to the very code that laid it out: `LAYOUT` names its sources. Another version lays out anew,
+An image is of use only to the very code that laid it out: `LAYOUT` names its sources. Another version builds its own,
 which takes seconds for millions of subscriptions.
 """
 
@@ -12,11 +12,11 @@ import pyarrow as pa
 
 from formats.columns import read_arrays, write_arrays
 from formats.folder import Damaged, Folder
-from indexes.parts import PackedPart
-from indexes.sources import sources
+from indexes.core.packing import PackedPart
+from indexes.core.sources import sources
 
 LAYOUT = sources(__name__)
-"""A hash of all sources that indexes of any kind are laid out and written by."""
+"""A hash of all sources that lay out and write indexes."""
 
 
 def write_image(folder: Folder, resource: str, lsn: int, packed: Mapping[str, PackedPart]) -> int:
@@ -41,5 +41,5 @@ def read_image(folder: Folder) -> dict[str, PackedPart] | None:
             return None
         parts = about["parts"].items()
         return {name: PackedPart(read_arrays(folder, f"{name}.arrow"), **part) for name, part in parts}
-    except (KeyError, ValueError, TypeError, AttributeError, OSError, pa.ArrowException) as error:
+    except (LookupError, ValueError, TypeError, AttributeError, OSError, pa.ArrowException) as error:
         raise Damaged(f"{folder} is no image of parts") from error

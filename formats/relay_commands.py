@@ -10,9 +10,10 @@ import numpy as np
 import pyarrow as pa
 
 from formats import commands as rows
-from formats.commands import ARROW, Damaged, Part, bytes_of, floats_of
+from formats.commands import ARROW, Part, bytes_of, floats_of
+from formats.links import link_fields, link_of
 from formats.relays import config_fields, config_of
-from indexes.commands import Create, Drop
+from indexes.core.commands import Create, Drop
 from indexes.relays.commands import (
     Acked,
     AddSubscriptions,
@@ -26,41 +27,43 @@ from indexes.relays.commands import (
     Restart,
     SetSubscription,
 )
-from indexes.relays.model import Link, Message, RelayConfig
+from indexes.relays.config import Message, RelayConfig
 from indexes.relays.outbox import OPS, Row, chunk_of
 from indexes.relays.outbox import Chunk as Messages
 
 Logged: TypeAlias = Command | Create[RelayConfig] | Drop
-"""All that the log holds of a relay."""
+"""The commands of a relay that the log holds."""
 
 ADD, EDIT, DELETE, NOTIFY, RECEIVE = (name + ARROW for name in ("add", "edit", "delete", "notify", "receive"))
 
 
 def encode(command: Logged, count: int) -> Iterator[Part]:
     """A command as rows of the log; `count` is the number of seqs it takes."""
-    long = count > rows.PART
-    match command:
-        case AddSubscriptions() if long:
-            yield from rows.cut(ADD, _columns(command))
-        case EditSubscriptions() if long:
-            yield from rows.cut(EDIT, _columns(command).append_column("op", pa.array(command.op)))
-        case DeleteSubscriptions() if long:
-            yield from rows.cut(DELETE, pa.table({"id": pa.array(command.ids, pa.string())}))
-        case Notify() if long:
-            yield from rows.cut(NOTIFY, _notify_table(command))
-        case Receive() if long:
-            yield from rows.cut(RECEIVE, _receive_table(command))
-        case _:
-            name, fields = _small(command)
-            yield rows.small(name, count, fields)
+    table = _table_of(command) if count > rows.PART else None
+    return rows.encoded(command, count, table, _small, config_fields)
 
 
 def decode(parts: list[tuple[str, bytes]]) -> Logged:
     """The command whose rows these are, in order. Raises `Damaged`."""
-    return rows.decoded(parts, _of_table, _command_of)
+    return rows.decoded(parts, _of_table, _command_of, config_of)
 
 
-def _small(command: Logged) -> tuple[str, dict[str, Any]]:
+def _table_of(command: Logged) -> tuple[str, pa.Table] | None:
+    match command:
+        case AddSubscriptions():
+            return ADD, _columns(command)
+        case EditSubscriptions():
+            return EDIT, _columns(command).append_column("op", pa.array(command.op))
+        case DeleteSubscriptions():
+            return DELETE, rows.strings(command.ids)
+        case Notify():
+            return NOTIFY, _notify_table(command)
+        case Receive():
+            return RECEIVE, _receive_table(command)
+    return None
+
+
+def _small(command: Command) -> tuple[str, dict[str, Any]]:
     match command:
         case AddSubscriptions():
             return "add", _fields(command)
@@ -72,10 +75,10 @@ def _small(command: Logged) -> tuple[str, dict[str, Any]]:
         case DeleteSubscriptions():
             return "delete", {"ids": command.ids}
         case Notify():
-            told = {"payload": command.payload, "links": command.links}
-            return "notify", {"n": len(command), "values": bytes_of(command.values), **told}
+            rest = {"payload": command.payload, "links": command.links}
+            return "notify", {"n": len(command), "values": bytes_of(command.values), **rest}
         case ChangeLinks():
-            links = {name: None if link is None else asdict(link) for name, link in command.links.items()}
+            links = {name: None if link is None else link_fields(link) for name, link in command.links.items()}
             return "links", {"links": links}
         case Receive():
             messages = [list(message[:-1]) for message in command.messages]
@@ -86,14 +89,10 @@ def _small(command: Logged) -> tuple[str, dict[str, Any]]:
             return "restart", asdict(command)
         case Rederive():
             return "rederive", {}
-        case Create():
-            return "create", config_fields(command.config)
-        case Drop():
-            return "drop", {}
     raise TypeError(f"{type(command).__name__} is not logged")
 
 
-def _command_of(name: str, fields: dict[str, Any]) -> Logged:
+def _command_of(name: str, fields: dict[str, Any]) -> Command:
     match name:
         case "add":
             return AddSubscriptions(**_given_columns(fields))
@@ -109,7 +108,7 @@ def _command_of(name: str, fields: dict[str, Any]) -> Logged:
             return Notify(values, fields["payload"], fields["links"])
         case "links":
             links = fields["links"].items()
-            return ChangeLinks({name: None if link is None else Link(**link) for name, link in links})
+            return ChangeLinks({name: None if link is None else link_of(link) for name, link in links})
         case "receive":
             messages = [_message(*columns) for columns in fields["messages"]]
             return Receive(fields["link"], fields["epoch"], messages, logged=True)
@@ -119,11 +118,7 @@ def _command_of(name: str, fields: dict[str, Any]) -> Logged:
             return Restart(**fields)
         case "rederive":
             return Rederive()
-        case "create":
-            return Create(config_of(fields))
-        case "drop":
-            return Drop()
-    raise Damaged(f"the log holds a command {name!r} that this version does not know")
+    raise rows.unknown(name)
 
 
 def _fields(command: AddSubscriptions | EditSubscriptions) -> dict[str, Any]:
@@ -202,9 +197,9 @@ def _of_table(name: str, table: pa.Table) -> Command:
         return Notify(rows.matrix_of(table, "values"), rows.given(table["payload"]), rows.given(table["link"]))
     if name == RECEIVE:
         return _receive_of(table)
-    link = rows.one_array(table["link"])
+    link = rows.texts(table, "link")
     columns = {
-        "ids": rows.one_array(table["id"]),
+        "ids": rows.ids(table),
         "lo": rows.matrix_of(table, "lo"),
         "hi": rows.matrix_of(table, "hi"),
         "link": None if link.null_count == len(link) else link,
@@ -214,7 +209,7 @@ def _of_table(name: str, table: pa.Table) -> Command:
         return AddSubscriptions(**columns)
     if name == EDIT:
         return EditSubscriptions(table["op"].to_numpy().copy(), **columns)
-    raise Damaged(f"the log holds a command {name!r} that this version does not know")
+    raise rows.unknown(name)
 
 
 def _receive_of(table: pa.Table) -> Receive:
@@ -232,5 +227,5 @@ def _receive_of(table: pa.Table) -> Receive:
         box = tuple(zip(row.values[0::2], row.values[1::2], strict=True)) if op == "subscribe" else ()
         values = row.values if op == "notify" else ()
         messages.append(Message(n, op, row.key, box, row.follow, values, row.payload, row.mark))
-    told = table.schema.metadata
-    return Receive(told[b"link"].decode(), told[b"epoch"].decode(), messages, logged=True)
+    about = table.schema.metadata
+    return Receive(about[b"link"].decode(), about[b"epoch"].decode(), messages, logged=True)

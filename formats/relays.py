@@ -6,7 +6,6 @@ link, and in the manifest both ends of the links with all else that is short; `d
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -16,11 +15,12 @@ import pyarrow as pa
 from formats import commands as rows
 from formats.columns import joined, read_table, strings, write_table
 from formats.folder import Damaged, Draft, Folder
-from indexes.ids import Packed, find_packed
+from formats.links import link_fields, link_of
+from indexes.core.ids import Packed, find_packed
+from indexes.relays.config import UPSTREAM, RelayConfig
 from indexes.relays.inbox import Inbox
-from indexes.relays.model import UPSTREAM, Link, RelayConfig
+from indexes.relays.kernels.points import as_boxes, as_points
 from indexes.relays.outbox import Chunk, OutboxState
-from indexes.relays.points import as_boxes, as_points
 from indexes.relays.relay import RelayState
 from indexes.relays.state import State
 
@@ -32,8 +32,8 @@ Int32 = npt.NDArray[np.int32]
 
 def subscription_schema(config: RelayConfig) -> pa.Schema:
     """The columns of subscriptions: `row` counts by age; `lo<j>`, `hi<j>` are the ends in attribute j, counted from 0;
-    `link` is the number of the link that it came over, in order of name, or -1; `forwarded<i>` says whether neighbour i
-    has been told of it; and `doubtful` what has not been said again since a reset."""
+    `link` is the number of the link that it came over, in order of name, or -1; `forwarded<i>` says whether it was
+    forwarded to neighbour i; and `doubtful` whether the neighbour has not repeated it since a reset."""
     neighbours = len(config.links) or 1
     return pa.schema(
         [
@@ -65,7 +65,7 @@ def queue_schema(config: RelayConfig) -> pa.Schema:
 
 def config_fields(config: RelayConfig) -> dict[str, Any]:
     """A configuration as a manifest or the log holds it, with the keys of links."""
-    links = {name: asdict(link) for name, link in config.links.items()}
+    links = {name: link_fields(link) for name, link in config.links.items()}
     return {
         "attributes": config.attributes,
         "graph": config.graph,
@@ -77,12 +77,12 @@ def config_fields(config: RelayConfig) -> dict[str, Any]:
 
 def config_of(fields: dict[str, Any]) -> RelayConfig:
     """The configuration in a manifest or in the log."""
-    links = {name: Link(**link) for name, link in fields["links"].items()}
+    links = {name: link_of(link) for name, link in fields["links"].items()}
     return RelayConfig(**{**fields, "attributes": tuple(fields["attributes"]), "links": links})
 
 
 def write_state(draft: Draft, name: str, state: State) -> dict[str, Any]:
-    """Write a relay's part of a snapshot; returns what the manifest says of it."""
+    """Write a relay's part of a snapshot; returns its entry in the manifest."""
     relay, by_id = state.relay, state.relay.ids.row
     ttl = np.full(len(by_id), np.nan)
     places = relay.ids._replace(row=np.arange(len(by_id), dtype=np.int32))
@@ -105,8 +105,8 @@ def write_state(draft: Draft, name: str, state: State) -> dict[str, Any]:
         box = state.outboxes[link]
         values = rows.matrix(box.chunk.values)
         write_table(draft, _at(name, f"queue{i}"), queue_schema(state.config), box.chunk._replace(values=values))
-        told = {"epoch": box.epoch, "stale": box.stale, "first": box.first, "marked": box.marked}
-        queues[link] = {**told, "messages": box.chunk.size}
+        numbers = {"epoch": box.epoch, "stale": box.stale, "first": box.first, "marked": box.marked}
+        queues[link] = {**numbers, "messages": box.chunk.size}
     return {
         "seq": state.seq,
         "config": config_fields(state.config),
@@ -117,7 +117,7 @@ def write_state(draft: Draft, name: str, state: State) -> dict[str, Any]:
 
 
 def read_state(folder: Folder, name: str, about: dict[str, Any]) -> State:
-    """A relay's part of a snapshot, whose manifest says `about` it. Raises `Damaged`."""
+    """Read a relay's part of a snapshot; `about` is its entry in the manifest. Raises `Damaged`."""
     config, place = config_of(about["config"]), subscriptions_at(name)
     table = read_table(folder, place, subscription_schema(config))
     by_age = _by_age(folder, place, table, about)
@@ -154,7 +154,7 @@ def read_boxes(folder: Folder, name: str, about: dict[str, Any]) -> tuple[Float6
 
 
 def subscriptions_at(name: str) -> str:
-    """Where in a snapshot the subscriptions of a relay are."""
+    """The path in a snapshot of the subscriptions of a relay."""
     return _at(name, "subscriptions")
 
 

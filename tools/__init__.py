@@ -1,1 +1,1 @@
-"""Helpers for those who change Rankcast. Nothing here runs in the service."""
+"""Tools for development. Nothing here runs in the service."""

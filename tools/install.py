@@ -25,6 +25,8 @@ from typing import NamedTuple, TextIO
 ROOT = Path(__file__).resolve().parent.parent
 LOCKS = ROOT / "requirements"
 PROJECT = ("-e", ".", "-e", "client")
+EDITABLE = ("--config-settings", "editable_mode=compat")
+"""The whole checkout is on the path, with benchmarks and tools, which an installation leaves out."""
 
 BAR = 14
 LINE_SECONDS = 10.0
@@ -59,13 +61,15 @@ SETS: dict[str, Sequence[Phase]] = {
         Phase("runtime", ("runtime",)),
         # Its dependencies are not installed: it asks for pandas, which only its import needs, and we read its files.
         Phase("flights of the demo", ("demo",), ("--no-deps",)),
-        Phase("rankcast and its client", (), ("--no-deps", *PROJECT)),
+        Phase("rankcast and its client", (), (*EDITABLE, "--no-deps", *PROJECT)),
     ),
     "postgres": (BUILD, Phase("driver of PostgreSQL", ("postgres",))),
     "development": (BUILD, Phase("tests, linters, Spark", ("dev",))),
+    "docs": (BUILD, Phase("documentation site", ("docs",))),
     "peers": (BUILD, Phase("what benchmarks compare with", ("peers",))),
+    "audit": (Phase("bill of materials and advisories", ("audit",)),),
 }
-"""What can be asked for. Those after the first add to it."""
+"""What can be asked for. Those after the first add to it, but `audit`, which has an environment of its own."""
 
 
 class Failed(Exception):

@@ -1,6 +1,6 @@
 """Find a Java for the Spark jobs, or install one where that takes no password: a part of `make setup`.
 
-The service runs without Java, so a machine where none can be installed is told what to do, and the set-up goes on.
+The service runs without Java, so where none can be installed, a message says what to do, and the set-up goes on.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from spark_jobs.java import OLDEST, Java, NoJava, find
+from spark_jobs.common.java import OLDEST, Java, NoJava, find
 
 DEBIAN = tuple(f"openjdk-{version}-jre-headless" for version in (17, 21, 25))
 """The packages of Debian and Ubuntu that will do, in the order in which they are tried."""
@@ -34,11 +34,12 @@ class Machine(NamedTuple):
 
 
 def this_machine() -> Machine:
+    """The machine that this runs on."""
     return Machine(sys.platform, os.geteuid() == 0, lambda command: shutil.which(command) is not None, _run)
 
 
 def install(machine: Machine) -> bool:
-    """Try to install a Java without asking anybody for anything. True if a package manager says that it did."""
+    """Try to install a Java without prompts. True if a package manager says that it did."""
     if machine.system == "darwin":
         return machine.has("brew") and not machine.root and machine.run(["brew", "install", BREW])
     if not machine.has("apt-get"):

@@ -3,171 +3,151 @@
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
+from fastapi import APIRouter
 from pydantic import Field, TypeAdapter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from app import logs
-from app.api.bodies import kind_of, read, validated
-from app.api.paging import PageQuery, Query, cursor, query
+from app.api.bodies import format_of, read, validated
+from app.api.changes import Change
+from app.api.models import Page, Replayed
+from app.api.pages import PageQuery, Query, cursor, query
+from app.api.problems import PRINTABLE_PATTERN, Problem, invalid, not_found
 from app.api.responses import JsonResponse
-from app.api.routing import Routes, claim
+from app.api.routing import REFUSALS, DirectRoute, accepts, caller_of, keyring_of, needs
 from app.api.values import Strict
-from app.idempotency import Answers, Replay
-from app.problems import PRINTABLE_PATTERN, Problem, invalid, not_found
-from app.security import ADMIN, ANONYMOUS, SCOPES, Keyring, ScopeName, new_key
+from app.api.wired import wired
+from app.security.keyring import new_key
+from app.security.scopes import ADMIN, PATTERN
 from app.storage import Stores
 from app.storage.keys import KeyRow
-from app.storage.log import LogUnavailable, StoredAnswer
+from app.storage.log import StoredAnswer
+
+router = APIRouter(
+    prefix="/v1/admin", tags=["admin"], route_class=DirectRoute, responses=REFUSALS, dependencies=needs(ADMIN)
+)
+
+
+MOST_SCOPES = 1_000
+LONGEST = 3e9
+"""Seconds until a key expires, at most: about a century."""
 
 
 class NewKey(Strict):
-    """A key to be made."""
+    """A key to create."""
 
     name: Annotated[str, Field(min_length=1, max_length=128, pattern=PRINTABLE_PATTERN, description="Whose it is.")]
-    scopes: Annotated[list[ScopeName], Field(min_length=1, max_length=len(SCOPES))]
+    scopes: Annotated[
+        list[Annotated[str, Field(pattern=PATTERN)]],
+        Field(
+            min_length=1,
+            max_length=MOST_SCOPES,
+            description="What the key may do: `admin`, which includes all others, or `<resources>[/<name>]:<right>`.",
+        ),
+    ]
+    expires: Annotated[
+        float | None, Field(gt=0, le=LONGEST, description="Seconds until the key expires; null: it does not.")
+    ] = None
 
 
 class Key(Strict):
     """A key, without its secret."""
 
-    id: str
-    name: str
-    scopes: list[str]
-    created: str
+    id: Annotated[str, Field(description="Id of the key.")]
+    name: Annotated[str, Field(description="Whose it is.")]
+    scopes: Annotated[list[str], Field(description="What the key may do.")]
+    created: Annotated[str, Field(description="When it was created, in RFC 3339.")]
+    expires: Annotated[str | None, Field(description="When it expires, in RFC 3339; null: never.")] = None
 
 
-class ShownKey(Key):
+class NewKeyResponse(Key):
     """A new key. `key` is shown this once and left out when the answer is replayed."""
 
-    key: str | None = None
-    replayed: bool = False
+    key: Annotated[str | None, Field(description="The secret.")] = None
+    replayed: Replayed = False
 
 
-class Keys(Strict):
+class KeyPage(Page):
     """A page of keys."""
 
-    items: list[Key]
-    next: str | None
+    items: Annotated[list[Key], Field(description="The page, in order of id.")]
 
 
-class DeletedKey(Strict):
-    """A key that is no more."""
+class DeletedKeyResponse(Strict):
+    """A deleted key."""
 
-    id: str
-    replayed: bool = False
+    id: Annotated[str, Field(description="Id of the deleted key.")]
+    replayed: Replayed = False
 
 
 _NEW_KEY = TypeAdapter(NewKey)
 
 
-class KeyRoutes:
-    """``/v1/admin/keys``."""
+@router.post("/keys", response_model=NewKeyResponse, openapi_extra=accepts(NewKey))
+async def create_key(request: Request) -> Response:
+    """Create a key. The first key must have `admin`, and from then on every request needs a key."""
+    keyring = keyring_of(request)
+    query(request, Query)
+    format_of(request)
+    raw = await read(request)
+    body = validated(raw, _NEW_KEY)
+    secret, row = new_key(body.name, body.scopes, body.expires)
 
-    def __init__(self, keyring: Keyring) -> None:
-        self._keyring = keyring
-        self._stores: Stores | None = None
-        self._answers: Answers | None = None
-        self._one_at_a_time = asyncio.Lock()
-        self._log = logs.get("keys")
+    async def add(stores: Stores, kept: StoredAnswer | None) -> None:
+        await asyncio.to_thread(stores.keys.add, row, kept)
+        keyring.add(row)
 
-    def start(self, stores: Stores, answers: Answers, note: Callable[[str], Awaitable[None]]) -> None:
-        """Give the routes what was opened at start-up; `note` lets a row of the log stand for a change."""
-        self._stores = stores
-        self._answers = answers
-        self._note = note
+    def prepare() -> Change:
+        keyring.check(caller_of(request))
+        if keyring.open and ADMIN not in body.scopes:
+            raise invalid("scopes", "the first key must have admin")
+        if keyring.open and body.expires is not None:
+            raise invalid("expires", "the first key must not expire")
+        return Change(200, {**_shown(row), "key": secret}, add)
 
-    def add_routes(self, routes: Routes) -> None:
-        """Serve the keys."""
-        path = "/v1/admin/keys"
-        routes.add("POST", path, self.create_key, needs=ADMIN, tag="admin", answers={200: ShownKey}, body=NewKey)
-        routes.add("GET", path, self.list_keys, needs=ADMIN, tag="admin", answers={200: Keys}, query=PageQuery)
-        routes.add("DELETE", path + "/{id}", self.delete_key, needs=ADMIN, tag="admin", answers={200: DeletedKey})
+    return await wired(request).keys.write(request, raw, row.id, prepare)
 
-    async def create_key(self, request: Request) -> Response:
-        """Make a key. On an open service it must have `admin`, and from then on every request needs a key."""
-        query(request, Query)
-        kind_of(request)
-        raw = await read(request)
-        body = validated(raw, _NEW_KEY)
-        secret, row = new_key(body.name, body.scopes)
 
-        def check() -> None:
-            if not self._keyring.allows(request.scope.get("key_id", ANONYMOUS), ADMIN):
-                raise Problem("unauthorized", "a key was made meanwhile", headers={"WWW-Authenticate": "Bearer"})
-            if self._keyring.open and ADMIN not in body.scopes:
-                raise invalid("scopes", "the first key must have admin")
+@router.get("/keys", response_model=KeyPage, openapi_extra=accepts(query=PageQuery))
+async def list_keys(request: Request) -> Response:
+    """The keys in order of id, without their secrets."""
+    page = query(request, PageQuery)
+    after = page.after
+    rows = [row for row in keyring_of(request) if after is None or row.id > after]
+    items = [_shown(row) for row in rows[: page.limit]]
+    more = cursor(items[-1]["id"]) if len(rows) > page.limit else None
+    return JsonResponse({"items": items, "next": more})
 
-        def change(stores: Stores, kept: StoredAnswer | None) -> Callable[[], None]:
-            stores.keys.add(row, kept)
-            return lambda: self._keyring.add(row)
 
-        return await self._write(request, raw, {**_shown(row), "key": secret}, check, change)
+@router.delete("/keys/{id}", response_model=DeletedKeyResponse)
+async def delete_key(request: Request) -> Response:
+    """Delete a key and end its streams. The last key with `admin` stays."""
+    keyring = keyring_of(request)
+    query(request, Query)
+    key_id = request.path_params["id"]
 
-    async def list_keys(self, request: Request) -> Response:
-        """The keys in order of id, without their secrets."""
-        page = query(request, PageQuery)
-        after = page.after
-        rows = [row for row in self._keyring if after is None or row.id > after]
-        items = [_shown(row) for row in rows[: page.limit]]
-        more = cursor(items[-1]["id"]) if len(rows) > page.limit else None
-        return JsonResponse({"items": items, "next": more})
+    async def delete(stores: Stores, kept: StoredAnswer | None) -> None:
+        await asyncio.to_thread(stores.keys.delete, key_id, kept)
+        keyring.remove(key_id)
 
-    async def delete_key(self, request: Request) -> Response:
-        """Delete a key and end its streams. The last key with `admin` stays."""
-        query(request, Query)
-        key_id = request.path_params["id"]
+    def prepare() -> Change:
+        keyring.check(caller_of(request))
+        if keyring.get(key_id) is None:
+            raise not_found("id", f"there is no key {key_id!r}")
+        if keyring.is_last_admin(key_id):
+            raise Problem("last-admin", "no other key has admin")
+        return Change(200, {"id": key_id}, delete)
 
-        def check() -> None:
-            if self._keyring.get(key_id) is None:
-                raise not_found("id", f"there is no key {key_id!r}")
-            if self._keyring.is_last_admin(key_id):
-                raise Problem("last-admin", "no other key has admin")
-
-        def change(stores: Stores, kept: StoredAnswer | None) -> Callable[[], None]:
-            stores.keys.delete(key_id, kept)
-            return lambda: self._keyring.remove(key_id)
-
-        return await self._write(request, b"", {"id": key_id}, check, change)
-
-    async def _write(
-        self,
-        request: Request,
-        raw: bytes | bytearray,
-        answer: dict[str, Any],
-        check: Callable[[], None],
-        change: Callable[[Stores, StoredAnswer | None], Callable[[], None]],
-    ) -> Response:
-        """Check and store one change, then let it count; `change` runs in a thread, what it returns on the loop."""
-        assert self._stores is not None and self._answers is not None, "requests are let in once the stores are open"
-        ticket = await claim(self._answers, request, raw)
-        if isinstance(ticket, Replay):
-            return JsonResponse(ticket.answer, ticket.status)
-        try:
-            async with self._one_at_a_time:
-                check()
-                kept = ticket.store(self._stores.log.last_lsn, 200, answer, time.time()) if ticket else None
-                count = await asyncio.to_thread(change, self._stores, kept)
-                count()
-            try:
-                await self._note("keys")
-            except LogUnavailable as error:
-                self._log.warning("the next snapshot may lack a change of the keys", error=str(error))
-        except BaseException:
-            if ticket:
-                ticket.abandon()
-            raise
-        if ticket:
-            ticket.complete(200, answer)
-        self._log.info("keys changed", method=request.method, key=answer["id"])
-        return JsonResponse(answer)
+    return await wired(request).keys.write(request, b"", key_id, prepare)
 
 
 def _shown(row: KeyRow) -> dict[str, Any]:
-    created = datetime.fromtimestamp(row.created_at, UTC).isoformat(timespec="milliseconds")
-    return {"id": row.id, "name": row.name, "scopes": list(row.scopes), "created": created}
+    times = {"created": _rfc3339(row.created_at), "expires": _rfc3339(row.expires_at)}
+    return {"id": row.id, "name": row.name, "scopes": list(row.scopes), **times}
+
+
+def _rfc3339(seconds: float | None) -> str | None:
+    return None if seconds is None else datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 from functools import partial
 
@@ -11,22 +12,23 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from app.api.elements import ElementError
-from app.api.values import LARGEST, number_reason
-from app.problems import FieldError, many
+from app.api.element_errors import ElementError, ElementErrors
+from app.api.problems import many
+from app.api.values import LARGEST, NAME_REASON, bad_names, number_reason
+from app.errors import FieldError
 
 Float64 = npt.NDArray[np.float64]
 
 
 def check_columns(schema: pa.Schema, needed: Iterable[str], known: Iterable[str]) -> None:
     """Refuse, with the problem 422, a table that lacks a column, has one twice, or has one that is not known."""
-    names = list(schema.names)
     allowed = set(known) | set(needed)
-    errors = [FieldError(name, "is a column that is needed") for name in needed if name not in names]
-    for name in dict.fromkeys(names):
+    times = Counter(schema.names)
+    errors = [FieldError(name, "is a column that is needed") for name in needed if name not in times]
+    for name in times:
         if name not in allowed:
             errors.append(FieldError(name[:80], "is not a known column"))
-        elif names.count(name) > 1:
+        elif times[name] > 1:
             errors.append(FieldError(name, "is there more than once"))
     if errors:
         raise many(errors)
@@ -74,7 +76,7 @@ def integers(batch: pa.RecordBatch, name: str) -> tuple[npt.NDArray[np.int64], n
 
 
 def _converted(name: str, what: str, given: pa.DataType, convert: Callable[[], pa.Array]) -> pa.Array:
-    """What `convert` answers. Raises the problem 422 where pyarrow has no way to it."""
+    """The result of `convert`. Raises the problem 422 where pyarrow cannot convert."""
     try:
         return convert()
     except pa.ArrowException:
@@ -94,9 +96,7 @@ def given_but_bad(batch: pa.RecordBatch, name: str, values: Float64, start: int,
     return [ElementError(start + i, field, number_reason(values[i])) for i in bad.tolist()]
 
 
-def ends(
-    batch: pa.RecordBatch, name: str, start: int, field: str, wrong: list[ElementError]
-) -> tuple[Float64, Float64]:
+def ends(batch: pa.RecordBatch, name: str, start: int, field: str, wrong: ElementErrors) -> tuple[Float64, Float64]:
     """Both ends of an interval, the columns ``<name>_min`` and ``<name>_max``: infinite where they are null or not
     there. What is wrong with a batch whose first row has the index `start` is noted for `field`."""
     found = []
@@ -110,7 +110,7 @@ def ends(
     return found[0], found[1]
 
 
-def add_ttl(batch: pa.RecordBatch, start: int, wrong: list[ElementError], ttl: dict[int, float]) -> None:
+def add_ttl(batch: pa.RecordBatch, start: int, wrong: ElementErrors, ttl: dict[int, float]) -> None:
     """Note the times to live of a batch whose first row has the index `start`, and what is wrong with them."""
     seconds = floats(batch, "ttl")
     if seconds is not None:
@@ -119,6 +119,33 @@ def add_ttl(batch: pa.RecordBatch, start: int, wrong: list[ElementError], ttl: d
             if seconds[i] <= 0:
                 wrong.append(ElementError(start + i, "ttl", "must be greater than 0"))
             ttl[start + i] = float(seconds[i])
+
+
+def ids_of(
+    batch: pa.RecordBatch, start: int, wrong: ElementErrors, name: str = "id", needed: bool = False
+) -> pa.StringArray:
+    """The column of ids or names of a batch, null where they are left out. What is wrong is noted."""
+    ids = strings(batch, name)
+    if ids is None:
+        return pa.nulls(len(batch), pa.string())
+    if needed:
+        wrong += [ElementError(start + i, name, "is required") for i in np.flatnonzero(nulls(ids)).tolist()]
+    wrong += [ElementError(start + i, name, NAME_REASON) for i in bad_names(ids).tolist()]
+    return ids
+
+
+def points_of(batch: pa.RecordBatch, start: int, wrong: ElementErrors) -> Float64:
+    """The places of a batch, the columns ``x`` and ``y`` as (n, 2). What is wrong is noted."""
+    found = []
+    for j, name in enumerate(("x", "y")):
+        values = floats(batch, name)
+        assert values is not None, "the columns were checked"
+        field = f"location[{j}]"
+        wrong += given_but_bad(batch, name, values, start, field)
+        missing = np.flatnonzero(nulls(_column(batch, name))).tolist()
+        wrong += [ElementError(start + i, field, "is required") for i in missing]
+        found.append(values)
+    return np.column_stack(found) + 0.0
 
 
 def _column(batch: pa.RecordBatch, name: str) -> pa.Array | None:

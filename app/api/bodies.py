@@ -12,8 +12,10 @@ from pydantic import ValidationError
 from pydantic_core import from_json
 from starlette.requests import ClientDisconnect, Request
 
-from app.api.unpacked import announced, decoded
-from app.problems import Problem, from_validation
+from app.api.arrow_limits import announced, decoded
+from app.api.callers import check_caller
+from app.api.problems import Problem, from_validation
+from formats.checked_arrow import check
 
 T = TypeVar("T")
 R_co = TypeVar("R_co", covariant=True)
@@ -26,8 +28,8 @@ class Reads(Protocol[R_co]):
         """The value of JSON text. Raises ValidationError."""
 
 
-class Kind(Enum):
-    """What a body is."""
+class BodyFormat(Enum):
+    """The format of a body."""
 
     JSON = "application/json"
     NDJSON = "application/x-ndjson"
@@ -37,19 +39,27 @@ class Kind(Enum):
 MOST_ROWS = 100_000
 """Rows that an Arrow stream may have even if it has fewer bytes."""
 
+MOST_VALUES = 1_000_000
+"""Values, those inside of lists included, that a column of an Arrow stream may have even if it has fewer bytes."""
+
 MOST_UNPACKED = 256 << 20
 """Bytes that an Arrow stream may unpack to even if it has fewer itself."""
 
 LONGEST_LINE = 1 << 20
 """Bytes of a line of NDJSON."""
 
-BULK = (Kind.JSON, Kind.NDJSON, Kind.ARROW)
-_KINDS = {kind.value: kind for kind in Kind}
+PLAIN = "rankcast.plain"
+"""In the scope of a request that has JSON and no header."""
+
+BULK = (BodyFormat.JSON, BodyFormat.NDJSON, BodyFormat.ARROW)
+_KINDS = {kind.value: kind for kind in BodyFormat}
 _UTF8 = frozenset({"", "utf-8", "utf8", "us-ascii"})
 
 
-def kind_of(request: Request, offered: tuple[Kind, ...] = (Kind.JSON,)) -> Kind:
-    """What the request says its body is. Raises the problem 415 when that is not offered."""
+def format_of(request: Request, offered: tuple[BodyFormat, ...] = (BodyFormat.JSON,)) -> BodyFormat:
+    """The format of a request's body, by Content-Type. Raises the problem 415 when it is not offered."""
+    if PLAIN in request.scope and BodyFormat.JSON in offered:
+        return BodyFormat.JSON
     header = request.headers.get("content-type", "")
     media, _, parameters = header.partition(";")
     kind = _KINDS.get(media.strip().lower())
@@ -71,7 +81,10 @@ def _check_charset(parameters: str) -> None:
 
 
 async def read(request: Request) -> bytes | bytearray:
-    """The whole body; the guard has seen to its size. Raises `ClientDisconnect` when the caller goes away."""
+    """The whole body; the guard has seen to its size.
+
+    Raises `ClientDisconnect` when the caller goes away, and the problem 401 where its key was deleted while it came.
+    """
     message = await request.receive()
     body: bytes | bytearray = message.get("body", b"")
     while message.get("more_body", False) or message["type"] == "http.disconnect":
@@ -81,6 +94,7 @@ async def read(request: Request) -> bytes | bytearray:
             body = bytearray(body)
         message = await request.receive()
         body += message.get("body", b"")
+    check_caller(request)
     return body
 
 
@@ -103,14 +117,8 @@ def validated(raw: bytes | bytearray, adapter: Reads[T], tags: frozenset[str] = 
         raise from_validation(failure, tags=tags) from None
 
 
-async def read_json(request: Request, adapter: Reads[T]) -> T:
-    """Read and validate a body that can only be JSON."""
-    kind_of(request)
-    return validated(await read(request), adapter)
-
-
 def lines(raw: bytes | bytearray, before: int = 0) -> Iterator[tuple[int, bytes]]:
-    """The lines of NDJSON with their numbers, behind so many that came before; blank ones are passed over. Raises 413
+    """The lines of NDJSON with their numbers, behind so many that came before; blank ones are skipped. Raises 413
     for a very long one."""
     start, number, size = 0, before, len(raw)
     while start < size:
@@ -144,13 +152,15 @@ def arrow_table(raw: bytes | bytearray) -> pa.Table:
         size = announced(raw)
         if size.rows > max(len(raw), MOST_ROWS):
             raise Problem("too-large", f"{size.rows} rows in {len(raw)} bytes")
+        if size.values > max(len(raw), MOST_VALUES):
+            raise Problem("too-large", f"lists of {size.values} values in {len(raw)} bytes")
         most = max(len(raw), MOST_UNPACKED)
         total = size.unpacked
         _check_unpacked(total, most)
         with pa.ipc.open_stream(pa.py_buffer(raw)) as reader:
             batches = []
             for batch in reader:
-                batch.validate(full=True)
+                check(batch)
                 total += decoded(batch)
                 _check_unpacked(total, most)
                 batches.append(batch)

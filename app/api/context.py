@@ -1,34 +1,39 @@
-"""What the routes of all resources share: the running service, and how a write is read, answered once and refused."""
+"""What the routes of all resources share: the running service, and how requests are read, executed and refused."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
+from heapq import nsmallest
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from pydantic import BaseModel
 from starlette.requests import Request
 from starlette.responses import Response
 
-from app.api.bodies import BULK, Kind, kind_of, read, validated
-from app.api.elements import ElementError, Place, Read, Reader
+from app.api.bodies import BULK, BodyFormat, format_of, read, validated
+from app.api.bulk import Place, Read, Reader
+from app.api.callers import caller_of
+from app.api.chunked_response import PLACES
+from app.api.element_errors import MOST_SKIPPED, ElementError, ElementErrors
+from app.api.idempotency import claim
 from app.api.models import NoQuery, ids_validator
-from app.api.paging import PageQuery, cursor, query
+from app.api.pages import PageQuery, cursor, query
+from app.api.problems import Problem, fault_error, from_refused, invalid, not_found
 from app.api.responses import JsonResponse, json_response
-from app.api.routing import claim
 from app.api.values import NAME_REASON, is_name
-from app.idempotency import Replay, Ticket
-from app.kinds import Job
-from app.problems import FieldError, Problem, fault_error, from_refused, invalid, not_found
-from app.resources import Resources
+from app.errors import FieldError
+from app.resources.base import Job
 from app.service import Service
 from app.settings import Settings
-from app.storage.catalog import CreateJob
-from app.writer import Skeleton
-from indexes.commands import Fault, Refused
+from app.write_path.catalog import CreateJob
+from app.write_path.idempotency import Replay, Ticket
+from app.write_path.resources import Resources
+from app.write_path.writer import Skeleton
+from indexes.core.commands import Fault, Refused
 
 T = TypeVar("T")
 J = TypeVar("J", bound=Job)
@@ -38,34 +43,24 @@ EngineT = TypeVar("EngineT")
 ConfigT = TypeVar("ConfigT")
 
 INLINE = 512 << 10
-"""Bytes of body up to which it is taken apart on the event loop."""
+"""Bytes of a body up to which it is parsed on the event loop."""
 
 
 class Done(NamedTuple):
-    """A write that was applied: its answer, and what is kept of it for a retry."""
+    """An applied write: its response, and what is kept of it for a retry."""
 
     response: Response
     kept: dict[str, Any]
 
 
 class Context(ABC, Generic[EngineT, ConfigT]):
-    """Shared by the routes of one kind of resource; usable once `start` was called. `noun` is what a resource is called
-    in paths and messages."""
+    """The service as the routes of one resource type use it. `noun` is what a resource is called in paths and
+    messages."""
 
     noun: ClassVar[str]
 
-    def __init__(self) -> None:
-        self._service: Service | None = None
-
-    def start(self, service: Service) -> None:
-        """Give the routes the service that was started."""
-        self._service = service
-
-    @property
-    def service(self) -> Service:
-        """The service. No request gets here before there is one: the guard answers 503 until then."""
-        assert self._service is not None
-        return self._service
+    def __init__(self, service: Service) -> None:
+        self.service = service
 
     @property
     def settings(self) -> Settings:
@@ -74,7 +69,7 @@ class Context(ABC, Generic[EngineT, ConfigT]):
     @property
     @abstractmethod
     def resources(self) -> Resources[EngineT, ConfigT]:
-        """The resources of this kind."""
+        """The resources of this type."""
 
     @abstractmethod
     def config_of(self, engine: EngineT) -> ConfigT:
@@ -82,10 +77,10 @@ class Context(ABC, Generic[EngineT, ConfigT]):
 
     @abstractmethod
     def shown(self, name: str, config: ConfigT, engine: EngineT | None) -> dict[str, Any]:
-        """A resource as it is listed; one that is just being made, None, is empty."""
+        """A resource as it is listed; `engine` is None for one that is being created."""
 
-    def promised(self, name: str, config: ConfigT, engine: EngineT | None) -> dict[str, Any]:
-        """As `shown`, as far as it is known before a change has its turn."""
+    def pending(self, name: str, config: ConfigT, engine: EngineT | None) -> dict[str, Any]:
+        """As `shown`, as far as it is known before a change is applied."""
         return self.shown(name, config, engine)
 
     @abstractmethod
@@ -97,8 +92,12 @@ class Context(ABC, Generic[EngineT, ConfigT]):
         seq, config = self.seen(engine)
         return {"seq": seq, **self.shown(name, config, engine)}
 
-    def _listed(self, name: str, engine: EngineT) -> dict[str, Any]:
-        return self.shown(name, self.seen(engine)[1], engine)
+    def visible(self, request: Request, shown: dict[str, Any]) -> dict[str, Any]:
+        """What the caller sees of a resource as it is shown."""
+        return shown
+
+    def _listed(self, request: Request, name: str, engine: EngineT) -> dict[str, Any]:
+        return self.visible(request, self.shown(name, self.seen(engine)[1], engine))
 
     def name(self, request: Request) -> str:
         """The resource's name in the path."""
@@ -136,7 +135,7 @@ class Context(ABC, Generic[EngineT, ConfigT]):
         accepted: Callable[[Any], None] | None = None,
     ) -> Awaitable[Any]:
         """Check, log and apply a command that was read by `config`. Raises `Refused` (different) where the resource was
-        made anew since."""
+        created again since."""
         return self.resources.submit(
             self.name(request),
             command,
@@ -149,19 +148,59 @@ class Context(ABC, Generic[EngineT, ConfigT]):
         )
 
     def ask(self, request: Request, make: Callable[[EngineT], J]) -> Awaitable[J]:
-        """Put a question that was read by `config`, in its turn. Raises as `submit`."""
+        """Queue a question that was read by `config`. Raises as `submit`."""
         return self.resources.ask(self.name(request), make, self.reader(request))
 
     def between(self, request: Request, fn: Callable[[], T]) -> Awaitable[T]:
-        """Run `fn` on the loop at a moment when nothing of the resource in the path is being painted."""
+        """Run `fn` on the event loop between two slices of the resource in the path."""
         return self.resources.between(self.name(request), fn)
 
+    async def look(self, request: Request, fn: Callable[[], T]) -> T:
+        """Read the resource in the path by `fn`, between two slices."""
+        return await self.between(request, fn)
+
+    async def item(
+        self,
+        request: Request,
+        noun: str,
+        find: Callable[[EngineT, str], T | None],
+        writer: Callable[[EngineT], Callable[[T, str], str]],
+        touch: bool = False,
+    ) -> Response:
+        """What `find` finds for the id in the path, at the seq of the resource. Raises the problem 404."""
+        query(request, NoQuery)
+        engine, id = self.engine(request), id_in_path(request)
+        seq, found = await self.look(request, lambda: (self.seen(engine)[0], find(engine, id)))
+        if found is None:
+            raise not_found("id", f"there is no {noun} {id[:128]!r}")
+        if touch:
+            self.touch(request, id)
+        return json_response(writer(engine)(found, f'"seq":{seq},'))
+
+    async def page(
+        self,
+        request: Request,
+        find: Callable[[EngineT, str | None, int], Sequence[T]],
+        writer: Callable[[EngineT], Callable[[T], str]],
+        key: Callable[[T], str],
+        prefix: str = "",
+    ) -> Response:
+        """A page of what `find` finds after an id, at most so many, in order of `key`, which begins with `prefix`."""
+        asked = query(request, PageQuery)
+        engine, after = self.engine(request), asked.after
+        if prefix:
+            after = max(after or "", before_all(prefix))
+        seq, found = await self.look(request, lambda: (self.seen(engine)[0], find(engine, after, asked.limit + 1)))
+        if prefix:
+            found = [item for item in found if key(item).startswith(prefix)]
+        return page_response(seq, found, asked.limit, writer(engine), key)
+
     def touch(self, request: Request, id: str) -> None:
-        """A request named a subscription: its time to live begins anew."""
+        """Restart the time to live of a subscription that a request names."""
         self.service.expiry.touch(self.resources.prefix + self.name(request), id)
 
     async def parsed(self, request: Request, raw: bytes | bytearray, parse: Callable[[ConfigT], T]) -> T:
-        """`parse` for the resource's attributes; a long body is taken apart in a thread, beside other requests."""
+        """`parse` for the resource's attributes; a long body is parsed in a thread."""
         config = self.config(request)
         return parse(config) if len(raw) <= INLINE else await asyncio.to_thread(parse, config)
 
@@ -172,8 +211,8 @@ class Context(ABC, Generic[EngineT, ConfigT]):
         run: Callable[[Ticket | None], Awaitable[Done]],
         replay: Callable[[dict[str, Any]], dict[str, Any]] = lambda answer: answer,
     ) -> Response:
-        """Run a write, or answer as the first time when its Idempotency-Key came before: with what `replay` makes of
-        the answer that was kept."""
+        """Run a write; for an Idempotency-Key that came before, respond with what `replay` makes of the kept
+        response."""
         ticket = await claim(self.service.answers, request, raw)
         if ticket is None:
             return (await run(None)).response
@@ -193,7 +232,7 @@ class Context(ABC, Generic[EngineT, ConfigT]):
         raw: bytes | bytearray,
         replay: Callable[[dict[str, Any]], dict[str, Any]] = lambda answer: answer,
     ) -> Response | None:
-        """The answer to a write whose Idempotency-Key came before, as `once` gives it; None where it did not."""
+        """The response to a write whose Idempotency-Key came before, as in `once`; None for a new one."""
         ticket = await claim(self.service.answers, request, raw)
         if isinstance(ticket, Replay):
             return JsonResponse(replay(ticket.answer), ticket.status)
@@ -204,14 +243,14 @@ class Context(ABC, Generic[EngineT, ConfigT]):
     async def bulk(
         self,
         request: Request,
-        unasked: Q,
+        default: Q,
         reader: Callable[[ConfigT], Reader[Q, ReadT]],
         write: Callable[[Request, ReadT, Ticket | None], Awaitable[Done]],
         replay: Callable[[dict[str, Any]], dict[str, Any]] = lambda answer: answer,
     ) -> Response:
-        """Read the elements of a body and do what `write` does with them; `unasked` as in `bulk_query`, `replay` as in
+        """Read the elements of a body and run `write` with them; `default` as in `bulk_query`, `replay` as in
         `once`."""
-        kind, asked = bulk_query(request, unasked)
+        kind, asked = bulk_query(request, default)
         raw = await read(request)
 
         async def run(ticket: Ticket | None) -> Done:
@@ -227,32 +266,37 @@ class Context(ABC, Generic[EngineT, ConfigT]):
         """A page of the resources in order of name."""
         page = query(request, PageQuery)
         after = page.after
-        names = [name for name in self.resources.names() if after is None or name > after]
+        seen = caller_of(request).grants.names(f"{self.noun}s", "read")
+        names = [
+            name
+            for name in self.resources.names()
+            if (after is None or name > after) and (seen is None or name in seen)
+        ]
         items = []
         for name in names[: page.limit]:
             engine = self.resources.get(name)
             if engine is not None:
-                items.append(await self.resources.between(name, partial(self._listed, name, engine)))
+                items.append(await self.resources.between(name, partial(self._listed, request, name, engine)))
         more = cursor(names[page.limit - 1]) if len(names) > page.limit else None
         return JsonResponse({"items": items, "next": more})
 
     async def put(
         self, request: Request, parse: Callable[[bytes | bytearray], ConfigT | Awaitable[ConfigT]]
     ) -> Response:
-        """Make the resource in the path, or change it to the configuration that `parse` makes of the body."""
+        """Create the resource in the path, or change it to the configuration that `parse` reads from the body."""
         name = self.name(request)
-        raw = await json_alone(request)
+        raw = await json_body(request)
 
         async def run(ticket: Ticket | None) -> Done:
             if not is_name(name):
                 raise invalid(self.noun, NAME_REASON)
             parsed = parse(raw)
             config = await parsed if isinstance(parsed, Awaitable) else parsed
-            await self.service.kernels.need(*self.resources.kind.kernels(config))
+            await self.service.kernels.need(*self.resources.resource_type.kernels(config))
 
             def skeleton(job: Any) -> Skeleton:
                 made = isinstance(job, CreateJob)
-                answer = self.promised(name, config, None if made else self.resources.latest(name))
+                answer = self.pending(name, config, None if made else self.resources.latest(name))
                 return Skeleton(201 if made else 200, {"seq": job.last_seq, **answer})
 
             answer: dict[str, Any] = {}
@@ -260,7 +304,7 @@ class Context(ABC, Generic[EngineT, ConfigT]):
             def show(_: Any) -> None:
                 engine = self.resources.get(name)
                 assert engine is not None, "it was just made, or was there"
-                answer.update(self.shown_now(name, engine))
+                answer.update(self.visible(request, self.shown_now(name, engine)))
 
             job = await self.resources.put(name, config, ticket, skeleton, show)
             return Done(JsonResponse(answer, 201 if isinstance(job, CreateJob) else 200), answer)
@@ -268,10 +312,11 @@ class Context(ABC, Generic[EngineT, ConfigT]):
         return await self.once(request, raw, run)
 
     async def get(self, request: Request) -> Response:
-        """The resource in the path."""
+        """Get the resource in the path."""
         query(request, NoQuery)
         name, engine = self.name(request), self.engine(request)
-        return JsonResponse(await self.resources.between(name, lambda: self.shown_now(name, engine)))
+        shown = await self.resources.between(name, lambda: self.shown_now(name, engine))
+        return JsonResponse(self.visible(request, shown))
 
     async def drop(self, request: Request) -> Response:
         """Delete the resource in the path."""
@@ -288,13 +333,13 @@ class Context(ABC, Generic[EngineT, ConfigT]):
         return await self.once(request, b"", run)
 
     async def delete_many(self, request: Request, command: Callable[[list[str]], Any]) -> Response:
-        """Delete the subscriptions whose ids the body lists."""
-        raw = await json_alone(request)
+        """Delete the elements whose ids the body lists."""
+        raw = await json_body(request)
         ids = validated(raw, ids_validator(self.settings.max_elements))["ids"]
         return await self.delete(request, raw, command(ids), counted=True)
 
     async def delete(self, request: Request, raw: bytes | bytearray, command: Any, counted: bool) -> Response:
-        """Delete subscriptions, as `command` says; `counted` says how many there were."""
+        """Delete elements by `command`; with `counted` the response has their number."""
 
         async def run(ticket: Ticket | None) -> Done:
             def answer(plan: Any) -> dict[str, Any]:
@@ -308,38 +353,55 @@ class Context(ABC, Generic[EngineT, ConfigT]):
         return await self.once(request, raw, run)
 
 
+def before_all(prefix: str) -> str:
+    """A text that comes right before all ids that begin with a prefix.
+
+    >>> "u41~" < before_all("u42.") < "u42." < "u42.a"
+    True
+    """
+    return prefix[:-1] + chr(ord(prefix[-1]) - 1) + "\x7f"
+
+
 def page_response(
     seq: int, found: Sequence[T], limit: int, write: Callable[[T], str], key: Callable[[T], str]
 ) -> Response:
-    """A page of at most `limit` of what was found, which is one more where another page comes after it."""
+    """A page of at most `limit` of the items found; one more was found if another page follows."""
     items = found[:limit]
     more = json.dumps(cursor(key(items[-1]))) if len(found) > limit else "null"
     return json_response(f'{{"seq":{seq},"items":[{",".join(map(write, items))}],"next":{more}}}')
 
 
-async def json_alone(request: Request) -> bytes | bytearray:
+async def json_body(request: Request) -> bytes | bytearray:
     """The body of a request that has JSON and no query."""
     query(request, NoQuery)
-    kind_of(request)
+    format_of(request)
     return await read(request)
 
 
-def bulk_query(request: Request, unasked: Q) -> tuple[Kind, Q]:
-    """What a body of many elements is, and the query that goes with NDJSON and Arrow. With JSON, whose fields say that,
-    it is `unasked`, the query that is empty."""
-    kind = kind_of(request, BULK)
-    if kind is Kind.JSON:
-        query(request, NoQuery)
-        return kind, unasked
-    return kind, query(request, type(unasked))
+def bulk_query(request: Request, default: Q) -> tuple[BodyFormat, Q]:
+    """What a body of many elements is, and the query with it; `default` is one that is empty."""
+    kind = format_of(request, BULK)
+    return kind, query(request, type(default)) if request.scope["query_string"] else default
 
 
-def begun(found: Read[Any], seq: int, faults: Iterable[Fault] = ()) -> dict[str, Any]:
-    """How the answer to many elements begins: with its seq, and with `skip` what was passed over, `faults` of them
-    because the command met them."""
+def begun(found: Read[Any], seq: int, faults: Sequence[Fault] = ()) -> dict[str, Any]:
+    """The first fields of a bulk response: its seq, and with `skip` the elements skipped, `faults` of them when the
+    command was checked."""
     answer: dict[str, Any] = {"seq": seq}
     if found.skip:
         answer["errors"] = skipped(found.errors, faults, found.place, found.place_of)
+        answer["error_count"] = len(found.errors) + len(faults)
+    return answer
+
+
+def begun_kept(
+    found: Read[Any], seq: int, count: int, faults: Sequence[Fault] = (), positions: Sequence[int] | None = None
+) -> dict[str, Any]:
+    """The same of a response that is kept with its `count` results, of the elements at these positions of the command
+    (None: all); see `numbered`. Their places are kept only where the listed errors do not give them."""
+    answer = begun(found, seq, faults)
+    if found.skip and answer["error_count"] > len(answer["errors"]):
+        answer[PLACES] = [found.place_of(at if positions is None else positions[at]) for at in range(count)]
     return answer
 
 
@@ -355,12 +417,18 @@ def element_refusal(refused: Refused, place: Place, place_of: Callable[[int], in
 
 
 def skipped(
-    errors: list[ElementError], faults: Iterable[Fault], place: Place, place_of: Callable[[int], int]
+    errors: ElementErrors,
+    faults: Sequence[Fault],
+    place: Place,
+    place_of: Callable[[int], int],
+    most: int | None = MOST_SKIPPED,
 ) -> list[dict[str, Any]]:
-    """What `on_error=skip` says of the elements that were passed over, in order."""
-    found = errors + [ElementError(place_of(fault.index or 0), fault.field, fault.reason) for fault in faults]
+    """The errors of the elements skipped by `on_error=skip`, in order: the first `most`."""
+    if most is not None and len(faults) > most:
+        faults = nsmallest(most, faults, key=lambda fault: fault.index or 0)
+    found = [*errors, *(ElementError(place_of(fault.index or 0), fault.field, fault.reason) for fault in faults)]
     found.sort(key=lambda error: error.index)
-    return [{"index": error.index, **place.error(error)._asdict()} for error in found]
+    return [{"index": error.index, **place.error(error)._asdict()} for error in found[:most]]
 
 
 def id_in_path(request: Request) -> str:

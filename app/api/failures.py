@@ -1,14 +1,15 @@
-"""Which problem an exception is that a write may end with."""
+"""Translation of the service's exceptions to problems."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from app.idempotency import KeyReused, StillRunning
-from app.problems import FieldError, Problem, from_refused
+from app.api.problems import Problem, from_error, from_refused
+from app.errors import FieldError, ServiceError
 from app.storage.log import LogUnavailable
-from app.writer import Busy, Failed, Unwritable
-from indexes.commands import Refused
+from app.write_path.idempotency import KeyReused, StillRunning
+from app.write_path.writer import Busy, Failed, Unwritable
+from indexes.core.commands import Refused
 
 _REUSED = FieldError("Idempotency-Key", "came before with another request")
 
@@ -26,7 +27,14 @@ def problem_of(error: Exception) -> Problem | None:
     """The problem that an exception is; None for one that is not expected here."""
     if isinstance(error, Problem):
         return error
+    if isinstance(error, ServiceError):
+        return from_error(error)
     if isinstance(error, Refused):
         return from_refused(error)
     make = next((FAILURES[kind] for kind in type(error).__mro__ if kind in FAILURES), None)
     return None if make is None else make(error)
+
+
+def refusal_of(error: Exception) -> Problem:
+    """The problem that an exception is for a client; `internal` where it is not expected."""
+    return problem_of(error) or Problem("internal")

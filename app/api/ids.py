@@ -1,4 +1,4 @@
-"""Ids for what came without one."""
+"""Generated ids."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 
 def named(ids: pa.StringArray, letter: str = "s") -> pa.StringArray:
-    """Ids with made-up ones in place of nulls: random and numbered, behind a letter."""
+    """Ids with generated ones in place of nulls: a letter, a random prefix and a number."""
     if ids.null_count == 0:
         return ids
     prefix = secrets.token_hex(8)

@@ -6,81 +6,95 @@ import asyncio
 import time
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Annotated, Any, Protocol, TypeVar
+from typing import Annotated, Any, TypeVar
 
+from fastapi import APIRouter
 from pydantic import BaseModel, Field, TypeAdapter
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import Receive, Scope, Send
 
-from app.api.bodies import Reads, kind_of, read, validated
-from app.api.paging import PageQuery, Query, cursor, query
+from app.api.bodies import Reads, format_of, read, validated
+from app.api.idempotency import claim
+from app.api.models import Page, Replayed
+from app.api.pages import PageQuery, Query, cursor, query
+from app.api.problems import invalid, many, not_found
 from app.api.responses import JsonResponse
-from app.api.routing import Routes, claim
+from app.api.routing import REFUSALS, DirectRoute, accepts, caller_of, keyring_of, needs, shown_as
 from app.api.values import Strict
-from app.delivery.feed import GONE, message
-from app.delivery.hub import Hub
-from app.delivery.readers import Outbox, Reader
-from app.delivery.sse import START, EventStream
-from app.idempotency import Answers, Replay
-from app.jobs import Engine, Job, Jobs, Kind, Maintenance, Run, State, number_of
-from app.problems import FieldError, Problem, invalid, many, not_found
-from app.security import ADMIN, ANONYMOUS, Keyring
-from app.storage import Stores
+from app.api.wired import wired
+from app.errors import FieldError
+from app.security.callers import Caller
+from app.security.keyring import Keyring
+from app.security.scopes import ADMIN
 from app.storage.answers import keep_answer
-from app.storage.catalog import Catalog
+from app.streaming.buffer import GONE, message
+from app.streaming.connection import Connection, Reader
+from app.streaming.hub import Hub
+from app.streaming.sse import START, EventStream
+from app.write_path.idempotency import Replay
+from app.write_path.jobs import Engine, Job, Kind, Run, State, number_of
 
 B = TypeVar("B", bound=BaseModel)
 
+JOB_EVENTS = shown_as(
+    EventStream.media_type,
+    "Server-sent events, described in asyncapi.yaml.",
+    'id: j2:3\nevent: progress\ndata: {"job": "j2", "kind": "verify", "state": "running", "progress": 0.5}\n\n',
+)
+
+router = APIRouter(
+    prefix="/v1/admin", tags=["admin"], route_class=DirectRoute, responses=REFUSALS, dependencies=needs(ADMIN)
+)
+
 
 class SnapshotBody(Strict):
-    """A snapshot has nothing to choose."""
+    """A snapshot has no options."""
 
 
 _Resources = Annotated[
     list[str] | None,
-    Field(min_length=1, description="Which, such as `boards/delays`; all that are there, if left out."),
+    Field(min_length=1, description="Resources, such as `boards/delays`; absent: all."),
 ]
 
 
 class RebuildBody(Strict):
-    """What is to be rebuilt, and on what."""
+    """What to rebuild, and where."""
 
     resources: _Resources = None
     engine: Annotated[Engine, Field(description="In this process, or on Spark.")] = "local"
 
 
 class VerifyBody(Strict):
-    """What is to be verified, and on what."""
+    """What to verify, and where."""
 
     resources: _Resources = None
     engine: Annotated[Engine, Field(description="In this process, or on Spark.")] = "local"
 
 
-class StartedJob(Strict):
-    """The job that does it."""
+class StartedJobResponse(Strict):
+    """A job that was queued."""
 
-    job: str
-    replayed: bool = False
-
-
-class ShownJob(Strict):
-    """A job. `detail` has the `step` while it runs, then what came of it, or the `error`."""
-
-    job: str
-    kind: Kind
-    state: State
-    progress: Annotated[float, Field(ge=0, le=1)]
-    detail: dict[str, Any]
-    started: str | None
-    ended: str | None
+    job: Annotated[str, Field(description="Id of the job.")]
+    replayed: Replayed = False
 
 
-class ShownJobs(Strict):
+class JobResponse(Strict):
+    """A job. `detail` has the `step` while it runs, then the result or the `error`."""
+
+    job: Annotated[str, Field(description="Id of the job.")]
+    kind: Annotated[Kind, Field(description="What the job does.")]
+    state: Annotated[State, Field(description="Where it is in its life.")]
+    progress: Annotated[float, Field(ge=0, le=1, description="Share that is done.")]
+    detail: Annotated[dict[str, Any], Field(description="`step` while it runs, then the result or `error`.")]
+    started: Annotated[str | None, Field(description="When it started, in RFC 3339; null while queued.")]
+    ended: Annotated[str | None, Field(description="When it ended, in RFC 3339; null before.")]
+
+
+class JobPage(Page):
     """A page of jobs."""
 
-    items: list[ShownJob]
-    next: str | None
+    items: Annotated[list[JobResponse], Field(description="The page, in order of job number.")]
 
 
 _SNAPSHOT: TypeAdapter[SnapshotBody | None] = TypeAdapter(SnapshotBody | None)
@@ -88,200 +102,177 @@ _REBUILD: TypeAdapter[RebuildBody | None] = TypeAdapter(RebuildBody | None)
 _VERIFY: TypeAdapter[VerifyBody | None] = TypeAdapter(VerifyBody | None)
 
 
-class Running(Protocol):
-    """What the routes need of the service."""
+@router.post(
+    "/snapshots", status_code=202, response_model=StartedJobResponse, openapi_extra=accepts(SnapshotBody | None)
+)
+async def start_snapshot(request: Request) -> Response:
+    """Write a snapshot of all resources, from which the service starts faster and after which the log can be
+    pruned."""
 
-    stores: Stores
-    answers: Answers
-    catalog: Catalog
-    hub: Hub
-    jobs: Jobs
+    def run(_: SnapshotBody) -> Run:
+        return wired(request).service.maintenance.snapshot
 
-    @property
-    def maintenance(self) -> Maintenance: ...
+    return await _start(request, "snapshot", _SNAPSHOT, SnapshotBody, run)
 
 
-class JobRoutes:
-    """``/v1/admin/snapshots``, ``rebuilds``, ``verify`` and ``jobs``."""
+@router.post("/rebuilds", status_code=202, response_model=StartedJobResponse, openapi_extra=accepts(RebuildBody | None))
+async def start_rebuild(request: Request) -> Response:
+    """Rebuild indexes from a fresh snapshot and put them in place of the present ones.
 
-    def __init__(self, keyring: Keyring) -> None:
-        self._keyring = keyring
-        self._service: Running | None = None
+    Afterwards relays forward as little as possible. `rederived` in the job's `detail` has the change by relay: what
+    to `subscribe` and then to `unsubscribe` upstream, the first ids and their number, with the `seq`; by link in
+    `links` where a relay has links, which are notified already.
+    """
 
-    def start(self, service: Running) -> None:
-        """Give the routes the service that was started."""
-        self._service = service
+    def run(body: RebuildBody) -> Run:
+        resources = _known(request, body.resources)
+        return partial(wired(request).service.maintenance.rebuild, resources=resources, engine=body.engine)
 
-    def add_routes(self, routes: Routes) -> None:
-        """Serve the jobs."""
+    return await _start(request, "rebuild", _REBUILD, RebuildBody, run)
 
-        def start(path: str, endpoint: Any, body: Any) -> None:
-            routes.add("POST", path, endpoint, needs=ADMIN, tag="admin", answers={202: StartedJob}, body=body | None)
 
-        start("/v1/admin/snapshots", self.start_snapshot, SnapshotBody)
-        start("/v1/admin/rebuilds", self.start_rebuild, RebuildBody)
-        start("/v1/admin/verify", self.start_verify, VerifyBody)
-        all_, one = "/v1/admin/jobs", "/v1/admin/jobs/{id}"
-        routes.add("GET", all_, self.list_jobs, needs=ADMIN, tag="admin", answers={200: ShownJobs}, query=PageQuery)
-        routes.add("GET", one, self.get_job, needs=ADMIN, tag="admin", answers={200: ShownJob})
-        routes.add(
-            "GET",
-            one + "/stream",
-            self.stream_job,
-            needs=ADMIN,
-            tag="admin",
-            answers={200: None},
-            content=EventStream.media_type,
-        )
+@router.post("/verify", status_code=202, response_model=StartedJobResponse, openapi_extra=accepts(VerifyBody | None))
+async def start_verify(request: Request) -> Response:
+    """Compare every list and index with a scan of the objects; any difference makes the job fail."""
 
-    @property
-    def service(self) -> Running:
-        """The service. No request gets here before there is one: the guard answers 503 until then."""
-        assert self._service is not None
-        return self._service
+    def run(body: VerifyBody) -> Run:
+        resources = _known(request, body.resources)
+        return partial(wired(request).service.maintenance.verify, resources=resources, engine=body.engine)
 
-    async def start_snapshot(self, request: Request) -> Response:
-        """Write a snapshot of everything, from which the service starts faster and the log can be cut."""
+    return await _start(request, "verify", _VERIFY, VerifyBody, run)
 
-        def run(_: SnapshotBody) -> Run:
-            return self.service.maintenance.snapshot
 
-        return await self._start(request, "snapshot", _SNAPSHOT, SnapshotBody, run)
+@router.get("/jobs", response_model=JobPage, openapi_extra=accepts(query=PageQuery))
+async def list_jobs(request: Request) -> Response:
+    """List the jobs that have not ended and the last hundred that have, in order of number."""
+    page = query(request, PageQuery)
+    after = 0
+    if page.after is not None:
+        number = number_of(page.after)
+        if number is None:
+            raise invalid("cursor", "is not a cursor of this list")
+        after = number
+    jobs = [job for job in wired(request).service.jobs if job.number > after]
+    shown = jobs[: page.limit]
+    more = cursor(shown[-1].id) if len(jobs) > page.limit else None
+    return JsonResponse({"items": [job.shown() for job in shown], "next": more})
 
-    async def start_rebuild(self, request: Request) -> Response:
-        """Lay indexes out anew from a fresh snapshot and put them in place of the present ones.
 
-        Relays forward the least that they can from then on. `rederived` in the job's `detail` says by relay what that
-        changed: what to `subscribe` and then to `unsubscribe` upstream, the first ids and how many there are, with the
-        `seq`; by link in `links` where a relay has links, which are told already.
-        """
+@router.get("/jobs/{id}", response_model=JobResponse)
+async def get_job(request: Request) -> Response:
+    """Get the progress or result of a job. Jobs end with the service and are forgotten."""
+    query(request, Query)
+    return JsonResponse(_job(request).shown())
 
-        def run(body: RebuildBody) -> Run:
-            resources = self._known(body.resources)
-            return partial(self.service.maintenance.rebuild, resources=resources, engine=body.engine)
 
-        return await self._start(request, "rebuild", _REBUILD, RebuildBody, run)
+@router.delete("/jobs/{id}", response_model=JobResponse)
+async def cancel_job(request: Request) -> Response:
+    """Cancel a job: one that waits ends now, one that runs at its next step, and is `cancelled` then.
 
-    async def start_verify(self, request: Request) -> Response:
-        """Compare every list and index with a scan of the objects; any difference makes the job fail."""
+    The response is the job as it is; one that has ended stays as it was. Nothing half-written stays, and what is
+    served stays as it is, except for the indexes that a rebuild has put in place already.
+    """
+    query(request, Query)
+    job = _job(request)
+    wired(request).service.jobs.cancel(job)
+    return JsonResponse(job.shown())
 
-        def run(body: VerifyBody) -> Run:
-            resources = self._known(body.resources)
-            return partial(self.service.maintenance.verify, resources=resources, engine=body.engine)
 
-        return await self._start(request, "verify", _VERIFY, VerifyBody, run)
+@router.get("/jobs/{id}/stream", response_class=EventStream, responses=JOB_EVENTS)
+async def stream_job(request: Request) -> Response:
+    """Follow a job by server-sent events.
 
-    async def list_jobs(self, request: Request) -> Response:
-        """The jobs that have not ended and the last hundred that have, in order of number."""
-        page = query(request, PageQuery)
-        after = 0
-        if page.after is not None:
-            number = number_of(page.after)
-            if number is None:
-                raise invalid("cursor", "is not a cursor of this list")
-            after = number
-        jobs = [job for job in self.service.jobs if job.number > after]
-        shown = jobs[: page.limit]
-        more = cursor(shown[-1].id) if len(jobs) > page.limit else None
-        return JsonResponse({"items": [job.shown() for job in shown], "next": more})
+    `progress` has the job as GET shows it: as it is, then a few times a second while it changes, and at its end.
+    `gone` ends the stream after that. Any stream begins with the job as it is, so there is nothing to resume. A
+    block with an id alone is a heartbeat.
+    """
+    query(request, Query)
+    return JobStream(wired(request).service.hub, keyring_of(request), caller_of(request), _job(request))
 
-    async def get_job(self, request: Request) -> Response:
-        """How far a job is, or what came of it. Jobs end with the service, and are not known after its restart."""
-        query(request, Query)
-        return JsonResponse(self._job(request).shown())
 
-    async def stream_job(self, request: Request) -> Response:
-        """Follow a job by server-sent events.
+def _job(request: Request) -> Job:
+    id = request.path_params["id"]
+    job = wired(request).service.jobs.get(id)
+    if job is None:
+        raise not_found("id", f"there is no job {id[:128]!r}")
+    return job
 
-        `progress` has the job as GET shows it: as it is, then a few times a second while it changes, and at its end.
-        `gone` ends the stream after that. Any stream begins with the job as it is, so there is nothing to resume. A
-        block with an id alone is a heartbeat.
-        """
-        query(request, Query)
-        key_id = request.scope.get("key_id", ANONYMOUS)
-        return JobStream(self.service.hub, self._keyring, key_id, self._job(request))
 
-    def _job(self, request: Request) -> Job:
-        id = request.path_params["id"]
-        job = self.service.jobs.get(id)
-        if job is None:
-            raise not_found("id", f"there is no job {id[:128]!r}")
-        return job
+def _known(request: Request, resources: list[str] | None) -> list[str] | None:
+    """The resources once each. Raises the problem 422 where one is not there."""
+    if resources is None:
+        return None
+    engine = wired(request).service.catalog.engine
+    bad = [
+        FieldError(f"resources[{n}]", f"there is no {name[:140]!r}")
+        for n, name in enumerate(resources)
+        if engine(name) is None
+    ]
+    if bad:
+        raise many(bad)
+    return list(dict.fromkeys(resources))
 
-    def _known(self, resources: list[str] | None) -> list[str] | None:
-        """The resources once each. Raises the problem 422 where one is not there."""
-        if resources is None:
-            return None
-        engine = self.service.catalog.engine
-        bad = [
-            FieldError(f"resources[{n}]", f"there is no {name[:140]!r}")
-            for n, name in enumerate(resources)
-            if engine(name) is None
-        ]
-        if bad:
-            raise many(bad)
-        return list(dict.fromkeys(resources))
 
-    async def _start(
-        self,
-        request: Request,
-        kind: Kind,
-        adapter: Reads[B | None],
-        default: Callable[[], B],
-        run_of: Callable[[B], Run],
-    ) -> Response:
-        """Check a request and queue its job; under an Idempotency-Key that came before, name the first one's job.
+async def _start(
+    request: Request,
+    kind: Kind,
+    adapter: Reads[B | None],
+    default: Callable[[], B],
+    run_of: Callable[[B], Run],
+) -> Response:
+    """Check a request and queue its job; under an Idempotency-Key that came before, name the first one's job.
 
-        The answer is stored before the job is queued: should the service end in between, the key names a job that was
-        never run and is not known.
-        """
-        query(request, Query)
-        raw = await read(request)
-        if raw:
-            kind_of(request)
-        service = self.service
-        ticket = await claim(service.answers, request, raw)
-        if isinstance(ticket, Replay):
-            return JsonResponse(ticket.answer, ticket.status)
+    The answer is stored before the job is queued: should the service end in between, the key names a job that was
+    never run and is not known.
+    """
+    query(request, Query)
+    if "content-type" in request.headers:
+        format_of(request)
+    raw = await read(request)
+    if raw:
+        format_of(request)
+    service = wired(request).service
+    ticket = await claim(service.answers, request, raw)
+    if isinstance(ticket, Replay):
+        return JsonResponse(ticket.answer, ticket.status)
+    try:
+        run = run_of((validated(raw, adapter) if raw else None) or default())
+        job = service.jobs.reserve(kind)
+        answer = {"job": job.id}
         try:
-            run = run_of((validated(raw, adapter) if raw else None) or default())
-            job = service.jobs.reserve(kind)
-            answer = {"job": job.id}
-            try:
-                if ticket:
-                    kept = ticket.store(service.stores.log.last_lsn, 202, answer, time.time())
-                    await asyncio.to_thread(keep_answer, service.stores.log.ownership, kept)
-            except BaseException:
-                service.jobs.withdraw(job)
-                raise
-            service.jobs.start(job, run)
-        except BaseException:
             if ticket:
-                ticket.abandon()
+                kept = ticket.store(service.stores.log.last_lsn, 202, answer, time.time())
+                await asyncio.to_thread(keep_answer, service.stores.log.ownership, kept)
+        except BaseException:
+            service.jobs.withdraw(job)
             raise
+        service.jobs.start(job, run)
+    except BaseException:
         if ticket:
-            ticket.complete(202, answer)
-        return JsonResponse(answer, 202)
+            ticket.abandon()
+        raise
+    if ticket:
+        ticket.complete(202, answer)
+    return JsonResponse(answer, 202)
 
 
 class JobStream(Response):
-    """The answer to a request for a job's stream. `key_id` is who asked."""
+    """The response to a request for a job's stream, which `caller` made."""
 
     media_type = EventStream.media_type
 
-    def __init__(self, hub: Hub, keyring: Keyring, key_id: str, job: Job) -> None:
+    def __init__(self, hub: Hub, keyring: Keyring, caller: Caller, job: Job) -> None:
         super().__init__()
         self._hub = hub
         self._keyring = keyring
-        self._key_id = key_id
+        self._caller = caller
         self._job = job
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if not self._keyring.allows(self._key_id, ADMIN):
-            raise Problem("unauthorized", "the key was deleted")
+        self._keyring.check(self._caller)
         stream = _Stream(self._hub, receive, send, self._job)
-        stream.keys.add(self._key_id)
-        self._hub.join(stream)
+        self._hub.add_connection(stream)
+        self._hub.bind(stream, self._caller)
         unwatch = self._job.watch(stream.show)
         try:
             stream.show()
@@ -289,10 +280,10 @@ class JobStream(Response):
             await stream.run()
         finally:
             unwatch()
-            self._hub.part(stream)
+            self._hub.remove_connection(stream)
 
 
-class _Stream(Outbox):
+class _Stream(Connection):
     """A connection that shows one job. Only the newest state waits for a slow reader."""
 
     transport = "sse"
@@ -318,7 +309,7 @@ class _Stream(Outbox):
         if job.over:
             self.queue.append((self._reader, message(job.id, job.version, GONE, f'{{"job":"{job.id}"}}')))
             self.end(1000)
-        self.stir()
+        self.wake()
 
     async def listen(self) -> None:
         while (await self._receive())["type"] != "http.disconnect":

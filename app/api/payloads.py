@@ -9,14 +9,14 @@ import numpy.typing as npt
 import pyarrow as pa
 from pydantic_core import from_json
 
-from app.api.elements import ElementError
+from app.api.element_errors import ElementError, ElementErrors
 from app.api.values import payload_text
 
 
 class Payloads:
     """Reads payloads of at most `most` bytes of compact JSON; what is wrong goes to `errors`."""
 
-    def __init__(self, most: int, errors: list[ElementError]) -> None:
+    def __init__(self, most: int, errors: ElementErrors) -> None:
         self._most = most
         self._errors = errors
 

@@ -1,239 +1,175 @@
-"""How routes are added: documented by their models, guarded by a scope, and called with the plain request.
+"""Routes as FastAPI has them, but called directly: with the request alone, after the key was checked.
 
-FastAPI's own way of calling an endpoint (solving dependencies, two exit stacks) takes longer than most answers here. So
-a route of FastAPI, with a signature made from the models, only describes it, and is made when the OpenAPI document is
-asked for: a hundred of them take longer than the rest of the application. The endpoint itself takes the request and
-reads its body with `app.api.bodies`.
+FastAPI's own way of calling an endpoint (solving dependencies, two exit stacks) takes longer than most responses here,
+and to make a hundred of its routes takes longer than the rest of the start. So a router is an `APIRouter` with the
+route class `DirectRoute`, which becomes a whole route of FastAPI when the OpenAPI document is first asked for. An
+endpoint takes the request and reads its body with `app.api.bodies`; `accepts` names the models of what it reads.
 """
 
 from __future__ import annotations
 
-import asyncio
-import re
-from collections.abc import Awaitable, Callable, Mapping
-from functools import partial
-from inspect import Parameter, Signature
-from typing import Annotated, Any, cast, get_args
+from collections.abc import Callable, Mapping, Sequence
+from threading import RLock
+from typing import Any
 
-from fastapi import Body, FastAPI, Header, Path, Query
+from fastapi import Depends, Security, params
 from fastapi.routing import APIRoute
-from pydantic import BaseModel
+from fastapi.security import APIKeyQuery, HTTPBearer
+from starlette.datastructures import QueryParams
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from app.api.bodies import Kind
-from app.idempotency import Answers, Replay, Ticket, hash_request
-from app.problems import NAME_PATTERN, invalid
-from app.security import ANONYMOUS, Keyring
+from app.api.callers import caller_of, keyring_of
+from app.api.operations import REFUSALS, accepts, documented, shown_as, writes
+from app.api.wired import wired
+from app.errors import Forbidden
+from app.security.callers import Caller
+from app.security.keyring import Keyring
+from app.security.scopes import ADMIN, ADMINISTRATION, LINK, LINK_SCOPE, SCOPES, Need
+from app.security.tokens import UnknownSigningKey
 
-Endpoint = Callable[[Request], Awaitable[Response]]
+__all__ = ["REFUSALS", "DirectRoute", "accepts", "caller_of", "follows", "keyring_of", "needs", "shown_as"]
 
-_PROBLEM = {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
-_REFUSALS: dict[int | str, dict[str, Any]] = {
-    "4XX": {"description": "Refused; nothing was changed.", "content": _PROBLEM},
-    "503": {"description": "Not now; `Retry-After` says when to ask again.", "content": _PROBLEM},
-}
-_LARGE = 1 << 20
-_IDEMPOTENCY = re.compile(r"[!-~]{1,255}")
+API_KEY = HTTPBearer(
+    scheme_name="key",
+    description="An API key, or a JSON Web Token where the service takes those. Not needed while it has neither "
+    "and listens on loopback only. Scopes: "
+    + ", ".join(f"`{scope}`" for scope in SCOPES)
+    + ", each of the latter also "
+    "about one resource, as `boards/delays:read`. `admin` includes all others, `write` the three other rights, "
+    f"`subscribe` includes `read`. `{LINK_SCOPE}` is for the neighbour behind a relay's link.",
+    auto_error=False,
+)
 
-PathName = Annotated[str, Path(min_length=1, max_length=128, pattern=NAME_PATTERN)]
-IdempotencyKey = Annotated[
-    str | None,
-    Header(
-        alias="Idempotency-Key",
-        pattern="^[!-~]{1,255}$",
-        description="The same request under the same key gets the first answer again, for 24 hours.",
-    ),
-]
+TICKET = APIKeyQuery(
+    name="ticket",
+    scheme_name="ticket",
+    description="A ticket of `POST /v1/tickets`, which opens this stream for those who cannot send a header.",
+    auto_error=False,
+)
 
-
-def idempotency_key(request: Request) -> str | None:
-    """The request's Idempotency-Key. Raises the problem 422 when it is not 1 to 255 visible characters."""
-    key = request.headers.get("idempotency-key")
-    if key is not None and not _IDEMPOTENCY.fullmatch(key):
-        raise invalid("Idempotency-Key", "must be 1 to 255 visible ASCII characters")
-    return key
+_DESCRIBING = RLock()
 
 
-async def claim(answers: Answers, request: Request, raw: bytes | bytearray, part: int = 0) -> Ticket | Replay | None:
-    """What the request's Idempotency-Key gives it: the right to answer, the first answer, or None without a key.
+def needs(*scopes: str) -> list[params.Depends]:
+    """The dependency of a route that needs a key with this scope on the resource in its path; without one, any key."""
+    return [Security(API_KEY, scopes=scopes)]
 
-    A body that is answered in parts has an answer for each. Raises the problem 422 for a malformed key, `KeyReused` and
-    `StillRunning`.
+
+def follows(scope: str) -> list[params.Depends]:
+    """The dependencies of a stream: a key with this scope, or a ticket."""
+    return [*needs(scope), Depends(TICKET)]
+
+
+class DirectRoute(APIRoute):
+    """A route that calls its endpoint with the request, once the key has the scope that its dependencies name.
+
+    It is given what FastAPI's decorators take. Only what routing needs is set up at once: its other attributes
+    (dependant, response fields, ...) are made when one of them is first read, which the OpenAPI document does.
     """
-    key = idempotency_key(request)
-    if key is None:
-        return None
-    if part:
-        # No key of a request has a space.
-        key = f"{key} {part}"
-    scope = request.scope
-    parts = (
-        scope["method"],
-        scope["path"],
-        scope["query_string"].decode("latin-1"),
-        cast(bytes, raw),
-    )
-    digest = await asyncio.to_thread(hash_request, *parts) if len(raw) > _LARGE else hash_request(*parts)
-    whose = scope.get("key_id", ANONYMOUS)
-    row = await answers.look_up(whose, key) if answers.elsewhere(whose, key) else None
-    return answers.claim(whose, key, digest, row)
 
+    methods: set[str]
+    admission: Admission | None
+    """What checks the rights of a request; None where none are needed."""
+    writes: bool
+    """Whether a request may change something."""
 
-class DirectRoute(Route):
-    """A route that calls its endpoint with the request alone; `describe` makes the route that documents it."""
-
-    def __init__(
-        self,
-        method: str,
-        path: str,
-        endpoint: Endpoint,
-        admit: Callable[[Scope], None],
-        describe: Callable[[], APIRoute],
-    ) -> None:
-        super().__init__(path, endpoint)
-        # Starlette adds HEAD to GET; here a path has the methods that it is documented with.
-        self.methods = {method}
-        self.describe = describe
+    def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
+        self.path = path
+        self.methods = set(options["methods"] or ("GET",))
+        self.name = options.get("name") or endpoint.__name__
+        self.call = endpoint
+        self.writes = writes(options)
+        self._options: dict[str, Any] | None = options
+        self.admission = admission = _admission(options.get("dependencies") or ())
 
         async def run(scope: Scope, receive: Receive, send: Send) -> None:
-            admit(scope)
+            if admission is not None:
+                try:
+                    admission.admit(scope)
+                except UnknownSigningKey:
+                    await scope["app"].state.keyring.tokens.refresh()
+                    admission.admit(scope)
             response = await endpoint(Request(scope, receive, send))
             await response(scope, receive, send)
 
         self.app = run
 
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["method"] not in self.methods:
+            raise HTTPException(405, headers={"Allow": ", ".join(sorted(self.methods))})
+        await self.app(scope, receive, send)
 
-class Routes:
-    """Adds routes to an application."""
-
-    def __init__(self, app: FastAPI, keyring: Keyring) -> None:
-        self._app = app
-        self._keyring = keyring
-
-    def add(
-        self,
-        method: str,
-        path: str,
-        endpoint: Endpoint,
-        *,
-        needs: str | None,
-        tag: str,
-        answers: Mapping[int, Any],
-        body: Any = None,
-        bulk: str | None = None,
-        lines: str | None = None,
-        query: type[BaseModel] | None = None,
-        content: str = "application/json",
-        writes: bool = True,
-    ) -> None:
-        """Serve `method` at `path`.
-
-        `needs` is the scope that a key must have (None: no key is asked for), `answers` the model of each good status,
-        `body` the model of a JSON body (``| None`` where it may be left out); with `bulk`, the name of one element, it
-        may come as NDJSON or Arrow too, and with `lines` in place of them as NDJSON alone. The endpoint's docstring is
-        its description.
-        Every write takes an Idempotency-Key; with `writes` false it is a question, although it has a body.
-        """
-        describe = partial(
-            _documented,
-            method,
-            path,
-            endpoint,
-            needs=needs,
-            tag=tag,
-            answers=answers,
-            body=body,
-            bulk=bulk,
-            lines=lines,
-            query=query,
-            content=content,
-            writes=writes,
-        )
-        self._app.router.routes.append(DirectRoute(method, path, endpoint, self._admission(needs), describe))
-
-    def _admission(self, needs: str | None) -> Callable[[Scope], None]:
-        if needs is None:
-            return lambda _: None
-        keyring = self._keyring
-
-        def admit(scope: Scope) -> None:
-            if keyring.open:
-                return
-            header = next((value for name, value in scope["headers"] if name == b"authorization"), b"")
-            scope["key_id"] = keyring.admit(header.decode("latin-1"), needs)
-
-        return admit
+    def __getattr__(self, name: str) -> Any:
+        """An attribute that FastAPI's route has, made when it is first read."""
+        if name.startswith("__"):
+            raise AttributeError(name)
+        with _DESCRIBING:
+            options, self._options = self.__dict__.get("_options"), None
+            if options is not None:
+                app = self.app
+                super().__init__(self.path, **documented(self.path, self.call, options))
+                self.app = app
+        return object.__getattribute__(self, name)
 
 
-def _documented(
-    method: str,
-    path: str,
-    endpoint: Endpoint,
-    *,
-    needs: str | None,
-    tag: str,
-    answers: Mapping[int, Any],
-    body: Any,
-    bulk: str | None,
-    lines: str | None,
-    query: type[BaseModel] | None,
-    content: str,
-    writes: bool,
-) -> APIRoute:
-    """What `Routes.add` was told, as a route of FastAPI, which the OpenAPI document is made from."""
-    parameters = [Parameter(name, Parameter.KEYWORD_ONLY, annotation=PathName) for name in re.findall(r"{(\w+)}", path)]
-    if query is not None:
-        parameters.append(Parameter("query", Parameter.KEYWORD_ONLY, annotation=Annotated[query, Query()]))
-    if body is not None:
-        default = None if type(None) in get_args(body) else Parameter.empty
-        parameters.append(
-            Parameter("body", Parameter.KEYWORD_ONLY, annotation=Annotated[body, Body()], default=default)
-        )
-    if method != "GET" and writes:
-        parameters.append(Parameter("idempotency_key", Parameter.KEYWORD_ONLY, annotation=IdempotencyKey, default=None))
-    extra: dict[str, Any] = {} if needs is None else {"security": [{"key": []}]}
-    if bulk is not None:
-        extra["requestBody"] = {"content": _bulk_content(bulk)}
-    if lines is not None:
-        extra["requestBody"] = {"required": True, "content": _lines_content(lines)}
-    good: dict[int | str, dict[str, Any]] = {}
-    for status, model in answers.items():
-        good[status] = {"description": "Done."} if model is None else {"description": "Done.", "model": model}
-        if content != "application/json":
-            good[status] = {"description": "Done.", "content": {content: {"schema": {"type": "string"}}}}
-    return APIRoute(
-        path,
-        _described(endpoint, parameters),
-        methods=[method],
-        status_code=next(iter(answers)),
-        tags=[tag],
-        summary=endpoint.__name__.replace("_", " ").capitalize(),
-        description=" ".join((endpoint.__doc__ or "").split()),
-        operation_id=endpoint.__name__,
-        responses={**good, **_REFUSALS},
-        openapi_extra=extra,
-        response_model=None,
-        response_class=JSONResponse if content == "application/json" else Response,
-    )
+class Admission:
+    """What checks the rights of a request: `needed` says which, by the parameters of its path; None: any key will do.
+
+    A ticket will do as well where the route `takes_ticket`, as that of a stream.
+    """
+
+    def __init__(self, needed: Callable[[Mapping[str, str]], Need] | None, takes_ticket: bool) -> None:
+        self._needed = needed
+        self._takes_ticket = takes_ticket
+
+    def admit(self, scope: Scope) -> None:
+        """Find the caller of a request by its head. Raises `Unauthorized` and `Forbidden`."""
+        keyring: Keyring = scope["app"].state.keyring
+        if self._takes_ticket and b"ticket=" in scope["query_string"]:
+            _admit_ticket(keyring, scope)
+            return
+        if keyring.open:
+            return
+        header = next((value for name, value in scope["headers"] if name == b"authorization"), b"")
+        self.admit_caller(scope, keyring.admit(header.decode("latin-1")))
+
+    def admit_caller(self, scope: Scope, caller: Caller) -> None:
+        """Note the caller of a request. Raises `Forbidden` where it lacks the rights."""
+        scope["caller"], scope["key_id"] = caller, caller.id
+        if self._needed is not None:
+            caller.require(self._needed(scope["path_params"]))
 
 
-def _described(endpoint: Endpoint, parameters: list[Parameter]) -> Callable[..., Any]:
-    def described(**_: Any) -> None: ...
-
-    described.__name__ = endpoint.__name__
-    described.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
-    return described
-
-
-def _lines_content(element: str) -> dict[str, Any]:
-    return {Kind.NDJSON.value: {"schema": {"type": "string", "description": f"One {element} a line."}}}
+def _admission(dependencies: Sequence[params.Depends]) -> Admission | None:
+    """What checks the rights of a route's requests; None where none are needed."""
+    security = next((one for one in dependencies if isinstance(one, params.Security)), None)
+    if security is None:
+        return None
+    return Admission(_needed(*(security.scopes or ())), any(one.dependency is TICKET for one in dependencies))
 
 
-def _bulk_content(element: str) -> dict[str, Any]:
-    return {
-        **_lines_content(element),
-        Kind.ARROW.value: {"schema": {"type": "string", "format": "binary", "description": "An Arrow IPC stream."}},
-    }
+def _admit_ticket(keyring: Keyring, scope: Scope) -> None:
+    """Let in who has a ticket for the stream in the path."""
+    secret = QueryParams(scope["query_string"]).get("ticket", "")
+    ticket = wired(Request(scope)).tickets.find(secret)
+    keyring.check(ticket.caller)
+    _, _, resources, name, _, id, _ = scope["path"].split("/")
+    if not ticket.opens(f"{resources}/{name}", id):
+        raise Forbidden("the ticket does not open this stream")
+    scope["caller"], scope["key_id"] = ticket.caller, ticket.caller.id
+
+
+def _needed(scope: str | None = None) -> Callable[[Mapping[str, str]], Need] | None:
+    """What a route with this scope needs, by the parameters of its path; None where any key will do."""
+    if scope is None:
+        return None
+    if scope == ADMIN:
+        return lambda _: ADMINISTRATION
+    resources, _, right = scope.rpartition(":")
+    resources = resources.partition("/")[0]
+    noun = resources.removesuffix("s")
+    if right.startswith(LINK):
+        return lambda path: Need(resources, LINK + path["link"], path[noun])
+    return lambda path: Need(resources, right, path.get(noun))

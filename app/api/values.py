@@ -1,4 +1,4 @@
-"""What requests carry: the types of numbers, names and payloads, and how they are checked."""
+"""Numbers, names and payloads of requests: their types and checks."""
 
 from __future__ import annotations
 
@@ -14,18 +14,19 @@ import pyarrow.compute as pc
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 from pydantic_core import to_json
 
-from app.problems import ATTRIBUTE_PATTERN, NAME_PATTERN, FieldError
+from app.api.problems import ATTRIBUTE_PATTERN, NAME_PATTERN
+from app.errors import FieldError
 
 LARGEST = 1e300
 MOST_NESTED = 128
-"""Lists and objects that a payload may have within each other. What reads JSON takes 200 in a whole body, so that every
-payload that was taken finds room in any body that it travels in."""
+"""Levels to which a payload may be nested. The JSON parser takes 200 in a whole body, so that every accepted payload
+fits into any body."""
 
 NAME_LENGTH = 128
 NAME_REASON = "must be 1 to 128 of A-Z a-z 0-9 . _ : - and not be . or .."
 
 Number = Annotated[float, Field(strict=True, allow_inf_nan=False, ge=-LARGEST, le=LARGEST)]
-"""A float64 as requests may carry it; true and "1" are not numbers."""
+"""A finite float64 of at most `LARGEST` in size; true and "1" are not numbers."""
 
 Name = Annotated[str, StringConstraints(strict=True, min_length=1, max_length=NAME_LENGTH, pattern=NAME_PATTERN)]
 """A name or id."""
@@ -90,7 +91,7 @@ def is_name(text: str) -> bool:
 
 
 def bad_attributes(field: str, names: Sequence[str], reserved: Collection[str] = ()) -> list[FieldError]:
-    """What is wrong with the attributes that a configuration lists in this field: none is reserved, or stands twice."""
+    """What is wrong with the attributes that a configuration lists in this field: none is reserved or repeated."""
     errors = []
     for at, name in enumerate(names):
         if name in reserved:
@@ -105,11 +106,6 @@ def bad_names(names: pa.StringArray) -> npt.NDArray[np.int64]:
     dots = pc.is_in(names, value_set=pa.array([".", ".."]))
     good = pc.and_(pc.match_substring_regex(names, _NAME), pc.invert(dots))
     return np.flatnonzero(~np.asarray(good.fill_null(True)))
-
-
-def bad_numbers(values: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
-    """The indexes of the values that are not finite or too large; NaN counts as such."""
-    return np.flatnonzero(~(np.abs(values) <= LARGEST))
 
 
 def number_reason(value: float) -> str:

@@ -67,7 +67,7 @@ class Arrivals:
         return len(self.landed)
 
     def payload(self, i: int) -> dict[str, str]:
-        """What a subscriber sees of arrival `i` beside its numbers."""
+        """The payload of arrival `i`."""
         return {"from": self.origin[i].as_py(), "to": self.dest[i].as_py(), "tail": self.tailnum[i].as_py()}
 
     def days(self) -> Iterator[tuple[int, slice]]:
@@ -89,7 +89,7 @@ def require_flights() -> None:
 
 
 def load_arrivals() -> Arrivals:
-    """Read all arrivals; takes about a second.
+    """Read all arrivals; take about a second.
 
     Raises FlightsMissing when the package with the data is not installed.
     """

@@ -84,7 +84,7 @@ class Lists:
         self._clock = clock
 
     async def follow(self, client: AsyncRankcast) -> str:
-        """Receives until the service refuses to send; returns why.
+        """Receive until the service refuses to send; return why.
 
         A lost connection is made again and each list continues where it was.
         """
@@ -110,7 +110,7 @@ class Lists:
                 self.take(message)
 
     def take(self, message: Message) -> None:
-        """Applies one message of the socket."""
+        """Apply one message of the socket."""
         band = self._of[message.id]
         event = message.event
         now = self._clock()

@@ -1,4 +1,4 @@
-"""Plays arrivals into the board `delays`, and asks some hundred standing questions of it.
+"""Plays arrivals into the board `delays`, with some hundred subscriptions to it.
 
 An object is a flight number: its place is the distance flown, its rank the latest arrival delay, the worst first.
 """
@@ -38,7 +38,7 @@ def events(arrivals: Arrivals, start: int, end: int) -> list[Event]:
 
 
 async def make_board(board: AsyncBoard) -> None:
-    """Makes the board, or finds it there. Raises ProblemError when it is there and another one."""
+    """Make the board, or find it there. Raises ProblemError when it is there and another one."""
     await board.put(["distance"], "delay", order="desc", ks=KS)
 
 
@@ -64,7 +64,7 @@ def bands() -> Iterator[Want]:
 
 
 async def subscribe(board: AsyncBoard) -> int:
-    """Registers the questions that are not there yet. Returns how many there are."""
+    """Register the questions that are not there yet. Return how many there are."""
     wants = list(bands())
     there = {subscription.id async for subscription in board.subscriptions()}
     missing = [want for want in wants if want["id"] not in there]
@@ -74,7 +74,7 @@ async def subscribe(board: AsyncBoard) -> int:
 
 
 async def play(board: AsyncBoard, arrivals: Arrivals, speed: float, played: Played) -> None:
-    """Plays the year, again and again, at `speed` days a second; `played` is called after each write.
+    """Play the year, again and again, at `speed` days a second; `played` is called after each write.
 
     Where the service is slower than that, the clock waits for it: no arrival is left out.
     """

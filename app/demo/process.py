@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import socket
 import sys
 from asyncio.subprocess import Process
 from collections.abc import AsyncIterator, Callable
@@ -16,7 +15,7 @@ from typing import Any
 
 import httpx
 
-from app.listening import CannotListen, PortTaken, listen
+from app.runtime.listening import CannotListen, PortTaken, listen
 from rankcast_client import AsyncRankcast
 
 HOST = "127.0.0.1"
@@ -38,13 +37,16 @@ main()
 
 
 class Failed(Exception):
-    """The demo cannot go on; the message says why."""
+    """The demo cannot continue; the message gives the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Readiness:
-    """What a service says of itself: whether its boards can be used, the share of all its kernels that are compiled and
-    of those that boards wait for, None where it does not say, and the kernel that was compiled last."""
+    """What a service says of itself.
+
+    Whether its boards can be used, the share of all its kernels that are compiled and of those that boards wait for,
+    None where it does not say, and the kernel that was compiled last.
+    """
 
     ready: bool
     warm: float | None = None
@@ -53,7 +55,7 @@ class Readiness:
 
     @classmethod
     def of(cls, status: int, body: Any) -> Readiness:
-        """Reads an answer of ``/readyz``, also a refusal, with or without the share."""
+        """Read an answer of ``/readyz``, also a refusal, with or without the share."""
         known = body if isinstance(body, dict) else {}
         resources = known.get("resources")
         boards = _share(resources.get("boards")) if isinstance(resources, dict) else None
@@ -68,7 +70,7 @@ def _share(value: Any) -> float | None:
 
 
 async def readiness(client: AsyncRankcast) -> Readiness:
-    """Asks a service once; does not raise where there is none."""
+    """Ask a service once; do not raise where there is none."""
     try:
         answer = await client.http.get("/readyz", timeout=5.0)
     except httpx.TransportError:
@@ -78,13 +80,6 @@ async def readiness(client: AsyncRankcast) -> Readiness:
     except ValueError:
         body = None
     return Readiness.of(answer.status_code, body)
-
-
-def free_port() -> int:
-    """A port that nobody listens on now."""
-    with socket.socket() as probe:
-        probe.bind((HOST, 0))
-        return int(probe.getsockname()[1])
 
 
 def check_port(port: int) -> None:
@@ -101,7 +96,7 @@ def check_port(port: int) -> None:
 
 
 Waiting = Callable[[Readiness], None]
-"""Called again and again while a service starts, with what it says of itself."""
+"""Called repeatedly while a service starts, with its readiness."""
 
 
 class Service:
@@ -113,12 +108,12 @@ class Service:
         self.log = log
 
     async def ended(self) -> None:
-        """Returns never; raises Failed when the service ends by itself."""
+        """Return never; raise Failed when the service ends by itself."""
         status = await self.process.wait()
         raise Failed(f"the service ended with status {status}:\n{self._tail()}")
 
     async def ready(self, waiting: Waiting = lambda now: None) -> None:
-        """Returns once it can be used. Raises Failed if that takes too long."""
+        """Return once it can be used. Raises Failed if that takes too long."""
         async with AsyncRankcast(self.url) as client:
             with suppress(TimeoutError):
                 async with asyncio.timeout(START_SECONDS):
@@ -170,7 +165,7 @@ async def running(port: int, data: Path, waiting: Waiting = lambda now: None) ->
 
 @asynccontextmanager
 async def _as_long_as(service: Service) -> AsyncIterator[None]:
-    """Cancels the body when the service ends, and says so."""
+    """Cancel the body when the service ends, with a message."""
     body = asyncio.current_task()
     assert body is not None
     watcher = asyncio.create_task(service.ended())

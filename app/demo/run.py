@@ -27,11 +27,13 @@ class Run:
 
     `first_list` is the time from the start of this process to the first list received, in seconds; None before.
     `subscriptions` is the board's own count, `warm` the share of the service's kernels that are compiled, each None
-    where the service has not said. `notices` replace the commands at the foot of the screen.
+    where the service has not said. `notices` replace the commands at the foot of the screen. `console` is the address
+    of the console, which a note names.
     """
 
-    def __init__(self, arrivals: Arrivals, speed: float, commands: Sequence[str] = ()) -> None:
+    def __init__(self, arrivals: Arrivals, speed: float, commands: Sequence[str] = (), console: str = "") -> None:
         self.arrivals = arrivals
+        self.console = console
         self.speed = speed
         self.commands = commands
         self.tally = Tally()
@@ -44,7 +46,7 @@ class Run:
         self._came = asyncio.Event()
 
     def played(self, arrival: int, answer: Published) -> None:
-        """Notes one answered write, the last of whose arrivals is this one."""
+        """Note one answered write, the last of whose arrivals is this one."""
         self._arrival = arrival
         self.tally.published(answer)
 
@@ -69,7 +71,7 @@ class Run:
         self._came.set()
 
     async def survey(self, client: AsyncRankcast, board: AsyncBoard) -> None:
-        """Asks the service now and then how many subscriptions the board has and how far its kernels are."""
+        """Ask the service now and then how many subscriptions the board has and how far its kernels are."""
         while True:
             with suppress(RankcastError):
                 found = (await board.info()).more.get("subscriptions")
@@ -91,7 +93,8 @@ class Run:
         notes = ["The lists come over one WebSocket. Tiles are the messages that keep all lists right."]
         if self.warm is not None and self.warm < 1:
             notes.append(f"{self.warm:.0%} of the kernels are compiled; the rest follow in the background.")
-        said = [] if self.first_list is None else [f"First list after {self.first_list:.1f} s."]
+        said = [f"In a browser: {self.console}."] if self.console else []
+        said += [] if self.first_list is None else [f"First list after {self.first_list:.1f} s."]
         return View(
             self.at,
             f"the longest delays, {pace(self.speed)}",
@@ -118,7 +121,7 @@ def pace(speed: float) -> str:
 
 
 def started() -> float:
-    """When this process started, on the clock of time.monotonic(): as the kernel says, else the time of this import."""
+    """When this process started, on the clock of time.monotonic(): from the kernel, else the time of this import."""
     try:
         ticks = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
         age = time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK")
@@ -129,7 +132,7 @@ def started() -> float:
 
 
 async def first_of(*work: Coroutine[Any, Any, Any]) -> None:
-    """Runs all of it until one ends, cancels the others, and raises what that one raised."""
+    """Run all of it until one ends, cancel the others, and raise what that one raised."""
     tasks = [asyncio.create_task(one) for one in work]
     try:
         ended, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)

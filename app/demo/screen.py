@@ -1,4 +1,4 @@
-"""The live screen of the demo: the date, what is measured, and the lists, laid out for the size of the terminal."""
+"""The live screen of the demo: the date, measurements, and lists, arranged for the size of the terminal."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ class Count:
         """When something was added, and how much; additions within STEP_SECONDS of each other share an element."""
 
     def add(self, amount: int) -> None:
-        """Adds to the total, now."""
+        """Add to the total, now."""
         now = self._clock()
         self.total += amount
         if self._recent and now - self._recent[-1][0] < STEP_SECONDS:
@@ -58,6 +58,6 @@ class Tally:
         self.changes = Count(clock)
 
     def published(self, answer: Published) -> None:
-        """Counts one answered write."""
+        """Count one answered write."""
         self.arrivals.add(answer.applied)
         self.tiles.add(answer.tile_count or 0)

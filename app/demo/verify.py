@@ -35,7 +35,7 @@ PATIENCE_SECONDS = 30.0
 
 
 class Different(Exception):
-    """A list is not what brute force says; the message shows both."""
+    """A list differs from brute force; the message shows both."""
 
 
 class Truth:
@@ -107,7 +107,7 @@ class Outcome:
 async def verify(
     client: AsyncRankcast, board: AsyncBoard, arrivals: Arrivals, days: int, say: Callable[[str], None]
 ) -> Outcome:
-    """Plays so many days as fast as the service takes them. Raises Different, with the first difference."""
+    """Play so many days as fast as the service takes them. Raises Different, with the first difference."""
     started = time.monotonic()
     chance = random.Random(2013)
     truth = Truth()
@@ -144,7 +144,7 @@ async def verify(
 
 
 def a_range(chance: random.Random, distances: list[float]) -> Pair:
-    """A range whose ends are distances that are flown, or just beside one; unbounded, a point or empty now and then."""
+    """A range whose ends are distances that are flown, or next to one; unbounded, a point or empty now and then."""
     low, high = sorted(chance.sample(distances, 2))
     match chance.randrange(10):
         case 0:
@@ -166,7 +166,7 @@ def a_range(chance: random.Random, distances: list[float]) -> Pair:
 async def _listen(
     stack: AsyncExitStack, client: AsyncRankcast, board: AsyncBoard, readers: list[Reader]
 ) -> set[asyncio.Task[None]]:
-    """Opens all streams, and returns the tasks that read them."""
+    """Open all streams, and return the tasks that read them."""
     tasks: set[asyncio.Task[None]] = set()
 
     async def end() -> None:
@@ -217,7 +217,7 @@ async def _drop(tasks: set[asyncio.Task[None]], chance: random.Random, readers: 
 async def _compare(
     board: AsyncBoard, truth: Truth, readers: list[Reader], day: int, tasks: set[asyncio.Task[None]]
 ) -> int:
-    """Compares each reader's list, and the service's own answer, with the truth. Returns how many that were.
+    """Compare each reader's list, and the service's own answer, with the truth. Return how many that were.
 
     A stream says nothing of a list that did not change, so a list that is not right yet is waited for.
     """
@@ -230,7 +230,7 @@ async def _compare(
         while reader.list() != right:
             for task in tasks:
                 if task.done():
-                    why = task.exception() or "it was told that its subscription is gone"
+                    why = task.exception() or "its subscription is gone"
                     raise Failed(f"a stream ended on day {day + 1}: {why}")
             if time.monotonic() > until:
                 raise _different("the list of", reader, day, right, reader.list())

@@ -1,4 +1,4 @@
-"""Answers that are kept for an Idempotency-Key beside no command."""
+"""Responses stored for an Idempotency-Key without a command."""
 
 from __future__ import annotations
 

@@ -11,6 +11,8 @@ from sqlalchemy import event
 from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.sql import Executable
 
+from app.errors import LogUnavailable
+
 DRIVERS = {
     "sqlite": "sqlite+pysqlite",
     "sqlite+pysqlite": "sqlite+pysqlite",
@@ -23,10 +25,6 @@ POOL_PATIENCE = 5.0
 """Seconds that a read waits for a connection while all are in use."""
 
 metadata = sa.MetaData()
-
-
-class LogUnavailable(Exception):
-    """The database cannot be reached or written. What was being written is not there."""
 
 
 class Database:

@@ -21,17 +21,24 @@ keys_table = sa.Table(
     sa.Column("scopes", sa.Text, nullable=False),
     sa.Column("hash", sa.LargeBinary, nullable=False, unique=True),
     sa.Column("created_at", sa.Double, nullable=False),
+    sa.Column("expires_at", sa.Double),
+    sa.Column("version", sa.Integer, nullable=False, server_default="1"),
 )
+
+CURRENT = 2
+"""The version of what scopes mean; keys made under an earlier one mean what they meant (see `app.security.scopes`)."""
 
 
 class KeyRow(NamedTuple):
-    """A key as it is stored. `hash` is the SHA-256 of the key, `created_at` seconds since 1970."""
+    """A key as it is stored. `hash` is the SHA-256 of the key, `created_at` and `expires_at` are seconds since 1970."""
 
     id: str
     name: str
     scopes: tuple[str, ...]
     hash: bytes
     created_at: float
+    expires_at: float | None = None
+    version: int = 1
 
 
 class KeyStore:
@@ -44,11 +51,11 @@ class KeyStore:
         """Every key, in order of id."""
         with self._ownership.database.reading("the keys cannot be read") as connection:
             rows = connection.execute(sa.select(keys_table)).all()
-        keys = [KeyRow(row.id, row.name, tuple(json.loads(row.scopes)), row.hash, row.created_at) for row in rows]
+        keys = [KeyRow(*row)._replace(scopes=tuple(json.loads(row.scopes))) for row in rows]
         return sorted(keys, key=lambda key: key.id)
 
     def add(self, key: KeyRow, answer: StoredAnswer | None = None) -> None:
-        """Store a new key, and with it the answer to the request that asked for it."""
+        """Store a new key, together with the response to the request that made it."""
         with self._ownership.changing("the key cannot be stored") as connection:
             connection.execute(sa.insert(keys_table), _values(key))
             if answer is not None:

@@ -1,7 +1,9 @@
-"""The durable log: every accepted command in order, and beside it the answers kept for idempotency keys.
+"""The durable log: every accepted command in order, and the responses stored for idempotency keys.
 
 A row of ``log`` is one command: its number (`lsn`, from 1, one sequence for the data directory), its resource, the
-first and last `seq` that it takes, its kind and its payload. Replaying the rows in order is recovery.
+first and last `seq` that it takes, its kind and its payload. Replaying the rows in order is recovery. Each row has a
+checksum that is chained to the one before (`app.storage.chain`), and the data directory knows the last row that was
+answered (`app.storage.log_end`).
 
 What is written goes through one held connection (`app.storage.session`); only the database's one service may write
 (`app.storage.ownership`).
@@ -13,16 +15,23 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple, Self, TypeVar
 
 import sqlalchemy as sa
 
-from app.storage.database import Database, LogUnavailable, Statement, metadata, plain
-from app.storage.directory import DataDirectory
-from app.storage.ownership import PATIENCE, Ownership, meta_table
+from app.errors import LogUnavailable
+from app.runtime import logs
+from app.storage.chain import START, Chain, checksum
+from app.storage.database import Database, Statement, metadata, plain
+from app.storage.directory import DataDirectory, make_private_file
+from app.storage.log_end import LogEnd
+from app.storage.ownership import PATIENCE, UNCHECKED_FORMAT, Ownership, meta_table
+from app.storage.peek import read_only
 from app.storage.session import Session
 
 __all__ = [
+    "Checked",
     "CompletedAnswer",
     "Log",
     "LogEntry",
@@ -35,6 +44,8 @@ __all__ = [
 
 T = TypeVar("T")
 
+logger = logs.get("log")
+
 FORGET = 1_000
 """Answers that are forgotten in one transaction: no commit waits longer than that takes."""
 
@@ -46,6 +57,14 @@ PIECE_ROWS = 1_000
 
 NOTE = "note"
 """The command of a row that changes no resource."""
+
+PRUNED_CHECKSUM = "pruned_checksum"
+"""The key in ``meta`` of the checksum of the last row that was pruned, in hexadecimal."""
+
+KEY_VERSION = "integer not null default 1"
+"""The column of keys that says what their scopes mean."""
+UNDONE = "undone"
+"""The command of a row that takes rows of its resource out of the history: see `app.write_path.replay`."""
 
 MAKING = int.from_bytes(b"RANKMAKE")
 """The key of PostgreSQL's lock for making the tables."""
@@ -60,7 +79,12 @@ log_table = sa.Table(
     sa.Column("command", sa.Text, nullable=False),
     sa.Column("payload", sa.LargeBinary, nullable=False),
     sa.Column("created_at", sa.Double, nullable=False),
+    sa.Column("checksum", sa.LargeBinary),
 )
+"""Rows of an older version have no checksum."""
+
+ROW = tuple(log_table.c)[:-1]
+"""The columns of a `LogRow`."""
 
 idempotency_table = sa.Table(
     "idempotency",
@@ -84,7 +108,7 @@ _UNDER_KEY = (
 
 
 class LogEntry(NamedTuple):
-    """A command on its way into the log."""
+    """A command to be logged."""
 
     resource: str
     first_seq: int
@@ -105,11 +129,22 @@ class LogRow(NamedTuple):
     created_at: float
 
 
+class Checked(NamedTuple):
+    """What a check of the whole log found: how many rows it has, how many of them have no checksum, and what is wrong,
+    by row.
+    """
+
+    rows: int
+    unchecked: int
+    faults: list[tuple[int, str]]
+
+
 class StoredAnswer(NamedTuple):
     """The answer to the request with an idempotency key.
 
-    `scope` tells apart the callers' keys, `request_hash` the requests under one key, `lsn` is the row that the request
-    wrote (the last one before it, if it wrote none). `complete` is false while `answer` lacks what only applying tells.
+    `scope` separates the keys of different callers, `request_hash` the requests under one key, `lsn` is the row that
+    the request wrote (the last one before it, if it wrote none). `complete` is false while `answer` lacks fields that
+    only applying gives.
     """
 
     scope: str
@@ -137,11 +172,14 @@ class Log:
     as if there had been no call; a later one works once the database does, unless another service has taken it over.
     """
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, home: DataDirectory | None = None) -> None:
         self.database = database
         self.ownership = Ownership(database)
         self.last_lsn = 0
         self.pruned_through = 0
+        self.end = LogEnd(home.path) if home is not None else None
+        self._home = home
+        self._last_checksum = START
         engine = database.engine
         self._session = Session(self.ownership, self._repair)
         self._insert = Statement(engine, sa.insert(log_table), [c.name for c in log_table.c])
@@ -155,22 +193,26 @@ class Log:
         )
         self._last = Statement(engine, sa.select(sa.func.max(log_table.c.lsn)))
         beyond = sa.bindparam("lsn_", type_=sa.BigInteger)
+        self._checksum = Statement(engine, sa.select(log_table.c.checksum).where(log_table.c.lsn == beyond), ["lsn_"])
         self._cut = [
             Statement(engine, sa.delete(table).where(table.c.lsn > beyond), ["lsn_"])
             for table in (log_table, idempotency_table)
         ]
 
     @classmethod
-    def open(cls, url: str, home: DataDirectory | None = None, patience: float = PATIENCE) -> Self:
+    def open(
+        cls, url: str, home: DataDirectory | None = None, patience: float = PATIENCE, accept_end: int | None = None
+    ) -> Self:
         """Open the log of a database, making its tables when they are missing, and become the database's one service.
 
         `home` is the data directory whose history it holds; a database without one takes it. A lock that is held is
         waited for up to `patience` seconds. Raises `LogUnavailable`, also when the database is another service's or
-        another data directory's.
+        another data directory's, or when rows that were answered are missing at its end, unless that is accepted:
+        `accept_end` is then its last row.
         """
-        log = cls(Database.named(url))
+        log = cls(Database.named(url), home)
         try:
-            log._start(home, patience)
+            log._start(patience, accept_end)
         except log.database.errors as error:
             log.close()
             raise LogUnavailable(f"the database {log.database.name} cannot be opened: {plain(error)}") from error
@@ -191,7 +233,7 @@ class Log:
 
     @property
     def in_doubt(self) -> bool:
-        """Whether a failed write may have left rows that no one was told of; `mend` deletes them."""
+        """Whether a failed write may have left rows that were reported as failed; `mend` deletes them."""
         return self._session.in_doubt
 
     def close(self) -> None:
@@ -201,6 +243,8 @@ class Log:
         self._session.close()
         self.database.close()
         self.ownership.close()
+        if self.end is not None:
+            self.end.close()
 
     def mend(self) -> None:
         """Delete now, and not only with the next write, what a failed one may have left. Raises `LogUnavailable`."""
@@ -213,32 +257,80 @@ class Log:
         answers: Sequence[StoredAnswer] = (),
         completed: Sequence[CompletedAnswer] = (),
         now: float | None = None,
+        forgotten: Sequence[tuple[str, str]] = (),
     ) -> int:
         """Write commands and answers in one transaction, durable on return; answers the last lsn.
 
-        The entries get the numbers from ``last_lsn + 1``. An answer replaces an older one under the same key. Raises
-        `LogUnavailable` with everything rolled back.
+        The entries get the numbers from ``last_lsn + 1``. An answer replaces an older one under the same key; those
+        under `forgotten` (scope, key) are deleted. Raises `LogUnavailable` with everything rolled back.
         """
         created = time.time() if now is None else now
-        lsn = self.last_lsn
-        rows = [(lsn + n, *entry, created) for n, entry in enumerate(entries, 1)]
+        lsn, before = self.last_lsn, self._last_checksum
+        rows = []
+        for n, entry in enumerate(entries, 1):
+            row = (lsn + n, *entry, created)
+            before = checksum(before, row)
+            rows.append((*row, before))
 
         def write(cursor: Any) -> None:
             self._insert.run(cursor, rows)
+            self._forget.run(cursor, forgotten)
             self._store(cursor, answers)
             self._complete.run(cursor, completed)
 
         self._session.transact(write)
-        self.last_lsn = lsn + len(rows)
+        if rows:
+            self._ends_at(lsn + len(rows), before)
         return self.last_lsn
 
+    def sync_end(self) -> None:
+        """Flush to disk where the log ends, so that it is known after a loss of power too. May run in any thread;
+        raises OSError.
+        """
+        if self.end is not None:
+            self.end.sync()
+
+    @property
+    def refused(self) -> str | None:
+        """Why nothing is written for now, or any more; None while it is."""
+        return self.ownership.lost or self.ownership.refused
+
+    def reclaim(self) -> None:
+        """Give the room of SQLite's write-ahead log back to the disk. Raises `LogUnavailable`."""
+        if not self.database.remote:
+            with self.database.reading("the log cannot be read") as connection:
+                connection.exec_driver_sql("pragma wal_checkpoint(truncate)")
+
+    def check(self, progress: Callable[[int, int], None] = lambda done, total: None) -> Checked:
+        """Compare all rows with their checksums, also those that no replay would begin from. May run in any thread, but
+        not while rows are pruned. Raises `LogUnavailable` when it cannot be read.
+        """
+        first, last = self.first_lsn, self.last_lsn
+        chain = Chain(self._checksum_before(first))
+        faults: list[tuple[int, str]] = []
+        expected = first
+        for row, stored in self._rows(self.pruned_through, last):
+            if row.lsn != expected:
+                faults.append((expected, f"it is missing: row {row.lsn} follows row {expected - 1}"))
+            expected = row.lsn + 1
+            fault = chain.fault(row, stored)
+            if fault is not None:
+                faults.append((row.lsn, fault))
+            if row.lsn % PIECE_ROWS == 0:
+                progress(row.lsn - first, last - first + 1)
+        if expected <= last:
+            faults.append((expected, f"it is missing: the log ends at row {expected - 1}"))
+        return Checked(last - first + 1, chain.unchecked, faults)
+
     def note(self, about: str) -> None:
-        """Write a row that changes no resource: it stands for a change of something else that snapshots hold. Raises
-        `LogUnavailable`."""
+        """Write a row that changes no resource: it marks a change of other contents of snapshots.
+
+        Raises `LogUnavailable`.
+        """
         self.append([LogEntry(about, 0, 0, NOTE, b"")])
 
     def complete_answers(self, completed: Sequence[CompletedAnswer]) -> None:
-        """Write what applying told about stored answers. Raises `LogUnavailable`."""
+        """Complete stored responses. Raises `LogUnavailable`."""
         if completed:
             self._session.transact(lambda cursor: self._complete.run(cursor, completed))
 
@@ -250,10 +342,7 @@ class Log:
     @property
     def restored_epoch(self) -> str | None:
         """The epoch of the last restore that `clear` has begun. Raises `LogUnavailable`."""
-        query = sa.select(meta_table.c.value).where(meta_table.c.key == "restored")
-        with self.database.reading("the database cannot be read") as connection:
-            found: str | None = connection.execute(query).scalar_one_or_none()
-        return found
+        return self.ownership.recall("restored")
 
     def clear(self, epoch: str) -> None:
         """Delete all rows and answers, so that a snapshot can be restored for a history of this epoch.
@@ -263,9 +352,12 @@ class Log:
         with self.ownership.changing("the log cannot be emptied") as connection:
             for table in (log_table, idempotency_table):
                 connection.execute(sa.delete(table))
-            connection.execute(sa.delete(meta_table).where(meta_table.c.key.in_(("pruned_through", "restored"))))
+            connection.execute(
+                sa.delete(meta_table).where(meta_table.c.key.in_(("pruned_through", PRUNED_CHECKSUM, "restored")))
+            )
             connection.execute(sa.insert(meta_table), {"key": "restored", "value": epoch})
-        self.last_lsn = self.pruned_through = 0
+        self.pruned_through = 0
+        self._ends_at(0, START)
 
     def start_at(self, lsn: int, epoch: str) -> None:
         """Let an empty log begin after a row that is elsewhere, with the history of this epoch.
@@ -280,12 +372,13 @@ class Log:
             self.ownership.meta.put(cursor, "epoch", epoch)
 
         self._session.transact(write)
-        self.last_lsn = self.pruned_through = lsn
+        self.pruned_through = lsn
+        self._ends_at(lsn, START)
 
     def replay(self, after_lsn: int = 0) -> Iterator[LogRow]:
         """All commands after a number, in order, read as they are taken: about `PIECE` bytes at a time.
 
-        Raises `LogUnavailable`, also when rows are missing.
+        Raises `LogUnavailable`, also when rows are missing or are not what their checksums say.
         """
         if after_lsn < self.pruned_through:
             raise LogUnavailable(
@@ -294,19 +387,27 @@ class Log:
         last = self.last_lsn
         if after_lsn > last:
             raise LogUnavailable(f"the log ends at row {last}, although row {after_lsn} has been written")
+        chain = Chain(self._checksum_before(after_lsn + 1))
+        for row, stored in self._rows(after_lsn, last):
+            after_lsn += 1
+            if row.lsn != after_lsn:
+                raise LogUnavailable(f"the log is damaged: after row {after_lsn - 1} comes row {row.lsn}")
+            fault = chain.fault(row, stored)
+            if fault is not None:
+                raise LogUnavailable(
+                    f"row {row.lsn} of the log, a {row.command!r} of {row.resource}, is damaged: {fault}. "
+                    "Nothing was changed: see 'A damaged log' in docs/operations.md"
+                )
+            yield row
+        if after_lsn < last:
+            raise LogUnavailable(f"the log is damaged: rows {after_lsn + 1} to {last} are missing")
+
+    def undone(self, after_lsn: int) -> list[LogRow]:
+        """The rows after a number that undo others, in order. Raises `LogUnavailable`."""
         columns = log_table.c
-        while after_lsn < last:
-            with self.database.reading("the log cannot be read") as connection:
-                until = _piece(connection, columns.lsn.between(after_lsn + 1, last))
-                query = sa.select(log_table).where(columns.lsn.between(after_lsn + 1, until)).order_by(columns.lsn)
-                rows = connection.execute(query).all()
-            for row in rows:
-                after_lsn += 1
-                if row.lsn != after_lsn:
-                    raise LogUnavailable(f"the log is damaged: after row {after_lsn - 1} comes row {row.lsn}")
-                yield LogRow._make(row)
-            if not rows:
-                raise LogUnavailable(f"the log is damaged: rows {after_lsn + 1} to {last} are missing")
+        query = sa.select(*ROW).where(columns.lsn > after_lsn, columns.command == UNDONE).order_by(columns.lsn)
+        with self.database.reading("the log cannot be read") as connection:
+            return [LogRow._make(row) for row in connection.execute(query)]
 
     def prune(self, through_lsn: int) -> bool:
         """Delete rows up to a number, about `PIECE` bytes of them; answers whether there are more to delete.
@@ -318,10 +419,13 @@ class Log:
             return False
         with self.database.reading("the log cannot be read") as connection:
             until = _piece(connection, log_table.c.lsn <= through) or through
+            chained = connection.execute(sa.select(log_table.c.checksum).where(log_table.c.lsn == until)).scalar()
         with self.ownership.changing("the log cannot be pruned") as connection:
             connection.execute(sa.delete(log_table).where(log_table.c.lsn <= until))
-            connection.execute(sa.delete(meta_table).where(meta_table.c.key == "pruned_through"))
+            connection.execute(sa.delete(meta_table).where(meta_table.c.key.in_(("pruned_through", PRUNED_CHECKSUM))))
             connection.execute(sa.insert(meta_table), {"key": "pruned_through", "value": str(until)})
+            if chained is not None:
+                connection.execute(sa.insert(meta_table), {"key": PRUNED_CHECKSUM, "value": bytes(chained).hex()})
         self.pruned_through = until
         return until < through
 
@@ -341,7 +445,7 @@ class Log:
         return rows[::-1]
 
     def all_answers(self, through_lsn: int) -> Iterator[StoredAnswer]:
-        """Every kept answer that stands beside a row up to this one, oldest first, read as they are taken.
+        """Every stored response of a row up to this one, oldest first, read lazily.
 
         Raises `LogUnavailable`.
         """
@@ -371,8 +475,11 @@ class Log:
         with self.ownership.changing("old answers cannot be deleted") as connection:
             return connection.execute(sa.delete(idempotency_table).where(at <= due[-1])).rowcount
 
-    def _start(self, home: DataDirectory | None, patience: float) -> None:
+    def _start(self, patience: float, accept_end: int | None) -> None:
+        cuts = 0
         if not self.database.remote:
+            cuts = self._check_unopened(accept_end)
+            make_private_file(Path(self.database.engine.url.database or ""))
             self.ownership.lock_file()
         with self.engine.begin() as connection:
             if self.database.remote:
@@ -380,12 +487,106 @@ class Log:
                 connection.exec_driver_sql(f"select pg_advisory_xact_lock({MAKING})")
             metadata.create_all(connection)
 
-        def begin(cursor: Any) -> None:
-            self.ownership.begin(cursor, home.epoch if home else None, str(home.path) if home else "")
+        def begin(cursor: Any) -> tuple[int, bytes, int]:
+            home = self._home
+            found = self.ownership.begin(cursor, home.epoch if home else None, str(home.path) if home else "")
+            if found == UNCHECKED_FORMAT:
+                binary = "bytea" if self.database.remote else "blob"
+                cursor.execute(f"alter table log add column checksum {binary}")
+                self._add_columns(cursor, "keys", {"expires_at": "double precision", "version": KEY_VERSION})
             self.pruned_through = self._stored_pruned_through(cursor)
-            self.last_lsn = max(self._last.scalar(cursor) or 0, self.pruned_through)
+            last = self._stored_last(cursor)
+            return last, self._stored_checksum(cursor, last), cuts or self._check_end(cursor, accept_end)
 
-        self._session.begin(begin, patience)
+        self._ends_at(*self._session.begin(begin, patience))
+
+    def _add_columns(self, cursor: Any, table: str, columns: dict[str, str]) -> None:
+        """Add the columns that a table lacks."""
+        if self.database.remote:
+            for name, kind in columns.items():
+                cursor.execute(f"alter table {table} add column if not exists {name} {kind}")
+            return
+        cursor.execute(f"pragma table_info({table})")
+        present = {row[1] for row in cursor.fetchall()}
+        for name, kind in columns.items():
+            if name not in present:
+                cursor.execute(f"alter table {table} add column {name} {kind}")
+
+    def _ends_at(self, lsn: int, chained: bytes, cuts: int = 0) -> None:
+        """What was written is durable: its last row, and that row's checksum. `cuts` are ends accepted just now."""
+        self.last_lsn, self._last_checksum = lsn, chained
+        if self.end is not None:
+            self.end.cuts += cuts
+            self.end.note(lsn, chained)
+
+    def _check_unopened(self, accept_end: int | None) -> int:
+        """As `_check_end`, before SQLite opens the file for writing and with that cuts off what it cannot read."""
+        if self.end is None or self._home is None:
+            return 0
+        meta = self.ownership.meta
+        with read_only(self.database.engine.url.database or "") as cursor:
+            if cursor is None or meta.get(cursor, "epoch") != self._home.epoch:
+                return 0
+            if meta.get(cursor, "format") == UNCHECKED_FORMAT:
+                return 0
+            return self._check_end(cursor, accept_end)
+
+    def _check_end(self, cursor: Any, accept_end: int | None) -> int:
+        """Compare the end of the log with the last row that was answered; return 1 where they differ and the end is
+        accepted, else 0. Raises `LogUnavailable`.
+        """
+        known = None if self.end is None else self.end.known
+        if known is None:
+            return 0
+        last = self._stored_last(cursor)
+        if last < known.lsn:
+            lost = f"row {known.lsn} is" if last + 1 == known.lsn else f"rows {last + 1} to {known.lsn} are"
+            why = f"the log ends at row {last}, and {lost} missing, which had been written and answered"
+        else:
+            stored = self._checksum.scalar(cursor, known.lsn) if known.checksum else None
+            if stored is None or bytes(stored) == known.checksum:
+                return 0
+            why = f"row {known.lsn} of the log is not the one that was written and answered"
+        if accept_end == last:
+            logger.warning("the end of the log is accepted", last=last, why=why)
+            return 1
+        raise LogUnavailable(
+            f"{why}: the database {self.database.name} is damaged, or another copy of it was put in its place. Nothing "
+            f"was changed. Copy it as it is, then put its newest whole copy back; or go on without what is missing: "
+            f"--accept-log-end {last}. See 'A damaged log' in docs/operations.md"
+        )
+
+    def _rows(self, after_lsn: int, last: int) -> Iterator[tuple[LogRow, bytes | None]]:
+        """The rows that are there up to a number, in order, with their checksums."""
+        lsn = log_table.c.lsn
+        while after_lsn < last:
+            with self.database.reading("the log cannot be read") as connection:
+                until = _piece(connection, lsn.between(after_lsn + 1, last))
+                query = sa.select(*ROW, log_table.c.checksum).where(lsn.between(after_lsn + 1, until)).order_by(lsn)
+                rows = connection.execute(query).all()
+            for *row, stored in rows:
+                yield LogRow._make(row), stored
+            if not rows:
+                return
+            after_lsn = until
+
+    def _checksum_before(self, lsn: int) -> bytes:
+        """The checksum of the row before this one."""
+        with self.database.reading("the log cannot be read") as connection:
+            if lsn - 1 == self.pruned_through:
+                kept = sa.select(meta_table.c.value).where(meta_table.c.key == PRUNED_CHECKSUM)
+                return _bytes(connection.execute(kept).scalar_one_or_none())
+            stored = sa.select(log_table.c.checksum).where(log_table.c.lsn == lsn - 1)
+            return connection.execute(stored).scalar_one_or_none() or START
+
+    def _stored_checksum(self, cursor: Any, lsn: int) -> bytes:
+        """The checksum of a row, also of the last one that was pruned."""
+        if lsn == self.pruned_through:
+            return _bytes(self.ownership.meta.get(cursor, PRUNED_CHECKSUM))
+        return bytes(self._checksum.scalar(cursor, lsn) or START)
+
+    def _stored_last(self, cursor: Any) -> int:
+        return max(self._last.scalar(cursor) or 0, self._stored_pruned_through(cursor))
 
     def _stored_pruned_through(self, cursor: Any) -> int:
         found = self.ownership.meta.get(cursor, "pruned_through") or "0"
@@ -395,7 +596,7 @@ class Log:
 
     def _repair(self, cursor: Any) -> None:
         """Delete what lies beyond the last row that was confirmed, from a database that is known to be ours."""
-        last = max(self._last.scalar(cursor) or 0, self._stored_pruned_through(cursor))
+        last = self._stored_last(cursor)
         if last < self.last_lsn:
             raise self.ownership.lose(
                 f"the database {self.database.name} has lost rows: it ends at {last}, and {self.last_lsn} was written"
@@ -406,6 +607,14 @@ class Log:
     def _store(self, cursor: Any, answers: Sequence[StoredAnswer]) -> None:
         self._forget.run(cursor, [(answer.scope, answer.key) for answer in answers])
         self._keep.run(cursor, answers)
+
+
+def _bytes(hexadecimal: str | None) -> bytes:
+    """A checksum from ``meta``; one that cannot be read agrees with no row."""
+    try:
+        return START if hexadecimal is None else bytes.fromhex(hexadecimal)
+    except ValueError:
+        return b"damaged"
 
 
 def _piece(connection: sa.Connection, which: sa.ColumnElement[bool]) -> int:

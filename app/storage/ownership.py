@@ -2,7 +2,8 @@
 
 The table ``meta`` has a row each for ``format`` (the version of the tables), ``epoch`` (of the data directory whose
 history this is), ``owner`` (a random token of the service that opened it last), ``pruned_through`` (the last row of the
-log that was deleted because it is no longer needed) and, where a snapshot was restored, ``restored`` (for which epoch).
+log that was deleted because it is no longer needed), ``pruned_checksum`` (that row's checksum), ``storage`` (the
+storage roots: `app.storage.root`) and, where a snapshot was restored, ``restored`` (for which epoch).
 
 A service also holds a lock as long as it runs: on SQLite a file beside the database's, on PostgreSQL an advisory lock
 of the session that writes. A session may be lost, and the lock with it; then the token tells whether another service
@@ -14,18 +15,25 @@ from __future__ import annotations
 import os
 import secrets
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
 
-from app.storage.database import Database, LogUnavailable, Statement, metadata, plain
+from app.errors import LogUnavailable
+from app.storage.database import Database, Statement, metadata, plain
 from app.storage.lockfile import Taken, take
 
-FORMAT = 1
-"""The newest version of the tables that this service reads, and the one that it writes."""
+FORMAT = 2
+"""The newest version of the tables that this service reads, and the one that it writes. 1: rows of the log have no
+checksum. 2: those have one that this version or a later one wrote.
+
+Older tables become newer ones when they are opened.
+"""
+
+UNCHECKED_FORMAT = "1"
 
 PATIENCE = 5.0
 """Seconds that a start waits for a lock: PostgreSQL may need a moment to notice that the last service has ended."""
@@ -40,7 +48,7 @@ _HOLDER = f"""
     where l.locktype = 'advisory' and l.granted and l.objsubid = 1
       and l.database = (select oid from pg_database where datname = current_database())
       and l.classid = {_CLASS} and l.objid = 'meta'::regclass::oid
-"""
+"""  # noqa: S608 - of a number
 
 meta_table = sa.Table(
     "meta",
@@ -72,10 +80,14 @@ class Meta:
 
 
 class Ownership:
-    """This service's hold on a database. `lost` says why nothing may be written any more."""
+    """This service's lock of a database. `lost` is the reason why nothing may be written any more, `refused` why
+    nothing is to be written for now; `on_failure` is called after a write that failed.
+    """
 
     def __init__(self, database: Database) -> None:
         self.lost: str | None = None
+        self.refused: str | None = None
+        self.on_failure: Callable[[], None] = lambda: None
         self.database = database
         self.meta = Meta(database.engine)
         self._token = secrets.token_hex(16)
@@ -84,7 +96,7 @@ class Ownership:
         self._session: tuple[int, str] | None = None
 
     def lock_file(self) -> None:
-        """Take the lock beside a SQLite database. Raises `LogUnavailable` when another service has it."""
+        """Take the lock file of a SQLite database. Raises `LogUnavailable` when another service has it."""
         with self.database.reading("the database cannot be opened") as connection:
             file = next((row[2] for row in connection.exec_driver_sql("pragma database_list") if row[1] == "main"), "")
         if not file:
@@ -125,17 +137,18 @@ class Ownership:
         """The session that wrote is closed, and its lock is gone with it."""
         self._locked = False
 
-    def begin(self, cursor: Any, epoch: str | None, home: str) -> None:
-        """Become the owner, in the transaction of this cursor.
+    def begin(self, cursor: Any, epoch: str | None, home: str) -> str | None:
+        """Become the owner, in the transaction of this cursor; return the format of the tables until then, None where
+        they are new.
 
         `epoch` is that of the data directory `home`; without one the database may have any. Raises `LogUnavailable`
         when the database has another epoch, or a format that this service does not know.
         """
         found = self.meta.get(cursor, "format")
-        if found is None:
-            self.meta.put(cursor, "format", str(FORMAT))
-        elif not (found.isascii() and found.isdigit() and 1 <= int(found) <= FORMAT):
+        if found is not None and not (found.isascii() and found.isdigit() and 1 <= int(found) <= FORMAT):
             raise LogUnavailable(f"{self._named} has format {found[:20]!r}; this service reads 1 to {FORMAT}")
+        if found != str(FORMAT):
+            self.meta.put(cursor, "format", str(FORMAT))
         self.meta.put(cursor, "owner", self._token)
         theirs = self.meta.get(cursor, "epoch")
         if epoch is not None and theirs is None:
@@ -144,6 +157,7 @@ class Ownership:
             raise LogUnavailable(
                 f"{self._named} belongs to another data directory: its epoch is {theirs}, that of {home} is {epoch}"
             )
+        return found
 
     def again(self, cursor: Any) -> None:
         """Make sure, in the transaction of this cursor, that no other service has been there.
@@ -164,15 +178,44 @@ class Ownership:
         An error becomes `LogUnavailable`, beginning with `failed`. Another service cannot take over between the check
         and the commit: the row stays locked on PostgreSQL, and on SQLite the whole database, once something is written.
         """
-        if self.lost is not None:
-            raise LogUnavailable(self.lost)
+        self.check_writable()
         owner = sa.select(meta_table.c.value).where(meta_table.c.key == "owner").with_for_update(read=True)
         try:
             with self.database.engine.begin() as connection:
                 yield connection
                 self._check(connection.execute(owner).scalar_one_or_none())
         except self.database.errors as error:
+            self.on_failure()
             raise LogUnavailable(f"{failed}: {plain(error)}") from error
+
+    def check_writable(self) -> None:
+        """Raise `LogUnavailable` where nothing may be written, or not for now."""
+        why = self.lost or self.refused
+        if why is not None:
+            raise LogUnavailable(why)
+
+    def look(self) -> str | None:
+        """Why nothing may be written any more, asked of a database that another service can take over: a service that
+        has no writes would not notice.
+        """
+        if self.lost is None and self.database.remote:
+            with suppress(LogUnavailable):
+                self._check(self.recall("owner"))
+        return self.lost
+
+    def recall(self, key: str) -> str | None:
+        """The value of a key in ``meta``. Raises `LogUnavailable`."""
+        with self.database.reading("the database cannot be read") as connection:
+            found: str | None = connection.execute(
+                sa.select(meta_table.c.value).where(meta_table.c.key == key)
+            ).scalar_one_or_none()
+        return found
+
+    def remember(self, key: str, value: str) -> None:
+        """Set the value of a key in ``meta``. Raises `LogUnavailable`."""
+        with self.changing("the database cannot be written") as connection:
+            connection.execute(sa.delete(meta_table).where(meta_table.c.key == key))
+            connection.execute(sa.insert(meta_table), {"key": key, "value": value})
 
     def lose(self, why: str) -> LogUnavailable:
         """Nothing may be written from now on; raise what this returns."""
@@ -180,7 +223,7 @@ class Ownership:
         return LogUnavailable(self.lost)
 
     def close(self) -> None:
-        """Let the lock beside the database go. A session's lock goes with its connection."""
+        """Release the lock file. A session's lock is released with its connection."""
         if self._file is not None:
             os.close(self._file)
             self._file = None

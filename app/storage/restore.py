@@ -10,12 +10,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from app.errors import LogUnavailable
 from app.storage import Stores, open_stores
 from app.storage.directory import EPOCH, RESTORING, DirectoryUnusable, sync_folder, write_durably
 from app.storage.lockfile import Taken, take
-from app.storage.log import LogUnavailable, StoredAnswer
-from app.storage.snapshots import read_answers, read_keys
-from formats.folder import Damaged, Folder
+from app.storage.log import StoredAnswer
+from app.storage.snapshots import read_answers, read_keys, read_webhooks
+from formats.folder import Damaged, Folder, is_inside
 
 PIECE = 4 << 20
 
@@ -34,7 +35,7 @@ def restore(
     """Make a data directory, and fill an empty database, from the folder of a snapshot.
 
     The snapshot is copied below `storage` (the data directory if left out) under a fresh epoch. What a restore into
-    this directory that was cut off has left, there, in the database and in the storage, is deleted first. Returns what
+    this directory that was cut off has left, there, in the database and in the storage, is deleted first. Return what
     was restored. Raises `RestoreFailed`.
     """
     data = data.absolute()
@@ -44,6 +45,11 @@ def restore(
         about = source.verify()
         if about.get("kind") != "snapshot":
             raise RestoreFailed(f"{source} is no snapshot")
+        if type(about.get("lsn")) is not int or about["lsn"] < 0 or not all(map(is_inside, about.get("resources", ()))):
+            raise RestoreFailed(f"{source} is no snapshot: its manifest names a row or resource that there cannot be")
+        if about.get("behind"):
+            lacking = ", ".join(f"{name} (see the snapshot at row {row})" for name, row in about["behind"].items())
+            raise RestoreFailed(f"{source} lacks resources that had failed: {lacking}. Restore another one")
         _make_empty(data)
         stores = open_stores(data, database, restoring=True)
     except (Damaged, DirectoryUnusable, LogUnavailable, ValueError, OSError) as error:
@@ -52,6 +58,7 @@ def restore(
         if stores.log.restored_epoch != stores.directory.epoch and (stores.log.last_lsn or stores.keys.all()):
             raise RestoreFailed(f"the database {stores.log.database.name} is not empty")
         stores.keys.clear()
+        stores.webhooks.clear()
         stores.log.clear(stores.directory.epoch)
         _fill(stores, source, about, Folder.at(storage or data), progress)
         (data / RESTORING).unlink()
@@ -114,10 +121,11 @@ def _fill(
             with source.open(name) as piece, draft.file(name, **known) as out:
                 while data := piece.read_buffer(PIECE):
                     out.write(data)
-        progress(0.8, "storing keys and answers")
+        progress(0.8, "storing keys, answers and webhooks")
         # Answers belong to rows: where the log is repaired, those beyond its last row go.
         stores.log.start_at(lsn, epoch)
         stores.keys.add_many(read_keys(source))
+        stores.webhooks.add_many(read_webhooks(source))
         stores.log.add_answers(answer for answer in read_answers(source) if not _names_job(answer))
         fields = {key: value for key, value in about.items() if key not in ("format", "files")}
         draft.publish({**fields, "epoch": epoch})

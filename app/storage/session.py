@@ -1,4 +1,4 @@
-"""The one connection that writes the log: held for as long as it lasts, and taken anew with care."""
+"""The one connection that writes the log: held for as long as it lasts, and replaced with care."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import Any, TypeVar
 
 import sqlalchemy as sa
 
-from app.storage.database import LogUnavailable, plain
+from app.errors import LogUnavailable
+from app.storage.database import plain
 from app.storage.ownership import Ownership
 
 T = TypeVar("T")
@@ -49,13 +50,13 @@ class Session:
             return self._transact(write)
 
     def _transact(self, write: Callable[[Any], T]) -> T:
-        if self._ownership.lost is not None:
-            raise LogUnavailable(self._ownership.lost)
+        self._ownership.check_writable()
         fresh = self._cursor is None
         try:
             return self._once(write)
         except self._database.errors as error:
             if fresh or not self._gone(error):
+                self._ownership.on_failure()
                 raise LogUnavailable(f"the log cannot be written: {plain(error)}") from error
         try:
             return self._once(write)

@@ -1,4 +1,4 @@
-"""Paint-Batch beside the same events painted one by one: the time of a whole batch, by its size.
+"""Paint-Batch compared with the same events painted one by one: the time of a whole batch, by its size.
 
 Both take the board's own way through `Painter`, from the first state of the world, and leave both object indexes after
 the batch: the one that painting reads and the one that serves reads. Nobody listens.
@@ -6,23 +6,24 @@ the batch: the one that painting reads and the one that serves reads. Nobody lis
 
 from __future__ import annotations
 
-import time
+from collections.abc import Callable
 from statistics import median
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bench.boards.workload import World, make_world, subscription_index
-from bench.report import Report, count, ratio, spread
+from bench.race import Contender, Raced, raced
+from bench.report import Report, count, middle, ratio
 from indexes.boards.batch import Batch
-from indexes.boards.changes import SET, Changes
 from indexes.boards.commands import BoardConfig
-from indexes.boards.forest import Forest
-from indexes.boards.objects import ObjectIndex
+from indexes.boards.kernels.changes import SET, Changes
+from indexes.boards.kernels.forest import Forest
+from indexes.boards.kernels.object_index import ObjectIndex
+from indexes.boards.kernels.range_tree import RangeTreeIndex
+from indexes.boards.kernels.step import advance
 from indexes.boards.painter import Painter
-from indexes.boards.range_tree import RangeTreeIndex
-from indexes.boards.step import advance
+from indexes.core.arrays import Floats, Ints32
 
 K = 10
 
@@ -61,7 +62,7 @@ def changes_of(world: World) -> Changes:
     return changes(row, y)
 
 
-def changes(row: NDArray[np.int32], y: NDArray[np.float64]) -> Changes:
+def changes(row: Ints32, y: Floats) -> Changes:
     """Changes of y, as the painter takes them."""
     n = len(row)
     return Changes(np.full(n, SET, np.uint8), row, np.full(n, np.nan), y, np.zeros(n, np.int64), np.zeros(n, np.uint8))
@@ -98,31 +99,14 @@ def together(state: State, events: Changes) -> int:
     return batch.made
 
 
-class Timed(NamedTuple):
-    """Milliseconds of the whole batch in each round, and its tiles."""
+def race(world: World, forest: Forest, dense: bool, events: Changes, rounds: int) -> list[Raced]:
+    """One by one and together, in alternating rounds, with their tiles."""
 
-    millis: list[float]
-    tiles: int
+    def contender(way: Callable[[State, Changes], int]) -> Contender:
+        painter = new_painter(forest, dense)
+        return Contender("", lambda state: way(state, events), len(events.row), start=lambda: start(painter, world))
 
-    def __str__(self) -> str:
-        return f"{median(self.millis):,.1f} {spread(self.millis)}"
-
-
-def race(world: World, forest: Forest, dense: bool, events: Changes, rounds: int) -> tuple[Timed, Timed]:
-    """One by one and together, in alternating rounds; compiling and the first growth of buffers are not counted."""
-    ways = one_by_one, together
-    painters = [new_painter(forest, dense) for _ in ways]
-    for painter, way in zip(painters, ways, strict=True):
-        way(start(painter, world), events)
-    millis: tuple[list[float], list[float]] = [], []
-    tiles = [0, 0]
-    for _ in range(rounds):
-        for i, way in enumerate(ways):
-            state = start(painters[i], world)
-            began = time.thread_time()
-            tiles[i] = way(state, events)
-            millis[i].append((time.thread_time() - began) * 1e3)
-    return Timed(millis[0], tiles[0]), Timed(millis[1], tiles[1])
+    return raced([contender(way) for way in (one_by_one, together)], rounds)
 
 
 def show(report: Report, size: Size) -> None:
@@ -139,13 +123,14 @@ def show(report: Report, size: Size) -> None:
             world = make_world(n, max(size.events))
             every = changes_of(world)
             for events in size.events:
-                some = Changes(*(column[:events] for column in every))
+                some = changes(every.row[:events], every.y[:events])
                 name = f"{'dense' if dense else 'sparse'}, n = {n:,}, {events:,} events"
-                apart, batch = race(world, forest, dense, some, size.rounds_of(events))
-                factors = [a / b for a, b in zip(apart.millis, batch.millis, strict=True)]
+                singly, batch = race(world, forest, dense, some, size.rounds_of(events))
+                factors = [a / b for a, b in zip(singly.micros, batch.micros, strict=True)]
                 each = " ".join(ratio(value) for value in factors[: size.rounds])
                 factor = median(factors)
-                rows.append((name, str(apart), str(batch), count(apart.tiles), count(batch.tiles), ratio(factor), each))
+                times = [middle([value * events / 1e3 for value in one.micros]) for one in (singly, batch)]
+                rows.append((name, *times, count(singly.made), count(batch.made), ratio(factor), each))
                 judged.append((name, factor))
     head = ("batch", "one by one, ms", "as a batch, ms", "tiles", "of the batch", "faster by", "in the first rounds")
     report.table(head, rows, text=("in the first rounds",))

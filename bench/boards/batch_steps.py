@@ -4,9 +4,9 @@ For one subscription an influence region is a yes or no: an object is in its lis
 range are better. So both are played range by range, over all ranges that differ, and the list that the subscriber's
 protocol makes of the messages is compared with the one that is true.
 
-**The paper.** Updates of an object are one. What improves is applied at once and told last. What worsens is processed
-in descending order of the new values; an exposed object that is itself updated and not yet told is passed over, and
-when its turn comes it is told where it is in the list now, or was before anything worsened.
+**The paper.** Updates of an object are one. What improves is applied at once and sent last. What worsens is processed
+in descending order of the new values; an exposed object that is itself updated and not yet sent is passed over, and
+when its turn comes it is sent where it is in the list now, or was before anything worsened.
 
 **The rule.** With R0 the region at the old value among the old objects, R1 that at the new value among the new ones,
 and R01 that at the old value among the new ones: each worsened object in descending order on (R0 and R01) or R1, then
@@ -57,7 +57,7 @@ def best(y: Values, inside: range, k: int) -> list[int]:
 
 
 def received(start: Values, inside: range, k: int, messages: list[Message]) -> list[Message]:
-    """The list that the subscriber's protocol (II-A) makes of what it is told."""
+    """The list that the subscriber's protocol (II-A) makes of what it receives."""
     held = {i: start[i] for i in best(start, inside, k)}
     for i, y in messages:
         held[i] = y
@@ -66,14 +66,14 @@ def received(start: Values, inside: range, k: int, messages: list[Message]) -> l
     return sorted(held.items(), key=lambda one: one[1])
 
 
-Told = dict[range, list[Message]]
+Messages = dict[range, list[Message]]
 
 
-def paper_steps(batch: Batch, k: int) -> Told:
-    """The four steps of IV-A; what each range is told, in order."""
+def paper_steps(batch: Batch, k: int) -> Messages:
+    """The four steps of IV-A; what each range receives, in order."""
     before, after = batch.y, batch.after()
     everywhere = list(ranges(len(before)))
-    told: Told = {inside: [] for inside in everywhere}
+    sent: Messages = {inside: [] for inside in everywhere}
     improved = [i for i in before if after[i] < before[i]]
     worsened = sorted((i for i in before if after[i] > before[i]), key=lambda i: -after[i])
     y = before | {i: after[i] for i in improved}
@@ -85,30 +85,30 @@ def paper_steps(batch: Batch, k: int) -> Told:
         lowered = y | {i: after[i]}
         for inside in everywhere:
             if i in passed_over:
-                hears = listed(lowered, inside, i, after[i], k) or listed(unworsened, inside, i, before[i], k)
+                receives = listed(lowered, inside, i, after[i], k) or listed(unworsened, inside, i, before[i], k)
             else:
-                hears = listed(y, inside, i, before[i], k)
-            if hears:
-                told[inside].append((i, after[i]))
+                receives = listed(y, inside, i, before[i], k)
+            if receives:
+                sent[inside].append((i, after[i]))
             was = best(y, inside, k)
             for h in best(lowered, inside, k):
                 if h != i and h not in was:
                     if h in waiting:
                         passed_over.add(h)
                     else:
-                        told[inside].append((h, lowered[h]))
+                        sent[inside].append((h, lowered[h]))
         y = lowered
     for i in improved:
         for inside in everywhere:
             if listed(y, inside, i, after[i], k):
-                told[inside].append((i, after[i]))
-    return told
+                sent[inside].append((i, after[i]))
+    return sent
 
 
-def right_steps(batch: Batch, k: int) -> Told:
+def right_steps(batch: Batch, k: int) -> Messages:
     """The rule."""
     before, after = batch.y, batch.after()
-    told: Told = {}
+    sent: Messages = {}
     for inside in ranges(len(before)):
         old, new = best(before, inside, k), best(after, inside, k)
         worsened = sorted((i for i in inside if after[i] > before[i]), key=lambda i: -after[i])
@@ -117,8 +117,8 @@ def right_steps(batch: Batch, k: int) -> Told:
         ]
         messages += [(i, after[i]) for i in new if after[i] == before[i] and i not in old]
         messages += [(i, after[i]) for i in new if after[i] < before[i]]
-        told[inside] = messages
-    return told
+        sent[inside] = messages
+    return sent
 
 
 def random_batch(rng: np.random.Generator) -> Batch:
@@ -135,7 +135,7 @@ def random_batch(rng: np.random.Generator) -> Batch:
 
 class Faults(NamedTuple):
     """Of the paper's steps: worlds, worlds with a wrong list somewhere, and with more messages to someone than the rule
-    sends; lists, wrong ones, and those told too much. And wrong lists by the rule."""
+    sends; lists, wrong ones, and those that received too much. And wrong lists by the rule."""
 
     worlds: int
     wrong_worlds: int
@@ -156,13 +156,7 @@ def count_faults(worlds: int, seed: int = 1) -> Faults:
         found = np.zeros(4, np.int64)
         for inside, messages in paper.items():
             true = [(i, batch.after()[i]) for i in best(batch.after(), inside, k)]
-            wrong = received(batch.y, inside, k, messages) != true
-            found += (
-                1,
-                wrong,
-                len(messages) > len(right[inside]),
-                received(batch.y, inside, k, right[inside]) != true,
-            )
+            by_paper, by_rule = (received(batch.y, inside, k, sent) for sent in (messages, right[inside]))
+            found += (1, by_paper != true, len(messages) > len(right[inside]), by_rule != true)
         counts += (found[1] > 0, found[2] > 0, *found)
-    wrong_worlds, wasteful_worlds, lists, wrong, wasteful, by_rule = counts.tolist()
-    return Faults(worlds, wrong_worlds, wasteful_worlds, lists, wrong, wasteful, by_rule)
+    return Faults(worlds, *counts.tolist())

@@ -15,11 +15,12 @@ from bench.compare import INF, Claim, Curve, Panel, claims, curves
 from bench.report import Report
 from indexes.boards.batch import Batch
 from indexes.boards.commands import BoardConfig
-from indexes.boards.forest import Forest, count
+from indexes.boards.kernels.forest import Forest, count
+from indexes.boards.kernels.range_tree import RangeTree
+from indexes.boards.kernels.scratch import MIN_Y
+from indexes.boards.kernels.tiles import Tiles
 from indexes.boards.painter import Painter
-from indexes.boards.range_tree import RangeTree
-from indexes.boards.work import MIN_Y
-from indexes.lean import lean_kernel
+from indexes.compiled.jit import kernel
 
 WORLDS, QUICK_WORLDS = 10_000, 500
 """Small batches on which the paper's steps are played."""
@@ -48,16 +49,16 @@ def paint_together(objects: RangeTree, forest: Forest, events: Sequence, k: int)
     batch = Batch(painter, changes(events.row, events.y), 0, len(objects.pos), [])
     while not batch.done:
         batch.paint(1.0, True)
-    return Cost(float(batch.made), float(count_heard(forest, painter.tiles)), float(painter.work.stats[MIN_Y]))
+    return Cost(float(batch.made), float(count_recipients(forest, painter.tiles)), float(painter.work.stats[MIN_Y]))
 
 
-@lean_kernel
-def count_heard(f, tiles):  # type: ignore[no-untyped-def]
+@kernel
+def count_recipients(forest: Forest, tiles: Tiles) -> int:
     """How many subscriptions the tiles reach, each tile on its own."""
-    heard = 0
+    reached = 0
     for t in range(tiles.n[0]):
-        heard += count(f, 0, tiles.side[t, 0], tiles.side[t, 1], tiles.side[t, 2], tiles.side[t, 3])
-    return heard
+        reached += count(forest, 0, tiles.side[t, 0], tiles.side[t, 1], tiles.side[t, 2], tiles.side[t, 3])
+    return reached
 
 
 class Batches:
@@ -123,7 +124,7 @@ class Batches:
             "force; too many is more than the rule of `Paint-Batch` here sends, which was right on all of them."
         )
         self._report.table(
-            ("the paper's steps", "", "wrong in the end", "told too much", "wrong by the rule"),
+            ("the paper's steps", "", "wrong in the end", "too many messages", "wrong by the rule"),
             [
                 ("batches", f"{faults.worlds:,}", f"{faults.wrong_worlds:,}", f"{faults.wasteful_worlds:,}", ""),
                 (

@@ -10,7 +10,7 @@ from bench.report import count, spread
 
 
 def by_chance(of: Callable[[int, int], float], seeds: Sequence[int]) -> tuple[Try, ...]:
-    """What is tried of a value of the default workload, `of(seed, model)`: other seeds beside 1, and the other reading
+    """What is tried of a value of the default workload, `of(seed, model)`: seeds other than 1, and the other reading
     of "a random new y"; what neither accounts for is open, with both values."""
 
     def every() -> list[float]:

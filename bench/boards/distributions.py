@@ -1,4 +1,4 @@
-"""The paper's workloads beside the uniform one (V): clustered objects, and clustered, correlated and anti-correlated
+"""The paper's workloads other than the uniform one (V): clustered objects; clustered, correlated and anti-correlated
 subscriptions; and steps of a Gaussian size.
 
 All lie in the unit interval. What falls outside it, or has l > r, is drawn again, so that every distribution is the
@@ -10,13 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bench.boards.plays import Sequence
 from bench.boards.workload import World
-from indexes.lean import lean_kernel
-
-Floats = NDArray[np.float64]
+from indexes.compiled.jit import kernel
+from indexes.core.arrays import Floats, Ints32
 
 CLUSTERS = 10
 GRID = 10_000
@@ -86,8 +84,8 @@ def gaussian_steps(world: World, c: float, seed: int) -> Sequence:
     return Sequence(row, out)
 
 
-@lean_kernel
-def walk(row, y, steps, out):  # type: ignore[no-untyped-def]
+@kernel
+def walk(row: Ints32, y: Floats, steps: Floats, out: Floats) -> None:
     """Write the new y of every event to `out`; `y` is moved on."""
     for e in range(len(row)):
         moved = abs(y[row[e]] + steps[e]) % 2.0

@@ -1,4 +1,4 @@
-"""What the service is held against over HTTP: apps that do one part of its work and nothing else.
+"""What the service is compared with over HTTP: apps that do one part of its work and nothing else.
 
 `bare`: a plain FastAPI application. One route validates a batch of events with pydantic models, one commits a row
 through the service's own writer: the same queue, the same group commit, the same log.
@@ -14,30 +14,31 @@ from pathlib import Path
 from typing import Any, Literal
 
 import uvicorn
-from fastapi import FastAPI
+from fastapi import APIRouter, FastAPI
 from pydantic import BaseModel
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from app import interpreter
 from app.api.bodies import read
-from app.api.direct import Direct
-from app.api.routing import Routes
-from app.guard import Guard
-from app.idempotency import Answers
-from app.kinds import Job, Kinds
-from app.kinds.boards import BoardKind
-from app.metrics import Metrics
-from app.security import Keyring
+from app.api.fast_router import Direct
+from app.api.guard import Guard
+from app.api.routing import DirectRoute, needs
+from app.resources.base import Job, ResourceTypes
+from app.resources.boards import BoardType
+from app.runtime import interpreter
+from app.runtime.metrics import Metrics
+from app.security.keyring import Keyring
 from app.settings import Settings
 from app.storage import open_stores
-from app.storage.catalog import Catalog
-from app.writer import Writer
+from app.write_path.catalog import Catalog
+from app.write_path.idempotency import Answers
+from app.write_path.writer import Writer
 from bench.process import HOST, end_with_parent
 from indexes.boards.commands import BoardConfig, Unsubscribe
+from indexes.core.plan import Plan
 
-LANE = "boards/nothing"
+RESOURCE = "boards/nothing"
 CONFIG = BoardConfig(("x",), "y")
 
 
@@ -60,29 +61,25 @@ class Values(BaseModel):
     payload: Any = None
 
 
-class Row:
+class Numbers:
+    """The seqs of a resource that stays as it is."""
+
+    seq = 0
+    next_seq = 0
+
+
+class Row(Plan[Numbers]):
     """A command that changes nothing: one row of the log."""
 
     def __init__(self) -> None:
-        self.command = Unsubscribe([LANE])
-        self.count = 1
-        self.first_seq = self.last_seq = 0
-        self.done = False
-        self.silent = False
-        self.alone = True
-        self.work = 0.0
+        super().__init__(Numbers(), Unsubscribe([RESOURCE]), 1)
 
-    def paint(self, budget: float) -> None:
-        pass
+    def execute(self, budget: float) -> None:
+        """Nothing to compute."""
 
-    def settle(self) -> None:
+    def publish(self) -> None:
+        """End the plan; nobody is notified."""
         self.done = True
-
-    def told(self) -> dict[str, Any]:
-        return {}
-
-    def cancel(self) -> None:
-        pass
 
 
 class Rows(Catalog):
@@ -102,7 +99,7 @@ class Committer:
 
     @asynccontextmanager
     async def running(self, _: FastAPI) -> AsyncIterator[None]:
-        self._writer = Writer(self._stores.log, Rows(Kinds(BoardKind())), Answers(24.0), self.metrics)
+        self._writer = Writer(self._stores.log, Rows(ResourceTypes(BoardType())), Answers(24.0), self.metrics)
         interpreter.settle()
         yield
         await self._writer.close()
@@ -111,7 +108,7 @@ class Committer:
     async def commit(self) -> int:
         """Write one row and wait until it is durable."""
         assert self._writer is not None
-        row = await self._writer.put(LANE, CONFIG)
+        row = await self._writer.put(RESOURCE, CONFIG)
         return int(row.last_seq)
 
 
@@ -138,19 +135,19 @@ def frame_app(data: Path) -> FastAPI:
     committer = Committer(data)
     settings, keyring = Settings(data=data), Keyring()
     guard = Middleware(Guard, settings=settings, keyring=keyring, metrics=committer.metrics, ready=lambda: True)
-    app = FastAPI(lifespan=committer.running, middleware=[guard, Middleware(Direct)])
-    routes = Routes(app, keyring)
+    router = APIRouter(route_class=DirectRoute)
 
+    @router.get("/readyz")
     async def readyz(_: Request) -> Response:
         return JSONResponse({"status": "ready"})
 
+    @router.put("/v1/boards/{board}/objects/{id}", dependencies=needs("boards:write"))
     async def put_object(request: Request) -> Response:
         await read(request)
         return Response(b'{"seq":%d,"applied":1}' % await committer.commit(), media_type="application/json")
 
-    routes.add("GET", "/readyz", readyz, needs=None, tag="health", answers={200: None})
-    path = "/v1/boards/{board}/objects/{id}"
-    routes.add("PUT", path, put_object, needs="boards:write", tag="boards", answers={200: None})
+    app = FastAPI(lifespan=committer.running, middleware=[guard, Middleware(Direct, routers=[router])])
+    app.state.keyring = keyring
     return app
 
 

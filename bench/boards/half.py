@@ -1,15 +1,16 @@
-"""Tables VII and VIII and Figure 26: 1.5-dimensional subscriptions beside the paper's (Appendix D)."""
+"""Tables VII and VIII and Figure 26: 1.5-dimensional subscriptions, ours and the paper's (Appendix D)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
+from typing import Any
 
-from bench.boards.one_and_half import KS, TABLE_VII, TABLE_VIII, Counts, Size, measure, subscriptions
+from bench.baselines.one_and_half import ALWAYS, LATE, LATER
+from bench.boards.tables_one_and_half import KS, TABLE_VII, TABLE_VIII, Counts, Size, measure, subscriptions
 from bench.compare import INF, Claim, Curve, Panel, Try, Value, claims, curves, of_reading, of_seeds, values
 from bench.report import Report, count
-from indexes.boards.space.one_and_half import ALWAYS, LATE, LATER
-from indexes.boards.space.subscriptions import SpaceSubscriptions
+from indexes.boards.space.subscription_index import SpaceSubscriptions
 
 MESSAGE = 36
 """Bytes of a message: six ends and an object's two places and y, four each, as in the 24 of one attribute."""
@@ -65,7 +66,7 @@ class Half:
             "subscriptions that are still inside a slab."
         )
 
-    def _table(self, known: dict[int | None, tuple[float, ...]], of: Callable[[Counts], float]) -> None:
+    def _table(self, known: Mapping[Any, tuple[float, ...]], of: Callable[[Counts], float]) -> None:
         rows = []
         for one, by_k in known.items():
             for k in self._size.ks:

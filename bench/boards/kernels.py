@@ -1,4 +1,4 @@
-"""The kernels on one core, beside the prototype's: same objects, subscriptions and events, in alternating rounds.
+"""The kernels on one core, and the prototype's: same objects, subscriptions and events, in alternating rounds.
 
 Times are those of the thread, so that other work on the machine counts as little as it can. Each round starts from the
 first state of the world and takes the same events.
@@ -6,27 +6,21 @@ first state of the world and takes the same events.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from bench import prototypes
+from bench.baselines.unicast import make_recipients, unicast_events
 from bench.boards import prototype
 from bench.boards.prototype import Prototype
-from bench.boards.unicast import make_told, unicast_events
-from bench.boards.workload import (
-    COIN,
-    World,
-    make_world,
-    object_index,
-    paint_events,
-    scratch,
-    subscription_index,
-)
-from bench.report import Report, count, ratio, spread
+from bench.boards.workload import COIN, World, make_world, object_index, paint_events, scratch, subscription_index
+from bench.race import Contender, raced
+from bench.report import Report, count, middle, ratio
+from indexes.boards.kernels.scratch import PaintContext
+from indexes.core.arrays import Floats
 
 K = 10
 
@@ -49,42 +43,6 @@ class Size(NamedTuple):
 
 QUICK = Size(dense=50_000, sparse=10_000, unicast=500, rounds=3)
 
-Run = Callable[[Any, Any], int]
-
-
-class Contender(NamedTuple):
-    """One implementation: `start()` makes its first state, `run(state, events)` answers how many messages it made."""
-
-    name: str
-    start: Callable[[], Any]
-    run: Run
-
-
-class Timed(NamedTuple):
-    """Microseconds an event of each round, and messages an event."""
-
-    micros: list[float]
-    messages: float
-
-    @property
-    def middle(self) -> float:
-        return median(self.micros)
-
-
-def race(contenders: Sequence[Contender], events: Any, rounds: int) -> list[Timed]:
-    """Run all contenders one after the other, that many times; compiling is not counted."""
-    micros: list[list[float]] = [[] for _ in contenders]
-    made = [0] * len(contenders)
-    for one in contenders:
-        one.run(one.start(), events[:3])
-    for _ in range(rounds):
-        for i, one in enumerate(contenders):
-            state = one.start()
-            began = time.thread_time()
-            made[i] = one.run(state, events)
-            micros[i].append((time.thread_time() - began) / len(events) * 1e6)
-    return [Timed(m, total / len(events)) for m, total in zip(micros, made, strict=True)]
-
 
 class Bench:
     """The races of one world after another, written to a report."""
@@ -102,11 +60,7 @@ class Bench:
             f"for {DENSE} and {size.sparse:,} for {SPARSE}, {size.rounds} rounds in alternation, microseconds of "
             "thread time an event: the median, and the least and greatest."
         )
-        if self._theirs is None:
-            report.text(
-                "The prototype is not there (its folder is named by `--prototype` or `RANKCAST_PROTOTYPE`), so ours "
-                "alone is measured."
-            )
+        prototypes.say_missing(report, self._theirs, prototypes.BOARDS)
         forest = subscription_index(size.m)
         kd = self._theirs.ranges(size.m) if self._theirs else None
         for n in size.n:
@@ -121,19 +75,20 @@ class Bench:
         rows = []
         judged = []
         for name, events in ((DENSE, size.dense), (SPARSE, size.sparse)):
-            contenders = [self._ours(world, forest, name == DENSE)]
+            some = world.events[:events]
+            contenders = [self._ours(world, forest, name == DENSE, some)]
             if self._theirs is not None:
-                contenders += self._rivals(self._theirs, world, kd, name == DENSE)
-            timed = race(contenders, world.events[:events], size.rounds)
+                contenders += self._rivals(self._theirs, world, kd, name == DENSE, some)
+            timed = raced(contenders, size.rounds)
             ours = timed[0]
             for contender, one in zip(contenders, timed, strict=True):
                 faster = [b / a for a, b in zip(ours.micros, one.micros, strict=True)]
                 rows.append(
                     (
                         contender.name,
-                        f"{one.middle:.2f} {spread(one.micros, lambda v: f'{v:.2f}')}",
+                        middle(one.micros, 2),
                         f"{1e6 / one.middle:,.0f}",
-                        f"{one.messages:.2f}",
+                        f"{one.made / events:.2f}",
                         "" if one is ours else ratio(median(faster)),
                         "" if one is ours else " ".join(ratio(value) for value in faster),
                     )
@@ -158,30 +113,41 @@ class Bench:
         size = self._size
         events = world.events[: size.unicast]
         work, _ = scratch(K)
-        told = make_told(size.m)
+        recipients = make_recipients(size.m)
 
-        def run(walk: bool) -> Run:
-            return lambda o, e: int(unicast_events(o, forest, K, work, e, n, COIN, walk, told)[0])
+        def ours(name: str, walk: bool) -> Contender:
+            def run(objects: Any) -> int:
+                return int(unicast_events(objects, forest, K, work, events, n, COIN, walk, recipients)[0])
 
-        walked = Contender("Unicast, exact, by a walk from the object", lambda: object_index(world), run(True))
-        contenders = [Contender("Unicast, exact, by `min_y`", lambda: object_index(world), run(False)), walked]
+            return Contender(name, run, len(events), start=lambda: object_index(world))
+
+        walked = ours("Unicast, exact, by a walk from the object", True)
+        contenders = [ours("Unicast, exact, by `min_y`", False), walked]
         theirs = self._theirs
         if theirs is not None:
             buffers = (np.empty(size.m), np.empty(size.m), np.empty(size.m, np.int32), np.empty(size.m, np.int64))
             contenders.append(
                 Contender(
                     "prototype, Unicast, exact",
-                    lambda: theirs.objects(world, K),
-                    lambda state, e: theirs.unicast(state, kd, world, e, COIN, K, buffers),
+                    lambda state: theirs.unicast(state, kd, world, events, COIN, K, buffers),
+                    len(events),
+                    start=lambda: theirs.objects(world, K),
                 )
             )
-        timed = race(contenders, events, 1)
-        sparse = race([self._ours(world, forest, False)], events, size.rounds)[0]
+        timed = raced(contenders, 1)
+        sparse = raced([self._ours(world, forest, False, events)], size.rounds)[0]
         rows = []
         for contender, one in zip(contenders, timed, strict=True):
             rate, factor = f"{1e6 / one.middle:,.0f}", ratio(one.middle / sparse.middle)
             rows.append(
-                (contender.name, f"{one.middle:,.0f}", rate, count(one.messages), f"{sparse.middle:.2f}", factor)
+                (
+                    contender.name,
+                    f"{one.middle:,.0f}",
+                    rate,
+                    count(one.made / len(events)),
+                    f"{sparse.middle:.2f}",
+                    factor,
+                )
             )
         head = ("baseline", "us/event", "events/s", "messages/event", f"{SPARSE} on these events, us", "is faster by")
         self._report.table(head, rows)
@@ -193,25 +159,24 @@ class Bench:
             by_calls / sparse.middle >= AT_LEAST,
         )
 
-    def _ours(self, world: World, forest: Any, dense: bool) -> Contender:
-        ks = np.array([K])
-        work, tiles = scratch(K)
-        n = len(world.x)
+    def _ours(self, world: World, forest: Any, dense: bool, events: Floats) -> Contender:
+        context, n = PaintContext(forest, np.array([K]), dense, 0, *scratch(K)), len(world.x)
         return Contender(
             DENSE if dense else SPARSE,
-            lambda: object_index(world),
-            lambda o, events: int(paint_events(o, forest, ks, dense, work, tiles, events, n, COIN)),
+            lambda objects: int(paint_events(objects, context, events, n, COIN)),
+            len(events),
+            start=lambda: object_index(world),
         )
 
-    def _rivals(self, theirs: Prototype, world: World, kd: Any, dense: bool) -> list[Contender]:
+    def _rivals(self, theirs: Prototype, world: World, kd: Any, dense: bool, events: Floats) -> list[Contender]:
         def start() -> Any:
             return theirs.objects(world, K)
 
         if dense:
-            return [
-                Contender("prototype, outward walk", start, lambda s, e: theirs.paint_dense(s, world, e, COIN, K)),
-            ]
-        return [
-            Contender("prototype, snaps", start, lambda s, e: theirs.paint_sparse(s, kd, world, e, COIN, K)),
-            Contender("prototype, hybrid", start, lambda s, e: theirs.paint_hybrid(s, kd, world, e, COIN, K)),
-        ]
+            ways = {"outward walk": lambda s: theirs.paint_dense(s, world, events, COIN, K)}
+        else:
+            ways = {
+                "snaps": lambda s: theirs.paint_sparse(s, kd, world, events, COIN, K),
+                "hybrid": lambda s: theirs.paint_hybrid(s, kd, world, events, COIN, K),
+            }
+        return [Contender(f"prototype, {name}", run, len(events), start=start) for name, run in ways.items()]

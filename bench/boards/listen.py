@@ -11,15 +11,14 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sys
 import time
-from collections import deque
 from collections.abc import Iterator
 from typing import Any
 
 from app.server import raise_file_limit
-from bench.exchange import Clock, Closed, Exchange, connect, milliseconds, request
-from bench.process import Failed, end_with_parent
+from bench.closed_loop import generate
+from bench.exchange import Clock, Closed, Paced, milliseconds, request
+from bench.process import Failed
 from bench.wire import Capture, SocketCapture, SseCapture, open_capture, socket_opening, sse_opening
 
 OPEN_AT_ONCE = 100
@@ -128,42 +127,20 @@ class Listener:
         return made
 
     async def _send(self, requests: list[bytes]) -> tuple[list[float], list[float]]:
-        """Send each request when it is due, whatever became of the last; when each was due, seconds to each answer."""
-        waiting: deque[tuple[float, bytes]] = deque()
-        answered: list[float] = []
-        asked: dict[Exchange, float] = {}
-
-        def on_answer(exchange: Exchange, status: int, body: bytes) -> None:
-            answered.append(time.perf_counter() - asked[exchange])
-            if status != 200:
-                self.errors.append(f"events were answered {status}: {body[:200].decode(errors='replace')}")
-            if waiting:
-                asked[exchange], payload = waiting.popleft()
-                exchange.ask(payload)
-            else:
-                free.append(exchange)
-
-        exchanges = [await connect(self._port, on_answer) for _ in range(CONNECTIONS)]
-        free = deque(exchanges)
+        """Send each request when it is due; when each was due, and the seconds to each answer."""
+        paced = Paced()
+        await paced.open(self._port, CONNECTIONS)
         start = time.perf_counter() + 0.5
         due = [start + n / self._groups for n in range(len(requests))]
         for at, payload in zip(due, requests, strict=True):
-            if (left := at - time.perf_counter()) > 0:
-                await asyncio.sleep(left)
-            if free:
-                exchange = free.popleft()
-                asked[exchange] = at
-                exchange.ask(payload)
-            else:
-                waiting.append((at, payload))
-        end = time.perf_counter() + LAST_SECONDS
-        while len(answered) < len(requests) and time.perf_counter() < end:
-            await asyncio.sleep(0.01)
-        if len(answered) < len(requests):
-            self.errors.append(f"{len(requests) - len(answered)} requests were not answered")
-        for exchange in exchanges:
-            exchange.transport.close()
-        return due, answered
+            await paced.send(at, payload)
+        if missing := await paced.finish(LAST_SECONDS):
+            self.errors.append(f"{missing} requests were not answered")
+        for answer in paced.answers:
+            if answer.status != 200:
+                body = answer.body[:200].decode(errors="replace")
+                self.errors.append(f"events were answered {answer.status}: {body}")
+        return due, [answer.seconds for answer in paced.answers]
 
     async def _final_lists(self) -> dict[str, dict[str, Any]]:
         """What the service answers for each subscription now."""
@@ -173,9 +150,9 @@ class Listener:
 
     def _check(self, due: list[float], final: dict[str, dict[str, Any]]) -> dict[str, list[float]]:
         """Replay every list; returns the seconds from an event's due time to each change it caused, by transport."""
-        told: dict[str, dict[str, list[Message]]] = {"SSE": {}, "WebSocket": {}}
+        received: dict[str, dict[str, list[Message]]] = {"SSE": {}, "WebSocket": {}}
         for i, capture in enumerate(self._sse):
-            told["SSE"][f"l{i}"] = [
+            received["SSE"][f"l{i}"] = [
                 (at, {"event": event, **json.loads(data)}) for at, event, data, _ in capture.messages() if event
             ]
         for socket in self._ws:
@@ -184,14 +161,14 @@ class Listener:
             for at, text in socket.pieces:
                 message = json.loads(text)
                 if "id" in message:
-                    told["WebSocket"].setdefault(message["id"], []).append((at, message))
-        heard = set(told["SSE"]) | set(told["WebSocket"])
-        self.errors += [f"{name}: nothing came" for name in sorted(set(final) - heard)[:5]]
+                    received["WebSocket"].setdefault(message["id"], []).append((at, message))
+        arrived = set(received["SSE"]) | set(received["WebSocket"])
+        self.errors += [f"{name}: nothing came" for name in sorted(set(final) - arrived)[:5]]
         return {
             transport: [
                 wait for name, messages in lists.items() for wait in self._replay(name, messages, due, final[name])
             ]
-            for transport, lists in told.items()
+            for transport, lists in received.items()
         }
 
     def _replay(self, name: str, messages: list[Message], due: list[float], final: dict[str, Any]) -> list[float]:
@@ -232,15 +209,11 @@ class Listener:
         return waits
 
 
-def main() -> None:
-    import uvloop
-
-    end_with_parent()
-    job = json.loads(sys.stdin.buffer.read())
+async def run(job: dict[str, Any]) -> dict[str, Any]:
+    """Do the job, with as many connections as it takes."""
     raise_file_limit()
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        json.dump(runner.run(Listener(job).run()), sys.stdout)
+    return await Listener(job).run()
 
 
 if __name__ == "__main__":
-    main()
+    generate(run)

@@ -6,14 +6,16 @@ The phases of a job go on where the last one stopped: the objects' y is that of 
 
 from __future__ import annotations
 
-import asyncio
 import json
 import random
-import sys
+from collections.abc import Iterator
 from typing import Any
 
-from bench.exchange import Clock, Closed, request
-from bench.process import end_with_parent
+import msgpack
+
+from bench.closed_loop import generate, send_round
+from bench.exchange import request
+from bench.socket_exchange import BINARY, frame, send_frames
 
 PATH = "/v1/boards/{board}"
 
@@ -46,12 +48,24 @@ class Events:
 
     def singles(self, count: int, query: str) -> list[bytes]:
         """Requests that put one object each."""
+        return [request("PUT", path, body.encode()) for path, body in self._puts(count, query)]
+
+    def frames(self, count: int, query: str, packed: bool) -> list[bytes]:
+        """The same as frames of a socket."""
         made = []
+        for ref, (path, body) in enumerate(self._puts(count, query)):
+            if packed:
+                asked = {"op": "request", "ref": ref, "method": "PUT", "path": path, "body": json.loads(body)}
+                made.append(frame(msgpack.packb(asked), BINARY))
+            else:
+                text = f'{{"op":"request","ref":{ref},"method":"PUT","path":"{path}","body":{body}}}'
+                made.append(frame(text.encode()))
+        return made
+
+    def _puts(self, count: int, query: str) -> Iterator[tuple[str, str]]:
         for _ in range(count):
             i, y = self._next()
-            body = f'{{"values":{{"x":{self._x[i]!r},"y":{y!r}}}}}'
-            made.append(request("PUT", f"{self._path}/objects/o{i}{query}", body.encode()))
-        return made
+            yield f"{self._path}/objects/o{i}{query}", f'{{"values":{{"x":{self._x[i]!r},"y":{y!r}}}}}'
 
 
 async def run(job: dict[str, Any]) -> list[dict[str, Any]]:
@@ -61,25 +75,19 @@ async def run(job: dict[str, Any]) -> list[dict[str, Any]]:
     results = []
     for phase in job["phases"]:
         if not phase.get("again"):
-            if phase["kind"] == "batches":
+            if phase["kind"] == "socket":
+                payloads = events.frames(phase["count"], phase.get("query", ""), phase["packed"])
+            elif phase["kind"] == "batches":
                 payloads = events.batches(phase["count"], phase["size"], phase["messages"])
             else:
                 payloads = events.singles(phase["count"], phase.get("query", ""))
         server = job["servers"][phase["server"]]
-        clock = Clock(server["pid"])
-        result = await Closed(payloads).run(server["port"], phase["connections"])
-        results.append({**result, **clock.read(), "request_bytes": sum(map(len, payloads)) / len(payloads)})
+        if phase["kind"] == "socket":
+            results.append(await send_frames(payloads, server, phase["window"]))
+        else:
+            results.append(await send_round(payloads, server, phase["connections"]))
     return results
 
 
-def main() -> None:
-    import uvloop
-
-    end_with_parent()
-    job = json.loads(sys.stdin.buffer.read())
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        json.dump(runner.run(run(job)), sys.stdout)
-
-
 if __name__ == "__main__":
-    main()
+    generate(run)

@@ -11,18 +11,7 @@ from bench.boards.plays import DENSE, DENSE_1, MESSAGE, SPARSE, SPARSE_1, UNICAS
 from bench.boards.stage import Stage
 from bench.boards.tables import TABLE_III
 from bench.boards.workload import COIN
-from bench.compare import (
-    INF,
-    Claim,
-    Curve,
-    Mark,
-    Panel,
-    Value,
-    claims,
-    curves,
-    of_reading,
-    values,
-)
+from bench.compare import INF, Claim, Curve, Mark, Panel, Value, claims, curves, of_reading, values
 from bench.report import Report
 
 RUNS = (8, 4, 2, 1)
@@ -63,10 +52,7 @@ class Outgoing:
         for i, name in enumerate(found):
             found[name] = [Curve(f"{name}, k = {k}", ms, [made[m][k][i] for m in ms]) for k in ks]
 
-        known = self._stated(
-            Mark(f"Unicast, k = {K}", M, UNICAST_MEAN),
-            Mark(f"{DENSE.name}, k = {K}", M, DENSE_MEAN),
-        )
+        known = self._stated(Mark(f"Unicast, k = {K}", M, UNICAST_MEAN), Mark(f"{DENSE.name}, k = {K}", M, DENSE_MEAN))
         shown = (
             ("a", "Unicast and Paint-Dense", ("Unicast", DENSE.name), known, "xy"),
             ("b", "Paint-Dense and Paint-Sparse", (DENSE.name, SPARSE.name), known[1:], "x"),
@@ -152,7 +138,7 @@ class Outgoing:
             reading = of_reading(
                 lambda: self._most_bytes(SPARSE, K, M, first=fewer), f"in the first {fewer:,} events it is {{}}"
             )
-            rows.append(self._value(("(a) Unicast", str(K)), UNICAST_MOST, lambda *at: self._most_told(K, M, *at)))
+            rows.append(self._value(("(a) Unicast", str(K)), UNICAST_MOST, lambda *at: self._most_unicast(K, M, *at)))
             sparse = self._value(
                 ("(a) Paint-Sparse", str(K)), SPARSE_MOST, lambda *at: self._most_bytes(SPARSE, K, M, *at)
             )
@@ -166,14 +152,14 @@ class Outgoing:
             rows.append(self._value((f"(b) {mark.curve}, calls", str(k)), mark.y, lambda *at, of=of, k=k: of(k, *at)))
         values(self._report, ("", "k"), rows)
         least, most, k = min(self._size.ms), max(self._size.ms), max(self._size.ks)
-        told = [self._most_told(k, most) for k in self._size.ks]
-        grows = self._most_told(k, most) / self._most_told(k, least) / (most / least)
+        alike = [self._most_unicast(k, most) for k in self._size.ks]
+        grows = self._most_unicast(k, most) / self._most_unicast(k, least) / (most / least)
         claims(
             self._report,
             [
                 Claim(f"the most of Unicast is proportional to m: from m = {least:,} to {most:,}", 1, 1, grows),
                 Claim(
-                    "the most of Unicast is the same for all k: greatest over least", 1, 1, max(told) / min(told),
+                    "the most of Unicast is the same for all k: greatest over least", 1, 1, max(alike) / min(alike),
                     f"too few events: {self._size.events:,} need not make the object in the middle the best of all",
                 ),
             ],
@@ -183,7 +169,7 @@ class Outgoing:
     def _most(self) -> Panel:
         ks, m, most = self._size.ks, self._size.m, max(self._size.ms)
         ms = sorted({m, most})
-        lines = [Curve(f"Unicast, m = {m:,}", ks, [self._most_told(k, m) for k in ks]) for m in ms]
+        lines = [Curve(f"Unicast, m = {m:,}", ks, [self._most_unicast(k, m) for k in ks]) for m in ms]
         for one, at in ((DENSE, [most]), (SPARSE, ms), (DENSE_1, [most]), (SPARSE_1, [most])):
             for m in at:
                 name = one.name if one.dense else f"{one.name}, m = {m:,}"
@@ -222,7 +208,7 @@ class Outgoing:
     def _bytes(self, one: Approach, k: int, m: int, seed: int = 1, model: int = COIN) -> float:
         return MESSAGE * self._played(one, k, m, seed, model).messages
 
-    def _most_told(self, k: int, m: int, seed: int = 1, model: int = COIN) -> float:
+    def _most_unicast(self, k: int, m: int, seed: int = 1, model: int = COIN) -> float:
         return UNICAST * self._played(SPARSE, k, m, seed, model).most_affected
 
     def _most_bytes(

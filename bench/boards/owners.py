@@ -26,7 +26,7 @@ QUICK = Size(events=200)
 
 
 class Lengths(NamedTuple):
-    """Owners asked beside the first, on average: by one `first_k`, and by a `min_y`."""
+    """Owners asked after the first, on average: by one `first_k`, and by a `min_y`."""
 
     first_k: float
     min_y: float
@@ -58,7 +58,7 @@ class Spread:
         found = {name: [measure(d, objects, y, k) for k in size.ks] for name, y in models}
         self._report.text(
             f"{size.n:,} objects in equal shares with {size.owners} owners along the diagonal; {size.events:,} objects "
-            "at random. The length of a traversal is the number of owners asked beside the first; a `min_y` is that "
+            "at random. The length of a traversal is the number of owners asked after the first; a `min_y` is that "
             "for the next exposed object, between the ends of both lists."
         )
         lines = [
@@ -74,7 +74,7 @@ class Spread:
             "The text expects 2 k s / n owners where an object is better with probability 1/2, and O(log(k) s / n) for "
             "random ones. The second cannot be: k objects alone lie with k s / n owners. An object at y, of which a "
             "share y is better, looks k / y objects far; over a uniform y that is k (1 + ln(n / 2k)) until the end "
-            "of the board cuts it, n / 2 objects away. Rows beside the formulas; a `min_y` looks both ways:"
+            "of the board cuts it, n / 2 objects away. Rows with the formulas; a `min_y` looks both ways:"
         )
         rows = []
         for (name, y), formula in zip(models, (self._half, self._random), strict=True):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench.boards import batches, one_and_half, owners, stage, tables, trace
+from bench.boards import batches, owners, stage, tables, tables_one_and_half, trace
 from bench.boards.batches import Batches
 from bench.boards.half import Half
 from bench.boards.outgoing import Outgoing
@@ -21,7 +21,7 @@ TABLES = (1, 2, 3, 4, 5, 6, 7, 8)
 FIGURES = (11, 12, 13, 14, 15, 16, 17, 20, 26)
 
 FOLDER = "figures"
-"""Beside the page, where its figures are drawn."""
+"""Next to the page, where its figures are drawn."""
 
 
 class Paper(Experiments):
@@ -36,7 +36,7 @@ class Paper(Experiments):
         traffic, outgoing = Traffic(report, stages), Outgoing(report, stages)
         batch = Batches(report, stages, batches.QUICK_WORLDS if quick else batches.WORLDS)
         spread = Spread(report, owners.QUICK if quick else owners.Size())
-        half = Half(report, one_and_half.QUICK if quick else one_and_half.Size())
+        half = Half(report, tables_one_and_half.QUICK if quick else tables_one_and_half.Size())
         self.tables = {
             2: ("Table II: redundancy in messages received", traffic.table_2),
             5: ("Table V: redundancy in messages received, a trace", self._trace.table_5),

@@ -1,4 +1,4 @@
-"""One pass over a sequence of events with one approach: what is sent, who hears it, and what crosses the network.
+"""One pass over a sequence of events with one approach: what is sent, its recipients, and what crosses the network.
 
 An event is a row and its new y, so that drawn workloads and recorded traces go the same way.
 """
@@ -8,17 +8,17 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bench.boards.workload import World, new_y, object_index, scratch
 from bench.network.routing import IP, OVERLAY, ZONES, Network, make_network, send
-from indexes.boards.forest import Forest, count, report
-from indexes.boards.objects import set_y
-from indexes.boards.paint import paint
-from indexes.boards.range_tree import RangeTree
-from indexes.boards.region import nearest
-from indexes.boards.work import MIN_Y, SNAP
-from indexes.lean import lean_kernel
+from indexes.boards.kernels.forest import Forest, count, report
+from indexes.boards.kernels.object_index import ObjectArrays, set_y
+from indexes.boards.kernels.paint import paint
+from indexes.boards.kernels.range_tree import RangeTree
+from indexes.boards.kernels.region import nearest
+from indexes.boards.kernels.scratch import MIN_Y, ROOM, SNAP, PaintContext
+from indexes.compiled.jit import kernel
+from indexes.core.arrays import Floats, Ints, Ints32, int64
 
 MESSAGE, UNICAST = 24, 16
 """Bytes of a message of the network (four ends, an object and its y) and of a unicast (a subscription, an object and
@@ -30,7 +30,7 @@ one event, those on the tiles of exposed objects, those that Unicast looks at, e
 
 
 class Approach(NamedTuple):
-    """A painting algorithm; `runs` = j stands for epsilon = 1/j, 0 is exact."""
+    """A painting algorithm; `runs` = j means epsilon = 1/j, 0 is exact."""
 
     name: str
     dense: bool
@@ -54,8 +54,8 @@ DENSE_1, SPARSE_1 = approach(True, 1), approach(False, 1)
 class Sequence(NamedTuple):
     """Events in order: whose y, and the new one. An event that changes nothing counts and sends nothing."""
 
-    row: NDArray[np.int32]
-    y: NDArray[np.float64]
+    row: Ints32
+    y: Floats
 
 
 class Played(NamedTuple):
@@ -84,17 +84,24 @@ def sequence(world: World, model: int) -> Sequence:
     return Sequence(row, y)
 
 
-@lean_kernel
-def work_out(row, y, events, model, out):  # type: ignore[no-untyped-def]
+@kernel
+def work_out(row: Ints32, y: Floats, events: Floats, model: int, out: Floats) -> None:
     """Write the new y of every event to `out`; `y` is moved on."""
     for e in range(len(row)):
         y[row[e]] = new_y(y[row[e]], events[e, 1], events[e, 2], model)
         out[e] = y[row[e]]
 
 
+class Counted(NamedTuple):
+    """Totals over all events, and the tally of what was sent."""
+
+    total: Ints
+    tally: Ints
+
+
 def play(
-    o: RangeTree,
-    f: Forest,
+    objects: RangeTree,
+    forest: Forest,
     events: Sequence,
     approach: Approach,
     k: int,
@@ -102,21 +109,19 @@ def play(
     hearing: bool = False,
     searching: bool = False,
 ) -> Played:
-    """Paint and apply all events. `hearing` counts who hears, `searching` the calls as the paper counts them; with a
+    """Paint and apply all events. `hearing` counts recipients, `searching` the calls as the paper counts them; with a
     network every message is sent from its server."""
-    work, tiles = scratch(k, -1) if searching else scratch(k)
-    total, tally = np.zeros(7, np.int64), np.zeros(4, np.int64)
-    work.stats[:] = 0
-    play_events(
-        o, f, np.array([k]), approach.dense, np.int64(approach.runs), work, tiles, events.row, events.y,
-        net or nowhere(), net is not None, hearing, searching, total, tally,
-    )  # fmt: skip
-    n = len(events.row)
+    context = PaintContext(forest, np.array([k]), approach.dense, approach.runs, *scratch(k, -1 if searching else ROOM))
+    stats, n = context.scratch.stats, len(events.row)
+    stats[:] = 0
+    counted = Counted(np.zeros(7, np.int64), np.zeros(4, np.int64))
+    play_events(objects, context, events, net or nowhere(), net is not None, hearing, searching, counted)
+    total, tally = counted
     if total[FITS] != n:
         raise OverflowError("an event's tiles did not fit the buffer")
     return Played(
         total[TILES] / n, int(total[MOST_TILES]), total[AFFECTED] / n, int(total[MOST_AFFECTED]), total[EXPOSED] / n,
-        total[SQUARE] / n, work.stats[MIN_Y] / n, work.stats[SNAP] / n,
+        total[SQUARE] / n, stats[MIN_Y] / n, stats[SNAP] / n,
         MESSAGE * tally[OVERLAY] / n, MESSAGE * tally[IP] / n, tally[ZONES] / n,
     )  # fmt: skip
 
@@ -126,40 +131,49 @@ def nowhere() -> Network:
     return make_network(4, 1, 1)
 
 
-@lean_kernel
-def play_events(o, f, ks, dense, runs, w, tiles, rows, ys, net, sending, hearing, searching, total, tally):  # type: ignore[no-untyped-def]
-    """Add what `play` counts to `total` and `tally`."""
-    k = ks[0]
-    for e in range(len(rows)):
-        s = np.int64(o.pos[rows[e]])
-        y = ys[e]
+@kernel
+def play_events(
+    objects: ObjectArrays,
+    context: PaintContext,
+    events: Sequence,
+    net: Network,
+    sending: bool,
+    hearing: bool,
+    searching: bool,
+    counted: Counted,
+) -> None:
+    """Add what `play` counts to `counted`."""
+    forest, scratch, tiles, k = context.forest, context.scratch, context.tiles, context.ks[0]
+    total, side = counted.total, tiles.side
+    for e in range(len(events.row)):
+        slot = int64(objects.pos[events.row[e]])
+        y = events.y[e]
         tiles.n[0] = 0
-        fits = np.int64(1)
-        if y != o.y[s]:
+        fits = int64(1)
+        if y != objects.y[slot]:
             if searching:
-                nearest(o, s, min(o.y[s], y), k, w)
-                total[SQUARE] += count(f, 0, w.all_west[k], o.x[s], o.x[s], w.all_east[k])
-            fits = np.int64(paint(o, f, ks, dense, runs, s, y, w, tiles))
-            set_y(o, s, y)
+                nearest(objects, slot, min(objects.y[slot], y), k, scratch)
+                x = objects.x[slot]
+                total[SQUARE] += count(forest, 0, scratch.all_west[k], x, x, scratch.all_east[k])
+            fits = int64(paint(objects, context, slot, y))
+            set_y(objects, slot, y)
         n = tiles.n[0]
         total[FITS] += fits
         total[TILES] += n
         total[MOST_TILES] = max(total[MOST_TILES], n)
-        affected = np.int64(0)
+        affected = int64(0)
         if hearing:
             for t in range(n):
-                heard = count(f, 0, tiles.side[t, 0], tiles.side[t, 1], tiles.side[t, 2], tiles.side[t, 3])
+                reached = count(forest, 0, side[t, 0], side[t, 1], side[t, 2], side[t, 3])
                 if tiles.own[t]:
-                    affected += heard
+                    affected += reached
                 else:
-                    total[EXPOSED] += heard
+                    total[EXPOSED] += reached
         total[AFFECTED] += affected
         total[MOST_AFFECTED] = max(total[MOST_AFFECTED], affected)
         if sending:
-            start = np.int64(net.server[0])
             for t in range(n):
-                side = tiles.side
-                send(net, start, side[t, 0], side[t, 1], side[t, 2], side[t, 3], tally)
+                send(net, int64(net.server[0]), side[t, 0], side[t, 1], side[t, 2], side[t, 3], counted.tally)
 
 
 class Unicasts(NamedTuple):
@@ -172,17 +186,16 @@ class Unicasts(NamedTuple):
     ip_by_zones: float
 
 
-def unicasts(o: RangeTree, f: Forest, gateway: NDArray[np.int32], events: Sequence, k: int, net: Network) -> Unicasts:
+def unicasts(objects: RangeTree, forest: Forest, gateway: Ints32, events: Sequence, k: int, net: Network) -> Unicasts:
     """Unicast over the network; `gateway[sid]` is the zone of a subscription. Paint-Dense finds who is affected, which
     is what V says in its footnote that one may do: the messages are the same."""
-    work, tiles = scratch(k)
-    told = np.zeros(len(net.reached), np.int64)
-    sids = np.empty(len(gateway), np.int32)
-    count_gateways(o, f, np.array([k]), work, tiles, events.row, events.y, gateway, sids, told)
+    messages = np.zeros(len(net.reached), np.int64)
+    context = PaintContext(forest, np.array([k]), True, 0, *scratch(k))
+    count_gateways(objects, context, events, gateway, np.empty(len(gateway), np.int32), messages)
     server = int(net.server[0])
     steps, links = ways(net)
-    bytes_to = UNICAST * told / len(events.row)
-    away = np.arange(len(told)) != server
+    bytes_to = UNICAST * messages / len(events.row)
+    away = np.arange(len(messages)) != server
     return Unicasts(
         float((bytes_to * away).sum()),
         float((bytes_to * net.ip[server]).sum()),
@@ -191,7 +204,7 @@ def unicasts(o: RangeTree, f: Forest, gateway: NDArray[np.int32], events: Sequen
     )
 
 
-def ways(net: Network) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def ways(net: Network) -> tuple[Floats, Floats]:
     """Links of the overlay and of the IP network that a message handed from zone to zone crosses from the server to
     each zone."""
     steps, links = np.empty((2, len(net.reached)))
@@ -211,51 +224,53 @@ def _inside(low: float, high: float) -> float:
     return high - 1.0 if np.isfinite(high) else 0.0
 
 
-@lean_kernel
-def count_gateways(o, f, ks, w, tiles, rows, ys, gateway, sids, told):  # type: ignore[no-untyped-def]
-    """Add to `told` how many affected subscriptions each zone is the gateway of, over all events."""
-    for e in range(len(rows)):
-        s = np.int64(o.pos[rows[e]])
+@kernel
+def count_gateways(
+    objects: ObjectArrays, context: PaintContext, events: Sequence, gateway: Ints32, sids: Ints32, counts: Ints
+) -> None:
+    """Add to `counts` how many affected subscriptions each zone is the gateway of, over all events."""
+    tiles, side = context.tiles, context.tiles.side
+    for e in range(len(events.row)):
+        slot, y = int64(objects.pos[events.row[e]]), events.y[e]
         tiles.n[0] = 0
-        if ys[e] != o.y[s]:
-            paint(o, f, ks, True, np.int64(0), s, ys[e], w, tiles)
-            set_y(o, s, ys[e])
+        if y != objects.y[slot]:
+            paint(objects, context, slot, y)
+            set_y(objects, slot, y)
         for t in range(tiles.n[0]):
             if tiles.own[t]:
-                side = tiles.side
-                found = report(f, 0, side[t, 0], side[t, 1], side[t, 2], side[t, 3], sids)
+                found = report(context.forest, 0, side[t, 0], side[t, 1], side[t, 2], side[t, 3], sids)
                 for i in range(found):
-                    told[gateway[sids[i]]] += 1
+                    counts[gateway[sids[i]]] += 1
 
 
 class Relaxed(NamedTuple):
-    """CN-Relax, an event: bytes on the overlay and on the IP network, and subscriptions that hear of it."""
+    """CN-Relax, an event: bytes on the overlay and on the IP network, and subscriptions that receive it."""
 
     overlay: float
     ip: float
     received: float
 
 
-def cn_relax(x: NDArray[np.float64], f: Forest, net: Network, seed: int) -> Relaxed:
+def cn_relax(x: Floats, forest: Forest, net: Network, seed: int) -> Relaxed:
     """CN-Relax: every event, whose objects lie at `x`, enters at a random broker as one message to all ranges that
     hold the object."""
     start = np.random.default_rng(seed).integers(len(net.reached), size=len(x))
     tally = np.zeros(4, np.int64)
-    received = relax_events(x, start, f, net, tally)
+    received = relax_events(x, start, forest, net, tally)
     n = len(x)
     return Relaxed(MESSAGE * tally[OVERLAY] / n, MESSAGE * tally[IP] / n, received / n)
 
 
-@lean_kernel
-def relax_events(x, start, f, net, tally):  # type: ignore[no-untyped-def]
+@kernel
+def relax_events(x: Floats, start: Ints, forest: Forest, net: Network, tally: Ints) -> int:
     """Send one message an event; returns how many subscriptions received them."""
     received = 0
     for e in range(len(x)):
         send(net, start[e], -np.inf, x[e], x[e], np.inf, tally)
-        received += count(f, 0, -np.inf, x[e], x[e], np.inf)
+        received += count(forest, 0, -np.inf, x[e], x[e], np.inf)
     return received
 
 
-def fresh(x: NDArray[np.float64], y: NDArray[np.float64]) -> RangeTree:
+def fresh(x: Floats, y: Floats) -> RangeTree:
     """The object index of objects in order of x, in their first state."""
     return object_index(World(x, y, np.empty((0, 3))))

@@ -1,4 +1,4 @@
-"""The prototype that the kernels are held against, if its folder is there.
+"""The prototype of boards behind the same calls as our kernels.
 
 It is a sketch in one module, `rangetopk.py`, over static arrays. It is imported as it is, given the same objects,
 subscriptions and events, and timed by loops like ours.
@@ -6,19 +6,15 @@ subscriptions and events, and timed by loops like ours.
 
 from __future__ import annotations
 
-import importlib
-import os
-import sys
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from numba import njit
+
+from bench import prototypes
 from bench.boards.workload import World, make_ranges, new_y
-from indexes.jit import kernel  # noqa: F401  (sets the cache folder before numba is imported)
 
-from numba import njit  # isort: skip
-
-VARIABLE = "RANKCAST_PROTOTYPE"
 MODULE = "rangetopk"
 
 GATHER_RAISING, GATHER_LOWERING = 32, 128
@@ -26,16 +22,12 @@ GATHER_RAISING, GATHER_LOWERING = 32, 128
 
 
 class Prototype:
-    """The prototype's kernels behind the same calls as ours. State is made anew by `objects` and `ranges`."""
+    """The prototype's kernels behind the same calls as ours. `objects` and `ranges` make its first state."""
 
     def __init__(self, module: ModuleType) -> None:
         self._module = module
-        dense, sparse, hybrid, unicast = (
-            module.paint_dense,
-            module.paint_sparse,
-            module.paint_sparse_hybrid,
-            module.unicast,
-        )
+        dense, sparse = module.paint_dense, module.paint_sparse
+        hybrid, unicast = module.paint_sparse_hybrid, module.unicast
 
         @njit(nogil=True)
         def run_dense(o: Any, events: Any, n: int, model: int, k: int, w: Any) -> int:
@@ -53,7 +45,7 @@ class Prototype:
                 made += sparse(o, kd, i, new_y(o.y[i], events[e, 1], events[e, 2], model), k, 1, w)
             return made
 
-        @njit(nogil=True)
+        @njit(nogil=True)  # nine arguments: those of the prototype
         def run_hybrid(o: Any, kd: Any, events: Any, n: int, model: int, k: int, w: Any, few: int, many: int) -> int:
             made = 0
             for e in range(events.shape[0]):
@@ -63,12 +55,12 @@ class Prototype:
 
         @njit(nogil=True)
         def run_unicast(o: Any, kd: Any, events: Any, n: int, model: int, k: int, w: Any, out: Any) -> int:
-            told = 0
+            notified = 0
             for e in range(events.shape[0]):
                 i = int(events[e, 0] * n)
                 y = new_y(o.y[i], events[e, 1], events[e, 2], model)
-                told += unicast(o, kd, n, i, y, k, w, out[0], out[1], out[2], out[3], 1)
-            return told
+                notified += unicast(o, kd, n, i, y, k, w, out[0], out[1], out[2], out[3], 1)
+            return notified
 
         self._dense, self._sparse, self._hybrid, self._unicast = run_dense, run_sparse, run_hybrid, run_unicast
 
@@ -95,13 +87,7 @@ class Prototype:
         return int(self._unicast(state[0], kd, events, len(world.x), model, k, state[1], buffers))
 
 
-def load(folder: Path | None) -> Prototype | None:
-    """The prototype in a folder (or the one that RANKCAST_PROTOTYPE names); None when there is none."""
-    named = folder or (Path(os.environ[VARIABLE]) if os.environ.get(VARIABLE) else None)
-    if named is None or not (named / f"{MODULE}.py").is_file():
-        return None
-    sys.path.insert(0, str(named))
-    try:
-        return Prototype(importlib.import_module(MODULE))
-    finally:
-        sys.path.remove(str(named))
+def load(named: Path | None) -> Prototype | None:
+    """The prototype, None where it does not exist."""
+    found = prototypes.load(prototypes.BOARDS, named, MODULE)
+    return Prototype(found[0]) if found else None

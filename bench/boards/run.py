@@ -7,9 +7,9 @@ from pathlib import Path
 
 from bench.boards import batch_speed, kernels, service, space, streams
 from bench.boards.paper import FIGURES, TABLES, Paper
-from bench.report import CHECKOUT, Report, commit, load, machine, today, versions
+from bench.report import RESULTS, Report, page
 
-PAGE = CHECKOUT / "docs" / "results" / "boards.md"
+PAGE = RESULTS / "boards.md"
 
 PARTS = ("paper", "kernels", "space", "register", "http", "streams")
 """In the order in which they run. "http" includes "register"."""
@@ -24,37 +24,29 @@ def run(
     out: Path | None = None,
     say: Callable[[str], None] = print,
 ) -> Report:
-    """Run parts of the benchmark, telling each piece as it is known; with `out` the page is written there.
+    """Run parts of the benchmark, reporting each piece as it is done; with `out` the page is written there.
 
-    `tables` and `figures` are those of the paper to show, figures being drawn beside the page; `quick` runs everything
-    small, and `prototype` is the folder of what the kernels are held against.
+    `tables` and `figures` are those of the paper to show, figures being drawn next to the page; `quick` runs everything
+    small, and `prototype` is the folder of what the kernels are compared with.
     """
-    report = Report(say, judging=not quick)
-    report.heading("Boards: counts and speed", 1)
-    report.text(
-        f"Written by `rankcast bench boards{' --quick' if quick else ''}` on {today()}, commit {commit()}.\n\n"
-        f"- machine: {machine()}; load before the run: {load()}\n- {versions()}"
-    )
-    wanted = set(parts)
-    if "paper" in wanted:
-        report.heading("The paper's tables and figures")
-        Paper(report, quick, out).show(tables, figures)
-    if "kernels" in wanted:
-        report.heading("Kernels")
-        kernels.Bench(report, kernels.QUICK if quick else kernels.Size(), prototype).show()
-        report.heading("Batches", 3)
-        batch_speed.show(report, batch_speed.QUICK if quick else batch_speed.Size())
-    if "space" in wanted:
-        report.heading("Several range attributes")
-        space.show(report, space.QUICK if quick else space.Size())
-    if wanted & {"register", "http"}:
-        report.heading("Over HTTP, with the durable log")
-        size = service.QUICK if quick else service.Size()
-        service.Bench(report, size).show(frozenset(wanted & {"register", "http"}))
-    if "streams" in wanted:
-        report.heading("Streams")
-        streams.show(report, streams.QUICK if quick else streams.Size())
-    if out is not None:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        out.write_text(report.page())
+    with page("Boards: counts and speed", "boards", quick, out, say) as report:
+        wanted = set(parts)
+        if "paper" in wanted:
+            report.heading("The paper's tables and figures")
+            Paper(report, quick, out).show(tables, figures)
+        if "kernels" in wanted:
+            report.heading("Kernels")
+            kernels.Bench(report, kernels.QUICK if quick else kernels.Size(), prototype).show()
+            report.heading("Batches", 3)
+            batch_speed.show(report, batch_speed.QUICK if quick else batch_speed.Size())
+        if "space" in wanted:
+            report.heading("Several range attributes")
+            space.show(report, space.QUICK if quick else space.Size())
+        if wanted & {"register", "http"}:
+            report.heading("Over HTTP, with the durable log")
+            size = service.QUICK if quick else service.Size()
+            service.Bench(report, size).show(frozenset(wanted & {"register", "http"}))
+        if "streams" in wanted:
+            report.heading("Streams")
+            streams.show(report, streams.QUICK if quick else streams.Size())
     return report

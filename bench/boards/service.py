@@ -1,7 +1,7 @@
 """The service over HTTP: a million subscriptions in one request, batches of events, single events.
 
 Everything is measured against `rankcast serve` in a process of its own with its durable log, by a load generator in
-another. Beside it run the apps of `bench.boards.floor`, in rounds that alternate with the service's.
+another, in rounds that alternate with those of the apps of `bench.boards.floor`.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ import numpy as np
 import pyarrow as pa
 
 from bench.boards.workload import World, make_ranges, make_world
-from bench.process import Failed, Server, cpu_seconds, run_job, service, serving
-from bench.report import Report, count, ratio
+from bench.closed_loop import RATE_COLUMNS, Result, rate_columns, rates
+from bench.process import ARROW, Failed, Server, cpu_seconds, run_job, service, serving, to_stream
+from bench.report import Report, ratio
 
 BOARD = "bench"
 K = 10
-ARROW = "application/vnd.apache.arrow.stream"
 
 SECONDS_WANTED = 20.0
 BYTES_WANTED = 250.0
@@ -34,6 +34,11 @@ SLOWER_WANTED = 1.5
 BATCH = 1_000
 FEW, MANY = 2, 32
 """Connections for batches and for single events."""
+
+WINDOW = 128
+"""Requests under way on a socket."""
+
+FASTER_WANTED = 5.0
 
 
 class Size(NamedTuple):
@@ -73,19 +78,19 @@ def board_service(size: Sized, folder: Path, *options: str) -> Iterator[tuple[Se
     """A service, with these options, with a board of n objects and no subscriptions."""
     world = make_world(size.n, 1)
     with service(folder, *options) as server:
-        config = {"range_attributes": ["x"], "rank": {"attribute": "y"}, "ks": [K], "algorithm": "sparse"}
-        server.ask("PUT", f"/v1/boards/{BOARD}", json.dumps(config).encode())
-        table = pa.table(
-            {
-                "op": pa.array(["upsert"] * size.n),
-                "id": pa.array([f"o{i}" for i in range(size.n)]),
-                "x": world.x,
-                "y": world.y,
-            }
-        )
-        answer = server.ask("POST", f"/v1/boards/{BOARD}/events?messages=count", to_stream(table), ARROW)
-        _expect(answer["applied"] == size.n, f"{size.n} objects were sent, {answer['applied']} applied")
+        make_board(server, world)
         yield server, world
+
+
+def make_board(server: Server, world: World) -> None:
+    """A board with the objects `o0`, `o1`, ... of a world."""
+    n = len(world.x)
+    config = {"range_attributes": ["x"], "rank": {"attribute": "y"}, "ks": [K], "algorithm": "sparse"}
+    server.ask("PUT", f"/v1/boards/{BOARD}", json.dumps(config).encode())
+    ids = pa.array([f"o{i}" for i in range(n)])
+    table = pa.table({"op": pa.array(["upsert"] * n), "id": ids, "x": world.x, "y": world.y})
+    answer = server.ask("POST", f"/v1/boards/{BOARD}/events?messages=count", to_stream(table), ARROW)
+    _expect(answer["applied"] == n, f"{n} objects were sent, {answer['applied']} applied")
 
 
 def register(server: Server, m: int) -> Registered:
@@ -98,8 +103,7 @@ def register(server: Server, m: int) -> Registered:
     after, cpu = server.resident(), cpu_seconds(server.pid) - cpu
     time.sleep(2.0)
     later = server.resident()
-    found = server.ask("GET", f"/v1/boards/{BOARD}")["subscriptions"]
-    _expect(found == m, f"{m} subscriptions were sent, the board has {found}")
+    server.expect(f"/v1/boards/{BOARD}", "subscriptions", m)
     return Registered(first, seconds, cpu, len(body), answer_bytes, (after - before) / m, (later - before) / m)
 
 
@@ -111,14 +115,17 @@ class Bench:
         self._size = size
 
     def show(self, parts: frozenset[str]) -> None:
-        """Run the parts: "register", "http". The second needs the first, and runs it."""
+        """Run the parts: "register", "http", "singles". The others need the first, and run it; the last is the single
+        events of the second alone."""
         size = self._size
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
             with board_service(size, folder) as (server, world):
-                self._registered(register(server, size.m))
-                if "http" in parts:
-                    self._loads(server, world, folder)
+                registered = register(server, size.m)
+                if parts & {"register", "http"}:
+                    self._registered(registered)
+                if parts & {"http", "singles"}:
+                    self._loads(server, world, folder, batches="http" in parts)
 
     def _registered(self, found: Registered) -> None:
         report, m = self._report, self._size.m
@@ -155,7 +162,7 @@ class Bench:
             worst <= BYTES_WANTED,
         )
 
-    def _loads(self, server: Server, world: World, folder: Path) -> None:
+    def _loads(self, server: Server, world: World, folder: Path, batches: bool) -> None:
         with ExitStack() as stack:
             servers = {"service": server}
             for kind in ("bare", "frame"):
@@ -167,30 +174,29 @@ class Bench:
                 "x": world.x.tolist(),
                 "y": world.y.tolist(),
                 "servers": {name: {"port": one.port, "pid": one.pid} for name, one in servers.items()},
-                "phases": self._phases(),
+                "phases": [*(self._batch_phases() if batches else ()), *self._single_phases()],
             }
             before = server.ask("GET", f"/v1/boards/{BOARD}")["seq"]
             try:
-                results = run_job("bench.boards.load", job)
+                measured = run_job("bench.boards.load", job)
             except Failed as failure:
                 tails = "\n".join(f"{name}, exit {one.process.poll()}:\n{one.tail()}" for name, one in servers.items())
                 raise Failed(f"{failure}\n{tails}") from None
             after = server.ask("GET", f"/v1/boards/{BOARD}")["seq"]
-        told: dict[str, list[dict[str, Any]]] = {}
-        for phase, result in zip(job["phases"], results, strict=True):
-            told.setdefault(phase["name"], []).append(result)
+        results: dict[str, list[Result]] = {}
+        for phase, result in zip(job["phases"], measured, strict=True):
+            results.setdefault(phase["name"], []).append(result)
             _expect(set(result["statuses"]) == {"200"}, f"{phase['name']} was answered {result['statuses']}")
         sent = sum(p["count"] * p.get("size", 1) for p in job["phases"] if p["server"] == "service")
         _expect(after - before == sent, f"{sent} events were sent, seq went on by {after - before}")
-        self._batches(told)
-        self._singles(told)
+        if batches:
+            self._batches(results)
+        self._singles(results)
 
-    def _phases(self) -> list[dict[str, Any]]:
-        """Rounds of each load on the service and on what it is held against; the first of each only warms up."""
+    def _batch_phases(self) -> list[dict[str, Any]]:
+        """Rounds of batches on the service and on what it is compared with; the first of each only warms up."""
         size = self._size
         batch = {"kind": "batches", "count": size.batches, "size": BATCH, "messages": "count", "connections": FEW}
-        single = {"kind": "singles", "count": size.singles, "connections": MANY}
-        warm = max(MANY, size.singles // 10)
         phases = [
             {**batch, "server": "service", "name": "warm", "count": max(2, size.batches // 10)},
             {**batch, "server": "bare", "name": "warm", "again": True},
@@ -200,29 +206,40 @@ class Bench:
                 {**batch, "server": "service", "name": "batches"},
                 {**batch, "server": "bare", "name": "parse", "again": True},
             ]
-        phases += [
-            {
-                **single,
-                "server": name,
-                "name": "warm",
-                "count": warm,
-                "again": name != "service",
-            }
+        return phases
+
+    def _single_phases(self) -> list[dict[str, Any]]:
+        """The same of single events."""
+        size = self._size
+        single = {"kind": "singles", "count": size.singles, "connections": MANY}
+        over_socket = {
+            "kind": "socket",
+            "count": size.singles * 4,
+            "window": WINDOW,
+            "server": "service",
+            "packed": False,
+        }
+        warm = max(MANY, size.singles // 10)
+        phases = [
+            {**single, "server": name, "name": "warm", "count": warm, "again": name != "service"}
             for name in ("service", "bare", "frame")
         ]
+        phases.append({**over_socket, "name": "warm", "count": warm})
         for _ in range(size.rounds):
             phases += [
                 {**single, "server": "service", "name": "full"},
                 {**single, "server": "bare", "name": "bare", "again": True},
                 {**single, "server": "frame", "name": "frame", "again": True},
                 {**single, "server": "service", "name": "none", "query": "?messages=none"},
+                {**over_socket, "name": "socket", "query": "?messages=none"},
+                {**over_socket, "name": "packed", "query": "?messages=none", "packed": True},
             ]
         return phases
 
-    def _batches(self, told: dict[str, list[dict[str, Any]]]) -> None:
+    def _batches(self, results: dict[str, list[Result]]) -> None:
         size, report = self._size, self._report
         report.heading("Batches of events", 3)
-        body = median(one["request_bytes"] for one in told["batches"])
+        body = median(one["request_bytes"] for one in results["batches"])
         report.text(
             f"n = {size.n:,}, m = {size.m:,}, k = {K}; {size.rounds} rounds of {size.batches} JSON bodies with "
             f'{BATCH:,} updates each (`{{"op":"update","id":"o123","values":{{"y":0.5}}}}`, {body / 1024:.0f} KiB a '
@@ -230,83 +247,73 @@ class Bench:
             "route is FastAPI with pydantic models that validates the same bodies and does nothing with them; rounds "
             "alternate."
         )
-        rows = []
-        for name, label in (("batches", "service"), ("parse", "bare FastAPI and pydantic")):
-            rates = [one["requests"] * BATCH / one["elapsed"] for one in told[name]]
-            rows.append((label, *_rate_columns(rates, told[name], BATCH)))
-        ours = [one["requests"] * BATCH / one["elapsed"] for one in told["batches"]]
-        floor = [one["requests"] * BATCH / one["elapsed"] for one in told["parse"]]
+        ours, floor = rates(results["batches"], BATCH), rates(results["parse"], BATCH)
         share = median(a / b for a, b in zip(ours, floor, strict=True))
-        rows[0] = (*rows[0], ratio(share))
-        rows[1] = (*rows[1], "1")
-        report.table(
-            ("", "events/s", "least and greatest", "ms a batch, p50", "p99", "server CPU, us/event", "CPU of one core",
-             "of bare"),
-            rows,
-        )  # fmt: skip
+        rows = [
+            (label, *rate_columns(results[name], BATCH), _cores(results[name]), of_bare)
+            for name, label, of_bare in (
+                ("batches", "service", ratio(share)),
+                ("parse", "bare FastAPI and pydantic", "1"),
+            )
+        ]
+        report.table(("", "events/s", *RATE_COLUMNS, "server CPU, us/event", "CPU of one core", "of bare"), rows)
         report.verdict(
             f"{EVENTS_WANTED:,.0f} events/s in batches of {BATCH:,} with `messages=count`",
             f"{median(ours):,.0f} events/s, {ratio(share)} of the bare route",
             median(ours) >= EVENTS_WANTED,
         )
 
-    def _singles(self, told: dict[str, list[dict[str, Any]]]) -> None:
+    def _singles(self, results: dict[str, list[Result]]) -> None:
         size, report = self._size, self._report
         report.heading("Single events", 3)
         report.text(
-            f"The same board; {size.rounds} rounds of {size.singles:,} `PUT .../objects/{{id}}` with both values, "
-            f"{MANY} connections. The endpoints beside it commit one row through the same writer, group commit and "
+            f"n = {size.n:,}, m = {size.m:,}, k = {K}; {size.rounds} rounds of {size.singles:,} "
+            "`PUT .../objects/{id}` with both values, "
+            f"{MANY} connections; and four times as many of the same requests, without tiles, over one WebSocket with "
+            f"{WINDOW} of them under way, whose time is that from the sending of a frame to its answer. The other "
+            "endpoints commit one row through the same writer, group commit and "
             "log, and apply nothing: a plain FastAPI route with a pydantic body, and a route behind the service's own "
             "guard that reads the body and does not look at it."
         )
         labels = {
             "full": "service, with the tiles",
             "none": "service, `messages=none`",
+            "socket": f"service, one socket, window {WINDOW}",
+            "packed": "the same, MessagePack",
             "bare": "one row, plain FastAPI",
             "frame": "one row, the service's frame",
         }
-        rates = {name: [one["requests"] / one["elapsed"] for one in told[name]] for name in labels}
+        each = {name: rates(results[name], 1) for name in labels}
         rows = []
         for name, label in labels.items():
             slower = {
-                floor: ratio(median(b / a for a, b in zip(rates[name], rates[floor], strict=True)))
+                floor: ratio(median(b / a for a, b in zip(each[name], each[floor], strict=True)))
                 for floor in ("bare", "frame")
             }
-            rows.append((label, *_rate_columns(rates[name], told[name], 1), slower["bare"], slower["frame"]))
-        report.table(
-            ("", "requests/s", "least and greatest", "ms, p50", "p99", "server CPU, us/request", "CPU of one core",
-             "slower than plain", "slower than frame"),
-            rows,
-        )  # fmt: skip
-        slower_by = median(b / a for a, b in zip(rates["full"], rates["bare"], strict=True))
+            rows.append(
+                (label, *rate_columns(results[name], 1), _cores(results[name]), slower["bare"], slower["frame"])
+            )
+        head = "", "requests/s", *RATE_COLUMNS, "server CPU, us/request", "CPU of one core"
+        report.table((*head, "slower than plain", "slower than frame"), rows)
+        slower_by = median(b / a for a, b in zip(each["full"], each["bare"], strict=True))
         report.verdict(
             f"single events at {MANY} connections at most {SLOWER_WANTED} times slower than a plain FastAPI endpoint "
             "that commits one row",
-            f"{median(rates['full']):,.0f} requests/s, {ratio(slower_by)} times slower",
+            f"{median(each['full']):,.0f} requests/s, {ratio(slower_by)} times slower",
             slower_by <= SLOWER_WANTED,
+        )
+        faster = median(a / b for a, b in zip(each["socket"], each["bare"], strict=True))
+        report.verdict(
+            f"single events over one socket with a window of {WINDOW} at least {FASTER_WANTED:.0f} times as fast as a "
+            f"plain FastAPI endpoint that commits one row at {MANY} connections",
+            f"{median(each['socket']):,.0f} requests/s, {ratio(faster)} times as fast",
+            faster >= FASTER_WANTED,
         )
 
 
-def _rate_columns(rates: list[float], told: list[dict[str, Any]], each: int) -> tuple[str, ...]:
-    """Rate, its spread, latencies, processor time of the server an item, and its share of a core."""
-    requests = sum(one["requests"] for one in told)
-    cpu = sum(one["server_cpu"] for one in told)
-    return (
-        f"{median(rates):,.0f}",
-        f"{min(rates):,.0f}-{max(rates):,.0f}",
-        count(median(one["ms"]["p50"] for one in told)),
-        count(median(one["ms"]["p99"] for one in told)),
-        f"{cpu / (requests * each) * 1e6:.1f}",
-        f"{cpu / sum(one['elapsed'] for one in told):.2f}",
-    )
-
-
-def to_stream(table: pa.Table) -> bytes:
-    """A table as an Arrow IPC stream."""
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table, max_chunksize=50_000)
-    return sink.getvalue().to_pybytes()
+def _cores(results: list[Result]) -> str:
+    """The share of a core that the server took."""
+    return f"{sum(one['server_cpu'] for one in results) / sum(one['elapsed'] for one in results):.2f}"
 
 
 def _expect(true: bool, otherwise: str) -> None:

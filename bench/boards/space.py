@@ -1,7 +1,7 @@
-"""Boards with several range attributes: painting beside the re-evaluation of every list that may change.
+"""Boards with several range attributes: painting and the re-evaluation of every list that may change.
 
 The baseline knows nothing of tiles. It keeps subscriptions and objects by column, finds the regions that hold the
-changed object by a vectorised scan, and evaluates each of their lists anew by another one, over all objects, against
+changed object by a vectorised scan, and evaluates each of their lists again by another one, over all objects, against
 the k-th best so far. Both take the same events in alternating rounds, each from the first state of the world; times are
 those of the thread.
 """
@@ -13,17 +13,18 @@ from statistics import median
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bench.race import Contender, Raced, raced
 from bench.report import Report, count, ratio, spread
-from indexes.boards.changes import SET, Changes
 from indexes.boards.commands import BoardConfig
-from indexes.boards.space.objects import SpaceObjects
+from indexes.boards.kernels.changes import SET, Changes
+from indexes.boards.kernels.tiles import below
+from indexes.boards.space.kernels.objects import SpaceObjects
+from indexes.boards.space.kernels.shapes import BOX, SHAPES, holds
 from indexes.boards.space.painter import SpacePainter
-from indexes.boards.space.shapes import BOX, SHAPES, holds
-from indexes.boards.tiles import below
-from indexes.lanes import LANES, lanes_from, lanes_upto, low_bit
-from indexes.lean import lean_kernel
+from indexes.compiled.jit import kernel
+from indexes.compiled.simd import LANES, lanes_from, lanes_upto, low_bit
+from indexes.core.arrays import Floats, Ints, Ints32
 
 K = 10
 
@@ -49,11 +50,11 @@ QUICK = Size(events=1_000, baseline=20, rounds=3)
 class World(NamedTuple):
     """Objects uniform in the unit cube, subscriptions of one shape, and events of the paper's workload."""
 
-    x: NDArray[np.float64]
-    y: NDArray[np.float64]
-    params: NDArray[np.float64]
-    row: NDArray[np.int32]
-    new_y: NDArray[np.float64]
+    x: Floats
+    y: Floats
+    params: Floats
+    row: Ints32
+    new_y: Floats
 
 
 def make_world(d: int, shape: str, size: Size, seed: int = 1) -> World:
@@ -70,7 +71,7 @@ def make_world(d: int, shape: str, size: Size, seed: int = 1) -> World:
     return World(x, y, params, row, new_y)
 
 
-def make_regions(rng: np.random.Generator, d: int, shape: str, m: int) -> NDArray[np.float64]:
+def make_regions(rng: np.random.Generator, d: int, shape: str, m: int) -> Floats:
     """Boxes between uniform ends; discs of radius up to 0.3 and triangles about uniform centres; half planes whose
     border crosses the unit square at a uniform place in a uniform direction."""
     if shape == "box":
@@ -107,15 +108,29 @@ def changes_of(world: World) -> Changes:
     )
 
 
-def columns(rows: NDArray[np.float64]) -> NDArray[np.float64]:
+def columns(rows: Floats) -> Floats:
     """One column after the other, each with room for a block behind its last number."""
     padded = np.full((rows.shape[1], len(rows) + LANES), np.inf)
     padded[:, : len(rows)] = rows.T
     return padded.ravel()
 
 
-@lean_kernel
-def evaluate(shape, d, x, y, n, params, m, i, place, k, best_y, best):  # type: ignore[no-untyped-def]
+# The two kernels take their arrays one by one: in a NamedTuple they would cost reference counts in every call.
+@kernel
+def evaluate(
+    shape: int,
+    d: int,
+    x: Floats,
+    y: Floats,
+    n: int,
+    params: Floats,
+    m: int,
+    i: int,
+    place: Floats,
+    k: int,
+    best_y: Floats,
+    best: Ints,
+) -> int:
     """The k best objects of region i by a scan; returns how many there are."""
     found = 0
     T = np.inf
@@ -141,8 +156,21 @@ def evaluate(shape, d, x, y, n, params, m, i, place, k, best_y, best):  # type: 
     return found
 
 
-@lean_kernel
-def reevaluate(shape, d, x, y, place, params, m, row, new_y, k, best_y, best):  # type: ignore[no-untyped-def]
+@kernel
+def reevaluate(
+    shape: int,
+    d: int,
+    x: Floats,
+    y: Floats,
+    place: Floats,
+    params: Floats,
+    m: int,
+    row: Ints32,
+    new_y: Floats,
+    k: int,
+    best_y: Floats,
+    best: Ints,
+) -> int:
     """Apply the events and evaluate every list whose region holds the object; returns how many lists that were."""
     n = len(place)
     lists = 0
@@ -164,44 +192,25 @@ def reevaluate(shape, d, x, y, place, params, m, row, new_y, k, best_y, best):  
     return lists
 
 
-class Timed(NamedTuple):
-    """Microseconds an event of each round, and tiles or lists an event."""
-
-    micros: list[float]
-    made: float
-
-
-def race(d: int, shape: str, world: World, size: Size) -> tuple[Timed, Timed]:
-    """Painting and the baseline, round by round; compiling is not counted."""
+def race(d: int, shape: str, world: World, size: Size) -> tuple[Raced, Raced]:
+    """Painting, which makes tiles, and the baseline, which evaluates lists."""
     changes = changes_of(world)
     regions, place = columns(world.params), world.x
     code, few = SHAPES.index(shape), slice(0, size.baseline)
     best_y, best = np.empty(K), np.empty(K, np.int64)
 
-    def paint(events: int) -> tuple[float, int]:
-        painter = make_painter(d, shape, world)
-        began = time.thread_time()
-        _, made = painter.run(changes, 0, events, 1e9, False)
-        return time.thread_time() - began, made
+    def paint(painter: SpacePainter) -> int:
+        return painter.run(changes, 0, size.events, 1e9, False)[1]
 
-    def scan(events: slice) -> tuple[float, int]:
-        y = columns(world.y[:, None])
-        x = columns(place)
-        began = time.thread_time()
-        lists = reevaluate(
-            code, d, x, y, place, regions, len(world.params), world.row[events], world.new_y[events], K, best_y, best
-        )
-        return time.thread_time() - began, lists
+    def scan(state: tuple[Floats, Floats]) -> int:
+        x, y = state
+        row, new_y = world.row[few], world.new_y[few]
+        return reevaluate(code, d, x, y, place, regions, len(world.params), row, new_y, K, best_y, best)
 
-    paint(3)
-    scan(slice(0, 1))
-    ours, theirs = [], []
-    for _ in range(size.rounds):
-        seconds, tiles = paint(size.events)
-        ours.append(seconds / size.events * 1e6)
-        seconds, lists = scan(few)
-        theirs.append(seconds / size.baseline * 1e6)
-    return Timed(ours, tiles / size.events), Timed(theirs, lists / size.baseline)
+    ours = Contender("", paint, size.events, start=lambda: make_painter(d, shape, world))
+    theirs = Contender("", scan, size.baseline, start=lambda: (columns(place), columns(world.y[:, None])))
+    painted, scanned = raced([ours, theirs], size.rounds)
+    return painted, scanned
 
 
 def show(report: Report, size: Size) -> None:
@@ -223,9 +232,9 @@ def show(report: Report, size: Size) -> None:
                 f"{median(ours.micros):.1f} {spread(ours.micros)}",
                 f"{1e6 / median(ours.micros):,.0f}",
                 f"{laid:.3f}",
-                count(ours.made),
+                count(ours.made / size.events),
                 f"{median(theirs.micros):,.0f} {spread(theirs.micros)}",
-                count(theirs.made),
+                count(theirs.made / size.baseline),
                 ratio(median(factors)),
                 " ".join(ratio(value) for value in factors),
             )

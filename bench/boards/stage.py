@@ -24,7 +24,7 @@ from bench.boards.plays import (
 from bench.boards.plays import approach as approach_of
 from bench.boards.workload import COIN, World, make_ranges, make_world, subscription_index
 from bench.network.routing import Network, make_network, zones_of
-from indexes.boards.forest import Forest
+from indexes.boards.kernels.forest import Forest
 
 T = TypeVar("T")
 
@@ -33,7 +33,7 @@ KS = (1, 2, 5, 10, 15, 20)
 
 class Size(NamedTuple):
     """How much is run: objects, subscriptions (by default, and for figures by m), events, list lengths, nodes and
-    brokers of the network, seeds tried beside the first."""
+    brokers of the network, further seeds."""
 
     n: int = 10_000
     m: int = 2_000_000
@@ -48,12 +48,25 @@ class Size(NamedTuple):
 QUICK = Size(ms=(200_000, 2_000_000), events=2_000, ks=(1, 5, 20), nodes=2_000, brokers=100, seeds=(2,))
 
 
-class Stage:
+class Memory:
+    """What was measured, by a key that says all that it depends on."""
+
+    def __init__(self) -> None:
+        self._kept: dict[tuple[Any, ...], Any] = {}
+
+    def _once(self, key: tuple[Any, ...], measure: Callable[[], T]) -> T:
+        if key not in self._kept:
+            self._kept[key] = measure()
+        found: T = self._kept[key]
+        return found
+
+
+class Stage(Memory):
     """Measures, and remembers what it measured. The subscription index of one m and seed is kept at a time."""
 
     def __init__(self, size: Size) -> None:
+        super().__init__()
         self.size = size
-        self._kept: dict[tuple[Any, ...], Any] = {}
         self._forest: tuple[tuple[int, int], Forest] | None = None
 
     def played(
@@ -68,7 +81,7 @@ class Stage:
     ) -> Played:
         """The workload's events by an approach.
 
-        Where epsilon k < 1 that is the exact one, and Paint-Dense, of which nobody hears here, is the same for every m:
+        Where epsilon k < 1 that is the exact one, and Paint-Dense, of, is the same for every m:
         both are measured once. `first` takes only so many of the events.
         """
         m = m or self.size.m
@@ -78,7 +91,8 @@ class Stage:
 
         def measure() -> Played:
             net = self.network() if sending else None
-            events = Sequence(*(column[:first] for column in self.events(seed, model)))
+            every = self.events(seed, model)
+            events = Sequence(every.row[:first], every.y[:first])
             return play(self.objects(seed), self.forest(m, seed), events, approach, k, net, not approach.dense)
 
         return self._once(key, measure)
@@ -138,8 +152,3 @@ class Stage:
 
     def _world(self, seed: int) -> World:
         return self._once(("world", seed), lambda: make_world(self.size.n, self.size.events, seed))
-
-    def _once(self, key: tuple[Any, ...], measure: Callable[[], T]) -> T:
-        if key not in self._kept:
-            self._kept[key] = measure()
-        return self._kept[key]  # type: ignore[no-any-return]

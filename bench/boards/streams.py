@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from bench.boards.service import ARROW, to_stream
 from bench.process import Server, run_job, service
 from bench.report import Report
 
@@ -37,16 +36,11 @@ def make_board(server: Server, lists: int) -> None:
     at = np.arange(lists, dtype=np.float64)
     ids = [f"o{i}" for i in range(lists)]
     objects = pa.table({"op": ["upsert"] * lists, "id": ids, "x": at + 0.5, "y": np.zeros(lists)})
-    server.ask("POST", f"/v1/boards/{BOARD}/events?messages=none", to_stream(objects), ARROW)
-    ranges = pa.table(
-        {
-            "id": [f"l{i}" for i in range(lists)],
-            "k": pa.array(np.ones(lists, np.int32)),
-            "x_min": at,
-            "x_max": at + 0.9,
-        }
+    server.send_table(f"/v1/boards/{BOARD}/events?messages=none", objects)
+    names, ks = [f"l{i}" for i in range(lists)], pa.array(np.ones(lists, np.int32))
+    server.send_table(
+        f"/v1/boards/{BOARD}/subscriptions", pa.table({"id": names, "k": ks, "x_min": at, "x_max": at + 0.9})
     )
-    server.ask("POST", f"/v1/boards/{BOARD}/subscriptions", to_stream(ranges), ARROW)
 
 
 def measure(size: Size) -> dict[str, Any]:
@@ -91,7 +85,7 @@ def show(report: Report, size: Size) -> None:
     else:
         report.text(
             "Every stream's changes were applied in order from its snapshot: seq rises, each second's change is there "
-            "once, ranks are as told, and in the end every list equals what GET answers."
+            "once, ranks are those of the changes, and in the end every list equals what GET answers."
         )
     report.verdict(
         f"{size.lists:,} live subscriptions, each changed once a second for {size.seconds} s: no error and no gap",

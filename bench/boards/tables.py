@@ -1,8 +1,8 @@
-"""Tables I, III and IV of the paper: what we count beside what it printed.
+"""Tables I, III and IV of the paper: what we count, and what it printed.
 
 Definitions that reproduce them: averages run over all events, raises and lowerings; Table I counts affected
 subscriptions; a lowering costs one `min_y` more than it exposes; one snap for each rectangle of the updated and the
-exposed objects, whatever the searches before a merge and for l* and r* cost beside; Unicast calls `min_y` once for each
+exposed objects, whatever the searches before a merge and for l* and r* cost; Unicast calls `min_y` once for each
 subscription in the square of the larger region.
 """
 
@@ -11,24 +11,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-import numpy as np
-
+from bench.baselines.unicast import count_wrong, make_recipients
 from bench.boards.chance import by_chance
-from bench.boards.unicast import count_wrong, make_told
-from bench.boards.workload import (
-    COIN,
-    Forest,
-    World,
-    count_events,
-    make_world,
-    object_index,
-    paint_events,
-    scratch,
-    subscription_index,
-)
+from bench.boards.plays import DENSE, SPARSE, play, sequence
+from bench.boards.workload import COIN, World, make_world, object_index, scratch, subscription_index
 from bench.compare import Value, values
 from bench.report import Report
-from indexes.boards.work import MIN_Y, SNAP
+from indexes.boards.kernels.forest import Forest
 
 KS = (1, 2, 5, 10, 15, 20)
 K = 10
@@ -90,7 +79,7 @@ class Counts(NamedTuple):
 
 
 class Row(NamedTuple):
-    """One value: where it stands, what the paper has, and how to read it from `Counts`."""
+    """One value: its row, what the paper has, and how to read it from `Counts`."""
 
     labels: tuple[str, ...]
     paper: float
@@ -147,9 +136,9 @@ class Tables:
         m, events = min(size.m, ONCE_M), min(size.events, ONCE)
         world, k = make_world(size.n, events, 1), K if K in size.ks else max(size.ks)
         work, _ = scratch(k)
-        told = make_told(m)
+        affected_by = make_recipients(m)
         affected, wrong = count_wrong(
-            object_index(world), subscription_index(m), k, work, world.events, size.n, COIN, told
+            object_index(world), subscription_index(m), k, work, world.events, size.n, COIN, affected_by
         )
         self._report.text(
             f"Unicast as printed asks one `min_y` for each subscription. For {wrong:,} of {affected:,} that are "
@@ -214,19 +203,11 @@ class Tables:
 
 
 def measure(world: World, forest: Forest, k: int, model: int = COIN) -> Counts:
-    """Run a world's events through Paint-Dense, then Paint-Sparse, searching the forest strip by strip as the paper
-    counts."""
-    ks = np.array([k])
-    n, events = len(world.x), len(world.events)
-    work, tiles = scratch(k, room=-1)
-    tiles_dense = paint_events(object_index(world), forest, ks, True, work, tiles, world.events, n, model)
-    dense = work.stats / events
-    work.stats[:] = 0
-    totals = np.zeros(4, np.int64)
-    count_events(object_index(world), forest, ks, work, tiles, world.events, n, model, totals)
-    sparse = work.stats / events
-    made, received, square, _ = totals / events
+    """Run a world's events through Paint-Dense, then Paint-Sparse, with every search made, as the paper counts."""
+    events = sequence(world, model)
+    dense = play(object_index(world), forest, events, DENSE, k, searching=True)
+    sparse = play(object_index(world), forest, events, SPARSE, k, hearing=True, searching=True)
     return Counts(
-        float(dense[MIN_Y]), float(sparse[MIN_Y]), float(sparse[SNAP]), float(received), float(square),
-        tiles_dense / events, float(dense[SNAP]), float(made),
+        dense.min_y, sparse.min_y, sparse.snaps, sparse.affected, sparse.square, dense.messages, dense.snaps,
+        sparse.messages,
     )  # fmt: skip

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -36,12 +37,12 @@ from bench.boards.plays import (
     play,
     unicasts,
 )
-from bench.boards.stage import KS
+from bench.boards.stage import KS, Memory
 from bench.boards.workload import indexed
 from bench.compare import Claim, Curve, Panel, Try, Value, claims, curves, differs, values, why
 from bench.network.routing import Network, make_network, zones_of
 from bench.report import Report, count
-from indexes.boards.forest import Forest
+from indexes.boards.kernels.forest import Forest
 
 Floats = NDArray[np.float64]
 
@@ -145,10 +146,11 @@ def apart(trace: Trace) -> Trace:
     return Trace(trace.x + place * gap[group] / 2, trace.y, trace.events)
 
 
-class Replay:
+class Replay(Memory):
     """A trace under uniform subscriptions, each approach and k played once. `decimals` rounds the ends of ranges."""
 
     def __init__(self, trace: Trace, size: Size, decimals: int | None = None) -> None:
+        super().__init__()
         self.trace = trace
         self._size = size
         low, high = float(trace.x[0]), float(trace.x[-1])
@@ -158,15 +160,18 @@ class Replay:
         self._ends = ends[:, 0].copy(), ends[:, 1].copy()
         self._forest: Forest = indexed(*self._ends)
         self._net: Network = make_network(size.nodes, size.brokers, 1, low, high)
-        self._kept: dict[object, object] = {}
 
     def played(self, one: Approach, k: int) -> Played:
-        """Sent over the network, and who hears."""
+        """Sent over the network, with its recipients."""
         return self._once(("played", one, k), lambda: self._play(one, k, self._net, True, False))
 
     def searched(self, k: int) -> Played:
         """The calls of Paint-Sparse, and what Unicast looks at."""
         return self._once(("searched", k), lambda: self._play(SPARSE, k, None, False, True))
+
+    def calls(self, k: int, call: str) -> float:
+        """A column of `searched`."""
+        return float(getattr(self.searched(k), call))
 
     def unicasts(self, k: int) -> Unicasts:
         """Unicast over the network."""
@@ -187,14 +192,13 @@ class Replay:
         received = self.relaxed().received if name == "CN-Relax" else self.played(SPARSE_1, k).affected
         return received / exact - 1
 
+    def lead(self, approach: Approach, k: int, column: str) -> float:
+        """Orders of magnitude by which an approach is below Unicast in the overlay or the IP network."""
+        return math.log10(getattr(self.unicasts(k), column) / getattr(self.played(approach, k), column))
+
     def _play(self, one: Approach, k: int, net: Network | None, hearing: bool, searching: bool) -> Played:
         trace = self.trace
         return play(fresh(trace.x, trace.y), self._forest, trace.events, one, k, net, hearing, searching)
-
-    def _once(self, key: object, measure: object) -> object:
-        if key not in self._kept:
-            self._kept[key] = measure()
-        return self._kept[key]
 
 
 class Yahoo:
@@ -222,35 +226,18 @@ class Yahoo:
         rows = []
         for name, known in TABLE_V.items():
             for k in self._size.ks:
-                rows.append(
-                    Value(
-                        (name, str(k)),
-                        known[k],
-                        self._ours().redundancy(name, k),
-                        self._tries(lambda one, name=name, k=k: one.redundancy(name, k)),
-                    )
-                )
+                of = partial(Replay.redundancy, name=name, k=k)
+                rows.append(Value((name, str(k)), known[k], of(self._ours()), self._tries(of)))
         values(self._report, ("approach", "k"), rows)
 
     def table_6(self) -> None:
         """Calls."""
         rows = []
         for k in self._size.ks:
-            for i, (call, name) in enumerate(
-                (("min_y", "`min_y`"), ("snaps", "snaps"), ("square", "`min_y`, Unicast"))
-            ):
-
-                def of(one: Replay, k: int = k, call: str = call) -> float:
-                    return float(getattr(one.searched(k), call))
-
-                rows.append(
-                    Value(
-                        (str(k), name),
-                        TABLE_VI[k][i],
-                        of(self._ours()),
-                        self._tries(of),
-                    )
-                )
+            calls = (("min_y", "`min_y`"), ("snaps", "snaps"), ("square", "`min_y`, Unicast"))
+            for (call, name), paper in zip(calls, TABLE_VI[k], strict=True):
+                of = partial(Replay.calls, k=k, call=call)
+                rows.append(Value((str(k), name), paper, of(self._ours()), self._tries(of)))
         values(self._report, ("k", "calls"), rows)
 
     def figure_17(self) -> list[Panel]:
@@ -270,19 +257,10 @@ class Yahoo:
             curves(self._report, panel)
             column = "overlay" if panel.part == "a" else "ip"
 
-            def lead(one: Replay, approach: Approach, column: str = column) -> float:
-                return math.log10(getattr(one.unicasts(ks[-1]), column) / getattr(one.played(approach, ks[-1]), column))
-
             for approach in (SPARSE, SPARSE_1):
-                rows.append(
-                    Claim(
-                        f"({panel.part}) {approach.name} below Unicast at k = {ks[-1]}: orders of magnitude",
-                        LEAD,
-                        LEAD,
-                        lead(one, approach),
-                        self._claim(LEAD, lambda each, approach=approach, lead=lead: lead(each, approach)),
-                    )
-                )
+                lead = partial(Replay.lead, approach=approach, k=ks[-1], column=column)
+                text = f"({panel.part}) {approach.name} below Unicast at k = {ks[-1]}: orders of magnitude"
+                rows.append(Claim(text, LEAD, LEAD, lead(one), self._claim(LEAD, lead)))
         claims(self._report, rows)
         return panels
 

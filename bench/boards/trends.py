@@ -14,7 +14,7 @@ from bench.boards.stage import Stage
 from bench.boards.workload import COIN, World, indexed, make_world
 from bench.compare import INF, Claim, Curve, Panel, claims, curves
 from bench.report import Report, count
-from indexes.boards.forest import Forest
+from indexes.boards.kernels.forest import Forest
 
 SPREADS = (0.1, 0.25, 0.5, 1.0)
 """Lambda of clustered subscriptions; the paper's own values stood in its figure."""

@@ -1,4 +1,4 @@
-"""A subscription index that changes in place, held against one laid out afresh from the same subscriptions."""
+"""A subscription index that changes in place, compared with one laid out afresh from the same subscriptions."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from bench.boards.workload import make_ranges, make_world
+from bench.boards.workload import World, make_ranges, make_world
 from bench.report import Report, ratio
-from indexes.boards.board import Board
 from indexes.boards.commands import BoardConfig, Events, Subscribe, Unsubscribe
+from indexes.boards.engine import Board
 from indexes.boards.packing import ends, pack_forest, to_forest
 from indexes.boards.regions import ranges
-from indexes.boards.subscriptions import SubscriptionIndex
+from indexes.boards.subscription_index import SubscriptionIndex
 
 K = 10
 
@@ -72,7 +72,7 @@ def _change(board: Board, rng: np.random.Generator, made: int, step: int, m: int
     return made + step
 
 
-def _compare(board: Board, world, size: Size) -> tuple[float, float]:
+def _compare(board: Board, world: World, size: Size) -> tuple[float, float]:
     """Seconds an event over the index as it is, and over a fresh one."""
     painter, subscribers = board.painter, board.subscribers
     sids = np.flatnonzero(subscribers.k).astype(np.int32)
@@ -93,8 +93,8 @@ def _compare(board: Board, world, size: Size) -> tuple[float, float]:
             plan = board.prepare(events)
             began = time.perf_counter()
             while not plan.done:
-                plan.paint(10.0)
+                plan.execute(10.0)
                 seconds[which].append((time.perf_counter() - began) / len(ids))
-                plan.settle()
+                plan.publish()
     painter.subscriptions = indexes[0]
     return median(seconds[0]), median(seconds[1])

@@ -7,10 +7,11 @@ import json
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from bench.boards.service import ARROW, BOARD, K, board_service, register, to_stream
+from bench.boards.service import BOARD, K, board_service, register
 from bench.boards.workload import make_world
 from bench.durability.steady import REQUESTS, Steady
 from bench.exchange import milliseconds
@@ -78,14 +79,9 @@ class Bench:
         self._sent += size.tail
         for start in range(0, size.tail, 1000):
             part = some[start : start + 1000]
-            table = pa.table(
-                {
-                    "op": pa.array(["update"] * len(part)),
-                    "id": pa.array([f"o{int(u * size.n)}" for u in part[:, 0]]),
-                    "y": part[:, 1],
-                }
-            )
-            server.ask("POST", f"/v1/boards/{BOARD}/events?messages=none", to_stream(table), ARROW)
+            ids = pa.array([f"o{int(u * size.n)}" for u in part[:, 0]])
+            table = pa.table({"op": pa.array(["update"] * len(part)), "id": ids, "y": part[:, 1]})
+            server.send_table(f"/v1/boards/{BOARD}/events?messages=none", table)
 
     def _starts(self, folder: Path, nothing: Memory) -> None:
         size, report = self._size, self._report
@@ -104,10 +100,7 @@ class Bench:
             _job(server, "rebuilds", {"engine": "local"})
             self._tail(server)
         rows.append(self._start(folder, "an image, its snapshot and the log after it"))
-        report.table(
-            ("from", "seconds", "snapshot", "indexes", "log", "resident MB"),
-            [row[1] for row in rows],
-        )
+        report.table(("from", "seconds", "snapshot", "indexes", "log", "resident MB"), [row[1] for row in rows])
         seconds, _, memory = rows[-1]
         report.verdict(
             f"from an image and a log tail in seconds (at most {START_WANTED:g})",
@@ -133,10 +126,10 @@ class Bench:
         began = time.perf_counter()
         with service(folder, *OPTIONS) as server:
             seconds = time.perf_counter() - began
-            told = _told(server.log)
+            parts_of = _part_seconds(server.log)
             time.sleep(1.0)
             memory = _memory(server)
-        parts = [told.get(event, 0.0) for event in ("snapshot read", "board taken up", "log replayed")]
+        parts = [parts_of.get(event, 0.0) for event in ("snapshot read", "board taken up", "log replayed")]
         shown = (what, f"{seconds:.2f}", *(f"{part:.2f}" if part else "" for part in parts), count(sum(memory) / 1e6))
         return seconds, shown, memory
 
@@ -197,7 +190,7 @@ class Bench:
     def _after(self, server: Server, folder: Path, engines: list[str]) -> None:
         size, report = self._size, self._report
         report.heading("Afterwards")
-        checked, seconds = _timed(lambda: _job(server, "verify", {"engine": "local"}))
+        checked, seconds = _timed(partial(_job, server, "verify", {"engine": "local"}))
         report.text(
             f"Verification in the service: {checked['compared']:,} lists compared with a scan in {seconds:.1f} s, "
             f"{len(checked['differences'])} differences."
@@ -207,7 +200,7 @@ class Bench:
         )
         digests = {}
         for engine in engines:
-            built, seconds = _timed(lambda engine=engine: _job(server, "rebuilds", {"engine": engine}))
+            built, seconds = _timed(partial(_job, server, "rebuilds", {"engine": engine}))
             images = folder / "data" / "images"
             newest = images / max((p.name for p in images.iterdir()), key=int) / RESOURCE
             digests[engine] = json.loads((newest / "manifest.json").read_text())
@@ -221,7 +214,7 @@ class Bench:
                 "the manifests with the SHA-256 of every file are the same" if same else "they differ",
                 same,
             )
-            audit, seconds = _timed(lambda: _job(server, "verify", {"engine": "spark"}))
+            audit, seconds = _timed(partial(_job, server, "verify", {"engine": "spark"}))
             found = len(audit["differences"])
             report.text(f"Audit on Spark: {audit['compared']:,} lists in {seconds:.1f} s, {found} differences.")
             report.verdict(
@@ -253,7 +246,7 @@ def _lines(log: Path) -> Iterator[dict[str, Any]]:
             yield json.loads(line)
 
 
-def _told(log: Path) -> dict[str, float]:
+def _part_seconds(log: Path) -> dict[str, float]:
     """The seconds of each part of a start, by what the service logged."""
     return {line["event"]: line["seconds"] for line in _lines(log) if "seconds" in line}
 

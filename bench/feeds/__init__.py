@@ -1,1 +1,1 @@
-"""The feeds' benchmark: ways to find whom a post may matter to, and buffers, beside the prototype."""
+"""The benchmark of feeds: subscription indexes and buffers, and the prototype."""

@@ -1,40 +1,36 @@
 """The load generator of the feeds' HTTP benchmark, a process of its own: ``python -m bench.feeds.load``.
 
-Reads a job as JSON, opens streams, sends the rounds of posts, and answers what they took as JSON. Requests are made
-before the first round's clock starts. In the end each stream, applied change by change, is compared with the list that
-the service answers.
+Reads a job as JSON, opens streams, sends the rounds of posts, and returns their times as JSON. Requests are prepared
+before the first round is timed. At the end the list of each stream is compared with that of the service.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-import sys
+from functools import partial
 from typing import Any
 
-from bench.exchange import Clock, Closed, request
-from bench.process import Failed, end_with_parent
+from bench.closed_loop import generate, send_round
+from bench.exchange import Closed, request
+from bench.process import Failed
 from bench.wire import SseCapture, open_capture, sse_opening
 
 LAST_SECONDS = 60.0
 
 
 async def run(job: dict[str, Any]) -> dict[str, Any]:
-    """Open, send, compare. Raises `Failed` for a stream that says another list than the service."""
-    port, path = job["port"], f"/v1/feeds/{job['feed']}"
+    """Open streams, send posts, compare. Raises `Failed` for a stream whose list differs from the service's."""
+    port, path = job["port"], job["path"]
     streams: dict[str, SseCapture] = {}
     for id in job["streams"]:
         opening = sse_opening(f"{path}/subscriptions/{id}/stream")
-        streams[id] = await open_capture(port, lambda opening=opening: SseCapture(opening, lambda _: None))
+        streams[id] = await open_capture(port, partial(SseCapture, opening, lambda _: None))
     async with asyncio.timeout(LAST_SECONDS):
         while not all(one.pieces for one in streams.values()):
             await asyncio.sleep(0.01)
     rounds = [[request("POST", f"{path}/posts", body.encode()) for body in bodies] for bodies in job["rounds"]]
-    results = []
-    for payloads in rounds:
-        clock = Clock(job["pid"])
-        result = await Closed(payloads).run(port, job["connections"])
-        results.append({**result, **clock.read(), "request_bytes": sum(map(len, payloads)) / len(payloads)})
+    results = [await send_round(payloads, job, job["connections"]) for payloads in rounds]
     asking = Closed([request("GET", f"{path}/subscriptions/{id}") for id in streams], keep=True)
     await asking.run(port, 1)
     wanted = {one["id"]: one["list"] for one in map(json.loads, asking.answers)}
@@ -52,7 +48,7 @@ async def run(job: dict[str, Any]) -> dict[str, Any]:
 
 
 def _list(stream: SseCapture) -> list[dict[str, Any]]:
-    """The list that a stream has told: a change takes out what it names, and puts in what has a new rank."""
+    """The list of a stream: a change removes the posts that it names, and inserts those with a new rank."""
     found: list[dict[str, Any]] = []
     for _, event, data, _ in stream.messages():
         if event in ("snapshot", "reset"):
@@ -67,14 +63,5 @@ def _list(stream: SseCapture) -> list[dict[str, Any]]:
     return [{"rank": rank, **{name: one[name] for name in shown}} for rank, one in enumerate(found, 1)]
 
 
-def main() -> None:
-    import uvloop
-
-    end_with_parent()
-    job = json.loads(sys.stdin.buffer.read())
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        json.dump(runner.run(run(job)), sys.stdout)
-
-
 if __name__ == "__main__":
-    main()
+    generate(run)

@@ -1,7 +1,7 @@
-"""The cheapest rank of theta by k and by what an evaluation costs: `indexes.feeds.theta.CHEAPEST`, before smoothing.
+"""The cheapest rank of theta by k and the cost of an evaluation: `indexes.feeds.theta.CHEAPEST`, before smoothing.
 
 Posts come as a Poisson process of heights, which are expected ranks, and stay for a window, the unit of time. Theta
-stands at the height of rank r until fewer than k posts are below it, when it is drawn anew.
+is the height of rank r until fewer than k posts are below it, when it is drawn again.
 
     python -m bench.feeds.ranks
 """
@@ -10,16 +10,17 @@ from __future__ import annotations
 
 import numpy as np
 
+from indexes.compiled.jit import allocating_kernel
+from indexes.core.arrays import Floats
 from indexes.feeds.theta import KS, RATIOS
-from indexes.jit import kernel
 
 WINDOWS = 10.0
-"""How long a feed is taken to go on as it is."""
+"""The time over which a feed is assumed to be stationary."""
 
 
-@kernel
-def rates(k, r, windows, runs, seed):  # type: ignore[no-untyped-def]
-    """Evaluations, and posts that reach theta, a window."""
+@allocating_kernel
+def rates(k: int, r: int, windows: float, runs: int, seed: int) -> tuple[float, float]:
+    """Evaluations, and posts that reach theta, per window."""
     np.random.seed(seed)
     high = r + 9.0 * np.sqrt(r) + 20.0
     evaluations, arrivals = 0, 0.0
@@ -44,13 +45,13 @@ def rates(k, r, windows, runs, seed):  # type: ignore[no-untyped-def]
     return evaluations / (runs * windows), arrivals / (runs * windows)
 
 
-@kernel
-def _height(heights, r, high):  # type: ignore[no-untyped-def]
+@allocating_kernel
+def _height(heights: Floats, r: int, high: float) -> float:
     return np.sort(heights)[min(r, len(heights)) - 1] if len(heights) else high
 
 
 def cheapest(k: int, runs: int = 100) -> list[int]:
-    """By ratio of `RATIOS`."""
+    """The cheapest rank for each of `RATIOS`."""
     ranks = sorted({*range(k, k + 8), *np.linspace(k, 4 * k + 12, 28).round().astype(int).tolist()})
     found = np.array([rates(k, r, WINDOWS, runs, 1) for r in ranks])
     return [ranks[int(np.argmin(found[:, 1] + ratio * found[:, 0]))] for ratio in RATIOS]

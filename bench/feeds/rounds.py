@@ -1,21 +1,23 @@
-"""Feeds of a world, and what posts cost them by one index or another."""
+"""Feeds of a world, and the cost of posts by index."""
 
 from __future__ import annotations
 
 import time
 from typing import NamedTuple
 
-from bench.feeds.workload import Float64, World
-from indexes.feeds.buffers import EVALUATED
-from indexes.feeds.feed import FeedConfig, FeedIndex
-from indexes.feeds.methods import Method
-from indexes.feeds.window import NEXT
+from bench.feeds.workload import World
+from indexes.core.arrays import Floats
+from indexes.feeds.config import FeedConfig
+from indexes.feeds.feed import FeedIndex
+from indexes.feeds.kernels.buffers import EVALUATED
+from indexes.feeds.kernels.scratch import HITS, SCORED, VISITED
+from indexes.feeds.kernels.window import NEXT
+from indexes.feeds.subscription_index import SubscriptionIndex
 from indexes.feeds.words import Documents
-from indexes.feeds.work import HITS, SCORED, VISITED
 
 
 class Round(NamedTuple):
-    """Microseconds a post: to find, and in all; and evaluations, postings read, scores, and hits a post."""
+    """Per post: microseconds to find its recipients, and in all; evaluations, postings read, scores, and hits."""
 
     find: float
     whole: float
@@ -25,33 +27,33 @@ class Round(NamedTuple):
     hits: float
 
 
-def feed_of(world: World, window: int, buffer: str = "cost", method: str = "ordered") -> FeedIndex:
-    """A feed whose window is full and that nobody is subscribed to; numbers of words are those of the world."""
-    feed = FeedIndex(FeedConfig((0, 0, 1, 1), window, tfidf=False, buffer=buffer, method=method))
+def feed_of(world: World, window: int, buffer: str = "cost", index: SubscriptionIndex | None = None) -> FeedIndex:
+    """A feed with a full window and no subscriptions; the numbers of its words are those of the world."""
+    feed = FeedIndex(FeedConfig((0, 0, 1, 1), window, tfidf=False, buffer=buffer), index)
     feed.documents([{f"{word:09}": 1.0 for word in range(world.vocabulary)}])
     feed.post(world.posts.part(0, window), world.places[:window])
     return feed
 
 
-def find_by(feed: FeedIndex, method: Method) -> None:
-    """Lay the subscriptions of a feed out in another index, and find by it from now on."""
-    feed.method = method
+def find_by(feed: FeedIndex, index: SubscriptionIndex) -> None:
+    """Replace the index of a feed's subscriptions."""
+    feed.subscription_index = index
     for _ in feed.lay_out_steps():
         pass
 
 
-def measure(feed: FeedIndex, posts: Documents, places: Float64) -> Round:
-    """Let posts come, and find whom the newest of the window may matter to once more; by thread time."""
+def measure(feed: FeedIndex, posts: Documents, places: Floats) -> Round:
+    """Publish posts, and find the recipients of the newest of the window once more; by thread time."""
     n, window = len(posts), feed.config.posts or 0
-    feed.work.counted[:] = 0
-    evaluated = int(feed._found.size[EVALUATED])
+    feed.scratch.counted[:] = 0
+    evaluated = int(feed.evaluation.size[EVALUATED])
     begin = time.thread_time()
     feed.post(posts, places)
     whole = (time.thread_time() - begin) / n * 1e6
-    counted = feed.work.counted / n
-    evaluated = int(feed._found.size[EVALUATED]) - evaluated
+    counted = feed.scratch.counted / n
+    evaluated = int(feed.evaluation.size[EVALUATED]) - evaluated
     some, end = min(n, window), int(feed.window.size[NEXT])
     begin = time.thread_time()
-    feed.method.find(feed.window, feed.table.arrays, feed.work, end - some, end, feed.diagonal)
+    feed.subscription_index.find(feed.state, end - some, end)
     find = (time.thread_time() - begin) / some * 1e6
     return Round(find, whole, evaluated / n, *(float(counted[i]) for i in (VISITED, SCORED, HITS)))

@@ -1,4 +1,4 @@
-"""`rankcast bench feeds`: feeds by index and by buffer, and the page that they make."""
+"""`rankcast bench feeds`: feeds by index and by buffer, and the page of results."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from importlib import import_module
 from pathlib import Path
 
 from bench.feeds import service, speed, trends
-from bench.report import CHECKOUT, Report, commit, load, machine, today, versions
+from bench.report import RESULTS, Report, page
 
-PAGE = CHECKOUT / "docs" / "results" / "feeds.md"
+PAGE = RESULTS / "feeds.md"
 
 
 def run(
@@ -20,27 +20,18 @@ def run(
     spark: bool = False,
     http: bool = False,
 ) -> Report:
-    """Run the benchmark, telling each piece as it is known; with `out` the page is written there. `quick` runs it
-    small, `prototype` is the folder of what feeds are held against, and `spark` is whether Spark takes part. With
-    `http` the service alone is measured, over HTTP. Raises `Failed` for a wrong answer of it."""
-    report = Report(say, judging=not quick)
-    report.heading("Feeds: the paper's index and ours", 1)
-    options = (" --http" if http else "") + (" --quick" if quick else "")
-    report.text(
-        f"Written by `rankcast bench feeds{options}` on {today()}, commit {commit()}.\n\n"
-        f"- machine: {machine()}; load before the run: {load()}\n- {versions()}"
-    )
-    if not http:
-        report.heading("Posts")
-        speed.Bench(report, speed.QUICK if quick else speed.Size(), prototype).show()
-        trends.show(report, trends.QUICK if quick else trends.Size())
-    report.heading("Posts over HTTP")
-    service.show(report, service.QUICK if quick else service.Size())
-    if spark:
-        # The command is the service's, which imports no job of Spark.
-        on_spark = import_module("bench.feeds.spark")
-        on_spark.show(report, on_spark.QUICK if quick else on_spark.SparkSize())
-    if out is not None:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        out.write_text(report.page())
+    """Run the benchmark, reporting results as they are known; with `out` the page is written there. `quick` runs it
+    small, `prototype` is the folder of the prototype, `spark` includes Spark. With `http` only the service is measured,
+    over HTTP. Raises `Failed` for a wrong result of it."""
+    with page("Feeds", "feeds --http" if http else "feeds", quick, out, say) as report:
+        if not http:
+            report.heading("Posts")
+            speed.Bench(report, speed.QUICK if quick else speed.Size(), prototype).show()
+            trends.show(report, trends.QUICK if quick else trends.Size())
+        report.heading("Posts over HTTP")
+        service.show(report, service.QUICK if quick else service.Size())
+        if spark:
+            # The command is the service's, which imports no job of Spark.
+            on_spark = import_module("bench.feeds.spark")
+            on_spark.show(report, on_spark.QUICK if quick else on_spark.SparkSize())
     return report

@@ -1,7 +1,7 @@
 """The service over HTTP: posts in batches, among subscriptions that are all kept and some that are followed.
 
 Measured against `rankcast serve` in a process of its own with its durable log, by a load generator in another.
-Lists and scores are compared with a scan, and streams with lists, before anything is said of their speed.
+Lists and scores are compared with a scan, and streams with lists, before speeds are reported.
 """
 
 from __future__ import annotations
@@ -15,16 +15,17 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from bench.closed_loop import RATE_COLUMNS, Result, rate_columns, rates
 from bench.feeds.workload import World, make_world
 from bench.process import Failed, Server, run_job, service
-from bench.report import Report, count
+from bench.report import Report
 from indexes.feeds.words import Documents
 
-FEED, ARROW = "bench", "application/vnd.apache.arrow.stream"
+PATH = "/v1/feeds/bench"
 CONNECTIONS, CHECKED, TOLERANCE = 2, 50, 1e-9
 
 WANTED = 5_000.0
-"""Durable posts a second, in batches."""
+"""The target: durable posts a second, in batches."""
 
 
 class Size(NamedTuple):
@@ -51,37 +52,42 @@ def show(report: Report, size: Size) -> None:
     sent = size.batch * size.requests
     world = make_world(size.subscriptions, size.window + (size.rounds + 1) * sent, size.vocabulary)
     with tempfile.TemporaryDirectory() as folder, service(Path(folder)) as server:
-        body = {"window": size.window, "bounds": [0, 0, 1, 1], "weighting": "given"}
-        server.ask("PUT", f"/v1/feeds/{FEED}", json.dumps(body).encode())
-        first = _table(world.posts.part(0, size.window), world.places[: size.window], "p")
-        server.send(f"/v1/feeds/{FEED}/posts", _stream(first), ARROW)
-        asked = _table(world.subscriptions, world.homes, "s")
-        asked = asked.append_column("k", pa.array(np.full(size.subscriptions, size.k)))
-        asked = asked.append_column("alpha", pa.array(world.alpha))
-        _, seconds, _ = server.send(f"/v1/feeds/{FEED}/subscriptions?lists=false", _stream(asked), ARROW)
-        found = server.ask("GET", f"/v1/feeds/{FEED}")
-        if (found["posts"], found["subscriptions"]) != (size.window, size.subscriptions):
-            raise Failed(f"the feed has {found['posts']} posts and {found['subscriptions']} subscriptions")
+        seconds = fill(server, world, size)
         step = max(1, size.subscriptions // size.streams)
         job = {
-            "feed": FEED,
-            "rounds": [_bodies(world, size, size.window + at * sent) for at in range(size.rounds + 1)],
+            "path": PATH,
+            "rounds": [bodies(world, size, size.window + at * sent) for at in range(size.rounds + 1)],
             "streams": [f"s{i}" for i in range(0, step * size.streams, step)][: size.streams],
             "connections": CONNECTIONS,
             "port": server.port,
             "pid": server.pid,
         }
-        told = run_job("bench.feeds.load", job)
-        for result in told["rounds"]:
+        found = run_job("bench.feeds.load", job)
+        for result in found["rounds"]:
             if set(result["statuses"]) != {"201"}:
                 raise Failed(f"posts were answered {result['statuses']}: {result['last']}")
         _compare(server, world, size)
         resident = server.resident()
-    _report(report, size, told["rounds"][1:], told["changes"], seconds, resident)
+    _report(report, size, found["rounds"][1:], found["changes"], seconds, resident)
 
 
-def _bodies(world: World, size: Size, start: int) -> list[str]:
-    """The requests of a round. Ids are made up by the service."""
+def fill(server: Server, world: World, size: Size) -> float:
+    """Make the feed, fill its window, and add all subscriptions in one request; the seconds that took."""
+    body = {"window": size.window, "bounds": [0, 0, 1, 1], "weighting": "given"}
+    server.ask("PUT", PATH, json.dumps(body).encode())
+    first = _table(world.posts.part(0, size.window), world.places[: size.window], "p")
+    server.send_table(f"{PATH}/posts", first)
+    asked = _table(world.subscriptions, world.homes, "s")
+    asked = asked.append_column("k", pa.array(np.full(size.subscriptions, size.k)))
+    asked = asked.append_column("alpha", pa.array(world.alpha))
+    seconds = server.send_table(f"{PATH}/subscriptions?lists=false", asked)
+    server.expect(PATH, "posts", size.window)
+    server.expect(PATH, "subscriptions", size.subscriptions)
+    return seconds
+
+
+def bodies(world: World, size: Size, start: int) -> list[str]:
+    """The requests of a round. The service generates ids."""
     found = []
     for at in range(start, start + size.batch * size.requests, size.batch):
         posts = []
@@ -113,17 +119,9 @@ def _table(documents: Documents, places: Any, prefix: str) -> pa.Table:
     )
 
 
-def _stream(table: pa.Table) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
-    found: bytes = sink.getvalue().to_pybytes()
-    return found
-
-
 def _compare(server: Server, world: World, size: Size) -> None:
-    """Hold some lists against a scan of the window. Scores may differ by rounding, and so may the order of those that
-    do not differ by more."""
+    """Compare some lists with a scan of the window. Scores may differ by rounding, and so may the order of scores that
+    differ by no more."""
     end = len(world.places)
     first = end - size.window
     posts = world.posts.part(first, end)
@@ -138,17 +136,17 @@ def _compare(server: Server, world: World, size: Size) -> None:
         near = np.maximum(0.0, 1 - away / np.sqrt(2.0))
         scores = np.where(shared > 0, world.alpha[i] * near + (1 - world.alpha[i]) * shared, -1.0)
         best = np.sort(scores[shared > 0])[::-1][: size.k]
-        found = server.ask("GET", f"/v1/feeds/{FEED}/subscriptions/s{i}")["list"]
+        found = server.ask("GET", f"{PATH}/subscriptions/s{i}")["list"]
         numbers = np.array([int(one["id"][1:]) - first for one in found], dtype=np.int64)
-        told = np.array([one["score"] for one in found])
-        right = len(told) == len(best) and len(set(numbers.tolist())) == len(numbers)
-        if not (right and np.allclose(told, best, 0, TOLERANCE) and np.allclose(scores[numbers], told, 0, TOLERANCE)):
+        scored = np.array([one["score"] for one in found])
+        right = len(scored) == len(best) and len(set(numbers.tolist())) == len(numbers)
+        if not (
+            right and np.allclose(scored, best, 0, TOLERANCE) and np.allclose(scores[numbers], scored, 0, TOLERANCE)
+        ):
             raise Failed(f"the list of s{i} is not that of a scan")
 
 
-def _report(
-    report: Report, size: Size, results: list[dict[str, Any]], changes: int, seconds: float, resident: int
-) -> None:
+def _report(report: Report, size: Size, results: list[Result], changes: int, seconds: float, resident: int) -> None:
     one = results[0]
     report.text(
         f"{size.subscriptions:,} subscriptions of 1 to 5 words, registered as one Arrow stream over a full window in "
@@ -159,21 +157,9 @@ def _report(
         "send the next when the last is answered; each answer is durable. About "
         f"{CHECKED} lists were compared with a scan, and all streams with the lists."
     )
-    rates = [one["requests"] * size.batch / one["elapsed"] for one in results]
-    posts, cpu = sum(one["requests"] for one in results) * size.batch, sum(one["server_cpu"] for one in results)
     report.table(
-        ("", "posts/s", "least and greatest", "ms a batch, p50", "p99", "server CPU, us/post", "resident, MB"),
-        [
-            (
-                "service",
-                f"{median(rates):,.0f}",
-                f"{min(rates):,.0f}-{max(rates):,.0f}",
-                count(median(one["ms"]["p50"] for one in results)),
-                count(median(one["ms"]["p99"] for one in results)),
-                f"{cpu / posts * 1e6:.1f}",
-                f"{resident / 1e6:,.0f}",
-            )
-        ],
+        ("", "posts/s", *RATE_COLUMNS, "server CPU, us/post", "resident, MB"),
+        [("service", *rate_columns(results, size.batch), f"{resident / 1e6:,.0f}")],
     )
-    rate = median(rates)
+    rate = median(rates(results, size.batch))
     report.verdict(f"{WANTED:,.0f} posts/s over HTTP in batches, durable", f"{rate:,.0f} posts/s", rate >= WANTED)

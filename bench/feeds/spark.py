@@ -1,7 +1,7 @@
-"""Feeds on Spark beside one process: posts a second, what is sent, and how even partitions are, by mechanism.
+"""Feeds on Spark and in one process: posts a second, what is sent, and the balance of partitions, by mechanism.
 
-A batch is routed, matched, taken into buffers, and its state written, all as `spark_jobs.feeds_stream` does it but for
-reading posts from somewhere; subscriptions, and a window of posts, are there before.
+A batch is routed, matched, inserted into buffers, and its state written, as by `spark_jobs.feeds.stream`, except for
+reading posts. Subscriptions and a full window are present before.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ import numpy as np
 from bench.feeds.workload import World, make_world
 from bench.report import Report, count
 from formats.folder import Folder
+from indexes.feeds.config import FeedConfig
 from indexes.feeds.feed import FeedIndex
-from indexes.feeds.model import FeedConfig
 from indexes.feeds.words import Documents
-from spark_jobs.feed_front import Counts, Posts, Subscribe
-from spark_jobs.feed_routers import MECHANISMS
-from spark_jobs.feed_steps import FeedSteps
-from spark_jobs.session import NoSpark, Options, Running, session
+from spark_jobs.common.session import NoSpark, Options, Running, session
+from spark_jobs.feeds.front import Counts, Posts, Subscribe
+from spark_jobs.feeds.routers import MECHANISMS
+from spark_jobs.feeds.steps import FeedSteps
 
 SETTINGS = {"spark.sql.adaptive.enabled": "false"}
 
@@ -44,7 +44,7 @@ QUICK = SparkSize(1_000, 400, 200, 2, 5, 1_000, 2)
 
 
 class Ran(NamedTuple):
-    """Seconds of a batch, and what was counted in all that were timed."""
+    """Seconds of a batch, and counters over all timed batches."""
 
     seconds: float
     routed: float  # copies of a post that are looked at
@@ -115,7 +115,7 @@ def one_process(world: World, size: SparkSize) -> float:
 
 
 def on_spark(running: Running, world: World, size: SparkSize, mechanism: str) -> Ran:
-    """All batches; the first is not counted."""
+    """Run all batches; the first is not timed."""
     with tempfile.TemporaryDirectory(prefix="rankcast-bench-") as folder:
         config = FeedConfig((0, 0, 1, 1), size.window, tfidf=False)
         steps = FeedSteps.open(Folder.at(Path(folder)), config, mechanism, size.partitions)

@@ -1,8 +1,7 @@
-"""How the cost of a post follows the number of subscriptions, k, the window, alpha and words; and what each rule of the
-paper's index is worth.
+"""The cost of a post by number of subscriptions, k, window, alpha and words; and the effect of each pruning rule of
+groups ([Spatial-keyword] 5.2).
 
-Within a row both indexes serve the same feed, one after the other: lists, buffers and window are those of the posts so
-far, whoever found them.
+Within a row both indexes serve the same feed, one after the other.
 """
 
 from __future__ import annotations
@@ -13,13 +12,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from bench.baselines.compared_feeds import GROUPS, RULES, ComparedIndex
 from bench.feeds.rounds import Round, feed_of, find_by, measure
 from bench.feeds.workload import World, make_world
 from bench.report import Report, count, ratio
-from indexes.feeds.compared import GROUPS, RULES, ComparedIndex
 from indexes.feeds.feed import FeedIndex
-from indexes.feeds.methods import Method
-from indexes.feeds.ordered import OrderedIndex
+from indexes.feeds.subscription_index import OrderedIndex, SubscriptionIndex
 
 
 class Setting(NamedTuple):
@@ -41,10 +39,10 @@ TRENDS = {
     "alpha": [BASE._replace(alpha=alpha) for alpha in (0.1, 0.5, 0.9)],
     "words of a subscription": [BASE._replace(words=(n, n)) for n in (1, 3, 5)],
 }
-"""By what is changed. The base is the row of 100,000 subscriptions."""
+"""By the parameter that varies. The base is the row of 100,000 subscriptions."""
 
 FIELDS = dict(zip(TRENDS, Setting._fields, strict=True))
-"""Which field of a setting it is."""
+"""The field of a setting, by parameter."""
 
 
 class Size(NamedTuple):
@@ -66,7 +64,7 @@ def show(report: Report, size: Size) -> None:
     """Run every setting, and the base without each of the rules."""
     report.heading("By size", 3)
     report.text(
-        f"Ours, and the paper's index with leaves of 1000, on {size.base.subscriptions:,} subscriptions of "
+        f"Threshold-ordered postings, and groups with leaves of 1000, on {size.base.subscriptions:,} subscriptions of "
         f"{size.base.words[0]} to {size.base.words[1]} words, k = {size.base.k}, a window of {size.base.window:,} "
         f"posts and uniform alpha but for what a row says; one thread, microseconds of thread time a post, the median "
         f"of {size.rounds} rounds of {size.posts:,} posts."
@@ -81,7 +79,7 @@ def show(report: Report, size: Size) -> None:
                 (what, value, *_row(ours), *_row(theirs), ratio(theirs.find / ours.find), count(ours.evaluated))
             )
     head = (
-        "what", "value", "us to find", "us in all", "posts/s", "the paper's, us to find", "us in all", "posts/s",
+        "what", "value", "us to find", "us in all", "posts/s", "groups, us to find", "us in all", "posts/s",
         "found faster by", "evaluated a post",
     )  # fmt: skip
     report.table(head, rows, text=("what", "value"))
@@ -101,7 +99,7 @@ def _row(one: Round) -> tuple[str, str, str]:
 def _show_rules(report: Report, size: Size) -> None:
     report.heading("Without a rule", 3)
     report.text(
-        "The paper's index with leaves of 1000, with all of its rules, without one of them, and with none: Lemma 6 for "
+        "Groups with leaves of 1000, with all pruning rules, without one of them, and with none: Lemma 6 for "
         "whole cells, Theorem 5.3 for groups, 5.4 for the rest of a group, and bounds of single postings."
     )
     world, feed = _feed(size.base, size, (len(RULES) + 2) * (size.rounds + 1))
@@ -123,7 +121,7 @@ def _by_both(setting: Setting, size: Size) -> tuple[Round, Round]:
 
 
 def _feed(setting: Setting, size: Size, rounds: int) -> tuple[World, FeedIndex]:
-    """A feed with its subscriptions in no index yet, and posts for so many rounds."""
+    """A feed whose subscriptions are not indexed yet, and posts for so many rounds."""
     n = setting.subscriptions
     world = make_world(n, setting.window + rounds * size.posts, size.vocabulary, setting.words)
     feed = feed_of(world, setting.window)
@@ -133,9 +131,9 @@ def _feed(setting: Setting, size: Size, rounds: int) -> tuple[World, FeedIndex]:
     return world, feed
 
 
-def _measured(feed: FeedIndex, world: World, method: Method, at: int, size: Size) -> Round:
-    """By the posts from number `at` on; the first round is not counted."""
-    find_by(feed, method)
+def _measured(feed: FeedIndex, world: World, index: SubscriptionIndex, at: int, size: Size) -> Round:
+    """Measure rounds of the posts from number `at` on; the first is not counted."""
+    find_by(feed, index)
     rounds: list[Round] = []
     for first in range(at, at + (size.rounds + 1) * size.posts, size.posts):
         end = first + size.posts

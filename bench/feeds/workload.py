@@ -8,11 +8,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from indexes.core.arrays import Floats
 from indexes.feeds.words import Documents
-
-Float64 = npt.NDArray[np.float64]
 
 TOWNS = 200
 
@@ -20,10 +18,10 @@ TOWNS = 200
 class World(NamedTuple):
     vocabulary: int
     subscriptions: Documents
-    homes: Float64  # (n, 2)
-    alpha: Float64
+    homes: Floats  # (n, 2)
+    alpha: Floats
     posts: Documents
-    places: Float64
+    places: Floats
 
 
 def make_world(
@@ -34,7 +32,7 @@ def make_world(
     post_words: tuple[int, int] = (5, 15),
     seed: int = 1,
 ) -> World:
-    """So many of each; a subscription, and a post, has a number of words between these ends, each once."""
+    """A world with so many of each. `words` and `post_words` are the least and greatest numbers of different words."""
     rng = np.random.default_rng(seed)
     likely = 1.0 / np.arange(vocabulary, 0, -1)
     likely /= likely.sum()
@@ -43,7 +41,7 @@ def make_world(
     town = np.arange(1, TOWNS + 1) ** -0.8
     town /= town.sum()
 
-    def places(n: int) -> Float64:
+    def places(n: int) -> Floats:
         which = rng.choice(TOWNS, n, p=town)
         points = middle[which] + rng.normal(size=(n, 2)) * size[which, None]
         anywhere = rng.random(n) < 0.15
@@ -51,7 +49,7 @@ def make_world(
         return np.clip(points, 0, 1)
 
     def documents(n: int, least: int, most: int) -> Documents:
-        """More words are drawn than wanted; the first different ones of each stay."""
+        """Documents of random words: more are drawn than needed, and the first different ones are kept."""
         count, wide, edges = rng.integers(least, most + 1, n), 3 * most + 5, np.cumsum(likely)
         drawn = np.searchsorted(edges, rng.random((n, wide))).clip(0, vocabulary - 1)
         order = np.argsort(drawn, axis=1, kind="stable")

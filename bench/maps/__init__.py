@@ -1,1 +1,1 @@
-"""The maps' benchmark: the paper's experiments with moving skylines, and the baselines that it compares with."""
+"""Benchmarks of maps: the experiments of [Moving queries], comparisons with baselines, and the service over HTTP."""

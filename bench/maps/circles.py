@@ -1,8 +1,9 @@
-"""Skylines off Euclid: what a circle costs beside the skyline alone, and how large it is."""
+"""Skylines by other metrics than the Euclidean: the cost of a circle on top of the skyline, and its size."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from statistics import median
 from typing import NamedTuple
 
@@ -11,10 +12,10 @@ import numpy as np
 from bench.maps.places import Land
 from bench.maps.workload import WIDTH
 from bench.race import Contender, race
-from bench.report import Report, count, ratio, spread
-from indexes.maps.places import PlaceIndex
-from indexes.maps.sky_circle import CircleSearcher
-from indexes.maps.zones import Searcher
+from bench.report import Report, count, middle, ratio
+from indexes.maps.object_index import PlaceIndex
+from indexes.maps.zones.circle import CircleSearch
+from indexes.maps.zones.skyline import SkylineSearch
 
 BOUNDS = np.array([0.0, 0.0, 1.0, 1.0])
 
@@ -43,28 +44,28 @@ def show(report: Report, size: Size, land: Land) -> None:
     world = land.world(size.n, size.d, cars=size.places)
     square, there = PlaceIndex.build(world.points, world.statics), world.walks[:, 0]
     earth = PlaceIndex.build(land.degrees[: size.n], world.statics)
-    polygons = Searcher(size.d)
+    polygons = SkylineSearch(size.d)
     rows = [
         _row(
             size,
             "euclidean, a polygon",
             there,
-            lambda x, y: polygons.skyline(square, x, y),
+            partial(polygons.skyline, square),
             lambda x, y: polygons.zone(square, x, y, BOUNDS),
             lambda: polygons.cost.nodes,
         )
     ]
     for metric in ("euclidean", "manhattan", ON_EARTH):
-        searcher = CircleSearcher(size.d, metric)
+        searcher = CircleSearch(size.d, metric)
         index = earth if metric == ON_EARTH else square
         places = land.on_earth(there) if metric == ON_EARTH else there
         row = _row(
             size,
             f"{metric}, a circle",
             places,
-            lambda x, y, searcher=searcher, index=index: searcher.skyline(index, x, y),
-            lambda x, y, searcher=searcher, index=index: searcher.zone(index, x, y),
-            lambda searcher=searcher: searcher.nodes,
+            partial(searcher.skyline, index),
+            partial(searcher.zone, index),
+            partial(getattr, searcher, "nodes"),
         )
         radii = [searcher.zone(index, x, y).radius * (1.0 if metric == ON_EARTH else WIDTH) for x, y in places.tolist()]
         rows.append((*row, count(median(radii)), count(float(np.mean(radii))), str(sum(r == 0.0 for r in radii))))
@@ -81,13 +82,17 @@ def _row(
     nodes: Callable[[], int],
 ) -> tuple[str, ...]:
     places = there.tolist()
-    ways = [Contender(name, lambda run=run: [run(x, y) for x, y in places], len(places)) for run in (skyline, zone)]
+
+    def at_all(run: Callable[[float, float], object]) -> Callable[[], list[object]]:
+        return lambda: [run(x, y) for x, y in places]
+
+    ways = [Contender(name, at_all(run), len(places)) for run in (skyline, zone)]
     alone, zoned = race(ways, size.rounds)
     opened = [(zone(x, y), nodes())[1] for x, y in places]
     return (
         name,
-        f"{median(alone):.0f} {spread(alone, lambda v: f'{v:.0f}')}",
-        f"{median(zoned):.0f} {spread(zoned, lambda v: f'{v:.0f}')}",
+        middle(alone, 0),
+        middle(zoned, 0),
         ratio(median(zoned) / median(alone)),
         count(float(np.mean(opened))),
     )

@@ -15,9 +15,10 @@ import numpy as np
 from bench.maps.top import ATTRIBUTES, EVEN
 from bench.maps.workload import WIDTH, World, make_world
 from bench.report import Report, count
-from indexes.maps.live import Ask, Changes, LiveQueries, SkylineAsk, TopAsk
-from indexes.maps.places import PlaceIndex
-from indexes.maps.scores import scoring
+from indexes.maps.live.queries import Changes, LiveQueries
+from indexes.maps.object_index import PlaceIndex
+from indexes.maps.scoring import scoring
+from indexes.maps.searches import Query, SkylineQuery, TopQuery
 from indexes.maps.warm import warm
 
 BOUNDS = np.array([0.0, 0.0, 1.0, 1.0])
@@ -61,7 +62,7 @@ class Bench:
         self._report.text(
             f"{size.n:,} objects with 2 values, clustered, k = {size.k}, m = {size.m}; clients near objects of a "
             f"square of 5,000 km. A random object moves by about {MOVED:.0f} m; {size.batch} changes a batch. "
-            '"Touched" may be concerned and are looked at, "told" hold another zone, "broken" were searched for anew.'
+            '"Touched" may be affected and are examined, "changed" hold another zone, "broken" were searched for again.'
         )
         warm()
         world = make_world(size.n, 2, True, "uniform", max(size.tops, size.skylines), 1)
@@ -73,30 +74,30 @@ class Bench:
         ]
         rows = []
         rates = {}
-        for name, asks, changes in (
-            ("top-k, one score", [TopAsk(size.k, size.m, even)] * size.tops, size.changes),
-            ("top-k, each its own weights", [TopAsk(size.k, size.m, s) for s in own], size.changes),
-            ("skylines", [SkylineAsk()] * size.skylines, size.skyline_changes),
+        for name, queries, changes in (
+            ("top-k, one score", [TopQuery(size.k, size.m, even)] * size.tops, size.changes),
+            ("top-k, each its own weights", [TopQuery(size.k, size.m, s) for s in own], size.changes),
+            ("skylines", [SkylineQuery()] * size.skylines, size.skyline_changes),
         ):
             self._report.progress(name)
-            rates[name], row = sustain(world, list(asks), changes, size.batch)
-            rows.append((name, f"{len(asks):,}", *row))
+            rates[name], row = sustain(world, list(queries), changes, size.batch)
+            rows.append((name, f"{len(queries):,}", *row))
         for metric in ("manhattan", "great-circle"):
             name = f"skylines, {metric}"
             self._report.progress(name)
-            asks = [SkylineAsk()] * size.skylines
-            _, row = sustain(world, list(asks), size.skyline_changes, size.batch, metric)
-            rows.append((name, f"{len(asks):,}", *row))
+            queries = [SkylineQuery()] * size.skylines
+            _, row = sustain(world, list(queries), size.skyline_changes, size.batch, metric)
+            rows.append((name, f"{len(queries):,}", *row))
         head = (
             "queries",
-            "stand",
+            "number",
             "changes/s",
             "us a change",
             "longest batch, ms",
             "touched",
-            "told",
+            "changed",
             "broken",
-            "us to ask",
+            "us to insert",
         )
         self._report.table(head, rows)
         rate = rates["top-k, one score"]
@@ -108,33 +109,33 @@ class Bench:
 
 
 def sustain(
-    world: World, asks: list[Ask], changes: int, batch: int, metric: str = "euclidean"
+    world: World, queries: list[Query], changes: int, batch: int, metric: str = "euclidean"
 ) -> tuple[float, tuple[str, ...]]:
-    """Let queries stand while objects change: the changes a second, and the columns of the table. By the great circle
+    """Standing queries while objects change: the changes a second, and the columns of the table. By the great circle
     the square is DEGREES wide, as many as are 5,000 km."""
     rng = np.random.default_rng(7)
     side = DEGREES if metric == "great-circle" else 1.0
-    points, clients = world.points * side, world.walks[: len(asks), 0] * side
+    points, clients = world.points * side, world.walks[: len(queries), 0] * side
     live = LiveQueries(PlaceIndex.build(points, world.statics), ATTRIBUTES, BOUNDS, metric)
     begin = time.thread_time()
-    live.put(range(len(asks)), asks, clients)
+    live.put(range(len(queries)), queries, [(x, y) for x, y in clients.tolist()])
     live.tops.fold()
-    live.skies.fold()
-    asked = time.thread_time() - begin
+    live.skylines.fold()
+    inserted = time.thread_time() - begin
     gc.collect()
     gc.freeze()  # as the service does
-    spent, touched, told, broken = [], 0, 0, 0
+    spent, touched, changed, broken = [], 0, 0, 0
     for _ in range(changes // batch):
         slots = rng.choice(len(points), batch, replace=False)
         points[slots] += rng.normal(0, MOVED / WIDTH * side, (batch, 2))
         come = Changes(slots, np.ones(batch, bool), points[slots], world.statics[slots], slots)
         begin = time.thread_time()
-        settled = live.apply(come)
+        result = live.apply(come)
         spent.append(time.thread_time() - begin)
-        touched += settled.touched
-        told += len(settled.told)
-        broken += sum(one.anew for one in settled.told)
+        touched += result.touched
+        changed += len(result.changed)
+        broken += sum(one.searched for one in result.changed)
     rate = changes / sum(spent)
-    each = [f"{number / changes:.2f}" for number in (touched, told, broken)]
-    row = f"{rate:,.0f}", f"{1e6 / rate:.0f}", f"{1e3 * max(spent):.0f}", *each, f"{1e6 * asked / len(asks):.0f}"
+    each = [f"{number / changes:.2f}" for number in (touched, changed, broken)]
+    row = f"{rate:,.0f}", f"{1e6 / rate:.0f}", f"{1e3 * max(spent):.0f}", *each, f"{1e6 * inserted / len(queries):.0f}"
     return rate, row

@@ -1,37 +1,29 @@
 """The load generator of the maps' HTTP benchmark, a process of its own: ``python -m bench.maps.load``.
 
-Reads a job as JSON, makes every request before a clock starts, and answers what they took as JSON. A job of `paths` and
-`bodies` is sent in a closed loop, once a round; one with `pace` sends its bodies so many a second, whether or not the
-last was answered, while a WebSocket follows standing queries.
+Reads a job as JSON, makes every request before the clock starts, and answers what they took as JSON. Bodies are sent so
+many a second, whether or not the last was answered, while a WebSocket follows standing queries.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-import sys
+import time
+from collections import Counter
 from typing import Any
 
-from bench.exchange import Clock, Closed, Exchange, connect, milliseconds, request
-from bench.process import Failed, end_with_parent
+from bench.closed_loop import generate
+from bench.exchange import Clock, Paced, milliseconds, request
+from bench.process import Failed
 from bench.wire import SocketCapture, open_capture, socket_opening
+
+CONNECTIONS = 64
 
 PATIENCE = 120.0
 """Seconds that are waited for what was asked for."""
 
 QUIET = 0.5
 """Seconds without a message after which no more are expected."""
-
-
-async def closed(job: dict[str, Any]) -> list[dict[str, Any]]:
-    """Send all bodies, once a round."""
-    payloads = [request("POST", job["path"], body.encode()) for body in job["bodies"]]
-    results = []
-    for _ in range(job["rounds"]):
-        clock = Clock(job["pid"])
-        result = await Closed(payloads).run(job["port"], job["connections"])
-        results.append({**result, **clock.read(), "request_bytes": sum(map(len, payloads)) / len(payloads)})
-    return results
 
 
 class Following:
@@ -85,43 +77,26 @@ class Following:
 
 
 async def paced(job: dict[str, Any]) -> dict[str, Any]:
-    """Send the bodies at their pace, over as many connections as are needed for those that wait."""
+    """Send the bodies at their pace."""
     payloads = [request("POST", job["path"], body.encode()) for body in job["bodies"]]
-    following = Following(job)
+    following, load = Following(job), Paced()
     await following.begin()
-    seconds: list[float] = []
-    statuses: dict[int, int] = {}
-    idle: list[Exchange] = []
-
-    def on_answer(exchange: Exchange, status: int, body: bytes) -> None:
-        seconds.append(loop.time() - due.pop(exchange))
-        statuses[status] = statuses.get(status, 0) + 1
-        idle.append(exchange)
-
-    loop = asyncio.get_running_loop()
-    due: dict[Exchange, float] = {}
-    clock, began = Clock(job["pid"]), loop.time()
+    await load.open(job["port"], CONNECTIONS)
+    clock, began = Clock(job["pid"]), time.perf_counter()
     for i, payload in enumerate(payloads):
-        at = began + i / job["pace"]
-        while loop.time() < at:
-            await asyncio.sleep(at - loop.time())
-        exchange = idle.pop() if idle else await connect(job["port"], on_answer)
-        due[exchange] = at
-        exchange.ask(payload)
+        await load.send(began + i / job["pace"], payload)
         following.count()
-    sent, end = loop.time() - began, loop.time() + PATIENCE
-    while due and loop.time() < end:
-        await asyncio.sleep(0.001)
-    if due:
-        raise Failed(f"{len(due)} requests were not answered in {PATIENCE:.0f} s")
-    elapsed = loop.time() - began
+    sent = time.perf_counter() - began
+    if missing := await load.finish(PATIENCE):
+        raise Failed(f"{missing} requests were not answered in {PATIENCE:.0f} s")
+    elapsed = time.perf_counter() - began
     used = clock.read()
     await following.finish()
     return {
         "elapsed": elapsed,
         "sent": sent,
-        "statuses": statuses,
-        "ms": milliseconds(seconds),
+        "statuses": dict(Counter(answer.status for answer in load.answers)),
+        "ms": milliseconds([answer.seconds for answer in load.answers]),
         "results": following.results,
         "result_bytes": following.bytes,
         "others": following.others,
@@ -129,19 +104,5 @@ async def paced(job: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-async def run(job: dict[str, Any]) -> Any:
-    """Do the job."""
-    return await (paced(job) if "pace" in job else closed(job))
-
-
-def main() -> None:
-    import uvloop
-
-    end_with_parent()
-    job = json.loads(sys.stdin.buffer.read())
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        json.dump(runner.run(run(job)), sys.stdout)
-
-
 if __name__ == "__main__":
-    main()
+    generate(paced)

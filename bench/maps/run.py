@@ -9,9 +9,9 @@ from pathlib import Path
 from bench.maps import circles, live, paper, service, skyline, top
 from bench.maps.paper import FIGURES, TABLES, Paper
 from bench.maps.places import Land, make_land
-from bench.report import CHECKOUT, Report, commit, load, machine, today, versions
+from bench.report import RESULTS, Report, page
 
-PAGE = CHECKOUT / "docs" / "results" / "maps.md"
+PAGE = RESULTS / "maps.md"
 
 PARTS = ("paper", "kernels", "live", "http")
 """In the order in which they run."""
@@ -26,44 +26,36 @@ def run(
     out: Path | None = None,
     say: Callable[[str], None] = print,
 ) -> Report:
-    """Run parts of the benchmark, telling each piece as it is known; with `out` the page is written there.
+    """Run parts of the benchmark, reporting each piece as it is done; with `out` the page is written there.
 
-    `figures` are those of the paper to show, drawn beside the page; its only table has what they take, so `tables` are
-    none. `quick` runs everything small, and `prototype` is the folder of what the kernels are held against.
+    `figures` are those of [Moving queries] to show, drawn next to the page; its only table is of costs, so `tables` are
+    none. `quick` runs everything small, and `prototype` is the folder of the prototype that kernels are compared with.
 
     Raises:
         Failed: an answer of the service is not the right one.
     """
-    report = Report(say, judging=not quick)
     size = paper.QUICK if quick else paper.Size()
 
     @cache
     def land() -> Land:
-        report.progress("places and roads")
+        say("(places and roads)\n")
         return make_land(size.places)
 
-    report.heading("Maps: the paper's experiments, and speed", 1)
-    report.text(
-        f"Written by `rankcast bench maps{' --quick' if quick else ''}` on {today()}, commit {commit()}.\n\n"
-        f"- machine: {machine()}; load before the run: {load()}\n- {versions()}"
-    )
-    if "paper" in parts:
-        report.heading("The paper's figures")
-        Paper(report, size, land, out).show(tables, figures)
-    if "kernels" in parts:
-        report.heading("Moving skylines")
-        skyline.Bench(report, skyline.QUICK if quick else skyline.Size(), prototype).show()
-        report.heading("Moving top-k")
-        top.Bench(report, top.QUICK if quick else top.Size(), prototype).show()
-        report.heading("Skylines off Euclid")
-        circles.show(report, circles.QUICK if quick else circles.Size(), land())
-    if "live" in parts:
-        report.heading("Standing queries")
-        live.Bench(report, live.QUICK if quick else live.Size()).show()
-    if "http" in parts:
-        report.heading("Over HTTP")
-        service.show(report, service.QUICK if quick else service.Size())
-    if out is not None:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        out.write_text(report.page())
+    with page("Maps: the experiments of [Moving queries], and speed", "maps", quick, out, say) as report:
+        if "paper" in parts:
+            report.heading("The figures of [Moving queries]")
+            Paper(report, size, land, out).show(tables, figures)
+        if "kernels" in parts:
+            report.heading("Moving skylines")
+            skyline.Bench(report, skyline.QUICK if quick else skyline.Size(), prototype).show()
+            report.heading("Moving top-k")
+            top.Bench(report, top.QUICK if quick else top.Size(), prototype).show()
+            report.heading("Skylines off Euclid")
+            circles.show(report, circles.QUICK if quick else circles.Size(), land())
+        if "live" in parts:
+            report.heading("Standing queries")
+            live.Bench(report, live.QUICK if quick else live.Size()).show()
+        if "http" in parts:
+            report.heading("Over HTTP")
+            service.show(report, service.QUICK if quick else service.Size())
     return report

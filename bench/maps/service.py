@@ -1,4 +1,4 @@
-"""The service over HTTP: zones that are asked for, and standing queries among objects that change.
+"""The service over HTTP: requests for zones, and standing queries among objects that change.
 
 Measured against `rankcast serve` in a process of its own with its durable log, by a load generator in another. Answers
 are compared with a scan before anything is said of their speed, and standing ones again when the objects have changed.
@@ -13,19 +13,17 @@ from statistics import median
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from bench.closed_loop import RATE_COLUMNS, Result, closed_loop, rate_columns, rates
 from bench.maps.live import MOVED
 from bench.maps.workload import WIDTH, World, make_world
-from bench.process import Failed, Server, run_job, service
+from bench.process import NDJSON, Failed, Server, run_job, service
 from bench.report import Report, count
-
-Float64 = npt.NDArray[np.float64]
+from indexes.core.arrays import Floats
 
 MAP = "bench"
-ARROW = "application/vnd.apache.arrow.stream"
-NDJSON = "application/x-ndjson"
+PATH = f"/v1/maps/{MAP}"
 NAMES = ("a", "b")
 SCORE = {"kind": "weighted_sum", "weights": {"distance": 0.4, "a": 0.3, "b": 0.3}}
 
@@ -75,14 +73,14 @@ def _show_zones(report: Report, size: Size) -> None:
     world = make_world(size.n, 2, True, "uniform", size.asks, 1)
     places = world.walks[:, 0].tolist()
     with tempfile.TemporaryDirectory() as folder, service(Path(folder)) as server:
-        seconds = _register(server, world)
+        seconds = register(server, world)
         _compare_tops(server, size, world.points, world.statics, places[:CHECKED])
         runs = (
-            ("top-k, one a request", "top", [_top(size, location=place) for place in places], 1, CONNECTIONS),
+            ("top-k, one a request", "top", [top_body(size, location=place) for place in places], 1, CONNECTIONS),
             (
                 f"top-k, {BATCH} a request",
                 "top",
-                [_top(size, locations=places[i : i + BATCH]) for i in range(0, len(places), BATCH)],
+                [top_body(size, locations=places[i : i + BATCH]) for i in range(0, len(places), BATCH)],
                 BATCH,
                 2,
             ),
@@ -101,10 +99,10 @@ def _show_zones(report: Report, size: Size) -> None:
                 2,
             ),
         )
-        rows, rates = [], {}
+        rows, middles = [], {}
         for name, path, bodies, each, connections in runs:
-            results = _closed(server, f"/v1/maps/{MAP}/{path}", bodies, size.rounds, connections)
-            rates[name], row = _row(results, each)
+            results = closed_loop(server, f"{PATH}/{path}", bodies, size.rounds, connections)
+            middles[name], row = _row(results, each)
             rows.append((name, str(connections), *row))
         resident = server.resident()
     report.text(
@@ -113,11 +111,11 @@ def _show_zones(report: Report, size: Size) -> None:
         f"when the last is answered. {CHECKED} answers were compared with a scan. The service takes "
         f"{resident / 1e6:,.0f} MB."
     )
-    head = ("", "connections", "zones/s", "least and greatest", "ms p50", "ms p99", "server CPU, us a zone", "bytes")
+    head = ("", "connections", "zones/s", *RATE_COLUMNS, "server CPU, us a zone", "bytes")
     report.table(head, rows)
-    best = max(rates[runs[0][0]], rates[runs[1][0]])
+    best = max(middles[runs[0][0]], middles[runs[1][0]])
     report.verdict(f"{TOPS_WANTED:,.0f} top-k zones/s over HTTP", f"{best:,.0f} zones/s", best >= TOPS_WANTED)
-    best = max(rates[runs[2][0]], rates[runs[3][0]])
+    best = max(middles[runs[2][0]], middles[runs[3][0]])
     report.verdict(f"{SKYLINES_WANTED:,.0f} skyline zones/s over HTTP", f"{best:,.0f} zones/s", best >= SKYLINES_WANTED)
 
 
@@ -132,12 +130,12 @@ def _show_standing(report: Report, size: Size, kind: str, standing: int, followe
         objects = [{"id": f"o{i}", "location": points[i].tolist()} for i in slots.tolist()]
         bodies.append(json.dumps({"objects": objects}, separators=(",", ":")))
     with tempfile.TemporaryDirectory() as folder, service(Path(folder)) as server:
-        _register(server, world)
+        register(server, world)
         ids = [f"q{i}" for i in range(standing)]
-        asked = _stand(server, size, kind, ids, places)
+        asked = add_queries(server, size, kind, ids, places)
         job = {
             "map": MAP,
-            "path": f"/v1/maps/{MAP}/objects",
+            "path": f"{PATH}/objects",
             "bodies": bodies,
             "pace": size.pace / size.batch,
             "follow": ids[:: standing // followed],
@@ -156,16 +154,7 @@ def _show_standing(report: Report, size: Size, kind: str, standing: int, followe
         f"{changes:,} random objects move by about {MOVED:.0f} m, {size.batch} a request, {size.pace:,} a second. A "
         f"WebSocket follows {followed:,} of the queries. {CHECKED} of them were compared with a scan afterwards."
     )
-    head = (
-        "changes/s",
-        "ms a request p50",
-        "p99",
-        "longest",
-        "server CPU",
-        "pushed",
-        "pushed a change",
-        "resident, MB",
-    )
+    head = "changes/s", "ms a request p50", "p99", "longest", "server CPU", "pushed", "pushed a change", "resident, MB"
     row = (
         f"{rate:,.0f}",
         count(result["ms"]["p50"]),
@@ -183,73 +172,41 @@ def _show_standing(report: Report, size: Size, kind: str, standing: int, followe
         report.verdict(wanted, f"{rate:,.0f} changes/s, as sent", kept)
 
 
-def _register(server: Server, world: World) -> float:
+def register(server: Server, world: World) -> float:
     """Make the map and send all objects in one request; the seconds that took."""
     config = {"attributes": {name: {"order": "low", "range": [0, 1]} for name in NAMES}, "bounds": [0, 0, 1, 1]}
-    server.ask("PUT", f"/v1/maps/{MAP}", json.dumps(config).encode())
+    server.ask("PUT", PATH, json.dumps(config).encode())
     columns = {"x": world.points[:, 0], "y": world.points[:, 1]}
     columns |= {name: world.statics[:, j] for j, name in enumerate(NAMES)}
-    table = pa.table({"id": pa.array([f"o{i}" for i in range(len(world.points))]), **columns})
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
-    _, seconds, _ = server.send(f"/v1/maps/{MAP}/objects", sink.getvalue().to_pybytes(), ARROW)
-    found = server.ask("GET", f"/v1/maps/{MAP}")["objects"]
-    if found != len(world.points):
-        raise Failed(f"{len(world.points)} objects were sent, the map has {found}")
+    ids = pa.array([f"o{i}" for i in range(len(world.points))])
+    seconds = server.send_table(f"{PATH}/objects", pa.table({"id": ids, **columns}))
+    server.expect(PATH, "objects", len(ids))
     return seconds
 
 
-def _top(size: Size, **where: Any) -> str:
+def top_body(size: Size, **where: Any) -> str:
     return json.dumps({**where, "k": size.k, "m": size.m, "score": SCORE}, separators=(",", ":"))
 
 
-def _stand(server: Server, size: Size, kind: str, ids: list[str], places: Float64) -> float:
+def add_queries(server: Server, size: Size, kind: str, ids: list[str], places: Floats) -> float:
     """Make the standing queries in one request; the seconds that took."""
     asks = {"kind": "top", "k": size.k, "m": size.m, "score": SCORE} if kind == "top" else {"kind": "skyline"}
     lines = [
         json.dumps({"id": id, **asks, "location": place}, separators=(",", ":"))
         for id, place in zip(ids, places.tolist(), strict=True)
     ]
-    _, seconds, _ = server.send(f"/v1/maps/{MAP}/queries?lists=false", "\n".join(lines).encode(), NDJSON)
-    found = server.ask("GET", f"/v1/maps/{MAP}")["queries"]
-    if found != len(ids):
-        raise Failed(f"{len(ids)} queries were sent, the map has {found}")
+    _, seconds, _ = server.send(f"{PATH}/queries?lists=false", "\n".join(lines).encode(), NDJSON)
+    server.expect(PATH, "queries", len(ids))
     return seconds
 
 
-def _closed(server: Server, path: str, bodies: list[str], rounds: int, connections: int) -> list[dict[str, Any]]:
-    """Send the bodies in a closed loop; what each round took, the first of which only warms up and is left out."""
-    job = {
-        "path": path,
-        "bodies": bodies,
-        "rounds": rounds + 1,
-        "connections": connections,
-        "port": server.port,
-        "pid": server.pid,
-    }
-    results: list[dict[str, Any]] = run_job("bench.maps.load", job)[1:]
-    for result in results:
-        if set(result["statuses"]) != {"200"}:
-            raise Failed(f"{path} was answered {result['statuses']}: {result['last']}")
-    return results
+def _row(results: list[Result], each: int) -> tuple[float, tuple[str, ...]]:
+    zones = sum(one["requests"] for one in results) * each
+    answered = sum(one["answer_bytes"] for one in results) / zones
+    return median(rates(results, each)), (*rate_columns(results, each, 0), f"{answered:,.0f}")
 
 
-def _row(results: list[dict[str, Any]], each: int) -> tuple[float, tuple[str, ...]]:
-    rates = [one["requests"] * each / one["elapsed"] for one in results]
-    zones, cpu = sum(one["requests"] * each for one in results), sum(one["server_cpu"] for one in results)
-    row = (
-        f"{median(rates):,.0f}",
-        f"{min(rates):,.0f}-{max(rates):,.0f}",
-        count(median(one["ms"]["p50"] for one in results)),
-        count(median(one["ms"]["p99"] for one in results)),
-        f"{cpu / zones * 1e6:.0f}",
-        f"{sum(one['answer_bytes'] for one in results) / zones:,.0f}",
-    )
-    return median(rates), row
-
-
-def _best(size: Size, points: Float64, statics: Float64, place: list[float]) -> list[str]:
+def _best(size: Size, points: Floats, statics: Floats, place: list[float]) -> list[str]:
     """The k best by a scan."""
     weights = SCORE["weights"]
     assert isinstance(weights, dict)
@@ -258,7 +215,7 @@ def _best(size: Size, points: Float64, statics: Float64, place: list[float]) -> 
     return [f"o{i}" for i in np.lexsort((np.arange(len(score)), score))[: size.k].tolist()]
 
 
-def _skyline(points: Float64, statics: Float64, place: list[float]) -> set[str]:
+def _skyline(points: Floats, statics: Floats, place: list[float]) -> set[str]:
     """The skyline by a scan in order of distance."""
     dx, dy = points[:, 0] - place[0], points[:, 1] - place[1]
     far = dx * dx + dy * dy
@@ -273,18 +230,18 @@ def _skyline(points: Float64, statics: Float64, place: list[float]) -> set[str]:
     return {f"o{i}" for i in found}
 
 
-def _compare_tops(server: Server, size: Size, points: Float64, statics: Float64, places: list[list[float]]) -> None:
-    results = server.ask("POST", f"/v1/maps/{MAP}/top", _top(size, locations=places).encode())["results"]
+def _compare_tops(server: Server, size: Size, points: Floats, statics: Floats, places: list[list[float]]) -> None:
+    results = server.ask("POST", f"{PATH}/top", top_body(size, locations=places).encode())["results"]
     for place, result in zip(places, results, strict=True):
         if [one["id"] for one in result["list"]] != _best(size, points, statics, place):
             raise Failed(f"the best at {place} are not those of a scan")
 
 
 def _compare_standing(
-    server: Server, size: Size, kind: str, points: Float64, statics: Float64, ids: list[str], places: Float64
+    server: Server, size: Size, kind: str, points: Floats, statics: Floats, ids: list[str], places: Floats
 ) -> None:
     for i in range(0, len(ids), max(1, len(ids) // CHECKED)):
-        found, place = server.ask("GET", f"/v1/maps/{MAP}/queries/{ids[i]}"), places[i].tolist()
+        found, place = server.ask("GET", f"{PATH}/queries/{ids[i]}"), places[i].tolist()
         if kind == "top":
             right = [one["id"] for one in found["list"]] == _best(size, points, statics, place)
         else:

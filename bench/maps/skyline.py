@@ -1,4 +1,4 @@
-"""Moving skylines: what their zones cost beside plain searches, ours and the prototype's, in turns.
+"""Moving skylines: the cost of their zones and of plain searches, ours and those of a prototype, in alternation.
 
 "Supreme" knows for nothing when the skyline changes, and searches for it (BBS) then; it is the least that any zone can
 cost. It is ours or the prototype's, whichever is faster. Zones are asked for at the same places.
@@ -14,16 +14,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bench.maps import prototype
-from bench.maps.baselines import cells, unpruned_pass
+from bench import prototypes
+from bench.baselines.single_pass import single_pass
+from bench.baselines.skyline import cells, unpruned_pass
 from bench.maps.workload import World, make_world
 from bench.race import Contender, race
-from bench.report import Report, count, ratio, spread
-from indexes.maps.places import PlaceIndex
-from indexes.maps.shapes import component
-from indexes.maps.single_pass import single_pass
-from indexes.maps.two_phase import two_phase
-from indexes.maps.zones import Searcher
+from bench.report import Report, count, middle, ratio
+from indexes.maps.kernels.two_phase import two_phase
+from indexes.maps.object_index import PlaceIndex
+from indexes.maps.zones.geojson import component
+from indexes.maps.zones.skyline import SkylineSearch
 
 BOUNDS = np.array([0.0, 0.0, 1.0, 1.0])
 
@@ -83,7 +83,7 @@ class Bench:
     def __init__(self, report: Report, size: Size, folder: Path | None = None) -> None:
         self._report = report
         self._size = size
-        self._theirs = prototype.load(folder)
+        self._theirs = prototypes.load_maps(folder)
 
     def show(self) -> None:
         """Run everything."""
@@ -94,11 +94,7 @@ class Bench:
             f"{size.rounds} rounds in alternation over {size.zones} of the places where the walks ask for zones, and "
             "the least and greatest."
         )
-        if self._theirs is None:
-            self._report.text(
-                "The prototype is not there (its folder is named by `--prototype` or `RANKCAST_PROTOTYPE_MAPS`), so "
-                "ours alone is measured."
-            )
+        prototypes.say_missing(self._report, self._theirs, prototypes.MAPS)
         for load in size.loads:
             self._load(load)
         self._basic()
@@ -108,7 +104,7 @@ class Bench:
         self._report.heading(str(load), 3)
         self._report.progress("walks")
         world = make_world(size.n, load.d, load.clustered, load.kind, size.queries, size.seconds)
-        index, searcher = PlaceIndex.build(world.points, world.statics), Searcher(load.d)
+        index, searcher = PlaceIndex.build(world.points, world.statics), SkylineSearch(load.d)
         walked = _walk(world, index, searcher)
         zones = len(walked.asked)
         self._report.text(
@@ -128,7 +124,7 @@ class Bench:
         rows = [
             (
                 one.name,
-                f"{median(mine):.1f} {spread(mine, lambda v: f'{v:.0f}')}",
+                middle(mine),
                 ratio(median(mine) / supreme),
                 count(nodes[one.name]),
                 ratio(nodes[one.name] / fewest),
@@ -153,7 +149,7 @@ class Bench:
             )
 
     def _contenders(
-        self, world: World, index: PlaceIndex, searcher: Searcher, asked: np.ndarray
+        self, world: World, index: PlaceIndex, searcher: SkylineSearch, asked: np.ndarray
     ) -> tuple[list[Contender], dict[str, float]]:
         nodes: dict[str, float] = {}
         contenders = []
@@ -210,7 +206,7 @@ class Bench:
         self._report.table(("objects", "seconds a zone, basic algorithm"), rows)
         n, largest = self._size.n, self._size.basic[-1]
         world = make_world(n, 2, False, "uniform", 1, 1)
-        index, searcher = PlaceIndex.build(world.points, world.statics), Searcher(2)
+        index, searcher = PlaceIndex.build(world.points, world.statics), SkylineSearch(2)
         members = searcher.skyline(index, 0.5, 0.5)
         began = time.thread_time()
         cells(world.points, world.statics, members, 0.5, 0.5)
@@ -225,11 +221,13 @@ class Bench:
 TWO = "two phases"
 
 
-def _searching(searcher: Searcher, index: PlaceIndex, search: Callable[..., Any], zoned: bool) -> Callable[..., Any]:
+def _searching(
+    searcher: SkylineSearch, index: PlaceIndex, search: Callable[..., Any], zoned: bool
+) -> Callable[..., Any]:
     return lambda x, y: searcher.search(search, index, x, y, BOUNDS, zoned)
 
 
-def _walk(world: World, index: PlaceIndex, searcher: Searcher) -> Walked:
+def _walk(world: World, index: PlaceIndex, searcher: SkylineSearch) -> Walked:
     """Ask for a zone at the start of each walk, and wherever it leaves one; count how often the skyline changed."""
     asked, edges = [], []
     members = cutters = empty = changes = 0

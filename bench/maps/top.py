@@ -1,4 +1,4 @@
-"""Moving top-k: what m-relaxed zones cost beside plain searches, ours and the prototype's, in turns.
+"""Moving top-k: the cost of m-relaxed zones and of plain searches, ours and those of a prototype, in alternation.
 
 "Supreme" knows for nothing when the k best change, as a set, and searches for them then. It is ours or the prototype's,
 whichever is faster. What zones cost depends on how often they are asked for as on what one takes, so both go into the
@@ -14,16 +14,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bench.maps import prototype
+from bench import prototypes
 from bench.maps.ways import asked_by, changes_of, opened_by, rows_for, searching, zoning
-from bench.maps.workload import WIDTH, Float64, World, make_world
+from bench.maps.workload import WIDTH, World, make_world
 from bench.race import Contender, race
-from bench.report import Report, count, ratio, spread
+from bench.report import Report, count, middle, ratio
+from indexes.core.arrays import Floats
 from indexes.maps.attributes import Attribute
-from indexes.maps.places import PlaceIndex
-from indexes.maps.scores import Scoring, expression_scoring, scoring
-from indexes.maps.top import TopSearch
-from indexes.maps.top_room import room_for
+from indexes.maps.kernels.scores import Scoring
+from indexes.maps.kernels.top_scratch import scratch_for
+from indexes.maps.object_index import PlaceIndex
+from indexes.maps.scoring import expression_scoring, scoring
+from indexes.maps.zones.top import TopSearch
 
 ATTRIBUTES = (Attribute("a", False, (0.0, 1.0)), Attribute("b", False, (0.0, 1.0)))
 EVEN = {"a": 1 / 3, "b": 1 / 3, "distance": 1 / 3}
@@ -73,7 +75,7 @@ class Bench:
     def __init__(self, report: Report, size: Size, folder: Path | None = None) -> None:
         self._report = report
         self._size = size
-        self._theirs = prototype.load(folder)
+        self._theirs = prototypes.load_maps(folder)
 
     def show(self) -> None:
         """Run everything."""
@@ -84,8 +86,7 @@ class Bench:
             f"{size.rounds} rounds in alternation over the places where the walks ask, and the least and greatest. "
             "Ours are asked in one call, as a batch is; the prototype, which has none, one by one."
         )
-        if self._theirs is None:
-            self._report.text("The prototype is not there, so ours alone is measured.")
+        prototypes.say_missing(self._report, self._theirs, prototypes.MAPS)
         world = make_world(size.n, 2, True, "uniform", size.queries, size.seconds)
         index = PlaceIndex.build(world.points, world.statics)
         for kind in size.kinds:
@@ -109,7 +110,7 @@ class Bench:
         rows = [
             (
                 one.name,
-                f"{median(mine):.1f} {spread(mine, lambda v: f'{v:.1f}')}",
+                middle(mine),
                 f"{places[one.name]:,}",
                 f"{micros[one.name] * places[one.name] / steps:.3f}",
                 ratio(micros[one.name] * places[one.name] / supreme),
@@ -143,7 +144,7 @@ class Bench:
                 )
 
     def _contenders(
-        self, world: World, index: PlaceIndex, kind: Kind, s: Scoring, changes: Float64, asked: Mapping[int, Float64]
+        self, world: World, index: PlaceIndex, kind: Kind, s: Scoring, changes: Floats, asked: Mapping[int, Floats]
     ) -> tuple[list[Contender], dict[str, int], dict[str, float], dict[str, float]]:
         size = self._size
         contenders: list[Contender] = []
@@ -155,12 +156,12 @@ class Bench:
             contenders.append(Contender(name, run, number))
             places[name], nodes[name] = number, opened
 
-        room = room_for(index.view, size.k, 1)
+        room = scratch_for(index.view, size.k, 1)
         found = rows_for(len(changes), size.k)
         search = searching(index, s, changes, size.k, room, found)
         add(SUPREME, search, len(changes), opened_by(room, search, len(changes)))
         for m, there in asked.items():
-            room, rows = room_for(index.view, size.k, m), rows_for(len(there), size.k + m - 1)
+            room, rows = scratch_for(index.view, size.k, m), rows_for(len(there), size.k + m - 1)
             run = zoning(index, s, there, size.k, m, room, rows)
             add(f"zone, m = {m}", run, len(there), opened_by(room, run, len(there)))
             radius[f"zone, m = {m}"] = float(np.minimum(rows.radius, 10.0).mean())
@@ -176,22 +177,22 @@ class Bench:
                 float(np.mean(opened)),
             )
             for m, there in asked.items():
-                self._theirs_zones(its, there, m, CLOSED, "closed form", add, radius)
-                self._theirs_zones(its, there, m, ALGORITHM_5, "Algorithm 5", add, radius)
+                for method, called in ((CLOSED, "closed form"), (ALGORITHM_5, "Algorithm 5")):
+                    name = f"zone, m = {m}, prototype's {called}"
+                    run, opened_each, radius[name] = self._theirs_zones(its, there, m, method)
+                    add(name, run, len(there), opened_each)
                 _agree(index, s, its, there[:50], size.k, m)
         return contenders, places, nodes, radius
 
-    def _theirs_zones(
-        self, its: Any, there: Float64, m: int, method: int, called: str, add: Callable[..., None], radius: dict
-    ) -> None:
+    def _theirs_zones(self, its: Any, there: Floats, m: int, method: int) -> tuple[Callable[[], Any], float, float]:
+        """The prototype's zones at places: a run of all, nodes each, and the mean radius."""
         points, k = there.tolist(), self._size.k
         seen = [(its.zone(q, k, m, 1e-4, 100, method), int(its.cnts[3])) for q in points]
-        name = f"zone, m = {m}, prototype's {called}"
-        radius[name] = float(np.mean([min(r, 10.0) for r, _ in seen]))
-        add(name, lambda: [its.zone(q, k, m, 1e-4, 100, method) for q in points], len(points), np.mean(seen, axis=0)[1])
+        radius = float(np.mean([min(r, 10.0) for r, _ in seen]))
+        return lambda: [its.zone(q, k, m, 1e-4, 100, method) for q in points], float(np.mean(seen, axis=0)[1]), radius
 
 
-def _agree(index: PlaceIndex, s: Scoring, its: Any, there: Float64, k: int, m: int) -> None:
+def _agree(index: PlaceIndex, s: Scoring, its: Any, there: Floats, k: int, m: int) -> None:
     """Both give the same circles."""
     for zone in TopSearch(index).zones(there, k, m, s):
         theirs = its.zone(zone.place, k, m, 1e-4, 100, CLOSED)

@@ -8,32 +8,22 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bench.maps.workload import Float64, World
-from indexes.lean import lean_kernel
-from indexes.maps.floats import float_kernel
-from indexes.maps.metrics import distance
-from indexes.maps.places import PlaceIndex
-from indexes.maps.scores import Scoring, score_of, static_parts
-from indexes.maps.top import TopSearch, TopZone
-from indexes.maps.top_k import tops
-from indexes.maps.top_room import NODES, Room, room_for
-from indexes.maps.top_zone import zones
+from bench.maps.workload import World
+from indexes.compiled.jit import kernel
+from indexes.core.arrays import Floats, Ints
+from indexes.maps.kernels.floats import float_kernel
+from indexes.maps.kernels.metrics import distance
+from indexes.maps.kernels.scores import Scoring, score_of, static_parts
+from indexes.maps.kernels.top_k import Tops, tops
+from indexes.maps.kernels.top_scratch import NODES, TopScratch, scratch_for
+from indexes.maps.kernels.top_zone import TopZones, zones
+from indexes.maps.object_index import PlaceIndex
+from indexes.maps.zones.top import TopSearch, TopZone
 
 
-class Rows(NamedTuple):
-    """What the kernel `zones` writes."""
-
-    slots: np.ndarray
-    scores: np.ndarray
-    far: np.ndarray
-    members: np.ndarray
-    number: np.ndarray
-    radius: np.ndarray
-
-
-def rows_for(n: int, wide: int) -> Rows:
+def rows_for(n: int, wide: int) -> TopZones:
     """Room for n answers of so many objects."""
-    return Rows(
+    return TopZones(
         np.zeros((n, wide), np.int64),
         np.zeros((n, wide)),
         np.zeros((n, wide)),
@@ -43,26 +33,31 @@ def rows_for(n: int, wide: int) -> Rows:
     )
 
 
-def searching(index: PlaceIndex, s: Scoring, there: Float64, k: int, room: Room, rows: Rows) -> Callable[[], None]:
+def searching(
+    index: PlaceIndex, s: Scoring, there: Floats, k: int, room: TopScratch, rows: TopZones
+) -> Callable[[], None]:
     """Searches for the k best at each of these places."""
-    return lambda: tops(index.view, s, there, k, room, rows.slots, rows.scores, rows.far, rows.number)
+    found = Tops(rows.slots, rows.scores, rows.far, rows.number)
+    return lambda: tops(index.view, s, there, k, room, found)
 
 
-def zoning(index: PlaceIndex, s: Scoring, there: Float64, k: int, m: int, room: Room, rows: Rows) -> Callable[[], None]:
+def zoning(
+    index: PlaceIndex, s: Scoring, there: Floats, k: int, m: int, room: TopScratch, rows: TopZones
+) -> Callable[[], None]:
     """Searches for an m-relaxed zone at each of these places."""
-    return lambda: zones(index.view, s, there, k, m, False, room, *rows)
+    return lambda: zones(index.view, s, there, k, m, False, room, rows)
 
 
-def opened_by(room: Room, run: Callable[[], None], number: int) -> float:
+def opened_by(room: TopScratch, run: Callable[[], None], number: int) -> float:
     """How many nodes a search opens."""
     room.counted[:] = 0
     run()
     return float(room.counted[NODES]) / number
 
 
-def changes_of(world: World, index: PlaceIndex, s: Scoring, k: int) -> Float64:
+def changes_of(world: World, index: PlaceIndex, s: Scoring, k: int) -> Floats:
     """Where on the walks the set of the k best is another one than a second before, their beginnings included."""
-    room = room_for(index.view, k, 1)
+    room = scratch_for(index.view, k, 1)
     there = []
     for walk in world.walks:
         rows = rows_for(len(walk), k)
@@ -73,10 +68,10 @@ def changes_of(world: World, index: PlaceIndex, s: Scoring, k: int) -> Float64:
     return np.concatenate(there)
 
 
-def asked_by(world: World, index: PlaceIndex, s: Scoring, k: int, m: int) -> Float64:
+def asked_by(world: World, index: PlaceIndex, s: Scoring, k: int, m: int) -> Floats:
     """Where zones are asked for: at the beginnings of the walks, and where they leave one."""
     walks = np.ascontiguousarray(world.walks)
-    room, asked = room_for(index.view, k, m), []
+    room, asked = scratch_for(index.view, k, m), []
     going, at = np.arange(len(walks)), np.zeros(len(walks), np.int64)
     while len(going):
         there = walks[going, at[going]]
@@ -89,8 +84,8 @@ def asked_by(world: World, index: PlaceIndex, s: Scoring, k: int, m: int) -> Flo
     return np.concatenate(asked)
 
 
-@lean_kernel
-def _next_outside(walk, t, x, y, radius):  # type: ignore[no-untyped-def]
+@kernel
+def _next_outside(walk: Floats, t: int, x: float, y: float, radius: float) -> int:
     while t < walk.shape[0] and (walk[t, 0] - x) ** 2 + (walk[t, 1] - y) ** 2 < radius * radius:
         t += 1
     return t
@@ -100,12 +95,13 @@ class Stay(NamedTuple):
     """A zone, and where a walk was while in it."""
 
     zone: TopZone
-    there: Float64  # (steps, 2)
+    there: Floats  # (steps, 2)
 
 
 def stays(world: World, index: PlaceIndex, s: Scoring, k: int, m: int, most: int) -> list[Stay]:
     """At most so many zones of the walks, and the steps in each."""
-    search, found = TopSearch(index), []
+    search = TopSearch(index)
+    found: list[Stay] = []
     for walk in world.walks[: max(1, most // 4)]:
         t = 0
         while t < len(walk) and len(found) < most:
@@ -116,8 +112,8 @@ def stays(world: World, index: PlaceIndex, s: Scoring, k: int, m: int, most: int
     return found
 
 
-def follow(stay: Stay, k: int, candidates: int, ranked: np.ndarray) -> Callable[[], int]:
-    """What a client does at each step of a stay: see whether it is in the zone, and rank that many candidates, of whom
+def follow(stay: Stay, k: int, candidates: int, ranked: Ints) -> Callable[[], int]:
+    """What a client does at each step of a stay: see whether it is in the zone, and rank that many candidates, of which
     the k best are written to `ranked` by number. Returns at how many steps it was within."""
     zone, n = stay.zone, min(candidates, len(stay.zone.slots))
     columns = np.ascontiguousarray(zone.statics[:n].T).reshape(-1)
@@ -127,8 +123,18 @@ def follow(stay: Stay, k: int, candidates: int, ranked: np.ndarray) -> Callable[
     return lambda: _follow(zone.scoring, stay.there, place, zone.radius, places, columns, k, scratch, ranked)
 
 
-@float_kernel
-def _follow(s, there, place, radius, places, columns, k, scratch, ranked):  # type: ignore[no-untyped-def]
+@float_kernel  # nine arguments: a zone as arrays, and where its client goes
+def _follow(
+    s: Scoring,
+    there: Floats,
+    place: Floats,
+    radius: float,
+    places: Floats,
+    columns: Floats,
+    k: int,
+    scratch: Floats,
+    ranked: Ints,
+) -> int:
     n = places.shape[1]
     total, product, score = scratch[0], scratch[1], scratch[2]
     for i in range(n):

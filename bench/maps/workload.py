@@ -1,8 +1,8 @@
-"""The workload of the paper's Section 5: objects in a square of 5,000 km, and queries that walk through it.
+"""The workload of [Moving queries] Section 5: objects in a square of 5,000 km, and queries that walk through it.
 
-The square is [0, 1] x [0, 1] here. Four objects of five stand in one of 300 towns, large ones more likely, spread
-normally about its middle; the others anywhere. The paper takes real points of interest, as `places.py` does; these are
-as unevenly spread.
+The square is [0, 1] x [0, 1] here. Four objects of five are in one of 300 towns, large ones more likely, spread
+normally about its middle; the others anywhere. [Moving queries] takes real points of interest, as `places.py` does;
+these are as unevenly spread.
 """
 
 from __future__ import annotations
@@ -10,9 +10,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-Float64 = npt.NDArray[np.float64]
+from indexes.core.arrays import Floats
 
 WIDTH = 5e6
 """Metres."""
@@ -22,9 +21,9 @@ TOWNS, LEG = 300, 5000.0
 
 
 class World(NamedTuple):
-    points: Float64  # (n, 2)
-    statics: Float64  # (n, d)
-    walks: Float64  # (queries, steps, 2)
+    points: Floats  # (n, 2)
+    statics: Floats  # (n, d)
+    walks: Floats  # (queries, steps, 2)
 
 
 def make_world(
@@ -41,7 +40,7 @@ def make_world(
     return World(points, statics, _walks(rng, starts, steps, speed / 3.6 / WIDTH))
 
 
-def towns(rng: np.random.Generator, n: int) -> Float64:
+def towns(rng: np.random.Generator, n: int) -> Floats:
     """n places, most of them in towns."""
     middle, size = rng.random((TOWNS, 2)), 0.002 + 0.02 * rng.random(TOWNS)
     likely = np.arange(1, TOWNS + 1) ** -0.8
@@ -50,7 +49,7 @@ def towns(rng: np.random.Generator, n: int) -> Float64:
     return np.clip(np.concatenate([there, rng.random((n - len(town), 2))]), 0, 1)
 
 
-def make_statics(rng: np.random.Generator, n: int, d: int, kind: str) -> Float64:
+def make_statics(rng: np.random.Generator, n: int, d: int, kind: str) -> Floats:
     """d values in [0, 1] each that are uniform, normal, correlated or anti-correlated by `kind`."""
     values = rng.random((n, d))
     if kind == "normal":
@@ -62,7 +61,7 @@ def make_statics(rng: np.random.Generator, n: int, d: int, kind: str) -> Float64
     return np.clip(values, 0, 1)
 
 
-def _walks(rng: np.random.Generator, places: Float64, steps: int, step: float) -> Float64:
+def _walks(rng: np.random.Generator, places: Floats, steps: int, step: float) -> Floats:
     """Straight legs of exponential length, a turn between them, and a new direction at the border."""
     n = len(places)
     there = np.empty((n, steps, 2))

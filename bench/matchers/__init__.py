@@ -1,1 +1,1 @@
-"""Matchers: the paper's experiments, and the kernels beside the prototype's."""
+"""Matchers: the experiments of [Ranked matching], and the kernels compared with the prototype's."""

@@ -1,4 +1,4 @@
-"""The kernels on one core, beside the prototype's: the same subscriptions and events, in alternating rounds.
+"""The kernels on one core, compared with the prototype's: the same subscriptions and events, in alternating rounds.
 
 Answers are compared before they are timed.
 """
@@ -7,25 +7,26 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
 
 import numpy as np
-import pyarrow as pa
-from numpy.typing import NDArray
 
-from bench.matchers import prototype
-from bench.matchers.prototype import Prototype
-from bench.matchers.unscored import UNSCORED
+from bench import prototypes
+from bench.baselines.unscored import UNSCORED
+from bench.matchers.scored import INDEXES
 from bench.matchers.workload import K, World, make_world
 from bench.race import Contender, race
-from bench.report import Report, ratio, spread
-from indexes.matchers.dynamic import RunIndex
-from indexes.matchers.matcher import Matcher, MatcherConfig, Subscriptions
-from indexes.matchers.runs import new_walk, top_of_runs
-from indexes.matchers.scored import INDEXES
-from indexes.matchers.table import points, record
+from bench.report import Report, middle, ratio
+from indexes.core.arrays import Floats, Ints, Ints32
+from indexes.matchers.config import MatcherConfig, Subscriptions
+from indexes.matchers.kernels.answers import new_answers
+from indexes.matchers.kernels.run_index import RunIndex
+from indexes.matchers.kernels.runs import new_walk, top_of_runs
+from indexes.matchers.kernels.table import points, record
+from indexes.matchers.matcher import Matcher
 
 CHURN = (0.01, 0.1, 0.3)
 
@@ -62,7 +63,7 @@ class Bench:
     def __init__(self, report: Report, size: Size, folder: Path | None) -> None:
         self._report = report
         self._size = size
-        self._theirs = prototype.load(folder)
+        self._theirs = prototypes.load_matchers(folder)
 
     def show(self) -> None:
         """Run everything."""
@@ -71,11 +72,7 @@ class Bench:
             f"One thread, {size.n:,} subscriptions of the paper's workload, k = {K}; microseconds of thread time an "
             f"event, the median of {size.rounds} rounds in alternation, and the least and greatest."
         )
-        if self._theirs is None:
-            self._report.text(
-                "The prototype is not there (its folder is named by `--prototype` or `RANKCAST_PROTOTYPE_MATCHERS`), "
-                "so ours alone is measured."
-            )
+        prototypes.say_missing(self._report, self._theirs, prototypes.MATCHERS)
         self._line()
         self._changes()
         for d in (2, 4):
@@ -84,14 +81,11 @@ class Bench:
     def _table(self, head: str, contenders: Sequence[Contender]) -> dict[str, float]:
         self._report.progress(head)
         times = race(contenders, self._size.rounds)
-        rows = [
-            (one.name, f"{median(mine):.2f} {spread(mine, lambda v: f'{v:.2f}')}", one.note)
-            for one, mine in zip(contenders, times, strict=True)
-        ]
+        rows = [(one.name, middle(mine, 2), one.note) for one, mine in zip(contenders, times, strict=True)]
         self._report.table((head, "us/event", ""), rows, text=("",))
         return {one.name: median(mine) for one, mine in zip(contenders, times, strict=True)}
 
-    def _beside(self, what: str, ours: float, theirs: Sequence[float]) -> None:
+    def _against(self, what: str, ours: float, theirs: Sequence[float]) -> None:
         """Judge a kernel against the fastest of the prototype's."""
         if theirs:
             fastest = min(theirs)
@@ -120,7 +114,7 @@ class Bench:
             assert (answer == truth[: len(answer)]).all(), kind
             bytes_each[kind] = index.nbytes / size.n
             note = f"built in {built:.2f} s, {bytes_each[kind]:.1f} bytes an interval"
-            contenders.append(Contender(kind, lambda i=index, e=mine: i.top_many(e, K), len(mine), note))
+            contenders.append(Contender(kind, partial(index.top_many, mine, K), len(mine), note))
         contenders.append(_scan(columns, world.points[: size.few, 0], truth))
         theirs = (
             list(_prototypes(self._theirs, columns, world.points[:, 0].copy(), size, truth)) if self._theirs else []
@@ -129,7 +123,7 @@ class Bench:
         self._report.heading("One dimension", 3)
         times = self._table("index", contenders)
         for kind in INDEXES:
-            self._beside(f"{kind}, one dimension", times[kind], [times[one.name] for of, one in theirs if of == kind])
+            self._against(f"{kind}, one dimension", times[kind], [times[one.name] for of, one in theirs if of == kind])
         factor = times[SCAN] / times["sopt-r"]
         self._report.verdict(
             f"the SOPT-R-tree at least {TIMES_SCAN} times as fast as a scan by numpy in order of score",
@@ -189,8 +183,8 @@ class Bench:
                 self._report.verdict(
                     f"at least {CHANGES:,} changes of scores a second", f"{rates[0]:,.0f}", rates[0] >= CHANGES
                 )
-                self._beside("an event with a tenth changed", times[0], times[1:])
-                self._beside("a change of a score", 1e6 / rates[0], [1e6 / rates[1]] if rates[1] else [])
+                self._against("an event with a tenth changed", times[0], times[1:])
+                self._against("a change of a score", 1e6 / rates[0], [1e6 / rates[1]] if rates[1] else [])
         self._report.heading("Changes of scores", 3)
         self._report.text(
             f"In batches of {BATCH:,}: so many of the {size.n:,} have a new score since the base was built."
@@ -215,10 +209,10 @@ class Bench:
             contenders = list(self._ways(world, mode, d))
             rivals = list(_rivals(self._theirs.ranked, world, mode, size)) if self._theirs else []
             times = self._table(f"{mode}, `index`", contenders + rivals)
-            self._beside(f"{mode}, d = {d}", times["auto"], [times[one.name] for one in rivals[:1]])
+            self._against(f"{mode}, d = {d}", times["auto"], [times[one.name] for one in rivals[:1]])
             if mode == "relaxed":
                 for kind, one in zip(("sopt-r", "ir"), rivals[1:], strict=False):
-                    self._beside(f"Threshold Algorithm over {kind}, d = {d}", times[kind], [times[one.name]])
+                    self._against(f"Threshold Algorithm over {kind}, d = {d}", times[kind], [times[one.name]])
                 factor = min(times["sopt-r"], times["ir"]) / times["auto"]
                 self._report.verdict(
                     f"blocks at least {TIMES_THRESHOLD} times as fast as the Threshold Algorithm, d = {d}",
@@ -233,42 +227,40 @@ class Bench:
                 )
 
     def _ways(self, world: World, mode: str, d: int) -> Iterator[Contender]:
-        """Ours, by the index that a matcher is told to use. Answers are compared."""
+        """Ours, by the index that a matcher is configured with. Answers are compared."""
         size = self._size
         events = np.repeat(world.points, 2, axis=1)
-        ids = pa.array(np.arange(size.n).astype(str))
         scores = world.weight if mode == "relaxed" else world.weight.sum(axis=1)[:, None]
-        truth: NDArray[np.int32] | None = None
+        truth: Ints32 | None = None
         for kind in ("auto", "sopt-r", "ir"):
             matcher = Matcher(MatcherConfig(tuple(f"d{j}" for j in range(d)), mode, "sum", kind))  # type: ignore[arg-type]
             began = time.perf_counter()
-            matcher.insert(ids, Subscriptions(world.lo, world.hi, scores))
+            matcher.hold(Subscriptions(world.lo, world.hi, scores), afresh=True)
             built = time.perf_counter() - began
             mine = events if kind == "auto" or mode == "exact" else events[: _fewer(size)]
             found = matcher.match(mine, K)
             truth = found.rows.copy() if truth is None else truth
             assert (found.rows == truth[: len(mine)]).all(), kind
             note = f"{found.looked_at.mean():,.0f} entries, inserted in {built:.1f} s"
-            yield Contender(kind, lambda m=matcher, e=mine: m.match(e, K), len(mine), note)
+            yield Contender(kind, partial(matcher.match, mine, K), len(mine), note)
 
 
 class _Rescored:
     """One dimension of ours and, if there, of the prototype's, whose scores change in step."""
 
-    def __init__(self, world: World, theirs: Prototype | None) -> None:
+    def __init__(self, world: World, theirs: prototypes.Matchers | None) -> None:
         n = len(world.lo)
         self._rec = record(world.lo, world.hi, world.weight)
         self._events, self._q = points(world.points[:, 0]), world.points[:, 0].copy()
         self.index = RunIndex.build(self._rec, np.arange(n, dtype=np.int32), 1, False)
         events = len(self._events)
-        self._out, self._count = np.empty((events, K), np.int32), np.empty(events, np.int64)
-        self._seen, self._walk = np.zeros((events, 3), np.int64), new_walk(K)
+        self._answers, self._walk = new_answers(events, K), new_walk(K)
         self._theirs: Any = None
         if theirs is not None:
             columns = (column[:, 0].copy() for column in (world.lo, world.hi, world.weight))
             self._theirs = theirs.dynamic.Dynamic(*columns, caps=[int(0.4 * n), int(0.016 * n)])
 
-    def change(self, rows: NDArray[np.int32], factor: NDArray[np.float64]) -> tuple[float, float]:
+    def change(self, rows: Ints32, factor: Floats) -> tuple[float, float]:
         """Give rows new scores; returns the seconds that it took ours and theirs."""
         spent = [0.0, 0.0]
         for begin in range(0, len(rows), BATCH):
@@ -293,24 +285,22 @@ class _Rescored:
         return mine
 
     def _ask(self) -> None:
-        top_of_runs(
-            self.index.arrays, self._rec, 0, 2, self._events, 0, K, self._walk, self._out, self._count, self._seen
-        )
+        top_of_runs(self.index.arrays, self._rec, 0, 2, self._events, self._walk, self._answers)
 
     def compare(self) -> None:
         """Raise AssertionError unless both answer the same."""
-        assert self._theirs is None or (self._theirs.topk(self._q, K)[0] == self._out).all()
+        assert self._theirs is None or (self._theirs.topk(self._q, K)[0] == self._answers.rows).all()
 
 
 SCAN = "numpy, scan in order of score"
 
 
-def _scan(columns: Sequence[NDArray[np.float64]], q: NDArray[np.float64], truth: Any) -> Contender:
+def _scan(columns: Sequence[Floats], q: Floats, truth: Any) -> Contender:
     """By numpy: ever longer prefixes of the order of scores, until k are found."""
     order = np.argsort(-columns[2], kind="stable")
     left, right = columns[0][order], columns[1][order]
 
-    def best(one: float) -> NDArray[np.int64]:
+    def best(one: float) -> Ints:
         size = 4_096
         while True:
             met = np.flatnonzero((left[:size] <= one) & (right[:size] >= one))
@@ -328,9 +318,9 @@ def _scan(columns: Sequence[NDArray[np.float64]], q: NDArray[np.float64], truth:
 
 
 def _prototypes(
-    theirs: Prototype, columns: Sequence[NDArray[np.float64]], q: NDArray[np.float64], size: Size, truth: Any
+    theirs: prototypes.Matchers, columns: Sequence[Floats], q: Floats, size: Size, truth: Any
 ) -> Iterator[tuple[str, Contender]]:
-    """The prototype's indexes of one dimension, each with the name of ours that it is held against."""
+    """The prototype's indexes of one dimension, each with the name of ours that it is compared with."""
     ranked, n = theirs.ranked, len(columns[0])
     for kind, name, ix in (
         ("sopt-r", "scalar walk", ranked.build_rtree(*columns, 5, True)),
@@ -343,7 +333,7 @@ def _prototypes(
         assert (ranked.topk(ix, mine, K)[0] == truth[: len(mine)]).all(), kind
         title = ", ".join(part for part in ("prototype", kind, name) if part)
         note = f"{ranked.nbytes(ix) / n:.1f} bytes an interval"
-        yield kind, Contender(title, lambda i=ix, e=mine: ranked.topk(i, e, K), len(mine), note)
+        yield kind, Contender(title, partial(ranked.topk, ix, mine, K), len(mine), note)
     dynamic = theirs.dynamic.Dynamic(*columns, caps=[int(0.4 * n), int(0.016 * n)])
     assert (dynamic.topk(q, K)[0] == truth).all()
     note = f"{dynamic.nbytes()[0] / n:.1f} bytes an interval"

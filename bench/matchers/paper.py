@@ -1,4 +1,4 @@
-"""The paper's Table 2 and Figures 6 to 9: rows "paper | ours | ratio", and figures drawn beside the page.
+"""Table 2 and Figures 6 to 9 of [Ranked matching]: rows "paper | ours | ratio", and figures drawn next to the page.
 
 The paper prints numbers for Table 2 alone; of its figures it says in words which index is how much faster. Its times
 are of Java on a machine of 2008, so ratios are what is compared.
@@ -6,28 +6,28 @@ are of Java on a machine of 2008, so ratios are what is compared.
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, partial
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
 
 import numpy as np
-import pyarrow as pa
 
 from bench.compare import INF, Claim, Curve, Panel, Value, claims, curves, values
+from bench.matchers.scored import INDEXES
 from bench.matchers.workload import SKEW_LENGTH, K, make_world
 from bench.paper import Experiments
 from bench.race import micros
 from bench.report import Report, count
-from indexes.matchers.matcher import Matcher, MatcherConfig, Subscriptions
-from indexes.matchers.scored import INDEXES
-from indexes.matchers.table import points
+from indexes.matchers.config import MatcherConfig, Subscriptions
+from indexes.matchers.kernels.table import points
+from indexes.matchers.matcher import Matcher
 
 TABLES, FIGURES = (2,), (6, 7, 8, 9)
 
 FOLDER = "figures/matchers"
-"""Beside the page, where its figures are drawn."""
+"""Next to the page, where its figures are drawn."""
 
 NAMES = {
     "sopt-r": "SOPT-R-tree",
@@ -92,7 +92,7 @@ class Paper(Experiments):
         self.report.text(
             "Memory of an index of one dimension. Ours has 64-bit ends and scores and 32-bit numbers of rows; the 8.3 "
             "bytes an interval of the paper's interval tree can only be 32-bit ends, or Java objects left out of the "
-            "count. So beside the megabytes stands each index as a multiple of the interval tree."
+            "count. So each index is also given as a multiple of the interval tree."
         )
         mega, multiples = [], []
         for n in self._size.table:
@@ -129,7 +129,7 @@ class Paper(Experiments):
             index: Any = cls(*columns)
             for k in size.calls:
                 mine = events[: size.few] if kind in LINEAR or k > 100 else events
-                by_calls[k][kind] = median(micros(lambda k=k, e=mine, i=index: i.top_many(e, k), len(mine), 3))
+                by_calls[k][kind] = median(micros(partial(index.top_many, mine, k), len(mine), 3))
         panel = self._panel(6, f"{size.n:,} intervals", "calls", by_calls, "xy")
         curves(self.report, panel)
         at, most, least = by_calls[K], max(size.calls), min(size.calls)
@@ -222,14 +222,13 @@ class Paper(Experiments):
         size = self._size
         world = make_world(size.boxes, d, skew, size.events if d > 1 else size.few)
         events = np.repeat(world.points, 2, axis=1)
-        ids = pa.array(np.arange(size.boxes).astype(str))
         times = {}
         for kind, name in NAMES.items():
             self.report.progress(f"d = {d}, skew {skew:g}, {name}")
             config = MatcherConfig(tuple(f"d{j}" for j in range(d)), "relaxed", "sum", kind)  # type: ignore[arg-type]
             matcher = Matcher(config)
-            matcher.insert(ids, Subscriptions(world.lo, world.hi, world.weight))
-            times[kind] = median(micros(lambda m=matcher: m.match(events, K), len(events), 3))
+            matcher.hold(Subscriptions(world.lo, world.hi, world.weight), afresh=True)
+            times[kind] = median(micros(partial(matcher.match, events, K), len(events), 3))
             if kind == "sopt-r":
                 self._read[d, skew] = float(matcher.match(events, K).looked_at.mean())
         return times

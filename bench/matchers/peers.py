@@ -1,4 +1,4 @@
-"""One dimension beside what one would use instead: an interval library and a sort, DuckDB, PostgreSQL.
+"""One dimension compared with what one would use instead: an interval library and a sort, DuckDB, PostgreSQL.
 
 All answer the same question over ends on a grid of integers, which one of them asks for.
 """
@@ -11,14 +11,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from bench.matchers.scored import SoptRTree
 from bench.matchers.workload import K, make_world
-from bench.peers.beside import Answer, beside, duckdb_session, package, pass_over, postgres_session, set_up
+from bench.peers.question import Answer, duckdb_session, package, pass_over, postgres_session, race_peers, set_up
 from bench.race import Contender
 from bench.report import Report
-from indexes.matchers.scored import SoptRTree
-from indexes.matchers.table import points
+from indexes.core.arrays import Floats, Ints
+from indexes.matchers.kernels.table import points
 
 SCHEMA = "rankcast_matchers"
 
@@ -43,9 +43,9 @@ QUICK = Size(n=20_000, events=2_000, few=20, rounds=2)
 class Intervals(NamedTuple):
     """Intervals [lo, hi] on the grid and their scores; interval i is the i-th created."""
 
-    lo: NDArray[np.int64]
-    hi: NDArray[np.int64]
-    score: NDArray[np.float64]
+    lo: Ints
+    hi: Ints
+    score: Floats
 
 
 def show(report: Report, size: Size) -> None:
@@ -65,7 +65,8 @@ def show(report: Report, size: Size) -> None:
     right = index.top_many(events[: size.few], K)[0].tolist()
     with ExitStack() as stack:
         ready, missing = set_up(report, PEERS, data, stack)
-        times = beside(report, ours, ready, q[: size.few].tolist(), right, size.rounds, frozenset({"ncls"}))
+        questions = list(zip(q[: size.few].tolist(), right, strict=True))
+        times = race_peers(report, ours, ready, questions, size.rounds, frozenset({"ncls"}))
     pass_over(report, missing)
     if "ncls" in times:
         report.verdict(
@@ -113,9 +114,5 @@ def _postgres(data: Intervals, stack: ExitStack) -> Answer:
     return lambda q: [row[0] for row in session.execute(query, [q]).fetchall()]
 
 
-PEERS: dict[str, Callable[[Intervals, ExitStack], Answer]] = {
-    "ncls": _ncls,
-    "DuckDB": _duckdb,
-    "PostgreSQL": _postgres,
-}
+PEERS: dict[str, Callable[[Intervals, ExitStack], Answer]] = {"ncls": _ncls, "DuckDB": _duckdb, "PostgreSQL": _postgres}
 """How each peer is set up; raises Missing when it is not there."""

@@ -1,7 +1,7 @@
-"""The costs by which exact matching chooses its way, measured: every way on the same events, beside what is expected.
+"""The costs by which exact matching chooses its way, measured: every way on the same events, with its estimate.
 
-Subscriptions are those of the paper's workload with one dimension made so much narrower. For each event the plan's own
-estimate says how far a way has to go; the time that it takes, by that, is what a step costs.
+Subscriptions are those of the workload of [Ranked matching] with one dimension made so much narrower. For each event
+the plan's own estimate says how far a way has to go; the time that it takes, by that, is what a step costs.
 """
 
 from __future__ import annotations
@@ -10,19 +10,27 @@ from statistics import median
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bench.matchers.workload import K, make_world
 from bench.race import micros
 from bench.report import Report, count, ratio
-from indexes.matchers import ways
-from indexes.matchers.blocks import BlockIndex, new_scratch, top_exact
-from indexes.matchers.dynamic import RunIndex
-from indexes.matchers.streams import open_streams
-from indexes.matchers.table import record
-from indexes.matchers.ways import ALONG, BLOCKS, TOGETHER, Plan, match_along, match_together, plan_exact, sample
-
-Float64 = NDArray[np.float64]
+from indexes.core.arrays import Floats
+from indexes.matchers.kernels import strategies
+from indexes.matchers.kernels.answers import new_answers
+from indexes.matchers.kernels.blocks import BlockIndex, new_scratch, top_exact
+from indexes.matchers.kernels.run_index import RunIndex
+from indexes.matchers.kernels.sorted_access import new_sorted_access
+from indexes.matchers.kernels.strategies import (
+    ALONG,
+    BLOCKS,
+    TOGETHER,
+    Plan,
+    match_along,
+    match_together,
+    plan_exact,
+    sample,
+)
+from indexes.matchers.kernels.table import record
 
 NAMES = {BLOCKS: "blocks", ALONG: "along one dimension", TOGETHER: "intersection"}
 
@@ -52,7 +60,7 @@ class Measured(NamedTuple):
 
 
 def show(report: Report, size: Size) -> None:
-    """Measure all worlds, beside what the plan assumes."""
+    """Measure all worlds, with the estimates of the plan."""
     found = [_world(report, size, n, d, f) for n in size.ns for d in size.dimensions for f in size.narrower]
     report.text(
         f"Exact matching, k = {K}, microseconds an event: each way for all events, what the plan chooses by event, and "
@@ -72,11 +80,15 @@ def show(report: Report, size: Size) -> None:
     report.table(
         ("way", "assumed, ns", "measured, ns"),
         [
-            (f"{NAMES[BLOCKS]}: the first look", count(ways.BLOCK_START), count(_fit(found, BLOCKS)[0])),
-            (f"{NAMES[BLOCKS]}: a row and dimension passed over", count(ways.BLOCK_ROW), count(_fit(found, BLOCKS)[1])),
-            (f"{NAMES[ALONG]}: opening it", count(ways.OPEN), count(_fit(found, ALONG)[0])),
-            (f"{NAMES[ALONG]}: a row", count(ways.GETNEXT + ways.LOOK_UP), count(_fit(found, ALONG)[1])),
-            (f"{NAMES[TOGETHER]}: a row", count(ways.GETNEXT), count(_fit(found, TOGETHER)[1])),
+            (f"{NAMES[BLOCKS]}: the first look", count(strategies.BLOCK_START), count(_fit(found, BLOCKS)[0])),
+            (
+                f"{NAMES[BLOCKS]}: a row and dimension passed over",
+                count(strategies.BLOCK_ROW),
+                count(_fit(found, BLOCKS)[1]),
+            ),
+            (f"{NAMES[ALONG]}: opening it", count(strategies.OPEN), count(_fit(found, ALONG)[0])),
+            (f"{NAMES[ALONG]}: a row", count(strategies.GETNEXT + strategies.LOOK_UP), count(_fit(found, ALONG)[1])),
+            (f"{NAMES[TOGETHER]}: a row", count(strategies.GETNEXT), count(_fit(found, TOGETHER)[1])),
         ],
     )
     best = sum(min(one.nanos[BLOCKS], one.nanos[ALONG]) for one in found)
@@ -102,7 +114,7 @@ def _fit(found: list[Measured], way: int) -> tuple[float, float]:
     return float(start), float(step)
 
 
-def _not_negative(a: Float64, b: Float64) -> Float64:
+def _not_negative(a: Floats, b: Floats) -> Floats:
     """The least-squares solution of two columns that is nowhere negative."""
     best, least = np.zeros(2), float("inf")
     for held in ((0, 1), (0,), (1,)):
@@ -123,31 +135,29 @@ def _world(report: Report, size: Size, n: int, d: int, narrower: float) -> Measu
     rec = record(middle - half, middle + half, world.weight.sum(axis=1)[:, None])
     rows = np.arange(n, dtype=np.int32)
     blocks = BlockIndex.build(rec, rows, d, None)
-    streams = open_streams(d, runs=RunIndex.build(rec, rows, d, False))
+    access = new_sorted_access(d, runs=RunIndex.build(rec, rows, d, False))
     taken = sample(rec, rows, d, np.ones(d, np.uint8))
     events = np.repeat(world.points, 2, axis=1)
     m = len(events)
     plan = Plan(np.zeros(m, np.uint8), np.zeros(m, np.int64))
     plan_exact(taken, d, events, K, True, plan)
     chosen = plan.way.copy()
-    out, total = np.full((m, K), -1, np.int32), np.zeros((m, K))
-    counts, seen = np.zeros(m, np.int64), np.zeros((m, 3), np.int64)
-    scratch, head = new_scratch(K), np.empty(d, np.int64)
+    answers, scratch, along = new_answers(m, K), new_scratch(K), strategies.new_scratch(d, K)
 
     def run() -> None:
         if (plan.way == BLOCKS).any():
-            top_exact(blocks.arrays, d, events, K, plan.way, scratch, out, total, counts, seen)
+            top_exact(blocks.arrays, d, events, plan.way, scratch, answers)
         if (plan.way == ALONG).any():
-            match_along(streams, rec, d, False, events, K, plan, out, total, counts, seen)
+            match_along(access, rec, d, False, events, plan, answers)
         if (plan.way == TOGETHER).any():
-            match_together(streams, rec, d, events, K, plan, head, out, total, counts, seen)
+            match_together(access, rec, d, events, plan, along, answers)
 
     nanos = {}
     truth = None
     for way in (BLOCKS, ALONG, TOGETHER):
         plan.way[:] = way
         nanos[way] = median(micros(run, m, size.rounds)) * 1e3
-        answer = np.where(np.arange(K) < counts[:, None], out, -1)
+        answer = np.where(np.arange(K) < answers.found[:, None], answers.rows, -1)
         truth = answer if truth is None else truth
         assert (answer == truth).all(), NAMES[way]
     plan.way[:] = chosen
@@ -156,7 +166,7 @@ def _world(report: Report, size: Size, n: int, d: int, narrower: float) -> Measu
     return Measured(labels, nanos, mine, _steps(taken, n, d, world.points), float((chosen == ALONG).mean()))
 
 
-def _steps(taken: ways.Sample, n: int, d: int, points: Float64) -> dict[int, float]:
+def _steps(taken: strategies.Sample, n: int, d: int, points: Floats) -> dict[int, float]:
     """What `plan_exact` expects on average, in numpy."""
     begun = np.stack([np.searchsorted(taken.left[j], points[:, j], "right") for j in range(d)])
     ended = np.stack([np.searchsorted(taken.right[j], points[:, j]) for j in range(d)])

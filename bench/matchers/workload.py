@@ -1,4 +1,4 @@
-"""The workload of the paper's Section 4: a Zipfian generator of points in regions, and boxes around them.
+"""The workload of [Ranked matching] 4: a Zipfian generator of points in regions, and boxes around them.
 
 Each dimension is cut into `CELLS` cells. `REGIONS` boxes of cells, all of the same volume, are placed at random; a
 point falls into one of them (by Zipf with `skew_across`), nearer to its middle more likely (`skew_within`), and
@@ -11,24 +11,23 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-Float64 = npt.NDArray[np.float64]
+from indexes.core.arrays import Floats, Ints
 
 CELLS, REGIONS, VOLUME = 100, 10, 1 / 20
-SUBSCRIPTIONS, QUERIES, WARM_UP, K, SKEW_LENGTH = 1_000_000, 1_000, 100, 20, 0.75
+QUERIES, K, SKEW_LENGTH = 1_000, 20, 0.75
 
 
 class World(NamedTuple):
     """Boxes of shape (n, d), their weights by dimension, and points of shape (m, d)."""
 
-    lo: Float64
-    hi: Float64
-    weight: Float64
-    points: Float64
+    lo: Floats
+    hi: Floats
+    weight: Floats
+    points: Floats
 
 
-def _zipf(rng: np.random.Generator, n: int, skew: float, size: int | tuple[int, ...]) -> npt.NDArray[np.int64]:
+def _zipf(rng: np.random.Generator, n: int, skew: float, size: int | tuple[int, ...]) -> Ints:
     """Numbers 0..n-1, number r as likely as (r + 1) ** -skew."""
     likely = np.arange(1, n + 1) ** -skew
     up_to = np.cumsum(likely / likely.sum())
@@ -36,12 +35,8 @@ def _zipf(rng: np.random.Generator, n: int, skew: float, size: int | tuple[int, 
 
 
 def _points(
-    rng: np.random.Generator,
-    regions: tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]],
-    n: int,
-    skew_across: float = 0.0,
-    skew_within: float = 1.0,
-) -> Float64:
+    rng: np.random.Generator, regions: tuple[Ints, Ints], n: int, skew_across: float = 0.0, skew_within: float = 1.0
+) -> Floats:
     start, side = regions
     region = _zipf(rng, REGIONS, skew_across, n)
     points = np.empty((n, start.shape[1]))

@@ -24,9 +24,8 @@ from numpy.typing import NDArray
 
 from bench.network.topology import distances, make_topology
 from bench.network.zones import Zones, make_zones
-from indexes.lean import inner_kernel, lean_kernel
-
-INF = np.inf
+from indexes.compiled.jit import internal, kernel
+from indexes.core.arrays import INF, Floats, Ints, Ints32
 
 OVERLAY, IP, ZONES, STEPS = range(4)
 """Columns of a tally: links of the overlay and of the IP network crossed, zones reached in rectangles, steps to
@@ -40,9 +39,9 @@ class Network(NamedTuple):
 
     zones: Zones
     ip: NDArray[np.int16]
-    server: NDArray[np.int32]
-    reached: NDArray[np.int32]
-    sender: NDArray[np.int32]
+    server: Ints32
+    reached: Ints32
+    sender: Ints32
 
 
 def make_network(nodes: int, brokers: int, seed: int, least: float = 0.0, greatest: float = 1.0) -> Network:
@@ -55,93 +54,100 @@ def make_network(nodes: int, brokers: int, seed: int, least: float = 0.0, greate
     return Network(zones, ip, server, np.empty(brokers, np.int32), np.empty(brokers, np.int32))
 
 
-@lean_kernel
-def zone_of(z, l, r):  # type: ignore[no-untyped-def]
+@kernel
+def zone_of(zones: Zones, l: float, r: float) -> int:
     """The zone that holds (l, r)."""
     i = 0
-    while z.zone[i] < 0:
+    while zones.zone[i] < 0:
         i += 1
-        if not (z.west[i] <= l < z.east[i] and z.south[i] <= r < z.north[i]):
-            i = z.after[i]
-    return z.zone[i]
+        if not (zones.west[i] <= l < zones.east[i] and zones.south[i] <= r < zones.north[i]):
+            i = zones.after[i]
+    return zones.zone[i]
 
 
-@lean_kernel
-def zones_of(z, l, r, out):  # type: ignore[no-untyped-def]
+@kernel
+def zones_of(zones: Zones, l: Floats, r: Floats, out: Ints32) -> None:
     """Write the zones that hold the points (l[i], r[i]) to `out`."""
     for i in range(len(l)):
-        out[i] = zone_of(z, l[i], r[i])
+        out[i] = zone_of(zones, l[i], r[i])
 
 
-@inner_kernel
-def gap(z, i, west, east, south, north):  # type: ignore[no-untyped-def]
+@internal
+def gap(zones: Zones, node: int, west: float, east: float, south: float, north: float) -> float:
     """The distance between the box of node i and a closed rectangle; 0 where they overlap, and only there.
 
     A side that is open ends one step of a float earlier: a rectangle that only touches it is not reached.
     """
-    last_l, last_r = np.nextafter(z.east[i], -INF), np.nextafter(z.north[i], -INF)
-    dl = z.west[i] - east if z.west[i] > east else west - last_l if west > last_l else 0.0
-    dr = z.south[i] - north if z.south[i] > north else south - last_r if south > last_r else 0.0
+    last_l, last_r = np.nextafter(zones.east[node], -INF), np.nextafter(zones.north[node], -INF)
+    dl = zones.west[node] - east if zones.west[node] > east else west - last_l if west > last_l else 0.0
+    dr = zones.south[node] - north if zones.south[node] > north else south - last_r if south > last_r else 0.0
     return math.hypot(dl, dr)
 
 
-@inner_kernel
-def overlaps(z, i, west, east, south, north):  # type: ignore[no-untyped-def]
+@internal
+def overlaps(zones: Zones, node: int, west: float, east: float, south: float, north: float) -> bool:
     """Does the box of node i, open in the east and north, hold a point of the closed rectangle?"""
-    return (z.west[i] <= east) & (west < z.east[i]) & (z.south[i] <= north) & (south < z.north[i])
+    return (
+        (zones.west[node] <= east)
+        & (west < zones.east[node])
+        & (zones.south[node] <= north)
+        & (south < zones.north[node])
+    )
 
 
-@lean_kernel
-def approach(net, start, west, east, south, north, tally):  # type: ignore[no-untyped-def]
+@kernel
+def approach(network: Network, start: int, west: float, east: float, south: float, north: float, tally: Ints) -> int:
     """The zone at which a message from zone `start` enters the closed rectangle; its steps are added to the tally."""
-    z = net.zones
+    zones = network.zones
     here = start
-    while not overlaps(z, z.node[here], west, east, south, north):
+    while not overlaps(zones, zones.node[here], west, east, south, north):
         best, least = -1, INF
-        for i in range(z.first[here], z.first[here + 1]):
-            there = z.near[i]
-            far = gap(z, z.node[there], west, east, south, north)
+        for i in range(zones.first[here], zones.first[here + 1]):
+            there = zones.near[i]
+            far = gap(zones, zones.node[there], west, east, south, north)
             if far < least:
                 best, least = there, far
         tally[OVERLAY] += 1
         tally[STEPS] += 1
-        tally[IP] += net.ip[here, best]
+        tally[IP] += network.ip[here, best]
         here = best
     return here
 
 
-@lean_kernel
-def spread(net, entry, west, east, south, north, tally):  # type: ignore[no-untyped-def]
+@kernel
+def spread(network: Network, entry: int, west: float, east: float, south: float, north: float, tally: Ints) -> int:
     """Take a message from zone `entry` to all zones that overlap the closed rectangle; returns their number.
 
-    They are left in `net.reached`, in order of their numbers, with their senders in `net.sender`.
+    They are left in `network.reached`, in order of their numbers, with their senders in `network.sender`.
     """
-    z = net.zones
-    e = z.node[entry]
-    l, r = max(west, z.west[e]), max(south, z.south[e])
+    zones = network.zones
+    e = zones.node[entry]
+    l, r = max(west, zones.west[e]), max(south, zones.south[e])
     n = 0
     i = 0
-    while i < len(z.zone):
-        inside = overlaps(z, i, west, east, south, north)
-        if inside and z.zone[i] >= 0:
-            here = z.zone[i]
-            sender = np.int32(-1)
+    while i < len(zones.zone):
+        inside = overlaps(zones, i, west, east, south, north)
+        if inside and zones.zone[i] >= 0:
+            here = zones.zone[i]
+            sender = -1
             if here != entry:
-                sender = zone_towards(z, i, l, r, west, east, south, north)
+                sender = zone_towards(zones, i, l, r, west, east, south, north)
                 tally[OVERLAY] += 1
-                tally[IP] += net.ip[sender, here]
-            net.reached[n], net.sender[n] = here, sender
+                tally[IP] += network.ip[sender, here]
+            network.reached[n], network.sender[n] = here, sender
             n += 1
-        i = i + 1 if inside else z.after[i]
+        i = i + 1 if inside else zones.after[i]
     tally[ZONES] += n
     return n
 
 
-@inner_kernel
-def zone_towards(z, i, l, r, west, east, south, north):  # type: ignore[no-untyped-def]
+@internal
+def zone_towards(
+    zones: Zones, node: int, l: float, r: float, west: float, east: float, south: float, north: float
+) -> int:
     """The zone of the rectangle that comes before that of node i on the way from the entry (l, r)."""
-    lo, hi = max(west, z.west[i]), z.east[i]
-    bottom, top = max(south, z.south[i]), z.north[i]
+    lo, hi = max(west, zones.west[node]), zones.east[node]
+    bottom, top = max(south, zones.south[node]), zones.north[node]
     # The own point nearest to the entry; just below a side that is open.
     q = min(max(r, bottom), np.nextafter(top, -INF))
     if l < lo:
@@ -151,12 +157,14 @@ def zone_towards(z, i, l, r, west, east, south, north):  # type: ignore[no-untyp
     else:
         p = l
         q = np.nextafter(bottom, -INF) if r < bottom else top
-    return zone_of(z, p, q)
+    return zone_of(zones, p, q)
 
 
-@lean_kernel
-def send(net, start, l_outer, l_inner, r_inner, r_outer, tally):  # type: ignore[no-untyped-def]
+@kernel
+def send(
+    network: Network, start: int, l_outer: float, l_inner: float, r_inner: float, r_outer: float, tally: Ints
+) -> int:
     """A message for the subscriptions of a tile, from zone `start`; returns the number of zones it reached."""
     west, north = np.nextafter(l_outer, INF), np.nextafter(r_outer, -INF)
-    entry = approach(net, start, west, l_inner, r_inner, north, tally)
-    return spread(net, entry, west, l_inner, r_inner, north, tally)
+    entry = approach(network, start, west, l_inner, r_inner, north, tally)
+    return spread(network, entry, west, l_inner, r_inner, north, tally)

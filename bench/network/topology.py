@@ -11,13 +11,13 @@ Delays are not known: the length of a path is its number of links.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from indexes.lean import lean_kernel
+from indexes.compiled.jit import kernel
+from indexes.core.arrays import Ints, Ints32
 
 EXPONENT = 2.2
 LEAVES = 0.3
@@ -30,8 +30,8 @@ TRIES = 50
 class Graph(NamedTuple):
     """An undirected graph: the neighbours of node v are `other[first[v]:first[v + 1]]`, in ascending order."""
 
-    first: NDArray[np.int64]
-    other: NDArray[np.int32]
+    first: Ints
+    other: Ints32
 
 
 def make_topology(nodes: int, seed: int) -> Graph:
@@ -44,15 +44,15 @@ def make_topology(nodes: int, seed: int) -> Graph:
     inner = rng.permutation(np.flatnonzero(wanted > 1))
     for v in inner.tolist():
         if len(places):
-            _link(links, v, places.take(lambda _: True))
+            _link(links, v, places.take(set()))
         # A node behind its first link has one place less to offer; the first of all offers every one.
         places.offer(v, int(wanted[v]) - len(links[v]))
     for v in rng.permutation(np.flatnonzero(wanted == 1)).tolist():
-        _link(links, v, places.take(lambda _: True) if len(places) else int(inner[0]))
+        _link(links, v, places.take(set()) if len(places) else int(inner[0]))
 
     for v in sorted(inner.tolist(), key=lambda v: (-wanted[v], v)):
         for _ in range(places.withdraw(v)):
-            partner = places.take(lambda u, v=v: u != v and u not in links[v])
+            partner = places.take({v, *links[v]})
             if partner >= 0:
                 _link(links, v, partner)
     sizes = [len(near) for near in links]
@@ -60,7 +60,7 @@ def make_topology(nodes: int, seed: int) -> Graph:
     return Graph(first, np.array([u for near in links for u in sorted(near)], np.int32))
 
 
-def _degrees(nodes: int, rng: np.random.Generator) -> NDArray[np.int64]:
+def _degrees(nodes: int, rng: np.random.Generator) -> Ints:
     values = np.arange(2, max(3, int(nodes * GREATEST)) + 1)
     weights = values**-EXPONENT
     degrees = rng.choice(values, nodes, p=weights / weights.sum())
@@ -92,8 +92,8 @@ class _Places:
         self._total -= free
         return free
 
-    def take(self, fits: Callable[[int], bool]) -> int:
-        """Take a free place of a node that fits; -1 when a few tries found none."""
+    def take(self, but: set[int]) -> int:
+        """Take a free place of a node that is none of these; -1 when a few tries found none."""
         for _ in range(TRIES):
             if not self._total:
                 return -1
@@ -101,7 +101,7 @@ class _Places:
             v = self._nodes[i]
             if not self._free[v]:
                 self._drop(i)
-            elif fits(v):
+            elif v not in but:
                 self._drop(i)
                 self._free[v] -= 1
                 self._total -= 1
@@ -118,7 +118,7 @@ def _link(links: list[set[int]], v: int, u: int) -> None:
     links[u].add(v)
 
 
-def distances(graph: Graph, nodes: NDArray[np.int64]) -> NDArray[np.int16]:
+def distances(graph: Graph, nodes: Ints) -> NDArray[np.int16]:
     """The number of links of the shortest path between each two of `nodes`; -1 where there is none. O(links) each."""
     out = np.empty((len(nodes), len(nodes)), np.int16)
     everyone = len(graph.first) - 1
@@ -129,8 +129,8 @@ def distances(graph: Graph, nodes: NDArray[np.int64]) -> NDArray[np.int16]:
     return out
 
 
-@lean_kernel
-def walk_breadth_first(graph, source, far, queue):  # type: ignore[no-untyped-def]
+@kernel
+def walk_breadth_first(graph: Graph, source: int, far: NDArray[np.int16], queue: Ints32) -> None:
     """Fill `far` with the number of links from `source` to every node, -1 where no path leads."""
     far[:] = -1
     far[source] = 0

@@ -1,4 +1,4 @@
-"""A content-addressable network over subscription space: who owns which zone, and who is next to whom.
+"""A content-addressable network over subscription space: who owns which zone, and which zones are neighbours.
 
 Space S is the square of all (l, r) between the least and the greatest end. Brokers join one after the other at a
 random point of S; the zone there is cut into halves, across l and across r in turn, and the newcomer takes one of them.
@@ -18,9 +18,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-INF = np.inf
+from indexes.core.arrays import INF, Bools, Floats, Ints32
 
 
 class Zones(NamedTuple):
@@ -28,15 +27,15 @@ class Zones(NamedTuple):
     `zone` the zone of a leaf, -1 for an inner node. `node` is the leaf of a zone. The zones next to zone z are
     `near[first[z]:first[z + 1]]`: those that share a piece of a side, in ascending order."""
 
-    west: NDArray[np.float64]
-    east: NDArray[np.float64]
-    south: NDArray[np.float64]
-    north: NDArray[np.float64]
-    after: NDArray[np.int32]
-    zone: NDArray[np.int32]
-    node: NDArray[np.int32]
-    first: NDArray[np.int32]
-    near: NDArray[np.int32]
+    west: Floats
+    east: Floats
+    south: Floats
+    north: Floats
+    after: Ints32
+    zone: Ints32
+    node: Ints32
+    first: Ints32
+    near: Ints32
 
 
 @dataclass(slots=True)
@@ -106,9 +105,12 @@ def _flatten(root: _Node, least: float, greatest: float) -> Zones:
     node = np.array(leaves, np.int32)
     near = [np.flatnonzero(_touch(sides[node], sides[leaf])) for leaf in leaves]
     first = np.concatenate([[0], np.cumsum([len(some) for some in near])])
-    columns = [np.ascontiguousarray(sides[:, side]) for side in range(4)]
+    west, east, south, north = (np.ascontiguousarray(column) for column in sides.T)
     return Zones(
-        *columns,
+        west,
+        east,
+        south,
+        north,
         np.array(after, np.int32),
         np.array(zone, np.int32),
         node,
@@ -117,9 +119,9 @@ def _flatten(root: _Node, least: float, greatest: float) -> Zones:
     )
 
 
-def _touch(boxes: NDArray[np.float64], box: NDArray[np.float64]) -> NDArray[np.bool_]:
+def _touch(boxes: Floats, box: Floats) -> Bools:
     """Which boxes share a piece of a side with this one, corners alone not counted."""
     w, e, s, n = boxes.T
-    beside = ((w == box[1]) | (e == box[0])) & (s < box[3]) & (box[2] < n)
+    across = ((w == box[1]) | (e == box[0])) & (s < box[3]) & (box[2] < n)
     above = ((s == box[3]) | (n == box[2])) & (w < box[1]) & (box[0] < e)
-    return beside | above
+    return across | above

@@ -1,4 +1,4 @@
-"""PostgreSQL as a user would set it up: ranges under a GiST index, affected rows queried anew, and NOTIFY.
+"""PostgreSQL as a user would set it up: ranges under a GiST index, affected rows queried again, and NOTIFY.
 
 Each subscription keeps its list and the value of its k-th object, so that an update looks again only at those that the
 range index finds and whose list it can concern. One transaction an update, with the server's own durability.
@@ -33,7 +33,7 @@ create index on subscriptions using gist (span);
 
 MOVE = """
 create function move(o int, new_y float8) returns bigint language plpgsql as $$
-declare old_y float8; here float8; told bigint;
+declare old_y float8; here float8; sent bigint;
 begin
     select y, x into old_y, here from objects where id = o for update;
     update objects set y = new_y where id = o;
@@ -50,8 +50,8 @@ begin
         returning s.id, s.members
     )
     select count(pg_notify('rankcast_peers', id || ' ' || o || ' ' || new_y || ' ' || array_to_string(members, ',')))
-        into told from changed;
-    return told;
+        into sent from changed;
+    return sent;
 end $$;
 """
 
@@ -82,7 +82,7 @@ class PostgresPeer:
         self._listener = psycopg.connect(url, autocommit=True)
         self._listener.execute("listen rankcast_peers")
         self._ended = threading.Event()
-        self.heard = 0
+        self.received = 0
         self._reader = threading.Thread(target=self._listen, daemon=True)
         self._reader.start()
 
@@ -93,16 +93,16 @@ class PostgresPeer:
     def _listen(self) -> None:
         while not self._ended.is_set():
             for notice in self._listener.notifies(timeout=0.2):
-                self.heard += len(notice.payload)
+                self.received += len(notice.payload)
 
     def update(self, item: int, y: float) -> int:
-        before = self.heard
+        before = self.received
         self._session.execute("select move(%s, %s)", (item, y))
-        return self.heard - before
+        return self.received - before
 
     def lists(self, some: list[int]) -> list[list[int]]:
         rows = self._session.execute("select id, members from subscriptions where id = any (%s)", (some,)).fetchall()
-        found = dict(rows)
+        found: dict[int, list[int]] = dict(rows)
         return [found[one] for one in some]
 
     def memory(self) -> int:

@@ -1,4 +1,4 @@
-"""Redis as a user would set it up: objects in sorted sets by x and by y, and one query anew for each affected
+"""Redis as a user would set it up: objects in sorted sets by x and by y, and one query again for each affected
 subscription.
 
 Redis cannot say which ranges hold a point, so the application keeps the ranges, the lists and their k-th values in
@@ -70,7 +70,7 @@ class RedisPeer:
         connection = self._redis.connection_pool.connection_kwargs
         self._socket = socket.create_connection((connection.get("host", "127.0.0.1"), connection.get("port", 6379)))
         self._socket.sendall(f"PSUBSCRIBE {CHANNEL}*\r\n".encode())
-        self.heard = 0
+        self.received = 0
         threading.Thread(target=self._listen, daemon=True).start()
 
     def _listen(self) -> None:
@@ -78,10 +78,10 @@ class RedisPeer:
         # Closing the socket ends the thread, by an empty read or a reset.
         with suppress(ConnectionResetError):
             while size := self._socket.recv_into(piece):
-                self.heard += size
+                self.received += size
 
     def update(self, item: int, y: float) -> int:
-        p, before = self._peers, self.heard
+        p, before = self._peers, self.received
         x, old = p.x[item], self._y[item]
         self._y[item] = y
         affected = np.flatnonzero((p.l <= x) & (x <= p.r) & (self._kth >= min(old, y)))
@@ -90,16 +90,16 @@ class RedisPeer:
         pipeline.zadd(Y, {f"{item:07d}": y})
         for sid in affected.tolist():
             pipeline.evalsha(self._top, 2, X, Y, repr(float(p.l[sid])), repr(float(p.r[sid])), p.k, n)
-        told = pipeline.execute()[1:]
+        fresh = pipeline.execute()[1:]
         pipeline = self._redis.pipeline(transaction=False)
-        for sid, found in zip(affected.tolist(), told, strict=True):
+        for sid, found in zip(affected.tolist(), fresh, strict=True):
             rows = [int(one) for one in found]
             if item in rows or rows != self._rows[sid, : self._length[sid]].tolist():
                 self._rows[sid, : len(rows)], self._length[sid] = rows, len(rows)
                 self._kth[sid] = self._y[rows[-1]] if len(rows) == p.k else np.inf
                 pipeline.publish(f"{CHANNEL}{sid}", f"{item} {y} {','.join(map(str, rows))}")
         pipeline.execute()
-        return self.heard - before
+        return self.received - before
 
     def lists(self, some: list[int]) -> list[list[int]]:
         return [self._rows[sid, : self._length[sid]].tolist() for sid in some]

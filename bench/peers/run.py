@@ -11,13 +11,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bench.peers.beside import POSTGRES
+from bench.peers.question import POSTGRES
 from bench.peers.service import RankcastPeer
 from bench.peers.world import Lists, PaintPeer, Peer, Peers, UnicastPeer, lists_at, make_peers
 from bench.process import Failed
-from bench.report import CHECKOUT, Report, commit, count, load, machine, ratio, today, versions
+from bench.report import RESULTS, Report, count, page, ratio
 
-PAGE = CHECKOUT / "docs" / "results" / "peers-boards.md"
+PAGE = RESULTS / "peers-boards.md"
 
 REDIS = os.environ.get("RANKCAST_PEER_REDIS", "redis://127.0.0.1:6379/0")
 
@@ -58,27 +58,18 @@ def run(quick: bool = False, out: Path | None = None, say: Callable[[str], None]
         Failed: a peer cannot be reached, or its lists are not the right ones.
     """
     size = QUICK if quick else Size()
-    report = Report(say, judging=not quick)
-    report.heading("Boards beside what one would use instead", 1)
-    report.text(
-        f"Written by `rankcast bench peers{' --quick' if quick else ''}` on {today()}, commit {commit()}.\n\n"
-        f"- machine: {machine()}; load before the run: {load()}\n- {versions()}"
-    )
-    report.text(
-        f"n = {size.n:,} objects, k = {size.k}, m uniform subscriptions, updates of one y by a fair coin (the paper's "
-        "workload), one after the other over one connection. An update ends when everybody concerned has been told: "
-        "Rankcast answers with the tiles, PostgreSQL commits its notifications, Redis has published. Rankcast and "
-        "PostgreSQL make each update durable, Redis keeps nothing. Unicast and Paint-Sparse are the kernels alone, in "
-        "this process, 24 bytes a message as the paper counts. "
-        f"After the last update the lists of "
-        f"{size.compared} subscriptions are compared with a scan: all of them are equal, or this page is not written. "
-        f"Each peer is given {size.seconds:.0f} s, or {size.updates:,} updates."
-    )
-    for m in size.ms:
-        _show(report, size, m)
-    if out is not None:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        out.write_text(report.page())
+    with page("Boards and what one would use instead", "peers", quick, out, say) as report:
+        report.text(
+            f"n = {size.n:,} objects, k = {size.k}, m uniform subscriptions, updates of one y by a fair coin (the "
+            "paper's workload), one after the other over one connection. An update ends when all recipients are "
+            "notified: Rankcast answers with the tiles, PostgreSQL commits its notifications, Redis has published. "
+            "Rankcast and PostgreSQL make each update durable, Redis keeps nothing. Unicast and Paint-Sparse are "
+            "kernels alone, in this process, 24 bytes a message as the paper counts. After the last update the lists "
+            f"of {size.compared} subscriptions are compared with a scan: all are equal, or this page is not written. "
+            f"Each peer is given {size.seconds:.0f} s, or {size.updates:,} updates."
+        )
+        for m in size.ms:
+            _show(report, size, m)
     return report
 
 

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from bench.boards.service import ARROW, to_stream
 from bench.peers.world import Peers
 from bench.process import HOST, Failed, service
 
@@ -20,7 +19,7 @@ BOARD = "/v1/boards/peers"
 
 
 class RankcastPeer:
-    """A service on a temporary directory. The answer to an update holds the tiles: who must hear of what."""
+    """A service on a temporary directory. The answer to an update holds the tiles: the recipients and their changes."""
 
     name = "Rankcast (HTTP, durable log)"
 
@@ -34,11 +33,11 @@ class RankcastPeer:
         self._server.ask("PUT", BOARD, json.dumps(config).encode())
         ids = pa.array([f"o{i}" for i in range(n)])
         table = pa.table({"op": pa.array(["upsert"] * n), "id": ids, "x": peers.x, "y": peers.y})
-        self._server.ask("POST", f"{BOARD}/events?messages=none", to_stream(table), ARROW)
+        self._server.send_table(f"{BOARD}/events?messages=none", table)
         k = pa.array(np.full(m, peers.k, np.int32))
         names = pa.array([f"s{i}" for i in range(m)])
         table = pa.table({"id": names, "k": k, "x_min": peers.l, "x_max": peers.r})
-        self._server.send(f"{BOARD}/subscriptions?lists=false", to_stream(table), ARROW)
+        self._server.send_table(f"{BOARD}/subscriptions?lists=false", table)
         self._memory = self._server.resident() - empty
         self._connection = http.client.HTTPConnection(HOST, self._server.port, timeout=300)
 
@@ -55,8 +54,8 @@ class RankcastPeer:
     def lists(self, some: list[int]) -> list[list[int]]:
         found = []
         for sid in some:
-            told = json.loads(self._ask("GET", f"{BOARD}/subscriptions/s{sid}"))
-            found.append([int(entry["id"][1:]) for entry in told["list"]])
+            answer = json.loads(self._ask("GET", f"{BOARD}/subscriptions/s{sid}"))
+            found.append([int(entry["id"][1:]) for entry in answer["list"]])
         return found
 
     def memory(self) -> int:

@@ -5,43 +5,41 @@ from __future__ import annotations
 from typing import NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
-from bench.boards.unicast import Told, make_told, unicast
+from bench.baselines.unicast import Recipients, make_recipients, unicast
 from bench.boards.workload import COIN, World, make_ranges, make_world, new_y, object_index, scratch
-from indexes.boards.forest import Forest
-from indexes.boards.objects import set_y, top
-from indexes.boards.paint import paint
-from indexes.boards.range_tree import RangeTree
-from indexes.boards.subscriptions import SubscriptionIndex
-
-Float64 = NDArray[np.float64]
-Int32 = NDArray[np.int32]
+from indexes.boards.kernels.forest import Forest
+from indexes.boards.kernels.object_index import set_y, top
+from indexes.boards.kernels.paint import paint
+from indexes.boards.kernels.range_tree import RangeTree
+from indexes.boards.kernels.scratch import PaintContext
+from indexes.boards.subscription_index import SubscriptionIndex
+from indexes.core.arrays import Floats, Ints, Ints32
 
 
 class Peers(NamedTuple):
     """n objects at (x, y), m ranges [l, r], and updates: object and new y. Object i was created i-th."""
 
     k: int
-    x: Float64
-    y: Float64
-    l: Float64
-    r: Float64
-    object: NDArray[np.int64]
-    new_y: Float64
+    x: Floats
+    y: Floats
+    l: Floats
+    r: Floats
+    object: Ints
+    new_y: Floats
 
 
 class Lists(NamedTuple):
     """The list of subscription i is `rows[i, : length[i]]`, best first; `kth` is the y of its k-th object, infinite
     where it is shorter."""
 
-    rows: Int32
-    length: Int32
-    kth: Float64
+    rows: Ints32
+    length: Ints32
+    kth: Floats
 
 
 class Peer(Protocol):
-    """One of those who do the work. `update` returns when everyone who is concerned has been told."""
+    """One implementation. `update` returns when all recipients have been notified."""
 
     name: str
 
@@ -70,7 +68,7 @@ def make_peers(n: int, m: int, k: int, updates: int) -> Peers:
     return Peers(k, world.x, world.y, l, r, items, values)
 
 
-def lists_at(peers: Peers, after: int, some: NDArray[np.int64]) -> Lists:
+def lists_at(peers: Peers, after: int, some: Ints) -> Lists:
     """The right lists of some subscriptions after so many updates, without any index: best objects are gone through
     once for all. O(n) numpy passes over the subscriptions that are not full yet."""
     y = peers.y.copy()
@@ -119,26 +117,26 @@ class InProcess:
 
 
 class UnicastPeer(InProcess):
-    """The paper's Unicast, made exact: every affected subscription is found and told on its own, of the object that
-    changed, and of the one that enters if there is one."""
+    """Unicast of [Range top-k] V, made exact: every affected subscription is found and notified on its own, of the
+    object that changed, and of the one that enters if there is one."""
 
     name = "Unicast (kernel)"
 
     def __init__(self, peers: Peers) -> None:
         super().__init__(peers)
-        self._told: Told = make_told(len(peers.l))
-        self._tell(0, float(peers.y[0]) / 2)  # compiles
+        self._recipients: Recipients = make_recipients(len(peers.l))
+        self._notify(0, float(peers.y[0]) / 2)  # compiles
 
     def update(self, item: int, y: float) -> int:
         o = self._objects
-        heard = self._tell(item, y) if y != o.y[o.pos[item]] else 0
-        set_y(o, np.int64(o.pos[item]), y)
-        return 24 * (heard + int((self._told.entering[:heard] >= 0).sum()))
+        notified = self._notify(item, y) if y != o.y[o.pos[item]] else 0
+        set_y(o, int(o.pos[item]), y)
+        return 24 * (notified + int((self._recipients.entering[:notified] >= 0).sum()))
 
-    def _tell(self, item: int, y: float) -> int:
+    def _notify(self, item: int, y: float) -> int:
         o = self._objects
-        heard, _ = unicast(o, self._forest, self._peers.k, np.int64(o.pos[item]), y, self._work, True, self._told)
-        return int(heard)
+        notified, _ = unicast(o, self._forest, self._peers.k, int(o.pos[item]), y, self._work, True, self._recipients)
+        return int(notified)
 
 
 class PaintPeer(InProcess):
@@ -154,13 +152,14 @@ class PaintPeer(InProcess):
     def update(self, item: int, y: float) -> int:
         o = self._objects
         tiles = self._paint(item, y) if y != o.y[o.pos[item]] else 0
-        set_y(o, np.int64(o.pos[item]), y)
+        set_y(o, int(o.pos[item]), y)
         return 24 * tiles
 
     def _paint(self, item: int, y: float) -> int:
         o, tiles = self._objects, self._tiles
         tiles.n[0] = 0
-        paint(o, self._forest, self._ks, False, np.int64(0), np.int64(o.pos[item]), y, self._work, tiles)
+        context = PaintContext(self._forest, self._ks, False, 0, self._work, tiles)
+        paint(o, context, int(o.pos[item]), y)
         return int(tiles.n[0])
 
 

@@ -1,1 +1,1 @@
-"""Relays: the paper's experiments, the covering indexes beside the prototype's, the service, and peers."""
+"""Relays: the experiments of [Covering], the covering indexes compared with the prototype's, the service, and peers."""

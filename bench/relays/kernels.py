@@ -1,4 +1,4 @@
-"""Speed on one core: commands under every index, beside the prototype's, and notifications beside a scan by numpy."""
+"""Speed on one core: commands under every index, against the prototype's, and notifications against a scan by numpy."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from bench import prototypes
 from bench.race import Contender, race
 from bench.relays.speed import KD, KD_ITS, KD_ROOTS, KD_ROOTS_ITS, SCAN, SCAN_ITS, Z_ITS, P, Speed, Times, Z
 from bench.relays.workload import MOST, as_table, columns_of, holding, make_boxes
-from bench.report import Report, ratio, spread
-from indexes.relays.slabs import SlabIndex
+from bench.report import Report, middle, ratio
+from indexes.relays.kernels.slabs import SlabIndex
 
 
 class Size(NamedTuple):
@@ -46,13 +47,9 @@ class Bench:
             f"of {size.rounds} rounds in alternation (the scans: {size.scans}), and the least and greatest. Roots: the "
             "index holds only what nothing is known to cover, as a relay's does."
         )
-        if self._speed.theirs is None:
-            self._report.text(
-                "The prototype is not there (its folder is named by `--prototype` or `RANKCAST_PROTOTYPE_RELAYS`), so "
-                "ours alone is measured."
-            )
+        prototypes.say_missing(self._report, self._speed.theirs, prototypes.RELAYS)
         raced = {dimensions: self._speed.race(size.commands, dimensions) for dimensions in size.dimensions}
-        rows = [(str(dimensions), *map(_shown, times.values())) for dimensions, times in raced.items()]
+        rows = [(str(dimensions), *(middle(mine, 3) for mine in times.values())) for dimensions, times in raced.items()]
         self._report.table(("dimensions", *raced[size.dimensions[0]]), rows)
         for dimensions, times in raced.items():
             self._judge(dimensions, times)
@@ -112,10 +109,7 @@ class Bench:
             f"{size.boxes:,} boxes in {attributes} attributes, {np.mean([len(one) for one in found]):,.0f} of them met "
             f"on average; laid out in {built / size.boxes * 1e6:.2f} us and {index.nbytes / size.boxes:.0f} bytes each."
         )
-        self._report.table(
-            ("way", "us/notification"),
-            [(name, f"{median(mine):,.0f} {spread(mine, lambda v: f'{v:,.0f}')}") for name, mine in micros.items()],
-        )
+        self._report.table(("way", "us/notification"), [(name, middle(mine, 0)) for name, mine in micros.items()])
         times = median(micros["numpy scan"]) / median(micros["slabs"])
         if attributes == 4:
             self._report.verdict(
@@ -123,7 +117,3 @@ class Bench:
                 f"{ratio(times)} times",
                 times >= 20,
             )
-
-
-def _shown(seconds: list[float]) -> str:
-    return f"{median(seconds):.3f} {spread(seconds, lambda v: f'{v:.3f}')}"

@@ -1,4 +1,4 @@
-"""The paper's Tables I and II and Figures 8 to 12: rows "paper | ours | ratio", and figures drawn beside the page.
+"""Tables I and II and Figures 8 to 12 of [Covering]: rows "paper | ours | ratio", and figures drawn next to the page.
 
 The scan that we have shows the numbers of the tables; of the figures it has what the text says, in words. Times are of
 another machine, so ratios are what is compared.
@@ -6,7 +6,7 @@ another machine, so ratios are what is compared.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from itertools import pairwise
 from pathlib import Path
@@ -15,23 +15,23 @@ from typing import NamedTuple
 
 import numpy as np
 
+from bench.baselines import printed_kd_tree
+from bench.baselines.printed_kd_tree import BUCKETS, COMPARED, FULL, SEARCHES, WAY
 from bench.compare import INF, Claim, Curve, Panel, Try, Value, claims, curves, of_seeds, values
 from bench.paper import Experiments
-from bench.relays import printed
-from bench.relays.printed import BUCKETS, COMPARED, FULL, SEARCHES, WAY
 from bench.relays.speed import KD, SCAN, P, Speed, Z, apply
 from bench.relays.workload import Boxes, make_boxes, make_commands, make_placed_boxes
 from bench.report import Report, count, ratio, spread
-from indexes.relays.forward import UNSUBSCRIBE
-from indexes.relays.kd_tree import KdIndex
+from indexes.relays.alternatives.z_order import ZIndex
+from indexes.relays.kernels.covering_index import COMPARISONS, NODES, QUERIES, CoverIndex
+from indexes.relays.kernels.forward import UNSUBSCRIBE
+from indexes.relays.kernels.kd_tree import KdIndex
 from indexes.relays.relations import Known
-from indexes.relays.search import COMPARISONS, NODES, QUERIES, CoverIndex
-from indexes.relays.z_order import ZIndex
 
 TABLES, FIGURES = (1, 2), (8, 9, 10, 11, 12)
 
 FOLDER = "figures/relays"
-"""Beside the page, where its figures are drawn."""
+"""Next to the page, where its figures are drawn."""
 
 COLUMNS = ("nv", "nvs", "nvu", "pc", "pcs", "pcu")
 
@@ -119,7 +119,7 @@ class Paper(Experiments):
             )
         super().show(tables, figures)
 
-    def _table(self, p: float, paper: dict[int, tuple[int, ...]]) -> None:
+    def _table(self, p: float, paper: Mapping[int, tuple[int, ...]]) -> None:
         rows = []
         for k in self._size.ks:
             self.report.progress(f"k = {k}")
@@ -159,7 +159,7 @@ class Paper(Experiments):
             of_seeds(lambda: found(make_boxes, FULL)),
             of_seeds(lambda: found(make_placed_boxes, FULL), placed),
             *(
-                of_seeds(lambda full=full: found(make_placed_boxes, full), f"{placed} in buckets of at most {full}")
+                of_seeds(partial(found, make_placed_boxes, full), f"{placed} in buckets of at most {full}")
                 for full in sizes
             ),
             left,
@@ -174,11 +174,11 @@ class Paper(Experiments):
         nodes, compared = seen[:, BUCKETS] + seen[:, WAY], seen[:, COMPARED]
         return [float(x) for one in (nodes, compared) for x in (one.sum(), *one)]
 
-    def _count(self, p: float, k: int, seed: int, boxes: Boxes, full: int) -> printed.Counts:
+    def _count(self, p: float, k: int, seed: int, boxes: Boxes, full: int) -> printed_kd_tree.Counts:
         size = self._size
-        return printed.count(make_commands(size.commands, size.dimensions // 2, p, seed, boxes), k, full)
+        return printed_kd_tree.count(make_commands(size.commands, size.dimensions // 2, p, seed, boxes), k, full)
 
-    def _own(self, p: float, paper: dict[int, tuple[int, ...]]) -> None:
+    def _own(self, p: float, paper: Mapping[int, tuple[int, ...]]) -> None:
         """The same of the k-d tree that a relay has."""
         size = self._size
         rows = []
@@ -286,8 +286,8 @@ class Paper(Experiments):
         few, many = self._size.axis[0], self._size.axis[-1]
         at = found[many]
         commands = make_commands(self._size.line[-1], many // 2, P)
-        printed.count(make_commands(200, many // 2, P), 1)  # what is compiled by now is not timed
-        bare, cornered = (printed.count(commands, 1, corners=corners).seconds for corners in (False, True))
+        printed_kd_tree.count(make_commands(200, many // 2, P), 1)  # what is compiled by now is not timed
+        bare, cornered = (printed_kd_tree.count(commands, 1, corners=corners).seconds for corners in (False, True))
         plain = (
             "our buckets are compared at once, a coordinate of 64 points after the other: the tree as printed, point "
             "after point, is {} times as fast (leaving out nodes by their largest corner as well, {} times)"

@@ -1,4 +1,4 @@
-"""Covering and event matching beside what one would use instead: numpy, an R-tree library, DuckDB, PostgreSQL.
+"""Covering and event matching compared with what one would use instead: numpy, an R-tree library, DuckDB, PostgreSQL.
 
 All hold the same boxes, with ends that are whole numbers, which the ranges of one of them ask for.
 """
@@ -11,19 +11,26 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
-from bench.peers.beside import Answer, Missing, beside, duckdb_session, package, pass_over, postgres_session, set_up
+from bench.peers.question import (
+    Answer,
+    Missing,
+    duckdb_session,
+    package,
+    pass_over,
+    postgres_session,
+    race_peers,
+    set_up,
+)
 from bench.race import Contender
 from bench.relays.workload import MOST, as_table, columns_of, holding, make_boxes
 from bench.report import Report
-from indexes.relays.kd_tree import KdIndex
-from indexes.relays.slabs import SlabIndex
+from indexes.core.arrays import Floats
+from indexes.relays.kernels.kd_tree import KdIndex
+from indexes.relays.kernels.slabs import SlabIndex
 
 SCHEMAS = "rankcast_relays_cube", "rankcast_relays_ranges"
 """Of the two that PostgreSQL is."""
-
-Float64 = NDArray[np.float64]
 
 
 class Size(NamedTuple):
@@ -42,8 +49,8 @@ QUICK = Size(n=2_000, questions=100, few=10, rounds=2)
 class Boxes(NamedTuple):
     """Boxes [lo, hi], of shape (n, d)."""
 
-    lo: Float64
-    hi: Float64
+    lo: Floats
+    hi: Floats
 
 
 class Peer(NamedTuple):
@@ -88,13 +95,13 @@ def show(report: Report, size: Size) -> None:
         report.text(f"Does anything cover a new box? Of {size.few}, {sum(right)} are covered.")
         ours = Contender("k-d tree", cover, size.questions)
         answers = {name: peer.covered for name, peer in ready.items()}
-        beside(report, ours, answers, asked, right, size.rounds, by_thread, bool, "box")
+        race_peers(report, ours, answers, list(zip(asked, right, strict=True)), size.rounds, by_thread, bool, "box")
         met = match()[: size.few]
         report.heading("Event matching", 3)
         report.text(f"Which boxes does an event meet? {np.mean([len(one) for one in met]):,.0f} of them, on average.")
         ours = Contender("slabs", lambda: slabs.containing(points, values), size.questions)
         answers = {name: peer.met for name, peer in ready.items()}
-        beside(report, ours, answers, list(values[: size.few]), met, size.rounds, by_thread, sorted)
+        race_peers(report, ours, answers, list(zip(values, met, strict=False)), size.rounds, by_thread, sorted)
     pass_over(report, missing)
 
 
@@ -110,16 +117,16 @@ def _rtree(data: Boxes, stack: ExitStack) -> Peer:
     properties.dimension = d
     index = library.Index((np.arange(n), data.lo, data.hi), properties=properties)
 
-    def met(point: Float64) -> Any:
+    def met(point: Floats) -> Any:
         return index.intersection_v(point[None], point[None])[0]
 
-    def covered(box: tuple[Float64, Float64]) -> bool:
+    def covered(box: tuple[Floats, Floats]) -> bool:
         return bool((data.hi[met(box[0])] >= box[1]).all(axis=1).any())
 
     return Peer(covered, lambda point: met(point).tolist())
 
 
-def _sides(box: tuple[Float64, Float64]) -> list[float]:
+def _sides(box: tuple[Floats, Floats]) -> list[float]:
     """lo and hi of each attribute in turn."""
     return np.stack(box, axis=1).ravel().tolist()
 
@@ -138,7 +145,7 @@ def _duckdb(data: Boxes, stack: ExitStack) -> Peer:
     )
 
 
-def _postgres(session: Any, data: Boxes, columns: str, row: Callable[[Float64, Float64], str], where: str) -> Peer:
+def _postgres(session: Any, data: Boxes, columns: str, row: Callable[[Floats, Floats], str], where: str) -> Peer:
     """Boxes in these columns, indexed together: how `row` writes them, and `where` a row contains a box."""
     session.execute(f"create table boxes (id int primary key, {columns})")
     with session.cursor() as cursor, cursor.copy("copy boxes from stdin") as copy:
@@ -149,7 +156,7 @@ def _postgres(session: Any, data: Boxes, columns: str, row: Callable[[Float64, F
     session.execute("analyze boxes")
     some, all_ = f"select exists (select 1 from boxes where {where})", f"select id from boxes where {where}"
 
-    def values(lo: Float64, hi: Float64) -> dict[str, Any]:
+    def values(lo: Floats, hi: Floats) -> dict[str, Any]:
         ends = {f"{end}{j}": int(x) for end, side in (("lo", lo), ("hi", hi)) for j, x in enumerate(side)}
         return {"lo": lo.tolist(), "hi": hi.tolist(), **ends}
 
@@ -168,7 +175,7 @@ def _cube(data: Boxes, stack: ExitStack) -> Peer:
     except psycopg.Error as error:
         raise Missing(f"the server has no extension cube for us ({str(error).strip()})") from None
 
-    def row(lo: Float64, hi: Float64) -> str:
+    def row(lo: Floats, hi: Floats) -> str:
         return f"({','.join(map(repr, lo.tolist()))}),({','.join(map(repr, hi.tolist()))})"
 
     return _postgres(session, data, "box cube", row, "box @> cube(%(lo)s::float8[], %(hi)s::float8[])")
@@ -177,7 +184,7 @@ def _cube(data: Boxes, stack: ExitStack) -> Peer:
 def _ranges(data: Boxes, stack: ExitStack) -> Peer:
     spans = range(data.lo.shape[1])
 
-    def row(lo: Float64, hi: Float64) -> str:
+    def row(lo: Floats, hi: Floats) -> str:
         return "\t".join(f"[{int(a)},{int(b)}]" for a, b in zip(lo, hi, strict=True))
 
     columns = ", ".join(f"s{j} int8range" for j in spans)

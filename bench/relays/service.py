@@ -1,7 +1,7 @@
 """Commands over HTTP: one request whose lines are answered while they come.
 
 Measured against `rankcast serve` in a process of its own with its durable log. What the first request is answered is
-compared with a scan before anything is said of speed.
+compared with a scan before speed is measured.
 """
 
 from __future__ import annotations
@@ -13,15 +13,14 @@ from statistics import median
 from typing import Any, NamedTuple
 
 from bench.exchange import converse
-from bench.process import Failed, Server, cpu_seconds, service
+from bench.process import NDJSON, Failed, Server, cpu_seconds, service
 from bench.relays.speed import P
 from bench.relays.workload import Commands, make_commands
 from bench.report import Report
-from indexes.relays.forward import SUBSCRIBE
-from indexes.relays.linear import LinearIndex
+from indexes.relays.alternatives.linear import LinearIndex
+from indexes.relays.kernels.forward import SUBSCRIBE
 from indexes.relays.relations import Decisions, Known
 
-NDJSON = "application/x-ndjson"
 COMMANDS_WANTED = 20_000.0
 
 LINES = 1_000
@@ -126,19 +125,19 @@ def compare(commands: Commands, answer: bytes, checked: int) -> None:
     some = commands._replace(op=commands.op[:checked], slot=commands.slot[:checked])
     wanted = _scanned(some)
     for i, (slot, line) in enumerate(zip(some.slot.tolist(), answer.splitlines(), strict=False)):
-        told = json.loads(line)
+        answered = json.loads(line)
         if some.op[i] == SUBSCRIBE:
-            right = told["forward"] == wanted.forward[i] == (not told["covered_by"])
-            for other in told["covered_by"]:
+            right = answered["forward"] == wanted.forward[i] == (not answered["covered_by"])
+            for other in answered["covered_by"]:
                 above = int(other[1:])
                 right &= (commands.lo[above] <= commands.lo[slot]).all() and (
                     commands.hi[above] >= commands.hi[slot]
                 ).all()
         else:
             promoted = [f"s{other}" for other in wanted.promoted_by(i).tolist()]
-            right = told["forward_unsubscribe"] == wanted.forward[i] and told["forward_subscribe"] == promoted
-        if told["id"] != f"s{slot}" or not right:
-            raise Failed(f"command {i} is answered {told}, and that is not what a scan decides")
+            right = answered["forward_unsubscribe"] == wanted.forward[i] and answered["forward_subscribe"] == promoted
+        if answered["id"] != f"s{slot}" or not right:
+            raise Failed(f"command {i} is answered {answered}, and that is not what a scan decides")
 
 
 def _scanned(commands: Commands) -> Decisions:

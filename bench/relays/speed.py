@@ -7,20 +7,21 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from bench.relays import prototype
+from bench import prototypes
 from bench.relays.workload import MOST, Commands, make_commands
 from bench.report import Report
-from indexes.relays.kd_tree import KdIndex
-from indexes.relays.linear import LinearIndex
+from indexes.relays.alternatives.linear import LinearIndex
+from indexes.relays.alternatives.z_order import ZIndex
+from indexes.relays.kernels.covering_index import CoverIndex
+from indexes.relays.kernels.kd_tree import KdIndex
 from indexes.relays.relations import Known
-from indexes.relays.search import CoverIndex
-from indexes.relays.z_order import ZIndex
 
 P = 0.15
 """The share of commands that unsubscribe."""
@@ -48,7 +49,7 @@ class Speed:
         self._report = report
         self.rounds = rounds
         self.scans = scans
-        self.theirs = prototype.load(folder)
+        self.theirs = prototypes.load_relays(folder)
         self._raced: dict[tuple[int, int], Times] = {}
 
     def race(self, n: int, dimensions: int) -> Times:
@@ -84,27 +85,26 @@ class Speed:
         ]
         theirs = self.theirs
         if theirs is not None:
-            for name, engine, options, rounds in (
+            its: tuple[tuple[str, str, dict[str, Any], int], ...] = (
                 (KD_ITS, "kd", {}, self.rounds),
                 (KD_ROOTS_ITS, "kd", {"roots": True}, self.rounds),
                 (Z_ITS, "z", {"leaf": 64, "bufcap": 256}, self.rounds),
                 (SCAN_ITS, "naive", {}, self.scans),
-            ):
-                contenders.append(
-                    Contender(name, lambda e=engine, o=options: _prototype(theirs, e, commands, o), rounds)
-                )
+            )
+            for name, engine, options, rounds in its:
+                contenders.append(Contender(name, partial(_prototype, theirs, engine, commands, options), rounds))
         return contenders
 
     def _run(self, contenders: list[Contender]) -> Times:
         seconds: Times = {one.name: [] for one in contenders}
-        told = set()
+        forwarded_by_all = set()
         for i in range(max(self.rounds, self.scans)):
             for one in contenders:
                 if i < one.rounds:
                     took, forwarded = one.run()
                     seconds[one.name].append(took)
-                    told.add(forwarded)
-        assert len(told) == 1, told
+                    forwarded_by_all.add(forwarded)
+        assert len(forwarded_by_all) == 1, forwarded_by_all
         return seconds
 
 
@@ -113,8 +113,8 @@ def apply(kind: type[CoverIndex], commands: Commands, k: int = 1, roots: bool = 
     points = commands.table()
     relations = Known(kind(points.exact.shape[1]), k, roots)
     began = time.thread_time()
-    told = relations.apply(points, commands.op, commands.slot)
-    return time.thread_time() - began, int(told.forward[commands.op == 0].sum()) + len(told.promoted)
+    decisions = relations.apply(points, commands.op, commands.slot)
+    return time.thread_time() - began, int(decisions.forward[commands.op == 0].sum()) + len(decisions.promoted)
 
 
 def _prototype(theirs: ModuleType, engine: str, commands: Commands, options: dict[str, Any]) -> tuple[float, int]:

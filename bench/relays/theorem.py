@@ -7,14 +7,14 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bench.relays.workload import Commands, make_commands
 from bench.report import Report, count, ratio
-from indexes.relays.forward import SUBSCRIBE, UNSUBSCRIBE
-from indexes.relays.kd_tree import KdIndex
+from indexes.core.arrays import Ints
+from indexes.relays.kernels.covering_index import QUERIES
+from indexes.relays.kernels.forward import SUBSCRIBE, UNSUBSCRIBE
+from indexes.relays.kernels.kd_tree import KdIndex
 from indexes.relays.relations import Known
-from indexes.relays.search import QUERIES
 
 
 class Size(NamedTuple):
@@ -65,7 +65,7 @@ def show(report: Report, size: Size) -> None:
     )
 
 
-def searches(commands: Commands, k: int) -> NDArray[np.int64]:
+def searches(commands: Commands, k: int) -> Ints:
     """Calls of cov_k that commands come to, by subscribing and by unsubscribing."""
     points = commands.table()
     relations = Known(KdIndex(points.exact.shape[1]), k, False)

@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from bench.process import HOST, Failed, free_port
-from bench.report import CHECKOUT
+from app.runtime.listening import free_port
+from bench.process import CHECKOUT, HOST, Failed
 from bench.start.cost import Cost, Running, run, running
 
 INSTALL_SECONDS = 1_800.0
@@ -121,10 +121,10 @@ class Clone:
 
     def _can_report(self) -> bool:
         command = [self._rankcast, "warm", "--help"]
-        told = subprocess.run(
+        shown = subprocess.run(
             command, cwd=self.root, env=self.environment("none"), capture_output=True, text=True, check=False
         )
-        return "--report" in told.stdout
+        return "--report" in shown.stdout
 
 
 def time_to_ready(rankcast: list[str], root: Path, environment: dict[str, str], folder: Path) -> Cost:

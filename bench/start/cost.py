@@ -86,7 +86,7 @@ def _wait(process: subprocess.Popen[bytes], until: float) -> float:
             process.returncode = os.waitstatus_to_exitcode(status)
             return usage.ru_utime + usage.ru_stime
         if time.perf_counter() > until:
-            raise Failed(f"{process.args} has not ended in time")
+            raise Failed(f"{process.args!r} has not ended in time")
         time.sleep(PAUSE)
 
 

@@ -15,15 +15,16 @@ from statistics import median
 from types import FrameType
 from typing import NamedTuple
 
-from bench.report import CHECKOUT, Report, commit, count, load, machine, ratio, spread, today, versions
+from bench import prototypes
+from bench.process import CHECKOUT
+from bench.report import RESULTS, Report, count, page, ratio, spread
 from bench.start import targets
 from bench.start.clone import COMPILE_SECONDS, Clone, EntryPoint, disk, entry_points, files, time_to_ready
 from bench.start.cost import Cost
 from bench.start.cost import run as run_command
 from bench.start.prototype import MODULE
 
-PAGE = CHECKOUT / "docs" / "results" / "start.md"
-VARIABLE = "RANKCAST_PROTOTYPE"
+PAGE = RESULTS / "start.md"
 STARTS = 5
 LARGEST = 15
 
@@ -73,21 +74,16 @@ def run(
 
     Quick: the starts of this checkout alone, as it is installed and compiled.
     """
-    report = Report(say, judging=not quick)
-    report.heading("Start: from a clone to the first list", 1)
-    report.text(
-        f"Written by `rankcast bench start{' --quick' if quick else ''}` on {today()}, commit {commit()}.\n\n"
-        f"- machine: {machine()}; load before the run: {load()}\n- {versions()}"
-    )
-    with _ended_in_order(), tempfile.TemporaryDirectory(prefix="rankcast-start-") as name:
+    with (
+        page("Start: from a clone to the first list", "start", quick, out, say) as report,
+        _ended_in_order(),
+        tempfile.TemporaryDirectory(prefix="rankcast-start-") as name,
+    ):
         folder = Path(name)
         if quick:
             _show_starts(report, [("this checkout", _own_starts(folder))])
         else:
             _measure_all(report, folder, commit_, before, prototype)
-    if out is not None:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        out.write_text(report.page())
     return report
 
 
@@ -162,8 +158,8 @@ def _own_starts(folder: Path) -> list[Cost]:
 
 def _prototype(report: Report, named: Path | None, cache: Path) -> Prototype | None:
     """Compile the prototype into an empty folder; None where it is not there."""
-    folder = named or (Path(os.environ[VARIABLE]) if os.environ.get(VARIABLE) else None)
-    if folder is None or not (folder / f"{MODULE}.py").is_file():
+    folder = prototypes.folder_of(prototypes.BOARDS, named, MODULE)
+    if folder is None:
         return None
     report.progress("compiling the prototype")
     cache.mkdir()
@@ -217,21 +213,9 @@ def _show_first_list(report: Report, measured: Sequence[tuple[str, Measured]]) -
             shown = (cost.wall, cost.cpu, one.first_list.wall, one.first_list.cpu, both.wall, both.cpu)
             megabytes = f"{one.environment / 1e6:,.0f}" if installer == "pip" else ""
             rows.append((f"{name} ({one.commit})", installer, *(f"{value:.1f}" for value in shown), megabytes))
-    report.table(
-        (
-            "commit",
-            "installed by",
-            "installing, s",
-            "CPU",
-            "to the first list, s",
-            "CPU",
-            "both, s",
-            "CPU",
-            ".venv, MB",
-        ),
-        rows,
-        text=("installed by",),
-    )
+    costs = "installing, s", "CPU", "to the first list, s", "CPU", "both, s", "CPU", ".venv, MB"
+    head = ("commit", "installed by", *costs)
+    report.table(head, rows, text=("installed by",))
     now = measured[0][1]
     slowest = max(cost.wall for cost in now.install.values()) + now.first_list.wall
     report.verdict(
@@ -239,10 +223,9 @@ def _show_first_list(report: Report, measured: Sequence[tuple[str, Measured]]) -
         f"{slowest:.1f} s",
         slowest <= FIRST_LIST_SECONDS,
     )
-    megabytes = now.environment / 1e6
-    report.verdict(
-        f"at most {ENVIRONMENT_MB:g} MB in `.venv` after `make run`", f"{megabytes:.0f} MB", megabytes <= ENVIRONMENT_MB
-    )
+    size = now.environment / 1e6
+    wanted = f"at most {ENVIRONMENT_MB:g} MB in `.venv` after `make run`"
+    report.verdict(wanted, f"{size:.0f} MB", size <= ENVIRONMENT_MB)
 
 
 def _show_kernels(report: Report, measured: Sequence[tuple[str, Measured]], prototype: Prototype | None) -> None:

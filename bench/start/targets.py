@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 import time
 from pathlib import Path
 from statistics import median
 
-from bench.report import CHECKOUT, Report, ratio, spread
+from bench.process import CHECKOUT, Worker
+from bench.report import Report, ratio, spread
 from indexes.compiled import targets
 
 N, M, EVENTS, ROUNDS = 10_000, 500_000, 5_000, 15
@@ -27,17 +27,17 @@ def show(report: Report, folder: Path) -> None:
     names = ["native", *(target for target in targets.PORTABLE if targets.runs(target))]
     report.progress(f"compiling for {', '.join(names)}")
     environment = {**os.environ, "RANKCAST_CACHE": str(folder), "PYTHONPATH": str(CHECKOUT)}
-    racers = [_Racer(name, environment) for name in names]
+    racers = {name: Worker([sys.executable, "-m", "bench.start.targets", name], environment) for name in names}
     try:
-        for racer in racers:
-            racer.wait()
+        for racer in racers.values():
+            racer.read()  # it has compiled what it needs
         micros: dict[tuple[str, str], list[float]] = {}
         for number in range(ROUNDS):
             for algorithm in ALGORITHMS:
-                for racer in racers if number % 2 else racers[::-1]:
-                    micros.setdefault((racer.name, algorithm), []).append(racer.run(algorithm))
+                for name in names if number % 2 else names[::-1]:
+                    micros.setdefault((name, algorithm), []).append(racers[name].ask(algorithm))
     finally:
-        for racer in racers:
+        for racer in racers.values():
             racer.end()
     report.heading("What a portable target costs")
     report.text(
@@ -58,42 +58,6 @@ def show(report: Report, folder: Path) -> None:
     report.table(("target", "Paint-Dense, us", "times native", "Paint-Sparse, us", "times native"), rows)
 
 
-class _Racer:
-    """The process of one target."""
-
-    def __init__(self, name: str, environment: dict[str, str]) -> None:
-        self.name = name
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "bench.start.targets", name],
-            env=environment,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        assert self._process.stdin is not None and self._process.stdout is not None
-        self._stdin, self._stdout = self._process.stdin, self._process.stdout
-
-    def wait(self) -> None:
-        """Until it has compiled what it needs."""
-        self._answer()
-
-    def run(self, algorithm: str) -> float:
-        """Microseconds an event of one round."""
-        self._stdin.write(f"{algorithm}\n")
-        self._stdin.flush()
-        return float(self._answer())
-
-    def end(self) -> None:
-        self._process.kill()
-        self._process.wait()
-
-    def _answer(self) -> str:
-        line = self._stdout.readline()
-        if not line:
-            raise RuntimeError(f"the process for {self.name} ended with status {self._process.wait()}")
-        return json.loads(line)["answer"]  # type: ignore[no-any-return]
-
-
 def _race(target: str) -> None:
     targets.choose(target)
     from bench.boards.batch_speed import changes_of, new_painter, one_by_one, start
@@ -104,12 +68,12 @@ def _race(target: str) -> None:
     painters = {name: new_painter(forest, name == "Paint-Dense") for name in ALGORITHMS}
     for painter in painters.values():
         one_by_one(start(painter, world), events)
-    print(json.dumps({"answer": "ready"}), flush=True)
+    print(json.dumps("ready"), flush=True)
     for line in sys.stdin:
         state = start(painters[line.strip()], world)
         began = time.thread_time()
         one_by_one(state, events)
-        print(json.dumps({"answer": (time.thread_time() - began) / EVENTS * 1e6}), flush=True)
+        print(json.dumps((time.thread_time() - began) / EVENTS * 1e6), flush=True)
 
 
 if __name__ == "__main__":

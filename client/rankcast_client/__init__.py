@@ -1,4 +1,4 @@
-"""The Python client of Rankcast: publish objects, register standing top-k questions, follow their lists, match events.
+"""The Python client of Rankcast: publish objects, register standing top-k queries, follow their lists, match events.
 
 async with AsyncRankcast("http://127.0.0.1:8000") as rankcast:
     delays = rankcast.board("delays")
@@ -7,7 +7,8 @@ async with AsyncRankcast("http://127.0.0.1:8000") as rankcast:
         print(change.seq, [entry.id for entry in watch.list])
 """
 
-from rankcast_client.client import AsyncBoard, AsyncRankcast
+from rankcast_client.boards import AsyncBoard, Watch
+from rankcast_client.client import AsyncRankcast
 from rankcast_client.errors import FieldError, ProblemError, RankcastError, Unreachable
 from rankcast_client.explained import Effect, EffectKind, Explanation, Exposed, Nearest, SubscriptionCost
 from rankcast_client.feed_models import (
@@ -25,8 +26,9 @@ from rankcast_client.feed_models import (
     Posted,
     PostReached,
 )
-from rankcast_client.feeds import AsyncFeed, Feed, FeedWatch
-from rankcast_client.jobs import AsyncJobs, Job, JobEngine, JobKind, Jobs, JobState
+from rankcast_client.feeds import AsyncFeed, FeedWatch
+from rankcast_client.job_calls import Job, JobEngine, JobKind, JobState
+from rankcast_client.jobs import AsyncJobs
 from rankcast_client.lists import TopKList, apply_changes, near
 from rankcast_client.map_models import (
     MapAnswer,
@@ -48,8 +50,8 @@ from rankcast_client.map_models import (
     Top,
     TopAnswer,
 )
-from rankcast_client.maps import AsyncMap, Map, Results
-from rankcast_client.matchers import AsyncMatcher, Matcher, Wins
+from rankcast_client.maps import AsyncMap, Results
+from rankcast_client.matchers import AsyncMatcher, Wins
 from rankcast_client.matches import (
     EventValue,
     Interest,
@@ -72,6 +74,7 @@ from rankcast_client.models import (
     Entry,
     Event,
     Gone,
+    Missed,
     Published,
     Reached,
     Ready,
@@ -89,8 +92,8 @@ from rankcast_client.models import (
     update,
     upsert,
 )
-from rankcast_client.moving import AsyncMoving, Moving, MovingQuery
-from rankcast_client.occasions import Missed
+from rankcast_client.moving import AsyncMoving
+from rankcast_client.moving_query import MovingQuery
 from rankcast_client.relay_models import (
     Answer,
     Arrived,
@@ -110,11 +113,14 @@ from rankcast_client.relay_models import (
     subscribe,
     unsubscribe,
 )
-from rankcast_client.relays import AsyncRelay, Notifications, Relay
+from rankcast_client.relays import AsyncRelay, Notifications
 from rankcast_client.shapes import Disc, HalfPlane, Shape, Simplex
-from rankcast_client.sync import Board, Rankcast
+from rankcast_client.signatures import BadSignature, verify
+from rankcast_client.sync import Board, Feed, Jobs, Map, Matcher, Moving, Rankcast, Relay, Webhooks
+from rankcast_client.ticket_calls import Ticket
 from rankcast_client.transport import Retry
-from rankcast_client.watch import Watch
+from rankcast_client.webhook_calls import Webhook, WebhookState, WebhookTest
+from rankcast_client.webhooks import AsyncWebhooks
 from rankcast_client.zones import Circle
 
 __all__ = [
@@ -130,6 +136,8 @@ __all__ = [
     "AsyncMoving",
     "AsyncRankcast",
     "AsyncRelay",
+    "AsyncWebhooks",
+    "BadSignature",
     "Board",
     "BoardInfo",
     "Box",
@@ -227,6 +235,7 @@ __all__ = [
     "StreamEvent",
     "Subscription",
     "SubscriptionCost",
+    "Ticket",
     "Tile",
     "Tiles",
     "Top",
@@ -235,6 +244,10 @@ __all__ = [
     "Unreachable",
     "Want",
     "Watch",
+    "Webhook",
+    "WebhookState",
+    "WebhookTest",
+    "Webhooks",
     "Where",
     "Win",
     "WinEvent",
@@ -247,4 +260,5 @@ __all__ = [
     "unsubscribe",
     "update",
     "upsert",
+    "verify",
 ]

@@ -1,7 +1,4 @@
-"""Every request to a board as a value: what to send and how to read the answer. No I/O.
-
-Both clients are built on these, so that they say the same thing.
-"""
+"""A request as a value: what to send and how to read the response. No I/O."""
 
 from __future__ import annotations
 
@@ -9,36 +6,18 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Generic, TypeVar
 from urllib.parse import quote
 
-from rankcast_client.explained import Explanation, SubscriptionCost
-from rankcast_client.models import (
-    UNSET,
-    Algorithm,
-    AnyRange,
-    BoardInfo,
-    Entry,
-    Event,
-    Messages,
-    Mode,
-    OnError,
-    Order,
-    Pair,
-    Published,
-    Ranges,
-    Registered,
-    Subscription,
-    Unset,
-    Want,
-    Where,
-    entries,
-)
-from rankcast_client.shapes import Shape
+from rankcast_client.models import OnError, Pair, Unset
 
 T = TypeVar("T")
+Info = TypeVar("Info")
+Sub = TypeVar("Sub")
 
+ARROW = "application/vnd.apache.arrow.stream"
 NAME = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 JSON_ELEMENTS = 1_000
 """Up to so many elements go as one JSON list; more go as NDJSON, for which the service allows larger bodies."""
@@ -67,11 +46,6 @@ class Call(Generic[T]):
         return {"Content-Type": self.content_type} if self.content_type else {}
 
 
-def board_path(board: str, *parts: str) -> str:
-    """`/v1/boards/{board}/...`; raises ValueError for what cannot be a name, before it becomes another path."""
-    return "/".join(["/v1/boards", segment(board), *parts])
-
-
 def segment(name: str) -> str:
     if not NAME.fullmatch(name) or name in (".", ".."):
         raise ValueError(f"{name!r} is no name: 1-128 of A-Z a-z 0-9 . _ : -, and not . or ..")
@@ -83,8 +57,19 @@ def dumps(value: Any) -> bytes:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
 
 
-def wire_ranges(ranges: Ranges) -> dict[str, list[float | None]]:
-    return {name: [finite(low), finite(high)] for name, (low, high) in ranges.items()}
+def given(**fields: Any) -> dict[str, Any]:
+    """The fields of a body that are not None."""
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def changed(**fields: Any) -> dict[str, Any]:
+    """The fields of a body that are not `UNSET`; None removes what is there."""
+    return {name: value for name, value in fields.items() if not isinstance(value, Unset)}
+
+
+def wire_ranges(ranges: Mapping[str, Pair | None]) -> dict[str, list[float | None] | None]:
+    """Ranges for the wire; None stays None."""
+    return {name: None if pair is None else [finite(end) for end in pair] for name, pair in ranges.items()}
 
 
 def finite(end: float | None) -> float | None:
@@ -106,63 +91,6 @@ def listed(name: str, elements: Sequence[Any], rest: Mapping[str, Any]) -> dict[
     return {"content": lines, "content_type": "application/x-ndjson", "params": params}
 
 
-# Boards
-
-
-def put_board(
-    board: str,
-    range_attributes: Sequence[str],
-    rank: str,
-    order: Order,
-    ks: Iterable[int],
-    algorithm: Algorithm | None,
-    epsilon: float | None,
-    sketch: int | None,
-    indexed: Sequence[str],
-) -> Call[BoardInfo]:
-    body: dict[str, Any] = {
-        "range_attributes": list(range_attributes),
-        "rank": {"attribute": rank, "order": order},
-        "ks": list(ks),
-    }
-    if algorithm is not None:
-        body["algorithm"] = algorithm
-    if epsilon is not None:
-        body["epsilon"] = epsilon
-    if sketch is not None:
-        body["sketch"] = sketch
-    if indexed:
-        body["indexed"] = list(indexed)
-    return json_call("PUT", board_path(board), lambda data: BoardInfo.from_json(board, data), body)
-
-
-def patch_board(
-    board: str,
-    ks: Iterable[int] | None,
-    algorithm: Algorithm | None,
-    epsilon: float | Unset | None,
-    sketch: int | Unset | None,
-) -> Call[BoardInfo]:
-    body: dict[str, Any] = {}
-    if ks is not None:
-        body["ks"] = list(ks)
-    if algorithm is not None:
-        body["algorithm"] = algorithm
-    if not isinstance(epsilon, Unset):
-        body["epsilon"] = epsilon
-    if not isinstance(sketch, Unset):
-        body["sketch"] = sketch
-    return json_call("PATCH", board_path(board), lambda data: BoardInfo.from_json(board, data), body)
-
-
-def board_info(board: str) -> Call[BoardInfo]:
-    return Call("GET", board_path(board), lambda data: BoardInfo.from_json(board, data))
-
-
-def delete_board(board: str) -> Call[int]:
-    return Call("DELETE", board_path(board), seq_of)
-
-
 def seq_of(data: Any) -> int:
     """The seq of an answer."""
     return int(data["seq"])
@@ -181,166 +109,69 @@ def page(path: str, item: Callable[[Any], T], limit: int, cursor: str | None) ->
     return Call("GET", path, lambda data: Page(tuple(map(item, data["items"])), data["next"]), params)
 
 
-def boards(limit: int, cursor: str | None) -> Call[Page[BoardInfo]]:
-    return page("/v1/boards", lambda data: BoardInfo.from_json(str(data.get("name", "")), data), limit, cursor)
+def deleted_of(data: Any) -> int:
+    """How many a response says were deleted."""
+    return int(data["deleted"])
 
 
-# Objects
+@dataclass(frozen=True)
+class ResourceCalls(Generic[Info, Sub]):
+    """The requests that resources of one `type`, such as "boards", share. `subscriptions` is what their subscriptions
+    are called in paths and bodies."""
 
+    type: str
+    info_of: Callable[[str, Mapping[str, Any]], Info]
+    subscription_of: Callable[[Mapping[str, Any]], Sub]
+    subscriptions: str = "subscriptions"
 
-def publish(board: str, events: Sequence[Event], mode: Mode, messages: Messages, on_error: OnError) -> Call[Published]:
-    rest = {"mode": mode, "messages": messages, "on_error": on_error}
-    return Call("POST", board_path(board, "events"), Published.from_json, **listed("events", events, rest))
+    def path(self, name: str, *parts: str) -> str:
+        """`/v1/<type>/<name>/...`. Raises ValueError for what cannot be a name, before it becomes another path."""
+        return "/".join([f"/v1/{self.type}", segment(name), *parts])
 
+    def path_of(self, name: str, id: str, *parts: str) -> str:
+        """The path of a subscription. Raises ValueError as `path` does."""
+        return self.path(name, self.subscriptions, segment(id), *parts)
 
-def publish_arrow(board: str, stream: bytes, mode: Mode, messages: Messages, on_error: OnError) -> Call[Published]:
-    return Call(
-        "POST",
-        board_path(board, "events"),
-        Published.from_json,
-        {"mode": mode, "messages": messages, "on_error": on_error},
-        stream,
-        "application/vnd.apache.arrow.stream",
-    )
+    def configure(self, method: str, name: str, body: Mapping[str, Any]) -> Call[Info]:
+        return json_call(method, self.path(name), partial(self.info_of, name), body)
 
+    def info(self, name: str) -> Call[Info]:
+        return Call("GET", self.path(name), partial(self.info_of, name))
 
-def write_object(method: str, board: str, id: str, values: Mapping[str, float] | None, payload: Any) -> Call[Published]:
-    body: dict[str, Any] = {}
-    if values is not None:
-        body["values"] = values
-    if payload is not UNSET:
-        body["payload"] = payload
-    return json_call(method, board_path(board, "objects", segment(id)), Published.from_json, body)
+    def delete(self, name: str) -> Call[int]:
+        return Call("DELETE", self.path(name), seq_of)
 
+    def all(self, limit: int, cursor: str | None) -> Call[Page[Info]]:
+        return page(f"/v1/{self.type}", partial(self.info_of, ""), limit, cursor)
 
-def delete_object(board: str, id: str) -> Call[Published]:
-    return Call("DELETE", board_path(board, "objects", segment(id)), Published.from_json)
+    def publish(
+        self, name: str, part: str, elements: Sequence[Any], read: Callable[[Any], T], **options: Any
+    ) -> Call[T]:
+        """Send elements to the part of the resource that is called as they are, such as "events"."""
+        return Call("POST", self.path(name, part), read, **listed(part, elements, given(**options)))
 
+    def publish_arrow(
+        self, name: str, part: str, stream: bytes, read: Callable[[Any], T], on_error: OnError, **params: str
+    ) -> Call[T]:
+        """Send the rows of an Arrow IPC stream to a part of the resource."""
+        return Call("POST", self.path(name, part), read, {**params, "on_error": on_error}, stream, ARROW)
 
-def get_object(board: str, id: str) -> Call[Entry]:
-    return Call("GET", board_path(board, "objects", segment(id)), Entry.from_json)
+    def get_subscription(self, name: str, id: str) -> Call[Sub]:
+        return Call("GET", self.path_of(name, id), self.subscription_of)
 
+    def write_subscription(
+        self, method: str, name: str, id: str, body: Mapping[str, Any], ttl: float | Unset | None
+    ) -> Call[Sub]:
+        """PUT or PATCH a subscription. `ttl` None removes the time limit in a PATCH; a PUT has no limit without it."""
+        limit = given(ttl=ttl) if method == "PUT" else changed(ttl=ttl)
+        return json_call(method, self.path_of(name, id), self.subscription_of, {**body, **limit})
 
-def objects(board: str, limit: int, cursor: str | None) -> Call[Page[Entry]]:
-    return page(board_path(board, "objects"), Entry.from_json, limit, cursor)
+    def delete_subscription(self, name: str, id: str) -> Call[int]:
+        return Call("DELETE", self.path_of(name, id), seq_of)
 
+    def delete_many(self, name: str, part: str, ids: Iterable[str]) -> Call[int]:
+        """Delete many subscriptions or objects, by the `part` that they are; reads how many there were."""
+        return json_call("POST", self.path(name, part, "delete"), deleted_of, {"ids": list(ids)})
 
-End = float | None | Mapping[str, float | None]
-
-
-def top(
-    board: str,
-    l: End,  # noqa: E741
-    r: End,
-    k: int | None,
-    offset: int,
-    where: Where | None,
-) -> Call[tuple[Entry, ...]]:
-    params = _end_params("l", l) | _end_params("r", r)
-    params |= {f"where.{name}": dumps(value).decode() for name, value in (where or {}).items()}
-    if k is not None:
-        params["k"] = str(k)
-    if offset:
-        params["offset"] = str(offset)
-    return Call("GET", board_path(board, "top"), lambda data: entries(data["list"]), params)
-
-
-def _end_params(name: str, end: End) -> dict[str, str]:
-    named = {f"{name}.{at}": value for at, value in end.items()} if isinstance(end, Mapping) else {name: end}
-    return {key: repr(value) for key, end in named.items() if (value := finite(end)) is not None}
-
-
-# Asking why
-
-
-def explain(board: str, event: Event, algorithm: Algorithm | None, epsilon: float | Unset | None) -> Call[Explanation]:
-    body: dict[str, Any] = {"event": event}
-    if algorithm is not None:
-        body["algorithm"] = algorithm
-    if not isinstance(epsilon, Unset):
-        body["epsilon"] = epsilon
-    return replace(json_call("POST", board_path(board, "explain"), Explanation.from_json, body), asks=True)
-
-
-def explain_subscription(board: str, id: str) -> Call[SubscriptionCost]:
-    return Call("GET", board_path(board, "subscriptions", segment(id), "explain"), SubscriptionCost.from_json)
-
-
-# Subscriptions
-
-
-def ranges_of(range: Pair | Ranges | None, attributes: Sequence[str]) -> Ranges:
-    """A range by attribute. A pair is for the board's only one."""
-    if range is None:
-        return {}
-    if isinstance(range, Mapping):
-        return range
-    if len(attributes) != 1:
-        raise ValueError(f"the board has the range attributes {', '.join(attributes)}: say which the range is for")
-    return {attributes[0]: pair(range)}
-
-
-def pair(range: Any) -> Pair:
-    low, high = range
-    return low, high
-
-
-def wire_region(range: AnyRange, attributes: Sequence[str]) -> dict[str, Any]:
-    """The field that says a subscription's region."""
-    if isinstance(range, Shape):
-        return {range.name: range.wire()}
-    return {"range": wire_ranges(ranges_of(range, attributes))}
-
-
-def register(
-    board: str, wants: Iterable[Want], attributes: Sequence[str], lists: bool | None, on_error: OnError
-) -> Call[Registered]:
-    elements = []
-    for want in wants:
-        element: dict[str, Any] = dict(want)
-        if "range" in want:
-            del element["range"]
-            element |= wire_region(want["range"], attributes)
-        elements.append(element)
-    rest: dict[str, Any] = {"on_error": on_error} | ({} if lists is None else {"lists": lists})
-    path = board_path(board, "subscriptions")
-    return Call("POST", path, Registered.from_json, **listed("subscriptions", elements, rest))
-
-
-def get_subscription(board: str, id: str) -> Call[Subscription]:
-    return Call("GET", board_path(board, "subscriptions", segment(id)), Subscription.from_json)
-
-
-def write_subscription(
-    method: str,
-    board: str,
-    id: str,
-    region: Ranges | Shape | None,
-    k: int | None,
-    ttl: float | Unset | None,
-    offset: int | None,
-    where: Where | None,
-) -> Call[Subscription]:
-    body: dict[str, Any] = {} if region is None else wire_region(region, ())
-    if k is not None:
-        body["k"] = k
-    if offset is not None:
-        body["offset"] = offset
-    if where is not None:
-        body["where"] = where
-    if not isinstance(ttl, Unset):
-        body["ttl"] = ttl
-    return json_call(method, board_path(board, "subscriptions", segment(id)), Subscription.from_json, body)
-
-
-def delete_subscription(board: str, id: str) -> Call[int]:
-    return Call("DELETE", board_path(board, "subscriptions", segment(id)), seq_of)
-
-
-def delete_subscriptions(board: str, ids: Iterable[str]) -> Call[int]:
-    path = board_path(board, "subscriptions", "delete")
-    return json_call("POST", path, lambda data: int(data["deleted"]), {"ids": list(ids)})
-
-
-def subscriptions(board: str, limit: int, cursor: str | None) -> Call[Page[Subscription]]:
-    return page(board_path(board, "subscriptions"), Subscription.from_json, limit, cursor)
+    def all_subscriptions(self, name: str, limit: int, cursor: str | None) -> Call[Page[Sub]]:
+        return page(self.path(name, self.subscriptions), self.subscription_of, limit, cursor)

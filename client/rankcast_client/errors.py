@@ -35,6 +35,11 @@ class FieldError:
         return tuple(cls.from_json(error) for error in data.get("errors") or ())
 
 
+def outcome(data: Mapping[str, Any]) -> tuple[bool, int]:
+    """Whether an answer to many elements is replayed, and how many errors there are, listed or not."""
+    return bool(data.get("replayed", False)), int(data.get("error_count", len(data.get("errors") or ())))
+
+
 class ProblemError(RankcastError):
     """The service refused a request, and nothing was changed by it (RFC 9457).
 
@@ -67,10 +72,10 @@ class ProblemError(RankcastError):
         text = f"{self.status} {self.title}"
         if self.detail and self.detail != self.title:
             text += f": {self.detail}"
-        told = [error for error in self.errors if error.reason not in self.detail]
-        shown = [f"{error.field}: {error.reason}" if error.field else error.reason for error in told[:5]]
-        if len(told) > 5:
-            shown.append(f"and {len(told) - 5} more")
+        missing = [error for error in self.errors if error.reason not in self.detail]
+        shown = [f"{error.field}: {error.reason}" if error.field else error.reason for error in missing[:5]]
+        if len(missing) > 5:
+            shown.append(f"and {len(missing) - 5} more")
         return text + (f" ({'; '.join(shown)})" if shown else "")
 
     @classmethod
@@ -83,7 +88,7 @@ class ProblemError(RankcastError):
 
     @classmethod
     def from_response(cls, status: int, reason: str, body: bytes, retry_after: str | None = None) -> ProblemError:
-        """Reads any refusal, also one by something between us and the service that speaks no JSON."""
+        """Read any refusal, also one by something between us and the service that speaks no JSON."""
         try:
             data = json.loads(body)
         except ValueError:
@@ -96,7 +101,7 @@ class ProblemError(RankcastError):
 
 
 class Unreachable(RankcastError):
-    """The service did not answer, also not when asked again.
+    """The service did not respond, to none of the attempts.
 
     Whether a write was applied is then not known. Sending it once more with the same `idempotency_key`
     is safe: it is applied at most once.

@@ -1,4 +1,4 @@
-"""What the service answers when it is asked why: what an event would do, and what a subscription costs."""
+"""Explanations as typed values: what an event would do, and what a subscription costs."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ EffectKind: TypeAlias = Literal["better", "worse", "insertion", "deletion", "mov
 
 
 def areas(data: Sequence[Mapping[str, Any]]) -> tuple[Area, ...]:
+    """Areas from a response."""
     return tuple(map(Area.from_json, data))
 
 
@@ -46,9 +47,9 @@ class Effect:
     """What an event does to the subscriptions of one `k`, and on boards with several range attributes of one `shape`.
 
     `before` and `after` are where the object is among the k best: strips from west to east, and with several range
-    attributes or indexed fields rectangles of the subscriptions whose lists have it. `tiles` tell of the object itself,
-    `exposed` of those that take its place. `tile_count` and `reached` (subscriptions on the tiles) are whole also where
-    tiles are left out. `calls` counts what painting asks of the indexes.
+    attributes or indexed fields rectangles of the subscriptions whose lists have it. `tiles` are those of the object
+    itself, `exposed` of those that take its place. `tile_count` and `reached` (subscriptions on the tiles) are complete
+    also where tiles are left out. `calls` counts the queries of painting to the indexes.
     """
 
     k: int
@@ -134,7 +135,7 @@ class SubscriptionCost:
     `kth` is the rank value that a newcomer has to beat, None while the list is not full. `share` is the part of events
     that change the list when each gives a random object a new place in rank. `live`: its list is kept, because
     `streams` are open or were a short while ago; since then there were `changes` messages, of which `kept` can be sent
-    to a reader who comes back. `bytes` is an estimate of the memory it takes.
+    to a reader that reconnects. `bytes` is an estimate of the memory it takes.
     """
 
     seq: int

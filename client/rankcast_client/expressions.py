@@ -188,7 +188,7 @@ class _Reader:
             if number > MOST:
                 raise ValueError(f"{token} is too large")
             self.steps.append((number, 0))
-        elif token == "(":
+        elif token == "(":  # noqa: S105 - a token of an expression
             self._sum()
             self._take(")")
         elif (token in UNARY or token in ("min", "max")) and self._next == "(":

@@ -1,4 +1,4 @@
-"""What feeds say and are told, as typed values, and what follows one of their lists."""
+"""Requests and responses of feeds as typed values, and the follower of a list."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NotRequired, TypeAlias, TypedDict
 
-from rankcast_client.errors import FieldError
+from rankcast_client.errors import FieldError, outcome
 from rankcast_client.lists import apply_changes
 from rankcast_client.models import Ready
 from rankcast_client.zones import Location
@@ -18,7 +18,7 @@ Keywords: TypeAlias = Sequence[str] | Mapping[str, float]
 
 
 class NewPost(TypedDict):
-    """One post, with `keywords` or `text`. An id left out is made up."""
+    """One post, with `keywords` or `text`. A missing id is generated."""
 
     id: NotRequired[str]
     keywords: NotRequired[Keywords]
@@ -28,7 +28,7 @@ class NewPost(TypedDict):
 
 
 class NewFeedSubscription(TypedDict):
-    """One subscription to register, with `keywords` or `text`. An id left out is made up."""
+    """One subscription to register, with `keywords` or `text`. A missing id is generated."""
 
     id: NotRequired[str]
     keywords: NotRequired[Keywords]
@@ -77,7 +77,8 @@ class PostReached:
 
 @dataclass(frozen=True, slots=True)
 class Posted:
-    """What became of posts. `seq` is that of the last one, `errors` are those passed over with `on_error="skip"`.
+    """What became of posts. `seq` is that of the last one, `errors` are those skipped with `on_error="skip"`,
+    the first 1,000 of `error_count`.
 
     A `replayed` answer is that of an earlier attempt which had been applied; of very many posts it has no results.
     """
@@ -86,12 +87,13 @@ class Posted:
     results: tuple[PostReached, ...]
     errors: tuple[FieldError, ...] = ()
     replayed: bool = False
+    error_count: int = 0
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Posted:
-        told = enumerate(data.get("results") or ())
-        results = tuple(PostReached(one.get("index", at), one["id"], one["reached"]) for at, one in told)
-        return cls(data["seq"], results, FieldError.all_in(data), bool(data.get("replayed", False)))
+        made = enumerate(data.get("results") or ())
+        results = tuple(PostReached(one.get("index", at), one["id"], one["reached"]) for at, one in made)
+        return cls(data["seq"], results, FieldError.all_in(data), *outcome(data))
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,27 +114,29 @@ class FeedSubscription:
     def from_json(cls, data: Mapping[str, Any], seq: int | None = None) -> FeedSubscription:
         place, shown = data["location"], data.get("list")
         answer = None if shown is None else FeedPost.all_of(shown)
-        asked = (place[0], place[1]), data["k"], data["alpha"], data.get("ttl")
-        return cls(data["id"], words_of(data), *asked, data.get("seq", seq), answer)
+        config = (place[0], place[1]), data["k"], data["alpha"], data.get("ttl")
+        return cls(data["id"], words_of(data), *config, data.get("seq", seq), answer)
 
 
 @dataclass(frozen=True, slots=True)
 class FeedSubscriptions:
     """What became of a registration: the subscriptions that were made, in the order asked for.
 
-    `errors` are those passed over with `on_error="skip"`. A `replayed` answer has no lists.
+    `errors` are those skipped with `on_error="skip"`, the first 1,000 of `error_count`. A `replayed` answer
+    has no lists.
     """
 
     seq: int
     subscriptions: tuple[FeedSubscription, ...]
     errors: tuple[FieldError, ...] = ()
     replayed: bool = False
+    error_count: int = 0
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> FeedSubscriptions:
         seq = data["seq"]
         made = tuple(FeedSubscription.from_json(one, seq) for one in data.get("subscriptions") or ())
-        return cls(seq, made, FieldError.all_in(data), bool(data.get("replayed", False)))
+        return cls(seq, made, FieldError.all_in(data), *outcome(data))
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +200,7 @@ class FeedSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class FeedReset:
-    """The whole list anew, after a gap that could not be filled or a change of the question."""
+    """The whole list again, after a gap that could not be filled or a change of the subscription."""
 
     seq: int
     entries: tuple[FeedPost, ...]
@@ -214,7 +218,7 @@ FeedEvent: TypeAlias = FeedSnapshot | FeedReset | FeedChange | Ready
 
 
 class FeedFollower:
-    """One subscription's list, kept by what its stream says; see `rankcast_client.watch.Follower` for boards."""
+    """The list of a feed's subscription; a `rankcast_client.followers.Follower`."""
 
     def __init__(self, ready: bool = False) -> None:
         self.ready = ready
@@ -225,11 +229,8 @@ class FeedFollower:
         self.cursor: str | None = None
         self.begun = False
 
-    async def before(self, event: str) -> None:
-        """Nothing has to be asked for."""
-
     def take(self, event: str, data: Mapping[str, Any]) -> FeedEvent | None:
-        """Applies one message of the stream. None for what is not known here or comes before the first list."""
+        """Apply one message. None for an unknown one, and for what comes before the first list."""
         if event in ("snapshot", "reset"):
             self.posts, self.seq, self.begun = FeedPost.all_of(data["list"]), data["seq"], True
             return (FeedSnapshot if event == "snapshot" else FeedReset)(data["seq"], self.posts)

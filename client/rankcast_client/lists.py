@@ -94,12 +94,12 @@ class TopKList:
         return len(self._entries)
 
     def reset(self, entries: Iterable[Entry]) -> None:
-        """Starts over from a list that is right: a snapshot's or a reset's."""
+        """Start over from a list that is right: a snapshot's or a reset's."""
         self._entries = sorted(entries, key=self._key)[: self.k]
         self._keys = [self._key(entry) for entry in self._entries]
 
     def apply(self, tile: Tile | Mapping[str, object]) -> bool:
-        """Applies one tile, parsed or as JSON gave it. Returns whether the list is another now.
+        """Apply one tile, parsed or as JSON gave it. Return whether the list is another now.
 
         A tile that does not reach this subscription changes nothing.
         """

@@ -1,4 +1,4 @@
-"""What maps say and are told, as typed values. Numbers stay as JSON gave them."""
+"""Requests and responses of maps as typed values. Numbers stay as JSON gave them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, NotRequired, TypeAlias, TypedDict
 
-from rankcast_client.errors import FieldError
+from rankcast_client.errors import FieldError, outcome
 from rankcast_client.models import Ready
 from rankcast_client.zones import AnyZone, Bounds, Circle, Location, Metric
 
@@ -29,7 +29,7 @@ class MapAttribute:
 
     @property
     def wire(self) -> Any:
-        """As it is said."""
+        """The JSON of a request."""
         return self.order if self.range is None else {"order": self.order, "range": list(self.range)}
 
 
@@ -94,16 +94,17 @@ class Place:
 @dataclass(frozen=True, slots=True)
 class Put:
     """What a write of objects did. `seq` is that of the last change, `applied` how many there were; `errors` are the
-    elements passed over with `on_error="skip"`."""
+    elements skipped with `on_error="skip"`, the first 1,000 of `error_count`."""
 
     seq: int
     applied: int
     errors: tuple[FieldError, ...] = ()
     replayed: bool = False
+    error_count: int = 0
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Put:
-        return cls(data["seq"], data.get("applied", 1), FieldError.all_in(data), bool(data.get("replayed", False)))
+        return cls(data["seq"], data.get("applied", 1), FieldError.all_in(data), *outcome(data))
 
 
 # Questions
@@ -137,9 +138,9 @@ class Top:
 
     @property
     def wire(self) -> dict[str, Any]:
-        """As it is said, defaults left out."""
-        said: dict[str, Any] = {"k": self.k, "score": self.score}
-        return said | ({"m": self.m} if self.m != 1 else {}) | ({"ordered": True} if self.ordered else {})
+        """The JSON of a request, without defaults."""
+        body: dict[str, Any] = {"k": self.k, "score": self.score}
+        return body | ({"m": self.m} if self.m != 1 else {}) | ({"ordered": True} if self.ordered else {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +149,7 @@ class Skyline:
 
     @property
     def wire(self) -> dict[str, Any]:
-        """As it is said."""
+        """The JSON of a request."""
         return {}
 
 
@@ -240,7 +241,7 @@ def skyline_answer(data: Mapping[str, Any], location: Location, seq: int) -> Sky
 
 
 class NewQuery(TypedDict):
-    """One standing query to make. An id left out is made up."""
+    """One standing query to make. A missing id is generated."""
 
     question: Question
     location: Location
@@ -273,17 +274,18 @@ class Query:
 @dataclass(frozen=True, slots=True)
 class Queries:
     """What became of new standing queries: those that were made, in the order asked for; `errors` are those passed over
-    with `on_error="skip"`."""
+    with `on_error="skip"`, the first 1,000 of `error_count`."""
 
     seq: int
     queries: tuple[Query, ...]
     errors: tuple[FieldError, ...] = ()
     replayed: bool = False
+    error_count: int = 0
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Queries:
         made = tuple(Query.from_json(one, data["seq"]) for one in data.get("queries") or ())
-        return cls(data["seq"], made, FieldError.all_in(data), bool(data.get("replayed", False)))
+        return cls(data["seq"], made, FieldError.all_in(data), *outcome(data))
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,17 +301,19 @@ class Moved:
 
 @dataclass(frozen=True, slots=True)
 class Moves:
-    """What became of moves, in order; `errors` are those passed over with `on_error="skip"`."""
+    """What became of moves, in order; `errors` are those skipped with `on_error="skip"`, the first 1,000 of
+    `error_count`."""
 
     seq: int
     results: tuple[Moved, ...]
     errors: tuple[FieldError, ...] = ()
     replayed: bool = False
+    error_count: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """A standing query has this answer from `seq` on, at the last place that the service was told of."""
+    """A standing query has this answer from `seq` on, at the last location of its client."""
 
     seq: int
     answer: MapAnswer
@@ -320,8 +324,8 @@ ResultEvent: TypeAlias = Result | Ready
 
 @dataclass
 class ResultFollower:
-    """What the stream of a standing query has said; see `rankcast_client.watch.Heard`. `resets` counts the answers that
-    replaced what was held whatever its seq."""
+    """The answer of a standing query; a `rankcast_client.followers.Follower`. `resets` counts the answers that replaced
+    the one before whatever its seq."""
 
     ready: bool = False
     options: dict[str, Any] = field(default_factory=lambda: {"ready": True})
@@ -331,11 +335,8 @@ class ResultFollower:
     resets: int = 0
     answer: MapAnswer | None = None
 
-    async def before(self, event: str) -> None:
-        """Nothing has to be asked for."""
-
     def take(self, event: str, data: Mapping[str, Any]) -> ResultEvent | None:
-        """One message of the stream. None for what is not known here, or was not asked for."""
+        """Apply one message. None for an unknown one, and for a `Ready` that was not requested."""
         if event == "ready" and self.begun:
             self.current = True
             return Ready(data["seq"]) if self.ready else None

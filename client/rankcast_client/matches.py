@@ -1,4 +1,4 @@
-"""What matchers say and are told, as typed values. Unbounded ends are None."""
+"""Requests and responses of matchers as typed values. Unbounded ends are None."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, NotRequired, TypeAlias, TypedDict
 
-from rankcast_client.errors import FieldError
-from rankcast_client.models import Pair, Ready
-from rankcast_client.occasions import Missed, OccasionFollower
+from rankcast_client.errors import FieldError, outcome
+from rankcast_client.followers import EventFollower
+from rankcast_client.models import Missed, Pair, Ready
 
 MatchMode: TypeAlias = Literal["relaxed", "exact"]
 Combine: TypeAlias = Literal["sum", "max", "product"]
@@ -20,7 +20,7 @@ EventValue: TypeAlias = float | Pair | None
 class NewInterest(TypedDict):
     """One subscription to register: `weights` for the same dimensions as `intervals` (relaxed), or a `score` (exact).
 
-    An id left out is made up.
+    A missing id is generated.
     """
 
     id: NotRequired[str]
@@ -31,7 +31,7 @@ class NewInterest(TypedDict):
 
 
 class MatchEvent(TypedDict):
-    """One event: values by dimension, and a payload for those who are told of it."""
+    """One event: values by dimension, and a payload for its recipients."""
 
     values: Mapping[str, EventValue]
     payload: NotRequired[Any]
@@ -84,19 +84,20 @@ class Interest:
 class Interests:
     """What became of a registration: the subscriptions that were made, in the order asked for.
 
-    `errors` are those passed over with `on_error="skip"`.
+    `errors` are those skipped with `on_error="skip"`, the first 1,000 of `error_count`.
     """
 
     seq: int
     subscriptions: tuple[Interest, ...]
     errors: tuple[FieldError, ...] = ()
     replayed: bool = False
+    error_count: int = 0
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Interests:
         seq = data["seq"]
         made = tuple(Interest.from_json(one, seq) for one in data.get("subscriptions") or ())
-        return cls(seq, made, FieldError.all_in(data), bool(data.get("replayed", False)))
+        return cls(seq, made, FieldError.all_in(data), *outcome(data))
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,12 +122,14 @@ class MatchResult:
 
 @dataclass(frozen=True, slots=True)
 class Matched:
-    """The winners of the events of a request, in order; `errors` are events passed over with `on_error="skip"`."""
+    """The winners of the events of a request, in order; `errors` are events skipped with `on_error="skip"`,
+    the first 1,000 of `error_count`."""
 
     seq: int
     results: tuple[MatchResult, ...]
     errors: tuple[FieldError, ...] = ()
     replayed: bool = False
+    error_count: int = 0
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Matched:
@@ -138,7 +141,7 @@ class Matched:
             )
             for at, result in enumerate(data["results"])
         )
-        return cls(data["seq"], results, FieldError.all_in(data), bool(data.get("replayed", False)))
+        return cls(data["seq"], results, FieldError.all_in(data), *outcome(data))
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +163,6 @@ class Win:
 WinEvent: TypeAlias = Win | Missed | Ready
 
 
-def follow_wins(ready: bool = False) -> OccasionFollower[Win]:
-    """What keeps what a stream of wins has said."""
-    return OccasionFollower("win", Win.from_json, ready)
+def follow_wins(ready: bool = False) -> EventFollower[Win]:
+    """The follower of a stream of wins."""
+    return EventFollower("win", Win.from_json, ready)

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, NotRequired, TypeAlias, TypedDict
 
-from rankcast_client.errors import FieldError
+from rankcast_client.errors import FieldError, outcome
 from rankcast_client.shapes import Disc, HalfPlane, Shape, Simplex, numbers, shape_in
 
 Order: TypeAlias = Literal["asc", "desc"]
@@ -52,7 +52,7 @@ class Event(TypedDict):
 
 
 def upsert(id: str, values: Mapping[str, float], payload: Any = UNSET) -> Event:
-    """The object has these values from now on, whether it was there or not. All attributes for a new one."""
+    """Insert the object or give it these values. All attributes for a new one."""
     event: Event = {"op": "upsert", "id": id, "values": values}
     if not isinstance(payload, Unset):
         event["payload"] = payload
@@ -77,7 +77,7 @@ def delete(id: str) -> Event:
 class Want(TypedDict):
     """One subscription to register, to the ranks offset + 1 to offset + k.
 
-    `range` may be left out: everything. An id left out is made up, an offset left out is 0.
+    `range` may be left out: everything. A missing id is generated, an offset left out is 0.
     """
 
     id: NotRequired[str]
@@ -133,8 +133,8 @@ class Sides:
 
 @dataclass(frozen=True, slots=True)
 class Reached:
-    """Whom a tile reaches by what they want in one indexed field: those that filter nothing there if `any`, and those
-    that want one of `values`."""
+    """The subscriptions that a tile reaches, by their filter on one indexed field: those without one if `any`, and
+    those that want one of `values`."""
 
     any: bool
     values: tuple[Any, ...]
@@ -154,7 +154,7 @@ class Area:
 
     `box` has the sides by range attribute; on a board with one, which the wire does not name, the key is "". One of
     subscriptions of another shape has none: `shape` names it, and `bounds` are the least and the largest value of each
-    of its numbers, both included. `where` says for each indexed field whom it reaches.
+    of its numbers, both included. `where` says for each indexed field which filters it reaches.
     """
 
     box: Mapping[str, Sides]
@@ -171,8 +171,8 @@ class Area:
             box = {name: Sides(*sides) for name, sides in data["box"].items()}
         elif shape == "box":
             box = {"": Sides(data["l_outer"], data["l_inner"], data["r_inner"], data["r_outer"])}
-        said = data.get("where", {}).items()
-        return cls(box, shape, bounds, {name: Reached(one["any"], tuple(one["values"])) for name, one in said})
+        where = data.get("where", {}).items()
+        return cls(box, shape, bounds, {name: Reached(one["any"], tuple(one["values"])) for name, one in where})
 
     def reaches(self, range: AnyRange, where: Where | None = None) -> bool:
         """Whether a subscription with this range or shape and this filter is in it."""
@@ -196,7 +196,7 @@ class Area:
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """A rectangle of subscriptions and the object that they must hear of.
+    """A rectangle of subscriptions and the change of an object that they receive.
 
     `box`, `shape`, `bounds` and `where` are those of its `area`. `gone` says that the object leaves (its values are the
     old ones). `event` is the index of its event in a request.
@@ -250,7 +250,8 @@ class Published:
     """What a write of objects did. `seq` is that of the last change, `applied` how many there were.
 
     `tiles` is there with `messages="full"` and `tile_count` with "full" or "count"; `truncated` says that not all tiles
-    are shown. `errors` are the elements passed over with `on_error="skip"`. A `replayed` answer is that of an
+    are shown. `errors` are the elements skipped with `on_error="skip"`, the first 1,000 of `error_count`. A
+    `replayed` answer is that of an
     earlier attempt which had been applied; it has no tiles.
     """
 
@@ -261,6 +262,7 @@ class Published:
     truncated: bool = False
     errors: tuple[FieldError, ...] = ()
     replayed: bool = False
+    error_count: int = 0
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Published:
@@ -272,7 +274,7 @@ class Published:
             None if tiles is None else tuple(Tile.from_json(tile) for tile in tiles),
             bool(data.get("truncated", False)),
             FieldError.all_in(data),
-            bool(data.get("replayed", False)),
+            *outcome(data),
         )
 
 
@@ -312,7 +314,8 @@ class Subscription:
 class Registered:
     """What became of a registration: the subscriptions that were made, in the order asked for.
 
-    `errors` are those passed over with `on_error="skip"`. A `replayed` answer, that of an earlier attempt which had
+    `errors` are those skipped with `on_error="skip"`, the first 1,000 of `error_count`. A `replayed` answer,
+    that of an earlier attempt which had
     been applied, has no lists.
     """
 
@@ -320,12 +323,13 @@ class Registered:
     subscriptions: tuple[Subscription, ...]
     errors: tuple[FieldError, ...] = ()
     replayed: bool = False
+    error_count: int = 0
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Registered:
         seq = data["seq"]
         made = tuple(Subscription.from_json(one, seq) for one in data.get("subscriptions") or ())
-        return cls(seq, made, FieldError.all_in(data), bool(data.get("replayed", False)))
+        return cls(seq, made, FieldError.all_in(data), *outcome(data))
 
 
 @dataclass(frozen=True, slots=True)
@@ -392,7 +396,7 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class Reset:
-    """The whole list anew, after a gap that could not be filled or a change of the question."""
+    """The whole list again, after a gap that could not be filled or a change of the subscription."""
 
     seq: int
     entries: tuple[Entry, ...]
@@ -417,7 +421,14 @@ class Tiles:
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """The list is up to date: what comes from here on is news."""
+    """The connection has caught up: what comes from here on is new."""
+
+    seq: int
+
+
+@dataclass(frozen=True, slots=True)
+class Missed:
+    """Events before this seq may be missing: the connection was lost for too long, or the reader was too slow."""
 
     seq: int
 

@@ -1,4 +1,4 @@
-"""What relays say and are told, as typed values. Unbounded ends are None.
+"""Requests and responses of relays as typed values. Unbounded ends are None.
 
 What is to be forwarded is plain where a relay has no links, and by link where it has some.
 """
@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import Any, Literal, NotRequired, TypeAlias, TypedDict
 
 from rankcast_client.calls import wire_ranges
-from rankcast_client.errors import FieldError
-from rankcast_client.models import Pair, Ready
-from rankcast_client.occasions import Missed, OccasionFollower
+from rankcast_client.errors import FieldError, outcome
+from rankcast_client.followers import EventFollower
+from rankcast_client.models import Missed, Pair, Ready
 
 GraphKind: TypeAlias = Literal["G", "G*", "poset"]
 RelayIndex: TypeAlias = Literal["kd", "zorder", "linear"]
@@ -21,7 +21,7 @@ Ids: TypeAlias = tuple[str, ...]
 
 
 class NewBox(TypedDict):
-    """One subscription: `box` by attribute, unbounded where one is left out. An id left out is made up."""
+    """One subscription: `box` by attribute, unbounded where one is left out. A missing id is generated."""
 
     id: NotRequired[str]
     box: NotRequired[Mapping[str, Pair]]
@@ -30,7 +30,7 @@ class NewBox(TypedDict):
 
 
 class Notification(TypedDict):
-    """A point with a value for every attribute, and a payload for those who are told of it. It does not go back over
+    """A point with a value for every attribute, and a payload for its recipients. It does not go back over
     the link `from`."""
 
     values: Mapping[str, float]
@@ -69,7 +69,7 @@ def unsubscribe(id: str) -> Command:
 
 @dataclass(frozen=True, slots=True)
 class LinkInfo:
-    """A link as it stands: `queue` messages wait for the other side, and the next one has the number `next`. `peer` is
+    """The state of a link: `queue` messages wait for the other side, and the next one has the number `next`. `peer` is
     who answers there, `reason` why it is down. Where that is a message that the other side does not take, `refused` is
     its number, and what of it is refused, if that is known."""
 
@@ -160,8 +160,8 @@ class Ended:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Ended:
-        told = data["forward_unsubscribe"], _ids(data["forward_subscribe"])
-        return cls(*told, data.get("seq"), data.get("id"), data.get("index"))
+        forward = data["forward_unsubscribe"], _ids(data["forward_subscribe"])
+        return cls(*forward, data.get("seq"), data.get("id"), data.get("index"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,17 +185,19 @@ def answer_of(data: Mapping[str, Any]) -> Answer:
 
 @dataclass(frozen=True, slots=True)
 class Boxes:
-    """What to do upstream about new subscriptions, in the order asked for; `errors` are those passed over."""
+    """What to do upstream about new subscriptions, in the order asked for; `errors` are those skipped, the first 1,000
+    of `error_count`."""
 
     seq: int
     results: tuple[Routed, ...]
     errors: tuple[FieldError, ...] = ()
     replayed: bool = False
+    error_count: int = 0
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Boxes:
         results = tuple(Routed.from_json(one) for one in data.get("results") or ())
-        return cls(data["seq"], results, FieldError.all_in(data), bool(data.get("replayed", False)))
+        return cls(data["seq"], results, FieldError.all_in(data), *outcome(data))
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,8 +223,8 @@ class Box:
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """Who gets a notification: local subscriptions, oldest first, and links. `index` is its place in the request;
-    `truncated` says that not all of them are named."""
+    """The recipients of a notification: local subscriptions, oldest first, and links. `index` is its place in the
+    request; `truncated` says that not all of them are named."""
 
     index: int
     subscriptions: Ids
@@ -232,12 +234,14 @@ class Delivery:
 
 @dataclass(frozen=True, slots=True)
 class Notified:
-    """Who gets each notification of a request, in order; `errors` are those passed over."""
+    """The recipients of each notification of a request, in order; `errors` are those skipped, the first 1,000
+    of `error_count`."""
 
     seq: int
     results: tuple[Delivery, ...]
     errors: tuple[FieldError, ...] = ()
     replayed: bool = False
+    error_count: int = 0
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Notified:
@@ -250,7 +254,7 @@ class Notified:
             )
             for at, one in enumerate(data["results"])
         )
-        return cls(data["seq"], results, FieldError.all_in(data), bool(data.get("replayed", False)))
+        return cls(data["seq"], results, FieldError.all_in(data), *outcome(data))
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,10 +273,10 @@ class Arrived:
 NotificationEvent: TypeAlias = Arrived | Missed | Ready
 
 
-def follow_notifications(ready: bool = False) -> OccasionFollower[Arrived]:
-    """What keeps what a stream of notifications has said."""
-    return OccasionFollower("notification", Arrived.from_json, ready)
+def follow_notifications(ready: bool = False) -> EventFollower[Arrived]:
+    """The follower of a stream of notifications."""
+    return EventFollower("notification", Arrived.from_json, ready)
 
 
-def _ids(told: Any) -> Ids | Mapping[str, Ids]:
-    return {link: tuple(ids) for link, ids in told.items()} if isinstance(told, Mapping) else tuple(told)
+def _ids(forward: Any) -> Ids | Mapping[str, Ids]:
+    return {link: tuple(ids) for link, ids in forward.items()} if isinstance(forward, Mapping) else tuple(forward)

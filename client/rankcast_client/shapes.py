@@ -1,6 +1,6 @@
 """Regions that are no ranges, for boards with two range attributes: discs, half-planes and simplexes (triangles).
 
-They stand wherever a range does. In a change of a subscription (`patch_subscription`) what is None stays as it was.
+They are accepted wherever a range is. In `patch_subscription` what is None stays as it was.
 
 >>> Disc((13.4, 52.5), 0.2).wire()
 {'center': [13.4, 52.5], 'radius': 0.2}

@@ -1,21 +1,13 @@
-"""Sending a call until it is answered: retries with backoff, and one Idempotency-Key for all attempts of a write."""
+"""How requests are retried and refusals read, without I/O."""
 
 from __future__ import annotations
 
-import asyncio
 import random
-import time
-import uuid
-from collections.abc import Generator
 from dataclasses import dataclass
-from typing import Any, TypeVar
 
 import httpx
 
-from rankcast_client.calls import Call
-from rankcast_client.errors import ProblemError, Unreachable
-
-T = TypeVar("T")
+from rankcast_client.errors import ProblemError
 
 BUSY = frozenset({502, 503, 504})
 """Statuses that say "not now": the service's own 503, and those of proxies."""
@@ -39,54 +31,10 @@ class Retry:
         return max(whole * random.uniform(0.5, 1.0), min(retry_after or 0.0, 30.0))
 
 
-@dataclass(frozen=True, slots=True)
-class Pause:
-    """Wait so many seconds, then send again."""
+RECONNECT = Retry(attempts=0, first=0.1, most=10.0)
+"""The pauses between attempts to restore a lost connection, however many."""
 
-    seconds: float
-
-
-Step = Generator[httpx.Request | Pause, httpx.Response | httpx.TransportError | None, Any]
-
-
-def steps(http: httpx.Client | httpx.AsyncClient, call: Call[T], retry: Retry, key: str | None) -> Step:
-    """The conversation for one call: yields requests to send and pauses to keep, returns the answer's value.
-
-    Whoever drives it sends back what became of a request. Raises ProblemError when refused, Unreachable when every
-    attempt failed. A write carries the same Idempotency-Key in every attempt, so that it is applied at most once even
-    where an answer was lost.
-    """
-    headers = dict(call.headers)
-    if call.write:
-        key = key or uuid.uuid4().hex
-        headers["Idempotency-Key"] = key
-    failures = 0
-    lost = False
-    while True:
-        outcome = yield http.build_request(
-            call.method, call.path, params=dict(call.params), content=call.content, headers=headers
-        )
-        problem: ProblemError | None = None
-        if isinstance(outcome, httpx.Response):
-            if outcome.is_success:
-                return call.read(call.decode(outcome.content))
-            problem = problem_of(outcome)
-            if not (problem.status in BUSY or (lost and still_running(problem))):
-                raise problem
-        elif isinstance(outcome, (httpx.UnsupportedProtocol, httpx.LocalProtocolError)):
-            raise outcome
-        lost = lost or problem is None
-        failures += 1
-        if failures >= retry.attempts:
-            if problem is not None:
-                raise problem
-            raise Unreachable(f"{http.base_url} does not answer: {describe(outcome)}", key)
-        yield Pause(retry.pause(failures, problem.retry_after if problem else None))
-
-
-def still_running(problem: ProblemError) -> bool:
-    """Whether a 409 says that the first attempt, whose connection was lost, is not done yet."""
-    return problem.status == 409 and problem.slug == "in-progress"
+STREAM_HEADERS = {"Accept": "text/event-stream", "Cache-Control": "no-store"}
 
 
 def problem_of(response: httpx.Response) -> ProblemError:
@@ -101,43 +49,6 @@ def describe(error: object) -> str:
     return str(error) or type(error).__name__
 
 
-async def send_async(http: httpx.AsyncClient, call: Call[T], retry: Retry, key: str | None = None) -> T:
-    conversation = steps(http, call, retry, key)
-    outcome: httpx.Response | httpx.TransportError | None = None
-    while True:
-        try:
-            step = conversation.send(outcome)
-        except StopIteration as done:
-            value: T = done.value
-            return value
-        if isinstance(step, Pause):
-            await asyncio.sleep(step.seconds)
-            outcome = None
-            continue
-        try:
-            outcome = await http.send(step)
-        except httpx.TransportError as error:
-            outcome = error
-
-
-def send(http: httpx.Client, call: Call[T], retry: Retry, key: str | None = None) -> T:
-    conversation = steps(http, call, retry, key)
-    outcome: httpx.Response | httpx.TransportError | None = None
-    while True:
-        try:
-            step = conversation.send(outcome)
-        except StopIteration as done:
-            value: T = done.value
-            return value
-        if isinstance(step, Pause):
-            time.sleep(step.seconds)
-            outcome = None
-            continue
-        try:
-            outcome = http.send(step)
-        except httpx.TransportError as error:
-            outcome = error
-
-
 def auth_headers(key: str | None) -> dict[str, str]:
+    """The header that carries an API key; none without one."""
     return {"Authorization": f"Bearer {key}"} if key else {}

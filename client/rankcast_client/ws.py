@@ -1,55 +1,60 @@
-"""Many subscriptions on one WebSocket. Needs the extra `rankcast-client[ws]`.
+"""Many subscriptions, and requests, over a WebSocket. Needs the extra `rankcast-client[ws]`.
 
-Every subscription's list is kept as in `watch.Watch`, and those of feeds as in `feeds.FeedWatch`; those of matchers and
-relays have occasions, and standing queries of maps have answers. When the connection is lost it is made again and each
-subscription is resumed at its own position, so that a list is either continued or reset, never silently wrong, and wins
-are told or said to be missed.
+Every subscription's list is kept as in `boards.Watch`, and those of feeds as in `feeds.FeedWatch`; those of
+matchers and relays have single events, and standing queries of maps have answers. When the connection is lost it is
+made again and each subscription is resumed at its own position, so that a list is either continued or reset, never
+silently wrong, and single events are complete or followed by `Missed`.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
 from collections import Counter, defaultdict, deque
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeAlias
+from typing import Any, Self, TypeAlias, TypeVar
 
-from rankcast_client import calls
-from rankcast_client.errors import ProblemError, Unreachable
+from rankcast_client._base import AsyncConnection
+from rankcast_client.board_calls import BOARDS as BOARD_CALLS
+from rankcast_client.boards import AsyncBoard
+from rankcast_client.calls import Call, segment
+from rankcast_client.connecting import ClientConnection, ConnectionClosed, connect_again
+from rankcast_client.errors import ProblemError
 from rankcast_client.feed_models import FeedEvent, FeedFollower, FeedPost
+from rankcast_client.followers import EventFollower, ListFollower
+from rankcast_client.frames import frames, load
 from rankcast_client.map_models import ResultEvent, ResultFollower
 from rankcast_client.matches import WinEvent, follow_wins
-from rankcast_client.models import Entry, Form, Gone, StreamEvent
-from rankcast_client.occasions import OccasionFollower
+from rankcast_client.models import (
+    Entry,
+    Event,
+    Form,
+    Gone,
+    Messages,
+    Mode,
+    OnError,
+    Published,
+    StreamEvent,
+)
+from rankcast_client.pipeline import WINDOW, Pipeline
 from rankcast_client.relay_models import NotificationEvent, follow_notifications
-from rankcast_client.transport import describe
-from rankcast_client.watch import RECONNECT, Follower
+from rankcast_client.transport import RECONNECT
 from rankcast_client.zones import Location
 
-try:
-    from websockets.asyncio.client import ClientConnection, connect
-    from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
-except ImportError as missing:
-    raise ImportError("the WebSocket needs an extra: pip install 'rankcast-client[ws]'") from missing
-
-if TYPE_CHECKING:
-    from rankcast_client.client import AsyncRankcast
+T = TypeVar("T")
 
 BOARDS = "boards/"
 
-AnyFollower: TypeAlias = Follower | OccasionFollower[Any] | ResultFollower | FeedFollower
+AnyFollower: TypeAlias = ListFollower | EventFollower[Any] | ResultFollower | FeedFollower
 
-OTHERS: dict[str, Callable[[bool], OccasionFollower[Any] | ResultFollower | FeedFollower]] = {
+OTHERS: dict[str, Callable[[bool], EventFollower[Any] | ResultFollower | FeedFollower]] = {
     "feeds/": FeedFollower,
     "maps/": ResultFollower,
     "matchers/": follow_wins,
     "relays/": follow_notifications,
 }
 """How subscriptions of others than boards are followed, by how the names of their resources begin."""
-
-Lost = (OSError, ConnectionClosed, InvalidHandshake, TimeoutError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +72,7 @@ SocketEvent: TypeAlias = StreamEvent | WinEvent | NotificationEvent | ResultEven
 class Message:
     """What happened to one of the followed subscriptions, and its list right after, which begins at rank offset + 1.
 
-    `board` is what was said to `subscribe`: a board's name, or `feeds/<name>`, whose lists are `posts`, or
+    `board` is the argument of `subscribe`: a board's name, or `feeds/<name>`, whose lists are `posts`, or
     `maps/<name>`, `matchers/<name>` or `relays/<name>`, where there are no lists.
     """
 
@@ -94,13 +99,17 @@ class Socket(AsyncIterator[Message]):
     `asyncio.timeout`, loses nothing.
     """
 
-    def __init__(self, client: AsyncRankcast, *, heartbeat: float = 15.0) -> None:
+    def __init__(
+        self, client: AsyncConnection, *, heartbeat: float = 15.0, window: int = WINDOW, packed: bool = False
+    ) -> None:
         self.reconnects = 0
         self._client = client
+        self._frames = frames(packed)
+        self._pipeline = Pipeline(client, window=window, packed=packed, heartbeat=heartbeat)
         self._heartbeat = heartbeat
         self._resumed = False
         self._followed: dict[Key, AnyFollower] = {}
-        self._said: dict[Key, AnyFollower] = {}
+        self._subscribed: dict[Key, AnyFollower] = {}
         self._leaving: Counter[Key] = Counter()
         self._moves: defaultdict[Key, deque[asyncio.Future[tuple[int, bool]]]] = defaultdict(deque)
         self._closed = False
@@ -118,12 +127,41 @@ class Socket(AsyncIterator[Message]):
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Closes the connection; the iteration ends. Subscriptions stay registered."""
+        """Close the connection; the iteration ends. Subscriptions stay registered."""
         self._closed = True
         connection, self._connection = self._connection, None
         self._lose_moves()
+        await self._pipeline.aclose()
         if connection is not None:
             await connection.close()
+
+    async def request(self, method: str, path: str, body: Any = None, headers: Mapping[str, str] | None = None) -> Any:
+        """Send a request of the API, and return the body of its answer.
+
+        Any number of tasks may do so: as many as the `window` are under way, the others wait. Writes to one resource
+        are applied in the order of these calls, and a write without an Idempotency-Key gets one. Raises ProblemError
+        when the service refuses. Requests have a connection of their own, which need not be iterated.
+        """
+        return await self._pipeline.request(method, path, body, headers)
+
+    async def send(self, call: Call[T], idempotency_key: str | None = None) -> T:
+        """Send a request as the handles make them: `rankcast_client.board_calls.BOARDS` has those of boards."""
+        return await self._pipeline.send(call, idempotency_key)
+
+    async def publish(
+        self,
+        board: str,
+        events: Iterable[Event],
+        *,
+        mode: Mode = "each",
+        messages: Messages = "count",
+        on_error: OnError = "refuse",
+        idempotency_key: str | None = None,
+    ) -> Published:
+        """Apply events to a board, in order, as `AsyncBoard.publish_many` does."""
+        rest = {"mode": mode, "messages": messages, "on_error": on_error}
+        call = BOARD_CALLS.publish(board, "events", list(events), Published.from_json, **rest)
+        return await self._pipeline.send(call, idempotency_key)
 
     async def subscribe(
         self,
@@ -135,10 +173,10 @@ class Socket(AsyncIterator[Message]):
         old: bool = False,
         squash: float | None = None,
     ) -> None:
-        """Follows one more subscription of a board or, as `matchers/<name>` or `relays/<name>`, of a matcher or relay,
-        or of `feeds/<name>`, or a standing query of `maps/<name>`; one followed already starts anew with a snapshot.
+        """Follow one more subscription of a board or, as `matchers/<name>` or `relays/<name>`, of a matcher or relay,
+        or of `feeds/<name>`, or a standing query of `maps/<name>`; one followed already restarts with a snapshot.
 
-        With `ready` there is a `Ready` too, each time that a connection has brought the list up to date. With `old`
+        With `ready` there is a `Ready` too, each time that a connection has caught up. With `old`
         changes have old values, with `squash` there is at most one in so many seconds; these two and tiles go with
         boards only. Raises ValueError for what cannot be followed.
         """
@@ -149,20 +187,20 @@ class Socket(AsyncIterator[Message]):
                 raise ValueError("form, old and squash go with boards only")
             await self._follow(board, id, begin(ready))
         else:
-            await self._follow(board, id, Follower(form, ready=ready, old=old, squash=squash))
+            await self._follow(board, id, ListFollower(form, ready=ready, old=old, squash=squash))
 
     async def _follow(self, board: str, id: str, follower: AnyFollower) -> None:
         key = _key(board, id)
         self._followed[key] = follower
         connection = await self._connected()
-        if self._said.get(key) is not follower:
-            await self._say(connection, self._subscribing(key, follower))
+        if self._subscribed.get(key) is not follower:
+            await self._send(connection, self._subscribing(key, follower))
 
     async def move(self, map: str, id: str, location: Location) -> bool:
-        """Says where the client of a standing query of `maps/<name>` is; whether that is within the zone that the
-        service holds. Elsewhere the new answer comes as a message to those who follow the query.
+        """Move the client of a standing query of `maps/<name>`; whether it is still within the zone that the service
+        holds. Elsewhere the new answer comes as a message to those who follow the query.
 
-        Said again where the connection was lost. Someone must iterate the socket meanwhile. Raises ProblemError when it
+        Sent again where the connection was lost. Someone must iterate the socket meanwhile. Raises ProblemError when it
         is refused, and ValueError for what is no map.
         """
         return (await self._move(map, id, location))[1]
@@ -171,23 +209,23 @@ class Socket(AsyncIterator[Message]):
         key = _key(map, id)
         if not key[0].startswith("maps/"):
             raise ValueError(f"{map!r} is no map, as maps/<name> is")
-        said = {"op": "move", "resource": key[0], "id": id, "location": list(location)}
+        request = {"op": "move", "resource": key[0], "id": id, "location": list(location)}
         while True:
             connection = await self._connected()
             answer: asyncio.Future[tuple[int, bool]] = asyncio.get_running_loop().create_future()
             self._moves[key].append(answer)
-            await self._say(connection, said)
+            await self._send(connection, request)
             try:
                 return await answer
             except ConnectionError:
                 continue
 
     async def unsubscribe(self, board: str, id: str) -> None:
-        """Follows it no longer. The subscription itself stays."""
+        """Stop following it. The subscription itself stays."""
         key = _key(board, id)
         if self._followed.pop(key, None) is not None and self._connection is not None:
             self._leaving[key] += 1
-            await self._say(self._connection, {"op": "unsubscribe", "resource": key[0], "id": id})
+            await self._send(self._connection, {"op": "unsubscribe", "resource": key[0], "id": id})
 
     def list(self, board: str, id: str) -> tuple[Entry, ...]:
         """The present list of a followed subscription, best first; empty where there are none. KeyError if it is not
@@ -199,8 +237,7 @@ class Socket(AsyncIterator[Message]):
         return _posts(self._followed[_key(feed, id)])
 
     def current(self, board: str, id: str) -> bool:
-        """Whether all that there was has been told, as the service has said on this connection. KeyError as with
-        `list`."""
+        """Whether this connection has caught up with the subscription. KeyError as with `list`."""
         return self._followed[_key(board, id)].current
 
     async def __anext__(self) -> Message:
@@ -212,64 +249,40 @@ class Socket(AsyncIterator[Message]):
             raise
 
     def _subscribing(self, key: Key, follower: AnyFollower) -> dict[str, Any]:
-        self._said[key] = follower
-        said: dict[str, Any] = {"op": "subscribe", "resource": key[0], "id": key[1], "form": "changes"}
-        said |= follower.options
-        return said | ({"after": follower.cursor} if follower.cursor else {})
+        self._subscribed[key] = follower
+        request: dict[str, Any] = {"op": "subscribe", "resource": key[0], "id": key[1], "form": "changes"}
+        request |= follower.options
+        return request | ({"after": follower.cursor} if follower.cursor else {})
 
-    async def _say(self, connection: ClientConnection, message: Mapping[str, Any]) -> None:
+    async def _send(self, connection: ClientConnection, message: Mapping[str, Any]) -> None:
         try:
-            await connection.send(json.dumps(message))
+            await connection.send(self._frames.dump(message))
         except ConnectionClosed:
-            # The reading side notices as well, and subscribes all that are followed anew.
+            # The reading side notices as well, and subscribes all that are followed again.
             return
 
     async def _connected(self) -> ClientConnection:
         """The open connection; made, with all subscriptions resumed, where there is none."""
         async with self._connecting:
-            failures = 0
-            while self._connection is None:
-                if self._closed:
-                    raise Unreachable("this socket has been closed")
-                asked = None
-                try:
-                    self._connection = await self._open()
-                    break
-                except InvalidStatus as refusal:
-                    response = refusal.response
-                    problem = ProblemError.from_response(
-                        response.status_code,
-                        response.reason_phrase,
-                        bytes(response.body or b""),
-                        response.headers.get("Retry-After"),
-                    )
-                    if 400 <= problem.status < 500 and problem.status != 429:
-                        raise problem from None
-                    why, asked = str(problem), problem.retry_after
-                except Lost as error:
-                    why = describe(error)
-                failures += 1
-                if not self._ever and failures >= self._client.retry.attempts:
-                    raise Unreachable(f"{self._client.base_url} does not answer: {why}")
-                await asyncio.sleep((RECONNECT if self._ever else self._client.retry).pause(failures, asked))
+            if self._connection is None:
+                connection = await connect_again(self._client, RECONNECT, self._ever, lambda: self._closed)
+                await self._begin(connection)
+                self._connection = connection
             return self._connection
 
-    async def _open(self) -> ClientConnection:
-        url = "ws" + self._client.base_url.removeprefix("http") + "/v1/stream"
-        headers = {"Authorization": f"Bearer {self._client.key}"} if self._client.key else {}
-        connection = await connect(url, additional_headers=headers, max_size=None, compression=None, ping_interval=None)
+    async def _begin(self, connection: ClientConnection) -> None:
+        """Resume all subscriptions on a new connection."""
         self.reconnects += self._ever
         self._ever = True
-        self._said = {}
+        self._subscribed = {}
         self._leaving.clear()
         for key, follower in tuple(self._followed.items()):
-            await connection.send(json.dumps(self._subscribing(key, follower)))
+            await self._send(connection, self._subscribing(key, follower))
         self._resumed = not any(follower.begun for follower in self._followed.values())
         if not self._resumed:
             # Operations are answered in order. Until this one is, a list may still lack what it missed, and the cursor
             # of a heartbeat would skip it.
-            await connection.send('{"op":"ping"}')
-        return connection
+            await self._send(connection, {"op": "ping"})
 
     async def _run(self) -> AsyncGenerator[Message, None]:
         silent = 0
@@ -281,7 +294,7 @@ class Socket(AsyncIterator[Message]):
             except TimeoutError:
                 silent += 1
                 if silent < 3:
-                    await self._say(connection, {"op": "ping"})
+                    await self._send(connection, {"op": "ping"})
                 else:
                     silent = 0
                     self._drop(connection)
@@ -294,7 +307,7 @@ class Socket(AsyncIterator[Message]):
                 continue
             silent = 0
             try:
-                message = await self._take(json.loads(text))
+                message = await self._take(load(text))
             except asyncio.CancelledError:
                 self._drop(connection)
                 raise
@@ -302,7 +315,7 @@ class Socket(AsyncIterator[Message]):
                 yield message
 
     def _drop(self, connection: ClientConnection) -> None:
-        """Gives a connection up without a word; the next one resumes from the cursors."""
+        """Abort a connection; the next one resumes from the cursors."""
         if self._connection is connection:
             self._connection = None
             self._lose_moves()
@@ -311,7 +324,7 @@ class Socket(AsyncIterator[Message]):
         connection.transport.abort()
 
     def _lose_moves(self) -> None:
-        """Whether moves that were said were heard is not known any more."""
+        """Fail the moves whose responses are outstanding: whether they were applied is unknown."""
         for answers in self._moves.values():
             for answer in answers:
                 if not answer.done():
@@ -319,7 +332,7 @@ class Socket(AsyncIterator[Message]):
         self._moves.clear()
 
     def _moved(self, key: Key, data: Mapping[str, Any]) -> None:
-        """Takes the answer to the oldest move of a query that was said on this connection."""
+        """Take the response to the oldest outstanding move of a query."""
         answers = self._moves.get(key)
         answer = answers.popleft() if answers else None
         if answer is None or answer.done():
@@ -365,32 +378,33 @@ class Socket(AsyncIterator[Message]):
             return Message(
                 board, id, Gone(None) if was_there else Refused(problem), _listed(follower)[0], posts=_posts(follower)
             )
-        if event in ("snapshot", "reset") and isinstance(follower, Follower) and follower.form == "tiles":
+        if isinstance(follower, ListFollower) and follower.needs_subscription(event):
+            handle = AsyncBoard(self._client, board)
             try:
-                await follower.ask(self._client.board(board), id)
+                follower.learn(await handle.subscription(id), await handle.info())
             except ProblemError as problem:
                 if problem.status != 404:
                     raise
-        told = follower.take(event, data)
+        found = follower.take(event, data)
         if follower.begun and data.get("cursor"):
             follower.cursor = data["cursor"]
-        return None if told is None else Message(board, id, told, *_listed(follower), _posts(follower))
+        return None if found is None else Message(board, id, found, *_listed(follower), _posts(follower))
 
 
 def _key(board: str, id: str) -> Key:
     """What the service calls a subscription. Raises ValueError for what cannot be followed."""
     resource = board if "/" in board else BOARDS + board
-    kind, _, name = resource.partition("/")
-    if kind + "/" not in (BOARDS, *OTHERS):
+    type, _, name = resource.partition("/")
+    if type + "/" not in (BOARDS, *OTHERS):
         raise ValueError(
             f"{board!r} is neither a board's name nor feeds/<name>, maps/<name>, matchers/<name> or relays/<name>"
         )
-    return f"{kind}/{calls.segment(name)}", id
+    return f"{type}/{segment(name)}", id
 
 
 def _listed(follower: AnyFollower) -> tuple[tuple[Entry, ...], int]:
     """A list and how many ranks lie before it."""
-    return (follower.entries, follower.offset) if isinstance(follower, Follower) else ((), 0)
+    return (follower.entries, follower.offset) if isinstance(follower, ListFollower) else ((), 0)
 
 
 def _posts(follower: AnyFollower) -> tuple[FeedPost, ...]:

@@ -1,6 +1,6 @@
 """Whether a place lies in a safe zone: the client's half of the protocol, where a wrong yes would be a wrong answer.
 
-A place counts as inside only when it is so by more than numbers can be off; else the service is asked. A polygon's
+A place counts as inside only when it is so by more than numbers can be off; else a request is sent. A polygon's
 margin is 1e-9 of the width of the map's bounds, and a little of how large its coordinates are; a circle's is what the
 distance may be off. Each test is O(edges).
 """
@@ -121,7 +121,7 @@ class PolygonZone:
             ax, ay, bx, by = ax - x, ay - y, bx - x, by - y
             if not _squared_from_origin(ax, ay, bx, by) > self._squared:
                 return False
-            # A ray to the right: only where the place is beside the edge must the side be computed, and there it is
+            # A ray to the right: only where the place is level with the edge must the side be computed, and there it is
             # sure, for the place is off the edge by the margin.
             if (ay > 0.0) != (by > 0.0):
                 if ax > 0.0 and bx > 0.0:

@@ -1,26 +1,24 @@
-"""The commands of a board: all that can change its state, and the only things that its log holds.
+"""The commands of a board: what changes its state, and what the log holds.
 
-A command carries its data whole, so that applying the same commands in the same order gives the same state.
+A command carries all of its data, so that the same commands in the same order give the same state.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from indexes.boards.regions import Region, Regions
+from indexes.core.arrays import Bytes, Floats, Rows
 
 UPSERT, UPDATE, DELETE = 0, 1, 2
 
-FloatArray = npt.NDArray[np.float64]
-
 Filter: TypeAlias = tuple[str | None, ...]
-"""What a subscription wants in each of the board's indexed fields: a value as `filters.text_of` writes it, or None for
-any. An empty one filters nothing."""
+"""The value that a subscription requires in each of the board's indexed fields, as `filters.text_of` writes it, None
+for any. An empty one filters nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,10 +26,10 @@ class BoardConfig:
     """What a board ranks, and how it paints.
 
     `ks` are the list lengths on offer, ascending; `index` is the object index: "range-tree" or "kd-tree". `runs` = j
-    paints with epsilon = 1/j, at most j tiles an object; 0 is exact. A `sketch` of B is the number of rectangles by
-    which Paint-Sparse knows the subscriptions of a class; None: by themselves. With several range attributes there is
-    one way to paint and one index: `algorithm` is "sparse", `runs` 0, `sketch` None and `index` "kd-tree". So it is
-    with `indexed` fields of the payload, by which subscriptions filter.
+    paints with epsilon = 1/j, at most j tiles for an object; 0 is exact. A `sketch` of B replaces in Paint-Sparse the
+    subscriptions of a class: B rectangles that cover them; None for the subscriptions themselves. `indexed` are the
+    fields of the payload by which subscriptions filter. With indexed fields or several range attributes there is one
+    way to paint and one index: `algorithm` is "sparse", `runs` 0, `sketch` None and `index` "kd-tree".
     """
 
     range_attributes: tuple[str, ...]
@@ -46,7 +44,7 @@ class BoardConfig:
 
     @property
     def dimensions(self) -> int:
-        """The number of range attributes that kernels see: the indexed fields count, too."""
+        """The number of range attributes as kernels see them, which includes the indexed fields."""
         return len(self.range_attributes) + len(self.indexed)
 
 
@@ -55,56 +53,86 @@ class Events:
     """Changes of objects, in order. Columns of equal length n.
 
     `op` is UPSERT, UPDATE or DELETE; `x` and `y` are NaN where the event does not give them; `y` has the user's sign.
-    With d > 1 range attributes `x` is (n, d).
-    `payload` maps an event's index to compact JSON text, or to None where the payload is taken away. With `skip` the
-    events that do not apply are left out and reported; without it one of them refuses the whole command. A `batch` is
-    told as one: only the state after the last event counts (Paint-Batch).
+    With d > 1 range attributes `x` is (n, d). `payload` maps an event's index to compact JSON text, or to None for no
+    payload. With `skip` the events that do not apply are left out and reported; without it one of them refuses the
+    command. Subscribers get a `batch` as one change, from the state before it to that after it (Paint-Batch). `counted`
+    has the tiles of each event counted apart; the log does not keep it.
     """
 
-    op: npt.NDArray[np.uint8]
+    op: Bytes
     ids: list[str]
-    x: FloatArray
-    y: FloatArray
+    x: Floats
+    y: Floats
     payload: dict[int, bytes | None] = field(default_factory=dict)
     skip: bool = False
     batch: bool = False
+    counted: bool = False
 
     def __len__(self) -> int:
         return len(self.ids)
+
+
+class SubscriptionState(NamedTuple):
+    """A subscription to the ranks offset + 1 to k, k being its class. The region is as kernels see it, with the filter;
+    `ttl` is in seconds, None for no limit."""
+
+    region: Region
+    k: int
+    ttl: float | None
+    offset: int = 0
 
 
 @dataclass(slots=True)
 class Subscribe:
     """New subscriptions. `ttl` maps an index to seconds.
 
-    Each wants the ranks offset + 1 to offset + k; without a column `offset` that is 0 for all. `where` has a column for
-    each indexed field, with values as in a `Filter`, or none at all where nobody filters.
+    Each is to the ranks offset + 1 to offset + k; without a column `offset` that is 0 for all. `where` has a column for
+    each indexed field, with values as in a `Filter`, or no columns where none filters.
     """
 
     ids: pa.StringArray
     regions: Regions
-    k: npt.NDArray[np.int32]
+    k: Rows
     ttl: dict[int, float] = field(default_factory=dict)
     skip: bool = False
-    offset: npt.NDArray[np.int32] | None = None
+    offset: Rows | None = None
     where: tuple[pa.StringArray, ...] = ()
 
     def __len__(self) -> int:
         return len(self.ids)
 
     @property
-    def depth(self) -> npt.NDArray[np.int32]:
-        """How deep each list reaches into the ranking: offset + k."""
+    def depth(self) -> Rows:
+        """The depth of each list in the ranking: offset + k."""
         return self.k if self.offset is None else self.k + self.offset
+
+    def take(self, rows: list[int]) -> Subscribe:
+        """Some of them."""
+        places = {old: new for new, old in enumerate(rows)}
+        ttl = {places[i]: seconds for i, seconds in self.ttl.items() if i in places}
+        return Subscribe(
+            self.ids.take(pa.array(rows, pa.int64())),
+            self.regions.take(np.array(rows, np.int64)),
+            self.k[rows],
+            ttl,
+            self.skip,
+            None if self.offset is None else self.offset[rows],
+            tuple(column.take(pa.array(rows, pa.int64())) for column in self.where),
+        )
+
+    def state_at(self, i: int) -> SubscriptionState:
+        """The state of the i-th subscription once it is added, where regions are as kernels see them."""
+        offset = 0 if self.offset is None else int(self.offset[i])
+        return SubscriptionState(self.regions.at(i), offset + int(self.k[i]), self.ttl.get(i), offset)
 
 
 @dataclass(slots=True)
 class SetSubscription:
-    """Make a subscription or change it to this.
+    """Add a subscription or change it to this.
 
-    A field that is None and a side that is NaN stay as they were (PATCH); a new subscription needs `k`, what it does
-    not say of its region is unbounded, its offset is 0 and it filters nothing. With `must_exist` an unknown id is
-    refused. `ttl` 0 takes the time limit away.
+    A field that is None and a side that is NaN stay as they were (PATCH). A new subscription needs `k`; sides that are
+    left out are unbounded, its offset is 0 and it filters nothing. With `must_exist` an unknown id is refused. `ttl` 0
+    removes the time limit.
     """
 
     id: str
@@ -118,7 +146,7 @@ class SetSubscription:
 
 @dataclass(slots=True)
 class Unsubscribe:
-    """Delete subscriptions. Unknown ids are passed over unless `must_exist`."""
+    """Delete subscriptions. Unknown ids are skipped, or refused with `must_exist`."""
 
     ids: list[str]
     must_exist: bool = False
@@ -129,10 +157,8 @@ class Unsubscribe:
 
 @dataclass(slots=True)
 class Configure:
-    """Change the list lengths on offer, the painting algorithm or its `runs`; None leaves one as it is.
-
-    A `sketch` of 0 takes the sketch away.
-    """
+    """Change the list lengths on offer, the painting algorithm, its `runs` or its `sketch` (0: none). None leaves a
+    field as it is."""
 
     ks: tuple[int, ...] | None = None
     algorithm: Literal["sparse", "dense"] | None = None

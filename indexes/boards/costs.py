@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from indexes.boards.regions import Region, widest
-
-if TYPE_CHECKING:
-    from indexes.boards.board import Board
+from indexes.boards.store import BoardStore
 
 INDEXED = 62
 """Bytes of a subscription in its index and in the columns by sid, as measured on large boards with one range
 attribute."""
 
 POINT, SIDE, COLUMNS, COLUMN = 24, 13, 9, 8
-"""With more: bytes of a point of the subscriptions' tree and of each side of its region there, as measured, and in the
-columns by sid, which have room for the widest region."""
+"""With several: bytes of a point of the tree of subscriptions and of each side of its region there, as measured, and in
+the columns by sid, which have room for the widest region."""
 
 PACKED_ID, RECENT_ID = 12, 151
-"""Bytes of an id beside its characters: among the sorted ids, and in the dict of those that came since."""
+"""Bytes of an id in addition to its characters: among the sorted ids, and in the dict of those that came since."""
 
 LIVE, ENTRY = 500, 8
 """Bytes of a live list in the index of live lists and in its columns, and of each of the k places in it."""
@@ -41,7 +39,7 @@ class SubscriptionCost(NamedTuple):
     nbytes: int
 
 
-def cost_of(board: Board, key: str) -> SubscriptionCost | None:
+def cost_of(board: BoardStore, key: str) -> SubscriptionCost | None:
     """What the subscription of an id costs, or None. O((offset + k) log n); with several range attributes or indexed
     fields O(objects in range) and two searches."""
     view = board.subscription(key)
@@ -60,14 +58,14 @@ def cost_of(board: Board, key: str) -> SubscriptionCost | None:
 
 
 def _indexed(region: Region, d: int) -> int:
-    """Bytes of a subscription beside its id."""
+    """Bytes of a subscription without its id."""
     return INDEXED if d == 1 else POINT + SIDE * len(region.sides) + COLUMNS + COLUMN * widest(d)
 
 
 def share_of(inside: int, k: int, objects: int, offset: int = 0) -> float:
     """The part of events that change the ranks offset + 1 to `k` of the `inside` objects of a range, in a board of
     `objects`, when each event gives a random object, wherever it is, a new rank value that is as likely to take any
-    place among the objects of the range as any other (the updates of the paper's experiments, V).
+    place among the objects of the range as any other (the updates of [Range top-k] V).
 
     An object of the range changes them unless it is behind them, or before them, both before and after the event. So
     they are a part 1 - (1 - k / inside)^2 - (offset / inside)^2 of those that meet the range.

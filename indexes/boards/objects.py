@@ -1,294 +1,381 @@
-"""The object index of a board: one protocol, two structures behind it (`range_tree`, `kd_tree`).
+"""The objects of a board by id: the applied ones, what accepted commands will make of them, and an index for reads.
 
-An index is a NamedTuple of arrays indexed by *slot*: ``x``, ``y`` float64, ``c`` int64 (created), ``row`` int32 (the
-caller's number of the object), and ``pos`` int32[rows], the slot of each row or -1. Slots may change when objects come,
-go or move; rows never do. Objects are ordered by position (x, created) and ranked by (y, created), smaller is better;
-``created`` is unique, so both orders are total. An object with y = +inf is there, but no query sees it.
-
-The functions from `next_west` to `delete` are what kernels call. Compiled, they resolve to the structure's own kernel
-by the type of ``o``, in kernels cached on disk as well; uncompiled (``NUMBA_DISABLE_JIT=1``) they look the type up. A
-structure names its kernels once, with `implement`. `ObjectIndex` is the same protocol for Python.
+The index is a copy of the one that painting changes. It serves reads while another thread paints, and is advanced when
+changes are published, so that reads always have the exact state at the published seq.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable
-from typing import Any, Self
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass, field
+from heapq import nsmallest
+from typing import NamedTuple, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 
+from indexes.boards.commands import DELETE, UPDATE, BoardConfig, Events
+from indexes.boards.filters import ABSENT, CodeChanges, Coded, Codes, FilterIndex
+from indexes.boards.kernels.changes import Changes
+from indexes.boards.parts import AnyObjects, advance_of, new_objects
 from indexes.boards.regions import Region
-from indexes.compiled.dispatch import Protocol
-from indexes.lanes import prefetch_block
-from indexes.lean import lean_kernel, pasted_kernel
+from indexes.boards.results import ObjectView, Place, place_of
+from indexes.core.arrays import Floats, Ints, Rows
+from indexes.core.commands import Fault, Refused
+from indexes.core.pending import STRIDE, PendingValues, RowPool, UndoValues
 
-MAX = float(np.finfo(np.float64).max)
-"""An unbounded end of a range, and the threshold below which every present object lies."""
-
-AHEAD = 4
-"""So many changes ahead is what one reads asked for."""
-
-BEFORE_ALL = int(np.iinfo(np.int64).min)
-"""Comes before every `created`."""
-
-_protocol = Protocol()
+GONE = -1
 
 
-def implement(arrays: type, *kernels: Callable[..., Any]) -> None:
-    """Serve the protocol for NamedTuples of type `arrays` with the kernels of the same names."""
-    _protocol.implement(arrays, {function.__name__: function for function in kernels})
+class Step(NamedTuple):
+    """The event at `at` creates (`born`) or deletes the object `id`."""
+
+    at: int
+    id: str
+    row: int
+    born: bool
 
 
-def _pasted(kernel: Any) -> Any:
-    """The kernel with its machine code pasted into callers: for small, hot primitives only."""
-    return pasted_kernel(kernel.py_func)
+@dataclass(slots=True)
+class Accepted:
+    """Checked events, with their rows and what it takes to apply them or to roll them back. The first `next_step` of
+    the `steps` are published; `named` once the new rows have their ids."""
+
+    owner: int
+    command: Events
+    changes: Changes
+    faults: list[Fault]
+    positions: list[int] | None
+    steps: list[Step]
+    high_before: int
+    created_before: int
+    payloads_before: list[tuple[int, bytes | None]]
+    undo: UndoValues[int] = field(default_factory=list)
+    codes: CodeChanges = field(default_factory=CodeChanges)
+    codes_before: list[tuple[int, Codes | None]] = field(default_factory=list)
+    named: bool = False
+    next_step: int = 0
+
+    @property
+    def births(self) -> int:
+        """How many objects these events create."""
+        return sum(step.born for step in self.steps)
 
 
-@_protocol.declare(_pasted)
-def next_west(o: Any, s: int, T: float, Tc: int) -> int:
-    """The nearest slot before `s` in position order whose (y, created) < (T, Tc), or -1."""
-    raise NotImplementedError
+class Reserved(NamedTuple):
+    """The next creation number, the number of rows ever handed out, and the rows that are free again, the next one
+    last."""
+
+    next_created: int
+    high: int
+    free: list[int]
 
 
-@_protocol.declare(_pasted)
-def next_east(o: Any, s: int, T: float, Tc: int) -> int:
-    """The nearest slot after `s` in position order whose (y, created) < (T, Tc), or -1."""
-    raise NotImplementedError
+class Catalogue:
+    """Objects by id.
 
-
-@_protocol.declare()
-def first_west(o: Any, s: int, T: float, Tc: int, k: int, out: NDArray[Any]) -> int:
-    """Write the nearest k slots before `s` with (y, created) < (T, Tc) to `out`, nearest first; returns how many.
-
-    The same as k calls of `next_west`, and faster.
+    `rows` has the applied objects; `ids`, `created` and `payloads` are by row. `view` is the index for reads.
     """
-    raise NotImplementedError
 
+    def __init__(self, config: BoardConfig, filters: FilterIndex) -> None:
+        self.config = config
+        self._filters = filters
+        self._codes: dict[int, Codes] = {}
+        self.sign = -1.0 if config.order == "desc" else 1.0
+        self.view: AnyObjects = new_objects(config)
+        self._advance = advance_of(config)
+        self.rows: dict[str, int] = {}
+        self.ids: list[str] = []
+        self.created: list[int] = []
+        self.payloads: dict[int, bytes] = {}
+        self._latest_payloads: dict[int, bytes] = {}
+        self._pool = RowPool()
+        self._created = 0
+        self._pending: PendingValues[int] = PendingValues()
 
-@_protocol.declare()
-def first_east(o: Any, s: int, T: float, Tc: int, k: int, out: NDArray[Any]) -> int:
-    """Write the nearest k slots after `s` with (y, created) < (T, Tc) to `out`, nearest first; returns how many."""
-    raise NotImplementedError
+    def reserved(self) -> Reserved:
+        """What has been handed out to accepted commands."""
+        return Reserved(self._created, self._pool.high, self._pool.free())
 
+    def load(
+        self,
+        view: AnyObjects,
+        ids: list[str],
+        rows: Rows,
+        created: Ints,
+        payloads: list[bytes | None],
+        codes: dict[int, Codes],
+        reserved: Reserved,
+    ) -> None:
+        """Take over all objects of a board that has none; `view` is their index, the columns are in any order.
 
-@_protocol.declare()
-def min_y(o: Any, lo: float, hi: float, y0: float, c0: int) -> int:
-    """The slot of the least (y, created) > (y0, c0) with lo <= x <= hi and y finite, or -1 (paper, II-B)."""
-    raise NotImplementedError
-
-
-@_protocol.declare()
-def top(o: Any, lo: float, hi: float, k: int, out: NDArray[Any]) -> int:
-    """Write the slots of the k best with lo <= x <= hi to `out` (signed integers), best first; returns how many."""
-    raise NotImplementedError
-
-
-@_protocol.declare()
-def count(o: Any, lo: float, hi: float) -> int:
-    """The number of objects of finite y with lo <= x <= hi."""
-    raise NotImplementedError
-
-
-@_protocol.declare(_pasted)
-def set_y(o: Any, s: int, y: float) -> None:
-    """Give slot `s` a new y; +inf hides the object and keeps its place."""
-    raise NotImplementedError
-
-
-@_protocol.declare()
-def insert(o: Any, row: int, x: float, y: float, c: int) -> int:
-    """Add an object under an absent row and return its slot; -1 if there is no room (see `ObjectIndex.reserve`)."""
-    raise NotImplementedError
-
-
-@_protocol.declare()
-def delete(o: Any, row: int) -> None:
-    """Take out the object of a present row."""
-    raise NotImplementedError
-
-
-@_protocol.declare(_pasted)
-def expect(o: Any, row: int) -> None:
-    """Ask for what a change of this row's object reads first to be brought near. A hint: it changes nothing."""
-    raise NotImplementedError
-
-
-@pasted_kernel
-def look_ahead(o, row, e, end):  # type: ignore[no-untyped-def]
-    """Let the index bring near what the next few changes need, as far as row[end]; change e is at hand.
-
-    In a large index most of the time of a change is waiting for memory, which the changes before it can do for it.
-    """
-    if e + 2 * AHEAD < end:
-        prefetch_block(o.pos, int(row[e + 2 * AHEAD]))
-    if e + AHEAD < end:
-        expect(o, row[e + AHEAD])
-
-
-@lean_kernel
-def walk(o, s, y_end, k, east, best_y, best_c, out, n):  # type: ignore[no-untyped-def]
-    """Append the slots on one side of `s` that are exposed as `s` worsens to `y_end` to out[n:]; returns the new n.
-
-    Goes outward below the k-th best (y, created) met so far, starting at (y_end, created of s): the k-skyband of
-    nearness and rank. When `out` is full the walk goes on and only counts.
-    """
-    y, c = o.y[s], o.c[s]
-    T, Tc = min(y_end, MAX), c
-    seen = 0
-    better = 0
-    j = s
-    while j >= 0:
-        j = next_east(o, j, T, Tc) if east else next_west(o, j, T, Tc)
-        if j >= 0:
-            yj, cj = o.y[j], o.c[j]
-            if yj < y or (yj == y and cj < c):
-                better += 1
-            else:
-                if n < out.size:
-                    out[n] = j
-                n += 1
-            z = min(seen, k - 1)
-            while z > 0 and (best_y[z - 1] > yj or (best_y[z - 1] == yj and best_c[z - 1] > cj)):
-                best_y[z], best_c[z] = best_y[z - 1], best_c[z - 1]
-                z -= 1
-            best_y[z], best_c[z] = yj, cj
-            seen = min(seen + 1, k)
-            if seen == k:
-                T, Tc = best_y[k - 1], best_c[k - 1]
-            if better == k:
-                j = -1
-    return n
-
-
-class ObjectIndex(ABC):
-    """The objects of a board by position and rank. Kernels work on `arrays`; re-read it after `reserve`."""
-
-    arrays: Any
-
-    @classmethod
-    @abstractmethod
-    def build(cls, x: ArrayLike, y: ArrayLike, created: ArrayLike, rows: ArrayLike) -> Self:
-        """The index of objects given by column; O(n log n)."""
-
-    @classmethod
-    def of_slots(cls, x: ArrayLike, y: ArrayLike, created: ArrayLike, row: ArrayLike) -> Self:
-        """The index of objects given as slots of a range tree, holes (row -1) included; O(n) for a range tree."""
-        row = np.asarray(row, np.int32)
-        s = np.flatnonzero(row >= 0)
-        return cls.build(np.asarray(x)[s], np.asarray(y)[s], np.asarray(created)[s], row[s])
-
-    @abstractmethod
-    def contents(self) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64], NDArray[np.int32]]:
-        """Copies of the columns x, y, created and row of all objects; O(n)."""
-
-    def in_order(self) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64], NDArray[np.int32]]:
-        """As `contents`, in order of x, to be read until the next change. Between them may be rows of nobody, with
-        y = inf."""
-        x, y, c, row = self.contents()
-        order = np.argsort(x, kind="stable")
-        return x[order], y[order], c[order], row[order]
-
-    @abstractmethod
-    def reserve(self, inserts: int, rows: int = 0) -> None:
-        """Make room for that many insertions by kernels, and for rows below `rows`; may replace `arrays`."""
-
-    @abstractmethod
-    def check(self) -> None:
-        """Raise AssertionError, with the state, if an invariant is broken; O(n log n)."""
-
-    def frozen(self) -> Self:
-        """A copy to be read only; O(n)."""
-        copy = type(self)()
-        copy.arrays = type(self.arrays)(*(column.copy() for column in self.arrays))
-        return copy
-
-    def __len__(self) -> int:
-        """The number of objects, those with y = +inf included."""
-        return int(self.arrays.size[0])
-
-    def slot(self, row: int) -> int | None:
-        """Where a row's object is, None if it is absent; O(1)."""
-        pos = self.arrays.pos
-        return int(pos[row]) if 0 <= row < len(pos) and pos[row] >= 0 else None
-
-    def insert(self, row: int, x: float, y: float, created: int) -> int:
-        """Add an object and return its slot; ValueError if the row is present. Costs what the structure says."""
-        if self.slot(row) is not None:
-            raise ValueError(f"row {row} is present")
-        self.reserve(1, row + 1)
-        return int(insert(self.arrays, row, x, y, created))
-
-    def delete(self, row: int) -> None:
-        """Take out an object; KeyError if the row is absent."""
-        self._present(row)
-        delete(self.arrays, row)
-
-    def move(self, row: int, x: float) -> int:
-        """Give an object a new x, keep its y and created, and return its slot; KeyError if the row is absent."""
-        slot, o = self._present(row), self.arrays
-        y, created = float(o.y[slot]), int(o.c[slot])
-        delete(o, row)
-        return int(insert(o, row, x, y, created))
-
-    def set_y(self, slot: int, y: float) -> None:
-        """Give an object a new y; +inf hides it."""
-        set_y(self.arrays, slot, y)
-
-    def first_k(self, slot: int, k: int, y: float | None = None) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The k slots nearest to `slot` on either side (west, east) that rank before it, were its y the one given.
-
-        O(k log n): the lists of the influence region (paper, II-B).
+        `codes` has the objects with values in indexed fields.
         """
-        o, out = self.arrays, np.empty(k, np.int64)
-        T, Tc = min(float(o.y[slot]) if y is None else y, MAX), int(o.c[slot])
-        west = out[: first_west(o, slot, T, Tc, k, out)].copy()
-        return west, out[: first_east(o, slot, T, Tc, k, out)].copy()
+        self.view = view
+        self.ids, self.created = [""] * reserved.high, [-1] * reserved.high
+        for key, row, number, payload in zip(ids, rows.tolist(), created.tolist(), payloads, strict=True):
+            self.ids[row], self.created[row] = key, number
+            if payload is not None:
+                self.payloads[row] = payload
+        self.rows = dict(zip(ids, rows.tolist(), strict=True))
+        self._latest_payloads = self.payloads.copy()
+        self._codes = codes
+        self._pool.restore(reserved.high, reserved.free)
+        self._created = reserved.next_created
 
-    def min_y(self, lo: float, hi: float, y0: float = -np.inf, created0: int = BEFORE_ALL) -> int | None:
-        """The slot of the least (y, created) beyond (y0, created0) in [lo, hi], None if there is none."""
-        slot = int(min_y(self.arrays, lo, hi, y0, created0))
-        return None if slot < 0 else slot
+    def accept(self, owner: int, command: Events) -> Generator[None, None, Accepted]:
+        """Check events against the state that they will meet, in pieces.
 
-    def sweep(self, slot: int, y_new: float, k: int) -> NDArray[np.int64]:
-        """The slots that rank between `slot` and (y_new, its created) and are beaten by fewer than k objects nearer to
-        it on their own side, by rank. O(log n) for each object met.
-
-        Every object exposed in a list of k as `slot` worsens to y_new is among them, in the order of the sweep (paper,
-        III-A). Another one is only where the board holds too few objects, or too many at one x, for a list to gain it.
+        Raises:
+            Refused: an event does not apply and the command does not skip; nothing has changed.
         """
-        o = self.arrays
-        best_y, best_c = np.empty(k), np.empty(k, np.int64)
-        out = np.empty(max(64, 4 * k), np.int64)
+        n = len(command)
+        coded = yield from self._filters.read(command.payload)
+        found = list(map(self.rows.get, command.ids)) if not self._pending else [None]
+        if None not in found and not (command.op == DELETE).any() and not coded.faults:
+            yield
+            return self._all_known(owner, command, np.array(found, np.int32), coded)
+        high_before, created_before = self._pool.high, self._created
+        undo: UndoValues[int] = []
+        faults: list[Fault] = []
+        steps: list[Step] = []
+        rows = np.empty(n, np.int32)
+        created = np.full(n, -1, np.int64)
+        keep: list[int] = []
+        lacks_x = _lacking(command.x)
+        lacks_y = np.isnan(command.y).tolist()
+        ops = command.op.tolist()
+        settled, pending = self.rows, self._pending.entries
+        try:
+            for i, key in enumerate(command.ids):
+                entry = pending.get(key)
+                row = settled.get(key, GONE) if entry is None else entry[1]
+                op = ops[i]
+                if i in coded.faults:
+                    faults.append(coded.faults[i])
+                    continue
+                if row == GONE:
+                    if op in (UPDATE, DELETE):
+                        faults.append(Fault("id", f"there is no object {key!r}", "unknown", i))
+                        continue
+                    if lacks_x[i] or lacks_y[i]:
+                        faults.extend(self._missing(command, i))
+                        continue
+                    row = self._pool.take()
+                    created[len(keep)] = self._created
+                    self._created += 1
+                    steps.append(Step(len(keep), key, row, True))
+                    self._pending.put(owner, key, row, undo)
+                elif op == DELETE:
+                    steps.append(Step(len(keep), key, row, False))
+                    self._pending.put(owner, key, GONE, undo)
+                rows[len(keep)] = row
+                keep.append(i)
+                if i % STRIDE == STRIDE - 1:
+                    yield
+        except GeneratorExit:
+            self._unwind(steps, [], undo, high_before, created_before)
+            raise
+        self._pool.give([step.row for step in steps if not step.born])
+        if faults:
+            command = _pick(command, keep)
+            coded.codes = _moved(coded.codes, keep)
+        positions = keep if faults else None
+        changes, before = self._changes(command, rows[: len(keep)], created[: len(keep)], steps)
+        accepted = Accepted(
+            owner, command, changes, faults, positions, steps, high_before, created_before, before, undo
+        )
+        self._code(accepted, coded)
+        if faults and not command.skip:
+            self.roll_back(accepted)
+            raise Refused(faults)
+        return accepted
+
+    def _all_known(self, owner: int, command: Events, rows: Rows, coded: Coded) -> Accepted:
+        changes, before = self._changes(command, rows, np.full(len(rows), -1, np.int64), [])
+        accepted = Accepted(owner, command, changes, [], None, [], self._pool.high, self._created, before)
+        self._code(accepted, coded)
+        return accepted
+
+    def foresee(self, owner: int, command: Events) -> Accepted:
+        """The result of `accept` for a command now, rolled back at once. Raises Refused as `accept` does."""
+        steps = self.accept(owner, command)
         while True:
-            n = walk(o, slot, y_new, k, False, best_y, best_c, out, 0)
-            n = walk(o, slot, y_new, k, True, best_y, best_c, out, n)
-            if n <= len(out):
-                return out[:n][np.lexsort((o.c[out[:n]], o.y[out[:n]]))]
-            out = np.empty(n, np.int64)
+            try:
+                next(steps)
+            except StopIteration as stop:
+                accepted: Accepted = stop.value
+                self.roll_back(accepted)
+                return accepted
 
-    def top(self, lo: float, hi: float, k: int) -> NDArray[np.int64]:
-        """The slots of the k best in [lo, hi], best first; O(k log n) where objects are spread evenly."""
-        out = np.empty(k, np.int64)
-        return out[: top(self.arrays, lo, hi, k, out)]
+    def _missing(self, command: Events, i: int) -> Iterator[Fault]:
+        values = [*command.x.reshape(len(command), -1)[i], command.y[i]]
+        for name, value in zip((*self.config.range_attributes, self.config.rank_attribute), values, strict=True):
+            if np.isnan(value):
+                yield Fault(f"values.{name}", "a new object needs a value", "invalid", i)
 
-    def best(self, region: Region, k: int) -> NDArray[np.int64]:
-        """As `top`, for a region as subscriptions have it: an end may be infinite."""
-        l, r = region.sides
-        return self.top(max(l, -MAX), min(r, MAX), k)
+    def _changes(
+        self, command: Events, rows: Rows, created: Ints, steps: list[Step]
+    ) -> tuple[Changes, list[tuple[int, bytes | None]]]:
+        """The columns for the kernels; also brings pending payloads up to date, and returns what rolls that back."""
+        touched = np.zeros(len(command), np.uint8)
+        latest = self._latest_payloads
+        undo: list[tuple[int, bytes | None]] = []
+        for at in sorted(command.payload):
+            row, text = int(rows[at]), command.payload[at]
+            before = latest.get(row)
+            if text != before:
+                touched[at] = 1
+                undo.append((row, before))
+                _put(latest, row, text)
+        for step in steps:
+            if not step.born and step.row in latest:
+                undo.append((step.row, latest.pop(step.row)))
+        kind = (command.op == DELETE).astype(np.uint8)
+        # Columns of an Arrow body may be read-only, for which kernels would have to be compiled separately.
+        x = np.require(command.x, np.float64, ("C", "W"))
+        return Changes(kind, rows, x, command.y * self.sign, created, touched), undo
 
-    def count(self, lo: float, hi: float) -> int:
-        """How many objects of finite y lie in [lo, hi]."""
-        return int(count(self.arrays, lo, hi))
+    def _code(self, accepted: Accepted, coded: Coded) -> None:
+        """Add to the changes the codes of the values that their payloads have in the indexed fields."""
+        if not self._filters.fields:
+            return
+        held, before = accepted.codes, accepted.codes_before
+        born = [step.at for step in accepted.steps if step.born]
+        x = self._filters.widened(accepted.changes.x, born, coded.codes)
+        accepted.changes = accepted.changes._replace(x=x)
+        # A row that is freed here is handed out to later commands only, so that deletions may come last.
+        gone = [(step.row, None) for step in accepted.steps if not step.born]
+        given = [(int(accepted.changes.row[at]), coded.codes[at]) for at in sorted(coded.codes)]
+        for row, codes in (*given, *gone):
+            old = self._codes.get(row)
+            before.append((row, old))
+            _put(self._codes, row, codes)
+            held.gained.update(_in_use(codes))
+            held.lost.update(_in_use(old))
+        self._filters.hold(held.gained, coded.texts)
 
-    def count_in(self, region: Region) -> int:
-        """As `count`, for a region as subscriptions have it."""
-        l, r = region.sides
-        return self.count(max(l, -MAX), min(r, MAX))
+    def roll_back(self, accepted: Accepted) -> None:
+        """Undo the newest `accept`: its command could not be logged."""
+        for row, codes in reversed(accepted.codes_before):
+            _put(self._codes, row, codes)
+        self._filters.release(accepted.codes.gained)
+        for row, text in reversed(accepted.payloads_before):
+            _put(self._latest_payloads, row, text)
+        given = [step.row for step in accepted.steps if not step.born]
+        self._unwind(accepted.steps, given, accepted.undo, accepted.high_before, accepted.created_before)
 
-    def _present(self, row: int) -> int:
-        slot = self.slot(row)
-        if slot is None:
-            raise KeyError(row)
-        return slot
+    def _unwind(
+        self, steps: list[Step], given: list[int], undo: UndoValues[int], high_before: int, created_before: int
+    ) -> None:
+        self._pending.roll_back(undo)
+        self._pool.roll_back(high_before, [step.row for step in steps if step.born], given)
+        self._created = created_before
+
+    @property
+    def high(self) -> int:
+        """The number of rows ever handed out."""
+        return self._pool.high
+
+    def name_rows(self, accepted: Accepted) -> None:
+        """Write the ids of new rows: all at once, before the first of the events is published."""
+        if not accepted.named:
+            accepted.named = True
+            more = self._pool.high - len(self.ids)
+            self.ids.extend([""] * more)
+            self.created.extend([-1] * more)
+            for step in accepted.steps:
+                if step.born:
+                    self.ids[step.row] = step.id
+                    self.created[step.row] = int(accepted.changes.created[step.at])
+
+    def advance(self, changes: Changes, births: int, lo: int, hi: int) -> None:
+        """Apply events lo..hi - 1 to the index for reads; all of the events create at most `births` objects."""
+        self._advance(self.with_room(births).arrays, changes, lo, hi)
+
+    def with_room(self, births: int) -> AnyObjects:
+        """The index for reads, with room for so many new objects."""
+        self.view.reserve(births + 1, self._pool.high)
+        return self.view
+
+    def show_steps(self, accepted: Accepted, hi: int) -> None:
+        """Publish the creations and deletions before event `hi` to look-ups by id."""
+        steps = accepted.steps
+        while accepted.next_step < len(steps) and steps[accepted.next_step].at < hi:
+            step = steps[accepted.next_step]
+            accepted.next_step += 1
+            if step.born:
+                self.rows[step.id] = step.row
+            else:
+                del self.rows[step.id]
+                self.payloads.pop(step.row, None)
+
+    def touched(self, accepted: Accepted) -> list[int]:
+        """Rows whose payload differs before and after the newest accepted events."""
+        first: dict[int, bytes | None] = {}
+        for row, text in accepted.payloads_before:
+            first.setdefault(row, text)
+        return [row for row, text in first.items() if self._latest_payloads.get(row) != text]
+
+    def settle(self, accepted: Accepted) -> None:
+        """All events have been applied: drop their pending state."""
+        self._pending.settle(accepted.owner, accepted.undo)
+        self._filters.release(accepted.codes.lost)
+
+    def object_at(self, row: int) -> ObjectView:
+        """The applied object of a row, which must have one."""
+        o = self.view.arrays
+        slot = o.pos[row]
+        return self.show(row, place_of(o.x, slot), float(o.y[slot]), int(o.c[slot]))
+
+    def show(self, row: int, x: Place, y: float, created: int) -> ObjectView:
+        """The view of an object with these values as kernels have them."""
+        shown = self._filters.shown(x)
+        return ObjectView(self.ids[row], shown, y * self.sign, created, self.payloads.get(row))
+
+    def get(self, key: str) -> ObjectView | None:
+        """The applied object of an id, or None."""
+        row = self.rows.get(key)
+        return None if row is None else self.object_at(row)
+
+    def after(self, key: str | None, limit: int) -> list[ObjectView]:
+        """Up to `limit` objects in order of id, behind `key`. O(n)."""
+        ids = self.rows if key is None else (other for other in self.rows if other > key)
+        return [self.object_at(self.rows[i]) for i in nsmallest(limit, ids)]
+
+    def top_rows(self, region: Region, k: int) -> Rows:
+        """The rows of the k best objects of a region as kernels see it, best first."""
+        slots = self.view.best(region, k)
+        return self.view.arrays.row[slots].astype(np.int32)
+
+
+def _lacking(x: Floats) -> list[bool]:
+    """Whether each event leaves out some of the place of its object."""
+    missing = np.isnan(x).tolist()
+    return missing if x.ndim == 1 else list(map(any, missing))
+
+
+T = TypeVar("T")
+
+
+def _put(by_row: dict[int, T], row: int, value: T | None) -> None:
+    if value is None:
+        by_row.pop(row, None)
+    else:
+        by_row[row] = value
+
+
+def _in_use(codes: Codes | None) -> list[float]:
+    return [] if codes is None else [code for code in codes if code != ABSENT]
+
+
+def _moved(by_event: dict[int, T], keep: list[int]) -> dict[int, T]:
+    """The values of the events that are kept, by their new places."""
+    where = {old: new for new, old in enumerate(keep)}
+    return {where[i]: value for i, value in by_event.items() if i in where}
+
+
+def _pick(command: Events, keep: list[int]) -> Events:
+    payload = _moved(command.payload, keep)
+    ids = [command.ids[i] for i in keep]
+    op, x, y = command.op[keep], command.x[keep], command.y[keep]
+    return Events(op, ids, x, y, payload, command.skip, command.batch, command.counted)

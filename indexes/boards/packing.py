@@ -1,9 +1,9 @@
-"""A board's indexes packed afresh, as plain columns: what an image on disk holds.
+"""Freshly packed indexes of a board as plain columns: the content of an image on disk.
 
-The layout follows from the points alone, so that it may be made here at once or in parts elsewhere, bit for bit the
-same. A class of subscriptions is cut into 2^above *cells* by halving at medians, level by level (`widest` says along
-which side); `pack_cell` lays one cell out as the subtree that it is, `join_cells` puts the subtrees under the levels
-above them. Objects go evenly into the leaves of the range tree (`place`).
+The layout depends on the points alone, so that it is the same bit for bit whether it is made here at once or elsewhere
+in parts. A class of subscriptions is cut into 2^above *cells* by halving at medians, level by level (along the side
+that `widest` chooses); `pack_cell` packs one cell as a subtree, and `join_cells` joins the subtrees. Objects are spread
+evenly over the leaves of the range tree (`place`).
 """
 
 from __future__ import annotations
@@ -12,17 +12,13 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from indexes import aligned
-from indexes.boards.forest import CAP, DEPTH, MAX, NODE, SLOT, Forest, lay, share
-from indexes.boards.range_tree import NOBODY, leaves_for
-from indexes.boards.subscriptions import empty_forest, shape
-from indexes.lanes import LANES
-
-Int32 = npt.NDArray[np.int32]
-Int64 = npt.NDArray[np.int64]
-Float64 = npt.NDArray[np.float64]
+from indexes.boards.kernels.forest import CAP, DEPTH, MAX, NODE, SLOT, Forest, lay, share
+from indexes.boards.kernels.range_tree import NOBODY, leaves_for
+from indexes.boards.subscription_index import empty_forest, shape
+from indexes.compiled.simd import LANES
+from indexes.core import aligned
+from indexes.core.arrays import Bytes, Floats, Ints, Rows
 
 NODES = ("west", "east", "south", "north", "cut", "axis", "cnt")
 
@@ -32,21 +28,21 @@ AXIS_L, AXIS_R = 0, 1
 class Slots(NamedTuple):
     """The points of a tree or a cell in its leaves, `Forest.l`, `r` and `sid` of it."""
 
-    l: Float64
-    r: Float64
-    sid: Int32
+    l: Floats
+    r: Floats
+    sid: Rows
 
 
 class Nodes(NamedTuple):
     """The nodes of a tree or a cell in heap order, from node 0 (unused); the columns of a `Forest`."""
 
-    west: Float64
-    east: Float64
-    south: Float64
-    north: Float64
-    cut: Float64
-    axis: npt.NDArray[np.uint8]
-    cnt: Int32
+    west: Floats
+    east: Floats
+    south: Floats
+    north: Floats
+    cut: Floats
+    axis: Bytes
+    cnt: Rows
 
 
 class Box(NamedTuple):
@@ -59,10 +55,10 @@ class Box(NamedTuple):
 
 
 class PackedForest(NamedTuple):
-    """All classes in one arena, `head` as in `Forest`, and `LANES` rows more that kernels may read."""
+    """All classes in one arena, with `head` as in `Forest`, and `LANES` more rows that kernels may read."""
 
     ks: tuple[int, ...]
-    head: Int64
+    head: Ints
     slots: Slots
     nodes: Nodes
 
@@ -70,10 +66,10 @@ class PackedForest(NamedTuple):
 class PackedObjects(NamedTuple):
     """The slots of a range tree, holes included (row -1). `y` is as ranked: smaller is better."""
 
-    x: Float64
-    y: Float64
-    c: Int64
-    row: Int32
+    x: Floats
+    y: Floats
+    c: Ints
+    row: Rows
 
 
 class PackedBoard(NamedTuple):
@@ -83,8 +79,8 @@ class PackedBoard(NamedTuple):
     objects: PackedObjects
 
 
-def ends(values: Float64) -> Float64:
-    """Ends of ranges as the tree stores them: unbounded ones finite, and zero without a sign."""
+def ends(values: Floats) -> Floats:
+    """Ends of ranges as the tree stores them: finite, and zero without a sign."""
     return np.clip(values, -MAX, MAX) + 0.0
 
 
@@ -98,10 +94,10 @@ def cell_start(whole: int, above: int, cell: int) -> int:
     return int(share(whole, above, cell))
 
 
-def pack_cell(sid: Int32, l: Float64, r: Float64, whole: int, above: int = 0, cell: int = 0) -> tuple[Slots, Nodes]:
+def pack_cell(sid: Rows, l: Floats, r: Floats, whole: int, above: int = 0, cell: int = 0) -> tuple[Slots, Nodes]:
     """Lay out one cell of a class of `whole` points as a tree of its own; nodes count from its root.
 
-    Raises ValueError when it is not as many points as the cell has. O(n log n).
+    O(n log n). Raises ValueError if the number of points is not that of the cell.
     """
     depth, cap = shape(whole)
     n = len(sid)
@@ -110,7 +106,7 @@ def pack_cell(sid: Int32, l: Float64, r: Float64, whole: int, above: int = 0, ce
     order = np.argsort(sid, kind="stable")
     f = empty_forest(cap << (depth - above), 2 << (depth - above), 1, n)
     f.head[0] = 0, 0, depth - above, cap
-    # Numbers within the cell sort as the sids do, and need no column as long as the largest sid.
+    # Numbers within the cell are ordered as the sids, and need no column as long as the largest sid.
     f.l[:n], f.r[:n], f.sid[:n] = l[order], r[order], np.arange(n, dtype=np.int32)
     lay(f, 0, 1, whole, above, cell)
     used = f.sid >= 0
@@ -139,7 +135,7 @@ def join_cells(whole: int, above: int, cells: Iterable[Nodes], cuts: Sequence[tu
     return Nodes(*(getattr(f, name)[: 2 << depth] for name in NODES))
 
 
-def heads(counts: Sequence[int]) -> Int64:
+def heads(counts: Sequence[int]) -> Ints:
     """`Forest.head` of classes of these sizes, one after another."""
     head = np.zeros((len(counts), 4), np.int64)
     slot = node = 0
@@ -151,7 +147,7 @@ def heads(counts: Sequence[int]) -> Int64:
     return head
 
 
-def pack_forest(ks: Sequence[int], k: Int32, sid: Int32, l: Float64, r: Float64) -> PackedForest:
+def pack_forest(ks: Sequence[int], k: Rows, sid: Rows, l: Floats, r: Floats) -> PackedForest:
     """All classes of a board; the columns are of its subscriptions in any order. O(m log m)."""
     counts, slots, nodes = [], [], []
     for one in ks:
@@ -166,7 +162,7 @@ def pack_forest(ks: Sequence[int], k: Int32, sid: Int32, l: Float64, r: Float64)
 def join_classes(
     ks: Sequence[int], counts: Sequence[int], slots: Sequence[Slots], nodes: Sequence[Nodes]
 ) -> PackedForest:
-    """The arena of all classes. Their slots may come in pieces, those of one class after those of the other."""
+    """The arena of all classes. Their slots may come in pieces, class by class."""
     spare = empty_forest(0, 0, 0, 0)
     last_slots = Slots(spare.l, spare.r, np.full(LANES, -1, np.int32))
     boxes = spare.west, spare.east, spare.south, spare.north
@@ -179,7 +175,7 @@ def join_classes(
     )
 
 
-def place(n: int, leaves: int, lo: int, hi: int) -> Int64:
+def place(n: int, leaves: int, lo: int, hi: int) -> Ints:
     """The slots of objects lo..hi - 1 of n in position order, spread evenly over the leaves. O(leaves + hi - lo)."""
     starts = n * np.arange(leaves + 1, dtype=np.int64) // leaves
     at = np.arange(lo, hi, dtype=np.int64)
@@ -192,9 +188,9 @@ def object_slots(n: int) -> int:
     return 16 * leaves_for(n)
 
 
-def lay_objects(x: Float64, y: Float64, c: Int64, row: Int32, n: int, lo: int, first: int, last: int) -> PackedObjects:
-    """Slots first..last - 1 of the tree of n objects, from those in position order that belong there, from number `lo`
-    on."""
+def lay_objects(x: Floats, y: Floats, c: Ints, row: Rows, n: int, lo: int, first: int, last: int) -> PackedObjects:
+    """Slots first..last - 1 of the tree of n objects; the columns are the objects of these slots, from number `lo` on
+    in position order."""
     size = last - first
     out = PackedObjects(
         np.full(size, np.inf), np.full(size, np.inf), np.full(size, NOBODY), np.full(size, -1, np.int32)
@@ -204,14 +200,14 @@ def lay_objects(x: Float64, y: Float64, c: Int64, row: Int32, n: int, lo: int, f
     return out
 
 
-def pack_objects(x: Float64, y: Float64, c: Int64, row: Int32) -> PackedObjects:
+def pack_objects(x: Floats, y: Floats, c: Ints, row: Rows) -> PackedObjects:
     """The objects of a board, in any order, as slots of a range tree. O(n log n)."""
     order = np.lexsort((c, x))
     return lay_objects(x[order], y[order], c[order], row[order], len(x), 0, 0, object_slots(len(x)))
 
 
 def to_forest(packed: PackedForest, sids: int) -> Forest:
-    """The arrays that kernels take, for sids below `sids`: the packed columns themselves. O(m)."""
+    """The arrays that kernels take, for sids below `sids`, over the packed columns. O(m)."""
     pos = np.full(sids, -1, np.int32)
     used = np.flatnonzero(packed.slots.sid >= 0)
     pos[packed.slots.sid[used]] = used

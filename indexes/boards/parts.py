@@ -1,17 +1,17 @@
-"""Which parts a board is made of: with one range attribute those of `indexes.boards`, with more those of
-`indexes.boards.space`. Both painters, and both kinds of object indexes, serve the engine in the same way."""
+"""The parts of a board: with one range attribute those of `indexes.boards`, with more those of `indexes.boards.space`.
+Both painters, and all object indexes, have the same interface."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import TypeAlias
 
-from indexes.boards import step
 from indexes.boards.commands import BoardConfig
-from indexes.boards.objects import ObjectIndex
+from indexes.boards.kernels import step
+from indexes.boards.kernels.object_index import ObjectIndex
 from indexes.boards.painter import INDEXES, Painter
-from indexes.boards.space import step as space_step
-from indexes.boards.space.objects import SpaceObjects
+from indexes.boards.space.kernels import step as space_step
+from indexes.boards.space.kernels.objects import SpaceObjects
 from indexes.boards.space.painter import SpacePainter
 
 AnyObjects: TypeAlias = ObjectIndex | SpaceObjects
@@ -29,5 +29,5 @@ def new_painter(config: BoardConfig) -> AnyPainter:
 
 
 def advance_of(config: BoardConfig) -> Callable[..., None]:
-    """What applies changes to an index of objects and tells no one."""
+    """The kernel that applies changes to an index of objects without painting."""
     return step.advance if config.dimensions == 1 else space_step.advance

@@ -1,4 +1,4 @@
-"""What subscriptions ask about: regions of the space of a board's range attributes, one by one and by column.
+"""Regions of the space of a board's range attributes, one by one and by column.
 
 A region is a shape and its sides, numbers in the order that the shape says:
 
@@ -7,8 +7,8 @@ A region is a shape and its sides, numbers in the order that the shape says:
     half_plane   a_1, a_2, b                  a . x <= b; not both of a are 0
     simplex      the three corners            inside or on the triangle
 
-A column has a shape by its place in `SHAPES`. The shapes behind the first are for boards with two range attributes. On
-a board with one, every region is a range.
+In columns a shape is its place in `SHAPES`. The shapes after the first are for boards with two range attributes. On a
+board with one, every region is a range.
 """
 
 from __future__ import annotations
@@ -20,14 +20,12 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from indexes.boards.space.shapes import BOX, SHAPES, offered, width
+from indexes.boards.space.kernels.shapes import BOX, SHAPES, offered, width
+from indexes.core.arrays import Bytes, Floats
 
 REVERSED = "the lower end lies above the upper end"
 NEGATIVE = "must be 0 or more"
 NO_NORMAL = "must not be 0 in both"
-
-Float64 = npt.NDArray[np.float64]
-UInt8 = npt.NDArray[np.uint8]
 
 
 def widest(d: int) -> int:
@@ -48,7 +46,7 @@ class Region(NamedTuple):
 
     @property
     def fault(self) -> tuple[str, str] | None:
-        """The field and the reason why this is no region, if it is none."""
+        """The field at fault and the reason, None if this is a valid region."""
         if self.shape == "box" and any(l > r for l, r in self.ends):
             return "range", REVERSED
         if self.shape == "disc" and self.sides[2] < 0:
@@ -99,12 +97,12 @@ class Regions:
     """
 
     d: int
-    shape: UInt8
-    sides: Float64
+    shape: Bytes
+    sides: Floats
 
     @classmethod
     def empty(cls, d: int, size: int = 0) -> Regions:
-        """Columns of that size, each region a box with zeros for sides."""
+        """Columns of `size` boxes with sides 0."""
         return cls(d, np.zeros(size, np.uint8), np.zeros((widest(d), size)))
 
     @classmethod
@@ -119,12 +117,12 @@ class Regions:
         return len(self.shape)
 
     @property
-    def l(self) -> Float64:  # noqa: E743
+    def l(self) -> Floats:  # noqa: E743
         """The lower ends, on a board with one range attribute."""
         return self.sides[0]
 
     @property
-    def r(self) -> Float64:
+    def r(self) -> Floats:
         """The upper ends, on a board with one range attribute."""
         return self.sides[1]
 
@@ -160,7 +158,7 @@ class Regions:
         return out
 
     def faults(self) -> list[tuple[int, str, str]]:
-        """Which are no regions: place, field and reason. O(m)."""
+        """The place, field and reason of each that is no valid region. O(m)."""
         found: list[tuple[int, str, str]] = []
         box = self.shape == BOX
         for l, r in zip(self.sides[: 2 * self.d : 2], self.sides[1 : 2 * self.d : 2], strict=True):

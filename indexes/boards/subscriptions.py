@@ -1,307 +1,336 @@
-"""The subscriptions of a board by k-class: what grows, fills and checks a `Forest`.
-
-The structure, its invariants and its kernels are in `forest.py`. This module decides when a class is changed in place
-and when it is laid out anew, which needs new arrays.
-"""
+"""The subscriptions of a board by id: the applied ones by column, and what accepted commands will make of them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 
-from indexes.boards.forest import (
-    CAP,
-    DEPTH,
-    MAX,
-    NODE,
-    SLOT,
-    Forest,
-    count,
-    delete,
-    delete_many,
-    exists,
-    insert,
-    insert_many,
-    lay,
-    limit,
-    report,
-    snap,
+from indexes.boards.commands import SetSubscription, Subscribe, SubscriptionState, Unsubscribe
+from indexes.boards.filters import RANGES_ONLY, SAME_CODE, CodeChanges, FilterIndex
+from indexes.boards.regions import Regions, everywhere, merged
+from indexes.boards.results import SubscriptionView
+from indexes.core.arrays import Floats, Rows
+from indexes.core.commands import Fault, Refused
+from indexes.core.ids import BULK, IdMap, Packed
+from indexes.core.pending import RowPool
+from indexes.core.pending_subscriptions import (
+    GONE,
+    PendingSubscription,
+    PendingSubscriptions,
+    Steps,
+    Undo,
+    accept_delete,
+    accept_many,
 )
-from indexes.lanes import LANES
-
-__all__ = ["MAX", "Forest", "SubscriptionIndex", "count", "delete", "exists", "insert", "report", "snap"]
-
-INF = np.inf
-
-MEAN_LEAF = 24
-"""A tree is as deep as keeps the mean number of points in a leaf at or below this."""
-
-LARGE = 50_000
-"""Points of a class from which on laying it out takes long enough to be noticed."""
-
-BULK_FILL = 0.7
-"""Share of the slots in use after laying a class out in bulk."""
 
 
-class SubscriptionIndex:
-    """The subscriptions of one board, by k-class. Sids are small integers of the caller's, unique over all classes.
+@dataclass(slots=True)
+class Reservation:
+    """What an accepted command keeps until it is applied or rolled back: its pending state, how much more often each
+    list length is in use, and the codes of filters that come into use and go out of it."""
 
-    `arrays` is what kernels take; it is replaced when the index grows, so read it again after every call. `edits`
-    counts the changes in place since the index was adopted.
+    owner: int
+    undo: Undo[SubscriptionState] = field(default_factory=list)
+    uses: Counter[int] = field(default_factory=Counter)
+    codes: CodeChanges = field(default_factory=CodeChanges)
+
+
+class AcceptedAddition(NamedTuple):
+    """An addition that applies. `command` is as the log keeps it; `coded` has its regions as kernels see them, with the
+    filters. `packed` are the sorted ids of a large one. See `pending_subscriptions.Accepted`."""
+
+    command: Subscribe
+    coded: Subscribe
+    packed: Packed | None
+    faults: list[Fault]
+    positions: list[int] | None
+    reservation: Reservation
+
+
+class Subscribers:
+    """Subscriptions of a board, by id.
+
+    Columns by row (sid): `regions` (as kernels see them, with filters), `k` and `offset`. `k` is the class that a
+    subscription is painted with, which is the depth of its list (0: no such subscription); it shows the ranks from
+    offset + 1 on. `uses` counts the accepted subscriptions of each class.
     """
 
-    def __init__(self, ks: Sequence[int] = ()) -> None:
-        self.arrays = empty_forest(0, 0, 0, 0)
-        self.ks = np.empty(0, np.int64)
-        self.edits = 0
-        for k in ks:
-            self.add_class(k)
+    def __init__(self, filters: FilterIndex) -> None:
+        self._filters = filters
+        self.ids = IdMap()
+        self.regions = Regions.empty(filters.dimensions)
+        self.k: Rows = np.empty(0, np.int32)
+        self.offset: Rows = np.empty(0, np.int32)
+        self.ttl: dict[int, float] = {}
+        self.uses: Counter[int] = Counter()
+        self.touched: list[Rows] | None = None
+        """Rows that changed since a capture with a journal, else None."""
+        self.pool = RowPool()
+        self.pending: PendingSubscriptions[SubscriptionState] = PendingSubscriptions()
 
     def __len__(self) -> int:
-        return sum(self.class_count(q) for q in range(len(self.ks)))
+        return len(self.ids)
+
+    def lifetimes(self) -> Iterator[tuple[str, float]]:
+        """The subscriptions with a time limit, each with its seconds. O(m) where there are any."""
+        for key, sid in self.ids.after(None) if self.ttl else ():
+            if sid in self.ttl:
+                yield key, self.ttl[sid]
 
     @property
-    def nbytes(self) -> int:
-        return sum(array.nbytes for array in self.arrays)
+    def high(self) -> int:
+        """The number of rows ever handed out."""
+        return self.pool.high
 
-    def class_count(self, q: int) -> int:
-        """The number of subscriptions in class q."""
-        return int(self.arrays.cnt[self.arrays.head[q, NODE] + 1])
+    def load(
+        self, ids: Packed, regions: Regions, k: Rows, ttl: Floats, offset: Rows, high: int, free: list[int]
+    ) -> None:
+        """Take over all subscriptions of a board that has none; columns in the order of `ids`, NaN for no `ttl`."""
+        self.ids.swap(ids)
+        self.pool.restore(high, free)
+        self._grow(high)
+        self.regions.place(ids.row, regions)
+        self.k[ids.row], self.offset[ids.row] = k, offset
+        limited = np.flatnonzero(~np.isnan(ttl))
+        self.ttl = dict(zip(ids.row[limited].tolist(), ttl[limited].tolist(), strict=True))
+        self.uses = _counted(k)
 
-    def add_class(self, k: int) -> int:
-        """Open an empty class for subscriptions of `k`; returns its number q."""
-        self.ks = np.append(self.ks, np.int64(k))
-        self._lay_out({len(self.ks) - 1: 0})
-        return len(self.ks) - 1
+    def get(self, key: str) -> SubscriptionView | None:
+        """An applied subscription, or None."""
+        sid = self.ids.find(key)
+        return None if sid < 0 else self.view(key, sid)
 
-    def adopt(self, ks: ArrayLike, arrays: Forest) -> None:
-        """Become the index of these arrays, whose classes are those of `ks` in this order."""
-        self.ks = np.array(ks, np.int64)
-        self.arrays = arrays
-        self.edits = 0
+    def view(self, key: str, sid: int) -> SubscriptionView:
+        """The applied subscription of a row, whose id is `key`."""
+        state = self.state_of(sid)
+        region, where = self._filters.apart(state.region)
+        return SubscriptionView(key, region, state.k - state.offset, state.ttl, state.offset, where)
 
-    def arrange(self, ks: NDArray[np.int64]) -> None:
-        """Number the classes in the order of `ks`, where 0 stands for a class of nobody. Classes that are not there are
-        opened, those that are not named must be empty. O(1), O(m) when a class is opened."""
-        if np.array_equal(ks, self.ks):
-            return
-        had = {int(k): q for q, k in enumerate(self.ks) if k}
-        numbers = [had[k] if k in had else self.add_class(k) for k in ks.tolist()]
-        self.ks = ks.copy()
-        self.arrays = self.arrays._replace(head=self.arrays.head[numbers])
+    def state_of(self, sid: int) -> SubscriptionState:
+        """The state of the applied subscription of a row."""
+        return SubscriptionState(self.regions.at(sid), int(self.k[sid]), self.ttl.get(sid), int(self.offset[sid]))
 
-    def discard(self, sids: NDArray[np.int32]) -> None:
-        """Remove those of these subscriptions that are there."""
-        for q in range(len(self.ks)):
-            self.delete_many(q, sids[self._in_class(q, sids)])
+    # Checks, against applied and pending state
 
-    def frozen(self) -> Forest:
-        """A copy of the arrays, to be read only."""
-        f = self.arrays
-        return Forest(
-            f.l.copy(), f.r.copy(), f.sid.copy(), f.west.copy(), f.east.copy(), f.south.copy(), f.north.copy(),
-            f.cut.copy(), f.axis.copy(), f.cnt.copy(), f.head.copy(), f.pos.copy(),
-        )  # fmt: skip
+    def latest(self, key: str) -> SubscriptionState | None:
+        """The state of a subscription once all accepted commands are applied, None for none."""
+        pending = self.pending.get(key)
+        if pending is not None:
+            return pending.state
+        sid = self.ids.find(key)
+        return None if sid < 0 else self.state_of(sid)
 
-    @property
-    def fullest(self) -> float:
-        """The share of its room that the fullest of the large classes uses; past 1 it has to be laid out in larger
-        arrays."""
-        large = [q for q in range(len(self.ks)) if self.class_count(q) >= LARGE]
-        return max((self.class_count(q) / _room(self.arrays, q) for q in large), default=0.0)
+    def _will_exist(self, key: str) -> bool:
+        pending = self.pending.get(key)
+        return pending is not GONE if pending is not None else self.ids.find(key) >= 0
 
-    def reserve(self, q: int, inserts: int, sids: int) -> None:
-        """Make sure that so many insertions into class q succeed inside kernels, with sids below `sids`.
+    def accept_set(
+        self, owner: int, command: SetSubscription, ks: tuple[int, ...]
+    ) -> tuple[SetSubscription, SubscriptionState | None, SubscriptionState, Reservation]:
+        """Check one subscription, on a board that offers the list lengths `ks`. Returns the command with nothing left
+        out, the states before and after it, and what it reserves: nothing where they are equal.
 
-        Amortised O(log m) an insertion: a class that grows is laid out anew with at least half as much again.
+        Raises:
+            Refused: it does not apply; nothing has changed.
         """
-        if sids > len(self.arrays.pos):
-            grown = np.full(max(sids, len(self.arrays.pos) * 3 // 2), -1, np.int32)
-            grown[: len(self.arrays.pos)] = self.arrays.pos
-            self.arrays = self.arrays._replace(pos=grown)
-        count = self.class_count(q)
-        if count + inserts > _room(self.arrays, q):
-            self._lay_out({q: max(count + inserts, count * 3 // 2)})
+        reservation = Reservation(owner)
+        before = self.latest(command.id)
+        if before is None and command.must_exist:
+            raise Refused([_missing(command.id)])
+        whole = self._filled(command, before)
+        if whole.k is None:
+            raise Refused([Fault("k", "a new subscription needs k")])
+        assert whole.region is not None and whole.offset is not None and whole.where is not None
+        depth = whole.offset + whole.k
+        faults = []
+        if depth not in ks:
+            name = "offset" if whole.offset and command.offset is not None else "k"
+            faults.append(Fault(name, _not_offered(ks, depth, whole.offset)))
+        if whole.region.fault is not None:
+            faults.append(Fault(*whole.region.fault))
+        texts: dict[float, str] = {}
+        try:
+            region = self._filters.region(whole.region, whole.where, texts)
+        except LookupError as error:
+            faults.append(Fault(f"where.{error}", SAME_CODE))
+        if self._filters.fields and whole.region.shape != "box":
+            faults.append(Fault(whole.region.shape, RANGES_ONLY))
+        if faults:
+            raise Refused(faults)
+        after = SubscriptionState(region, depth, whole.ttl or None, whole.offset)
+        if before == after:
+            return whole, before, after, reservation
+        if before is not None:
+            reservation.uses[before.k] -= 1
+            reservation.codes.lost.update(self._filters.codes(before.region))
+        reservation.uses[depth] += 1
+        reservation.codes.gained.update(self._filters.codes(region))
+        self.pending.put(owner, command.id, PendingSubscription(None, after), reservation.undo)
+        self._reserve(reservation, texts)
+        return whole, before, after, reservation
 
-    def insert_many(self, q: int, sids: ArrayLike, l: ArrayLike, r: ArrayLike) -> None:
-        """Add subscriptions to class q; ends may be infinite. One by one, O(log m) each, or in bulk, O(m log m), when
-        they are at least an eighth of what is there.
+    def _filled(self, command: SetSubscription, before: SubscriptionState | None) -> SetSubscription:
+        """The command with what it leaves out taken from the state before it. Raises Refused where that has another
+        shape."""
+        old = before or SubscriptionState(everywhere(self.regions.d), 0, None)
+        old_region, old_where = self._filters.apart(old.region)
+        try:
+            region = old_region if command.region is None else merged(command.region, old_region)
+        except ValueError as error:
+            assert command.region is not None
+            raise Refused([Fault(command.region.shape, str(error))]) from None
+        return SetSubscription(
+            command.id,
+            region,
+            (old.k - old.offset or None) if command.k is None else command.k,
+            (old.ttl or 0.0) if command.ttl is None else command.ttl,
+            offset=old.offset if command.offset is None else command.offset,
+            where=old_where if command.where is None else command.where,
+        )
 
-        Raises ValueError when lengths differ, a sid is negative or present, or l or r is NaN.
+    def accept_delete(self, owner: int, command: Unsubscribe) -> Steps[tuple[Unsubscribe, Reservation]]:
+        """Check deletions, in pieces; ids that do not exist are skipped.
+
+        Raises:
+            Refused: an id does not exist, and all must.
         """
-        sid = np.ascontiguousarray(sids, np.int32)
-        left, right = _ends(l), _ends(r)
-        if not len(sid) == len(left) == len(right):
-            raise ValueError(f"{len(sid)} sids, {len(left)} left ends and {len(right)} right ends")
-        if len(sid) == 0:
-            return
-        if sid.min() < 0 or _repeats(sid):
-            raise ValueError("sids must be distinct and not negative")
-        known = sid[sid < len(self.arrays.pos)]
-        if (self.arrays.pos[known] >= 0).any():
-            raise ValueError("a sid is present already")
-        count = self.class_count(q)
-        if 8 * len(sid) < count:
-            self.edits += len(sid)
-            self.reserve(q, len(sid), int(sid.max()) + 1)
-            insert_many(self.arrays, q, sid, left, right)
+        reservation = Reservation(owner)
+
+        def exists(key: str) -> bool:
+            state = self.latest(key)
+            if state is None:
+                return False
+            reservation.uses[state.k] -= 1
+            reservation.codes.lost.update(self._filters.codes(state.region))
+            return True
+
+        found, reservation.undo = yield from accept_delete(owner, command, self.pending, exists, _missing)
+        self._reserve(reservation, {})
+        return Unsubscribe(found), reservation
+
+    def accept_many(self, owner: int, command: Subscribe, ks: tuple[int, ...]) -> Steps[AcceptedAddition]:
+        """Check new subscriptions, in pieces, on a board that offers the list lengths `ks`. Nothing changes before it
+        returns.
+
+        Raises:
+            Refused: an id is taken or occurs twice, a length is not offered, or a region is none, and the command does
+                not skip.
+        """
+        regions, texts = command.regions, dict[float, str]()
+
+        def check() -> list[Fault]:
+            nonlocal regions, texts
+            faults = _bad_rows(command, ks)
+            if self._filters.fields:
+                regions, texts, wrong = self._filters.regions(command.regions, command.where)
+                faults += wrong
+            return faults
+
+        accepted = yield from accept_many(command, check, lambda: self.ids, self.pending, self._will_exist, BULK)
+        coded = whole = accepted.command
+        if self._filters.fields:
+            if accepted.positions is not None:
+                regions = regions.take(np.array(accepted.positions, np.int64))
+            coded = replace(whole, regions=regions, where=())
+        reservation = Reservation(owner, uses=_counted(whole.depth))
+        self.pending.put_all(owner, coded, accepted.packed, reservation.undo)
+        if self._filters.fields:
+            reservation.codes.gained = self._filters.counted(regions)
+        self._reserve(reservation, texts)
+        return AcceptedAddition(whole, coded, accepted.packed, accepted.faults, accepted.positions, reservation)
+
+    def _reserve(self, reservation: Reservation, texts: dict[float, str]) -> None:
+        for k, n in reservation.uses.items():
+            self.uses[k] += n
+        self._filters.hold(reservation.codes.gained, texts)
+
+    def settle(self, reservation: Reservation) -> None:
+        """A command has been applied. Its pending state is settled by its plan."""
+        self._filters.release(reservation.codes.lost)
+
+    def roll_back(self, reservation: Reservation) -> None:
+        """The newest command could not be logged. Its pending state is rolled back by its plan."""
+        for k, n in reservation.uses.items():
+            self.uses[k] -= n
+        self._filters.release(reservation.codes.gained)
+
+    # Changes of the applied state
+
+    def add(self, sids: Rows, added: Subscribe, packed: bool) -> None:
+        """Make new subscriptions visible in these rows. The ids of `packed` ones are in the map already. O(m)."""
+        self._begin_change(sids)
+        self.regions.place(sids, added.regions)
+        self.k[sids] = added.depth
+        if added.offset is not None:
+            self.offset[sids] = added.offset
+        for i, seconds in added.ttl.items():
+            self.ttl[int(sids[i])] = seconds
+        if not packed:
+            for key, sid in zip(added.ids.to_pylist(), sids.tolist(), strict=True):
+                self.ids.insert(key, sid)
+
+    def put(self, sid: int, state: SubscriptionState) -> None:
+        """Make a state visible in a row. O(1)."""
+        self._begin_change(np.array([sid], np.int32))
+        self.regions.put(sid, state.region)
+        self.k[sid], self.offset[sid] = state.k, state.offset
+        if state.ttl is None:
+            self.ttl.pop(sid, None)
         else:
-            self.reserve(q, 0, int(sid.max()) + 1)
-            self._lay_out({q: count + len(sid)}, (sid, left, right))
+            self.ttl[sid] = state.ttl
 
-    def delete_many(self, q: int, sids: ArrayLike) -> None:
-        """Remove subscriptions from class q, in place, O(log m) each. Raises KeyError for a sid not in class q."""
-        sid = np.ascontiguousarray(sids, np.int32)
-        if _repeats(sid):
-            raise KeyError("a sid is named twice")
-        for one in sid[~self._in_class(q, sid)]:
-            raise KeyError(int(one))
-        self.edits += len(sid)
-        delete_many(self.arrays, q, sid)
+    def delete(self, keys: list[str], sids: Rows) -> None:
+        """Delete subscriptions, and hand back their rows. O(m), and a search for ids of the base."""
+        self._begin_change(sids)
+        self.k[sids] = self.offset[sids] = 0
+        for key, sid in zip(keys, sids.tolist(), strict=True):
+            self.ids.delete(key)
+            self.ttl.pop(sid, None)
+        self.pool.give(sids.tolist())
 
-    def get(self, sid: int) -> tuple[float, float]:
-        """The ends (l, r) of a subscription, infinite where unbounded. Raises KeyError."""
-        slot = int(self.arrays.pos[sid]) if 0 <= sid < len(self.arrays.pos) else -1
-        if slot < 0:
-            raise KeyError(sid)
-        l, r = float(self.arrays.l[slot]), float(self.arrays.r[slot])
-        return (-INF if l == -MAX else l), (INF if r == MAX else r)
+    def _begin_change(self, sids: Rows) -> None:
+        """Note rows that are about to change, and extend the columns to all rows."""
+        if self.pool.high > len(self.k):
+            self._grow(max(1024, self.pool.high, len(self.k) * 5 // 4))
+        if self.touched is not None:
+            self.touched.append(sids)
 
-    def report(self, q: int, l_outer: float, l_inner: float, r_inner: float, r_outer: float) -> NDArray[np.int32]:
-        """The sids of class q that a tile reaches, in the index's order. O(sqrt m + answer)."""
-        l_inner, r_inner = max(l_inner, -MAX), min(r_inner, MAX)
-        size = count(self.arrays, q, l_outer, l_inner, r_inner, r_outer)
-        out = np.empty(size, np.int32)
-        report(self.arrays, q, l_outer, l_inner, r_inner, r_outer, out)
-        return out
+    def _grow(self, size: int) -> None:
+        self.regions = self.regions.grown(size)
+        self.k, self.offset = (np.append(a, np.zeros(size - len(a), np.int32)) for a in (self.k, self.offset))
 
     def check(self) -> None:
-        """Verify every invariant of the layout; AssertionError names the class and the node. O(m)."""
-        f = self.arrays
-        for q in range(len(self.ks)):
-            _check_class(f, q)
-        assert len(self) == int((f.pos >= 0).sum()) == int((f.sid >= 0).sum()), (len(self), int((f.pos >= 0).sum()))
-
-    def _in_class(self, q: int, sid: NDArray[np.int32]) -> NDArray[np.bool_]:
-        f = self.arrays
-        known = (sid >= 0) & (sid < len(f.pos))
-        slot = np.where(known, f.pos[np.where(known, sid, 0)] if len(f.pos) else -1, -1)
-        first = f.head[q, SLOT]
-        return (slot >= first) & (slot < first + (f.head[q, CAP] << f.head[q, DEPTH]))
-
-    def _lay_out(
-        self,
-        sizes: dict[int, int],
-        more: tuple[NDArray[np.int32], NDArray[np.float64], NDArray[np.float64]] | None = None,
-    ) -> None:
-        """Move all classes to new arrays; those in `sizes` get room for that many, and `more` joins the one of them."""
-        old = self.arrays
-        classes = len(self.ks)
-        head = np.zeros((classes, 4), np.int64)
-        slots = nodes = 0
-        for q in range(classes):
-            if q in sizes:
-                depth, cap = shape(sizes[q])
-            else:
-                depth, cap = int(old.head[q, DEPTH]), int(old.head[q, CAP])
-            head[q] = slots, nodes, depth, cap
-            slots += cap << depth
-            nodes += 2 << depth
-        f = empty_forest(slots, nodes, classes, 0)._replace(head=head, pos=old.pos)
-        for q in range(classes):
-            if q not in sizes:
-                _copy_class(old, f, q)
-                continue
-            at = int(head[q, SLOT])
-            if q < len(old.head):
-                used = slice(old.head[q, SLOT], old.head[q, SLOT] + (old.head[q, CAP] << old.head[q, DEPTH]))
-                there = used.start + np.flatnonzero(old.sid[used] >= 0)
-                to = slice(at, at + len(there))
-                f.sid[to], f.l[to], f.r[to] = old.sid[there], old.l[there], old.r[there]
-                at += len(there)
-            if more is not None:
-                to = slice(at, at + len(more[0]))
-                f.sid[to], f.l[to], f.r[to] = more
-                at += len(more[0])
-            lay(f, q, 1, at - int(head[q, SLOT]), 0, 0)
-        self.arrays = f
+        """Raise AssertionError unless ids, columns and counts agree (with nothing pending)."""
+        self.ids.check()
+        sids = [sid for _, sid in self.ids.after(None)]
+        assert len(set(sids)) == len(sids) == len(self.ids), "a row is used twice"
+        assert all(self.k[sid] > self.offset[sid] >= 0 for sid in sids), "a subscription without k"
+        free = np.setdiff1d(np.arange(len(self.k)), sids)
+        assert not self.k[free].any() and not self.offset[free].any(), "an unused row is not empty"
+        assert Counter(self.k[sids].tolist()) == +self.uses, "uses of k are counted wrongly"
 
 
-def _ends(values: ArrayLike) -> NDArray[np.float64]:
-    ends = np.array(values, np.float64, ndmin=1)
-    if np.isnan(ends).any():
-        raise ValueError("an end of a range is NaN")
-    return np.clip(ends, -MAX, MAX)
+def _counted(k: Rows) -> Counter[int]:
+    values, counts = np.unique(k, return_counts=True)
+    return Counter(dict(zip(values.tolist(), counts.tolist(), strict=True)))
 
 
-def _repeats(sid: NDArray[np.int32]) -> bool:
-    ordered = np.sort(sid)
-    return bool((ordered[1:] == ordered[:-1]).any())
+def _missing(key: str) -> Fault:
+    return Fault("id", f"there is no subscription {key!r}", "missing")
 
 
-def shape(size: int) -> tuple[int, int]:
-    """Depth and leaf capacity of a tree that is laid out for `size` points."""
-    depth = 0
-    while size > MEAN_LEAF << depth:
-        depth += 1
-    return depth, max(8, int(np.ceil(size / (1 << depth) / BULK_FILL)))
+def _not_offered(ks: tuple[int, ...], depth: int, offset: int) -> str:
+    offered = f"this board offers k = {', '.join(map(str, ks))}"
+    return f"offset + k is {depth}, and {offered}" if offset else offered
 
 
-def empty_forest(slots: int, nodes: int, classes: int, sids: int) -> Forest:
-    """Arrays of that size without any subscription; `head` is zero."""
-    least, most = np.full(nodes + LANES, INF), np.full(nodes + LANES, -INF)
-    return Forest(
-        np.zeros(slots + LANES, np.float64),
-        np.zeros(slots + LANES, np.float64),
-        np.full(slots, -1, np.int32),
-        least,
-        most,
-        least.copy(),
-        most.copy(),
-        np.zeros(nodes, np.float64),
-        np.zeros(nodes, np.uint8),
-        np.zeros(nodes, np.int32),
-        np.zeros((classes, 4), np.int64),
-        np.full(sids, -1, np.int32),
-    )
-
-
-def _copy_class(old: Forest, new: Forest, q: int) -> None:
-    depth, cap = int(old.head[q, DEPTH]), int(old.head[q, CAP])
-    a, b = int(old.head[q, SLOT]), int(new.head[q, SLOT])
-    for name in ("l", "r", "sid"):
-        getattr(new, name)[b : b + (cap << depth)] = getattr(old, name)[a : a + (cap << depth)]
-    used = b + np.flatnonzero(new.sid[b : b + (cap << depth)] >= 0)
-    new.pos[new.sid[used]] = used
-    a, b = int(old.head[q, NODE]), int(new.head[q, NODE])
-    for name in ("west", "east", "south", "north", "cut", "axis", "cnt"):
-        getattr(new, name)[b : b + (2 << depth)] = getattr(old, name)[a : a + (2 << depth)]
-
-
-def _room(f: Forest, q: int) -> int:
-    return int(limit(f.head[q, DEPTH], f.head[q, DEPTH], f.head[q, CAP]))
-
-
-def _check_class(f: Forest, q: int) -> None:
-    first, base, depth, cap = (int(v) for v in f.head[q])
-    leaves = 1 << depth
-    sides = (f.west, f.east, f.south, f.north)
-    for node in range((2 << depth) - 1, 0, -1):
-        if node >= leaves:
-            start = first + (node - leaves) * cap
-            n = int(f.cnt[base + node])
-            assert 0 <= n <= cap, (q, node, n)
-            assert (f.sid[start + n : start + cap] == -1).all(), (q, node)
-            assert (f.pos[f.sid[start : start + n]] == np.arange(start, start + n)).all(), (q, node)
-            l, r = f.l[start : start + n], f.r[start : start + n]
-            want = [l.min(), l.max(), r.min(), r.max()] if n else [INF, -INF, INF, -INF]
-        else:
-            pair = np.column_stack([side[base + 2 * node : base + 2 * node + 2] for side in sides])
-            assert f.cnt[base + node] == f.cnt[base + 2 * node] + f.cnt[base + 2 * node + 1], (q, node)
-            want = [pair[:, 0].min(), pair[:, 1].max(), pair[:, 2].min(), pair[:, 3].max()]
-            low = 2 * int(f.axis[base + node])
-            assert pair[0, low + 1] <= f.cut[base + node] <= pair[1, low], (q, node, pair, f.cut[base + node])
-        box = [side[base + node] for side in sides]
-        assert box == want, (q, node, box, want)
+def _bad_rows(command: Subscribe, ks: tuple[int, ...]) -> list[Fault]:
+    depth, faults = command.depth, []
+    for i in np.flatnonzero(~np.isin(depth, ks)).tolist():
+        offset = 0 if command.offset is None else int(command.offset[i])
+        faults.append(Fault("offset" if offset else "k", _not_offered(ks, int(depth[i]), offset), "invalid", i))
+    return faults + [Fault(name, reason, "invalid", i) for i, name, reason in command.regions.faults()]

@@ -1,21 +1,22 @@
-"""What makes every kernel of the boards ready: each is called once, on tiny boards."""
+"""The exercises that compile the kernels of boards, by group: each kernel is called once, on tiny boards."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
 
-from indexes.boards.board import Board
 from indexes.boards.commands import DELETE, UPSERT, BoardConfig, Events, SetSubscription, Subscribe, Unsubscribe
+from indexes.boards.engine import Board
 from indexes.boards.packing import to_forest
+from indexes.boards.plans.maintenance import Captured
 from indexes.boards.regions import Region, Regions, between, everywhere, ranges
-from indexes.boards.space.shapes import SHAPES, width
+from indexes.boards.space.kernels.shapes import SHAPES, width
 from indexes.boards.state import board_of, pack_board, state_of
-from indexes.boards.subscriptions import SubscriptionIndex
-from indexes.boards.upkeep import Captured
-from indexes.boards.verify import verify
+from indexes.boards.subscription_index import SubscriptionIndex
+from indexes.boards.verification import verify
 
 
 def main() -> None:
@@ -29,14 +30,14 @@ def batch() -> None:
 
 
 def explain() -> None:
-    """What an event would do, and why a subscription has its list."""
+    """Explanations of an event and of a subscription."""
     event = Events(np.full(1, UPSERT, np.uint8), ["o1"], np.zeros(1), np.zeros(1))
     _exercise_explaining(_filled(_board("range-tree")), event, "wide")
 
 
 def maintain() -> None:
     """Snapshots, rebuilds and verification."""
-    _exercise_upkeep(_filled(_board("range-tree")))
+    _exercise_maintenance(_filled(_board("range-tree")))
 
 
 def kd_tree() -> None:
@@ -45,11 +46,11 @@ def kd_tree() -> None:
     _exercise(board)
     _exercise_batches(board)
     _exercise_explaining(board, Events(np.full(1, UPSERT, np.uint8), ["o60"], np.zeros(1), np.zeros(1)), "wide")
-    _exercise_upkeep(board)
+    _exercise_maintenance(board)
 
 
-def exercise_space() -> None:
-    """Run every path of the engine once on a tiny board with two range attributes. Those of more take the same."""
+def space() -> None:
+    """Every path of the engine with two range attributes; more of them use the same kernels."""
     board = Board(BoardConfig(("a", "b"), "y", "asc", (1, 3), index="kd-tree"))
     rng = np.random.default_rng(0)
     n = 300
@@ -57,10 +58,10 @@ def exercise_space() -> None:
     op, nothing = np.full(n, UPSERT, np.uint8), np.full((1, 2), np.nan)
     shapes = [everywhere(2), *(Region(shape, tuple(range(1, 1 + width(shape, 2)))) for shape in SHAPES[1:])]
     for region in shapes:
-        asked = Regions.of([region] * 100, 2)
-        asked.sides[:2] += np.where(np.isfinite(asked.sides[:2]), rng.random((2, 100)), 0.0)
+        regions = Regions.of([region] * 100, 2)
+        regions.sides[:2] += np.where(np.isfinite(regions.sides[:2]), rng.random((2, 100)), 0.0)
         names = pa.array([f"{region.shape}{i}" for i in range(100)])
-        board.apply(Subscribe(names, asked, np.full(100, 3, np.int32)))
+        board.apply(Subscribe(names, regions, np.full(100, 3, np.int32)))
         board.apply(SetSubscription(region.shape, region, 1))
     board.apply(Events(op, ids, rng.random((n, 2)), rng.random(n), {0: b"{}"}))
     for region in shapes:
@@ -78,8 +79,8 @@ def exercise_space() -> None:
     Board(board.config).replay(Events(op[:1], ids[:1], np.zeros((1, 2)), np.zeros(1)))
 
 
-def _board(index: str) -> Board:
-    return Board(BoardConfig(("x",), "y", "asc", (1, 3), index=index))  # type: ignore[arg-type]
+def _board(index: Literal["range-tree", "kd-tree"]) -> Board:
+    return Board(BoardConfig(("x",), "y", "asc", (1, 3), index=index))
 
 
 N = 600
@@ -121,7 +122,7 @@ def _exercise_batches(board: Board) -> None:
     rng, ids, op = np.random.default_rng(0), _ids(), np.full(N, UPSERT, np.uint8)
     for _ in range(2):
         board.apply(Events(op, ids, rng.random(N), rng.random(N), {0: b"{}"}), keep_tiles=100)
-        # A batch that is small beside its board is painted otherwise, and one with equal x put in order otherwise.
+        # Small batches and large ones are painted by different kernels, and equal x are sorted by another one.
         for some, x in ((N, rng.random(N)), (2, np.array([0.5, 0.5]))):
             changed = Events(op[:some], ids[:some], x, rng.random(some), {0: b"{}"}, batch=True)
             board.apply(changed, keep_tiles=100)
@@ -129,15 +130,15 @@ def _exercise_batches(board: Board) -> None:
 
 def _exercise_explaining(board: Board, event: Events, key: str) -> None:
     plan = board.explain(event, 10)
-    plan.paint(1.0)
-    plan.settle()
+    plan.execute(1.0)
+    plan.publish()
     board.explain_subscription(key)
 
 
 def _captured(board: Board, **how: bool) -> Captured:
     plan = board.capture(**how)
-    plan.paint(1.0)
-    plan.settle()
+    plan.execute(1.0)
+    plan.publish()
     assert plan.captured is not None
     return plan.captured
 
@@ -149,15 +150,15 @@ def _verified(board: Board) -> Captured:
     return captured
 
 
-def _exercise_upkeep(board: Board) -> None:
+def _exercise_maintenance(board: Board) -> None:
     state = state_of(_verified(board))
     packed = pack_board(state)
     board_of(state, packed)
     fresh = SubscriptionIndex()
     fresh.adopt(packed.forest.ks, to_forest(packed.forest, state.subscription_rows))
     fold = board.fold(fresh)
-    fold.paint(1.0)
-    fold.settle()
+    fold.execute(1.0)
+    fold.publish()
 
 
 GROUPS: dict[str, Callable[[], None]] = {
@@ -166,6 +167,6 @@ GROUPS: dict[str, Callable[[], None]] = {
     "explain": explain,
     "maintenance": maintain,
     "kd-tree": kd_tree,
-    "space": exercise_space,
+    "space": space,
 }
-"""Kernels that become ready together, by name; what each takes to become so."""
+"""The exercise of each group of kernels that become ready together."""

@@ -1,10 +1,10 @@
-"""Compiled kernels as one file, from machine to machine.
+"""Compiled kernels as one file, to copy them from machine to machine.
 
-The archive is an uncompressed tar file: ``manifest.json``, which says what the kernels were compiled by and for and
-has a digest of each file, and the files. It is read as a whole or refused as a whole.
+The archive is an uncompressed tar file: ``manifest.json``, with the toolchain, the target and a digest of each file,
+and the files. It is read completely or refused.
 
-Kernels are code, and are loaded by ``pickle``: whoever can write an archive, or the cache, can run code as the service.
-The digests find damage, not malice.
+Kernels are code, and are loaded by ``pickle``: anyone who can write an archive, or the cache, can run code as the
+service. The digests detect damage, not malice.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from indexes.compiled import cache, targets
-from indexes.sources import sources
+from indexes.core.sources import sources
 
 MANIFEST = "manifest.json"
 
 READY = ".ready"
-"""How the files end that say that a group of kernels is there (`indexes.warming`)."""
+"""Suffix of the marks of groups of kernels that are ready (`indexes.compiled.warming`)."""
 
 LARGEST_FILE = 1 << 26
-"""Bytes of a kernel beyond which an archive is refused."""
+"""Maximum size of a kernel in bytes; an archive with a larger one is refused."""
 
 
 class Refused(Exception):
-    """An archive is of no use here; the message says why."""
+    """An archive cannot be used here; the message says why."""
 
 
 def _made_by() -> dict[str, str]:
@@ -57,11 +57,11 @@ def write_archive(file: Path, paths: Iterable[Path]) -> tuple[int, int]:
 
 
 def read_archive(file: Path) -> tuple[int, str]:
-    """Take an archive's kernels into the cache; returns how many files, and the target. Raises Refused and OSError."""
+    """Copy an archive's kernels into the cache; returns the number of files and the target. Raises Refused, OSError."""
     try:
         with tarfile.open(file, "r:") as archive:
             first = archive.next()
-            if first is None or first.name != MANIFEST or not first.isreg():
+            if first is None or first.name != MANIFEST or not first.isreg() or first.issparse():
                 raise Refused("it is no archive of kernels")
             about = _about(archive, first)
             target = _checked(about)
@@ -76,7 +76,7 @@ def read_archive(file: Path) -> tuple[int, str]:
             raise Refused(f"it is damaged: {name[:100]!r} is not what its manifest says")
     folder = cache.root() / cache.toolchain() / target
     folder.mkdir(parents=True, exist_ok=True)
-    # What says that kernels are there comes after them.
+    # The marks come after the kernels.
     for name in sorted(found, key=lambda name: name.endswith(READY)):
         cache.replace_file(folder / name, found[name])
     return len(found), target
@@ -118,7 +118,7 @@ def _checked(about: dict[str, Any]) -> str:
 
 def _bytes(archive: tarfile.TarFile, entry: tarfile.TarInfo) -> bytes:
     name = PurePosixPath(entry.name)
-    if len(name.parts) != 1 or name.suffix not in (cache.SUFFIX, READY) or not entry.isreg():
+    if len(name.parts) != 1 or name.suffix not in (cache.SUFFIX, READY) or not entry.isreg() or entry.issparse():
         raise Refused(f"it has a member {entry.name[:100]!r}")
     return _content(archive, entry)
 

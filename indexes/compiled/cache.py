@@ -1,10 +1,10 @@
 """The compiled kernels on disk: one file for each kernel and tuple of argument types.
 
-A file is named by the kernel, by what its machine code depends on (`fingerprint`) and by the types; its folder by
-Python, numba, LLVM, the target processor and this package. So a file that is found can be used, whatever was edited
-meanwhile, from any checkout, and files can be copied from one machine to another of the same target.
+A file is named by the kernel, by a hash of what its machine code depends on (`fingerprint`) and by the types; its
+folder by Python, numba, LLVM, the target processor and this package. So a file that is found is valid, whatever was
+edited since and from any checkout, and files can be copied from one machine to another of the same target.
 
-A kernel is compiled by one process at a time: others that want it wait, and load what the first one wrote.
+A kernel is compiled by one process at a time: others that need it wait, and load the result of the first.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _CHECKSUM = struct.Struct("<I")
 
 FORMAT = 2
 
-_COMPILES = ("arguments.py", "dispatch.py", "library.py", "speedups.py", "../jit.py")
+_COMPILES = ("arguments.py", "dispatch.py", "jit.py", "library.py", "speedups.py")
 """Modules that machine code depends on, from this folder."""
 
 
@@ -64,14 +64,29 @@ observers: list[Callable[[Compiled], None]] = []
 
 
 def root() -> Path:
-    """The folder of all compiled kernels: `RANKCAST_CACHE`, else ``.cache/kernels`` of the checkout."""
+    """The folder of all compiled kernels: `RANKCAST_CACHE`, else ``.cache/kernels`` of the checkout, and for an
+    installed package ``rankcast/kernels`` in the user's cache directory."""
     named = os.environ.get(VARIABLE)
-    return Path(named) if named else Path(__file__).resolve().parents[2] / ".cache" / "kernels"
+    home = Path(__file__).resolve().parents[2]
+    if named:
+        return Path(named)
+    return (_user_cache() / "rankcast" if home.name in _INSTALLED else home / ".cache") / "kernels"
+
+
+_INSTALLED = ("site-packages", "dist-packages")
+
+
+def _user_cache() -> Path:
+    """Where the platform wants caches of the user's programs."""
+    said = os.environ.get("XDG_CACHE_HOME")
+    if said and os.path.isabs(said):
+        return Path(said)
+    return Path.home() / ("Library/Caches" if sys.platform == "darwin" else ".cache")
 
 
 @cache
 def toolchain() -> str:
-    """The versions that machine code depends on beside the sources of kernels, as a file name."""
+    """The versions that machine code depends on apart from the sources of kernels, as a file name."""
     digest = hashlib.sha256(str(FORMAT).encode())
     for name in _COMPILES:
         digest.update(_statements((Path(__file__).parent / name).read_text()))
@@ -81,7 +96,7 @@ def toolchain() -> str:
 
 
 def _statements(source: str) -> bytes:
-    """A module without what it only says: comments and docstrings."""
+    """The syntax tree of a module without comments and docstrings."""
     parsed = ast.parse(source)
     for node in ast.walk(parsed):
         body = getattr(node, "body", None)
@@ -140,7 +155,7 @@ class KernelCache:
         return found
 
     def _load(self, path: Path, args: tuple[Any, ...], target_context: Any) -> Any:
-        """What the file holds; None if there is none, if it is damaged, or if it refers to code that is gone."""
+        """The content of the file; None if there is none, if it is damaged, or if it refers to code that is missing."""
         data = _read(path)
         if data is None:
             return None
@@ -160,7 +175,7 @@ class KernelCache:
         return found
 
     def save_overload(self, sig: Any, result: Any) -> None:
-        """Keep what was compiled."""
+        """Write the compiled kernel to disk."""
         args = sig if isinstance(sig, tuple) else sig.args
         path = self.path(args)
         began, lock = self._began.pop(path)
@@ -182,7 +197,7 @@ class KernelCache:
         return library.Specialization(function.__module__, function.__qualname__, _is_inlined(self._dispatcher), args)
 
     def give_up(self, args: tuple[Any, ...]) -> None:
-        """The compilation has failed: let others try."""
+        """The compilation has failed: let other processes try."""
         found = self._began.pop(self.path(args), None)
         if found is not None:
             _release(found[1])
@@ -198,7 +213,7 @@ class KernelCache:
 
 
 used: set[library.Specialization] | None = None
-"""The specializations that this process has compiled or loaded, if somebody wants to know."""
+"""The specializations that this process has compiled or loaded, or None if they are not recorded."""
 
 
 def _note(specialization: library.Specialization) -> None:
@@ -207,7 +222,7 @@ def _note(specialization: library.Specialization) -> None:
 
 
 class _Clock:
-    """CPU seconds of kernels that are done, which do not count for the kernels that were being compiled meanwhile."""
+    """CPU seconds of finished kernels, which are not counted for the kernels that called for them."""
 
     inner = 0.0
 
@@ -215,11 +230,11 @@ class _Clock:
 _clock = _Clock()
 
 kernels: dict[tuple[str, str, bool], Any] = {}
-"""All kernels that can be found by name, by module, qualified name and whether they ask to be inlined."""
+"""All kernels that can be found by name, by module, qualified name and whether they are to be inlined."""
 
 
 def keep(dispatcher: Any) -> None:
-    """Keep what a kernel is compiled to on disk, and let it be called by symbol if it can be found by name."""
+    """Cache a kernel on disk, and let it be called by symbol if it can be found by name."""
     function = dispatcher.py_func
     kept = dispatcher._cache = KernelCache(dispatcher)
     compile_ = dispatcher._compiler.compile
@@ -238,7 +253,7 @@ def keep(dispatcher: Any) -> None:
 
 
 def find(wanted: library.Specialization) -> Any:
-    """The kernel of a specialization; imports its module if that was not done yet."""
+    """The kernel of a specialization; imports its module if necessary."""
     if (wanted.module, wanted.qualname, wanted.inlined) not in kernels:
         importlib.import_module(wanted.module)
     return kernels[wanted.module, wanted.qualname, wanted.inlined]
@@ -249,7 +264,7 @@ def _is_inlined(dispatcher: Any) -> bool:
 
 
 def _described(kind: Any, classes: set[type[Any]]) -> str:
-    """A type of numba's as text that is the same in each process; notes the NamedTuples in it."""
+    """A numba type as text that is the same in each process; adds the NamedTuples in it to `classes`."""
     named: Any = types.BaseNamedTuple
     unnamed: Any = types.BaseTuple
     if isinstance(kind, named):
@@ -271,7 +286,7 @@ def _read(path: Path) -> Any:
     if len(data) < _CHECKSUM.size or _CHECKSUM.unpack_from(data) != (zlib.crc32(memoryview(data)[_CHECKSUM.size :]),):
         return None
     try:
-        return pickle.loads(memoryview(data)[_CHECKSUM.size :])
+        return pickle.loads(memoryview(data)[_CHECKSUM.size :])  # noqa: S301 - this user's own cache
     except (AttributeError, ImportError):  # it names a class that is gone
         return None
 

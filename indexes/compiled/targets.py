@@ -1,8 +1,8 @@
-"""Which processor kernels are compiled for.
+"""The processor that kernels are compiled for, called the target.
 
-`native` is this machine's, with all that it can do. The others are portable: an archive of them serves a fleet. A
-process uses what `choose` was told, else what numba's own settings name, else the portable kernels that are in the
-cache if there are no native ones, the best that the processor can run first.
+`native` is this machine's, with all of its features. The others are portable: an archive of them serves a fleet. A
+process uses the target given to `choose`, else that of numba's own settings, else, if the cache has no native kernels,
+the fastest portable ones in it that the processor can run.
 
 A process has one target: numba asks for it when the first kernel is defined.
 """
@@ -19,7 +19,7 @@ PORTABLE: tuple[str, ...] = ("x86-64-v3", "generic")
 """Targets that more than one kind of processor runs, the fastest first."""
 
 VARIABLE, FEATURES = "NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES"
-"""Numba's own settings, which processes that are started inherit."""
+"""Numba's own settings, which child processes inherit."""
 
 _V3 = ("avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe")
 
@@ -32,12 +32,12 @@ def portable() -> tuple[str, ...]:
 
 
 def choose(target: str) -> None:
-    """Compile for `native` or a portable target, here and in processes that are started. Before the first kernel is
-    defined."""
+    """Compile for `native` or a portable target, in this process and its children. To be called before the first kernel
+    is defined."""
     import numba
     from llvmlite import binding as llvm
 
-    # This machine's is named as well: a process that finds no name may use portable kernels.
+    # Native is set explicitly, too: a process without a setting may use portable kernels.
     name, features = (llvm.get_host_cpu_name(), _host()) if target == "native" else (target, "")
     os.environ[VARIABLE], os.environ[FEATURES] = name, features
     numba.config.CPU_NAME = name  # type: ignore[attr-defined]

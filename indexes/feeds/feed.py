@@ -1,8 +1,8 @@
-"""A feed: the posts of a window, the subscriptions, and every subscription's k most relevant posts after every step.
+"""A feed: the posts of a window, the subscriptions, and the k most relevant posts of each after every step.
 
 score = alpha max(0, 1 - distance / diagonal) + (1 - alpha) sum of products of the weights of common words, for posts
-that share a word; of equal scores the newer post is better. Whichever index finds whom a post may matter to, and
-whichever buffer stands between lists and the window, lists are the same, bit for bit.
+that share a word; of equal scores the newer post is better. Lists do not depend, to the bit, on the index that finds
+the recipients of posts nor on how much of the window buffers keep.
 """
 
 from __future__ import annotations
@@ -12,18 +12,28 @@ from collections.abc import Callable, Generator, Sequence
 from typing import NamedTuple, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from indexes.beside import Beside
-from indexes.feeds import owners as own
-from indexes.feeds import step
-from indexes.feeds import window as win
-from indexes.feeds.buffers import Found, evaluate_one, lists_of, room_to_evaluate
-from indexes.feeds.cells import Cells
-from indexes.feeds.methods import Method, method_of
-from indexes.feeds.model import FeedConfig
-from indexes.feeds.refill import bound_all
-from indexes.feeds.subscribers import (
+from indexes.core.arrays import Floats, Ints, Ints32, run_places
+from indexes.core.background import BackgroundTask
+from indexes.feeds.config import FeedConfig
+from indexes.feeds.kernels import owners as own
+from indexes.feeds.kernels import step
+from indexes.feeds.kernels import window as win
+from indexes.feeds.kernels.buffers import evaluate, lists_of, new_evaluation
+from indexes.feeds.kernels.cells import Cells
+from indexes.feeds.kernels.refill import bound_all
+from indexes.feeds.kernels.scratch import (
+    AT,
+    LINES_USED,
+    NEXT_SHORT,
+    PHASE,
+    ROWS_USED,
+    Scratch,
+    empty_scratch,
+    with_report,
+    with_room,
+)
+from indexes.feeds.kernels.subscriptions import (
     ENTRY,
     POSTS,
     ROW,
@@ -35,87 +45,87 @@ from indexes.feeds.subscribers import (
     terms_at,
     weigh_subscriptions,
 )
+from indexes.feeds.kernels.weights import CountEpochs, SpanEpochs, idf_of
+from indexes.feeds.kernels.window import FIRST, NEXT, THERE
+from indexes.feeds.subscription_index import OrderedIndex, SubscriptionIndex
 from indexes.feeds.theta import MOST_K, Buffering
-from indexes.feeds.weights import CountEpochs, SpanEpochs, idf_of
-from indexes.feeds.window import FIRST, NEXT, THERE
 from indexes.feeds.words import Documents, Vocabulary
-from indexes.feeds.work import AT, NEXT_SHORT, PHASE, ROWS, TOLD, Work, empty_work, with_work
 
-Float64 = NDArray[np.float64]
-Int32 = NDArray[np.int32]
-Int64 = NDArray[np.int64]
 T = TypeVar("T")
 
 PIECE = 256
-"""Posts at once."""
+"""Posts of a batch."""
 
 EVALUATED = 32
-"""Subscriptions to evaluate at once: each may read some ten thousand postings."""
+"""Subscriptions evaluated at once: each may read some ten thousand postings."""
 
 BOUNDED = 4_096
-"""Subscriptions to be given a bound at once."""
+"""Subscriptions whose thetas are computed at once before a refill."""
 
 REFILLED = 32
-"""Posts that come into buffers once more at once."""
+"""Posts inserted at once by a refill."""
 
 LINES = 4_096
-"""Room for what is told."""
+"""Least room of the report, in lines and rows."""
 
-NEVER = 2.0
-"""No post scores that much."""
+UNREACHABLE = 2.0
+"""A theta greater than any score."""
 
 MANY = 20_000
-"""Subscriptions from which on they are laid out in a thread of its own."""
+"""Subscriptions from which on they are indexed in the background."""
 
 
-class Told(NamedTuple):
-    """Which of the lists that are followed are others than before, in order of step, then slot, and what they are now:
-    the rows from end[i - 1] to end[i]."""
+class ChangedLists(NamedTuple):
+    """Followed lists that changed, in order of step, then slot, and their new entries: rows end[i - 1] to end[i]."""
 
-    step: Int64  # the number in the batch; 0 where there is only one
-    slot: Int64
-    end: Int64
-    post: Int64  # by row
-    score: Float64
+    step: Ints  # the number in the batch; 0 where there is only one
+    slot: Ints
+    end: Ints
+    post: Ints  # by row
+    score: Floats
 
 
 class Epoch(NamedTuple):
-    """What idf is made of: `posts` in the window when the epoch began (0: none has begun, or weights are given), and in
-    how many of them each word was, by number. `last` is how many posts had come by then since ever, `last_at` the time;
-    `expired` says whether a window of time has lost a post."""
+    """What idf is computed from: the number of `posts` in the window when the epoch began (0: none has begun, or
+    weights are given), and how many of them contained each word, by number. `last` is the number of posts since the
+    feed was created, and `last_at` the time, of that moment; `expired`: a post of a window of time has expired."""
 
     posts: int
-    df: Int32
+    df: Ints32
     last: int
     last_at: int | None
     expired: bool
 
 
 class Remembered(NamedTuple):
-    """The posts of a window, those withdrawn left out: numbers between `first` and `next`, ascending, places (n, 2),
-    and times."""
+    """The posts of a window that are not withdrawn: numbers from `first` to `next` - 1, ascending, places (n, 2), and
+    times."""
 
     first: int
     next: int
-    number: Int64
-    points: Float64
-    time: Int64
+    number: Ints
+    points: Floats
+    time: Ints
 
 
 class Posted(NamedTuple):
-    """Posts have numbers from `first` on; how many lists each was in right after it, and whose lists changed when."""
+    """Posts that were published: their numbers begin with `first`, `reached` is how many lists held each right after
+    it, and `changed` are the lists that changed."""
 
     first: int
-    reached: Int32
-    told: Told
+    reached: Ints32
+    changed: ChangedLists
 
 
 class FeedIndex:
-    """The engine of one feed; from one thread at a time."""
+    """The lists of one feed; to be called from one thread at a time."""
 
-    def __init__(self, config: FeedConfig) -> None:
-        """Raises ValueError for bounds without extent, a window that is none, and methods and buffers that are not
-        there."""
+    def __init__(self, config: FeedConfig, index: SubscriptionIndex | None = None) -> None:
+        """`index` finds the recipients of posts; threshold-ordered postings unless it is given.
+
+        Raises:
+            ValueError: bounds without extent, a window without one, or an unknown buffer.
+        """
         if not (math.isfinite(config.diagonal) and config.diagonal > 0):
             raise ValueError(f"bounds {config.bounds} have no extent")
         if (config.posts is None) == (config.span is None) or (config.posts or config.span or 0) < 1:
@@ -125,19 +135,19 @@ class FeedIndex:
         self.window = win.empty_window()
         self.buffering = Buffering(config.buffer)
         self.table = Table(self.buffering)
-        self.method: Method = method_of(config.method)
-        self.method.build(self.table, np.empty(0, np.int64))
-        self.work = empty_work()
+        self.subscription_index: SubscriptionIndex = index or OrderedIndex()
+        self.subscription_index.build(self.table, np.empty(0, np.int64))
+        self.scratch = empty_scratch()
         self.now = 0
         self._owners = own.empty_owners()
-        self._found: Found = room_to_evaluate(64, 1)
+        self.evaluation = new_evaluation(64, 1)
         self._epochs = CountEpochs(config.posts) if config.posts else SpanEpochs(config.span or 0)
         self._epoch_posts, self._epoch_df = 0, np.empty(0, np.int32)
         self._filling = False
-        """Whether buffers are being filled anew, so that lists are to be worked out apart."""
+        """Whether buffers are being refilled: lists are evaluated on a copy meanwhile."""
         self.settling = False
-        """Whether, in the middle of a step, lists are not right yet."""
-        self._since_laid_out = 0
+        """Whether a step is under way, in the middle of which lists are not valid."""
+        self._churned = 0
         self._unknown = 1.0
         self._most_k = 1
 
@@ -150,28 +160,28 @@ class FeedIndex:
         return self.config.diagonal
 
     def documents(self, bags: Sequence[dict[str, float]]) -> Documents:
-        """Bags as arrays. O(words). Their words are known until `forget_words`."""
+        """Bags as arrays, valid until `forget_words`. O(words)."""
         return self.words.documents(bags)
 
     @property
     def epoch(self) -> Epoch:
-        """The epoch that is going on."""
+        """The current epoch."""
         e = self._epochs
         last_at, expired = (e.last_at, e.expired) if isinstance(e, SpanEpochs) else (None, False)
         return Epoch(self._epoch_posts, self._epoch_df, e.last, last_at, expired)
 
     @property
-    def worn(self) -> float:
-        """How many subscriptions came, changed or went since they were laid out, over how many there are."""
-        return self._since_laid_out / max(1, len(self.table))
+    def churn(self) -> float:
+        """Subscriptions added, changed or removed since all were indexed, over their number."""
+        return self._churned / max(1, len(self.table))
 
     @property
     def first(self) -> int:
-        """The number of the oldest post of the window, withdrawn or not; with none that of the next."""
+        """The number of the oldest post of the window, withdrawn or not, or of the next post if it is empty."""
         return int(self.window.size[FIRST])
 
     def load(self, posts: Remembered, documents: Documents, epoch: Epoch, now: int) -> None:
-        """Take over the window and the epoch of another feed, where there are no posts yet. O(terms)."""
+        """Restore the window and the epoch of another feed; there are no posts yet. O(terms)."""
         v, numbers = self.window, posts.number
         first, n = posts.first, posts.next - posts.first
         self._epoch_posts, self._epoch_df = epoch.posts, epoch.df.copy()
@@ -184,7 +194,7 @@ class FeedIndex:
         v.idf[:] = self._unknown
         if epoch.posts:
             v.idf[: len(epoch.df)] = idf_of(epoch.posts, epoch.df)
-        # Numbers of posts that were withdrawn are taken by empty ones, as old as the one before.
+        # Empty posts, as old as their predecessors, take the numbers of withdrawn ones.
         at = numbers - first
         x, y, end = np.zeros(n), np.zeros(n), np.zeros(n, np.int64)
         time = np.full(n, np.iinfo(np.int64).min)
@@ -192,7 +202,7 @@ class FeedIndex:
         time[at] = posts.time
         end[at] = words
         time = np.maximum.accumulate(time)
-        batch = step.Batch(x, y, time, np.cumsum(end), documents.word, documents.weight, np.zeros(n, np.int32))
+        batch = win.Batch(x, y, time, np.cumsum(end), documents.word, documents.weight, np.zeros(n, np.int32))
         gone = np.ones(n, np.uint8)
         gone[at] = 0
         win.enter_all(v, batch, gone)
@@ -204,8 +214,8 @@ class FeedIndex:
         self._owners = own.with_places(self._owners, np.empty(0, np.int64), len(v.x))
 
     def forget_words(self) -> None:
-        """Take back the numbers of words that are in no post of the window and no subscription, and that the epoch does
-        not know. Documents that were made and neither posted nor subscribed with are void. O(words + terms)."""
+        """Free the numbers of words that no post of the window, no subscription and not the epoch uses. Documents that
+        are neither posted nor subscribed with become invalid. O(words + terms)."""
         used = np.zeros(max(len(self.words), len(self.window.df)), bool)
         used[: len(self._epoch_df)] = self._epoch_df > 0
         v, s = self.window, self.table.arrays
@@ -216,43 +226,44 @@ class FeedIndex:
         used[s.term[2 * terms_at(note)].astype(np.int64)] = True
         self.words.forget(used)
 
-    def post(self, documents: Documents, points: Float64, now: int = 0) -> Posted:
-        """Posts come, in order, at these places (n, 2), at a time that is none before the last one. O(postings read +
-        buffers entered) each, and what is evaluated; where an epoch begins, everything is."""
-        return _all(self.post_steps(documents, points, now))
+    def post(self, documents: Documents, points: Floats, now: int = 0) -> Posted:
+        """Publish posts, in order, at these places (n, 2), at a time not before the last one. O(postings read + buffers
+        entered) each, and the evaluations; all buffers are refilled when an epoch begins."""
+        return run_all(self.post_steps(documents, points, now))
 
-    def post_steps(self, documents: Documents, points: Float64, now: int = 0) -> Generator[None, None, Posted]:
-        """As `post`, in pieces of some milliseconds. Between them nothing else may change, and lists are those after
-        some of the posts; while an epoch begins, after it."""
+    def post_steps(self, documents: Documents, points: Floats, now: int = 0) -> Generator[None, None, Posted]:
+        """As `post`, in pieces of some milliseconds. Nothing else may change between them, when lists are those after
+        some of the posts, or, while an epoch begins, those after it."""
         points = np.asarray(points, np.float64) + 0.0
         self.now = max(self.now, now)
         first, n = int(self.window.size[NEXT]), len(documents)
-        reached, told = np.zeros(n, np.int32), _Telling()
+        reached, report = np.zeros(n, np.int32), Report()
         at = 0
         while at < n:
             end = min(n, at + PIECE, at + self.before_epoch(self.now))
             part = documents.part(at, end)
             time = np.full(end - at, self.now)
             x, y = np.ascontiguousarray(points[at:end].T)
-            batch = step.Batch(x, y, time, part.end, part.word, part.weight, reached[at:end])
-            self._post(batch, told, at)
+            batch = win.Batch(x, y, time, part.end, part.word, part.weight, reached[at:end])
+            self._post(batch, report, at)
             at = end
             if not self._due(first + at):
                 yield
             else:
-                yield from self._begin_epoch(told, at - 1, first + at)
+                yield from self._begin_epoch(report, at - 1, first + at)
                 if self.config.tfidf:
                     places = len(self.window.x) - 1
                     reached[at - 1] = own.lists_with(self.table.arrays, self._owners, places, first + at - 1)
-        return Posted(first, reached, told.end())
+        return Posted(first, reached, report.end())
 
-    def expire(self, now: int) -> Told:
-        """The time is `now`: posts that are as old as the window go. O(their entries), and what is evaluated."""
-        return _all(self.expire_steps(now))
+    def expire(self, now: int) -> ChangedLists:
+        """Advance the time to `now`: posts that are as old as the window expire. O(their entries), and the
+        evaluations."""
+        return run_all(self.expire_steps(now))
 
-    def expire_steps(self, now: int) -> Generator[None, None, Told]:
-        """As `expire`, in pieces, as `post_steps`; but while it is `settling` lists are not right yet."""
-        self.now, told = max(self.now, now), _Telling()
+    def expire_steps(self, now: int) -> Generator[None, None, ChangedLists]:
+        """As `expire`, in pieces, as `post_steps`; lists are not valid while it is `settling`."""
+        self.now, report = max(self.now, now), Report()
         v, epochs = self.window, self._epochs
         self.settling = True
         if isinstance(epochs, SpanEpochs):
@@ -260,125 +271,124 @@ class FeedIndex:
             while first < end and v.time[first & (len(v.x) - 1)] <= self.now - (self.config.span or 0):
                 first += 1
             if first > v.size[FIRST]:
-                step.expire_until(v, self.table.arrays, self._owners, self.work, first)
-                # What had been withdrawn was in the window no more.
+                step.expire_until(v, self.table.arrays, self._owners, self.scratch, first)
+                # A withdrawn post had left the window before.
                 epochs.expired |= int(v.size[THERE]) < there
-                yield from self._settle(told)
+                yield from self._settle(report)
             self.settling = False
             if epochs.expired and epochs.due(end, self.now):
-                yield from self._begin_epoch(told, 0, end)
+                yield from self._begin_epoch(report, 0, end)
         self.settling = False
-        return told.end()
+        return report.end()
 
-    def withdraw(self, posts: Sequence[int]) -> Told:
-        """Posts of the window go. O(their owners + posts with their words), and an evaluation for each that held one.
+    def withdraw(self, posts: Sequence[int]) -> ChangedLists:
+        """Withdraw posts of the window. O(their owners + posts with their words), and an evaluation for each owner.
 
         Raises:
-            KeyError: a post is not in the window, or is named twice; nothing has changed.
+            KeyError: a post is not in the window, or given twice; nothing has changed.
         """
         for post in posts:
             if not self.holds(post) or list(posts).count(post) > 1:
                 raise KeyError(post)
-        told = _Telling()
+        report = Report()
         self._reserve(0, 0, 0)
         numbers = np.array(posts, np.int64)
-        step.withdraw(self.window, self.table.arrays, self._owners, self.work, numbers)
-        _all(self._settle(told))
-        return told.end()
+        step.withdraw(self.window, self.table.arrays, self._owners, self.scratch, numbers)
+        run_all(self._settle(report))
+        return report.end()
 
     def holds(self, post: int) -> bool:
         """Whether a post is in the window."""
         v = self.window
         return bool(v.size[FIRST] <= post < v.size[NEXT]) and v.gone[post & (len(v.x) - 1)] == 0
 
-    def subscribe(self, documents: Documents, points: Float64, k: Int64, alpha: Float64) -> Int64:
-        """Subscriptions come, at these places (n, 2); each is evaluated. Returns their slots, which are used again once
-        they are removed.
+    def subscribe(self, documents: Documents, points: Floats, k: Ints, alpha: Floats) -> Ints:
+        """Add subscriptions, at these places (n, 2), and evaluate each. Returns their slots, which are reused once they
+        are removed.
 
         Raises:
-            ValueError: one has no words, a k below 1 or above `theta.MOST_K`, or an alpha outside [0, 1]; nothing has
+            ValueError: one has no words, a k not in [1, `theta.MOST_K`], or an alpha not in [0, 1]; nothing has
                 changed.
         """
-        return _all(self.subscribe_steps(documents, points, k, alpha))
+        return run_all(self.subscribe_steps(documents, points, k, alpha))
 
-    def put(self, documents: Documents, points: Float64, k: Int64, alpha: Float64) -> Int64:
-        """Subscriptions come that hold nothing, and that no post finds, until `fill`. Returns their slots. Raises as
-        `subscribe`."""
+    def put(self, documents: Documents, points: Floats, k: Ints, alpha: Floats) -> Ints:
+        """Add subscriptions whose lists are empty, and that posts do not reach, until `fill`. Returns their slots.
+        Raises as `subscribe`."""
         k, alpha = self._checked(documents, k, alpha)
         self._most_k = max(self._most_k, int(k.max(initial=1)))
         return self.table.put(documents, np.asarray(points, np.float64), k, alpha)
 
-    def fill(self, slots: Int64, theta: Float64) -> None:
-        """Those that were put, which are all there are, come to what they hold. `theta` is a score that k posts of the
-        window reach, 0 for one that all do, NaN if it is not known; who cannot be filled by it is evaluated. O(n log
-        n + terms + entries), and what the posts of the window would cost that were posted again."""
+    def fill(self, slots: Ints, theta: Floats) -> None:
+        """Fill the buffers of all subscriptions, after `put`. `theta` is a score that k posts of the window reach, 0 if
+        all that share a word do, NaN if it is unknown; a subscription that lacks posts with it is evaluated. O(n log n
+        + terms + entries), and the cost of publishing the posts of the window."""
         self._reserve(0, 0, 0)
         s = self.table.arrays
         weigh_subscriptions(s, self.window.idf, slots)
         row = s.row.reshape(-1, ROW)
-        row[slots, THETA] = np.where(np.isnan(theta), NEVER, theta)
+        row[slots, THETA] = np.where(np.isnan(theta), UNREACHABLE, theta)
         s.complete[slots] = theta == 0.0
         order = self.window.df.astype(np.int64)
-        _all(self._pass_again(order << 32 | np.arange(len(order))))
+        run_all(self._pass_again(order << 32 | np.arange(len(order))))
         short = slots[(s.held[slots] < s.k[slots]) & (s.complete[slots] == 0)]
         old = row[short, THETA]
-        _all(self._evaluate(short))
-        self.method.move(s, short, old)
+        run_all(self._evaluate(short))
+        self.subscription_index.move(s, short, old)
         self._own_all(slots)
 
     def subscribe_steps(
-        self, documents: Documents, points: Float64, k: Int64, alpha: Float64, lay_out: bool = True
-    ) -> Generator[None, None, Int64]:
-        """As `subscribe`, in pieces, as `post_steps`. Without `lay_out` posts do not find them until `lay_out_steps`
-        was run: that is faster for many."""
+        self, documents: Documents, points: Floats, k: Ints, alpha: Floats, lay_out: bool = True
+    ) -> Generator[None, None, Ints]:
+        """As `subscribe`, in pieces, as `post_steps`. Without `lay_out` posts do not reach them until `lay_out_steps`,
+        which is faster for many."""
         k, alpha = self._checked(documents, k, alpha)
         slots = self.table.put(documents, np.asarray(points, np.float64), k, alpha)
         yield from self._admit(slots, k, lay_out)
         return slots
 
-    def lay_out_steps(self, df: Int64 | None = None, tree: Cells | None = None) -> Generator[None, None, None]:
-        """Lay all subscriptions out anew, for words by how often they are in the window now, or in how many posts they
-        are by `df`, by number, and in the cells of a tree or in new ones. Between the pieces lists may be read. O(n log
-        n)."""
+    def lay_out_steps(self, df: Ints | None = None, tree: Cells | None = None) -> Generator[None, None, None]:
+        """Rebuild the index of all subscriptions, in pieces between which lists may be read: for words in order of
+        their frequency in the window, or of `df`, by number, and in the cells of a tree or in new ones. O(n log n)."""
         order = self.window.df.astype(np.int64)
         if df is not None:
             order[:] = 0
             order[: len(df)] = df[: len(order)]
         yield from self._lay_out(order << 32 | np.arange(len(order)), tree)
 
-    def change(self, slots: Int64, documents: Documents, points: Float64, k: Int64, alpha: Float64) -> None:
-        """Subscriptions are others from now on, in the same slots, and are evaluated. Raises as `subscribe`, and
-        KeyError where there is none; nothing has changed then."""
-        slots = self._there(slots)
+    def change(self, slots: Ints, documents: Documents, points: Floats, k: Ints, alpha: Floats) -> None:
+        """Replace subscriptions by others in the same slots, and evaluate them. Raises as `subscribe`, and KeyError for
+        a slot without subscription; nothing has changed then."""
+        slots = self._known(slots)
         k, alpha = self._checked(documents, k, alpha)
-        self.method.remove(self.table, slots)
+        self.subscription_index.remove(self.table, slots)
         self.table.change(slots, documents, np.asarray(points, np.float64), k, alpha)
-        _all(self._admit(slots, k))
+        run_all(self._admit(slots, k))
 
-    def remove(self, slots: Int64) -> None:
-        """Subscriptions go. Raises KeyError where there is none; nothing has changed then."""
-        slots = self._there(slots)
-        self.method.remove(self.table, slots)
+    def remove(self, slots: Ints) -> None:
+        """Remove subscriptions. Raises KeyError for a slot without one; nothing has changed then."""
+        slots = self._known(slots)
+        self.subscription_index.remove(self.table, slots)
         self.table.remove(slots)
-        self._since_laid_out += len(slots)
+        self._churned += len(slots)
 
     def follow(self, slot: int, followed: bool = True) -> None:
-        """Whether a subscription's list is told whenever it changes. A slot forgets it when it is given up."""
+        """Whether changes of a subscription's list are reported, until it is removed."""
         self.table.arrays.followed[slot] = followed
 
-    def list(self, slot: int) -> tuple[Int64, Float64]:
-        """The posts of a subscription's list, best first, and their scores. O(k); while an epoch begins it may be
-        evaluated first."""
+    def list(self, slot: int) -> tuple[Ints, Floats]:
+        """The posts of a subscription's list, best first, and their scores. O(k), or an evaluation while an epoch
+        begins."""
         s = self.table.arrays
         if self._filling:
-            s, slot = self._apart(slot), 0
+            s, slot = self._evaluated_copy(slot), 0
         n = int(min(s.held[slot], s.k[slot]))
         posts, scores = np.empty(n, np.int64), np.empty(n)
         lists_of(s, np.array([slot]), posts, scores)
         return posts, scores
 
-    def _apart(self, slot: int) -> Subscribers:
-        """A copy of one subscription, evaluated: its buffer is being filled, perhaps in another thread's sight."""
+    def _evaluated_copy(self, slot: int) -> Subscribers:
+        """A copy of one subscription, evaluated, while a background thread may fill its buffer."""
         s = self.table.arrays
         row = s.row[slot * ROW : slot * ROW + ROW].copy()
         note = row.view(np.int64)
@@ -391,17 +401,17 @@ class FeedIndex:
             score=np.zeros(room), tag=np.zeros(room, np.int64),
         )  # fmt: skip
         one.held[0] = 0
-        evaluate_one(self.window, one, self.buffering.limits, self._found, 0, self.diagonal)
+        evaluate(self.window, one, self.buffering.limits, self.evaluation, 0, self.diagonal)
         return one
 
-    def _there(self, slots: Int64) -> Int64:
+    def _known(self, slots: Ints) -> Ints:
         slots = np.asarray(slots, np.int64)
         inside = (slots >= 0) & (slots < self.table.end)
         if not inside.all() or not self.table.arrays.there[slots].all() or len(np.unique(slots)) < len(slots):
             raise KeyError(slots.tolist())
         return slots
 
-    def _checked(self, documents: Documents, k: Int64, alpha: Float64) -> tuple[Int64, Float64]:
+    def _checked(self, documents: Documents, k: Ints, alpha: Floats) -> tuple[Ints, Floats]:
         k = np.broadcast_to(np.asarray(k, np.int64), len(documents))
         alpha = np.broadcast_to(np.asarray(alpha, np.float64), len(documents))
         if len(documents) and (
@@ -410,11 +420,11 @@ class FeedIndex:
             or k.max() > MOST_K
             or not ((alpha >= 0) & (alpha <= 1)).all()
         ):
-            raise ValueError("a subscription without words, or with a k or an alpha that is none")
+            raise ValueError("a subscription has no words, or a k or an alpha out of range")
         return k, alpha
 
-    def _admit(self, slots: Int64, k: Int64, lay_out: bool = True) -> Generator[None, None, None]:
-        """Subscriptions that have just been put come to what they hold, and are found from then on."""
+    def _admit(self, slots: Ints, k: Ints, lay_out: bool = True) -> Generator[None, None, None]:
+        """Evaluate subscriptions that have just been added to the table, and index them."""
         self._most_k = max(self._most_k, int(k.max(initial=1)))
         self._reserve(0, 0, 0)
         weigh_subscriptions(self.table.arrays, self.window.idf, slots)
@@ -422,103 +432,103 @@ class FeedIndex:
         s = self.table.arrays
         self._owners = own.with_cells(self._owners, int(s.held[slots].sum()))
         own.own_many(s, self._owners, len(self.window.x) - 1, slots)
-        self._since_laid_out += len(slots)
+        self._churned += len(slots)
         if lay_out:
-            self.method.add(self.table, slots)
+            self.subscription_index.add(self.table, slots)
 
-    def _evaluate(self, slots: Int64) -> Generator[None, None, None]:
-        step.begin(self.work)
+    def _evaluate(self, slots: Ints) -> Generator[None, None, None]:
+        step.begin_step(self.scratch)
         for first in range(0, len(slots), EVALUATED):
-            self._evaluate_some(slots, first, min(len(slots), first + EVALUATED))
+            step.evaluate_some(self.state, slots, first, min(len(slots), first + EVALUATED))
             yield
 
-    def _evaluate_some(self, slots: Int64, first: int, end: int) -> None:
-        step.evaluate_piece(
-            self.window, self.table.arrays, self.buffering.limits, self._found, self.work, slots, first, end,
-            self.diagonal,
-        )  # fmt: skip
+    @property
+    def state(self) -> step.StepState:
+        """The arrays that kernels work on."""
+        table, limits = self.table.arrays, self.buffering.limits
+        return step.StepState(self.window, table, limits, self._owners, self.evaluation, self.scratch, self.diagonal)
 
-    def _lay_out(self, order: Int64, tree: Cells | None = None) -> Generator[None, None, None]:
-        """Lay all out for words in this order. Reads of lists do not look at that."""
-        yield from self._beside(lambda: self.method.build(self.table, order, tree))
-        self._since_laid_out = 0
+    def _lay_out(self, order: Ints, tree: Cells | None = None) -> Generator[None, None, None]:
+        """Rebuild the index for words in this order. Reads of lists do not use it."""
+        yield from self._in_background(lambda: self.subscription_index.build(self.table, order, tree))
+        self._churned = 0
         self._reserve(0, 0, 0)
 
-    def _beside(self, work: Callable[[], None]) -> Generator[None, None, None]:
-        """Work that takes long for many subscriptions, in a thread of its own then."""
+    def _in_background(self, work: Callable[[], None]) -> Generator[None, None, None]:
+        """Run work that takes long for many subscriptions, in a thread of its own then."""
         if len(self.table) < MANY:
             work()
             return
-        beside = Beside(work)
-        while not beside.done(0.005):
+        background = BackgroundTask(work)
+        while not background.done(0.005):
             yield
-        beside.found  # noqa: B018 -- raises what the work raised
+        background.result  # noqa: B018 -- raises what the work raised
 
-    def _post(self, batch: step.Batch, told: _Telling, at: int) -> None:
-        """Posts of a piece, in which no epoch begins."""
+    def _post(self, batch: win.Batch, report: Report, at: int) -> None:
+        """Publish a batch, within which no epoch begins."""
         begin = np.diff(batch.end, prepend=0)
         self._reserve(len(batch.end), len(batch.word), int(begin.max(initial=0)))
-        self.work.size[AT] = self.work.size[PHASE] = 0
+        self.scratch.size[AT] = self.scratch.size[PHASE] = 0
         status = -1
         while status != step.DONE:
             most = self._most_entries()
-            status = self.method.post(
-                self.window, self.table.arrays, self.buffering.limits, self._owners, self._found, self.work, batch,
-                self.config.posts or 1 << 62, self.diagonal, most,
-            )  # fmt: skip
-            self._make_room(status, most, told, at)
-        told.take(self.work, at)
+            status = self.subscription_index.post(self.state, batch, self.config.posts or 1 << 62, most)
+            self._make_room(status, most, report, at)
+        report.take(self.scratch, at)
 
-    def _settle(self, told: _Telling) -> Generator[None, None, None]:
-        """Evaluate whoever is short after a step without a post, and tell it."""
-        status, s, z = -1, self.table.arrays, self.work
-        z.size[PHASE] = step.EVALUATE
+    def _settle(self, report: Report) -> Generator[None, None, None]:
+        """Evaluate the subscriptions that lack posts after a step without a post, and report changed lists."""
+        status, scratch = -1, self.scratch
+        scratch.size[PHASE] = step.EVALUATE
         while status != step.DONE:
             most = self._most_entries()
-            first = int(z.size[NEXT_SHORT])
-            status = step.evaluate_noted(
-                self.window, s, self.buffering.limits, self._owners, self._found, z, self.diagonal, most
-            )
-            done = slice(first, int(z.size[NEXT_SHORT]))
-            self.method.move(s, z.short[done].astype(np.int64), z.hit_score[done])
-            self._make_room(status, most, told, 0)
+            first = int(scratch.size[NEXT_SHORT])
+            status = step.evaluate_short(self.state, most)
+            done = slice(first, int(scratch.size[NEXT_SHORT]))
+            slots = scratch.short[done].astype(np.int64)
+            self.subscription_index.move(self.table.arrays, slots, scratch.hit_score[done])
+            self._make_room(status, most, report, 0)
             yield
-        while step.tell_noted(s, self.work, 0) != step.DONE:
-            self._make_room(step.LINES, 0, told, 0)
-        told.take(self.work, 0)
+        self._report(report, 0)
 
-    def _make_room(self, status: int, most: int, told: _Telling, at: int) -> None:
-        """See to what a kernel returned for."""
+    def _report(self, report: Report, at: int) -> None:
+        """Report the lists that changed in step `at` of a batch."""
+        while step.report(self.table.arrays, self.scratch, 0) != step.DONE:
+            self._make_room(step.LINES, 0, report, at)
+        report.take(self.scratch, at)
+
+    def _make_room(self, status: int, most: int, report: Report, at: int) -> None:
+        """Make room for what a kernel returned."""
         if status == step.RING:
             self._owners = own.with_ring(self._owners, len(self.table) + len(self._owners.ring) // 2)
         elif status == step.CELLS:
             self._owners = own.with_cells(self._owners, most + len(self._owners.cell) // 2)
         elif status == step.LINES:
-            if self.work.size[TOLD] or self.work.size[ROWS]:
-                told.take(self.work, at)
+            if self.scratch.size[LINES_USED] or self.scratch.size[ROWS_USED]:
+                report.take(self.scratch, at)
             else:
-                lines, rows = 2 * len(self.work.told_slot), 2 * len(self.work.row_post)
-                self.work = with_work(self.work, 0, 0, 0, 0, 0, 0, lines, rows)
+                lines, rows = 2 * len(self.scratch.line_slot), 2 * len(self.scratch.row_post)
+                self.scratch = with_report(self.scratch, lines, rows)
 
     def _most_entries(self) -> int:
         return int(self.buffering.room(np.array([self._most_k]))[0])
 
     def _reserve(self, posts: int, terms: int, longest: int) -> None:
-        """Room for so many posts and terms, of which one post has `longest`, and for all words and subscriptions."""
+        """Make room for so many posts and terms, at most `longest` of one post, and for all words and subscriptions."""
         places = len(self.window.x)
         self.window = win.with_room(self.window, max(1, posts), terms, max(1, len(self.words)), self._unknown)
         v = self.window
         if len(v.x) != places:
             self._owners = own.with_places(self._owners, np.arange(v.size[FIRST], v.size[NEXT]), len(v.x))
-        if len(v.x) != len(self._found.turn) or len(self._found.newest) < self._most_k:
-            self._found = room_to_evaluate(len(v.x), max(self._most_k, len(self._found.newest)))
-        self.method.with_words(len(v.df))
-        room = self.method.room(self.table)
-        lines = max(LINES, self._most_k, len(self.table) // 4)
-        self.work = with_work(self.work, len(v.df), longest, *room, max(1, self.table.end), lines, lines)
+        if len(v.x) != len(self.evaluation.turn) or len(self.evaluation.newest) < self._most_k:
+            self.evaluation = new_evaluation(len(v.x), max(self._most_k, len(self.evaluation.newest)))
+        self.subscription_index.with_words(len(v.df))
+        reads, lines = self.subscription_index.reads(self.table), max(LINES, self._most_k, len(self.table) // 4)
+        self.scratch = with_room(self.scratch, len(v.df), longest, reads, max(1, self.table.end))
+        self.scratch = with_report(self.scratch, lines, lines)
 
     def before_epoch(self, now: int) -> int:
-        """How many posts may come at once at this time before an epoch may begin, right after the last of them."""
+        """How many posts may be published at this time until an epoch may begin, right after the last of them."""
         posts, epochs = int(self.window.size[NEXT]), self._epochs
         if isinstance(epochs, CountEpochs):
             return epochs.next - posts
@@ -531,8 +541,8 @@ class FeedIndex:
             return self._epochs.next == posts
         return self._epochs.due(posts, self.now)
 
-    def _begin_epoch(self, told: _Telling, at: int, posts: int) -> Generator[None, None, None]:
-        """Right after a step: idf and the order of words are those of the window now, and everything is evaluated."""
+    def _begin_epoch(self, report: Report, at: int, posts: int) -> Generator[None, None, None]:
+        """Begin an epoch after a step: take idf and the order of words from the window, and refill all buffers."""
         if isinstance(self._epochs, CountEpochs):
             again = self._epochs.last >= (self.config.posts or 0) // 2
             self._epochs.begin()
@@ -548,20 +558,18 @@ class FeedIndex:
         self._epoch_posts, self._epoch_df = max(1, int(v.size[THERE])), v.df.copy()
         self._unknown = math.log(1.0 + self._epoch_posts)
         v.idf[:] = idf_of(self._epoch_posts, v.df)
-        win.weigh_anew(v)
+        win.reweigh(v)
         s, slots = self.table.arrays, self.table.slots()
         weigh_subscriptions(s, v.idf, slots)
         self._filling = True
-        yield from self._refill_all(slots, order) if self.method.finds else self._evaluate_all(slots, order)
+        yield from self._fill_all(slots, order)
         self._filling = False
-        while step.tell_noted(s, self.work, 0) != step.DONE:
-            self._make_room(step.LINES, 0, told, at)
-        told.take(self.work, at)
-        yield from self._beside(lambda: self._own_all(slots))
+        self._report(report, at)
+        yield from self._in_background(lambda: self._own_all(slots))
 
-    def _refill_all(self, slots: Int64, order: Int64) -> Generator[None, None, None]:
-        """Other weights count: fill all buffers by one pass over the window, and note which of the lists that are
-        followed are others. O(terms + entries, and what the posts of the window would cost that were posted again)."""
+    def _fill_all(self, slots: Ints, order: Ints) -> Generator[None, None, None]:
+        """Fill all buffers by one pass over the window, after a change of weights, and note the followed lists that
+        changed. O(terms + entries), and the cost of publishing the posts of the window."""
         s, followed = self.table.arrays, slots[self.table.arrays.followed[slots] == 1]
         end = np.cumsum(np.minimum(s.held[followed], s.k[followed]), dtype=np.int64)
         rows = int(end[-1]) if len(end) else 0
@@ -572,38 +580,29 @@ class FeedIndex:
             upto = min(len(slots), first + BOUNDED)
             bound_all(self.window, s, self.buffering.limits, slots, first, upto, self.diagonal)
         yield from self._pass_again(order)
-        step.begin(self.work)
-        step.note_others(s, self.work, followed, end, posts, scores)
+        step.begin_step(self.scratch)
+        step.note_differing(s, self.scratch, followed, end, posts, scores)
 
-    def _evaluate_all(self, slots: Int64, order: Int64) -> Generator[None, None, None]:
-        """As `_refill_all`, where posts are not found a way to whom they reach."""
-        step.begin(self.work)
-        for first in range(0, len(slots), EVALUATED):
-            yield
-            self._evaluate_some(slots, first, min(len(slots), first + EVALUATED))
-        yield from self._lay_out(order)
-
-    def _pass_again(self, order: Int64) -> Generator[None, None, None]:
-        """Lay all out for words in this order, and let the posts of the window come into the buffers, which are empty,
-        of those that they reach by their thetas."""
+    def _pass_again(self, order: Ints) -> Generator[None, None, None]:
+        """Index all subscriptions for words in this order, and insert the posts of the window into their buffers, which
+        are empty, by their thetas."""
         yield from self._lay_out(order)
         self._reserve(0, 0, int(self.window.terms.max(initial=0)))
         v = self.window
         end = int(v.size[NEXT]) if len(self.table) else 0
         for first in range(int(v.size[FIRST]), end, REFILLED):
             yield
-            self.method.refill(
-                v, self.table.arrays, self.buffering.limits, self.work, first, min(end, first + REFILLED), self.diagonal
-            )
+            self.subscription_index.refill(self.state, first, min(end, first + REFILLED))
 
-    def _own_all(self, slots: Int64) -> None:
+    def _own_all(self, slots: Ints) -> None:
         self._owners.size[:2] = 0
         self._owners = own.with_ring(self._owners, int(self.table.arrays.held[slots].sum()))
         own.own_all(self.window, self.table.arrays, self._owners, slots)
 
     def check(self) -> None:
-        """The postings are those of the table, buffers are sorted, and whoever holds a post owns it. O(everything)."""
-        self.method.check(self.table)
+        """Raise AssertionError unless the index is that of the table, buffers are sorted, and subscriptions own the
+        posts that they hold. O(everything)."""
+        self.subscription_index.check(self.table)
         v, s, o = self.window, self.table.arrays, self._owners
         owned: dict[int, set[int]] = {}
         for post in range(v.size[FIRST], v.size[NEXT]):
@@ -624,28 +623,28 @@ class FeedIndex:
             assert s.held[slot] >= s.k[slot] or s.complete[slot]
 
 
-class _Telling:
-    """What has been told so far."""
+class Report:
+    """Collects changed lists from the reports of kernels."""
 
     def __init__(self) -> None:
-        self._step: list[Int64] = []
-        self._slot: list[Int32] = []
-        self._count: list[Int64] = []
-        self._post: list[Int64] = []
-        self._score: list[Float64] = []
+        self._step: list[Ints] = []
+        self._slot: list[Ints32] = []
+        self._count: list[Ints] = []
+        self._post: list[Ints] = []
+        self._score: list[Floats] = []
 
-    def take(self, z: Work, first: int) -> None:
-        """Take the lines out; they say steps from `first` on."""
-        lines, rows = int(z.size[TOLD]), int(z.size[ROWS])
-        self._step.append(z.told_step[:lines].astype(np.int64) + first)
-        self._slot.append(z.told_slot[:lines].copy())
-        self._count.append(np.diff(z.told_end[:lines], prepend=0))
-        self._post.append(z.row_post[:rows].copy())
-        self._score.append(z.row_score[:rows].copy())
-        z.size[TOLD] = z.size[ROWS] = 0
+    def take(self, scratch: Scratch, first: int) -> None:
+        """Move the lines out of the scratch; its steps count from `first`."""
+        lines, rows = int(scratch.size[LINES_USED]), int(scratch.size[ROWS_USED])
+        self._step.append(scratch.line_step[:lines].astype(np.int64) + first)
+        self._slot.append(scratch.line_slot[:lines].copy())
+        self._count.append(np.diff(scratch.line_end[:lines], prepend=0))
+        self._post.append(scratch.row_post[:rows].copy())
+        self._score.append(scratch.row_score[:rows].copy())
+        scratch.size[LINES_USED] = scratch.size[ROWS_USED] = 0
 
-    def end(self) -> Told:
-        """All of it in order; of two lines for one list in one step, the later."""
+    def end(self) -> ChangedLists:
+        """All lines in order; of two for one list in one step, the later."""
         none = np.empty(0, np.int64)
         at, count = np.concatenate([none, *self._step]), np.concatenate([none, *self._count])
         slot = np.concatenate([none, *self._slot]).astype(np.int64)
@@ -654,14 +653,13 @@ class _Telling:
         last = np.append((at[1:] != at[:-1]) | (slot[1:] != slot[:-1]), True)[: len(at)]
         kept = order[last]
         begin, n = (np.cumsum(count) - count)[kept], count[kept]
-        end = np.cumsum(n)
-        rows = np.repeat(begin - end + n, n) + np.arange(int(n.sum()))
+        rows = run_places(begin, n)
         post, score = np.concatenate([none, *self._post]), np.concatenate([np.empty(0), *self._score])
-        return Told(at[last], slot[last], end, post[rows], score[rows])
+        return ChangedLists(at[last], slot[last], np.cumsum(n), post[rows], score[rows])
 
 
-def _all(steps: Generator[None, None, T]) -> T:
-    """Run to the end."""
+def run_all(steps: Generator[None, None, T]) -> T:
+    """Run a generator to its end; returns its value."""
     while True:
         try:
             next(steps)

@@ -1,6 +1,6 @@
-"""The keywords of subscriptions as they were given, by slot: numbers of words, in the order given, and as often.
+"""The keywords of subscriptions as they were given, by slot: numbers of words, in the order given, with repetitions.
 
-What they weigh stands with the terms of the table; the same words are there in code-point order, each once.
+Weights are with the terms of the table, which has each word once, in code-point order.
 """
 
 from __future__ import annotations
@@ -8,19 +8,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
-from indexes.feeds.arena import Arena
-from indexes.feeds.model import Shown
-from indexes.feeds.subscribers import ROW, TERM, WORDS, Table
+from indexes.core.arrays import Ints, run_places
+from indexes.feeds.config import Shown
+from indexes.feeds.kernels.arena import Arena, grown
+from indexes.feeds.kernels.subscriptions import ROW, TERM, WORDS, Table
 from indexes.feeds.words import Vocabulary
-
-Int32 = NDArray[np.int32]
-Int64 = NDArray[np.int64]
 
 
 class Listings:
-    """Twelve bytes a subscription, and four for each keyword."""
+    """The columns: 13 bytes a subscription, and four a keyword."""
 
     def __init__(self) -> None:
         self._runs = Arena()
@@ -29,18 +26,17 @@ class Listings:
         self.weighted = np.empty(0, np.uint8)
         self.word = np.empty(0, np.int32)
 
-    def put(self, slots: Int64, shown: Sequence[Shown], words: Vocabulary) -> None:
-        """These slots have these keywords, which the vocabulary knows; they had none. O(keywords)."""
+    def put(self, slots: Ints, shown: Sequence[Shown], words: Vocabulary) -> None:
+        """Store the keywords of slots that have none; the vocabulary knows their words. O(keywords)."""
         length = np.array([len(one) for one in shown], np.int64)
         begin = self._runs.take(length)
         self._reserve(int(slots.max(initial=-1)) + 1)
         self.begin[slots], self.length[slots] = begin, length
         self.weighted[slots] = [isinstance(one, dict) for one in shown]
-        at = np.repeat(begin - np.cumsum(length) + length, length) + np.arange(int(length.sum()))
-        self.word[at] = words.numbers(word for one in shown for word in one)
+        self.word[run_places(begin, length)] = words.numbers(word for one in shown for word in one)
 
-    def remove(self, slots: Int64) -> None:
-        """These slots have no keywords any more. O(n log n)."""
+    def remove(self, slots: Ints) -> None:
+        """Remove the keywords of slots. O(n log n)."""
         self._runs.give_back(self.begin[slots], self.length[slots].astype(np.int64))
 
     def shown(self, slot: int, table: Table, words: Vocabulary) -> Shown:
@@ -59,12 +55,6 @@ class Listings:
         if slots > len(self.begin):
             room = max(slots, 3 * len(self.begin) // 2, 64)
             for name in ("begin", "length", "weighted"):
-                setattr(self, name, _longer(getattr(self, name), room))
+                setattr(self, name, grown(getattr(self, name), room))
         if self._runs.end > len(self.word):
-            self.word = _longer(self.word, max(self._runs.end, 3 * len(self.word) // 2, 64))
-
-
-def _longer(column: NDArray, room: int) -> NDArray:
-    longer = np.zeros(room, column.dtype)
-    longer[: len(column)] = column
-    return longer
+            self.word = grown(self.word, max(self._runs.end, 3 * len(self.word) // 2, 64))

@@ -1,7 +1,7 @@
-"""What a rebuild of a feed brings, as parts (`indexes.parts`): how rare words are, and the quadtree of subscriptions.
+"""The image of a feed, as parts (`indexes.core.packing`): word frequencies and the quadtree of the subscriptions.
 
-By these subscriptions are laid out. The lists themselves are in order of thetas, which change with every post: they
-follow when the layout is put in place, which takes a few microseconds for each subscription.
+They determine the layout of the subscription index. Its lists are in order of thetas, which change with every post, so
+they are built when the image is loaded, in a few microseconds for each subscription.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from indexes.feeds.cells import Cells
-from indexes.parts import PackedPart, packed, unpacked
+from indexes.core.arrays import Bytes, Ints32
+from indexes.core.packing import PackedPart, packed, unpacked
+from indexes.feeds.kernels.cells import Cells
 
 STATISTICS, CELLS = "statistics", "cells"
 
@@ -21,27 +22,27 @@ PackedFeed = dict[str, PackedPart]
 
 
 class Statistics(NamedTuple):
-    """Words, ascending, and in how many posts of a window each of them is."""
+    """Words, ascending, and how many posts of a window contain each of them."""
 
     words: list[str]
-    df: NDArray[np.int32]
+    df: Ints32
 
 
 class Layout(NamedTuple):
-    """By what the subscriptions of a feed are laid out."""
+    """The layout of the subscription index of a feed."""
 
     statistics: Statistics
     cells: Cells
 
 
 class _Columns(NamedTuple):
-    text: NDArray[np.uint8]
+    text: Bytes
     end: NDArray[np.int64]
-    df: NDArray[np.int32]
+    df: Ints32
 
 
 def pack_statistics(statistics: Statistics) -> PackedFeed:
-    """Statistics by name: the words in UTF-8, one behind the other."""
+    """Statistics by name: the words in UTF-8, one after the other."""
     texts = [word.encode() for word in statistics.words]
     end = np.cumsum([len(text) for text in texts], dtype=np.int64)
     columns = _Columns(np.frombuffer(b"".join(texts), np.uint8), end, statistics.df.astype(np.int32))
@@ -59,12 +60,12 @@ def pack_layout(layout: Layout) -> PackedFeed:
 
 
 def unpack_layout(image: PackedFeed) -> Layout:
-    """What `pack_layout` was given. Raises KeyError, TypeError or ValueError where that is not what it made."""
+    """The inverse of `pack_layout`. Raises KeyError, TypeError or ValueError for an invalid image."""
     return Layout(unpack_statistics(image), unpacked(Cells, image[CELLS]))
 
 
 def unpack_statistics(image: PackedFeed) -> Statistics:
-    """What `pack_statistics` was given. Raises KeyError, TypeError or ValueError where that is not what it made."""
+    """The inverse of `pack_statistics`. Raises KeyError, TypeError or ValueError for an invalid image."""
     columns: Any = unpacked(_Columns, image[STATISTICS])
     text = columns.text.tobytes()
     bounds = [0, *columns.end.tolist()]

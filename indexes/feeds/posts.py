@@ -1,7 +1,7 @@
-"""The posts of the window as they are shown, by number and by id.
+"""The posts of the window as responses have them, by number and by id.
 
-The newest lie in a list as they are; older ones in columns, so many to a piece, which are never changed and are dropped
-when the window has passed them. The number of a post stands in the map of ids by its lower bits.
+The newest are in a list; older ones in pieces of columns, which are never changed, and dropped when the window has
+passed them. The map of ids holds the lower bits of a post's number.
 """
 
 from __future__ import annotations
@@ -13,35 +13,32 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
-from indexes.feeds.model import Keywords
-from indexes.feeds.views import PostView
-from indexes.ids import IdMap
-
-Float64 = NDArray[np.float64]
-Int64 = NDArray[np.int64]
+from indexes.core.arrays import Floats, Ints
+from indexes.core.ids import IdMap
+from indexes.feeds.config import Keywords
+from indexes.feeds.results import PostView
 
 PIECE = 1_024
 """Posts of a piece."""
 
 LOWER = (1 << 31) - 1
-"""Windows are shorter."""
+"""A mask of the lower bits; windows have fewer posts."""
 
 
 class Piece(NamedTuple):
-    """Posts by column, with numbers from `first` on; those withdrawn since are among them."""
+    """Posts by column, with numbers from `first` on, including those withdrawn since."""
 
     first: int
-    seq: Int64
-    at: Int64
+    seq: Ints
+    at: Ints
     ids: pa.StringArray
     keywords: Keywords
-    points: Float64
+    points: Floats
     payload: pa.BinaryArray
 
     def view(self, number: int) -> PostView:
-        """A post as it is shown. O(its words)."""
+        """The view of a post. O(its words)."""
         i = number - self.first
         (shown,) = self.keywords.part(i, i + 1).shown()
         x, y = self.points[i].tolist()
@@ -63,7 +60,7 @@ def piece_of(views: list[PostView]) -> Piece:
 
 
 class Posts:
-    """Posts with numbers from `first` to `next` - 1, without those that are `gone`: withdrawn."""
+    """Posts with numbers `first` to `next` - 1, except those that are `gone`: withdrawn."""
 
     def __init__(self) -> None:
         self.first = 0
@@ -78,12 +75,12 @@ class Posts:
         return self.next - self.first - len(self.gone)
 
     def find(self, key: str) -> int:
-        """The number of the post of an id, or -1."""
+        """The number of the post with an id, or -1."""
         row = self.ids.find(key)
         return -1 if row < 0 else self.first + ((row - self.first) & LOWER)
 
     def view(self, number: int) -> PostView:
-        """A post that is there, or went since the last `trim`. Those of the newest are the same object each time."""
+        """The view of a post that is there, or was until after the last `trim`. The newest have one view each."""
         before = self.next - len(self._newest)
         if number >= before:
             return self._newest[number - before]
@@ -106,26 +103,26 @@ class Posts:
         return self.at(number) if number < self.next else None
 
     def after(self, key: str | None, limit: int) -> list[PostView]:
-        """Up to `limit` posts in order of id, behind `key`."""
+        """Up to `limit` posts in order of id, after `key`."""
         return [self.view(self.first + ((row - self.first) & LOWER)) for _, row in islice(self.ids.after(key), limit)]
 
     def append(self, view: PostView) -> None:
-        """The next post comes; its id is not there."""
+        """Append the next post, whose id is free."""
         self.ids.insert(view.id, view.number & LOWER)
         self._newest.append(view)
         self.next += 1
 
     def withdraw(self, number: int) -> None:
-        """A post that is there goes."""
+        """Withdraw a post."""
         self.ids.delete(self.view(number).id)
         self.gone.add(number)
 
     def expire(self, first: int) -> None:
-        """Posts before this one go. What is shown of them stays until `trim`."""
+        """Expire the posts before this one; their views remain until `trim`."""
         number, end = self.first, min(first, self.next)
         while number < end:
             if number in self.gone:
-                # It may be in no piece.
+                # It may lie in no piece.
                 self.gone.discard(number)
                 number += 1
                 continue
@@ -139,7 +136,7 @@ class Posts:
         self.first = max(self.first, first)
 
     def _ids(self, number: int, end: int) -> list[str]:
-        """The ids of this post and those after it, before `end`, of its piece."""
+        """The ids of this post and of those after it in its piece, before `end`."""
         before = self.next - len(self._newest)
         if number >= before:
             return [view.id for view in self._newest[number - before : end - before]]
@@ -148,7 +145,7 @@ class Posts:
         return found
 
     def trim(self) -> None:
-        """Drop what has gone, and put what is no longer new in columns."""
+        """Drop pieces that have expired, and move older posts of the list to a piece."""
         while len(self._newest) >= 2 * PIECE:
             piece = piece_of(self._newest[:PIECE])
             del self._newest[:PIECE]
@@ -164,12 +161,12 @@ class Posts:
             del self._newest[: max(0, self.first - self.next + len(self._newest))]
 
     def pieces(self) -> list[Piece]:
-        """All in columns, and perhaps some that have gone. O(PIECE)."""
+        """All posts in columns, and perhaps some that have expired. O(PIECE)."""
         return [*self._pieces, *([piece_of(self._newest)] if self._newest else [])]
 
     def load(self, first: int, after: int, pieces: Iterator[Piece]) -> None:
-        """Take over posts where there are none: pieces of posts with consecutive numbers, in order; what lies between
-        them is `gone`. O(n)."""
+        """Restore posts, where there are none: pieces of posts with consecutive numbers, in order; numbers between them
+        are `gone`. O(n)."""
         self.first = self.next = first
         for piece in pieces:
             self.gone.update(range(self.next, piece.first))
@@ -180,18 +177,18 @@ class Posts:
             self.next = piece.first + len(piece.seq)
         self.gone.update(range(self.next, after))
         if self.next < after:
-            # Numbers count on behind the last piece.
+            # Numbers continue after the last piece.
             self._pieces.append(_nothing(self.next, after))
             self._firsts.append(self.next)
             self.next = after
-        if self.ids.wants_merge():
+        if self.ids.crowded:
             self.ids.swap(self.ids.merged())
 
     def check(self) -> None:
         """Raise AssertionError unless all parts agree."""
         self.ids.check()
         assert len(self.ids) == len(self), "an id of nothing, or a post without one"
-        assert all(self.first <= number < self.next for number in self.gone), "what is withdrawn has long gone"
+        assert all(self.first <= number < self.next for number in self.gone), "a withdrawn post has expired"
         for number in range(self.first, self.next):
             if number not in self.gone:
                 view = self.view(number)

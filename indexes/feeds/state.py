@@ -1,7 +1,7 @@
-"""A feed at rest, by column: what a snapshot holds, and all that a feed is made of again.
+"""The state of a feed, by column: the content of a snapshot, from which the feed is restored.
 
-Lists are not part of it: they follow from the window, the epoch and the subscriptions, scores too. What buffers hold
-beyond the lists may be other than before.
+Lists are not part of it: they and their scores follow from the window, the epoch and the subscriptions. Entries of
+buffers beyond the lists may differ after a restart.
 """
 
 from __future__ import annotations
@@ -12,36 +12,33 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
-from indexes.feeds.cells import Cells, build_cells
+from indexes.core.arrays import Floats, Ints, Ints32, run_places
+from indexes.core.captured_ids import lifetimes_by_id, lifetimes_of
+from indexes.core.ids import Packed
+from indexes.feeds.config import FeedConfig, Keywords, Subscriptions, bag_of_shown
 from indexes.feeds.engine import FeedEngine
 from indexes.feeds.feed import Epoch, Remembered
-from indexes.feeds.model import FeedConfig, Keywords, Subscriptions, bag_of_shown
-from indexes.feeds.ordered import CAPACITY
+from indexes.feeds.kernels.cells import Cells, build_cells
+from indexes.feeds.kernels.subscriptions import ALPHA, ROW, THETA, WORDS, X, Y, terms_at
 from indexes.feeds.packing import Layout, Statistics
+from indexes.feeds.plans.maintenance import Captured, Queries
 from indexes.feeds.posts import Piece
-from indexes.feeds.subscribers import ALPHA, ROW, THETA, X, Y, terms_at
-from indexes.feeds.upkeep import Asks, Captured
-from indexes.ids import Packed, merge_packed, pack
-
-Float64 = NDArray[np.float64]
-Int32 = NDArray[np.int32]
-Int64 = NDArray[np.int64]
+from indexes.feeds.subscription_index import CAPACITY
 
 AT_ONCE = 4_096
-"""Subscriptions, or posts, that are taken up at once."""
+"""Subscriptions, or posts, that are restored at once."""
 
 
 class WindowPosts(NamedTuple):
     """Posts of a window by column, in order of their numbers."""
 
-    number: Int64
-    seq: Int64
-    at: Int64
+    number: Ints
+    seq: Ints
+    at: Ints
     ids: pa.StringArray
     keywords: Keywords
-    points: Float64
+    points: Floats
     payload: pa.BinaryArray
 
     def __len__(self) -> int:
@@ -49,23 +46,21 @@ class WindowPosts(NamedTuple):
 
 
 class Idf(NamedTuple):
-    """What idf is made of: `posts` in the window when the epoch began, 0 where none has, and in how many of them each
-    of these words was, in order of the words. `last` is how many posts had come by then since ever, `last_at` the time;
-    `expired` says whether a window of time has lost a post."""
+    """What idf is computed from: as `feed.Epoch`, with the words in order in place of their numbers."""
 
     posts: int
     word: pa.StringArray
-    df: Int32
+    df: Ints32
     last: int
     last_at: int | None
     expired: bool
 
 
 class FeedState(NamedTuple):
-    """A feed at `seq`. The window holds the posts with numbers from `first` to `next` - 1 that are among `posts`; `now`
-    is the time of the last post or tick. Subscriptions are in order of their ids, whose rows count from 0; `ttl` is in
-    seconds, NaN for none. `theta` is a score that k posts of the window reach, or 0, NaN where none is known: lists are
-    worked out sooner with it, and are the same without."""
+    """A feed at `seq`. The window holds the posts with numbers `first` to `next` - 1 that are among `posts`; `now` is
+    the time of the last post or tick. Subscriptions are in order of their ids, whose rows count from 0; `ttl` is in
+    seconds, NaN for none. `theta` is a score that k posts of the window reach, or 0, or NaN if none is known; it
+    speeds up the restoration of lists, and does not change them."""
 
     config: FeedConfig
     seq: int
@@ -76,55 +71,46 @@ class FeedState(NamedTuple):
     idf: Idf
     ids: Packed
     subscriptions: Subscriptions
-    ttl: Float64
-    theta: Float64
+    ttl: Floats
+    theta: Floats
 
 
 def state_of(captured: Captured) -> FeedState:
-    """Put what was captured in order, in any thread. O(n log n)."""
+    """The state of a captured feed, in any thread. O(n log n)."""
     c = captured
-    recent = pack(pa.array(list(c.recent), pa.string()), np.fromiter(c.recent.values(), np.int32, len(c.recent)))
-    ids = merge_packed(c.ids, recent)
+    ids = c.ids.merged()
     slots = ids.row.astype(np.int64)
     ids = ids._replace(row=np.arange(len(slots), dtype=np.int32))
-    ttl = np.full(len(slots), np.nan)
-    if c.ttl:
-        for i, key in enumerate(texts_of(ids).to_pylist()):
-            ttl[i] = c.ttl.get(key, np.nan)
     posts = _posts_of(c)
-    theta = c.asks.row.reshape(-1, ROW)[slots, THETA]
-    return FeedState(c.config, c.seq, c.now, c.first, c.next, posts, _idf_of(c), ids, asked(c.asks, slots), ttl, theta)
+    theta, some = c.queries.row.reshape(-1, ROW)[slots, THETA], queries_of(c.queries, slots)
+    return FeedState(
+        c.config, c.seq, c.now, c.first, c.next, posts, _idf_of(c), ids, some, lifetimes_of(ids, c.ttl), theta
+    )
 
 
-def texts_of(ids: Packed) -> pa.LargeStringArray:
-    """Packed ids as an Arrow array over their bytes."""
-    offset, text = np.ascontiguousarray(ids.offset), np.ascontiguousarray(ids.text)
-    return pa.LargeStringArray.from_buffers(len(ids.row), pa.py_buffer(offset), pa.py_buffer(text))
-
-
-def asked(asks: Asks, slots: Int64) -> Subscriptions:
-    """What the subscriptions in these slots ask for. O(keywords log keywords)."""
-    row = asks.row.reshape(-1, ROW)[slots]
-    begin, length = asks.begin[slots], asks.length[slots].astype(np.int64)
+def queries_of(queries: Queries, slots: Ints) -> Subscriptions:
+    """The queries of the subscriptions in these slots. O(keywords log keywords)."""
+    row = queries.row.reshape(-1, ROW)[slots]
+    begin, length = queries.begin[slots], queries.length[slots].astype(np.int64)
     end = np.cumsum(length)
-    word = asks.word[np.repeat(begin - end + length, length) + np.arange(int(length.sum()))]
+    word = queries.word[run_places(begin, length)]
     weight = np.full(len(word), np.nan)
-    some = np.flatnonzero(asks.weighted[slots])
+    some = np.flatnonzero(queries.weighted[slots])
     if len(some):
         note = row.view(np.int64)[some]
         at = terms_at(note)
-        owner = np.repeat(some, note[:, 5])
-        known = owner << 32 | asks.term[2 * at].astype(np.int64)
+        owner = np.repeat(some, note[:, WORDS])
+        known = owner << 32 | queries.term[2 * at].astype(np.int64)
         order = np.argsort(known)
-        mine = np.flatnonzero(np.repeat(asks.weighted[slots] != 0, length))
+        mine = np.flatnonzero(np.repeat(queries.weighted[slots] != 0, length))
         wanted = np.repeat(np.arange(len(slots)), length)[mine] << 32 | word[mine]
-        weight[mine] = asks.raw[2 * at][order[np.searchsorted(known[order], wanted)]]
-    texts = pa.array(asks.words, pa.string()).take(pa.array(word))
-    return Subscriptions(Keywords(end, texts, weight), row[:, [X, Y]], asks.k[slots].astype(np.int64), row[:, ALPHA])
+        weight[mine] = queries.raw[2 * at][order[np.searchsorted(known[order], wanted)]]
+    texts = pa.array(queries.words, pa.string()).take(pa.array(word))
+    return Subscriptions(Keywords(end, texts, weight), row[:, [X, Y]], queries.k[slots].astype(np.int64), row[:, ALPHA])
 
 
 def _posts_of(c: Captured) -> WindowPosts:
-    """The posts that are there, in one piece."""
+    """The posts of the window, in one piece."""
     pieces = [piece for piece in c.pieces if piece.first + len(piece.seq) > c.first]
     none = np.empty(0, np.int64)
     number = np.concatenate([none, *(piece.first + np.arange(len(piece.seq)) for piece in pieces)])
@@ -149,15 +135,15 @@ def _posts_of(c: Captured) -> WindowPosts:
 
 def _idf_of(c: Captured) -> Idf:
     known = np.flatnonzero(c.epoch.df)
-    word = pa.array(c.asks.words, pa.string()).take(pa.array(known))
+    word = pa.array(c.queries.words, pa.string()).take(pa.array(known))
     order = pc.sort_indices(word)
     df = c.epoch.df[known][order.to_numpy()]
     return Idf(c.epoch.posts, word.take(order), df, c.epoch.last, c.epoch.last_at, c.epoch.expired)
 
 
 def engine_of(state: FeedState) -> FeedEngine:
-    """The engine in that state: posts are put into the window, and come into buffers once more. O(n log n + terms), and
-    what the posts of the window would cost that were posted again."""
+    """An engine in this state: posts are restored in the window, and buffers are refilled. O(n log n + terms), and the
+    cost of publishing the posts of the window."""
     engine = FeedEngine(state.config, state.seq)
     index, posts = engine.index, state.posts
     words = state.idf.word.to_pylist()
@@ -176,13 +162,12 @@ def engine_of(state: FeedState) -> FeedEngine:
     of = np.concatenate([np.empty(0, np.int64), *slots])
     index.fill(of, state.theta)
     engine.names.load(state.ids._replace(row=of.astype(np.int32)[state.ids.row]))
-    keys = texts_of(state.ids)
-    engine.ttl = {keys[i].as_py(): float(state.ttl[i]) for i in np.flatnonzero(~np.isnan(state.ttl)).tolist()}
+    engine.ttl = lifetimes_by_id(state.ids, state.ttl)
     return engine
 
 
 def layout_of(state: FeedState) -> Layout:
-    """By what the subscriptions of a feed are laid out anew. O(n depth + words log words)."""
+    """The layout of a new subscription index. O(n depth + words log words)."""
     return Layout(statistics_of(state), cells_of(state.subscriptions))
 
 
@@ -192,7 +177,7 @@ def cells_of(subscriptions: Subscriptions) -> Cells:
 
 
 def statistics_of(state: FeedState) -> Statistics:
-    """In how many posts of the window each word is. O(words log words)."""
+    """How many posts of the window contain each word. O(words log words)."""
     keywords = state.posts.keywords
     owner = np.repeat(np.arange(len(keywords)), np.diff(keywords.end, prepend=0))
     once = pa.table({"word": keywords.word, "owner": owner}).group_by(["word", "owner"]).aggregate([])

@@ -1,10 +1,10 @@
 """How much of the window a buffer keeps: the threshold theta, chosen by rank when a subscription is evaluated.
 
-A buffer has the posts that score theta or more. The lower theta is, the more posts have to be entered, and the longer
-it takes until expiry leaves fewer than k, when the subscription is evaluated anew. If posts can be exchanged, and the
-window is large beside the rank, both rates depend on k and on the rank r at which theta stands alone: posts are a
-Poisson process whose heights are expected ranks. The cheapest r then depends on k and on what an evaluation costs
-beside entering a post. `bench/feeds/ranks.py` simulates the process; `CHEAPEST` is what it prints, smoothed.
+A buffer has the posts that score theta or more. The lower theta, the more posts enter the buffer, and the longer it
+takes until expiry leaves fewer than k, and the subscription is evaluated again. If posts are exchangeable, and the
+window is large compared to the rank, both rates only depend on k and the rank r of theta: posts are a Poisson process
+whose heights are expected ranks. The cheapest r then depends on k and on the cost of an evaluation over that of an
+entry. `bench/feeds/ranks.py` simulates the process; `CHEAPEST` is its output, smoothed.
 """
 
 from __future__ import annotations
@@ -12,14 +12,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-Int32 = NDArray[np.int32]
-Int64 = NDArray[np.int64]
+from indexes.core.arrays import Ints, Ints32
 
 BUFFERS = ("cost", "kscore", "fixed", "kmax")
 """The k-skyband above the cheapest rank, above the k-th score, or above the score of rank 2 k; and the 2 k best posts
-without a look at dominance (Yi et al.)."""
+regardless of dominance (Yi et al.)."""
 
 MOST_K = 4_095
 
@@ -39,29 +37,29 @@ CHEAPEST = (
 """By k, then by the cost of an evaluation over that of entering a post, up to its expiry: the rank of least cost."""
 
 ENTRY, EVALUATION, POSTING = 0.65, 12.0, 0.036
-"""What entering a post, an evaluation, and each posting that it reads cost, in microseconds. Only ratios matter."""
+"""Costs of an entry, an evaluation, and each posting that it reads, in microseconds. Only ratios matter."""
 
 BUCKETS = 24
 """Columns of a row of ranks: by the binary logarithm of the postings that an evaluation read."""
 
 KEPT = 1.7
-"""Entries over k that a full buffer keeps: by E|buffer| = k (1 + ln(n / k)) those of the 2 k best posts."""
+"""Entries that a full buffer keeps, over k: by E|buffer| = k (1 + ln(n / k)) those of the 2 k best posts."""
 
 
 class Limits(NamedTuple):
-    """What kernels are told: by kind (a row for each k that is in use) and bucket the rank, and by kind the rest."""
+    """What kernels know of buffers: by kind (one for each k in use) and bucket the rank, and by kind the rest."""
 
-    rank: Int32  # BUCKETS to a row
-    room: Int32  # entries that a buffer has room for
-    kept: Int32  # entries that a full one keeps
-    dominated: Int32  # by how many posts a post must be dominated to be dropped; 0: that is not asked
+    rank: Ints32  # BUCKETS to a row
+    room: Ints32  # entries that a buffer has room for
+    kept: Ints32  # entries that a full one keeps
+    dominated: Ints32  # posts that must dominate a post that is dropped; 0: dominance is ignored
 
 
 class Buffering:
-    """One of `BUFFERS`, for all k that come."""
+    """One of `BUFFERS`, for all k."""
 
     def __init__(self, buffer: str) -> None:
-        """Raises ValueError for a buffer of another name."""
+        """Raises ValueError for an unknown buffer."""
         if buffer not in BUFFERS:
             raise ValueError(f"no buffer is called {buffer!r}")
         self.buffer = buffer
@@ -69,12 +67,12 @@ class Buffering:
         self.limits = Limits(none, none, none, none)
         self._kind: dict[int, int] = {}
 
-    def room(self, k: Int64) -> Int64:
+    def room(self, k: Ints) -> Ints:
         """Entries of a buffer for this k."""
         return 2 * k if self.buffer == "kmax" else 3 * k + 12
 
-    def kinds(self, k: Int64) -> Int64:
-        """Which row of the ranks is whose. O(n), and O(BUCKETS) for a k that is new."""
+    def kinds(self, k: Ints) -> Ints:
+        """The kind of each k. O(n), and O(BUCKETS) for each new k."""
         different, at = np.unique(k, return_inverse=True)
         for one in different.tolist():
             if one not in self._kind:
@@ -99,8 +97,8 @@ class Buffering:
 
 
 def cheapest_rank(k: int, ratio: float) -> int:
-    """The rank of least cost, where an evaluation costs `ratio` times as much as entering a post: read off `CHEAPEST`,
-    between its rows and columns by logarithms.
+    """The rank of least cost, if an evaluation costs `ratio` times as much as an entry: interpolated in `CHEAPEST` by
+    logarithms.
 
     >>> cheapest_rank(10, 100), cheapest_rank(10, 1e9), cheapest_rank(7, 100) <= 20
     (20, 33, True)

@@ -1,4 +1,4 @@
-"""What makes every kernel of the feeds ready: each is called once, on a tiny feed."""
+"""Compile or load every kernel of feeds, by calling each once on a tiny feed."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ from collections.abc import Callable
 
 import numpy as np
 
-from indexes.feeds.cells import build_cells
+from indexes.feeds.config import FeedConfig
 from indexes.feeds.feed import FeedIndex, Remembered
-from indexes.feeds.model import FeedConfig
+from indexes.feeds.kernels.cells import build_cells
 from indexes.feeds.tokens import bag_of
 
 
 def warm() -> None:
-    """Every path of a feed with either kind of window."""
+    """Run every path of a feed, with either kind of window."""
     for config in (FeedConfig((0.0, 0.0, 1.0, 1.0), posts=64), FeedConfig((0.0, 0.0, 1.0, 1.0), span=1)):
         exercise(FeedIndex(config))
 
 
 def exercise(feed: FeedIndex) -> None:
-    """Run every path of a feed once; what kernels are given depends neither on its window nor on its buffers."""
+    """Run every path of a feed once; the types of kernel arguments do not depend on its configuration."""
     rng = np.random.default_rng(0)
     bags = [bag_of(rng.choice(list("abcdefgh"), 3).tolist()) for _ in range(80)]
     points = rng.random((80, 2))
@@ -42,4 +42,4 @@ def exercise(feed: FeedIndex) -> None:
 
 
 GROUPS: dict[str, Callable[[], None]] = {"main": warm}
-"""Kernels that become ready together, by name; what each takes to become so."""
+"""Groups of kernels that become ready together, by name, and what compiles or loads them."""

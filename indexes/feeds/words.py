@@ -1,4 +1,4 @@
-"""Words by number, and documents as arrays: no string enters a kernel."""
+"""Words by number, and documents as arrays, for kernels."""
 
 from __future__ import annotations
 
@@ -6,32 +6,29 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
-Float64 = NDArray[np.float64]
-Int32 = NDArray[np.int32]
-Int64 = NDArray[np.int64]
+from indexes.core.arrays import Bools, Floats, Ints, Ints32
 
 
 class Documents(NamedTuple):
-    """Bags, one's words behind the other's, each in code-point order of its words."""
+    """Bags, one after the other, each in code-point order of its words."""
 
-    end: Int64  # by document: where its words end
-    word: Int32
-    weight: Float64  # as given: not yet times idf, nor of unit length
+    end: Ints  # by document: where its words end
+    word: Ints32
+    weight: Floats  # as given: not yet times idf, nor of unit length
 
     def __len__(self) -> int:
         return len(self.end)
 
     def part(self, first: int, end: int) -> Documents:
-        """Documents first to end - 1. O(their number)."""
+        """Documents `first` to `end` - 1. O(their number)."""
         begin = int(self.end[first - 1]) if first else 0
         upto = int(self.end[end - 1]) if end else 0
         return Documents(self.end[first:end] - begin, self.word[begin:upto], self.weight[begin:upto])
 
 
 class Vocabulary:
-    """Numbers of words, used again once a word is forgotten."""
+    """Numbers of words, reused once a word is forgotten."""
 
     def __init__(self) -> None:
         self._number: dict[str, int] = {}
@@ -39,7 +36,7 @@ class Vocabulary:
         self._word: list[str] = []
 
     def __len__(self) -> int:
-        """How many numbers there are, those of forgotten words included."""
+        """The end of the numbers, those of forgotten words included."""
         return len(self._word)
 
     def __contains__(self, word: str) -> bool:
@@ -47,11 +44,11 @@ class Vocabulary:
 
     @property
     def known(self) -> int:
-        """How many words have a number."""
+        """The number of words that are known."""
         return len(self._number)
 
     def texts(self) -> list[str]:
-        """The words by number; those of numbers that are free mean nothing. O(numbers)."""
+        """The words by number; those of free numbers are arbitrary. O(numbers)."""
         return self._word.copy()
 
     def number(self, word: str) -> int:
@@ -67,27 +64,27 @@ class Vocabulary:
         return self._word[number]
 
     def documents(self, bags: Sequence[Mapping[str, float]]) -> Documents:
-        """Bags as arrays; words that are new get numbers. O(words)."""
+        """Bags as arrays; new words get numbers. O(words)."""
         numbers = self._number
         end = np.cumsum([len(bag) for bag in bags], dtype=np.int64)
         word = [numbers[w] if w in numbers else self._take(w) for bag in bags for w in bag]
         weight = [v for bag in bags for v in bag.values()]
         return Documents(end, np.array(word, np.int32), np.array(weight, np.float64))
 
-    def forget(self, used: NDArray[np.bool_]) -> None:
-        """Take back the numbers of words that are not `used` (by number). O(numbers)."""
+    def forget(self, used: Bools) -> None:
+        """Free the numbers of words that are not `used` (by number). O(numbers)."""
         for number in np.flatnonzero(~used[: len(self._word)]).tolist():
             if self._number.get(self._word[number]) == number:
                 del self._number[self._word[number]]
                 self._free.append(number)
 
     def freeze(self) -> tuple[list[str], list[int]]:
-        """The words by number, and the numbers that are free: what `thaw` takes."""
+        """The words by number, and the free numbers, for `thaw`."""
         return self._word, self._free
 
     @classmethod
     def thaw(cls, words: list[str], free: list[int]) -> Self:
-        """One that goes on where another was frozen."""
+        """A vocabulary in the state of a frozen one."""
         vocabulary, forgotten = cls(), set(free)
         vocabulary._word, vocabulary._free = words, free
         vocabulary._number = {word: number for number, word in enumerate(words) if number not in forgotten}

@@ -1,4 +1,4 @@
-"""The attributes of a map's objects: their names, which end is better, and the values that they may have."""
+"""The attributes of the objects of a map: names, directions and ranges."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 
 class Attribute(NamedTuple):
-    """One attribute; `range` is what its values may be, or None. Static values inside are negated where `high`, so that
-    smaller is better."""
+    """One attribute; `high`: larger values are better; `range` limits its values. Static values inside are negated
+    where `high`, so that smaller is better."""
 
     name: str
     high: bool = False

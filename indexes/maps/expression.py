@@ -1,4 +1,4 @@
-"""Scores as users write them: `distance * 2 + price ** 0.5`, read into programs, and shown to grow with distance.
+"""Expressions of users, such as `distance * 2 + price ** 0.5`: compiled, and proved not to fall with distance.
 
     sum      = product {("+" | "-") product}
     product  = factor {("*" | "/") factor}
@@ -8,12 +8,12 @@
              | ("sqrt" | "log" | "exp") "(" sum ")" | "distance" | name of an attribute
 
 As in Python, `-2 ** 2` is -4 and `2 ** 3 ** 2` is 512. A name followed by a parenthesis is a function. Length and depth
-are bounded, and nothing is ever evaluated but programs (`programs.py`).
+are bounded, and only programs (`programs.py`) are evaluated.
 
-What is read must be shown non-decreasing in distance, over the ranges of attributes and for every distance. Each part
-has an interval of values and a trend: constant, rising, falling, or neither known. Trends follow from those of the
-parts and their signs, so they hold for computed values as well as for exact ones. A part that distance enters must have
-a value for every distance: else an object could be last nearby and not far away. This is sound, not complete:
+An expression must be proved non-decreasing in distance, over the ranges of attributes and for every distance. Each part
+has an interval of values and a trend: constant, rising, falling, or unknown. Trends follow from the trends and signs of
+the operands, so they hold for computed values as well as for exact ones. A part that depends on distance must have a
+value for every distance: else an object could rank last nearby and not far away. This is sound, not complete:
 `distance - distance / 2` is refused, and `distance / 2` is not.
 """
 
@@ -21,10 +21,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 from indexes.maps.attributes import Attribute
-from indexes.maps.programs import (
+from indexes.maps.kernels.programs import (
     ADD,
     DISTANCE,
     DIVIDE,
@@ -56,7 +57,7 @@ LONGEST = 1_000
 """Characters of an expression."""
 
 DEEPEST = 50
-"""Parentheses, functions, signs and exponents within each other."""
+"""Nesting of parentheses, functions, signs and exponents."""
 
 FUNCTIONS = {"min": MIN, "max": MAX, "sqrt": SQRT, "log": LOG, "exp": EXP}
 OPERATORS = {"+": ADD, "-": SUBTRACT, "*": MULTIPLY, "/": DIVIDE}
@@ -69,22 +70,22 @@ _TOKEN = re.compile(
 
 
 class BadExpression(ValueError):
-    """An expression that is not one, or that cannot be shown to grow with distance; says why."""
+    """The text is no expression, or cannot be proved not to fall with distance; says why."""
 
 
 class Compiled(NamedTuple):
-    """An expression ready to run, and whether distance changes nothing."""
+    """A compiled expression; `constant`: it does not depend on distance."""
 
     program: Program
     constant: bool
 
 
 def compiled(text: str, attributes: Sequence[Attribute]) -> Compiled:
-    """Read an expression. O(length).
+    """Compile an expression. O(length).
 
     Raises:
-        BadExpression: it is too long or too deep, is no expression, names what there is not, or may fall as distance
-            grows or have no value at some distances.
+        BadExpression: it is too long or too deep, is no expression, uses an unknown name, or may fall as distance grows
+            or have no value at some distances.
     """
     parser = _Parser(text, attributes)
     parser.whole()
@@ -92,9 +93,15 @@ def compiled(text: str, attributes: Sequence[Attribute]) -> Compiled:
     return Compiled(program(parser.steps), trend == CONSTANT)
 
 
+@lru_cache(maxsize=4_096)
+def count_steps(text: str) -> int:
+    """How many steps the program of an expression has, at most. O(length)."""
+    # Each number, name and operator is a step at most; of a call with n operands n - 1 are, and n - 1 commas.
+    return sum(found[0].strip() not in ("(", ")") for found in _TOKEN.finditer(text))
+
+
 class _Parser:
-    """Recursive descent. `steps` grows as it reads; `texts` has where in the text what a step completes begins and
-    ends."""
+    """Recursive descent. `steps` grows while it reads; `texts` has the part of the text that each step completes."""
 
     def __init__(self, text: str, attributes: Sequence[Attribute]) -> None:
         if len(text) > LONGEST:
@@ -141,7 +148,7 @@ class _Parser:
         self.texts.append(self._text[begin : self._tokens[self._at - 1][2]])
 
     def whole(self) -> None:
-        """Read all of it."""
+        """Parse all of the text."""
         self._sum()
         if self._next:
             raise BadExpression(f"an operator is missing {self._place()}")
@@ -189,7 +196,7 @@ class _Parser:
             if number > MOST:
                 raise BadExpression(f"{token} at {begin + 1} is too large")
             self._emit(NUMBER, number, begin)
-        elif token == "(":
+        elif token == "(":  # noqa: S105 - a token of an expression
             self._sum()
             self._take(")")
         elif token[:1].isalpha() or token[:1] == "_":
@@ -228,7 +235,7 @@ class _Parser:
 
 
 class _Part(NamedTuple):
-    """What is known of a part: between which numbers it is, and how it goes with distance."""
+    """What is known of a part: the interval of its values, and its trend with distance."""
 
     lo: float
     hi: float
@@ -298,7 +305,7 @@ def _binary(step: int, a: _Part, b: _Part, text: str) -> _Part:
 
 
 def _in_base(a: _Part, b: _Part, text: str) -> int:
-    """How a power goes with its base, which goes as `a` does."""
+    """The trend of a power in its base, which has the trend of `a`."""
     if a.trend == CONSTANT or (b.lo == 0.0 and b.hi == 0.0):
         return CONSTANT
     whole = b.lo == b.hi and b.lo.is_integer()
@@ -309,7 +316,7 @@ def _in_base(a: _Part, b: _Part, text: str) -> int:
 
 
 def _in_exponent(a: _Part, b: _Part, text: str) -> int:
-    """How a power goes with its exponent, which goes as `b` does."""
+    """The trend of a power in its exponent, which has the trend of `b`."""
     if b.trend == CONSTANT:
         return CONSTANT
     if a.lo <= 0.0:

@@ -1,7 +1,7 @@
-"""The objects of a map: their ids, places and values, payloads, and the slots in which all of that stands.
+"""The objects of a map: their ids, places and values, payloads, and the slots in which all of these are.
 
-Places and values are in the index alone, in slots that are recycled; values inside are smaller where better. `created`
-counts objects as they come. What is read here is read between two slices.
+Places and values are in the index only, in slots that are recycled; values inside are smaller where better. `created`
+numbers objects in order of creation. Reads take place between two slices.
 """
 
 from __future__ import annotations
@@ -11,40 +11,36 @@ from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from indexes.maps.live import Changes
-from indexes.maps.model import MapConfig
-from indexes.maps.places import ABSENT, PlaceIndex
-from indexes.maps.presence import find_many
-from indexes.maps.views import ObjectView, Rows
-from indexes.names import Names
-from indexes.overlay import RowPool
-
-Float64 = npt.NDArray[np.float64]
-Int32 = npt.NDArray[np.int32]
-Int64 = npt.NDArray[np.int64]
-Bool = npt.NDArray[np.bool_]
+from indexes.core.arrays import Bools, Floats, Ints, Ints32
+from indexes.core.names import Names
+from indexes.core.pending import RowPool
+from indexes.maps.config import MapConfig
+from indexes.maps.kernels.object_index import ABSENT
+from indexes.maps.live.queries import Changes
+from indexes.maps.object_index import PlaceIndex
+from indexes.maps.pending_objects import find_many
+from indexes.maps.results import ObjectView, Rows
 
 FEW = 24
-"""Ids up to which they are looked up one by one: Arrow takes longer to begin."""
+"""Up to this many ids are looked up one by one, which is faster than Arrow for few."""
 
 
 class Put(NamedTuple):
-    """Objects that come or change, each once, as they are afterwards."""
+    """Objects to insert or change, each once, with their state afterwards."""
 
     keys: pa.StringArray
-    slots: Int32
-    fresh: Bool  # there was none of this id
-    points: Float64
-    statics: Float64
-    created: Int64
-    same: Bool  # it stands like this already
-    inverse: Int64  # by element of the command: which of these
+    slots: Ints32
+    fresh: Bools  # there was none of this id
+    points: Floats
+    statics: Floats
+    created: Ints
+    same: Bools  # nothing has changed
+    inverse: Ints  # by element of the command: which of these
 
-    def changes(self, touched: Bool) -> Changes:
-        """Those that are others now, or are `touched`."""
+    def changes(self, touched: Bools) -> Changes:
+        """The changes of those that differ from before, or are `touched`."""
         some = np.flatnonzero(~self.same | touched)
         there = np.ones(len(some), bool)
         slots = self.slots[some].astype(np.int64)
@@ -52,7 +48,8 @@ class Put(NamedTuple):
 
 
 class Objects:
-    """All objects of a map. `changed` are the slots in which something has changed since somebody began to note it."""
+    """All objects of a map. `changed` is the journal: the slots that have changed since it was begun; None without
+    one."""
 
     def __init__(self, config: MapConfig, index: PlaceIndex | None = None, next_created: int = 0) -> None:
         """Over the objects of an index, whose ids are to be loaded into `names`."""
@@ -68,9 +65,9 @@ class Objects:
     def __len__(self) -> int:
         return len(self.names)
 
-    def look(self, keys: pa.StringArray, points: Float64, values: Float64) -> Put:
-        """What these elements, in order, come to: NaN leaves what is there. Slots are taken for new objects; else
-        nothing changes. O(n log m), or O(n + m) for many."""
+    def look(self, keys: pa.StringArray, points: Floats, values: Floats) -> Put:
+        """The result of these elements, in order: NaN leaves a value as it is. Slots are taken for new objects;
+        nothing else changes. O(n log m), or O(n + m) for many."""
         coded = keys.dictionary_encode()
         distinct, inverse = coded.dictionary, coded.indices.to_numpy().astype(np.int64)
         slots = find_many(self.names, distinct)
@@ -85,7 +82,7 @@ class Objects:
         after = before.copy()
         given = np.column_stack([points, values * self.signs]) + 0.0
         for j in range(after.shape[1]):
-            # Of several elements of an id the last one that says something stands.
+            # Of several elements of an id the last one with a value counts.
             some = np.flatnonzero(~np.isnan(given[:, j]))
             after[inverse[some], j] = given[some, j]
         created = np.zeros(len(slots), np.int64)
@@ -94,8 +91,8 @@ class Objects:
         same = (after == before).all(axis=1)
         return Put(distinct, slots, fresh, after[:, :2].copy(), after[:, 2:].copy(), created, same, inverse)
 
-    def note(self, slots: Sequence[int] | Int32 | Int64) -> None:
-        """These slots change, or their payloads."""
+    def note(self, slots: Sequence[int] | Ints32 | Ints) -> None:
+        """Note in the journal that these slots, or their payloads, change."""
         if self.changed is not None:
             self.changed.update(np.asarray(slots).tolist())
 
@@ -112,7 +109,7 @@ class Objects:
         )
 
     def show(self, put: Put, named: bool) -> None:
-        """Let new objects be found, whose ids are `named` already or not."""
+        """Make new objects visible; with `named` their ids are merged already."""
         fresh = np.flatnonzero(put.fresh)
         self.next_created += len(fresh)
         if len(fresh) and not named:
@@ -125,7 +122,7 @@ class Objects:
             self.payloads[slot] = payload
 
     def forget(self, key: str, slot: int) -> None:
-        """An object that the index holds no more."""
+        """Remove an object that was deleted from the index."""
         self.names.delete(key, slot)
         self.payloads.pop(slot, None)
         self.pool.give([slot])
@@ -148,11 +145,11 @@ class Objects:
             ObjectView(key, (x, y), values, age, self.payloads.get(slot)) for (key, slot), (x, y), values, age in rows
         ]
 
-    def shown(self, statics: Float64) -> Float64:
-        """Static values (n, d) as the user says them."""
+    def shown(self, statics: Floats) -> Floats:
+        """Static values (n, d) with the user's sign."""
         return statics * self.signs + 0.0
 
-    def rows(self, slots: Int64, points: Float64, statics: Float64, created: Int64, distance: Float64) -> Rows:
+    def rows(self, slots: Ints, points: Floats, statics: Floats, created: Ints, distance: Floats) -> Rows:
         """Objects as answers show them."""
         x, y = points.T.tolist() if len(points) else ([], [])
         rows = slots.tolist()
@@ -183,5 +180,5 @@ class Objects:
 
 
 def free_below(free: list[int], high: int) -> list[int]:
-    """Those of free slots that an index knows."""
+    """The free slots that an index has room for."""
     return [slot for slot in free if slot < high]

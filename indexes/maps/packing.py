@@ -1,11 +1,11 @@
-"""The index of a map's objects as parts (`indexes.parts`), to be written down and taken up again."""
+"""The index of a map as parts (see `indexes.core.packing`), to be written to an image and mapped again."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from indexes.maps.rtree import Tree
-from indexes.parts import PackedPart, packed, unpacked
+from indexes.core.packing import PackedPart, packed, unpacked
+from indexes.maps.kernels.rtree import Tree
 
 OBJECTS = "objects"
 
@@ -18,7 +18,7 @@ def pack_index(tree: Tree) -> PackedMap:
 
 
 def unpack_index(image: PackedMap) -> Tree:
-    """What `pack_index` was given, over the same memory. Raises KeyError, TypeError or ValueError where that is not
-    what it made."""
+    """The tree that `pack_index` was given, over the same memory. Raises KeyError, TypeError or ValueError for parts
+    that it has not made."""
     tree: Any = unpacked(Tree, image[OBJECTS])
     return Tree(*tree)

@@ -1,11 +1,10 @@
 """Walking a path through a map: which answer is right where, at the cost of a search only where a zone is left.
 
-A walk holds one answer with its zone. Along the places of a path it finds the first one at which what it holds is not
-known to be right: outside the zone, or, for a top-k with more candidates than members, where other candidates are the
-best. In between nothing is searched and nothing is made.
+A walk holds one answer with its zone. Along a path it finds the first place at which the answer is not known to be
+right: outside the zone, or, for a top-k with more candidates than members, where other candidates are the best. Between
+two such places nothing is searched or allocated.
 
-Source: Hidayat, Cheema, Lin, Zhang and Zhang, Continuous monitoring of moving skyline and top-k queries: what its
-clients do, for paths that are known beforehand.
+Source: [Moving queries], what its clients do, for paths that are known beforehand.
 """
 
 from __future__ import annotations
@@ -14,54 +13,50 @@ from collections.abc import Iterator
 from typing import NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
-from indexes.lean import lean_kernel
-from indexes.maps.floats import float_kernel, float_part
-from indexes.maps.metrics import EUCLIDEAN, distance
-from indexes.maps.places import PlaceIndex
-from indexes.maps.scores import Scoring, score_of, static_parts
-from indexes.maps.sky_circle import CircleSearcher, CircleZone
-from indexes.maps.top import TopSearch, TopZone
-from indexes.maps.zones import Searcher, Zone, holds
-
-Float64 = NDArray[np.float64]
-Int64 = NDArray[np.int64]
+from indexes.compiled.jit import kernel
+from indexes.core.arrays import Floats, Ints
+from indexes.maps.kernels.floats import float_internal, float_kernel
+from indexes.maps.kernels.metrics import EUCLIDEAN, distance
+from indexes.maps.kernels.scores import Scoring, score_of, static_parts
+from indexes.maps.object_index import PlaceIndex
+from indexes.maps.zones.circle import CircleSearch, CircleZone
+from indexes.maps.zones.skyline import SkylineSearch, Zone, holds
+from indexes.maps.zones.top import TopSearch, TopZone
 
 
 class Members(NamedTuple):
-    """An answer at a place: slots with their distances, the best first, of a skyline the nearest; and their scores,
+    """An answer at a place: slots with their distances, best first, of a skyline nearest first; and their scores,
     infinite where there is none, or None for a skyline."""
 
-    slots: Int64
-    distances: Float64
-    scores: Float64 | None
+    slots: Ints
+    distances: Floats
+    scores: Floats | None
 
 
 class Walk(Protocol):
-    """A question asked along paths in one map, a path at a time."""
+    """The answer to a question along paths in one map, a path at a time."""
 
     ordered: bool
-    """Whether an answer is another one when its order is."""
+    """Whether another order is another answer."""
 
     searches: int
-    """How many searches it took so far."""
+    """The number of searches so far."""
 
     def begin(self) -> None:
-        """Another path begins: nothing is known of its first place."""
+        """Begin another path."""
 
-    def upto(self, x: Float64, y: Float64, first: int) -> int:
-        """The first place of a path, from place `first` on, where the answer is not known to be the one before; the
-        number of places if there is none. O(1) a place without other candidates, else O(candidates); for a skyline
+    def upto(self, x: Floats, y: Floats, first: int) -> int:
+        """The first place of a path, from place `first` on, where the answer may differ from the one before; the
+        number of places if there is none. O(1) a place without further candidates, else O(candidates); for a skyline
         O(edges)."""
 
     def turn(self, x: float, y: float) -> Members:
-        """A right answer at a place, up to equal scores; from now on it is the one held."""
+        """A correct answer at a place, up to equal scores, which is held from now on."""
 
 
 class Change(NamedTuple):
-    """The answer becomes another one at a place of a path: with other members, or only in another order, or because it
-    is the first place."""
+    """The answer changes at a place of a path: its members, only their order, or because it is the first place."""
 
     at: int
     kind: str  # "first", "members" or "order"
@@ -69,19 +64,20 @@ class Change(NamedTuple):
 
 
 class Follower:
-    """Follows paths, one at a time and in pieces, and tells where the answer becomes another one."""
+    """Follows paths, one at a time and in pieces, and yields the changes of the answer."""
 
     def __init__(self, walk: Walk) -> None:
         self._walk = walk
-        self._last: Int64 | None = None
+        self._last: Ints | None = None
 
     def begin(self) -> None:
-        """Another path begins."""
+        """Begin another path."""
         self._walk.begin()
         self._last = None
 
-    def along(self, x: Float64, y: Float64) -> Iterator[Change]:
-        """The changes in the next piece of the path: every answer between two is the one before, up to equal scores."""
+    def along(self, x: Floats, y: Floats) -> Iterator[Change]:
+        """The changes in the next piece of the path; between two of them the answer stays the same, up to equal
+        scores."""
         at = self._walk.upto(x, y, 0)
         while at < len(x):
             found = self._walk.turn(float(x[at]), float(y[at]))
@@ -91,7 +87,7 @@ class Follower:
                 yield Change(at, kind, found)
             at = self._walk.upto(x, y, at + 1)
 
-    def _differs(self, slots: Int64) -> str | None:
+    def _differs(self, slots: Ints) -> str | None:
         if self._last is None:
             return "first"
         if not np.array_equal(np.sort(slots), np.sort(self._last)):
@@ -114,14 +110,15 @@ class TopWalk:
     def begin(self) -> None:
         self._zone = None
 
-    def upto(self, x: Float64, y: Float64, first: int) -> int:
+    def upto(self, x: Floats, y: Floats, first: int) -> int:
         zone = self._zone
         if zone is None:
             return first
+        circle = Circle(*zone.place, zone.radius)
         if not len(self._rest) and not self.ordered:
-            return int(within(self._scoring.metric, *zone.place, zone.radius, x, y, first))
+            return int(within(self._scoring.metric, circle, Path(x, y), first))
         best = self._of, self._held, self._rest, self.ordered
-        return int(_same_best(self._scoring, *zone.place, zone.radius, *best, x, y, first))
+        return int(_same_best(self._scoring, circle, *best, Path(x, y), first))
 
     def turn(self, x: float, y: float) -> Members:
         if self._zone is None or not self._zone.inside(x, y):
@@ -141,23 +138,23 @@ class SkylineWalk:
 
     ordered = False
 
-    def __init__(self, index: PlaceIndex, bounds: Float64, metric: str = "euclidean") -> None:
+    def __init__(self, index: PlaceIndex, bounds: Floats, metric: str = "euclidean") -> None:
         """`bounds` are the map's (x0, y0, x1, y1): where distances are Euclidean, no zone reaches past them."""
         self.searches = 0
         self._index, self._bounds = index, bounds
-        self._searcher = Searcher(index.d)
-        self._circles = CircleSearcher(index.d, metric)
+        self._searcher = SkylineSearch(index.d)
+        self._circles = CircleSearch(index.d, metric)
         self._zone: Zone | CircleZone | None = None
 
     def begin(self) -> None:
         self._zone = None
 
-    def upto(self, x: Float64, y: Float64, first: int) -> int:
+    def upto(self, x: Floats, y: Floats, first: int) -> int:
         zone = self._zone
         if zone is None:
             return first
         if isinstance(zone, CircleZone):
-            return int(within(zone.metric, zone.place[0], zone.place[1], zone.radius, x, y, first))
+            return int(within(zone.metric, Circle(zone.place[0], zone.place[1], zone.radius), Path(x, y), first))
         return int(_in_zone(zone, x, y, first))
 
     def turn(self, x: float, y: float) -> Members:
@@ -171,12 +168,13 @@ class SkylineWalk:
 
 
 class Candidates(NamedTuple):
-    """Those of a zone: their places (c, 2), static values by column, order of creation, and static parts (2, c)."""
+    """The candidates of a zone: their places (c, 2), static values by column, creation numbers, and static parts (2,
+    c)."""
 
-    places: Float64
-    statics: Float64
-    created: Int64
-    parts: Float64
+    places: Floats
+    statics: Floats
+    created: Ints
+    parts: Floats
 
 
 def _candidates(s: Scoring, zone: TopZone) -> Candidates:
@@ -187,64 +185,91 @@ def _candidates(s: Scoring, zone: TopZone) -> Candidates:
 
 
 @float_kernel
-def _fill(s, c):  # type: ignore[no-untyped-def]
-    """Work out the static parts of all candidates."""
-    n = c.created.size
+def _fill(scoring: Scoring, candidates: Candidates) -> None:
+    """Compute the static parts of all candidates."""
+    n = candidates.created.size
     for i in range(n):
-        c.parts[0, i], c.parts[1, i] = static_parts(s, c.statics, n, i)
+        candidates.parts[0, i], candidates.parts[1, i] = static_parts(scoring, candidates.statics, n, i)
 
 
 @float_kernel
-def _rate(s, c, x, y, far, scores):  # type: ignore[no-untyped-def]
+def _rate(scoring: Scoring, candidates: Candidates, x: float, y: float, far: Floats, scores: Floats) -> None:
     """Write the distances and scores of all candidates at (x, y)."""
-    for i in range(c.created.size):
-        far[i], scores[i] = _rated(s, c, i, x, y)
+    for i in range(candidates.created.size):
+        far[i], scores[i] = _rated(scoring, candidates, i, x, y)
 
 
-@float_part
-def _rated(s, c, i, x, y):  # type: ignore[no-untyped-def]
+@float_internal
+def _rated(scoring: Scoring, candidates: Candidates, i: int, x: float, y: float) -> tuple[float, float]:
     """The distance and score of a candidate."""
-    far = distance(s.metric, x, y, c.places[i, 0], c.places[i, 1])
-    return far, score_of(s, far, c.parts[0, i], c.parts[1, i], c.statics, c.created.size, i)
+    far = distance(scoring.metric, x, y, candidates.places[i, 0], candidates.places[i, 1])
+    return far, score_of(
+        scoring, far, candidates.parts[0, i], candidates.parts[1, i], candidates.statics, candidates.created.size, i
+    )
+
+
+class Circle(NamedTuple):
+    """A zone that is a circle."""
+
+    x: float
+    y: float
+    radius: float
+
+
+class Path(NamedTuple):
+    """The places of a path, in order."""
+
+    x: Floats
+    y: Floats
 
 
 @float_kernel
-def within(metric, px, py, radius, x, y, first):  # type: ignore[no-untyped-def]
+def within(metric: int, circle: Circle, path: Path, first: int) -> int:
     """The first place of a path, from `first` on, that is not strictly within a circle; the number of places if there
     is none."""
     i = first
-    while i < x.size and distance(metric, px, py, x[i], y[i]) < radius:
+    while i < path.x.size and distance(metric, circle.x, circle.y, path.x[i], path.y[i]) < circle.radius:
         i += 1
     return i
 
 
 @float_kernel
-def _same_best(s, px, py, radius, c, held, rest, ordered, x, y, first):  # type: ignore[no-untyped-def]
-    """As `within`, or the first place where the candidates `held`, which stand in order, are not the best, or, if
-    `ordered`, stand in another order."""
+def _same_best(
+    scoring: Scoring,
+    circle: Circle,
+    candidates: Candidates,
+    held: Ints,
+    rest: Ints,
+    ordered: bool,
+    path: Path,
+    first: int,
+) -> int:
+    """As `within`, or the first place where the candidates `held`, which are in order, are not the best, or with
+    `ordered` are in another order."""
+    x, y = path.x, path.y
     at = first
     same = True
     while at < x.size and same:
-        same = distance(s.metric, px, py, x[at], y[at]) < radius
+        same = distance(scoring.metric, circle.x, circle.y, x[at], y[at]) < circle.radius
         worst, youngest = -np.inf, -1
         for i in held:
-            (_, score), created = _rated(s, c, i, x[at], y[at]), c.created[i]
+            (_, score), created = _rated(scoring, candidates, i, x[at], y[at]), candidates.created[i]
             if score > worst or (score == worst and created > youngest):
                 worst, youngest = score, created
             elif ordered:
                 same = False
         for i in rest:
-            _, score = _rated(s, c, i, x[at], y[at])
-            if score < worst or (score == worst and c.created[i] < youngest):
+            _, score = _rated(scoring, candidates, i, x[at], y[at])
+            if score < worst or (score == worst and candidates.created[i] < youngest):
                 same = False
         if same:
             at += 1
     return at
 
 
-@lean_kernel
-def _in_zone(zone, x, y, first):  # type: ignore[no-untyped-def]
-    """The first place of a path, from `first` on, that is not in a skyline's zone."""
+@kernel
+def _in_zone(zone: Zone, x: Floats, y: Floats, first: int) -> int:
+    """The first place of a path, from `first` on, that is not in the zone of a skyline."""
     i = first
     inside = True
     while i < x.size and inside:

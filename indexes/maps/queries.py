@@ -1,7 +1,7 @@
-"""The standing queries of a map: their ids, questions, and where their clients are; and what they hold.
+"""The standing queries of a map: their ids, questions and answers, and where their clients are.
 
-What they hold follows from the objects. So while a log is replayed nothing is held (`live` is None): all of it is
-searched for at once when that is done, which may give other zones than before, and right ones.
+Answers follow from the objects. So while the log is replayed none is held (`live` is None), and all are searched for
+when that is done, which may give other zones than before, and correct ones.
 """
 
 from __future__ import annotations
@@ -11,16 +11,17 @@ from itertools import islice
 
 import numpy as np
 
-from indexes.maps.asks import Asks
-from indexes.maps.live import Held, LiveQueries
-from indexes.maps.model import MapConfig, Point, Question
-from indexes.maps.places import PlaceIndex
-from indexes.maps.top import TopZone
-from indexes.names import Names
-from indexes.overlay import RowPool
+from indexes.core.names import Names
+from indexes.core.pending import RowPool
+from indexes.maps.config import MapConfig, Point, Question
+from indexes.maps.live.queries import LiveQueries
+from indexes.maps.object_index import PlaceIndex
+from indexes.maps.questions import ScoringCache
+from indexes.maps.searches import AnswerZone
+from indexes.maps.zones.top import TopZone
 
 AT_ONCE = 256
-"""Queries that are searched for between two looks at the clock."""
+"""Queries that are searched for at a time."""
 
 
 class Queries:
@@ -29,38 +30,38 @@ class Queries:
     def __init__(self, config: MapConfig, index: PlaceIndex) -> None:
         """None yet, over the objects of an index."""
         self._config = config
-        self.asks = Asks(config)
+        self.scorings = ScoringCache(config)
         self.names = Names()
         self.question: dict[int, Question] = {}
         self.at: dict[int, Point] = {}
         self.pool = RowPool()
-        self.live: LiveQueries | None = self.over(index)
+        self.live: LiveQueries | None = self.empty_live(index)
 
     def __len__(self) -> int:
         return len(self.names)
 
-    def over(self, index: PlaceIndex) -> LiveQueries:
-        """None of them, over an index."""
+    def empty_live(self, index: PlaceIndex) -> LiveQueries:
+        """Live queries over an index, none of them inserted yet."""
         bounds = np.array(self._config.bounds)
         return LiveQueries(index, self._config.attributes, bounds, self._config.metric)
 
-    def all_over(self, index: PlaceIndex) -> LiveQueries:
-        """All of them over an index: a search each."""
-        live = self.over(index)
+    def live_over(self, index: PlaceIndex) -> LiveQueries:
+        """All of them as live queries over an index. A search each."""
+        live = self.empty_live(index)
         rows = list(self.question)
         for i in range(0, len(rows), AT_ONCE):
             self.enter(live, rows[i : i + AT_ONCE])
         return live
 
     def enter(self, live: LiveQueries, rows: Sequence[int]) -> None:
-        """Search for what some of them hold."""
-        live.put(rows, [self.asks.of(self.question[row]) for row in rows], [self.at[row] for row in rows])
+        """Insert some of them into live queries."""
+        live.put(rows, [self.scorings.query_of(self.question[row]) for row in rows], [self.at[row] for row in rows])
 
-    def held(self, row: int, index: PlaceIndex) -> Held:
-        """What a query holds, or would where nothing is held."""
+    def zone(self, row: int, index: PlaceIndex) -> AnswerZone:
+        """The answer of a query with its zone; searched for where none is held."""
         if self.live is not None:
             return self.live[row]
-        alone = self.over(index)
+        alone = self.empty_live(index)
         self.enter(alone, [row])
         return alone[row]
 
@@ -69,7 +70,7 @@ class Queries:
         return list(islice(self.names.after(key), limit))
 
     def forget(self, key: str, row: int) -> None:
-        """A query that holds nothing any more."""
+        """Remove a query that is no longer live."""
         self.names.delete(key, row)
         del self.question[row], self.at[row]
         self.pool.give([row])
@@ -83,7 +84,7 @@ class Queries:
         assert not set(free) & rows and self.pool.high == len(free) + len(rows), "rows are lost"
         if self.live is not None:
             live = self.live
-            assert len(live) == len(rows) and all(row in live for row in rows), "what is held is of others"
+            assert len(live) == len(rows) and all(row in live for row in rows), "other queries are live"
             for row in rows:
                 zone, at = live[row], self.at[row]
                 place = float(zone.place[0]), float(zone.place[1])

@@ -1,35 +1,60 @@
-"""Searches of a map, of all kinds, in arrays that are used again and again."""
+"""Searches of a map: a top-k or a skyline with its zone, in arrays that are reused from search to search."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from indexes.maps.live import Ask, Held, SkylineAsk
-from indexes.maps.model import MapConfig, Point
-from indexes.maps.places import PlaceIndex
-from indexes.maps.sky_circle import CircleSearcher
-from indexes.maps.top import TopSearch
-from indexes.maps.zones import Searcher
+from indexes.core.arrays import Floats
+from indexes.maps.config import Point
+from indexes.maps.kernels.metrics import EUCLIDEAN, METRICS
+from indexes.maps.kernels.scores import Scoring
+from indexes.maps.object_index import PlaceIndex
+from indexes.maps.zones.circle import CircleSearch, CircleZone
+from indexes.maps.zones.skyline import SkylineSearch, Zone
+from indexes.maps.zones.top import TopSearch, TopZone
+
+
+@dataclass(frozen=True, slots=True)
+class TopQuery:
+    """The k best by a score, with a zone from m candidates; `ordered`: their order holds in the zone too."""
+
+    k: int
+    m: int
+    scoring: Scoring
+    ordered: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SkylineQuery:
+    """The skyline."""
+
+
+Query = TopQuery | SkylineQuery
+
+AnswerZone = TopZone | Zone | CircleZone
+"""An answer with its zone: of a top-k, or of a skyline, whose zone is a polygon under the Euclidean metric, else a
+circle."""
 
 
 class Searches:
-    """Searches, one at a time."""
+    """Searches by one metric, from one thread at a time."""
 
-    def __init__(self, config: MapConfig) -> None:
-        d = len(config.attributes)
-        self._bounds = np.array(config.bounds)
-        self._plane = config.metric == "euclidean"
-        self._polygons, self._circles = Searcher(d), CircleSearcher(d, config.metric)
+    def __init__(self, d: int, bounds: Floats | Sequence[float], metric: str) -> None:
+        """Among objects with d static values; `bounds` are the map's (x0, y0, x1, y1)."""
+        self._bounds = np.asarray(bounds, np.float64)
+        self._plane = METRICS[metric] == EUCLIDEAN
+        self._polygons, self._circles = SkylineSearch(d), CircleSearch(d, metric)
         self._tops: TopSearch | None = None
 
-    def held(self, index: PlaceIndex, ask: Ask, locations: Sequence[Point]) -> list[Held]:
-        """What a standing query would hold at each of some places."""
-        if not isinstance(ask, SkylineAsk):
+    def zones(self, index: PlaceIndex, query: Query, places: Sequence[Point]) -> list[AnswerZone]:
+        """The answer to a query at each of some places, with its zone. Reads the index only."""
+        if isinstance(query, TopQuery):
             if self._tops is None or self._tops.index is not index:
                 self._tops = TopSearch(index)
-            return list(self._tops.zones(locations, ask.k, ask.m, ask.scoring, ask.ordered))
+            return list(self._tops.zones(places, query.k, query.m, query.scoring, query.ordered))
         if self._plane:
-            return [self._polygons.zone(index, *at, self._bounds) for at in locations]
-        return [self._circles.zone(index, *at) for at in locations]
+            return [self._polygons.zone(index, *at, self._bounds) for at in places]
+        return [self._circles.zone(index, *at) for at in places]

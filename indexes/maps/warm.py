@@ -1,4 +1,4 @@
-"""What makes every kernel of the maps ready: each is called once, on a tiny map."""
+"""Compiles or loads every kernel of maps: each is called once, on a tiny map."""
 
 from __future__ import annotations
 
@@ -6,31 +6,36 @@ from collections.abc import Callable
 
 import numpy as np
 
-from indexes.maps import top_warm
+from indexes.maps.answers import measure_distances
 from indexes.maps.attributes import Attribute
-from indexes.maps.changes import CircleKeeper, Keeper
-from indexes.maps.live import Changes, LiveQueries, SkylineAsk, TopAsk
-from indexes.maps.places import PlaceIndex
-from indexes.maps.scores import scoring
-from indexes.maps.shapes import component
-from indexes.maps.shown import measure_distances
-from indexes.maps.sky_circle import CircleSearcher
-from indexes.maps.zones import Searcher
+from indexes.maps.kernels.metrics import METRICS
+from indexes.maps.live.queries import Changes, LiveQueries
+from indexes.maps.live.skyline_changes import CircleUpdater, SkylineUpdater
+from indexes.maps.object_index import PlaceIndex
+from indexes.maps.scoring import expression_scoring, scoring
+from indexes.maps.searches import SkylineQuery, TopQuery
+from indexes.maps.zones.circle import CircleSearch
+from indexes.maps.zones.geojson import component
+from indexes.maps.zones.skyline import SkylineSearch
+from indexes.maps.zones.top import TopSearch
+
+EXPRESSION = "min(distance, 9) * 2 / 3 - -1 + max(a, 1) ** 0.5 + sqrt(a) + log(a + 1) + exp(0 - a)"
+"""All steps of programs, and all functions that check an expression."""
 
 
 def warm() -> None:
-    """Every path of a map."""
+    """Make all kernels ready."""
     exercise(2)
 
 
 def exercise(d: int) -> None:
-    """Run every path once, with so many attributes; which arrays kernels are given does not depend on it."""
+    """Run every path once, with d attributes. The types of arguments do not depend on d, scores or metrics."""
     rng = np.random.default_rng(0)
     points, statics = rng.random((300, 2)), rng.random((300, d))
     index = PlaceIndex.build(points, statics)
     index.put(np.arange(290, 310), rng.random((20, 2)), rng.random((20, d)))
     index.delete([5, 295])
-    searcher, keeper = Searcher(d), Keeper(d)
+    searcher, keeper = SkylineSearch(d), SkylineUpdater(d)
     searcher.skyline(index, 0.5, 0.5)
     zone = searcher.zone(index, 0.5, 0.5, np.array([0.0, 0.0, 1.0, 1.0]))
     zone.holds(0.5, 0.5)
@@ -39,24 +44,42 @@ def exercise(d: int) -> None:
         x, y = rng.random(2).tolist()
         keeper.put(zone, slot, x, y, rng.random(d))
     keeper.delete(zone, 400)
-    circles = CircleSearcher(d, "manhattan")
+    circles = CircleSearch(d, "manhattan")
     circles.skyline(index, 0.5, 0.5)
     round_zone = circles.zone(index, 0.5, 0.5)
     round_zone.holds(0.6, 0.5)
     measure_distances(0, np.zeros((1, 2)), np.zeros(1, np.int64), np.zeros((2, 1)), np.empty(1))
-    CircleKeeper().put(round_zone, 400, 0.6, 0.6, np.full(d, 2.0))
-    top_warm.exercise(index)
+    CircleUpdater().put(round_zone, 400, 0.6, 0.6, np.full(d, 2.0))
+    exercise_top(index)
     exercise_live(index)
     index.folded().put([1], rng.random((1, 2)), rng.random((1, d)))
 
 
+def exercise_top(index: PlaceIndex) -> None:
+    """Run every path of a top-k once: search, zone and updates."""
+    d = index.d
+    attributes = [
+        Attribute("abcdefghijklmnopqrstuvwxyz"[j % 26] + "_" * (j // 26), False, (0.0, 1.0)) for j in range(d)
+    ]
+    search = TopSearch(index)
+    for metric in METRICS:
+        for s in (
+            scoring("weighted_sum", attributes, {"distance": 1.0}, metric),
+            expression_scoring(EXPRESSION if d else "distance", attributes, metric),
+        ):
+            search.top([(0.5, 0.5)], 3, s)
+            zone = search.zone((0.5, 0.5), 3, 2, s, ordered=True)
+            zone.inside(0.5, 0.5)
+            zone.ranked(0.5, 0.5)
+
+
 def exercise_live(index: PlaceIndex) -> None:
-    """Let queries of both kinds stand while an object comes and goes."""
+    """Hold standing queries of both types while an object is inserted, changed and deleted."""
     d = index.d
     live = LiveQueries(index.folded(), [], np.array([0.0, 0.0, 1.0, 1.0]))
     attribute = Attribute("a", False, (0.0, 1.0))
-    ask = TopAsk(2, 2, scoring("weighted_sum", [attribute], {"distance": 1.0}))
-    live.put([0, 1], [ask, SkylineAsk()], [(0.5, 0.5), (0.5, 0.5)])
+    top = TopQuery(2, 2, scoring("weighted_sum", [attribute], {"distance": 1.0}))
+    live.put([0, 1], [top, SkylineQuery()], [(0.5, 0.5), (0.5, 0.5)])
     slot = np.array([len(index.view.at)])
     there = np.array([True])
     came = Changes(slot, there, np.full((1, 2), 0.5), np.zeros((1, d)), slot)
@@ -69,4 +92,4 @@ def exercise_live(index: PlaceIndex) -> None:
 
 
 GROUPS: dict[str, Callable[[], None]] = {"main": warm}
-"""Kernels that become ready together, by name; what each takes to become so."""
+"""Functions that make a group of kernels ready, by the name of the group."""

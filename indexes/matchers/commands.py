@@ -1,4 +1,4 @@
-"""The commands of a matcher: all that can change its state, and the only things that its log holds.
+"""The commands of a matcher: all that can change its state, and the only contents of its log.
 
 A command carries its data whole, so that applying the same commands in the same order gives the same state.
 """
@@ -7,24 +7,36 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from indexes.matchers.model import Subscriptions
-from indexes.matchers.pending import Standing
+from indexes.core.arrays import Floats
+from indexes.core.elements import Deletion, Elements
+from indexes.matchers.config import Subscriptions
 
 Interval: TypeAlias = tuple[float, float]
 """Both ends, closed; an infinite one is unbounded."""
 
 
+class SubscriptionState(NamedTuple):
+    """A subscription, as columns of one row, and its time limit in seconds or None."""
+
+    subscription: Subscriptions
+    ttl: float | None
+
+    def same(self, other: SubscriptionState) -> bool:
+        """Whether both are the same subscription, by value."""
+        pairs = zip(self.subscription, other.subscription, strict=True)
+        return self.ttl == other.ttl and all(np.array_equal(a, b) for a, b in pairs)
+
+
 @dataclass(slots=True)
-class AddSubscriptions:
+class AddSubscriptions(Elements):
     """New subscriptions. `ttl` maps an index to seconds.
 
-    With `skip` those that do not apply are left out and reported; without it one of them refuses the whole command.
+    With `skip` invalid ones are left out and reported; without it one of them refuses the whole command.
     """
 
     ids: pa.StringArray
@@ -32,24 +44,14 @@ class AddSubscriptions:
     ttl: dict[int, float] = field(default_factory=dict)
     skip: bool = False
 
-    def __len__(self) -> int:
-        return len(self.ids)
-
-    def take(self, rows: list[int]) -> AddSubscriptions:
-        """Those at these places, in this order."""
-        place = {old: new for new, old in enumerate(rows)}
-        ttl = {place[i]: seconds for i, seconds in self.ttl.items() if i in place}
-        ids = self.ids.take(pa.array(rows, pa.int64()))
-        return AddSubscriptions(ids, self.subscriptions.take(rows), ttl, self.skip)
-
-    def standing(self, i: int) -> Standing:
-        """What the one at this place will be."""
-        return Standing(self.subscriptions.take([i]), self.ttl.get(i))
+    def state_at(self, i: int) -> SubscriptionState:
+        """The state of the subscription at this place."""
+        return SubscriptionState(self.subscriptions.take([i]), self.ttl.get(i))
 
 
 @dataclass(slots=True)
 class SetSubscription:
-    """Make a subscription, or change it to this; what is there keeps its age.
+    """Make a subscription, or replace it; an existing one keeps its age.
 
     `subscription` is columns of one row. `ttl` in seconds, None for no time limit.
     """
@@ -61,10 +63,10 @@ class SetSubscription:
 
 @dataclass(slots=True)
 class ChangeSubscription:
-    """Change what is named of a subscription and leave the rest.
+    """Change the given parts of a subscription.
 
-    An interval or a weight of None takes the dimension out, its weight with it. A `ttl` of 0 takes the time limit away,
-    None leaves it. It is logged as the `SetSubscription` that it comes to.
+    An interval or a weight of None removes the dimension, its weight with it. A `ttl` of 0 removes the time limit, None
+    keeps it. It is logged as the resulting `SetSubscription`.
     """
 
     id: str
@@ -74,26 +76,20 @@ class ChangeSubscription:
     ttl: float | None = None
 
 
-@dataclass(slots=True)
-class DeleteSubscriptions:
-    """Delete subscriptions. Unknown ids are passed over unless `must_exist`."""
-
-    ids: list[str]
-    must_exist: bool = False
-
-    def __len__(self) -> int:
-        return len(self.ids)
+class DeleteSubscriptions(Deletion):
+    """Delete subscriptions. Unknown ids are ignored unless `must_exist`."""
 
 
 @dataclass(slots=True)
 class Match:
-    """Events whose `k` best subscriptions are asked for, as columns: see `forms.events_of`. Prepared as a command, it
-    tells the winners.
+    """Events to be matched with their `k` best subscriptions, as columns: see `kernels.table`. As a prepared command
+    it notifies live winners.
 
-    `payload` maps an event's index to compact JSON text. `explain` says of each winner which dimensions matched.
+    `payload` maps an event's index to compact JSON text. `explain`: the result says of each winner which dimensions
+    matched.
     """
 
-    events: npt.NDArray[np.float64]
+    events: Floats
     k: int = 20
     explain: bool = False
     payload: dict[int, bytes] = field(default_factory=dict)

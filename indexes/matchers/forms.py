@@ -1,6 +1,6 @@
-"""Subscriptions and events by the names of their dimensions, as requests and answers have them, to columns and back.
+"""Subscriptions and events by the names of their dimensions, as in requests and responses, to columns and back.
 
-Unbounded ends are infinities here. What cannot be is told as `Fault`s with the field and, of several, the index.
+Unbounded ends are infinities here. What is invalid is reported as `Fault`s with the field and, of several, the index.
 """
 
 from __future__ import annotations
@@ -9,14 +9,12 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from indexes.commands import Fault
+from indexes.core.arrays import INF, Floats
+from indexes.core.commands import Fault
 from indexes.matchers.commands import ChangeSubscription, Interval
-from indexes.matchers.model import MatcherConfig, Subscriptions, Value
-from indexes.matchers.table import INF, MAX, MISSING
-
-Float64 = npt.NDArray[np.float64]
+from indexes.matchers.config import MatcherConfig, Subscriptions, Value
+from indexes.matchers.kernels.table import MAX
 
 UNKNOWN = "there is no such dimension"
 LONELY = "there is no interval that it belongs to"
@@ -38,7 +36,7 @@ class Form(NamedTuple):
 
 
 def columns_of(config: MatcherConfig, forms: Sequence[Form]) -> tuple[Subscriptions, list[Fault]]:
-    """Subscriptions as columns, and what of them cannot be. A row with a fault is of no use."""
+    """Subscriptions as columns, and their faults. A row with a fault is of no use."""
     made, faults = nothing(config, len(forms)), []
     place = {name: j for j, name in enumerate(config.dimensions)}
     for i, form in enumerate(forms):
@@ -91,7 +89,7 @@ def form_of(config: MatcherConfig, subscription: Subscriptions, i: int = 0) -> F
 def merged(
     config: MatcherConfig, standing: Subscriptions, change: ChangeSubscription
 ) -> tuple[Subscriptions, list[Fault]]:
-    """A subscription (columns of one row) with a change, by dimension, and why that cannot be."""
+    """A subscription (columns of one row) with a change applied, and the faults of that."""
     made = Subscriptions(*(column.copy() for column in standing))
     lo, hi, scores = (column[0] for column in made)
     place = {name: j for j, name in enumerate(config.dimensions)}
@@ -128,27 +126,8 @@ def merged(
     return made, faults
 
 
-def events_of(config: MatcherConfig, values: Sequence[Mapping[str, Value]]) -> tuple[Float64, list[Fault]]:
-    """Events by name as the columns that matching takes, shape (n, 2d), a pair a, b for each dimension; and why some
-    cannot be. None is a dimension that the event lacks, as is one left out."""
-    events = np.tile(np.array(MISSING), (len(values), len(config.dimensions)))
-    place = {name: j for j, name in enumerate(config.dimensions)}
-    faults = []
-    for t, event in enumerate(values):
-        for name, value in event.items():
-            j = place.get(name)
-            if j is None:
-                faults.append(Fault(f"values.{name}", UNKNOWN, index=t))
-            elif value is not None:
-                a, b = value if isinstance(value, tuple) else (value, value)
-                if not a <= b:
-                    faults.append(Fault(f"values.{name}", REVERSED, index=t))
-                events[t, 2 * j], events[t, 2 * j + 1] = max(a, -MAX), min(b, MAX)
-    return events, faults
-
-
-def values_of(config: MatcherConfig, event: Float64) -> dict[str, Value]:
-    """One event by name, as `events_of` was given it; what it lacks is left out."""
+def values_of(config: MatcherConfig, event: Floats) -> dict[str, Value]:
+    """One event by name; what it lacks is left out."""
     found: dict[str, Value] = {}
     for j, name in enumerate(config.dimensions):
         a, b = event[2 * j : 2 * j + 2].tolist()

@@ -1,4 +1,4 @@
-"""Which indexes a configuration asks for, and how they are laid out anew: at once, or in parts that are joined."""
+"""Which indexes a configuration needs, and how they are built: at once, or in parts that are joined."""
 
 from __future__ import annotations
 
@@ -6,18 +6,15 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from indexes.matchers.blocks import BlockIndex
-from indexes.matchers.combine import NUMBERS
-from indexes.matchers.dynamic import RunIndex
-from indexes.matchers.lists import ListIndex
-from indexes.matchers.model import MatcherConfig
-from indexes.matchers.segments import SegmentIndex
-from indexes.matchers.ways import Sample, sample
-
-Float64 = npt.NDArray[np.float64]
-Int32 = npt.NDArray[np.int32]
+from indexes.core.arrays import Bytes, Floats, Ints32
+from indexes.matchers.alternatives.lists import ListIndex
+from indexes.matchers.alternatives.segments import SegmentIndex
+from indexes.matchers.config import MatcherConfig
+from indexes.matchers.kernels.blocks import BlockIndex
+from indexes.matchers.kernels.combine import NUMBERS
+from indexes.matchers.kernels.run_index import RunIndex
+from indexes.matchers.kernels.strategies import Sample, sample
 
 SELECTIVE = 0.02
 """With blocks in exact mode, a dimension of which an event meets no more than this share gets an index of its own."""
@@ -27,7 +24,7 @@ WHOLE = -1
 
 
 class Indexes(NamedTuple):
-    """What a configuration asks for; None is what it does without."""
+    """The indexes of a configuration; None is one that it does not need."""
 
     blocks: BlockIndex | None
     runs: RunIndex | None
@@ -39,7 +36,7 @@ class Indexes(NamedTuple):
         """Those that change."""
         return [part for part in (self.blocks, self.runs, self.lists) if part is not None]
 
-    def open(self, rec: Float64) -> None:
+    def open(self, rec: Floats) -> None:
         """Make room for changes now, which otherwise the first one does. O(d n)."""
         for part in self.parts():
             part.remove(rec, np.empty(0, np.int32))
@@ -53,7 +50,7 @@ class _Lines(NamedTuple):
     segments: SegmentIndex | None
 
 
-def build_indexes(config: MatcherConfig, rec: Float64, rows: Int32) -> Indexes:
+def build_indexes(config: MatcherConfig, rec: Floats, rows: Ints32) -> Indexes:
     """The indexes of these rows of a table. O(d n log n); any thread."""
     d = len(config.dimensions)
     taken = _sample(config, rec, rows, d)
@@ -71,7 +68,7 @@ def parts_of(config: MatcherConfig) -> list[int]:
     return [WHOLE] if config.relaxed else [WHOLE, *by_dimension]
 
 
-def build_part(config: MatcherConfig, part: int, rec: Float64, rows: Int32) -> Indexes:
+def build_part(config: MatcherConfig, part: int, rec: Floats, rows: Ints32) -> Indexes:
     """A part of the indexes of these rows of a table. The table of a dimension has its columns alone: both ends, and
     the score or that dimension's weight. O(n log n), for WHOLE O(d n log n)."""
     if part == WHOLE:
@@ -108,15 +105,13 @@ def _blocked(config: MatcherConfig) -> bool:
     return config.index == "auto" and len(config.dimensions) > 1
 
 
-def _blocks(config: MatcherConfig, rec: Float64, rows: Int32) -> BlockIndex | None:
+def _blocks(config: MatcherConfig, rec: Floats, rows: Ints32) -> BlockIndex | None:
     if not _blocked(config):
         return None
     return BlockIndex.build(rec, rows, len(config.dimensions), NUMBERS[config.combine] if config.relaxed else None)
 
 
-def _lines(
-    config: MatcherConfig, rec: Float64, rows: Int32, d: int, relaxed: bool, held: npt.NDArray[np.uint8]
-) -> _Lines:
+def _lines(config: MatcherConfig, rec: Floats, rows: Ints32, d: int, relaxed: bool, held: Bytes) -> _Lines:
     """The indexes by dimension that a configuration asks for, of a table of d dimensions."""
     kind = config.index
     if kind in ("ir", "interval"):
@@ -128,7 +123,7 @@ def _lines(
     return _Lines(runs, None, None)
 
 
-def _sample(config: MatcherConfig, rec: Float64, rows: Int32, d: int) -> Sample:
+def _sample(config: MatcherConfig, rec: Floats, rows: Ints32, d: int) -> Sample:
     """A sample of rows that says, too, which dimensions have an index of their own."""
     taken = sample(rec, rows, d, np.ones(d, np.uint8))
     if not _blocked(config):
@@ -137,7 +132,7 @@ def _sample(config: MatcherConfig, rec: Float64, rows: Int32, d: int) -> Sample:
     return taken._replace(held=held.astype(np.uint8))
 
 
-def _shares_met(taken: Sample) -> Float64:
+def _shares_met(taken: Sample) -> Floats:
     """The share of rows that a point in the middle of one of them meets, on average, by dimension."""
     shares = np.ones(len(taken.left))
     for j in range(len(shares)):

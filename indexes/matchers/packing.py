@@ -1,17 +1,17 @@
-"""The indexes of a matcher as parts (`indexes.parts`), to be written down and taken up again."""
+"""The indexes of a matcher as parts (`indexes.core.packing`), to be written to an image and mapped again."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from indexes.matchers.blocks import BlockIndex, Blocks
-from indexes.matchers.dynamic import RunIndex
+from indexes.core.packing import PackedPart, packed, unpacked
+from indexes.matchers.alternatives.lists import ListIndex, Lists
+from indexes.matchers.alternatives.segments import SegmentIndex, Segments
+from indexes.matchers.kernels.blocks import BlockIndex, Blocks
+from indexes.matchers.kernels.run_index import RunIndex
+from indexes.matchers.kernels.runs import Runs
+from indexes.matchers.kernels.strategies import Sample
 from indexes.matchers.layout import Indexes
-from indexes.matchers.lists import ListIndex, Lists
-from indexes.matchers.runs import Runs
-from indexes.matchers.segments import SegmentIndex, Segments
-from indexes.matchers.ways import Sample
-from indexes.parts import PackedPart, packed, unpacked
 
 PARTS: dict[str, tuple[type[Any], type[Any]]] = {
     "blocks": (BlockIndex, Blocks),
@@ -19,7 +19,7 @@ PARTS: dict[str, tuple[type[Any], type[Any]]] = {
     "lists": (ListIndex, Lists),
     "segments": (SegmentIndex, Segments),
 }
-"""Each index and its arrays; what it holds besides are numbers."""
+"""Each index and its arrays; its other attributes are numbers."""
 
 SAMPLE = "sample"
 

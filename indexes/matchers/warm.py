@@ -5,19 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from indexes.core.arrays import Floats
+from indexes.core.plan import applied
+from indexes.core.subscription_engine import BULK
 from indexes.matchers.commands import AddSubscriptions, ChangeSubscription, DeleteSubscriptions, Match, SetSubscription
-from indexes.matchers.engine import BULK, MatcherEngine
-from indexes.matchers.model import MatcherConfig, Subscriptions
+from indexes.matchers.config import MatcherConfig, Subscriptions
+from indexes.matchers.engine import MatcherEngine
+from indexes.matchers.kernels.table import MISSING
 from indexes.matchers.packing import pack_indexes, unpack_indexes
 from indexes.matchers.state import engine_of, indexes_of, matcher_of, state_of
-from indexes.matchers.table import MISSING
-from indexes.matchers.upkeep import Captured
-from indexes.matchers.verify import verify
-
-Float64 = npt.NDArray[np.float64]
+from indexes.matchers.verification import verify
 
 CONFIGS = (
     MatcherConfig(("a",), "exact"),
@@ -48,7 +47,7 @@ def main() -> None:
 def maintain() -> None:
     """Snapshots, rebuilds and verification of these."""
     for config in CONFIGS[:SERVED]:
-        exercise_upkeep(_filled(MatcherEngine(config), 700))
+        exercise_maintenance(_filled(MatcherEngine(config), 700))
 
 
 def alternatives() -> None:
@@ -56,7 +55,7 @@ def alternatives() -> None:
     for config in CONFIGS[SERVED:]:
         engine = MatcherEngine(config)
         exercise(engine, 700)
-        exercise_upkeep(engine)
+        exercise_maintenance(engine)
 
 
 def warm() -> None:
@@ -90,18 +89,17 @@ def exercise(engine: MatcherEngine, n: int) -> None:
     _match(engine, rng)
 
 
-def exercise_upkeep(engine: MatcherEngine) -> None:
+def exercise_maintenance(engine: MatcherEngine) -> None:
     """Run once what maintenance and a start do with an engine that has a subscription s60."""
-    captured = _captured(engine)
+    captured = applied(engine.capture(journal=True, indexes=True))[0].captured
+    assert captured is not None
     for checked in verify(captured):
         assert not checked.differences, checked.differences
     state = state_of(captured)
     fresh = matcher_of(state, unpack_indexes(pack_indexes(indexes_of(state))))
     engine.apply(DeleteSubscriptions(["s60"]))
     assert state.origin is not None
-    fold = engine.fold(fresh, state.origin)
-    fold.paint(1.0)
-    fold.settle()
+    fold, _ = applied(engine.fold(fresh, state.origin))
     assert fold.swapped
     _match(engine_of(state), np.random.default_rng(0))
 
@@ -117,18 +115,10 @@ def _some(rng: np.random.Generator, config: MatcherConfig, n: int) -> Subscripti
 def _match(engine: MatcherEngine, rng: np.random.Generator) -> None:
     """Points, and events that are ranges or lack a dimension."""
     d = len(engine.config.dimensions)
-    events: Float64 = np.repeat(rng.random((30, d)), 2, axis=1)
+    events: Floats = np.repeat(rng.random((30, d)), 2, axis=1)
     events[10:20, 1] += 0.1
     events[20:, :2] = MISSING
     engine.match(events, 3, explain=True)
-
-
-def _captured(engine: MatcherEngine) -> Captured:
-    plan = engine.capture(journal=True, indexes=True)
-    plan.paint(1.0)
-    plan.settle()
-    assert plan.captured is not None
-    return plan.captured
 
 
 GROUPS: dict[str, Callable[[], None]] = {"main": main, "maintenance": maintain, "alternatives": alternatives}

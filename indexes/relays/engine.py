@@ -1,32 +1,27 @@
-"""The engine of a relay behind the writer: deterministic commands in, forwarding decisions and deliveries out.
+"""The engine of a relay: deterministic commands in, forwarding decisions and deliveries out. See
+`indexes.core.subscription_engine`.
 
-    plan = engine.prepare(command)     checked against the state that it will meet; nothing has changed yet
-    plan.paint(0.005)                  kernel work, in any one thread
-    plan.settle()                      visible now, at engine.seq
-
-`apply` does all of it at once. Over one `Relay`, which holds the subscriptions and their relations, it keeps the seq,
-lifetimes, the queues of links (`outbox.py`), how far neighbours are (`inbox.py`), and what is promised but not done.
-The same commands in the same order give the same answers; no clock or random source is read, save to cut work.
+The state is in `store.py`; around one `Relay`, which holds the subscriptions and their relations, it has the seq,
+lifetimes, the queues of links (`outbox.py`), the progress of neighbours (`inbox.py`), and pending state.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import islice
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from indexes.commands import Fault, Refused
-from indexes.overlay import STRIDE
-from indexes.plan import SamePlan, applied
-from indexes.promised import GONE, Promised, Promises, Steps, Undo, accept_delete, accept_many, run_steps
+from indexes.core.commands import Fault, Refused
+from indexes.core.names import Names
+from indexes.core.pending import STRIDE
+from indexes.core.pending_subscriptions import GONE, PendingSubscription, Steps, Undo
+from indexes.core.plan import SamePlan
+from indexes.core.subscription_engine import SubscriptionEngine
 from indexes.relays import outbox
 from indexes.relays.commands import (
     Acked,
@@ -41,98 +36,48 @@ from indexes.relays.commands import (
     Rederive,
     Restart,
     SetSubscription,
-    Standing,
+    SubscriptionState,
 )
-from indexes.relays.delivered import Met, listeners
-from indexes.relays.forward import SUBSCRIBE
+from indexes.relays.config import REVERSED, TRAVELLED, UPSTREAM, Message, RelayConfig, shown
 from indexes.relays.inbox import Inbox, message_faults
-from indexes.relays.link_plans import AckedPlan, LinksPlan, ReceivePlan, RederivePlan, RestartPlan
-from indexes.relays.model import (
-    REVERSED,
-    TRAVELLED,
-    UPSTREAM,
-    Delivery,
-    LinkView,
-    Message,
-    Notified,
-    RelayConfig,
-    Slice,
-    SubscriptionView,
-    shown,
-)
-from indexes.relays.outbox import Chunk, Outbox
-from indexes.relays.plans import AddPlan, Ahead, BatchPlan, DeletePlan, NotifyPlan, Plan, SetPlan, standing_of
-from indexes.relays.points import as_boxes
-from indexes.relays.relay import Outgoing, Relay, wrong_sides
-from indexes.relays.upkeep import CapturePlan, FoldPlan
-
-Float64 = npt.NDArray[np.float64]
-
-BULK = 4_096
-"""From this many on, new subscriptions are checked by their sorted ids, off the loop."""
+from indexes.relays.kernels.forward import SUBSCRIBE
+from indexes.relays.kernels.points import as_boxes
+from indexes.relays.plans.links import AckedPlan, LinksPlan, ReceivePlan, RederivePlan, RestartPlan
+from indexes.relays.plans.maintenance import CapturePlan, FoldPlan
+from indexes.relays.plans.subscriptions import AddPlan, BatchPlan, DeletePlan, NotifyPlan, SetPlan, state_of
+from indexes.relays.relay import Relay, wrong_sides
+from indexes.relays.results import LinkView, SubscriptionView
+from indexes.relays.store import PendingLinks, RelayPlan, RelayStore
 
 MOST_DRAWN = 2_000
 """Subscriptions of a relay whose graph has all edges, of which there may be as many as pairs."""
 
 
-class RelayEngine:
-    """Subscriptions that are boxes, links to neighbours, and notifications.
-
-    `first_seq` is the seq of the relay's own creation. `watched` are the ids of live subscriptions, `ttl` the time
-    limits of those that have one. `ahead` is what stands of links once everything accepted has been applied.
-    """
-
-    def __init__(self, config: RelayConfig, first_seq: int = 0, relay: Relay | None = None) -> None:
-        self.config = config
-        self.seq = first_seq
-        self.next_seq = first_seq + 1
-        self.relay = relay if relay is not None else Relay(config, config.links)
-        self.ttl: dict[str, float] = {}
-        self.watched: set[str] = set()
-        self.pending: Promises[Standing] = Promises()
-        self.outboxes = {name: Outbox(2 * len(config.attributes)) for name in config.links}
-        self.inboxes = {name: Inbox() for name in config.links}
-        self.ahead = Ahead(config, {}, {})
-        self.look_ahead()
-        self.seconds_per_notification = 2e-5
-        self._veils: list[tuple[int, frozenset[str]]] = []
-        self._waiting = (0, 0)
-        self._owner = 0
+class RelayEngine(RelayStore, SubscriptionEngine[SubscriptionState]):
+    """Accepts commands and answers reads; see `RelayStore` for what it holds."""
 
     @property
     def subscription_count(self) -> int:
         return len(self.relay)
 
     @property
+    def _names(self) -> Names:
+        return self.relay.names
+
+    @property
     def latest_config(self) -> RelayConfig:
         """The configuration as it will be when everything accepted has been applied."""
         return self.ahead.config
 
-    def look_ahead(self) -> None:
-        """Nothing is accepted but what has been applied."""
-        epochs = {name: box.epoch for name, box in self.outboxes.items()}
-        self.ahead = Ahead(self.config, self.inboxes.copy(), epochs)
-
     # Commands.
 
-    def prepare(self, command: Command, keep: int = 0) -> Plan:
-        """Check a command and reserve its seqs. All that it comes to is kept, whatever `keep` says.
-
-        Raises:
-            Refused: it does not apply; nothing has changed.
-        """
-        return run_steps(self.prepare_steps(command, keep))
-
-    def prepare_steps(self, command: Command, keep: int = 0) -> Steps[Plan]:
-        """As `prepare`, cut into pieces: yields None where others may go first, or a function to run in any thread.
-
-        No other command of this relay may be prepared in between.
-        """
+    def prepare_steps(self, command: Command, keep: int = 0) -> Steps[RelayPlan]:
         self._owner += 1
         self._refuse_crowd(command)
         match command:
             case AddSubscriptions():
-                return (yield from self._accept_many(command))
+                every = np.arange(len(command))
+                return (yield from self._accept_add(command, lambda: self._column_faults(command, every), AddPlan))
             case EditSubscriptions():
                 return (yield from self._accept_batch(command))
             case SetSubscription():
@@ -140,7 +85,7 @@ class RelayEngine:
             case ChangeSubscription():
                 return self._accept_change(command)
             case DeleteSubscriptions():
-                return (yield from self._accept_delete(command))
+                return (yield from self._accept_delete(command, DeletePlan))
             case Notify():
                 return self._accept_notify(command)
             case ChangeLinks():
@@ -155,44 +100,26 @@ class RelayEngine:
                 return RederivePlan(self, command)
 
     def capture(self, journal: bool = False, indexes: bool = False) -> CapturePlan:
-        """A plan that copies the state, with a copy of the indexes if asked for; `journal` begins to note what
-        changes."""
+        """A plan that copies the state, with `indexes` the indexes too; with `journal` the relay records from then on
+        what changes."""
         return CapturePlan(self, journal, indexes)
 
     def fold(self, fresh: Relay) -> FoldPlan:
-        """A plan that brings a relay made of what was captured up to date with the changes noted since."""
+        """A plan that brings a relay made of a capture up to date with the changes recorded since."""
         return FoldPlan(self, fresh)
 
-    def keep(self) -> Plan:
-        """A plan that changes nothing: the answer to a PUT of the configuration that stands."""
-        return SamePlan(self)
-
-    def latest(self, key: str) -> Standing | None:
-        """A client's subscription as it will be when everything accepted has been applied."""
+    def latest(self, key: str) -> SubscriptionState | None:
+        """As `SubscriptionEngine.latest`, of a client's subscription."""
         if key.startswith(TRAVELLED):
             return None
-        owner, promised = self.pending.owned(key)
-        standing = promised.stands if promised is not None else self.settled(key)
-        if standing is not None and any(o > owner and standing.link in links for o, links in self._veils):
+        owner, pending = self.pending.owned(key)
+        state = pending.state if pending is not None else self.settled(key)
+        if state is not None and any(o > owner and state.link in links for o, links in self._removals):
             return None
-        return standing
-
-    def settled(self, key: str) -> Standing | None:
-        """A subscription as it stands, by its key."""
-        if self.relay.names.find(key) < 0:
-            return None
-        return Standing(self.relay.point(key), self.relay.link(key), self.ttl.get(key))
-
-    def unveil(self, owner: int) -> None:
-        """Subscriptions of links that this command takes out are gone, or stay after all."""
-        self._veils = [veil for veil in self._veils if veil[0] != owner]
-
-    def expect(self, notifications: int, size: int) -> None:
-        """So many more notifications, with payloads of so many bytes, are on their way into queues."""
-        self._waiting = self._waiting[0] + notifications, self._waiting[1] + size
+        return state
 
     def _refuse_crowd(self, command: Command) -> None:
-        """Graphs with all edges, which are there to be compared, have no room for many."""
+        """Refuse more subscriptions than graphs with all edges, which are for comparison, can hold."""
         if self.config.graph == "G":
             return
         match command:
@@ -210,34 +137,19 @@ class RelayEngine:
             reason = f"{self.config.graph} is for comparisons: such a relay holds at most {MOST_DRAWN:,} subscriptions"
             raise Refused([Fault("graph.kind", reason)])
 
-    def _accept_many(self, command: AddSubscriptions) -> Steps[Plan]:
-        """Nothing changes before it returns."""
-
-        def check() -> list[Fault]:
-            return self._column_faults(command, np.arange(len(command)))
-
-        accepted = yield from accept_many(
-            command, check, lambda: self.relay.names, self.pending, self._will_stand, BULK
-        )
-        undo: Undo[Standing] = []
-        self.pending.put_all(self._owner, accepted.command, accepted.packed, undo)
-        plan = AddPlan(self, accepted.command, self._owner, undo)
-        plan.faults, plan.positions = accepted.faults, accepted.positions
-        return plan
-
-    def _accept_batch(self, command: EditSubscriptions) -> Steps[Plan]:
-        begins = command.op == SUBSCRIBE
+    def _accept_batch(self, command: EditSubscriptions) -> Steps[RelayPlan]:
+        new_ones = command.op == SUBSCRIBE
         wrong: dict[int | None, list[Fault]] = {}
-        for fault in self._column_faults(command, np.flatnonzero(begins)):
+        for fault in self._column_faults(command, np.flatnonzero(new_ones)):
             wrong.setdefault(fault.index, []).append(fault)
         faults: list[Fault] = []
         now: dict[str, tuple[bool, int]] = {}
-        for i, (new, key) in enumerate(zip(begins.tolist(), command.ids.to_pylist(), strict=True)):
-            stands = now[key][0] if key in now else self._will_stand(key)
+        for i, (new, key) in enumerate(zip(new_ones.tolist(), command.ids.to_pylist(), strict=True)):
+            there = now[key][0] if key in now else self._will_exist(key)
             bad = wrong.get(i, [])
-            if new and stands:
+            if new and there:
                 bad = [*bad, Fault("id", f"{key!r} is taken", "taken", i)]
-            elif not new and not stands:
+            elif not new and not there:
                 bad = [Fault("id", f"there is no subscription {key!r}", "unknown", i)]
             if not bad:
                 now[key] = (new, i)
@@ -246,20 +158,20 @@ class RelayEngine:
                 yield None
         if faults and not command.skip:
             raise Refused(sorted(faults, key=lambda fault: (fault.kind == "taken", fault.index)))
-        undo: Undo[Standing] = []
-        for key, (stands, i) in now.items():
-            promised = Promised[Standing]((command, i), None) if stands else GONE
-            self.pending.put(self._owner, key, promised, undo)
+        undo: Undo[SubscriptionState] = []
+        for key, (begins, i) in now.items():
+            pending = PendingSubscription[SubscriptionState]((command, i), None) if begins else GONE
+            self.pending.put(self._owner, key, pending, undo)
         positions = None
         if faults:
             bad_ones = {fault.index for fault in faults}
             positions = [i for i in range(len(command)) if i not in bad_ones]
             command = command.take(positions)
-        plan = BatchPlan(self, command, self._owner, undo)
+        plan = BatchPlan(self, command, len(command), self._owner, undo)
         plan.faults, plan.positions = faults, positions
         return plan
 
-    def _accept_set(self, command: SetSubscription, before: Standing | None) -> Plan:
+    def _accept_set(self, command: SetSubscription, before: SubscriptionState | None) -> RelayPlan:
         faults = [
             Fault(f"box.{self.config.attributes[j]}", REVERSED)
             for j in np.flatnonzero(wrong_sides(command.lo, command.hi)).tolist()
@@ -271,18 +183,14 @@ class RelayEngine:
         if faults:
             raise Refused(faults)
         whole = replace(command, ttl=command.ttl or None)
-        after = standing_of(whole)
+        after = state_of(whole)
         if before is not None and before.same_box(after) and before.ttl == after.ttl:
-            plan: Plan = SamePlan(self, whole)
+            plan: RelayPlan = SamePlan(self, whole)
             return plan
-        undo: Undo[Standing] = []
-        self.pending.put(self._owner, command.id, Promised(None, after), undo)
-        return SetPlan(self, whole, self._owner, undo, before)
+        return SetPlan(self, whole, self._owner, self._will_be(command.id, after), before)
 
-    def _accept_change(self, command: ChangeSubscription) -> Plan:
-        before = self.latest(command.id)
-        if before is None:
-            raise Refused([_missing(command.id)])
+    def _accept_change(self, command: ChangeSubscription) -> RelayPlan:
+        before = self._must_exist(command.id)
         lo, hi = (ends[0] for ends in as_boxes(before.point[None]))
         place = {name: j for j, name in enumerate(self.config.attributes)}
         faults = [Fault(f"box.{name}", "there is no such attribute") for name in command.box if name not in place]
@@ -293,20 +201,15 @@ class RelayEngine:
         ttl = before.ttl if command.ttl is None else command.ttl
         return self._accept_set(SetSubscription(command.id, lo, hi, before.link, ttl), before)
 
-    def _accept_delete(self, command: DeleteSubscriptions) -> Steps[Plan]:
-        found, undo = yield from accept_delete(self._owner, command, self.pending, self._will_stand, _missing)
-        return DeletePlan(self, DeleteSubscriptions(found), self._owner, undo)
-
-    def _will_stand(self, key: str) -> bool:
-        if self._veils or key.startswith(TRAVELLED):
+    def _will_exist(self, key: str) -> bool:
+        if self._removals or key.startswith(TRAVELLED):
             return self.latest(key) is not None
-        promised = self.pending.get(key)
-        return self.relay.names.find(key) >= 0 if promised is None else promised != GONE
+        return super()._will_exist(key)
 
     def _column_faults(
         self, command: AddSubscriptions | EditSubscriptions, places: npt.NDArray[np.intp]
     ) -> list[Fault]:
-        """What of some new subscriptions cannot be, in order."""
+        """The faults of new subscriptions, in order."""
         names = self.config.attributes
         wrong = np.argwhere(wrong_sides(command.lo[places], command.hi[places]))
         faults = [Fault(f"box.{names[j]}", REVERSED, index=int(places[i])) for i, j in wrong.tolist()]
@@ -319,7 +222,7 @@ class RelayEngine:
         faults += [Fault("id", f"cannot begin with {TRAVELLED!r}", index=i) for i in places[hidden].tolist()]
         return sorted(faults, key=lambda fault: fault.index or 0)
 
-    def _accept_notify(self, command: Notify) -> Plan:
+    def _accept_notify(self, command: Notify) -> RelayPlan:
         names = self.config.attributes
         wrong = np.argwhere(~np.isfinite(command.values)).tolist()
         faults = [Fault(f"values.{names[j]}", "must be finite", index=i) for i, j in wrong]
@@ -337,11 +240,11 @@ class RelayEngine:
         return NotifyPlan(self, command)
 
     def _is_full(self, link: str, notifications: int, size: int) -> bool:
-        """Whether a queue could not take so many more notifications, if all of them went there."""
+        """Whether a queue could not hold so many more notifications, if all of them went there."""
         n, waiting = self._waiting
         return self.outboxes[link].full(n + notifications, waiting + size)
 
-    def _accept_links(self, command: ChangeLinks) -> Plan:
+    def _accept_links(self, command: ChangeLinks) -> RelayPlan:
         before = self.ahead
         faults = []
         links = dict(before.config.links)
@@ -355,21 +258,21 @@ class RelayEngine:
         if faults:
             raise Refused(faults)
         if links == before.config.links:
-            same: Plan = SamePlan(self, command)
+            same: RelayPlan = SamePlan(self, command)
             return same
         config = replace(before.config, links=links)
         plan = LinksPlan(self, command, config, self._owner, before)
         removed = before.config.links.keys() - links.keys()
         if removed:
-            self._veils = [*self._veils, (self._owner, frozenset(removed))]
-        self.ahead = Ahead(
+            self._removals = [*self._removals, (self._owner, frozenset(removed))]
+        self.ahead = PendingLinks(
             config,
             {name: before.inboxes.get(name, Inbox()) for name in links},
             {name: before.epochs.get(name) for name in links},
         )
         return plan
 
-    def _accept_messages(self, command: Receive) -> Steps[Plan]:
+    def _accept_messages(self, command: Receive) -> Steps[RelayPlan]:
         """Nothing changes before it returns."""
         link, before, large = command.link, self.ahead, len(command) > command.at_once
         self._refuse_unknown(link)
@@ -396,15 +299,15 @@ class RelayEngine:
         plan.next = inbox.expects(command.epoch)
         return plan
 
-    def _accept_ack(self, command: Acked) -> Plan:
+    def _accept_ack(self, command: Acked) -> RelayPlan:
         link, before = command.link, self.ahead
         self._refuse_unknown(link)
         if command.epoch != before.epochs.get(link):
-            same: Plan = SamePlan(self, command)
+            same: RelayPlan = SamePlan(self, command)
             return same
         return AckedPlan(self, command)
 
-    def _accept_restart(self, command: Restart) -> Plan:
+    def _accept_restart(self, command: Restart) -> RelayPlan:
         link, before = command.link, self.ahead
         self._refuse_unknown(link)
         if not command.epoch or command.epoch == before.epochs.get(link):
@@ -417,68 +320,14 @@ class RelayEngine:
         if link not in self.ahead.config.links:
             raise Refused([Fault("link", f"there is no link {link!r}", "missing")])
 
-    def apply(self, command: Command) -> tuple[Any, list[Slice]]:
-        """Prepare, paint and settle a command; returns its plan and what live subscriptions must hear of."""
-        return applied(self.prepare(command))
-
-    # What plans do.
-
-    def tell(self, link: str, outgoing: Outgoing | Chunk) -> None:
-        """Queue for a link what is to be forwarded over it."""
-        self.outboxes[link].tell(outgoing)
-
-    def bound_queues(self) -> None:
-        """After a command: drop from queues what is not worth keeping. Within one it would depend on how it is cut."""
-        for name, box in self.outboxes.items():
-            box.bound(self.relay.forwarded_count(name)[0])
-
-    def met(self, values: Float64, origin: Sequence[str | None], links_alone: bool = False) -> Met:
-        """Who gets notifications, by column. What one takes is learned from it."""
-        began = time.perf_counter()
-        found = self.relay.met(values, origin, links_alone)
-        if len(values) and not links_alone:
-            spent = (time.perf_counter() - began) / len(values)
-            self.seconds_per_notification += 0.2 * (spent - self.seconds_per_notification)
-        return found
-
-    def listeners(self, met: Met) -> dict[int, list[str]]:
-        """The live subscriptions that hear of each of some notifications, by its place. Between two slices and while
-        one is painted."""
-        return listeners(self.relay.names, list(self.watched), met)
-
-    def deliveries(self, values: Float64, origin: Sequence[str | None], links_alone: bool) -> list[Delivery]:
-        """Who is told of notifications: links and, unless these are wanted `alone`, live subscriptions."""
-        if links_alone and not self.outboxes:
-            return [Delivery([], [])] * len(values)
-        met = self.met(values, origin, links_alone or not self.watched)
-        heard = self.listeners(met)
-        return [Delivery(heard.get(e, []), list(links)) for e, links in enumerate(met.links)]
-
-    def deliver(self, seq: int, values: tuple[float, ...], payload: bytes | None, delivery: Delivery) -> list[Notified]:
-        """Queue a notification for links; returns what live subscriptions hear."""
-        for name in delivery.links:
-            self.outboxes[name].notify(values, payload)
-        named = dict(zip(self.config.attributes, values, strict=True))
-        if not self.watched:
-            return []
-        return [Notified(seq, key, named, payload) for key in delivery.subscriptions if key in self.watched]
-
-    def left(self, link: str) -> int:
-        """How many messages are left of what follows a reset."""
-        return self.inboxes[link].left
-
-    def resync(self, link: str, left: int) -> None:
-        """So many are."""
-        self.inboxes[link] = self.inboxes[link]._replace(left=left)
-
     # Reads, between two slices.
 
     def subscription(self, key: str) -> SubscriptionView | None:
-        """The subscription of an id: a client's, else one that travelled here; None where there is neither."""
+        """The subscription of an id: that of a client, else one that came over a link; None where there is neither."""
         for found in (key, TRAVELLED + key):
-            standing = self.settled(found)
-            if standing is not None:
-                return self._view(found, standing)
+            state = self.settled(found)
+            if state is not None:
+                return self._view(found, state)
         return None
 
     def subscriptions(self, after: str | None, limit: int) -> list[SubscriptionView]:
@@ -486,23 +335,23 @@ class RelayEngine:
         travelled here, each in order of id."""
         found = []
         for key, _ in islice(self.relay.names.after(after), limit):
-            standing = self.settled(key)
-            assert standing is not None, "a name without a subscription"
-            found.append(self._view(key, standing))
+            state = self.settled(key)
+            assert state is not None, "a name without a subscription"
+            found.append(self._view(key, state))
         return found
 
-    def _view(self, key: str, standing: Standing) -> SubscriptionView:
-        lo, hi = (ends[0].tolist() for ends in as_boxes(standing.point[None]))
+    def _view(self, key: str, state: SubscriptionState) -> SubscriptionView:
+        lo, hi = (ends[0].tolist() for ends in as_boxes(state.point[None]))
         sides = zip(self.config.attributes, lo, hi, strict=True)
         box = {name: (a, b) for name, a, b in sides if a > -np.inf or b < np.inf}
-        return SubscriptionView(key, shown(key), box, standing.link, standing.ttl)
+        return SubscriptionView(key, shown(key), box, state.link, state.ttl)
 
     def links(self) -> list[LinkView]:
-        """The links as they stand, by name. O(1) each."""
+        """The links and the state of their queues, by name. O(1) each."""
         views = []
         for name in sorted(self.config.links):
             box, inbox = self.outboxes[name], self.inboxes[name]
-            told, n = self.relay.forwarded_count(name)
+            forwarded, n = self.relay.forwarded_count(name)
             views.append(
                 LinkView(
                     name=name,
@@ -515,8 +364,8 @@ class RelayEngine:
                     peer_epoch=inbox.epoch,
                     expected=inbox.next,
                     resyncing=inbox.left,
-                    forwarded=told,
-                    covering_ratio=1 - told / n if n else 0.0,
+                    forwarded=forwarded,
+                    covering_ratio=1 - forwarded / n if n else 0.0,
                 )
             )
         return views
@@ -526,30 +375,17 @@ class RelayEngine:
         KeyError."""
         return self.outboxes[link].messages(first, limit)
 
-    def watch(self, key: str) -> None:
-        """Tell what a client's subscription hears from now on, until it is deleted or watched no longer. Raises
-        KeyError."""
-        if self.relay.names.find(key) < 0:
-            raise KeyError(key)
-        self.watched.add(key)
-
-    def unwatch(self, key: str) -> None:
-        """Tell no more of a subscription."""
-        self.watched.discard(key)
-
     def check(self) -> None:
         """Raise AssertionError unless all parts agree (with nothing pending). O(n^2)."""
-        assert not self.pending and not self._veils and self._waiting == (0, 0), "something is promised still"
+        self.check_ids()
+        assert not self._removals and self._waiting == (0, 0), "there is pending state"
         self.relay.check()
-        assert all(self.relay.names.find(key) >= 0 for key in (*self.ttl, *self.watched)), "a lifetime of nobody"
         assert set(self.outboxes) == set(self.inboxes) == set(self.config.links) == set(self.relay.links)
         before = self.ahead
-        self.look_ahead()
-        assert before == self.ahead, "what is ahead is not what stands"
+        self.reset_pending_links()
+        assert before == self.ahead, "the pending state of links is not the applied one"
         for name, box in self.outboxes.items():
             box.check()
-            assert self.inboxes[name].left or not self.relay.doubted(name), "doubts that nobody settles"
-
-
-def _missing(key: str) -> Fault:
-    return Fault("id", f"there is no subscription {key!r}", "missing")
+            assert self.inboxes[name].left or not self.relay.doubtful_keys(name), (
+                "doubtful subscriptions without a reset"
+            )

@@ -1,4 +1,4 @@
-"""What has come over a link: which messages are new, in order, and not had in an earlier epoch. See `outbox.py`."""
+"""The messages received over a link: which are new, in order, and not received in an earlier epoch. See `outbox.py`."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from math import inf, isfinite
 from typing import NamedTuple
 
-from indexes.commands import Fault
-from indexes.relays.model import MOST_ID, REVERSED, Message
+from indexes.core.commands import Fault
+from indexes.relays.config import MOST_ID, REVERSED, Message
 from indexes.relays.outbox import EPOCHS
 
 
 class Inbox(NamedTuple):
-    """How far a neighbour is: its epoch, None before its first reset, and the number that is expected next. Epochs that
-    are over are `past`, the latest last. So many messages are `left` of what follows a reset. `heard` says of epochs up
-    to which mark notifications have come, the latest last."""
+    """The progress of a neighbour: its epoch, None before its first reset, and the number expected next. `past` are its
+    earlier epochs, the latest last. `left` messages that follow a reset are still to come. `heard` has, by epoch, the
+    mark up to which notifications have come, the latest last."""
 
     epoch: str | None = None
     next: int = 0
@@ -27,8 +27,8 @@ class Inbox(NamedTuple):
         return self.next if epoch == self.epoch else 0
 
     def admit(self, epoch: str, messages: Sequence[Message], room: int) -> tuple[list[Message], list[bool], Inbox]:
-        """The messages to be applied, whether each was had in another epoch, and how far that is. Those whose numbers
-        are known are left out; it ends before a hole, and before more than `room` notifications."""
+        """The messages to be applied, whether each was received in another epoch, and the progress after them. Known
+        numbers are left out; the list ends before a gap, and before more than `room` notifications."""
         now, heard = self, dict(self.heard)
         if epoch != self.epoch:
             if epoch in self.past or not messages or messages[0].op != "reset":
@@ -57,8 +57,7 @@ class Inbox(NamedTuple):
 
 
 def message_faults(epoch: str, messages: Sequence[Message], inbox: Inbox, attributes: int) -> list[Fault]:
-    """What of messages cannot be, in order: of each alone, and a reset in the middle of an epoch. One that is there
-    already is said again, and passed over."""
+    """The faults of messages, in order: of each alone, and a reset in the middle of an epoch."""
     faults = []
     for i, message in enumerate(messages):
         match message.op:
@@ -79,7 +78,7 @@ def message_faults(epoch: str, messages: Sequence[Message], inbox: Inbox, attrib
 
 
 def _is_box(box: Sequence[Sequence[float]], attributes: int) -> bool:
-    """As `relay.wrong_sides` has it, with a side for each attribute."""
+    """Whether it has a valid side for each attribute; see `relay.wrong_sides`."""
     return len(box) == attributes and all(
         len(side) == 2 and side[0] <= side[1] and side[0] < inf and side[1] > -inf for side in box
     )

@@ -1,23 +1,20 @@
-"""The indexes of a relay at rest, laid out anew: at once, or in parts, each by itself, also by several processes.
+"""Building the packed indexes of a relay: at once, or in parts, each by itself, also by several processes.
 
-Slots count subscriptions by age. So what is laid out depends on their boxes and on where they came from alone, and is
-the same to the last bit whoever does it.
+Slots number subscriptions by age. So the result depends on their boxes and links alone, and is the same to the last bit
+whoever computes it.
 """
 
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
-from indexes.relays.model import RelayConfig
+from indexes.core.arrays import Floats, Ints32
+from indexes.relays.config import RelayConfig
+from indexes.relays.kernels.points import Points, empty_points, grown, write
+from indexes.relays.kernels.slabs import SlabIndex
 from indexes.relays.packing import PackedRelay, pack_everything, pack_relations
-from indexes.relays.points import Points, empty_points, grown, write
 from indexes.relays.relations import Known
 from indexes.relays.relay import NOWHERE, derived
-from indexes.relays.slabs import SlabIndex
-
-Float64 = npt.NDArray[np.float64]
-Int32 = npt.NDArray[np.int32]
 
 EVERYTHING = -1
 """The part by which notifications are matched; the others are neighbours, by number in order of name."""
@@ -29,15 +26,15 @@ def parts_of(config: RelayConfig) -> list[int]:
     return [EVERYTHING, *neighbours]
 
 
-def lay_out(config: RelayConfig, points: Float64, link: Int32) -> PackedRelay:
+def lay_out(config: RelayConfig, points: Floats, link: Ints32) -> PackedRelay:
     """All parts of subscriptions in order of age: their points (`points.as_points`), and the numbers of the links that
     they came over, in order of name, negative for none. O(n log^2 n) for each neighbour; any thread."""
     return join([lay_out_part(config, part, points, link) for part in parts_of(config)])
 
 
-def lay_out_part(config: RelayConfig, part: int, points: Float64, link: Int32) -> PackedRelay:
-    """One part, as `lay_out`. Towards a neighbour the least is forwarded that covers all that it may have to hear of:
-    in its graph, what no edge leads to."""
+def lay_out_part(config: RelayConfig, part: int, points: Floats, link: Ints32) -> PackedRelay:
+    """One part, as `lay_out`. The least set that covers all that concern a neighbour is forwarded to it: in its graph,
+    what no edge leads to."""
     table, slots = _table(points), np.arange(len(points), dtype=np.int32)
     if part == EVERYTHING:
         index = SlabIndex(points.shape[1] // 2)
@@ -53,7 +50,7 @@ def join(parts: list[PackedRelay]) -> PackedRelay:
     return {name: packed for part in parts for name, packed in part.items()}
 
 
-def _table(points: Float64) -> Points:
+def _table(points: Floats) -> Points:
     n, coordinates = points.shape
     table = grown(empty_points(0, coordinates), n)
     write(table, np.arange(n, dtype=np.int32), points, np.arange(n))

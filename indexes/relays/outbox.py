@@ -1,26 +1,26 @@
-"""What waits to be told over a link, and what has come over it: both ends of the protocol between two relays.
+"""The queue of messages to the neighbour behind a link. `inbox.py` is the other end of the protocol between two relays.
 
-**What is promised.** The neighbour hears, in an order in which it misses nothing, of every subscription that is to be
-forwarded to it, and once of every notification that was accepted here and meets a subscription of its. It may rely on
-that whatever is lost, repeated or late in between, and however long it is out of reach:
+**Guarantees.** The neighbour learns, in an order without gaps, of every subscription that is to be forwarded to it, and
+once of every notification that was accepted here and meets one of its subscriptions, whatever is lost, repeated or late
+in between, and however long the link is down:
 
 - A message stays until the neighbour has acknowledged it, and the queue is part of the state: it survives restarts.
-- Subscriptions that come and go while the link is down are history, and its last word is what matters. When more than
-  `HISTORY` of them wait, and more than twice as many as are forwarded at all, they are dropped; the queue is *stale*:
-  before anything is sent it begins a new epoch (`begun`) with a `reset` and all that is forwarded by then. So what
-  subscriptions take is bounded by `HISTORY` and by what is forwarded.
-- Notifications cannot be made up for, so none is ever dropped. Instead they are refused where they are made: when
-  `FULL` of them, or `FULL_BYTES` of payloads, wait for a link, the relay accepts none that could go there, from clients
-  or from other neighbours (which are asked to wait, and so do in turn), until the link is up again or is taken out. A
-  queue that nobody empties stops what feeds it, rather than to lose what it was given.
+- Of subscriptions that begin and end while the link is down only the last state matters. When more than `HISTORY` such
+  messages wait, and more than twice as many as subscriptions are forwarded, they are dropped and the queue is *stale*:
+  before anything is sent it begins a new epoch (`restarted`) with a `reset` and all that is forwarded by then. So the
+  room for subscriptions is bounded by `HISTORY` and by what is forwarded.
+- Notifications are never dropped. They are refused where they are made: when `FULL` of them, or `FULL_BYTES` of
+  payloads, wait for a link, the relay accepts none that could go there, from clients or from other neighbours (which
+  wait, and refuse in turn), until the link is up again or is removed. A queue that is not emptied stops its sources
+  and loses nothing.
 
-**Once.** Within an epoch messages are numbered without gaps, and a number that was had is ignored. What a notification
-is known by (`Message.mark`) stays with it when it goes on into another epoch; they keep their order, so a receiver has
-to remember no more than how far it was in each of the last `EPOCHS` epochs. The queue of a service that was put back to
-a backup begins a new epoch before anything is accepted: what was in it is ignored where it had been sent since.
+**Exactly once.** Within an epoch messages are numbered without gaps, and known numbers are ignored. The mark of a
+notification (`Message.mark`) stays with it when it moves into another epoch; they keep their order, so a receiver only
+keeps how far it was in each of the last `EPOCHS` epochs. The queue of a service that was restored from a backup begins
+a new epoch before anything is accepted: what was in it is ignored where it had been sent since.
 
-**No gap.** A `reset` takes nothing away by itself. What came before stays, and meets notifications, until all that is
-forwarded has been said again; only then does what was not said again go.
+**No gap.** A `reset` removes nothing by itself. Subscriptions from before it stay, and meet notifications, until all
+that is forwarded has been sent again; only then do those that were not repeated end.
 """
 
 from __future__ import annotations
@@ -31,20 +31,17 @@ from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from indexes.relays.forward import SUBSCRIBE
-from indexes.relays.model import TRAVELLED, Message, Op, shown
-from indexes.relays.points import as_boxes
+from indexes.core.arrays import Bytes, Floats, Ints
+from indexes.relays.config import TRAVELLED, Message, Op, shown
+from indexes.relays.kernels.forward import SUBSCRIBE
+from indexes.relays.kernels.points import as_boxes
 from indexes.relays.relay import Outgoing
 
-Float64 = npt.NDArray[np.float64]
-UInt8 = npt.NDArray[np.uint8]
-
 HISTORY = 1_000_000
-"""Subscriptions and their ends that may wait for a link, whatever is forwarded."""
+"""Messages about subscriptions that may wait for a link, however few are forwarded."""
 
 FULL = 1_000_000
 """Notifications that may wait for a link."""
@@ -53,7 +50,7 @@ FULL_BYTES = 1 << 30
 """Bytes of payloads that may wait for a link."""
 
 EPOCHS = 16
-"""Epochs of a neighbour that are remembered after they are over."""
+"""Past epochs of a neighbour that are remembered."""
 
 CHUNK = 1024
 """Messages that are kept one by one before they are put into columns."""
@@ -82,26 +79,26 @@ class Chunk(NamedTuple):
     """Messages by column: `values` are 2d wide, of which a notification uses d. Its mark is in the
     two columns, null for all else."""
 
-    op: UInt8
+    op: Bytes
     key: pa.LargeStringArray
-    values: Float64
+    values: Floats
     payload: pa.LargeBinaryArray
     mark_epoch: pa.LargeStringArray
-    mark: npt.NDArray[np.int64]
-    follow: npt.NDArray[np.int64]
+    mark: Ints
+    follow: Ints
 
     @property
     def size(self) -> int:
-        """How many."""
+        """Number of messages."""
         return len(self.op)
 
     def part(self, begin: int, end: int) -> Chunk:
-        """Those from one place to another."""
+        """The messages from one place to another."""
         return self._replace(**{name: column[begin:end] for name, column in self._asdict().items()})
 
     @property
     def notifications(self) -> int:
-        """How many of them are notifications."""
+        """Number of notifications."""
         return int(np.count_nonzero(self.op == NOTIFY))
 
     @property
@@ -123,7 +120,7 @@ class Chunk(NamedTuple):
         return self._replace(mark_epoch=epochs, mark=np.arange(first, first + self.size, dtype=np.int64))
 
     def rows(self) -> Iterator[Row]:
-        """Each of them."""
+        """The messages one by one."""
         coordinates = self.values.shape[1]
         columns = (self.key, self.payload, self.mark_epoch)
         texts = [column.to_pylist() for column in columns]
@@ -159,7 +156,7 @@ def joined(chunks: Sequence[Chunk]) -> Chunk:
     return Chunk(*[pa.concat_arrays(c) if isinstance(c[0], pa.Array) else np.concatenate(c) for c in columns])
 
 
-def gathered(chunks: Iterable[Chunk]) -> Iterator[Chunk]:
+def regrouped(chunks: Iterable[Chunk]) -> Iterator[Chunk]:
     """The same messages in chunks of `CHUNK` at least, but for the last."""
     some: list[Chunk] = []
     for chunk in chunks:
@@ -172,7 +169,7 @@ def gathered(chunks: Iterable[Chunk]) -> Iterator[Chunk]:
 
 
 def edits(outgoing: Outgoing) -> Chunk:
-    """Subscriptions that begin and end as messages."""
+    """Messages about subscriptions that begin and end."""
     n = len(outgoing.op)
     zeros = np.zeros(n, np.int64)
     values = np.where((outgoing.op == SUBSCRIBE)[:, None], outgoing.points, 0.0)
@@ -182,7 +179,7 @@ def edits(outgoing: Outgoing) -> Chunk:
 
 
 class OutboxState(NamedTuple):
-    """A queue at rest."""
+    """A queue in a snapshot."""
 
     epoch: str | None
     stale: bool
@@ -191,17 +188,17 @@ class OutboxState(NamedTuple):
     chunk: Chunk
 
 
-def said(outgoing: Outgoing) -> Outgoing | Chunk:
-    """Subscriptions that begin and end as a queue takes them up without work for each. O(n), in any thread."""
+def as_messages(outgoing: Outgoing) -> Outgoing | Chunk:
+    """Messages in the form that a queue takes without work for each. O(n), in any thread."""
     return outgoing if len(outgoing.op) < CHUNK // 16 else edits(outgoing)
 
 
 class Outbox:
-    """The queue of a link. `first` is the number of the first message in it and `next` that of the next one; `epoch`
-    is None before it has `begun` one. So many notifications have been `marked` with the epoch.
+    """The queue of a link. `first` is the number of the first message in it and `next` that of the next one; `epoch` is
+    None before it has begun one. So many notifications have been `marked` with the epoch.
 
-    In a queue that is stale nothing counts but notifications: what else lies between them goes when it begins anew, so
-    that nothing has to be moved in the moment when it becomes stale.
+    In a stale queue only notifications count: messages between them go when it is `restarted`, so that nothing has to
+    be moved in the moment in which it becomes stale.
     """
 
     def __init__(self, coordinates: int) -> None:
@@ -225,14 +222,14 @@ class Outbox:
         return self.first + self._size
 
     def full(self, notifications: int, size: int) -> bool:
-        """Whether it cannot take so many more notifications, with payloads of so many bytes."""
+        """Whether it cannot hold so many more notifications, with payloads of so many bytes."""
         return self.notifications + notifications > FULL or self.bytes + size > FULL_BYTES
 
-    def tell(self, outgoing: Outgoing | Chunk) -> None:
-        """Queue subscriptions that begin and end, best as they are `said`. A queue that is stale will say all that is
-        forwarded anyway."""
+    def queue(self, outgoing: Outgoing | Chunk) -> None:
+        """Queue subscriptions that begin and end, at best as `as_messages` has them. A stale queue ignores them: its
+        next epoch begins with all that is forwarded."""
         if isinstance(outgoing, Outgoing):
-            outgoing = said(outgoing)
+            outgoing = as_messages(outgoing)
         n = len(outgoing.op)
         if self.stale or not n:
             return
@@ -246,10 +243,10 @@ class Outbox:
         self._edits += n
 
     def bound(self, forwarded: int) -> None:
-        """After a command: where more history waits than is worth it, with so many subscriptions `forwarded`, drop
-        it."""
+        """After each command: make the queue stale where it holds more messages about subscriptions than `HISTORY` and,
+        twice, than are `forwarded`."""
         if self._edits > HISTORY and self._edits > 2 * forwarded + 1:
-            self.spoil()
+            self.mark_stale()
 
     def notify(self, values: tuple[float, ...], payload: bytes | None) -> None:
         """Queue a notification. O(1), amortised."""
@@ -275,10 +272,10 @@ class Outbox:
             self._recent = []
 
     def acknowledge(self, upto: int) -> None:
-        """The neighbour has what comes before this number. Where that cannot be, the queue is stale: it has lost what
-        it had, or has what was never sent."""
+        """Drop the messages before this number, which the neighbour has. A number that cannot be makes the queue stale:
+        the neighbour has lost what it had, or has what was never sent."""
         if not self.first <= upto <= self.next:
-            self.spoil()
+            self.mark_stale()
             return
         left = upto - self.first
         while left:
@@ -303,21 +300,21 @@ class Outbox:
         self._edits -= chunk.size - n
         self.bytes -= chunk.bytes if n else 0
 
-    def spoil(self) -> None:
-        """Make the queue stale: only its notifications count from now on. O(messages) bytes are looked at."""
+    def mark_stale(self) -> None:
+        """Make the queue stale: only its notifications count from now on. Reads O(messages) bytes."""
         self._chunks = deque(chunk for chunk in self._chunks if chunk.notifications)
         self._recent = [row for row in self._recent if row.op == NOTIFY]
         self._edits, self._size, self.stale = 0, self.notifications, True
 
-    def begun(self, epoch: str, keys: Sequence[str], points: Float64) -> Outbox:
+    def restarted(self, epoch: str, keys: Sequence[str], points: Floats) -> Outbox:
         """The queue in a new epoch: a reset, these subscriptions, and the notifications that wait. O(n), in any thread:
-        this one is as it was."""
+        this one does not change."""
         after = Outbox(self._coordinates)
         after.epoch, after.stale, after._edits = epoch, False, len(keys) + 1
         after._extend(chunk_of([Row(RESET, follow=len(keys))], self._coordinates))
         after._extend(edits(Outgoing(np.full(len(keys), SUBSCRIBE, np.uint8), list(keys), points)))
         waiting = 0
-        for chunk in gathered(part.notified() for part in self._parts()):
+        for chunk in regrouped(part.notified() for part in self._parts()):
             after._extend(chunk.marked(epoch, waiting) if self.epoch is None else chunk)
             waiting += chunk.size
         after.notifications, after.bytes = self.notifications, self.bytes
@@ -325,7 +322,7 @@ class Outbox:
         return after
 
     def _parts(self) -> Iterator[Chunk]:
-        """What counts of the messages."""
+        """The messages that count."""
         for chunk in (*self._chunks, chunk_of(self._recent, self._coordinates)):
             yield chunk.notified() if self.stale else chunk
 
@@ -346,7 +343,7 @@ class Outbox:
         return [message_of(first + i, row) for i, row in enumerate(rows)]
 
     def state(self) -> OutboxState:
-        """The queue at rest. What it holds is shared, and does not change."""
+        """The queue for a snapshot, which shares its arrays; they do not change."""
         return OutboxState(self.epoch, self.stale, self.first, self.marked, joined(list(self._parts())))
 
     def check(self) -> None:
@@ -371,7 +368,7 @@ class Outbox:
 
 
 def message_of(n: int, row: Row) -> Message:
-    """A message as it travels."""
+    """A message as it is sent."""
     box: tuple[tuple[float, float], ...] = ()
     if row.op == SUBSCRIBE:
         lo, hi = as_boxes(np.array([row.values]))

@@ -1,19 +1,19 @@
-"""The indexes of a relay as parts (`indexes.parts`), to be written down and taken up again.
+"""The indexes of a relay as parts (`indexes.core.packing`), to be written to an image and mapped again.
 
-Only G_k has arrays for its graph; G* and the poset are drawn anew.
+Only G_k has arrays for its graph; G* and the poset are rebuilt.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from indexes.parts import PackedPart, packed, unpacked
-from indexes.relays.graph import Graph
-from indexes.relays.model import UPSTREAM, RelayConfig
+from indexes.core.packing import PackedPart, packed, unpacked
+from indexes.relays.config import UPSTREAM, RelayConfig
+from indexes.relays.kernels.covering_index import CoverIndex
+from indexes.relays.kernels.graph import Graph
+from indexes.relays.kernels.slabs import SlabIndex
 from indexes.relays.relations import Known, Relations
 from indexes.relays.relay import Indexes, RelayState, relations_of
-from indexes.relays.search import CoverIndex
-from indexes.relays.slabs import SlabIndex
 
 EVERYTHING = "everything"
 

@@ -1,70 +1,68 @@
-"""What a relay knows: subscriptions that are boxes, what to forward of them, and which of them a notification meets.
+"""Subscriptions that are boxes, what to forward of them to neighbours, and which of them a notification meets.
 
 State is the table of `points.py`, the ids, an index of all subscriptions for notifications, and for each neighbour the
-`relations.py` of the subscriptions that it may have to hear of. Without links there is one neighbour, `UPSTREAM`, which
-may have to hear of all; with links each is one, and may have to hear of what did not come from it. The same steps in
-the same order give the same answers, however they are cut; no clock or random source is read.
+`relations.py` of the subscriptions that concern it. Without links there is one neighbour, `UPSTREAM`, which all
+subscriptions concern; with links each is a neighbour, concerned by the subscriptions that did not come from it. The
+same steps in the same order give the same results, however they are cut into calls; no clock or random source is read.
 
-A change is made in two halves: `run` does the work of the kernels and may be in any one thread, `commit` makes the ids
-known, in the thread that looks ids up. `release` gives away the slots of what has gone, when a whole command is done.
+A change has two halves: `run` does the work of the kernels and may be in any one thread; `commit` makes the ids known,
+in the thread that looks ids up. `release` frees the slots of ended subscriptions, when a whole command is done.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from copy import deepcopy
 from itertools import compress
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from indexes.ids import Packed, merge_packed, pack
-from indexes.names import Names
-from indexes.overlay import RowPool
-from indexes.relays.delivered import Met, links_of, local_of
-from indexes.relays.forward import SUBSCRIBE, UNSUBSCRIBE
-from indexes.relays.kd_tree import KdIndex
-from indexes.relays.linear import LinearIndex
-from indexes.relays.model import UPSTREAM, Anew, Delivery, RelayConfig, Subscribed, Unsubscribed, shown
-from indexes.relays.points import Points, as_boxes, as_points, copied, coverers_first, empty_points, grown, write
-from indexes.relays.relations import Decisions, Everything, Known, Poset, Relations
-from indexes.relays.search import QUERIES, CoverIndex
-from indexes.relays.slabs import SlabIndex
-from indexes.relays.z_order import ZIndex
-
-Float64 = npt.NDArray[np.float64]
-Int32 = npt.NDArray[np.int32]
-Int64 = npt.NDArray[np.int64]
-Bool = npt.NDArray[np.bool_]
+from indexes.core.arrays import Bools, Bytes, Floats, Ints, Ints32
+from indexes.core.captured_ids import CapturedIds
+from indexes.core.ids import Packed, merge_packed, pack
+from indexes.core.names import Names
+from indexes.core.pending import RowPool
+from indexes.relays.alternatives.graphs import CompleteGraph, Poset
+from indexes.relays.alternatives.linear import LinearIndex
+from indexes.relays.alternatives.z_order import ZIndex
+from indexes.relays.config import UPSTREAM, RelayConfig, shown
+from indexes.relays.kernels.covering_index import QUERIES, CoverIndex
+from indexes.relays.kernels.forward import SUBSCRIBE, UNSUBSCRIBE
+from indexes.relays.kernels.kd_tree import KdIndex
+from indexes.relays.kernels.points import Points, copied, coverers_first, empty_points, grown, write
+from indexes.relays.kernels.slabs import SlabIndex
+from indexes.relays.recipients import Recipients, links_of, local_of
+from indexes.relays.relations import Decisions, Known, Relations
+from indexes.relays.results import Subscribed, Unsubscribed
 
 LOCAL = -1
-"""Where a subscription comes from that came over no link."""
+"""The link number of local subscriptions."""
 
 NOWHERE = -2
-"""Where none comes from."""
+"""A link number that no subscription has."""
 
 JOURNAL = 1 << 20
-"""Steps that are noted at most for a relay that is laid out anew."""
+"""Steps that the journal holds at most."""
 
 INDEXES: dict[str, type[CoverIndex]] = {"kd": KdIndex, "zorder": ZIndex, "linear": LinearIndex}
 
 
 def relations_of(config: RelayConfig) -> Relations:
-    """New relations of the kind that a relay has, without subscriptions."""
+    """Empty relations, of the graph and the index that a relay is configured with."""
     index = INDEXES[config.index](2 * len(config.attributes))
     if config.graph == "G":
         return Known(index, config.k)
-    return Everything(index) if config.graph == "G*" else Poset(index)
+    return CompleteGraph(index) if config.graph == "G*" else Poset(index)
 
 
-def derived(config: RelayConfig, points: Points, slots: Int32) -> Relations:
-    """The relations of these subscriptions as if they had come in the best order, with the index laid out as tightly as
-    it can be: forwarded is the least that covers all, what nothing else covers, of equal boxes the oldest. Nothing but
-    what is given is looked at, and the same gives the same bytes. O(n log^2 n)."""
+def derived(config: RelayConfig, points: Points, slots: Ints32) -> Relations:
+    """The relations of these subscriptions as if they had come in the best order, with the index packed: the least set
+    that covers all is forwarded, that is what nothing else covers, and of equal boxes the oldest. The same arguments
+    give the same bytes. O(n log^2 n)."""
     relations = relations_of(config)
     first = coverers_first(points, slots)
     relations.apply(points, np.full(len(first), SUBSCRIBE, np.uint8), first)
@@ -72,30 +70,16 @@ def derived(config: RelayConfig, points: Points, slots: Int32) -> Relations:
     return relations
 
 
-class Subscribe(NamedTuple):
-    """A new subscription: its box, (lo, hi) by attribute in order, and the link that it came over, if any."""
-
-    id: str
-    lo: Sequence[float]
-    hi: Sequence[float]
-    link: str | None = None
-
-
-class Unsubscribe(NamedTuple):
-    """The end of a subscription."""
-
-    id: str
-
-
 class Steps(NamedTuple):
-    """Subscriptions that end and begin, in order: a key and, of one that begins, its point and the link that it came
-    over; `links` is None where all are local. Where one that ends is `paired`, the next step begins it anew."""
+    """Subscriptions that end and begin, in order: a key and, for one that begins, its point and the link that it came
+    over; `links` is None where all are local. An end that is `paired` is followed by the step in which the same
+    subscription begins again."""
 
-    op: npt.NDArray[np.uint8]
+    op: Bytes
     keys: list[str]
-    points: Float64
+    points: Floats
     links: list[str | None] | None = None
-    paired: Bool | None = None
+    paired: Bools | None = None
 
     @classmethod
     def ends(cls, keys: list[str], coordinates: int) -> Steps:
@@ -103,21 +87,21 @@ class Steps(NamedTuple):
         return cls(np.full(len(keys), UNSUBSCRIBE, np.uint8), keys, np.zeros((len(keys), coordinates)))
 
 
-class Told(NamedTuple):
-    """What steps come to for a neighbour: decisions about those steps that concern it, in `step`."""
+class NeighbourDecisions(NamedTuple):
+    """The decisions for one neighbour, about those steps that concern it, whose places are in `step`."""
 
     decisions: Decisions
-    step: Int64
+    step: Ints
 
 
-class Ran(NamedTuple):
-    """Steps that were run: their slots, the keys of the slots that are not known yet, and what they come to by
+class ExecutedSteps(NamedTuple):
+    """Steps that `run` has executed: their slots, the keys of slots that are not committed yet, and the decisions by
     neighbour."""
 
     steps: Steps
-    slots: Int32
+    slots: Ints32
     named: dict[int, str]
-    told: dict[str, Told]
+    decisions: dict[str, NeighbourDecisions]
 
     @property
     def gone(self) -> list[int]:
@@ -127,44 +111,43 @@ class Ran(NamedTuple):
 
 
 class Outgoing(NamedTuple):
-    """What a neighbour has to hear, in order: keys that it is to know, with their points, or to forget. Where there are
-    very many, the keys are a column."""
+    """The subscriptions that a neighbour must add, with their points, or drop, in order. Where there are many the keys
+    are a column."""
 
-    op: npt.NDArray[np.uint8]
+    op: Bytes
     keys: list[str] | pa.LargeStringArray
-    points: Float64
+    points: Floats
 
 
 class Copied(NamedTuple):
-    """The subscriptions of a relay as they lay in memory: ids as `Names` has them, with slots, and columns by
-    `slots`."""
+    """The subscriptions of a relay as copied from memory: ids as `Names` has them, with slots, and columns in the order
+    of `slots`."""
 
     links: tuple[str, ...]
-    slots: Int32
-    points: Float64
-    age: Int64
-    link: Int32
-    forwarded: Bool
-    doubtful: Bool
-    ids: Packed
-    recent: dict[str, int]
+    slots: Ints32
+    points: Floats
+    age: Ints
+    link: Ints32
+    forwarded: Bools
+    doubtful: Bools
+    ids: CapturedIds
 
 
 class RelayState(NamedTuple):
-    """A relay's subscriptions in order of creation; sorted `ids` have their places as rows. `link` is the number of one
-    in `links` or `LOCAL`. `forwarded` has a column for each neighbour, false for what came from it. What is `doubtful`
-    was said before the latest reset of its link, and has not been said again."""
+    """A relay's subscriptions in order of creation; sorted `ids` have their places as rows. `link` is a number in
+    `links` or `LOCAL`. `forwarded` has a column for each neighbour, false for what came from it. A subscription is
+    `doubtful` if it came before the latest reset of its link and has not been confirmed since."""
 
     links: tuple[str, ...]
     ids: Packed
-    points: Float64
-    link: Int32
-    forwarded: Bool
-    doubtful: Bool
+    points: Floats
+    link: Ints32
+    forwarded: Bools
+    doubtful: Bools
 
 
 class Relay:
-    """Subscriptions towards neighbours, and the notifications that come back."""
+    """Subscriptions with the forwarding decisions for each neighbour, and the recipients of notifications."""
 
     def __init__(self, config: RelayConfig, links: Iterable[str] = ()) -> None:
         if config.k < 1:
@@ -193,33 +176,27 @@ class Relay:
         return tuple(sorted(link for link in self._links if link is not None))
 
     def forwarded(self, neighbour: str = UPSTREAM) -> list[str]:
-        """The keys of what a neighbour has been told of, oldest first. Raises KeyError."""
-        return self._keys(self._told_of(neighbour), {})
+        """The keys of the subscriptions forwarded to a neighbour, oldest first. Raises KeyError."""
+        return self._keys(self._forwarded_to(neighbour), {})
 
-    def forwards(self, neighbour: str) -> tuple[list[str], Float64]:
+    def forwards(self, neighbour: str) -> tuple[list[str], Floats]:
         """As `forwarded`, with their points."""
-        slots = self._told_of(neighbour)
+        slots = self._forwarded_to(neighbour)
         keys: list[str] = self.names.many(slots).to_pylist()
         return keys, self._points.exact[slots]
 
-    def _told_of(self, neighbour: str) -> Int32:
+    def _forwarded_to(self, neighbour: str) -> Ints32:
         relations, slots = self.neighbours[neighbour], self._subject(neighbour)
         return slots[relations.forwarded[slots]]
 
     def forwarded_count(self, neighbour: str = UPSTREAM) -> tuple[int, int]:
-        """How many subscriptions a neighbour has been told of, and how many it may have to hear of. O(1). Raises
-        KeyError."""
+        """How many subscriptions have been forwarded to a neighbour, and how many concern it. O(1). Raises KeyError."""
         relations = self.neighbours[neighbour]
         return relations.forwarded_count, len(relations)
 
-    def covering_ratio(self, neighbour: str = UPSTREAM) -> float:
-        """The share of subscriptions that a neighbour need not hear of; 0 where there are none. Raises KeyError."""
-        told, n = self.forwarded_count(neighbour)
-        return 1 - told / n if n else 0.0
-
     @property
-    def worn(self) -> float:
-        """How many subscriptions have come or gone since all was laid out, for each that is there."""
+    def churn(self) -> float:
+        """How many subscriptions have begun or ended since the indexes were packed, for each present one."""
         return self._changed / max(1, len(self))
 
     def searches(self) -> int:
@@ -228,26 +205,26 @@ class Relay:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the table and the indexes, without ids and graphs, room kept for more included."""
+        """Bytes of the table and the indexes, spare room included, without ids and graphs."""
         indexes = sum(relations.index.nbytes for relations in self.neighbours.values())
         return sum(column.nbytes for column in self._points[:2]) + self._all.nbytes + indexes
 
     # Changes.
 
-    def run(self, steps: Steps) -> Ran:
-        """Carry out steps that apply: what ends is there then, what begins is not, and its link is. O(log^2 n) each
-        where few cover a subscription and few are covered by it alone, in one call of kernels for each neighbour."""
+    def run(self, steps: Steps) -> ExecutedSteps:
+        """Execute valid steps: what ends is present at that point, what begins is not, and its link exists. O(log^2 n)
+        each where few cover a subscription and few are covered by it alone; one kernel call for each neighbour."""
         self._note(len(steps.op), "run", steps)
         return self._run(steps)
 
-    def _run(self, steps: Steps, slots: Int32 | None = None) -> Ran:
+    def _run(self, steps: Steps, slots: Ints32 | None = None) -> ExecutedSteps:
         """`slots` are those of the steps, where they are known."""
         new = steps.op == SUBSCRIBE
         slots = self._slots(steps, new) if slots is None else slots
         begun = slots[new]
         self._write(begun, steps.points[new], None if steps.links is None else list(compress(steps.links, new)))
         self._all.reserve(len(begun), len(self._points.age))
-        told = {name: self._decide(name, steps.op, slots) for name in self.neighbours}
+        decisions = {name: self._decide(name, steps.op, slots) for name in self.neighbours}
         # What comes and goes within the steps was never there for a notification.
         gone = slots[~new]
         self._all.insert(self._points, np.setdiff1d(begun, gone).astype(np.int32))
@@ -255,10 +232,10 @@ class Relay:
         self._there[begun] = True
         self._there[gone] = False
         self._changed += len(slots)
-        return Ran(steps, slots, dict(zip(begun.tolist(), compress(steps.keys, new), strict=True)), told)
+        return ExecutedSteps(steps, slots, dict(zip(begun.tolist(), compress(steps.keys, new), strict=True)), decisions)
 
-    def _slots(self, steps: Steps, new: Bool) -> Int32:
-        """The slots of steps. Those of what ends are not given to what begins: see `release`."""
+    def _slots(self, steps: Steps, new: Bools) -> Ints32:
+        """The slots of steps. Slots of ended subscriptions are not reused here: see `release`."""
         if new.all():
             return np.array(self._pool.take_many(len(new)), np.int32)
         slots = np.empty(len(new), np.int32)
@@ -271,7 +248,7 @@ class Relay:
                 slots[i] = slot if slot >= 0 else self.names.find(key)
         return slots
 
-    def _write(self, slots: Int32, points: Float64, links: list[str | None] | None) -> None:
+    def _write(self, slots: Ints32, points: Floats, links: list[str | None] | None) -> None:
         self._points = grown(self._points, self._pool.high)
         room = len(self._points.age)
         more = room - len(self._link)
@@ -285,16 +262,16 @@ class Relay:
         self._doubtful[slots] = False
         self._born += len(slots)
 
-    def _decide(self, neighbour: str, op: npt.NDArray[np.uint8], slots: Int32) -> Told:
+    def _decide(self, neighbour: str, op: Bytes, slots: Ints32) -> NeighbourDecisions:
         mine = np.flatnonzero(self._link[slots] != self._number(neighbour))
-        return Told(self.neighbours[neighbour].apply(self._points, op[mine], slots[mine]), mine)
+        return NeighbourDecisions(self.neighbours[neighbour].apply(self._points, op[mine], slots[mine]), mine)
 
     def _number(self, neighbour: str) -> int:
-        """What `_link` has for subscriptions that come from a neighbour."""
+        """The link number of subscriptions that came from a neighbour."""
         return NOWHERE if neighbour == UPSTREAM else self._links.index(neighbour)
 
-    def commit(self, ran: Ran) -> None:
-        """Make the ids of steps known and forget those that ended."""
+    def commit(self, ran: ExecutedSteps) -> None:
+        """Add the ids of subscriptions that began, and remove those of subscriptions that ended."""
         begins = (ran.steps.op == SUBSCRIBE).tolist()
         for new, key, slot in zip(begins, ran.steps.keys, ran.slots.tolist(), strict=True):
             if new:
@@ -302,11 +279,11 @@ class Relay:
             else:
                 self.names.delete(key, slot)
 
-    def names_after(self, rans: Iterable[Ran]) -> Names:
-        """The ids as they are when these steps, which follow each other, are committed. O(n), in any thread; nothing is
-        changed. Where there are many steps, this takes the place of `commit`."""
+    def names_after(self, rans: Iterable[ExecutedSteps]) -> Names:
+        """The ids after these consecutive steps are committed. O(n), in any thread; nothing is changed. It replaces
+        `commit` where there are many steps."""
         new: dict[int, str] = {}
-        ended: list[Int32] = []
+        ended: list[Ints32] = []
         for ran in rans:
             new |= ran.named
             ended.append(ran.slots[ran.steps.op == UNSUBSCRIBE])
@@ -322,28 +299,28 @@ class Relay:
         return names
 
     def release(self, slots: list[int]) -> None:
-        """What was in these slots is gone for good: others may have them. Where a command is cut, it is done at its end
-        alone, so that slots do not depend on the cuts."""
+        """Free the slots of ended subscriptions. A command that is cut into slices does so at its end alone, so that
+        slots do not depend on the cuts."""
         self._pool.give(slots)
 
-    def answers(self, ran: Ran) -> list[Subscribed | Unsubscribed]:
-        """What each step comes to, before it is committed."""
+    def answers(self, ran: ExecutedSteps) -> list[Subscribed | Unsubscribed]:
+        """The outcome of each step, before it is committed."""
         n = len(ran.slots)
         forward: list[dict[str, bool]] = [{} for _ in range(n)]
         named: list[dict[str, list[str]]] = [{} for _ in range(n)]
         begins = (ran.steps.op == SUBSCRIBE).tolist()
-        for name, (decisions, step) in ran.told.items():
+        for name, (decisions, step) in ran.decisions.items():
             for at, (i, forwarded) in enumerate(zip(step.tolist(), decisions.forward.tolist(), strict=True)):
                 forward[i][name] = forwarded
                 about = decisions.covered_by(at) if begins[i] else decisions.promoted_by(at)
                 named[i][name] = [shown(key) for key in self._keys(about, ran.named)] if len(about) else []
         rows = zip(begins, ran.steps.keys, forward, named, strict=True)
-        return [(Subscribed if new else Unsubscribed)(shown(key), told, about) for new, key, told, about in rows]
+        return [(Subscribed if new else Unsubscribed)(shown(key), to, about) for new, key, to, about in rows]
 
-    def outgoing(self, ran: Ran, neighbour: str) -> Outgoing:
-        """What a neighbour has to hear of steps, before they are committed. What ends goes after what it had covered;
-        what ends to begin anew at once and is forwarded again is not ended, so that there is no gap."""
-        decisions, step = ran.told[neighbour]
+    def outgoing(self, ran: ExecutedSteps, neighbour: str) -> Outgoing:
+        """The messages to a neighbour about steps, before they are committed. An end comes after the beginnings of what
+        it had covered; a paired end whose beginning is forwarded again is left out, so that there is no gap."""
+        decisions, step = ran.decisions[neighbour]
         begins = ran.steps.op[step] == SUBSCRIBE
         begun, ended = step[decisions.forward & begins], step[decisions.forward & ~begins]
         if ran.steps.paired is not None and len(ended):
@@ -356,8 +333,8 @@ class Relay:
         slots = np.concatenate([decisions.promoted, ran.slots[begun], ran.slots[ended]])[order]
         return Outgoing(op, self._keys(slots, ran.named), self._points.exact[slots])
 
-    def _keys(self, slots: Int32, named: dict[int, str]) -> list[str]:
-        """The keys of slots, some of which are `named` and not known yet."""
+    def _keys(self, slots: Ints32, named: dict[int, str]) -> list[str]:
+        """The keys of slots, some of which are in `named` and not committed yet."""
         if len(slots) <= 64:
             return [named[slot] if slot in named else self.names.name(slot) for slot in slots.tolist()]
         if not named:
@@ -368,92 +345,11 @@ class Relay:
         others = iter(self.names.many(slots[known]).to_pylist())
         return [next(others) if key is None else key for key in keys]
 
-    # One change at once, for those who have no writer.
+    # Reads.
 
-    def apply(self, commands: Sequence[Subscribe | Unsubscribe]) -> list[Subscribed | Unsubscribed]:
-        """Carry out commands in order; returns what each comes to.
-
-        Raises ValueError or KeyError, with nothing changed, for a wrong box, an id that is taken at that point or not
-        there, or an unknown link.
-        """
-        points = self._checked(commands)
-        begins = [isinstance(c, Subscribe) for c in commands]
-        op = np.array([SUBSCRIBE if new else UNSUBSCRIBE for new in begins], np.uint8)
-        every = np.zeros((len(commands), points.shape[1]))
-        every[begins] = points
-        links = [c.link if isinstance(c, Subscribe) else None for c in commands]
-        return self._at_once(Steps(op, [c.id for c in commands], every, links))
-
-    def _at_once(self, steps: Steps) -> list[Subscribed | Unsubscribed]:
-        ran = self.run(steps)
-        answers = self.answers(ran)
-        self.commit(ran)
-        self.release(ran.gone)
-        if self.names.crowded:
-            self.names.swap(self.names.merged())
-        return answers
-
-    def subscribe(self, key: str, box: Mapping[str, tuple[float, float]], link: str | None = None) -> Subscribed:
-        """One subscription; attributes that the box leaves out are unbounded. Raises as `apply`, and ValueError for an
-        unknown attribute."""
-        (answer,) = self.apply([Subscribe(key, *self.sides(box), link)])
-        assert isinstance(answer, Subscribed)
-        return answer
-
-    def unsubscribe(self, key: str) -> Unsubscribed:
-        """The end of one subscription. Raises KeyError."""
-        (answer,) = self.apply([Unsubscribe(key)])
-        assert isinstance(answer, Unsubscribed)
-        return answer
-
-    def replace(self, key: str, box: Mapping[str, tuple[float, float]]) -> tuple[Unsubscribed, Subscribed]:
-        """Give a subscription another box: it ends and begins anew, as the youngest. Raises as `apply`."""
-        link = self.link(key)
-        ended, begun = self.apply([Unsubscribe(key), Subscribe(key, *self.sides(box), link)])
-        assert isinstance(ended, Unsubscribed) and isinstance(begun, Subscribed)
-        return ended, begun
-
-    def sides(self, box: Mapping[str, tuple[float, float]]) -> tuple[list[float], list[float]]:
-        """A box by name as its least and greatest ends in order of the attributes. Raises ValueError for an unknown
-        one."""
-        for name in box:
-            if name not in self.config.attributes:
-                raise ValueError(f"box.{name}: there is no such attribute")
-        ends = [box.get(name, (-np.inf, np.inf)) for name in self.config.attributes]
-        return [lo for lo, _ in ends], [hi for _, hi in ends]
-
-    def _checked(self, commands: Sequence[Subscribe | Unsubscribe]) -> Float64:
-        """The points of the new subscriptions."""
-        lo, hi = [], []
-        now: dict[str, bool] = {}
-        for command in commands:
-            there = now.get(command.id, self.names.find(command.id) >= 0)
-            if isinstance(command, Subscribe):
-                if there:
-                    raise ValueError(f"id: {command.id!r} is taken")
-                if command.link is not None and command.link not in self._links:
-                    raise ValueError(f"link: there is no link {command.link!r}")
-                lo.append(command.lo)
-                hi.append(command.hi)
-            elif not there:
-                raise KeyError(command.id)
-            now[command.id] = isinstance(command, Subscribe)
-        shape = (len(lo), len(self.config.attributes))
-        least, most = np.array(lo, np.float64).reshape(shape), np.array(hi, np.float64).reshape(shape)
-        for i, j in np.argwhere(wrong_sides(least, most))[:1].tolist():
-            raise ValueError(f"box.{self.config.attributes[j]}: lo must be at most hi (subscription {i})")
-        return as_points(least, most)
-
-    # What stands.
-
-    def box(self, key: str) -> dict[str, tuple[float, float]]:
-        """The box of a subscription. Raises KeyError."""
-        lo, hi = as_boxes(self.point(key)[None])
-        return dict(zip(self.config.attributes, zip(lo[0].tolist(), hi[0].tolist(), strict=True), strict=True))
-
-    def point(self, key: str) -> Float64:
+    def point(self, key: str) -> Floats:
         """The box of a subscription as a point. Raises KeyError."""
-        row: Float64 = self._points.exact[self._find(key)].copy()
+        row: Floats = self._points.exact[self._find(key)].copy()
         return row
 
     def link(self, key: str) -> str | None:
@@ -467,50 +363,33 @@ class Relay:
             raise KeyError(key)
         return slot
 
-    # What is said again after a reset.
+    # After a reset of a link.
 
-    def doubt(self, link: str, prefix: str) -> None:
-        """What came over a link and whose key begins with `prefix` may not stand any more."""
+    def mark_doubtful(self, link: str, prefix: str) -> None:
+        """Mark the subscriptions that came over a link, and whose keys begin with `prefix`, as doubtful."""
         slots = np.flatnonzero(self._there & (self._link == self._number(link))).astype(np.int32)
-        self._note(1 + len(slots), "doubt", link, prefix)
-        told = pc.starts_with(self.names.many(slots), prefix)
-        self._doubtful[slots] = told.to_numpy(zero_copy_only=False)
+        self._note(1 + len(slots), "mark_doubtful", link, prefix)
+        doubtful = pc.starts_with(self.names.many(slots), prefix)
+        self._doubtful[slots] = doubtful.to_numpy(zero_copy_only=False)
 
     def confirm(self, keys: list[str]) -> None:
-        """These stand still."""
+        """Mark subscriptions as no longer doubtful."""
         self._note(len(keys), "confirm", keys)
         for key in keys:
             self._doubtful[self._find(key)] = False
 
-    def doubted(self, link: str) -> list[str]:
-        """The keys of what has not been confirmed since `doubt`, oldest first."""
+    def doubtful_keys(self, link: str) -> list[str]:
+        """The keys of doubtful subscriptions of a link, oldest first."""
         slots = np.flatnonzero(self._there & self._doubtful & (self._link == self._number(link))).astype(np.int32)
         return self._keys(self._by_age(slots), {})
 
     # Neighbours.
 
-    def add_link(self, link: str) -> list[str]:
-        """Add a link; returns what to subscribe over it, oldest first: the least that covers everything. Raises
-        ValueError for a name that is taken or empty."""
-        if link == UPSTREAM or link in self._links:
-            raise ValueError(f"link: {link!r} is taken")
-        self.change_links([], [link])
-        return self.forwarded(link)
-
-    def remove_link(self, link: str) -> list[Subscribed | Unsubscribed]:
-        """Take out a link with the subscriptions that came over it; returns what their ends come to elsewhere. After
-        the last one, `UPSTREAM` begins with the least that covers everything. Raises KeyError."""
-        if link not in self._links:
-            raise KeyError(link)
-        ran = self.change_links([link], [])
-        answers = self.answers(ran)
-        self.commit(ran)
-        self.release(ran.gone)
-        return answers
-
-    def change_links(self, removed: list[str], added: list[str], begun: dict[str, Relations] | None = None) -> Ran:
-        """Take out links with all that came over them, then add others, whose relations `begin` has made where they are
-        given; returns what ended, to be committed and released."""
+    def change_links(
+        self, removed: list[str], added: list[str], begun: dict[str, Relations] | None = None
+    ) -> ExecutedSteps:
+        """Remove links with all subscriptions that came over them, then add others, with relations that `begin` has
+        made where they are given; returns the steps that ended, to be committed and released."""
         begun = self.begin(removed, added) if begun is None else begun
         ended = self._came_over(removed)
         self._note_links(removed, added, len(ended), len(begun))
@@ -533,7 +412,7 @@ class Relay:
         return ran
 
     def _note_links(self, removed: list[str], added: list[str], ended: int, begun: int) -> None:
-        """Note a change of links by what it costs: what ends, and all that is left for each of the relations begun."""
+        """Record a change of links, at its cost: what ends, and for each neighbour that begins all that is left."""
         self._note(1 + ended + begun * (len(self) - ended), "_change_links", removed, added)
 
     def came_over(self, links: list[str]) -> int:
@@ -541,8 +420,8 @@ class Relay:
         return len(self._came_over(links))
 
     def aside(self) -> Relay:
-        """A copy to `change_links` of, while this one is asked as it stands, and then to be `taken_over`. It shares the
-        table and the ids, which that leaves alone. O(n)."""
+        """A copy on which to `change_links` in another thread, whose result is taken over by `take_over`. It shares the
+        table and the ids, which that does not change. O(n)."""
         copy: Relay = object.__new__(Relay)
         vars(copy).update(vars(self))
         copy._links, copy._there = self._links.copy(), self._there.copy()
@@ -552,7 +431,7 @@ class Relay:
         return copy
 
     def take_over(self, aside: Relay, removed: list[str], added: list[str]) -> None:
-        """Links were changed in a copy that was made `aside`, and nothing else has changed since. O(1)."""
+        """Take over a copy made by `aside` in which links were changed; nothing else may have changed since. O(1)."""
         begun = len((aside.neighbours.keys() - self.neighbours.keys()) | set(added))
         self._note_links(removed, added, self.came_over(removed), begun)
         self._links, self._there = aside._links, aside._there
@@ -564,32 +443,25 @@ class Relay:
         self.release(ran.gone)
 
     def begin(self, removed: list[str], added: list[str]) -> dict[str, Relations]:
-        """The relations of neighbours that `change_links` makes: each forwards the least that covers all that will be
-        left. O(n log^2 n); nothing is changed."""
+        """The relations of neighbours that begin with `change_links`, each `derived` from all that will be left. O(n
+        log^2 n); nothing is changed."""
         left = [name for name in self.links if name not in removed] + added
         new = added or ([] if left or UPSTREAM in self.neighbours else [UPSTREAM])
         numbers = [self._number(link) for link in removed]
         slots = np.flatnonzero(self._there & ~np.isin(self._link, numbers)).astype(np.int32)
         return {name: derived(self.config, self._points, slots) for name in new}
 
-    def _came_over(self, links: list[str]) -> Int32:
+    def _came_over(self, links: list[str]) -> Ints32:
         numbers = [self._number(link) for link in links]
         return self._by_age(np.flatnonzero(self._there & np.isin(self._link, numbers)).astype(np.int32))
 
-    def rederive(self, neighbour: str = UPSTREAM) -> Anew:
-        """Find anew the least that covers everything, and lay out the index and the graph from it: a neighbour that was
-        told of a subscription before one that covers it came need not know it any more. O(n log^2 n). Raises
-        KeyError."""
-        subscribe, unsubscribe = self.adopt(neighbour, self.derived(neighbour))
-        return Anew(self._keys(subscribe, {}), self._keys(unsubscribe, {}))
-
     def derived(self, neighbour: str) -> Relations:
-        """Relations of what a neighbour may have to hear of, `derived`. Nothing is changed."""
+        """The relations of a neighbour, `derived` from the subscriptions that concern it. Nothing is changed."""
         return derived(self.config, self._points, self.concerning(neighbour))
 
-    def adopt(self, neighbour: str, relations: Relations) -> tuple[Int32, Int32]:
-        """Take up relations that were `derived`; returns the slots that the neighbour is to know, and to forget, each
-        oldest first."""
+    def adopt(self, neighbour: str, relations: Relations) -> tuple[Ints32, Ints32]:
+        """Use relations that were `derived`; returns the slots that the neighbour must add, and those it must drop,
+        each oldest first."""
         self._note(len(self), "_rederive", neighbour)
         slots = self._subject(neighbour)
         before = self.neighbours[neighbour].forwarded[slots]
@@ -606,57 +478,47 @@ class Relay:
         """The table of all subscriptions, by slot."""
         return self._points
 
-    def concerning(self, neighbour: str) -> Int32:
-        """The slots that a neighbour may have to hear of."""
+    def concerning(self, neighbour: str) -> Ints32:
+        """The slots of the subscriptions that concern a neighbour."""
         return np.flatnonzero(self._there & (self._link != self._number(neighbour))).astype(np.int32)
 
-    def _subject(self, neighbour: str) -> Int32:
+    def _subject(self, neighbour: str) -> Ints32:
         """As `concerning`, oldest first."""
         return self._by_age(self.concerning(neighbour))
 
-    def _by_age(self, slots: Int32) -> Int32:
+    def _by_age(self, slots: Ints32) -> Ints32:
         return slots[np.argsort(self._points.age[slots])]
 
     # Notifications.
 
-    def match(
-        self, values: Float64, origin: Sequence[str | None] | None = None, links_alone: bool = False
-    ) -> list[Delivery]:
-        """Who is to get notifications, of shape (n, d) in order of the attributes. `origin` names the link that each
-        came over, to which it does not go back. With `links_alone` subscriptions are not named."""
-        met = self.met(values, origin, links_alone)
-        keys = self._keys(met.slots, {})
-        ends = met.upto.tolist()
-        begins = [0, *ends[:-1]]
-        return [Delivery(keys[a:b], list(links)) for a, b, links in zip(begins, ends, met.links, strict=True)]
-
-    def met(self, values: Float64, origin: Sequence[str | None] | None = None, links_alone: bool = False) -> Met:
-        """As `match`, by column and without ids."""
+    def met(self, values: Floats, origin: Sequence[str | None] | None = None, links_alone: bool = False) -> Recipients:
+        """The recipients of notifications, of shape (n, d) in order of the attributes. `origin` names the link that
+        each came over, to which it does not go back. With `links_alone` subscriptions are not named."""
         slots, upto = self.meets(values)
         link = self._link[slots]
         links = links_of(link, upto, self._links, origin)
         if links_alone:
-            return Met(slots[:0], np.zeros_like(upto), links)
-        return Met(*local_of(slots, upto, link == LOCAL, self._points.age), links)
+            return Recipients(slots[:0], np.zeros_like(upto), links)
+        return Recipients(*local_of(slots, upto, link == LOCAL, self._points.age), links)
 
-    def meets(self, values: Float64) -> tuple[Int32, Int64]:
+    def meets(self, values: Floats) -> tuple[Ints32, Ints]:
         """The slots whose boxes hold each of these points, one point's after the other's, and where each one's end."""
         return self._all.containing(self._points, values)
 
-    # What changes while all is laid out anew.
+    # The journal.
 
     def begin_journal(self) -> None:
-        """Note from now on what changes."""
+        """Start to record changes."""
         self._journal, self._noted = deque(), 0
 
     def end_journal(self) -> None:
-        """Note it no more."""
+        """Stop recording changes."""
         self._journal = None
 
     @property
     def journal(self) -> deque[tuple[str, tuple[Any, ...], int]] | None:
-        """What has changed since, and how much that is, for `replay` on a relay of the state of then; None where nobody
-        notes it, or there was too much."""
+        """The recorded changes with their costs, for `replay` on a relay of the state at the start; None where nothing
+        is recorded, or there was too much."""
         return self._journal
 
     def _note(self, size: int, change: str, *of: Any) -> None:
@@ -667,7 +529,7 @@ class Relay:
                 self._journal = None
 
     def replay(self, change: str, of: tuple[Any, ...]) -> None:
-        """Make a change that a journal holds."""
+        """Repeat a recorded change."""
         if change == "run":
             ran = self._run(of[0])
             self.commit(ran)
@@ -689,7 +551,6 @@ class Relay:
             self.neighbours[name].forwarded[slots] & (self._link[slots] != self._number(name))
             for name in links or (UPSTREAM,)
         ]
-        ids = self.names.ids
         return Copied(
             links,
             slots,
@@ -698,16 +559,11 @@ class Relay:
             number[self._link[slots]],
             np.array(columns, np.bool_).T.reshape(len(slots), len(columns)),
             self._doubtful[slots],
-            ids.base._replace(row=ids.base.row.copy()),
-            ids.recent.copy(),
+            CapturedIds.of(self.names.ids),
         )
 
-    def state(self) -> RelayState:
-        """All subscriptions in order of creation. O(n log n)."""
-        return in_order(self.copied())
-
     def frozen(self) -> Relay:
-        """A copy of all but the ids, to be asked in another thread."""
+        """A copy without ids, to be read in another thread."""
         copy: Relay = object.__new__(Relay)
         vars(copy).update(vars(self))
         copy._points = deepcopy(self._points)
@@ -718,9 +574,9 @@ class Relay:
         return copy
 
     @classmethod
-    def from_state(cls, config: RelayConfig, state: RelayState, indexes: Indexes | None = None) -> Relay:
-        """The relay in that state, which forwards what the other would have: neighbours know what they were told. Which
-        k of many coverers G_k knows is found anew. O(n log^2 n), with indexes, which become part of it, O(n)."""
+    def from_state(cls, config: RelayConfig, state: RelayState, indexes: Indexes | None = None) -> Self:
+        """The relay in that state, with the same subscriptions forwarded. Which k of many coverers G_k has is
+        recomputed. O(n log^2 n); with `indexes`, which become part of it, O(n)."""
         relay = cls(config, state.links)
         n = len(state.link)
         slots = np.arange(n, dtype=np.int32)
@@ -740,7 +596,7 @@ class Relay:
             relations = relay.neighbours[name] = relay.derived(name) if found is None else found
             relations.reach(room)
             relations.index.reserve(0, room)
-            relations.tell(slots[state.forwarded[:, i]])
+            relations.mark_forwarded(slots[state.forwarded[:, i]])
         return relay
 
     def check(self) -> None:
@@ -758,26 +614,24 @@ class Relay:
 
 
 class Indexes(NamedTuple):
-    """The indexes of a relay whose slots count its subscriptions by age: of all, and the relations by neighbour."""
+    """The indexes of a relay whose slots number its subscriptions by age: of all, and the relations by neighbour."""
 
     everything: SlabIndex
     relations: dict[str, Relations]
 
 
-def wrong_sides(lo: Float64, hi: Float64) -> Bool:
-    """Which sides of boxes cannot be: no interval, or one at infinity."""
-    wrong: Bool = ~(lo <= hi) | (lo == np.inf) | (hi == -np.inf)
+def wrong_sides(lo: Floats, hi: Floats) -> Bools:
+    """Which sides of boxes are invalid: not an interval, or one at infinity."""
+    wrong: Bools = ~(lo <= hi) | (lo == np.inf) | (hi == -np.inf)
     return wrong
 
 
 def in_order(copied: Copied) -> RelayState:
-    """Put what was copied in order of creation, in any thread. O(n log n)."""
+    """Order a copy by creation, in any thread. O(n log n)."""
     order = np.argsort(copied.age)
     place = np.zeros(int(copied.slots.max(initial=-1)) + 1, np.int32)
     place[copied.slots[order]] = np.arange(len(order), dtype=np.int32)
-    recent = copied.recent
-    rows = np.fromiter(recent.values(), np.int32, len(recent))
-    ids = merge_packed(copied.ids, pack(pa.array(list(recent), pa.string()), rows))
+    ids = copied.ids.merged()
     return RelayState(
         copied.links,
         ids._replace(row=place[ids.row]),

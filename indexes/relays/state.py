@@ -1,17 +1,17 @@
-"""A relay at rest, by column: what a snapshot holds, and all that a relay is made of again."""
+"""The state of a relay by column: what a snapshot holds, and what a relay is restored from."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
+from indexes.relays.config import RelayConfig
 from indexes.relays.engine import RelayEngine
 from indexes.relays.inbox import Inbox
 from indexes.relays.layout import lay_out
-from indexes.relays.model import RelayConfig
 from indexes.relays.outbox import Outbox, OutboxState
 from indexes.relays.packing import PackedRelay
+from indexes.relays.plans.maintenance import Captured
 from indexes.relays.relay import Indexes, Relay, RelayState, in_order
-from indexes.relays.upkeep import Captured
 
 
 class State(NamedTuple):
@@ -26,7 +26,7 @@ class State(NamedTuple):
 
 
 def state_of(captured: Captured) -> State:
-    """Put what was captured in order, in any thread. O(n log n)."""
+    """Order a capture by creation, in any thread. O(n log n)."""
     c = captured
     return State(c.config, c.seq, in_order(c.copied), c.ttl, c.outboxes, c.inboxes)
 
@@ -47,5 +47,5 @@ def engine_of(state: State, indexes: Indexes | None = None) -> RelayEngine:
     engine.ttl = state.ttl.copy()
     engine.outboxes = {name: Outbox.of(box) for name, box in state.outboxes.items()}
     engine.inboxes = state.inboxes.copy()
-    engine.look_ahead()
+    engine.reset_pending_links()
     return engine

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from indexes.core.arrays import Floats
+from indexes.core.plan import applied
+from indexes.core.subscription_engine import BULK
 from indexes.relays.commands import (
     Acked,
     AddSubscriptions,
@@ -20,15 +22,12 @@ from indexes.relays.commands import (
     Restart,
     SetSubscription,
 )
-from indexes.relays.engine import BULK, RelayEngine
-from indexes.relays.link_plans import FEW
-from indexes.relays.model import Link, Message, RelayConfig
+from indexes.relays.config import Link, Message, RelayConfig
+from indexes.relays.engine import RelayEngine
 from indexes.relays.packing import unpack_indexes
+from indexes.relays.plans.links import FEW
 from indexes.relays.state import engine_of, packed_of, relay_of, state_of
-from indexes.relays.upkeep import Captured
-from indexes.relays.verify import verify
-
-Float64 = npt.NDArray[np.float64]
+from indexes.relays.verification import verify
 
 CONFIGS = (
     RelayConfig(("a", "b")),
@@ -52,7 +51,7 @@ def main() -> None:
 
 def maintain() -> None:
     """Snapshots, rebuilds and verification of these."""
-    exercise_upkeep(_filled(RelayEngine(CONFIGS[0]), 100))
+    exercise_maintenance(_filled(RelayEngine(CONFIGS[0]), 100))
 
 
 def alternatives() -> None:
@@ -60,7 +59,7 @@ def alternatives() -> None:
     for config in CONFIGS[1:]:
         engine = RelayEngine(config)
         exercise(engine, 100)
-        exercise_upkeep(engine)
+        exercise_maintenance(engine)
 
 
 def warm() -> None:
@@ -86,8 +85,8 @@ def exercise(engine: RelayEngine, n: int) -> None:
     _unlink(engine, rng)
     engine.apply(ChangeLinks({"west": west}))
     engine.apply(Restart("north", "e1"))
-    told = [Message(0, "reset", follow=1), Message(1, "subscribe", "n:e:1", ((0.0, 1.0),) * d)]
-    engine.apply(Receive("west", "e1", [*told, Message(2, "notify", values=(0.5,) * d, mark=("e1", 0))]))
+    sent = [Message(0, "reset", follow=1), Message(1, "subscribe", "n:e:1", ((0.0, 1.0),) * d)]
+    engine.apply(Receive("west", "e1", [*sent, Message(2, "notify", values=(0.5,) * d, mark=("e1", 0))]))
     engine.apply(Acked("north", "e1", 1))
     for key in ("new", "w1"):
         engine.apply(SetSubscription(key, *(ends[0] for ends in _boxes(rng, 1, d))))
@@ -98,18 +97,17 @@ def exercise(engine: RelayEngine, n: int) -> None:
     engine.subscriptions("s3", 3)
 
 
-def exercise_upkeep(engine: RelayEngine) -> None:
+def exercise_maintenance(engine: RelayEngine) -> None:
     """Run once what maintenance and a start do with an engine that has a subscription w60."""
-    captured = _captured(engine)
+    captured = applied(engine.capture(journal=True, indexes=True))[0].captured
+    assert captured is not None
     for checked in verify(captured):
         assert not checked.differences, checked.differences
     state = state_of(captured)
     image = packed_of(state)
     fresh = relay_of(state, unpack_indexes(engine.config, state.relay, image))
     engine.apply(DeleteSubscriptions(["w60"]))
-    fold = engine.fold(fresh)
-    fold.paint(1.0)
-    fold.settle()
+    fold, _ = applied(engine.fold(fresh))
     assert fold.swapped
     again = engine_of(state, unpack_indexes(engine.config, state.relay, image))
     again.apply(ChangeLinks({"west": Link("http://west", "e", "e")}))
@@ -124,20 +122,11 @@ def _unlink(engine: RelayEngine, rng: np.random.Generator) -> None:
     engine.apply(ChangeLinks({"west": None}))
 
 
-def _boxes(rng: np.random.Generator, n: int, d: int) -> tuple[Float64, Float64]:
+def _boxes(rng: np.random.Generator, n: int, d: int) -> tuple[Floats, Floats]:
     lo = rng.random((n, d))
     hi = lo + rng.random((n, d)) / 2
     lo[: n // 100, 0], hi[: n // 100, 0] = -np.inf, np.inf
     return lo, hi
-
-
-def _captured(engine: RelayEngine) -> Captured:
-    plan = engine.capture(journal=True, indexes=True)
-    while not plan.done:
-        plan.paint(1.0)
-        plan.settle()
-    assert plan.captured is not None
-    return plan.captured
 
 
 GROUPS: dict[str, Callable[[], None]] = {"main": main, "maintenance": maintain, "alternatives": alternatives}

@@ -7,13 +7,16 @@ by the values that it was told (paper, II-A). An object moved in x, or deleted a
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 from tests.oracles.painting import top
 
 
-def messages_in_order(before, after):
-    """Every message that could be sent, as (object, gone), in the order of Paint-Batch: what fell or went by descending
-    new rank, what stayed as it was, what rose or came."""
+def messages_in_order(before: Any, after: Any) -> Any:
+    """Every message that could be sent, as (object, gone), in the order of Paint-Batch.
+
+    What fell or went by descending new rank, what stayed as it was, what rose or came.
+    """
     old = {name(one): one for one in before}
     new = {name(one): one for one in after}
     fell, stayed, rose = [], [], []
@@ -33,12 +36,12 @@ def messages_in_order(before, after):
     return [(one, gone) for _, one, gone in fell] + stayed + rose
 
 
-def name(one):
+def name(one: Any) -> Any:
     """What is one object throughout the batch."""
     return one.id, one.x, one.created
 
 
-def after_messages(mine, messages, k):
+def after_messages(mine: Any, messages: Any, k: Any) -> Any:
     """A subscriber's list after these messages, in order."""
     held = {name(one): one for one in mine}
     for one, gone in messages:
@@ -50,7 +53,7 @@ def after_messages(mine, messages, k):
     return list(held.values())
 
 
-def fewest_messages(before, after, l, r, k):
+def fewest_messages(before: Any, after: Any, l: Any, r: Any, k: Any) -> Any:
     """The least number of messages, in that order, that turn the list of (l, r) before the batch into that after it."""
     mine, want = top(before, l, r, k), top(after, l, r, k)
     useful = [(one, gone) for one, gone in messages_in_order(before, after) if l <= one.x <= r]
@@ -60,9 +63,12 @@ def fewest_messages(before, after, l, r, k):
     raise AssertionError("no messages lead there")
 
 
-def told_by_rule(before, after, l, r, k):
-    """The names of the objects that the rule of Paint-Batch sends a subscriber: those that fell and that it has and
-    would still have at their old y, or has afterwards; and those it has afterwards that rose or that it had not."""
+def told_by_rule(before: Any, after: Any, l: Any, r: Any, k: Any) -> Any:
+    """The names of the objects that the rule of Paint-Batch sends a subscriber.
+
+    Those that fell and that it has and would still have at their old y, or has afterwards; and those it has afterwards
+    that rose or that it had not.
+    """
     old = {name(one): one for one in before}
     new = {name(one): one for one in after}
     had = {name(one) for one in top(before, l, r, k)}

@@ -1,5 +1,7 @@
-"""A feed as the service has it, by brute force, in plain Python: ids, keywords as they are shown, what is refused, and
-what stands at each seq. Scores, idf and epochs are those of `tests.oracles.feeds`.
+"""A feed as the service has it, by brute force, in plain Python.
+
+Ids, keywords as they are shown, what is refused, and what stands at each seq. Scores, idf and epochs are those of
+`tests.oracles.feeds`.
 """
 
 from __future__ import annotations
@@ -63,7 +65,8 @@ class FeedService:
 
     def would_expire(self, at: int) -> bool:
         """Whether a tick at this time takes a post out of the window."""
-        return any(post.time <= max(self.now, at) - self.oracle.span for post in self.oracle.window)
+        span = self.oracle.span
+        return span is not None and any(post.time <= max(self.now, at) - span for post in self.oracle.window)
 
     def tick(self, at: int) -> None:
         self.seq, self.now = self.seq + 1, max(self.now, at)
@@ -78,19 +81,16 @@ class FeedService:
     def set(self, id: str, one: Subscribed) -> None:
         self.seq += 1
         self.subscriptions[id] = one
-        self.oracle.asks[id] = Ask(bag(one.keywords), one.place, one.k, one.alpha)  # type: ignore[index]
+        self.oracle.asks[id] = Ask(bag(one.keywords), one.place, one.k, one.alpha)
 
     def unsubscribe(self, id: str) -> None:
         self.seq += 1
-        del self.subscriptions[id], self.oracle.asks[id]  # type: ignore[arg-type]
+        del self.subscriptions[id], self.oracle.asks[id]
 
     def lists(self) -> dict[str, list[tuple[Posted, float]]]:
         """Every list, best first, with scores."""
         by_number = {post.number: post for post in self.posts.values()}
-        return {
-            id: [(by_number[number], score) for number, score in self.oracle.list(id)]  # type: ignore[arg-type]
-            for id in self.subscriptions
-        }
+        return {id: [(by_number[number], score) for number, score in self.oracle.list(id)] for id in self.subscriptions}
 
     def _drop(self) -> None:
         there = {post.number for post in self.oracle.window}

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from typing import Any
 
 
 @dataclass
@@ -33,7 +34,7 @@ class FeedOracle:
     posts: int | None = None
     span: int | None = None
     tfidf: bool = True
-    asks: dict[int, Ask] = field(default_factory=dict)
+    asks: dict[Any, Ask] = field(default_factory=dict)
     window: list[Post] = field(default_factory=list)
     came: int = 0
     idf: dict[str, float] | None = None
@@ -63,13 +64,13 @@ class FeedOracle:
 
     def tick(self, now: int) -> None:
         before = len(self.window)
-        self.window = [post for post in self.window if post.time > now - self.span]
+        self.window = [post for post in self.window if self.span is None or post.time > now - self.span]
         self.expired = self.expired or len(self.window) < before
         if self.expired:
             self.begin_late_epoch(now)
 
     def begin_late_epoch(self, now: int) -> None:
-        if self.last_at is None or now - self.last_at >= self.span:
+        if self.last_at is None or (self.span is not None and now - self.last_at >= self.span):
             self.begin_epoch(now)
 
     def begin_epoch(self, now: int) -> None:
@@ -90,7 +91,7 @@ class FeedOracle:
         length = math.sqrt(sum(value * value for value in values.values()))
         return {word: value / length for word, value in values.items()}
 
-    def eligible(self, slot: int) -> list[tuple[float, int]]:
+    def eligible(self, slot: Any) -> list[tuple[float, int]]:
         """Scores and numbers of all posts that share a word, best first."""
         ask = self.asks[slot]
         mine, found = self.weights(ask.bag), []
@@ -105,6 +106,6 @@ class FeedOracle:
                 found.append((ask.alpha * near + (1.0 - ask.alpha) * text, post.number))
         return sorted(found, key=lambda one: (-one[0], -one[1]))
 
-    def list(self, slot: int) -> list[tuple[int, float]]:
+    def list(self, slot: Any) -> list[tuple[int, float]]:
         """The k best posts and their scores."""
         return [(number, score) for score, number in self.eligible(slot)[: self.asks[slot].k]]

@@ -1,5 +1,6 @@
-"""A map as it looks over HTTP, by brute force: what each request does to it, what it must answer, and whether an answer
-holds where it says that it does.
+"""A map as it looks over HTTP, by brute force.
+
+What each request does to it, what it must answer, and whether an answer holds where it says that it does.
 
 Plain dicts and sorting, written from the wire's own words. It shares nothing with the service.
 """
@@ -57,9 +58,9 @@ class MapModel:
 
     @property
     def attributes(self) -> list[tuple[str, bool, tuple[float, float] | None]]:
-        found = []
+        found: list[tuple[str, bool, tuple[float, float] | None]] = []
         for name, about in self.config["attributes"].items():
-            spelled = {"order": about} if isinstance(about, str) else about
+            spelled: Any = {"order": about} if isinstance(about, str) else about
             ends = spelled.get("range")
             found.append((name, spelled["order"] == "high", None if ends is None else (ends[0], ends[1])))
         return found
@@ -125,9 +126,11 @@ class MapModel:
     def judge(
         self, question: Json, answer: Json, place: Place, draw: Random, tries: int = 8, held: bool = False
     ) -> None:
-        """Assert that an answer at `place` is right there, and at random places strictly inside its zone; `question` is
-        a body of a standing query, or of a question with its `kind`. What is `held` may have more or fewer candidates
-        by now, and was searched for elsewhere: scores there are equal but for rounding."""
+        """Assert that an answer at `place` is right there, and at random places strictly inside its zone.
+
+        `question` is a body of a standing query, or of a question with its `kind`. What is `held` may have more or
+        fewer candidates by now, and was searched for elsewhere: scores there are equal but for rounding.
+        """
         if question["kind"] == "skyline":
             self._judge_skyline(answer, place, draw, tries)
         else:

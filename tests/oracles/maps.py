@@ -31,9 +31,12 @@ def skyline(points: np.ndarray, statics: np.ndarray, x: float, y: float, metric:
 
 
 def circle(points: np.ndarray, statics: np.ndarray, x: float, y: float, metric: str) -> float:
-    """The greatest radius that the triangle inequality shows to leave the skyline at (x, y) the same: half of what the
-    farther of two members is farther than the other, if it is statically no worse; and half of what an object that is
-    no member is farther than the nearest one that dominates it. Objects at one place are told apart for good."""
+    """The greatest radius that the triangle inequality shows to leave the skyline at (x, y) the same.
+
+    Half of what the farther of two members is farther than the other, if it is statically no worse; and half of what an
+    object that is no member is farther than the nearest one that dominates it. Objects at one place are told apart for
+    good.
+    """
     members = skyline(points, statics, x, y, metric)
     far = distances(metric, points, x, y)
     radius = np.inf

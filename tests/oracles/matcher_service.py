@@ -15,8 +15,10 @@ from tests.oracles.service import Json, number
 
 @dataclass
 class Interest:
-    """A subscription: its age, and its intervals and weights by dimension; unbounded ends are infinite. The definition
-    takes them as the lists `box` and `worth`."""
+    """A subscription: its age, and its intervals and weights by dimension; unbounded ends are infinite.
+
+    The definition takes them as the lists `box` and `worth`.
+    """
 
     age: int
     intervals: dict[str, tuple[float, float]] = field(default_factory=dict)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 INF = float("inf")
 
@@ -30,7 +31,7 @@ class Objects:
     def __init__(self) -> None:
         self.things: dict[int, Thing] = {}
 
-    def _rows(self, keep, key=lambda thing: thing.rank) -> list[int]:
+    def _rows(self, keep: Callable[..., Any], key: Callable[..., Any] = lambda thing: thing.rank) -> list[int]:
         rows = [row for row, thing in self.things.items() if thing.y < INF and keep(thing)]
         return sorted(rows, key=lambda row: key(self.things[row]))
 

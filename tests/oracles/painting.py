@@ -6,14 +6,13 @@ Objects are (id, x, y, created); ranges are (l, r), closed, with infinities for 
 from __future__ import annotations
 
 import itertools
-from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 INF = float("inf")
 
 
 class Object(NamedTuple):
-    id: int
+    id: Any
     x: float
     y: float
     created: int
@@ -28,13 +27,13 @@ class Tile(NamedTuple):
     gone: bool
 
 
-def top(objects, l, r, k):
+def top(objects: list[Object], l: float, r: float, k: int) -> list[Object]:
     """The k best objects with l <= x <= r by (y, created), best first."""
     inside = [one for one in objects if l <= one.x <= r]
     return sorted(inside, key=lambda one: (one.y, one.created))[:k]
 
 
-def reaches(tile, l, r):
+def reaches(tile: Tile, l: float, r: float) -> bool:
     """The definition of a tile. Inner sides at +-MAX stand for unbounded ends."""
     west = tile.l_outer == -INF or l > tile.l_outer
     east = tile.r_outer == INF or r < tile.r_outer
@@ -42,7 +41,9 @@ def reaches(tile, l, r):
     return west and max(l, -big) <= max(tile.l_inner, -big) and min(r, big) >= min(tile.r_inner, big) and east
 
 
-def must_hear(before, after, changed, l, r, k, touched=False):
+def must_hear(
+    before: list[Object], after: list[Object], changed: int, l: float, r: float, k: int, touched: bool = False
+) -> set[int]:
     """The ids an exact algorithm tells the range (l, r) when object `changed` turns `before` into `after`."""
     old, new = top(before, l, r, k), top(after, l, r, k)
     need = {one.id for one in new} - {one.id for one in old}
@@ -53,22 +54,22 @@ def must_hear(before, after, changed, l, r, k, touched=False):
     return need
 
 
-def hear(mine, tiles, l, r, k):
+def hear(mine: list[Object], tiles: list[Tile], l: float, r: float, k: int) -> tuple[list[Object], list[Any]]:
     """The subscriber protocol of II-A: the list after the tiles that reach it, and the ids heard."""
-    mine = {one.id: one for one in mine}
+    held = {one.id: one for one in mine}
     heard = []
     for tile in tiles:
         if reaches(tile, l, r):
             heard.append(tile.object.id)
             if tile.gone:
-                mine.pop(tile.object.id, None)
+                held.pop(tile.object.id, None)
             else:
-                mine[tile.object.id] = tile.object
-            mine = {one.id: one for one in sorted(mine.values(), key=lambda one: (one.y, one.created))[:k]}
-    return list(mine.values()), heard
+                held[tile.object.id] = tile.object
+            held = {one.id: one for one in sorted(held.values(), key=lambda one: (one.y, one.created))[:k]}
+    return list(held.values()), heard
 
 
-def every_range(objects):
+def every_range(objects: list[Object]) -> list[tuple[float, float]]:
     """One range for each cell and line of subscription space that the objects' x can tell apart."""
     xs = sorted({one.x for one in objects})
     steps = [-INF]
@@ -77,26 +78,29 @@ def every_range(objects):
     return list(itertools.product(steps, [*steps[1:], INF]))
 
 
-def fewest_tiles(told, all_ranges):
+def fewest_tiles(told: set[tuple[float, float]], all_ranges: list[tuple[float, float]]) -> int:
     """The least number of rectangles that reach each range of `told` once and no other of `all_ranges`; exponential."""
-    told = sorted(set(told))
-    others = set(all_ranges) - set(told)
+    others = set(all_ranges) - told
     if not told:
         return 0
     lefts, rights = sorted({l for l, _ in told}), sorted({r for _, r in told})
+    members = list(told)
     boxes = set()
     for a, b in itertools.combinations_with_replacement(lefts, 2):
         for c, d in itertools.combinations_with_replacement(rights, 2):
             if not any(a <= l <= b and c <= r <= d for l, r in others):
-                inside = frozenset(i for i, (l, r) in enumerate(told) if a <= l <= b and c <= r <= d)
-                if inside:
-                    boxes.add(inside)
-    by_member = {i: sorted((box for box in boxes if i in box), key=len, reverse=True) for i in range(len(told))}
+                boxes.add(sum(1 << i for i, (l, r) in enumerate(members) if a <= l <= b and c <= r <= d))
+    largest_first = sorted(boxes, key=int.bit_count, reverse=True)
+    with_member = [[box for box in largest_first if box >> i & 1] for i in range(len(members))]
 
-    @cache
-    def least(left):
+    def covers(left: int, n: int) -> bool:
+        """Whether n rectangles or fewer, none of which meets another, cover these members: bits of a number."""
         if not left:
-            return 0
-        return 1 + min(least(left - box) for box in by_member[min(left)] if box <= left)
+            return True
+        if n * largest_first[0].bit_count() < left.bit_count():
+            return False
+        choices = with_member[(left & -left).bit_length() - 1]
+        return any(covers(left ^ box, n - 1) for box in choices if box & left == box)
 
-    return least(frozenset(range(len(told))))
+    # By depth first, with more and more rectangles: little memory, whatever the world.
+    return next(n for n in itertools.count(1) if covers((1 << len(members)) - 1, n))

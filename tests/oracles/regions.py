@@ -30,7 +30,7 @@ class Where:
         for (ax, ay), (bx, by) in zip(corners, corners[1:] + corners[:1], strict=True):
             turns.append((bx - ax) * (x[1] - ay) - (by - ay) * (x[0] - ax))
         within = all(min(c[i] for c in corners) <= x[i] <= max(c[i] for c in corners) for i in (0, 1))
-        return within and not (min(turns) < 0 < max(turns))
+        return within and not (any(turn < 0 for turn in turns) and any(turn > 0 for turn in turns))
 
 
 @dataclass

@@ -17,8 +17,11 @@ UPSTREAM = ""
 
 
 class RelayModel:
-    """One relay. `seq` is that of the last change. `exact` says that `covered_by` is all (or all direct) coverers, and
-    not only so many of them."""
+    """One relay.
+
+    `seq` is that of the last change. `exact` says that `covered_by` is all (or all direct) coverers, and not only so
+    many of them.
+    """
 
     def __init__(self, attributes: Sequence[str], graph: str = "G", k: int = 1, links: Sequence[str] = ()) -> None:
         self.attributes = list(attributes)

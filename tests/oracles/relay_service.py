@@ -1,5 +1,7 @@
-"""A relay with links by brute force: lists and dictionaries, every decision by definition, to be read as the
-specification of what stands after each command and of what waits for each neighbour.
+"""A relay with links by brute force.
+
+Lists and dictionaries, every decision by definition, to be read as the specification of what stands after each command
+and of what waits for each neighbour.
 
 Keys of subscriptions that came in a message begin with "~". A message is a tuple of the fields of the same name.
 """
@@ -9,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from indexes.relays.model import Message
+from indexes.relays.config import Message
 from tests.oracles.relays import Box, Router, matching
 
 EPOCHS = 16
@@ -35,7 +37,7 @@ class Side:
         if not self.stale:
             self.queue.append({"op": op, "key": key, "box": tuple(map(tuple, box))})
 
-    def spoil(self) -> None:
+    def mark_stale(self) -> None:
         self.stale = True
         self.queue = [message for message in self.queue if message["op"] == "notify"]
 
@@ -84,8 +86,10 @@ class RelayService:
         return told
 
     def unsubscribe(self, key: str, again: Box | None = None, link: str | None = None) -> dict[str, Any]:
-        """By neighbour: whether that is forwarded, and what is promoted. Where it begins `again`, a neighbour that
-        hears of the new one does not hear of the end."""
+        """By neighbour: whether that is forwarded, and what is promoted.
+
+        Where it begins `again`, a neighbour that hears of the new one does not hear of the end.
+        """
         _, came = self.subscriptions.pop(key)
         for side in self.sides.values():
             side.doubtful.discard(key)
@@ -176,7 +180,7 @@ class RelayService:
                 side.queue = side.queue[upto - side.first :]
                 side.first = upto
             else:
-                side.spoil()
+                side.mark_stale()
 
     def receive(self, name: str, epoch: str, messages: list[Message]) -> int:
         """Apply what is new and in order; returns the number that is expected next."""
@@ -227,4 +231,4 @@ class RelayService:
         for name, side in self.sides.items():
             edits = sum(message["op"] != "notify" for message in side.queue)
             if edits > self.history and edits > 2 * len(self.routers[name].forwarded) + 1:
-                side.spoil()
+                side.mark_stale()

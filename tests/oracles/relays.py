@@ -61,8 +61,10 @@ class Router:
         return forward
 
     def unsubscribe(self, key: Hashable) -> tuple[bool, list[Hashable]]:
-        """Whether the unsubscription is forwarded, and what is to be subscribed in its place, oldest first: of what it
-        contained, that which nothing covers now."""
+        """Whether the unsubscription is forwarded, and what is to be subscribed in its place, oldest first.
+
+        Of what it contained, that which nothing covers now.
+        """
         was = key in self.forwarded
         gone = self.boxes.pop(key)
         self.forwarded.discard(key)

@@ -86,8 +86,11 @@ class Done:
 
 
 class BoardModel:
-    """One board with one range attribute. `history[id][seq]` is the list of a tracked subscription after that seq, from
-    the first rank on, whatever its offset."""
+    """One board with one range attribute.
+
+    `history[id][seq]` is the list of a tracked subscription after that seq, from the first rank on, whatever its
+    offset.
+    """
 
     def __init__(self, x: str, y: str, order: str = "asc", ks: Sequence[int] = (3,), seq: int = 0) -> None:
         self.x, self.y, self.order, self.ks, self.seq = x, y, order, list(ks), seq

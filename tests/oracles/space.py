@@ -6,7 +6,7 @@ unbounded. The arithmetic of `holds` is the definition of the shapes, operation 
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 INF = float("inf")
 
@@ -32,7 +32,7 @@ class Tile(NamedTuple):
     gone: bool
 
 
-def holds(shape, params, x):
+def holds(shape: str, params: tuple[float, ...], x: tuple[float, ...]) -> bool:
     """Is the point in the closed region?"""
     if shape == "box":
         return all(l <= v <= r for l, v, r in zip(params[::2], x, params[1::2], strict=True))
@@ -46,16 +46,18 @@ def holds(shape, params, x):
     for (ax, ay), (bx, by) in zip(corners, [*corners[1:], corners[0]], strict=True):
         turns.append((bx - ax) * (x[1] - ay) - (by - ay) * (x[0] - ax))
     around = all(min(side) <= v <= max(side) for side, v in zip(zip(*corners, strict=True), x, strict=True))
-    return around and not (min(turns) < 0 < max(turns))
+    return around and not (any(turn < 0 for turn in turns) and any(turn > 0 for turn in turns))
 
 
-def top(objects, one):
+def top(objects: Any, one: Subscription) -> list[Object]:
     """The list of a subscription, best first."""
     inside = [o for o in objects if holds(one.shape, one.params, o.x)]
     return sorted(inside, key=lambda o: (o.y, o.created))[: one.k]
 
 
-def must_hear(before, after, changed, one, touched=False):
+def must_hear(
+    before: list[Object], after: list[Object], changed: int, one: Subscription, touched: bool = False
+) -> set[int]:
     """The ids an exact algorithm tells a subscription when object `changed` turns `before` into `after`."""
     old, new = top(before, one), top(after, one)
     need = {o.id for o in new} - {o.id for o in old}
@@ -66,7 +68,7 @@ def must_hear(before, after, changed, one, touched=False):
     return need
 
 
-def reaches(tile, one):
+def reaches(tile: Tile, one: Subscription) -> bool:
     """The definition of a tile: class, and all sides. A finite outer side takes in no unbounded end."""
     if (tile.shape, tile.k) != (one.shape, one.k):
         return False
@@ -81,19 +83,19 @@ def reaches(tile, one):
     return inside
 
 
-def _outside(v):
+def _outside(v: float) -> float:
     return v if abs(v) < 1.7e308 else INF if v > 0 else -INF
 
 
-def hear(mine, tiles, one):
+def hear(mine: list[Object], tiles: list[Tile], one: Subscription) -> tuple[list[Object], list[int]]:
     """The subscriber protocol: the list after the tiles that reach it, and the ids heard."""
-    mine = {o.id: o for o in mine}
+    held = {o.id: o for o in mine}
     heard = []
     for tile in tiles:
         if reaches(tile, one):
             heard.append(tile.object.id)
-            mine.pop(tile.object.id, None)
+            held.pop(tile.object.id, None)
             if not tile.gone:
-                mine[tile.object.id] = tile.object
-            mine = {o.id: o for o in sorted(mine.values(), key=lambda o: (o.y, o.created))[: one.k]}
-    return list(mine.values()), heard
+                held[tile.object.id] = tile.object
+            held = {o.id: o for o in sorted(held.values(), key=lambda o: (o.y, o.created))[: one.k]}
+    return list(held.values()), heard

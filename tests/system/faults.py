@@ -6,18 +6,15 @@ import json
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tests.conftest import LiveService, StartService
-from tests.patience import PATIENCE, wait_until
-from tests.ports import free_port
-from tests.service.talk import Json, Talk
+from tests.support.live import LiveService, StartService, serve_command
+from tests.support.patience import PATIENCE, wait_until
+from tests.system.http.talk import Json, Talk
 from tests.system.load import Load
 
-COMMAND = Path(sys.executable).with_name("rankcast")
 QUIET = ("--snapshot-every-minutes", "0", "--rebuild-share", "0")
 """No job but those that a test asks for."""
 
@@ -26,8 +23,9 @@ POINTS = (
     "formats.folder:Draft.publish",
     "formats.folder:Folder.delete",
     "formats.boards:write_image",
-    "indexes.boards.upkeep:FoldPlan.paint",
-    "indexes.boards.verify:verify",
+    "indexes.boards.plans.events:EventsPlan.execute",
+    "indexes.boards.plans.maintenance:FoldPlan._fold",
+    "indexes.boards.verification:verify",
     "app.storage.ownership:Ownership._check",
     "app.storage.keys:KeyStore.add_many",
     "app.storage.log:Log.add_answers",
@@ -93,7 +91,7 @@ def ended(talk: Talk, id: str) -> Json:
 
     def over() -> bool:
         found.update(talk.good("GET", f"/v1/admin/jobs/{id}"))
-        return found["state"] in ("succeeded", "failed")
+        return found["state"] in ("succeeded", "failed", "cancelled")
 
     wait_until(over, 2 * PATIENCE)
     return found
@@ -138,7 +136,7 @@ def kept(root: Path, kind: str = "snapshots") -> list[int]:
 
 def refused_start(data: Path, *options: str) -> str:
     """What a service says that does not start, with exit code 1."""
-    command = [COMMAND, "serve", "--port", str(free_port()), "--data", data, *options]
+    command = serve_command("--data", data, *options)
     ran = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert ran.returncode == 1, (ran.returncode, ran.stdout, ran.stderr)
     return ran.stdout + ran.stderr

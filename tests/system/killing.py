@@ -1,5 +1,8 @@
-"""A resource under load whose service is killed at random moments: writers that send each request until it is answered,
-and the kills between. What the requests are, and what must be there afterwards, the tests of its kind say."""
+"""A resource under load whose service is killed at random moments.
+
+Writers that send each request until it is answered, and the kills between. What the requests are, and what must be
+there afterwards, the tests of its kind say.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +18,9 @@ from typing import Any
 
 import httpx
 
-from tests.conftest import LiveService, StartService
-from tests.patience import PATIENCE
-from tests.service.talk import NDJSON, Json, ndjson
+from tests.support.live import LiveService, StartService
+from tests.support.patience import PATIENCE
+from tests.system.http.talk import NDJSON, Json, ndjson
 
 ROUNDS, MOST_ROUNDS = 4, 40
 """Kills at the least, and at the most: there are more until one falls between a commit and its answer."""
@@ -63,8 +66,10 @@ class Write:
 
 
 class Writer(threading.Thread):
-    """Writes about what is its own, one request after the other, each until it is answered; `go` holds it up. What it
-    writes `draw` decides, from its number."""
+    """Writes about what is its own, one request after the other, each until it is answered; `go` holds it up.
+
+    What it writes `draw` decides, from its number.
+    """
 
     def __init__(self, number: int) -> None:
         super().__init__(daemon=True)
@@ -74,17 +79,23 @@ class Writer(threading.Thread):
         self.done = False
         self.failure: BaseException | None = None
         self.number = number
+        self.made = 0
         self.draw = Random(number)
 
     @abstractmethod
     def next(self, key: str) -> Write:
         """The next request, to be sent with this key; its path goes on from that of the resource."""
 
+    def rest(self) -> None:
+        """Called before each request."""
+
     def run(self) -> None:
         try:
             with httpx.Client(timeout=PATIENCE) as http:
                 while not self.done:
-                    write = self.next(f"w{self.number}-{len(self.writes)}")
+                    self.rest()
+                    write = self.next(f"w{self.number}-{self.made}")
+                    self.made += 1
                     self.writes.append(write)
                     while write.answer is None:
                         self.go.wait()
@@ -100,8 +111,10 @@ class Writer(threading.Thread):
 def killed(
     start_service: StartService, path: str, config: Json, writers: Sequence[Writer], draw: Random
 ) -> tuple[LiveService, list[Write]]:
-    """Make the resource with this path, and kill the service under its writers until an answer was in doubt. Returns
-    the last service, and all that was written in the order of its seqs."""
+    """Make the resource with this path, and kill the service under its writers until an answer was in doubt.
+
+    Returns the last service, and all that was written in the order of its seqs.
+    """
     service = start_service()
     assert httpx.put(service.url + path, json=config).status_code == 201
 
@@ -138,7 +151,7 @@ def killed(
 
 
 def _count(writers: Sequence[Writer]) -> int:
-    return sum(len(writer.writes) for writer in writers)
+    return sum(writer.made for writer in writers)
 
 
 def _in_doubt(writers: Sequence[Writer]) -> bool:

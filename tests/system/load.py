@@ -12,8 +12,8 @@ from typing import Any
 import httpx
 
 from tests.oracles.service import BoardModel, Json, Question, covers, plain
-from tests.patience import PATIENCE
-from tests.service.talk import ARROW, NDJSON, Talk, arrow, event_table, ndjson
+from tests.support.patience import PATIENCE
+from tests.system.http.talk import ARROW, NDJSON, Talk, arrow, event_table, ndjson
 
 X, Y = "distance", "delay"
 BULK = 25_000

@@ -6,9 +6,7 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 import threading
-import time
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -16,13 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from tests.conftest import LiveService, free_port
-from tests.patience import PATIENCE
-from tests.service.following import SocketStream, WsFollower
-from tests.service.talk import NDJSON, Json, Talk, ndjson, strict
+from tests.support.live import LiveService, serve_command
+from tests.support.ports import free_port
+from tests.system.http.following import SocketStream, WsFollower
+from tests.system.http.talk import NDJSON, Json, Talk, ndjson, strict
 
 RELAY = "/v1/relays/market"
-RANKCAST = Path(sys.executable).with_name("rankcast")
 
 
 class Gate:
@@ -106,10 +103,10 @@ class Node:
     def start(self) -> None:
         """Begin to start; `wait` until it is ready."""
         port = free_port()
-        command = [RANKCAST, "serve", "--port", str(port), "--data", self.data, "--service", self.name]
+        command = serve_command("--data", self.data, "--service", self.name, port=port)
         with self.log.open("ab") as output:
             environment = {**os.environ, "RANKCAST_HEARTBEAT_SECONDS": "1"}
-            process = subprocess.Popen([*map(str, command)], stdout=output, stderr=output, env=environment)
+            process = subprocess.Popen(command, stdout=output, stderr=output, env=environment)
         self.service = LiveService(process, f"http://127.0.0.1:{port}", self.data, self.log)
         for gate in self.gates.values():
             gate.target = port
@@ -185,14 +182,6 @@ class Node:
             self._taken[id] += len(said)
             assert all(one.event != "reset" for one in said), "a stream that was open missed something"
             self.heard[id] += [one.data["payload"] for one in said if one.event == "notification"]
-
-
-def until(true: Any, seconds: float = PATIENCE, why: Any = lambda: "") -> None:
-    """Wait for a condition, however slow the machine is."""
-    end = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < end, why()
-        time.sleep(0.1)
 
 
 def settled(nodes: Iterable[Node]) -> bool:

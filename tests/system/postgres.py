@@ -16,8 +16,8 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from tests.patience import PATIENCE
-from tests.ports import free_port
+from tests.support.patience import PATIENCE
+from tests.support.ports import free_port
 
 _USERS = ("postgres", "nobody")
 """Who the server runs as when the tests are run by root, which it refuses to be run by."""
@@ -62,7 +62,7 @@ class PostgresServer:
         """Run one statement, outside of a transaction, and return its rows if it has any."""
         url = url or f"postgresql://test@127.0.0.1:{self.port}/postgres"
         with psycopg.connect(url, autocommit=True) as connection:
-            cursor = connection.execute(query)  # type: ignore[arg-type]
+            cursor = connection.execute(query)
             return cursor.fetchall() if cursor.description else []
 
     def _signal(self, how: signal.Signals) -> None:
@@ -72,7 +72,7 @@ class PostgresServer:
             os.kill(pid, how)
 
     def _run(self, program: str, *arguments: str) -> None:
-        command = [self._bin / program, "--pgdata", self._data, *arguments]
+        command: list[str | Path] = [self._bin / program, "--pgdata", self._data, *arguments]
         done = subprocess.run(
             command,
             user=self._user,

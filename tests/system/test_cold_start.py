@@ -14,8 +14,9 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.patience import PATIENCE, wait_until
-from tests.ports import free_port
+from tests.support.live import serve_command
+from tests.support.patience import PATIENCE, wait_until
+from tests.support.ports import free_port
 
 BOARD = {"range_attributes": ["distance"], "rank": {"attribute": "delay", "order": "desc"}, "ks": [2]}
 EVENTS = [{"op": "upsert", "id": f"f{i}", "values": {"distance": i, "delay": 10 * i}} for i in range(5)]
@@ -28,7 +29,7 @@ class Cold:
         self.cache = folder / "cache"
         self.log = folder / f"log{number}"
         self.url = f"http://127.0.0.1:{(port := free_port())}"
-        command = [Path(sys.executable).with_name("rankcast"), "serve", "--port", str(port), "--data", folder / "data"]
+        command = serve_command("--data", folder / "data", port=port)
         env = {**os.environ, "RANKCAST_CACHE": str(self.cache), "RANKCAST_WARM_FIRST": "boards"}
         with self.log.open("wb") as output:
             self.process = subprocess.Popen(command, env=env, stdout=output, stderr=output)
@@ -46,7 +47,7 @@ class Cold:
         for folder in Path("/proc").glob("[0-9]*"):
             with suppress(OSError):
                 mine = f"RANKCAST_CACHE={self.cache}".encode() in (folder / "environ").read_bytes().split(b"\0")
-                if mine and b"indexes.warming" in (folder / "cmdline").read_bytes():
+                if mine and b"indexes.compiled.warming" in (folder / "cmdline").read_bytes():
                     found.append(int(folder.name))
         return found
 

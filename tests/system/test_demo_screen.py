@@ -11,9 +11,9 @@ from xml.etree import ElementTree
 import httpx
 
 from app.demo.lists import BANDS, SHOWN_K, Band
-from tests.patience import PATIENCE, wait_until
-from tests.ports import free_port
-from tests.terminal import Terminal
+from tests.support.patience import PATIENCE, wait_until
+from tests.support.ports import free_port
+from tests.support.terminal import Terminal
 
 ROW = re.compile(r"│ +(\d) (\w+) +(\w{3}) → (\w{3}) +([\d,]+) mi +([+-][\d,]+) min │")
 FULL = ("\x1b[?1049h", "\x1b[?25l")

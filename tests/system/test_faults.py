@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import LiveService, StartService
 from tests.oracles.service import Question, covers, net_changes, plain
-from tests.patience import PATIENCE, wait_until
-from tests.service.following import Checked, SseFollower
-from tests.service.talk import ARROW, Talk, arrow, subscription_table
+from tests.support.live import LiveService, StartService
+from tests.support.patience import PATIENCE, wait_until
 from tests.system.faults import QUIET, Points, Scene, begin, done, kept, refused_start, said
+from tests.system.http.following import Checked, SseFollower
+from tests.system.http.talk import ARROW, Talk, arrow, subscription_table
 from tests.system.load import Load, Write, Writer, X
 
 KINDS = ["single", "single", "batch", "ndjson", "subscriptions"]
@@ -89,7 +89,7 @@ def test_killed_while_an_image_is_written_and_swapped_in(start_service: StartSer
         (SYNC, "before", FILES + 2 + 2, False),
         ("formats.folder:Draft.publish", "before", 2, False),
         ("formats.folder:Draft.publish", "after", 2, True),
-        ("indexes.boards.upkeep:FoldPlan.paint", "after", 1, True),
+        ("indexes.boards.plans.maintenance:FoldPlan._fold", "after", 1, True),
     ]
     for point, when, number, counts in moments:
         scene.write_some(20)
@@ -362,7 +362,7 @@ def test_a_stop_while_a_job_runs_ends_the_service_properly(start_service: StartS
     moments = [
         ("snapshots", SYNC, 3),
         ("rebuilds", "formats.boards:write_image", 1),
-        ("verify", "indexes.boards.verify:verify", 1),
+        ("verify", "indexes.boards.verification:verify", 1),
     ]
     for kind, point, number in moments:
         points.wait(point, "before", number)

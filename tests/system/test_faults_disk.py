@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import StartService
-from tests.patience import wait_until
-from tests.service.talk import Json, Talk, problem
+from tests.support.live import StartService
+from tests.support.patience import wait_until
 from tests.system.faults import QUIET, done, failed, kept
+from tests.system.http.talk import Json, Talk, problem
 from tests.system.load import Load
 
 MIB = 1 << 20

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import StartService
-from tests.databases import KINDS as DATABASES
-from tests.databases import fresh
-from tests.patience import PATIENCE, wait_until
-from tests.service.following import SseFollower
-from tests.service.talk import Talk, problem
-from tests.system.faults import COMMAND, QUIET, Points, done, kept, refused_start
+from tests.support.databases import KINDS as DATABASES
+from tests.support.databases import fresh
+from tests.support.live import RANKCAST, StartService
+from tests.support.patience import PATIENCE, wait_until
+from tests.system.faults import QUIET, Points, done, kept, refused_start
+from tests.system.http.following import SseFollower
+from tests.system.http.talk import Talk, problem
 from tests.system.load import Load, Writer
 
 MOMENTS = [
@@ -80,7 +80,7 @@ def restore(
     snapshot: Path, data: Path, *options: str, points: Points | None = None
 ) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, **(points.env if points else {})}
-    command = [COMMAND, "restore", snapshot, "--data", data, *options]
+    command: list[str | Path] = [RANKCAST, "restore", snapshot, "--data", data, *options]
     return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False, env=environment)
 
 

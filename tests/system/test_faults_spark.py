@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import LiveService, StartService
 from tests.oracles.service import Json
-from tests.patience import PATIENCE, wait_until
-from tests.service.talk import Talk
-from tests.spark_jobs.runtime import need_java
+from tests.spark.runtime import need_java
+from tests.support.live import LiveService, StartService
+from tests.support.patience import PATIENCE, wait_until
 from tests.system.faults import QUIET, begin, done, ended, failed, kept, said
+from tests.system.http.talk import Talk
 from tests.system.load import Load
 
 SPARK = "org.apache.spark.deploy"
@@ -120,8 +120,10 @@ def at_work(world: World) -> bool:
 
 
 def begin_and_reach(world: World, kind: str, moment: Callable[[World], bool]) -> list[int]:
-    """Begin a job on Spark and return at a moment of it, with the images that there were before; on a slow machine that
-    may go by unseen, and then again."""
+    """Begin a job on Spark and return at a moment of it, with the images that there were before.
+
+    On a slow machine that may go by unseen, and then again.
+    """
     for _ in range(5):
         images = kept(world.service.data, "images")
         job = world.job(kind)
@@ -251,3 +253,26 @@ def test_spark_that_cannot_begin_is_a_failed_job(
     assert done(talk, "rebuilds")["engine"] == "local"
     talk.close()
     assert service.stop() == 0
+
+
+@pytest.mark.parametrize(
+    ("kind", "moment"), [("verify", lambda world: True), ("rebuilds", at_work)], ids=["audit", "rebuild"]
+)
+def test_a_job_on_spark_that_is_cancelled_leaves_nothing(
+    world: World, kind: str, moment: Callable[[World], bool]
+) -> None:
+    """Its processes end, nothing of it stays in the storage, and the next one succeeds."""
+    world.write_some()
+    images = begin_and_reach(world, kind, moment)
+    left = processes(world.service)
+    assert len(left) >= 2
+    (job,) = [job for job in world.talk.good("GET", "/v1/admin/jobs?limit=1000")["items"] if job["ended"] is None]
+    assert world.talk.good("DELETE", f"/v1/admin/jobs/{job['job']}")["detail"] == {"step": "cancelling"}
+    found: Json = ended(world.talk, job["job"])
+    assert (found["state"], found["detail"]) == ("cancelled", {"error": "the job was cancelled"})
+    assert not running(left), "the job has ended before its processes"
+    assert kept(world.service.data, "images") == images
+    assert not list((world.service.data / "images").glob("*/*/*~pieces-*"))
+    assert not (world.service.data / "audits").exists() or kind == "rebuilds" or not kept(world.service.data, "audits")
+    assert done(world.talk, kind, engine="spark")
+    world.check()

@@ -1,5 +1,8 @@
-"""A feed under load is killed at random moments: what was answered is there exactly once, with the same `reached` also
-where the first answer never came, and afterwards every post, subscription and list is what brute force says."""
+"""A feed under load is killed at random moments.
+
+What was answered is there exactly once, with the same `reached` also where the first answer never came, and afterwards
+every post, subscription and list is what brute force says.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +10,11 @@ from random import Random
 
 import pytest
 
-from tests.conftest import StartService
 from tests.oracles.feed_service import FeedService, Subscribed
 from tests.oracles.feeds import FeedOracle
-from tests.service.talk import NDJSON, Json, Talk
+from tests.support.live import StartService
 from tests.system.faults import done
+from tests.system.http.talk import NDJSON, Json, Talk
 from tests.system.killing import Write, Writer, killed
 
 PATH = "/v1/feeds/city"
@@ -32,7 +35,7 @@ class Poster(Writer):
     """Posts, and sets subscriptions of its own, one request after the other, each until it is answered."""
 
     def next(self, key: str) -> Write:
-        draw, n = self.draw, len(self.writes)
+        draw, n = self.draw, self.made
         if n < 2 or draw.random() < 0.1:
             body = {**self._words(), "k": draw.randrange(1, 5), "alpha": draw.choice([0.0, 0.5, 1.0])}
             path = f"/subscriptions/s{self.number}-{n % 3}"

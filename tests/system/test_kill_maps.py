@@ -1,16 +1,20 @@
-"""A map under load is killed at random moments: what was answered is there exactly once, and afterwards every object,
-every standing query and its answer is what the model says."""
+"""A map under load is killed at random moments.
+
+What was answered is there exactly once, and afterwards every object, every standing query and its answer is what the
+model says.
+"""
 
 from __future__ import annotations
 
 from random import Random
+from typing import Any
 
 import pytest
 
-from tests.conftest import StartService
 from tests.oracles.map_service import MapModel
-from tests.service.talk import NDJSON, Json, Talk
+from tests.support.live import StartService
 from tests.system.faults import done
+from tests.system.http.talk import NDJSON, Json, Talk
 from tests.system.killing import Write, Writer, killed
 
 PATH = "/v1/maps/food"
@@ -35,7 +39,7 @@ class Mover(Writer):
         self._queries: list[str] = []
 
     def next(self, key: str) -> Write:
-        draw, n = self.draw, len(self.writes)
+        draw, n = self.draw, self.made
         kinds = ["post", "patch", "delete", "query", "move", "move"] if len(self._ids) > 5 and self._queries else []
         kind = ("post", "query")[n] if n < 2 else draw.choice([*kinds, "post"])
         if kind == "post":
@@ -71,7 +75,8 @@ class Mover(Writer):
 def test_killed_in_the_middle_of_writes(start_service: StartService) -> None:
     draw = Random(7)
     service, writes = killed(start_service, PATH, CONFIG, [Mover(number) for number in range(WRITERS)], draw)
-    model, queries = MapModel(CONFIG), {}
+    model = MapModel(CONFIG)
+    queries: dict[str, Any] = {}
     for write in writes:
         follow(model, queries, write)
     talk = Talk(service.url)

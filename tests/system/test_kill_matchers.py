@@ -1,5 +1,7 @@
-"""A matcher under load is killed at random moments: what was answered is there exactly once, and every answer, winners
-and all, is what the model says at its seq."""
+"""A matcher under load is killed at random moments.
+
+What was answered is there exactly once, and every answer, winners and all, is what the model says at its seq.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +9,10 @@ from random import Random
 
 import pytest
 
-from tests.conftest import StartService
 from tests.oracles.matcher_service import MatcherModel
-from tests.service.talk import NDJSON, Json, Talk
+from tests.support.live import StartService
 from tests.system.faults import done
+from tests.system.http.talk import NDJSON, Json, Talk
 from tests.system.killing import Write, Writer, killed
 
 PATH = "/v1/matchers/ads"
@@ -29,7 +31,7 @@ class Asker(Writer):
         self._ids: list[str] = []
 
     def next(self, key: str) -> Write:
-        draw, n = self.draw, len(self.writes)
+        draw, n = self.draw, self.made
         many = n == 0 or draw.random() < 0.05
         kind = "post" if many or len(self._ids) < 5 else draw.choice(["post", "patch", "delete", "match", "match"])
         if kind == "post":

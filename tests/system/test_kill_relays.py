@@ -1,19 +1,23 @@
-"""A relay under load is killed at random moments: what was answered is there exactly once, and every answer, decisions
-and deliveries and all, is what the model says at its seq."""
+"""A relay under load is killed at random moments.
+
+What was answered is there exactly once, and every answer, decisions and deliveries and all, is what the model says at
+its seq.
+"""
 
 from __future__ import annotations
 
 import signal
 import time
 from random import Random
+from typing import Any
 
 import httpx
 import pytest
 
-from tests.conftest import StartService
 from tests.oracles.relay_http import RelayModel, least
-from tests.service.talk import NDJSON, Json, Talk, strict
+from tests.support.live import StartService
 from tests.system.faults import begin, done, ended
+from tests.system.http.talk import NDJSON, Json, Talk, strict
 from tests.system.killing import Write, Writer, killed
 
 PATH = "/v1/relays/market"
@@ -66,7 +70,7 @@ class Subscriber(Writer):
         return {name: sorted(self.draw.sample(range(60), 2)) for name in NAMES}
 
     def next(self, key: str) -> Write:
-        draw, n = self.draw, len(self.writes)
+        draw, n = self.draw, self.made
         kinds = ["post", "put", "delete", "commands", "commands", "notify"]
         kind = "post" if len(self._ids) < 20 else draw.choice(kinds)
         if kind == "post":
@@ -112,7 +116,7 @@ def test_what_a_rebuild_decided_stands_after_a_kill(start_service: StartService)
     httpx.put(service.url + PATH, json={"attributes": NAMES})
     for number in range(4):
         talk = Talk(service.url)
-        made = [
+        made: list[Any] = [
             {"id": f"s{number}-{i}", "box": {name: sorted(draw.sample(range(60), 2)) for name in NAMES}}
             for i in range(300)
         ]

@@ -1,5 +1,8 @@
-"""Five services in a tree: subscribers come and go, links break, services are killed, and every notification arrives
-exactly once at every subscriber that it meets."""
+"""Five services in a tree.
+
+Subscribers come and go, links break, services are killed, and every notification arrives exactly once at every
+subscriber that it meets.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +14,10 @@ from typing import Any
 
 import pytest
 
-from tests.service.talk import Json, problem
+from tests.support.patience import wait_until
 from tests.system.faults import done
-from tests.system.overlay import RELAY, Gate, Node, outermost, settled, until
+from tests.system.http.talk import Json, problem
+from tests.system.overlay import RELAY, Gate, Node, outermost, settled
 
 EDGES = [("a", "b"), ("b", "c"), ("b", "d"), ("d", "e")]
 NAMES = ["price", "volume"]
@@ -55,7 +59,7 @@ class Tree:
 
     def subscribe(self, name: str, count: int, read: int = 0) -> None:
         """New subscriptions at a service, some of them with readers."""
-        lines = []
+        lines: list[Json] = []
         for _ in range(count):
             self.made += 1
             id = f"{name}{self.made}"
@@ -80,7 +84,7 @@ class Tree:
 
     def publish(self, name: str, count: int, doubtful: str = "") -> None:
         """Notifications at a service, to be heard by all whom they meet; those at the service `doubtful` may."""
-        events = []
+        events: list[Json] = []
         for _ in range(count):
             self.number += 1
             point = [self.draw.randrange(205) for _ in NAMES]
@@ -112,15 +116,17 @@ class Tree:
 
     def settle(self) -> None:
         """Wait until everything is told, and compare all of it."""
-        until(lambda: settled(self), why=lambda: {node.name: node.shown()["links"] for node in self})
-        until(self.arrived, why=lambda: "a reader has not heard all")
+        wait_until(lambda: settled(self), why=lambda: {node.name: node.shown()["links"] for node in self})
+        wait_until(self.arrived, why=lambda: "a reader has not heard all")
         homes = {id: name for name, boxes in self.boxes.items() for id in boxes}
         for id in self.due:
             self.check(id, homes[id])
 
     def check_forwarded(self, the_least: bool = False) -> None:
-        """What each relay knows from a neighbour covers all that is behind it, and is there; or is the least that
-        does."""
+        """What each relay knows from a neighbour covers all that is behind it, and is there.
+
+        Or is the least that does.
+        """
         for node in self:
             known: dict[str, list[Box]] = {}
             for one in node.known():
@@ -179,7 +185,7 @@ def test_every_notification_arrives_once(tree: Tree) -> None:
             assert tree.nodes[near].link(tree.nodes[far]).status_code == 200
     for name in tree.nodes:
         tree.subscribe(name, EACH // 2, FOLLOWED // 2)
-    until(lambda: settled(tree), why=lambda: {node.name: node.shown()["links"] for node in tree})
+    wait_until(lambda: settled(tree), why=lambda: {node.name: node.shown()["links"] for node in tree})
     tree.check_forwarded()
     for name in tree.nodes:
         tree.publish(name, 40)
@@ -193,7 +199,7 @@ def test_every_notification_arrives_once(tree: Tree) -> None:
     # A link breaks; both sides go on, and what they say waits.
     for gate in gates(tree, "b", "d"):
         gate.shut()
-    until(lambda: tree.nodes["b"].shown()["links"]["d"]["state"] == "down")
+    wait_until(lambda: tree.nodes["b"].shown()["links"]["d"]["state"] == "down")
     for name in ("a", "e", "d"):
         tree.publish(name, 30)
     assert tree.nodes["b"].shown()["links"]["d"]["queue"] > 0
@@ -256,7 +262,7 @@ def test_every_notification_arrives_once(tree: Tree) -> None:
     for _ in range(DIAMETER):
         for node in tree:
             done(node.talk, "rebuilds")
-        until(lambda: settled(tree), why=lambda: {node.name: node.shown()["links"] for node in tree})
+        wait_until(lambda: settled(tree), why=lambda: {node.name: node.shown()["links"] for node in tree})
     tree.check_forwarded(the_least=True)
     for name in tree.nodes:
         tree.publish(name, 10)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 import signal
 import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,14 +13,13 @@ from random import Random
 import httpx
 import pytest
 
-from tests.conftest import LiveService, StartService
 from tests.oracles.service import covers
-from tests.patience import PATIENCE, wait_until
-from tests.ports import free_port
-from tests.service.talk import Json, Talk, problem
+from tests.support.live import LiveService, StartService, serve_command
+from tests.support.patience import PATIENCE, wait_until
+from tests.system.http.talk import Json, Talk, problem
+from tests.system.kill_boards import CONFIG, KINDS, kill_under_load, replay_everything
 from tests.system.load import Load
 from tests.system.postgres import PostgresServer, own_postgres
-from tests.system.test_kill import CONFIG, KINDS, kill_under_load, replay_everything
 
 ROUNDS = 6
 
@@ -40,8 +38,7 @@ def url(server: PostgresServer) -> str:
 
 def refused_start(data: Path, url: str) -> str:
     """What a service says that does not start."""
-    command = [Path(sys.executable).with_name("rankcast"), "serve", "--port", str(free_port())]
-    command += ["--data", data, "--database", url]
+    command = serve_command("--data", data, "--database", url)
     done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert done.returncode != 0 and "Traceback" not in done.stderr
     return done.stderr
@@ -145,13 +142,16 @@ def test_two_services_do_not_share_a_database(start_service: StartService, url: 
     assert service.stop() == 0
 
 
-def test_a_service_that_was_replaced_refuses_writes_and_deletes_nothing(
+def test_a_service_that_was_replaced_writes_nothing_and_ends(
     start_service: StartService, server: PostgresServer, url: str, tmp_path: Path
 ) -> None:
     """The first one is cut off from the database, and a second one with a copy of its data directory takes over."""
     first = start_service(None, "--database", url)
     talk = Talk(first.url)
     talk.good("PUT", "/v1/boards/b", CONFIG)
+    talk.good("PUT", "/v1/boards/c", CONFIG)
+    talk.good("PUT", "/v1/boards/c/subscriptions/s", {"k": 2})
+    stream, ended = follow_to_the_end(first, "/v1/boards/c/subscriptions/s/stream")
     first.process.send_signal(signal.SIGSTOP)
     server.ask(f"select pg_terminate_backend(pid) from pg_stat_activity where datname = '{url.rpartition('/')[2]}'")
     (tmp_path / "copy").mkdir()
@@ -164,16 +164,57 @@ def test_a_service_that_was_replaced_refuses_writes_and_deletes_nothing(
     before = rows(server, url)
     first.process.send_signal(signal.SIGCONT)
     for n in range(3):
-        found = problem(talk.ask("PUT", f"/v1/boards/b/subscriptions/t{n}", {"k": 2}), 503)
-        assert found["type"] == "/problems/log-unavailable"
-        problem(talk.ask("POST", "/v1/admin/keys", {"name": "n", "scopes": ["admin"]}), 503)
-    assert talk.good("GET", "/v1/boards/b")["seq"] == 0, "it still answers from what it has"
-    assert rows(server, url) == before
-    assert first.stop() == 0
-    assert "taken the database" in first.log.read_text()
+        try:
+            problem(talk.ask("PUT", f"/v1/boards/b/subscriptions/t{n}", {"k": 2}), 503)
+            problem(talk.ask("POST", "/v1/admin/keys", {"name": "n", "scopes": ["admin"]}), 503)
+        except httpx.TransportError:
+            assert ending(first)
+    assert first.process.wait(PATIENCE) == 1
+    stream.join(PATIENCE)
+    assert ended == ["at its end"]
+    told = first.log.read_text()
+    assert "the service has ended: another service has taken the database" in told and "Traceback" not in told
     assert rows(server, url) == before
     assert other.good("PUT", "/v1/boards/b/subscriptions/s9", {"k": 2})["seq"] == 6
     assert second.stop() == 0
+
+
+def test_a_replaced_service_without_writes_ends(start_service: StartService, server: PostgresServer, url: str) -> None:
+    """It is ready until another has the database, and then not for long."""
+    service = start_service(None, "--database", url)
+    talk = Talk(service.url)
+    talk.good("PUT", "/v1/boards/b", CONFIG)
+    talk.good("PUT", "/v1/boards/b/subscriptions/s", {"k": 2})
+    stream, ended = follow_to_the_end(service, "/v1/boards/b/subscriptions/s/stream")
+    server.ask("update meta set value = 'another' where key = 'owner' returning 1", url)
+    assert service.process.wait(PATIENCE) == 1
+    stream.join(PATIENCE)
+    assert ended == ["at its end"]
+    assert "the service has ended: another service has taken the database" in service.log.read_text()
+
+
+def ending(service: LiveService) -> bool:
+    """Whether a service that takes no connections is about to end, or has ended."""
+    return "the service cannot go on" in service.log.read_text()
+
+
+def follow_to_the_end(service: LiveService, path: str) -> tuple[threading.Thread, list[str]]:
+    """Read a stream in the background; the list gets a word on how it ended. Returns when it is open."""
+    ended: list[str] = []
+    opened = threading.Event()
+
+    def read() -> None:
+        with httpx.stream("GET", service.url + path, timeout=PATIENCE) as answer:
+            assert answer.status_code == 200, answer.read()
+            opened.set()
+            for _ in answer.iter_bytes():
+                pass
+        ended.append("at its end")
+
+    thread = threading.Thread(target=read, daemon=True)
+    thread.start()
+    assert opened.wait(PATIENCE)
+    return thread, ended
 
 
 def write_in_the_background(

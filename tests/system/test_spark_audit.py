@@ -17,9 +17,9 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from tests.patience import PATIENCE, wait_until
-from tests.spark_jobs.runtime import need_java
-from tests.spark_jobs.snapshots import World
+from tests.spark.runtime import need_java
+from tests.spark.snapshots import World
+from tests.support.patience import PATIENCE, wait_until
 
 COMPARING = "comparing the lists"
 
@@ -71,7 +71,7 @@ class Run:
         self.lines: list[dict[str, Any]] = []
         self.process = subprocess.Popen(
             [
-                sys.executable, "-m", "spark_jobs.audit", "--storage", str(storage), "--lsn", "12",
+                sys.executable, "-m", "spark_jobs.audit.boards", "--storage", str(storage), "--lsn", "12",
                 "--resource", resource, "--master", "local[2]", *options,
             ],
             stdout=subprocess.PIPE, stderr=self.log, text=True, cwd=temp, env=environ,
@@ -202,7 +202,7 @@ def test_planted_differences_are_all_found(master: str, storage: Path, temp: Pat
     assert last["differences"] == sorted(found, key=lambda one: one["sid"])[:100]
 
     # On a cluster what ran is the unpacked copy, and only there is one.
-    shipped = list(temp.glob("rankcast-code-*/rankcast_*/spark_jobs/__pycache__/comparison.*.pyc"))
+    shipped = list(temp.glob("rankcast-code-*/rankcast_*/spark_jobs/audit/__pycache__/board_tasks.*.pyc"))
     assert len(shipped) == (master != "local[2]")
 
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import httpx
 
-from tests.patience import PATIENCE, wait_until
-from tests.ports import free_port
-from tests.spark_jobs.runtime import need_java
+from tests.spark.runtime import need_java
+from tests.support.patience import PATIENCE, wait_until
+from tests.support.ports import free_port
 
 
 def test_the_audit_over_the_demo_finds_no_difference(tmp_path: Path) -> None:

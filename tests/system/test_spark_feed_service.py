@@ -1,5 +1,7 @@
-"""Spark beside a service that has feeds: laid out for it while it serves, and its log followed to the lists that it has
-itself, which are handed back to it."""
+"""Spark beside a service that has feeds.
+
+Laid out for it while it serves, and its log followed to the lists that it has itself, which are handed back to it.
+"""
 
 from __future__ import annotations
 
@@ -20,10 +22,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from indexes.feeds.engine import FeedEngine
-from tests.app.conftest import Start, _kernels_when_needed, make_client, start
-from tests.conftest import StartService
-from tests.spark_jobs.boards import contents
-from tests.spark_jobs.runtime import need_java
+from tests.spark.boards import contents
+from tests.spark.runtime import need_java
+from tests.support.live import StartService
+from tests.support.service_fixtures import Start, _kernels_when_needed, make_client, start
 from tests.system.postgres import own_postgres
 
 __all__ = ["_kernels_when_needed", "make_client", "start"]
@@ -104,7 +106,7 @@ def test_a_feed_is_laid_out_on_spark_while_it_serves(start: Start, tmp_path: Pat
         traffic.post(n)
     # The words have been weighed by now, so that what comes is not laid out with the others.
     traffic.subscribe(5)
-    assert engine().index.worn > 0.0
+    assert engine().index.churn > 0.0
     expected = traffic.lists()
 
     rows = WINDOW + traffic.subscriptions
@@ -115,7 +117,7 @@ def test_a_feed_is_laid_out_on_spark_while_it_serves(start: Start, tmp_path: Pat
     assert (detail["engine"], detail["rows"]) == ("spark", rows)
     assert contents(image) == own
     assert [path.name for path in image.parent.iterdir()] == ["city"]
-    assert engine().index.worn == 0.0
+    assert engine().index.churn == 0.0
     assert traffic.lists() == expected
 
     traffic.withdraw()
@@ -133,7 +135,7 @@ class Follower:
     def __init__(self, work: Path, *where: str) -> None:
         work.mkdir(exist_ok=True)
         self._lists, self._errors = work / "lists", (work / "errors").open("a+")
-        command = [sys.executable, "-m", "spark_jobs.feeds_stream", "--resource", "feeds/city", "--follow", *where]
+        command = [sys.executable, "-m", "spark_jobs.feeds.stream", "--resource", "feeds/city", "--follow", *where]
         command += ["--checkpoint", str(work / "checkpoint"), "--output", str(self._lists), "--rows", "3"]
         self._process = subprocess.Popen(
             [*command, "--mechanism", "keyword", "--partitions", "2", "--master", "local[2]"],

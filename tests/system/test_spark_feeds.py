@@ -1,5 +1,8 @@
-"""A feed on a real Spark: lists at the ends of batches are those of the engine in one process, by all mechanisms, and
-whether or not the job was killed on the way."""
+"""A feed on a real Spark.
+
+Lists at the ends of batches are those of the engine in one process, by all mechanisms, and whether or not the job was
+killed on the way.
+"""
 
 from __future__ import annotations
 
@@ -23,23 +26,23 @@ from formats.feed_commands import Logged, encode
 from formats.feeds import write_state
 from formats.folder import Folder
 from formats.parts import write_image
-from indexes.commands import Create
+from indexes.core.commands import Create
 from indexes.feeds import commands as fc
+from indexes.feeds.config import FeedConfig, Keywords, Shown, Subscriptions, bag_of_shown
 from indexes.feeds.feed import FeedIndex
-from indexes.feeds.model import FeedConfig, Keywords, Shown, Subscriptions, bag_of_shown
 from indexes.feeds.packing import pack_layout
 from indexes.feeds.state import layout_of
-from spark_jobs.command import Order
-from spark_jobs.feed_front import Posts, Subscribe
-from spark_jobs.feed_routers import MECHANISMS
-from spark_jobs.feed_sinks import Files
-from spark_jobs.feed_steps import FeedSteps
-from spark_jobs.feeds import build
-from spark_jobs.progress import Progress
-from spark_jobs.session import Options, session
-from tests.spark_jobs.boards import contents
-from tests.spark_jobs.runtime import need_java
-from tests.spark_jobs.test_feed_snapshots import Alone
+from spark_jobs.common.command import Order
+from spark_jobs.common.progress import Progress
+from spark_jobs.common.session import Options, session
+from spark_jobs.feeds.front import Posts, Subscribe
+from spark_jobs.feeds.routers import MECHANISMS
+from spark_jobs.feeds.sinks import Files
+from spark_jobs.feeds.steps import FeedSteps
+from spark_jobs.rebuild.feeds import build
+from tests.spark.boards import contents
+from tests.spark.feed_sessions import Alone
+from tests.spark.runtime import need_java
 
 CONFIG = FeedConfig((0.0, 0.0, 4.0, 3.0), posts=150)
 PATIENCE = 240.0
@@ -146,7 +149,7 @@ class Job:
     """The job as a process of its own, and all that it starts."""
 
     def __init__(self, data: Path, work: Path) -> None:
-        command = [sys.executable, "-m", "spark_jobs.feeds_stream", "--storage", str(data), "--resource", "feeds/city"]
+        command = [sys.executable, "-m", "spark_jobs.feeds.stream", "--storage", str(data), "--resource", "feeds/city"]
         command += ["--checkpoint", str(work / "checkpoint"), "--output", str(work / "lists"), "--rows", "2"]
         command += ["--mechanism", "prefix", "--partitions", "2", "--master", "local[2]"]
         self.process = subprocess.Popen(

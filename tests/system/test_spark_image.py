@@ -18,17 +18,25 @@ import pytest
 from formats.boards import read_image, write_image
 from formats.folder import Folder
 from indexes.boards.state import pack_board
-from tests.patience import PATIENCE
-from tests.spark_jobs.boards import LSN, contents, make, packed_here, snapshot
-from tests.spark_jobs.runtime import need_java
+from tests.spark.boards import LSN, contents, make, packed_here, snapshot
+from tests.spark.runtime import need_java
+from tests.support.patience import PATIENCE
 
 
 class Job:
-    """`python -m spark_jobs.boards` in a process group of its own."""
+    """`python -m spark_jobs.rebuild.boards` in a process group of its own."""
 
     def __init__(self, root: Path, name: str, *options: str) -> None:
         self.log = (root / "log").open("a+b")
-        command = [sys.executable, "-m", "spark_jobs.boards", "--storage", root, "--lsn", str(LSN)]
+        command: list[str | Path] = [
+            sys.executable,
+            "-m",
+            "spark_jobs.rebuild.boards",
+            "--storage",
+            root,
+            "--lsn",
+            str(LSN),
+        ]
         self.process = subprocess.Popen(
             [*command, "--resource", f"boards/{name}", "--master", "local[2]", "--temp", root, *options],
             stdout=subprocess.PIPE, stderr=self.log, text=True, start_new_session=True,

@@ -1,5 +1,8 @@
-"""Maps on a real Spark: packed with the bytes of the service's own and taken up while it serves; and clients followed
-on their ways, with the answers that the service gives."""
+"""Maps on a real Spark.
+
+Packed with the bytes of the service's own and taken up while it serves; and clients followed on their ways, with the
+answers that the service gives.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +18,11 @@ import pyarrow.parquet as pq
 from formats.folder import Folder
 from formats.maps import read_state
 from indexes.maps.engine import MapEngine
-from tests.app.conftest import Start, _kernels_when_needed, make_client, start
-from tests.app.running import Running
-from tests.spark_jobs import walks
-from tests.spark_jobs.boards import contents
-from tests.spark_jobs.runtime import need_java
+from tests.spark import walks
+from tests.spark.boards import contents
+from tests.spark.runtime import need_java
+from tests.support.running import Running
+from tests.support.service_fixtures import Start, _kernels_when_needed, make_client, start
 
 __all__ = ["_kernels_when_needed", "make_client", "start"]
 
@@ -91,7 +94,7 @@ def test_maps_on_spark_are_those_of_the_service(start: Start, tmp_path: Path) ->
     # Clients have the service's answers on their ways.
     points = walks.trajectories(6, 8, 30)
     pq.write_table(points, tmp_path / "points.parquet", row_group_size=100)
-    command = [sys.executable, "-m", "spark_jobs.trajectories", "--storage", str(data), "--lsn", str(lsn)]
+    command = [sys.executable, "-m", "spark_jobs.history.trajectories", "--storage", str(data), "--lsn", str(lsn)]
     command += ["--resource", "maps/food", "--master", "local[2]", "--question", json.dumps(walks.TOP)]
     command += ["--points", str(tmp_path / "points.parquet"), "--output", str(tmp_path / "out")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

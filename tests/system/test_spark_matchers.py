@@ -1,5 +1,8 @@
-"""Matchers on a real Spark: rebuilt with the bytes of the service's own and taken up while it serves; and a history of
-events, matched as the service matches it."""
+"""Matchers on a real Spark.
+
+Rebuilt with the bytes of the service's own and taken up while it serves; and a history of events, matched as the
+service matches it.
+"""
 
 from __future__ import annotations
 
@@ -13,18 +16,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from indexes.ids import pack
+from indexes.core.ids import pack
 from indexes.matchers.commands import AddSubscriptions, DeleteSubscriptions, Match, SetSubscription
+from indexes.matchers.config import MatcherConfig, Subscriptions
 from indexes.matchers.engine import MatcherEngine
-from indexes.matchers.model import MatcherConfig, Subscriptions
 from indexes.matchers.state import MatcherState
-from spark_jobs.events import read_events
-from tests.app.conftest import Start, _kernels_when_needed, make_client, start
-from tests.app.running import Running
-from tests.spark_jobs.boards import LSN, contents
-from tests.spark_jobs.histories import history, wanted
-from tests.spark_jobs.matchers import NAMES, make, snapshot
-from tests.spark_jobs.runtime import need_java
+from spark_jobs.history.events import read_events
+from tests.spark.boards import LSN, contents
+from tests.spark.histories import history, wanted
+from tests.spark.matchers import NAMES, make, snapshot
+from tests.spark.runtime import need_java
+from tests.support.running import Running
+from tests.support.service_fixtures import Start, _kernels_when_needed, make_client, start
 
 __all__ = ["_kernels_when_needed", "make_client", "start"]
 
@@ -81,7 +84,7 @@ class World:
 
 def match_history(*options: object) -> tuple[int, list[dict[str, Any]], str]:
     """The exit code of the command, the lines on stdout, and what it logged."""
-    command = [sys.executable, "-m", "spark_jobs.match_history", "--master", "local[2]", *map(str, options)]
+    command = [sys.executable, "-m", "spark_jobs.history.match", "--master", "local[2]", *map(str, options)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     return done.returncode, [json.loads(line) for line in done.stdout.splitlines()], done.stderr[-4000:]
 

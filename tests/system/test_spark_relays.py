@@ -1,5 +1,7 @@
-"""Relays on a real Spark: rebuilt with the bytes of the service's own, and taken up while it serves, so that they
-forward the least."""
+"""Relays on a real Spark.
+
+Rebuilt with the bytes of the service's own, and taken up while it serves, so that they forward the least.
+"""
 
 from __future__ import annotations
 
@@ -12,16 +14,16 @@ from typing import Any
 import pyarrow as pa
 
 from indexes.relays.commands import AddSubscriptions, DeleteSubscriptions, Rederive
+from indexes.relays.config import RelayConfig
 from indexes.relays.engine import RelayEngine
-from indexes.relays.model import RelayConfig
 from indexes.relays.state import packed_of
-from tests.app.conftest import Start, _kernels_when_needed, make_client, start
-from tests.app.running import Running
-from tests.app.test_kept_relays import known
-from tests.matchers.test_layout import assert_same
-from tests.spark_jobs.boards import contents
-from tests.spark_jobs.relays import LINKS, NAMES, boxes, packed_here
-from tests.spark_jobs.runtime import need_java
+from tests.recovery.helpers import known
+from tests.spark.boards import contents
+from tests.spark.relays import LINKS, NAMES, boxes, packed_here
+from tests.spark.runtime import need_java
+from tests.support.running import Running
+from tests.support.service_fixtures import Start, _kernels_when_needed, make_client, start
+from tests.unit.matchers.helpers import assert_same
 
 __all__ = ["_kernels_when_needed", "make_client", "start"]
 
@@ -77,7 +79,7 @@ def test_relays_on_spark_are_those_of_the_service(start: Start, tmp_path: Path) 
     own = contents(image)
     arrays = {"everything.arrow", *(f"{what}{i}.arrow" for what in ("index", "graph") for i in (0, 1))}
     assert own.keys() == arrays | {"manifest.json"}
-    command = [sys.executable, "-m", "spark_jobs.relays", "--storage", str(data), "--lsn", str(lsn)]
+    command = [sys.executable, "-m", "spark_jobs.rebuild.relays", "--storage", str(data), "--lsn", str(lsn)]
     command += ["--resource", "relays/hub", "--master", "local[2]", "--temp", str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     *steps, last = [json.loads(line) for line in done.stdout.splitlines()]
@@ -109,4 +111,4 @@ def test_relays_on_spark_are_those_of_the_service(start: Start, tmp_path: Path) 
             assert anew["unsubscribe_count"] == len(ids) - len(smallest) > 0
             assert anew["unsubscribe"] == [key for key in ids if key not in smallest][: len(anew["unsubscribe"])]
         world.engine(name).check()
-        assert not any(anew.unsubscribe for anew in world.write("submit", name, Rederive()).anew.values())
+        assert not any(anew.unsubscribe for anew in world.write("submit", name, Rederive()).rederived.values())

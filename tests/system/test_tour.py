@@ -15,12 +15,13 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.conftest import LiveService, StartService
 from tests.oracles.service import apply_changes
-from tests.pages import PAGES, ROOT, RUN, Block, blocks, blocks_of
-from tests.patience import PATIENCE, wait_until
-from tests.ports import free_port
-from tests.spark_jobs.runtime import need_java
+from tests.spark.runtime import need_java
+from tests.support.live import LiveService, StartService
+from tests.support.node import node
+from tests.support.pages import PAGES, ROOT, RUN, Block, blocks, blocks_of
+from tests.support.patience import PATIENCE, wait_until
+from tests.support.ports import free_port
 from tests.system.tour import SERVICE, Tour, shows
 
 README, SPARK = "README.md", "docs/spark.md"
@@ -55,6 +56,8 @@ def take(shared: Callable[[], LiveService], tmp_path_factory: pytest.TempPathFac
         if page == SPARK:
             need_java()
         found = TOURS[page]
+        if any(block.language == "javascript" for block in found):
+            node()
         own = page == README or any(block.terminal == SERVICE for block in found)
         port = free_port() if own else _emptied(shared())
         tour = begun[page] = Tour(tmp_path_factory.mktemp("tour") / "empty", port)
@@ -150,7 +153,6 @@ def test_the_readme_may_be_read_again(
 
 def test_the_page_about_boards_tells_the_truth(take: Take) -> None:
     tour = take("docs/boards.md")
-    assert [event for event, _ in tour.events("ready")][:2] == ["snapshot", "ready"]
     followed, explained, shapes = tour.printed("python")
     assert followed.endswith("[('UA1545', 45), ('DL95', 33)]\n")
     assert explained.startswith("worse 2 ")
@@ -158,11 +160,17 @@ def test_the_page_about_boards_tells_the_truth(take: Take) -> None:
     assert [entry["id"] for entry in json.loads(tour.said("where.to=IAH&l=500"))["list"]] == ["UA1545"]
 
 
+def test_the_page_about_streams_tells_the_truth(take: Take) -> None:
+    tour = take("docs/streams.md")
+    assert [event for event, _ in tour.events("ready")][:2] == ["snapshot", "ready"]
+
+
 def test_the_page_about_the_client_tells_the_truth(take: Take) -> None:
-    first, second, socket, _, won, moving, asked, job = take("docs/client.md").printed("python")
+    first, second, socket, many, begun, _, won, moving, asked, job = take("docs/client.md").printed("python")
     assert first.endswith("[('grace', 9500), ('ada', 9100), ('alan', 9100)]\n")
     assert [line.split()[1] for line in second.splitlines()] == ["grace", "ada", "alan"]
     assert socket == "arcade-py teens ['grace', 'ada', 'alan']\n"
+    assert int(many.split()[1]) >= 500 and begun == "200\n"
     assert won == "mortgage 1 1\n"
     assert "saved" in moving
     assert asked.startswith("worse 1 ")
@@ -234,7 +242,7 @@ def test_the_page_about_spark_tells_the_truth(take: Take) -> None:
     tour = take(SPARK)
     given = json.loads(tour.said("boards/city-lists/subscriptions/lunch"))
     assert [entry["payload"]["id"] for entry in given["list"]] == ["p2", "p1"]
-    for job in ("spark_jobs.boards", "match_history", "trajectories"):
+    for job in ("spark_jobs.rebuild.boards", "history.match", "trajectories"):
         *_, done = _lines(tour.said(f"{job} "))
         assert "error" not in done and done["seconds"] > 0
 

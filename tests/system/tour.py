@@ -26,8 +26,9 @@ from typing import Any
 import httpx
 
 from app.settings import Settings
-from tests.pages import SAMPLES, SHELL, Block, Command, commands
-from tests.patience import PATIENCE, wait_until
+from tests.support.node import PACKAGE, node
+from tests.support.pages import SAMPLES, SHELL, Block, Command, commands
+from tests.support.patience import PATIENCE, wait_until
 
 PORT = "8000"
 """What the pages and the defaults say."""
@@ -139,6 +140,9 @@ class Tour:
         self._state = folder.parent / "state"
         folder.mkdir()
         (folder / ".venv").symlink_to(sys.prefix)
+        # As `npm install` of the JavaScript client leaves it.
+        (folder / "node_modules" / "@rankcast").mkdir(parents=True)
+        (folder / "node_modules" / "@rankcast" / "client").symlink_to(PACKAGE)
         # The defaults of the commands, which are port 8000 too.
         here = {"RANKCAST_URL": self.url, "RANKCAST_PORT": str(port)}
         # Spark's JVM spends most of a short job on compiling itself.
@@ -160,8 +164,10 @@ class Tour:
                 continue
             elif block.language in SHELL:
                 self._run_commands(block)
+            elif block.language == "python":
+                self._run_program(block, f".venv/bin/python -c {shlex.quote(block.text)}")
             else:
-                self._run_python(block)
+                self._run_program(block, f"{node()} --input-type=module --eval {shlex.quote(block.text)}")
 
     def start(self, block: Block, text: str) -> Running:
         """Let a command go on in the block's terminal; returns once it has output, a service once it is ready."""
@@ -236,8 +242,8 @@ class Tour:
         self.outcomes.append(outcome)
         _check_refused(outcome, command.refused) if command.refused else _check_done(outcome)
 
-    def _run_python(self, block: Block) -> None:
-        done = self._done(["bash", "-c", self.script(f".venv/bin/python -c {shlex.quote(block.text)}")])
+    def _run_program(self, block: Block, command: str) -> None:
+        done = self._done(["bash", "-c", self.script(command)])
         outcome = Outcome(block, block.text, done.returncode, (), done.stdout, done.stderr)
         self.outcomes.append(outcome)
         assert (done.returncode, done.stderr) == (0, ""), str(outcome)

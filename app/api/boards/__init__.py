@@ -1,0 +1,1 @@
+"""The HTTP interface of boards: routes, models, parsing of request bodies."""

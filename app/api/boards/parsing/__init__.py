@@ -1,0 +1,1 @@
+"""Request bodies of boards (JSON, NDJSON, Arrow) to columns."""

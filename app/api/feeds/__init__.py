@@ -1,0 +1,1 @@
+"""The HTTP interface of feeds: routes, models, parsing of request bodies."""

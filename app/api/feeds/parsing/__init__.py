@@ -1,0 +1,1 @@
+"""Request bodies of feeds (JSON, NDJSON, Arrow) to columns."""

@@ -1,0 +1,116 @@
+"""Posts of a feed out of bodies: JSON lists, NDJSON and Arrow become the same columns."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from app.api.arrow import check_columns, ids_of, nulls, points_of, strings
+from app.api.bodies import BodyFormat
+from app.api.bulk import Columns, Elements, Read
+from app.api.element_errors import ElementError, ElementErrors
+from app.api.feeds.models import MOST_TEXT, FeedValidators
+from app.api.feeds.parsing.keywords import Words
+from app.api.models import OnErrorQuery
+from app.api.payloads import Payloads
+from app.write_path.ticks import now
+from indexes.feeds.commands import Post
+from indexes.feeds.config import FeedConfig, Keywords
+
+Float64 = npt.NDArray[np.float64]
+
+_NOWHERE = [np.nan, np.nan]
+
+
+class PostReader:
+    """Reads the posts of a feed with this configuration; payloads of at most `max_payload` bytes."""
+
+    def __init__(self, config: FeedConfig, validators: FeedValidators, max_payload: int) -> None:
+        self._config = config
+        self._validators = validators
+        self._max_payload = max_payload
+
+    def read(self, kind: BodyFormat, raw: bytes | bytearray, query: OnErrorQuery) -> Read[Post]:
+        """The posts of a body; `query` its other fields. Raises the problems 400, 413 and 422."""
+        columns = _Columns()
+        words = Words(self._config.stop_words, columns.errors, needed=False)
+        place, _, skip = Elements(
+            "posts",
+            self._validators.posts,
+            self._validators.post,
+            columns.errors,
+            partial(self._add_items, columns, words),
+            lambda schema: check_columns(schema, ("x", "y"), ("id", "text", "keywords", "weights", "payload")),
+            partial(self._add_batch, columns, words),
+        ).take(kind, raw, query)
+        command, indexes = columns.command(skip)
+        return Read(command, skip, place, indexes, columns.errors)
+
+    def _add_items(self, columns: _Columns, words: Words, items: list[Any]) -> None:
+        """Append validated elements; None is one that is known to be invalid."""
+        start, wrong = columns.count, columns.errors
+        keywords = words.read(start, items)
+        points = np.array([_NOWHERE if item is None else item["location"] for item in items], np.float64)
+        payloads = Payloads(self._max_payload, wrong)
+        columns.keep(
+            {
+                at: payloads.text(at, item["payload"])
+                for at, item in enumerate(items, start)
+                if item is not None and item.get("payload") is not None
+            }
+        )
+        ids = pa.array([None if item is None else item.get("id") for item in items], pa.string())
+        columns.add(ids, keywords, points.reshape(-1, 2))
+
+    def _add_batch(self, columns: _Columns, words: Words, batch: pa.RecordBatch) -> None:
+        start, wrong = columns.count, columns.errors
+        ids = ids_of(batch, start, wrong)
+        points = points_of(batch, start, wrong)
+        keywords = words.batch(start, batch, texts_of(batch, start, wrong))
+        payload = strings(batch, "payload")
+        if payload is not None:
+            columns.keep(Payloads(self._max_payload, wrong).column(payload, start, ~nulls(payload)))
+        columns.add(ids, keywords, points)
+
+
+class _Columns(Columns):
+    """Columns under construction, a part for each chunk of the body."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.payload: dict[int, bytes] = {}
+        self._keywords: list[Keywords] = []
+        self._points: list[Float64] = []
+
+    def add(self, ids: pa.Array, keywords: Keywords, points: Float64) -> None:
+        self.add_ids(ids)
+        self._keywords.append(keywords)
+        # Adding 0 turns -0 into 0.
+        self._points.append(points + 0.0)
+
+    def keep(self, texts: dict[int, bytes | None]) -> None:
+        self.payload |= {at: text for at, text in texts.items() if text is not None}
+
+    def command(self, skip: bool) -> tuple[Post, list[int] | None]:
+        """The command without the elements that have errors, and the places of the others if there were such."""
+        at = now()
+        if not self.count:
+            return Post(pa.array([], pa.string()), Keywords.of([]), np.empty((0, 2)), at, skip=skip), None
+        keywords, points = Keywords.joined(self._keywords), np.concatenate(self._points)
+        return self.kept(Post(self.ids("p"), keywords, points, at, self.payload, skip))
+
+
+def texts_of(batch: pa.RecordBatch, start: int, wrong: ElementErrors) -> pa.StringArray | None:
+    """The texts of an Arrow batch, if it has such; one that is too long is noted."""
+    texts = strings(batch, "text")
+    if texts is not None:
+        long = pc.greater(pc.utf8_length(texts), MOST_TEXT).fill_null(False)
+        at = np.flatnonzero(np.asarray(long)).tolist()
+        wrong += [ElementError(start + i, "text", f"must be at most {MOST_TEXT} characters") for i in at]
+        texts = pc.if_else(long, "", texts) if at else texts
+    return texts

@@ -1,0 +1,1 @@
+"""The HTTP interface of maps: routes, models, parsing of request bodies."""

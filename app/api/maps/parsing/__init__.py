@@ -1,0 +1,1 @@
+"""Request bodies of maps (JSON, NDJSON, Arrow) to columns."""

@@ -1,0 +1,1 @@
+"""The HTTP interface of matchers: routes, models, parsing of request bodies."""

@@ -1,0 +1,1 @@
+"""Request bodies of matchers (JSON, NDJSON, Arrow) to columns."""

@@ -1,0 +1,1 @@
+"""The HTTP interface of relays: routes, models, parsing of request bodies."""

@@ -1,0 +1,1 @@
+"""Request bodies of relays (JSON, NDJSON, Arrow) to columns."""

@@ -1,0 +1,1 @@
+"""Pages for people: what the service is, its reference, and its problem types."""

@@ -1,0 +1,257 @@
+"""Requests over a WebSocket: the routes of the API, called as those over HTTP are, with the rights of the socket.
+
+A request becomes the scope of one over HTTP, as far as endpoints look at it, and its route's endpoint is called with
+that: bodies are read, checked and limited, keys kept, answers made and counted by the same code. What is not the same
+is what the handshake has settled: where the peer is, and who.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Callable, Mapping
+from time import perf_counter
+from typing import Any
+from urllib.parse import unquote
+
+from fastapi import FastAPI
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response, StreamingResponse
+from starlette.types import Message, Receive, Scope
+
+from app.api.accounting import REQUEST_ID, Accounting
+from app.api.bodies import PLAIN, BodyFormat
+from app.api.failures import problem_of
+from app.api.fast_router import Routes
+from app.api.problems import Problem, invalid, many
+from app.api.routing import DirectRoute
+from app.errors import FieldError
+from app.runtime.metrics import Metrics
+from app.security.callers import Caller
+from app.security.keyring import Keyring
+from app.settings import Settings
+from app.streaming.frames import encode_json
+from app.streaming.operations import SocketRequest
+from app.streaming.requests import Answered, Peer
+
+LARGEST_HEAD = 1 << 16
+"""Characters of a request's path and headers."""
+
+OWN = "websocket"
+"""How the scope of a request says that it came over a socket."""
+
+_TARGET = re.compile(r"/[!\"$-~]*")
+"""A path with its query: what HTTP takes as well, without a fragment."""
+
+_HEADER = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
+_JSON_TYPE = (b"content-type", b"application/json")
+_PLAIN_HEADERS = [_JSON_TYPE]
+_BULK = frozenset({BodyFormat.NDJSON.value, BodyFormat.ARROW.value})
+_SHOWN = {b"retry-after": "Retry-After", b"location": "Location", b"etag": "ETag"}
+_SEQ = re.compile(rb'\{"seq":(\d+)[,}]')
+_GONE: Message = {"type": "http.disconnect"}
+
+
+class SocketRequests:
+    """Carries out the requests of all sockets; `ready` says whether the service takes any."""
+
+    def __init__(
+        self, app: FastAPI, routes: Routes, settings: Settings, metrics: Metrics, ready: Callable[[], bool]
+    ) -> None:
+        self._app = app
+        self._keyring: Keyring = app.state.keyring
+        self._routes = routes
+        self._settings = settings
+        self._ready = ready
+        self.largest_frame = settings.max_body + LARGEST_HEAD
+        self._accounting = Accounting(settings, metrics)
+
+    async def respond(self, request: SocketRequest, caller: Caller, peer: Peer) -> Answered:
+        """Carry out a request of a caller; what is refused is answered by its problem."""
+        started = perf_counter()
+        path, _, query = request.path.partition("?")
+        scope: Scope = {
+            "type": "http",
+            "method": request.method,
+            "path": unquote(path) if "%" in path else path,
+            "query_string": query.encode("ascii", "replace"),
+            "headers": _PLAIN_HEADERS,
+            "app": self._app,
+            "way": OWN,
+            "root_path": "",
+        }
+        trace, status = None, 500
+        try:
+            problem = _headers(request, scope)
+            scope["request_id"] = self._request_id(scope) if request.headers else self._accounting.new_id().decode()
+            trace = self._accounting.begin(request.method, scope["headers"])
+            response = await self._call(request, scope, caller, peer) if problem is None else problem.response()
+            status = response.status_code
+        finally:
+            seconds = perf_counter() - started
+            self._accounting.end(scope, status, started, seconds, trace)
+        return self._answered(request, response)
+
+    async def _call(self, request: SocketRequest, scope: Scope, caller: Caller, peer: Peer) -> Response:
+        """The response of a request's route, or the problem why there is none."""
+        try:
+            route = self._route(request, scope)
+            if not route.writes:
+                return await self._answer(route, request, scope, caller, peer)
+            place = tuple(scope["path"].split("/", 4)[2:4])
+            turn = peer.turns.take(place)
+            try:
+                await turn.begin()
+                return await self._answer(route, request, scope, caller, peer)
+            finally:
+                peer.turns.leave(place, turn)
+        except ClientDisconnect:
+            return Response(status_code=499)
+        except Exception as error:
+            problem = problem_of(error)
+            if problem is None:
+                about = {"request_id": scope["request_id"], "method": request.method, "path": scope["path"]}
+                self._accounting.log.exception("request failed", **about)
+                problem = Problem("internal", f"the request {scope['request_id']} failed; the service's log says why")
+            return problem.response()
+
+    async def _answer(
+        self, route: DirectRoute, request: SocketRequest, scope: Scope, caller: Caller, peer: Peer
+    ) -> Response:
+        """The response of a route, in the turn of the request, to a caller whose key may have been deleted before it
+        came. Raises what the endpoint raises."""
+        if not self._keyring.open:
+            self._keyring.check(caller)
+            if route.admission is not None:
+                route.admission.admit_caller(scope, caller)
+        if request.long:
+            body = await asyncio.to_thread(self._body, request)
+        else:
+            body = self._body(request)
+        response: Response = await route.call(Request(scope, _receive(body, peer)))
+        return response
+
+    def _route(self, request: SocketRequest, scope: Scope) -> DirectRoute:
+        """The route of a request. Raises the problems 400, 404, 405, 422 and 503."""
+        if not self._ready():
+            raise Problem("not-ready", "the service is starting or ending")
+        if not _TARGET.fullmatch(request.path):
+            raise Problem("malformed", "a path begins with / and has the characters of one in HTTP")
+        if "%2f" in request.path.partition("?")[0].lower():
+            raise Problem("not-found", "no name or id has a slash in it, so none is written as %2F")
+        route = self._routes.find(scope, request.method) if request.path.startswith("/v1/") else None
+        if route is None:
+            refusal = self._routes.refusal(scope)
+            if refusal.status_code == 405 and request.path.startswith("/v1/"):
+                allow = (refusal.headers or {})["Allow"]
+                raise Problem("method-not-allowed", f"allowed here: {allow}", headers={"Allow": allow})
+            raise Problem("not-found", f"nothing is served on a socket at {scope['path'][:200]}")
+        if route.path.endswith("/stream"):
+            raise invalid("path", "is a stream, which a socket has by the operation subscribe")
+        return route
+
+    def _body(self, request: SocketRequest) -> bytes:
+        """The body of a request as JSON. Raises the problems 400 and 413."""
+        body = b""
+        if request.body is not None:
+            try:
+                body = encode_json(request.body).encode()
+            except (ValueError, TypeError, RecursionError) as error:
+                raise Problem("malformed", f"the body is no value of JSON: {str(error)[:200]}") from None
+            if len(body) > self._settings.max_body:
+                raise Problem("too-large", f"the body is larger than {self._settings.max_body} bytes")
+        return body
+
+    def _request_id(self, scope: Scope) -> str:
+        for name, value in scope["headers"]:
+            if name == b"x-request-id" and REQUEST_ID.fullmatch(value):
+                found: bytes = value
+                return found.decode()
+        return self._accounting.new_id().decode()
+
+    def _answered(self, request: SocketRequest, response: Response) -> Answered:
+        """A response as an answer."""
+        headers = {_SHOWN[name]: value.decode() for name, value in response.raw_headers if name in _SHOWN}
+        if isinstance(response, StreamingResponse):
+            status, pieces = response.status_code, response.body_iterator
+
+            async def rest() -> Answered:
+                return await self._gathered(request, status, headers, pieces)
+
+            return Answered(status, b"", headers, rest)
+        body = bytes(response.body)
+        kind = response.headers.get("content-type", "")
+        if body and "json" not in kind:
+            body = encode_json(body.decode("utf-8", "replace")).encode()
+        return Answered(response.status_code, body, headers)
+
+    async def _gathered(self, request: SocketRequest, status: int, headers: Mapping[str, str], pieces: Any) -> Answered:
+        """A long answer as a whole. One that is longer than it may be is refused; of a write only its seq is left."""
+        found, size, most = [], 0, self._settings.max_answer
+        source: AsyncIterator[bytes] = pieces
+        async for piece in source:
+            found.append(piece)
+            size += len(piece)
+            if size > most:
+                break
+        if size <= most:
+            return Answered(status, b"".join(found), headers)
+        if request.method == "GET":
+            problem = Problem("too-large", f"the answer is larger than {most} bytes")
+            return Answered(problem.status_code, encode_json(problem.document()).encode())
+        seq = _SEQ.match(found[0])
+        begin = b'"seq":%b,' % seq[1] if seq else b""
+        return Answered(status, b'{%b"truncated":true}' % begin, headers)
+
+
+def _receive(body: bytes, peer: Peer) -> Receive:
+    """What an endpoint receives: the body, and when the peer has gone that."""
+    came = False
+
+    async def receive() -> Message:
+        nonlocal came
+        if came:
+            await peer.leave()
+            return _GONE
+        came = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return receive
+
+
+def _headers(request: SocketRequest, scope: Scope) -> Problem | None:
+    """Put the headers of a request into its scope; the problem where one is not taken."""
+    if not request.headers:
+        scope[PLAIN] = True
+        return Problem("malformed", _TOO_LONG) if len(request.path) > LARGEST_HEAD else None
+    found: list[tuple[bytes, bytes]] = []
+    typed, errors, names = False, [], set()
+    size = len(request.path)
+    for name, value in request.headers.items():
+        size += len(name) + len(value)
+        lower = name.lower()
+        field = f"headers.{name[:80]}"
+        if lower in names:
+            errors.append(FieldError(field, "is given more than once"))
+        names.add(lower)
+        if lower == "authorization":
+            errors.append(FieldError(field, "is not taken: a request has the rights of its socket"))
+        elif not _HEADER.fullmatch(name) or not value.isprintable() or not value.isascii():
+            errors.append(FieldError(field, "must be a header of printable ASCII characters"))
+        else:
+            if lower == "content-type":
+                typed = True
+                if value.partition(";")[0].strip().lower() in _BULK:
+                    return Problem("unsupported-media-type", "a socket takes application/json, not NDJSON or Arrow")
+            found.append((lower.encode(), value.encode()))
+    if size > LARGEST_HEAD:
+        return Problem("malformed", _TOO_LONG)
+    if errors:
+        return many(errors)
+    if not typed:
+        found.append(_JSON_TYPE)
+    scope["headers"] = found
+    return None
+
+
+_TOO_LONG = f"path and headers of a request have at most {LARGEST_HEAD} characters"

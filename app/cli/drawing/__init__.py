@@ -1,0 +1,1 @@
+"""Pictures for the command line: the (l, r) plane with tiles, maps with zones."""

@@ -1,0 +1,186 @@
+"""``rankcast keys``: API keys, in a data directory or on a running service."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from app.cli import fail
+
+keys = typer.Typer(help="API keys.", no_args_is_help=True)
+
+
+def register(cli: typer.Typer) -> None:
+    """Add the commands."""
+    cli.add_typer(keys, name="keys")
+
+
+_Data = Annotated[
+    Path, typer.Option("--data", envvar="RANKCAST_DATA", help="The data directory, while no service uses it.")
+]
+_Database = Annotated[
+    str | None, typer.Option("--database", envvar="RANKCAST_DATABASE", help="URL of the log's database.")
+]
+_Url = Annotated[
+    str | None,
+    typer.Option(
+        "--url",
+        envvar="RANKCAST_URL",
+        help="A running service, in place of the data directory. From the environment it gives way to --data and "
+        "--database.",
+    ),
+]
+_Key = Annotated[str | None, typer.Option("--key", envvar="RANKCAST_KEY", help="A key with admin, for --url.")]
+
+
+@keys.command("create")
+def create_key(
+    ctx: typer.Context,
+    name: Annotated[str, typer.Option("--name", help="Whose key it is.")],
+    scope: Annotated[
+        list[str],
+        typer.Option(
+            "--scope",
+            help="admin, or <resources>[/<name>]:<right> with the rights read, subscribe, publish and write, as "
+            "boards/delays:read; may be repeated.",
+        ),
+    ],
+    expires: Annotated[
+        float | None, typer.Option("--expires", min=0, help="Seconds until the key expires; never if left out.")
+    ] = None,
+    data: _Data = Path("data"),
+    database: _Database = None,
+    url: _Url = None,
+    key: _Key = None,
+) -> None:
+    """Make a key and print it, and nothing else, on stdout. The first one must have admin."""
+    from app.security.keyring import new_key
+    from app.security.scopes import ADMIN, is_scope
+
+    url = _service(ctx, url)
+    scopes = [one for part in scope for one in part.replace(",", " ").split()]
+    if url is not None:
+        body = {"name": name, "scopes": scopes, "expires": expires}
+        typer.echo(_ask(url, key, "POST", "/v1/admin/keys", body)["key"])
+        return
+    for one in scopes:
+        if not is_scope(one):
+            raise fail(
+                f"{one!r} is not a scope: admin, boards:read, boards/delays:publish, relays/edge:link.north, ..."
+            )
+    if not 1 <= len(name) <= 128:
+        raise fail("the name must have 1 to 128 characters")
+    with _stores(data, database) as stores:
+        if not stores.keys.all() and ADMIN not in scopes:
+            raise fail("the first key must have the scope admin")
+        if not stores.keys.all() and expires is not None:
+            raise fail("the first key must not expire")
+        secret, row = new_key(name, scopes, expires)
+        stores.keys.add(row)
+        stores.log.note("keys")
+    typer.echo(secret)
+
+
+@keys.command("list")
+def list_keys(
+    ctx: typer.Context,
+    data: _Data = Path("data"),
+    database: _Database = None,
+    url: _Url = None,
+    key: _Key = None,
+) -> None:
+    """List the keys: id, name, scopes and when they expire. The keys themselves are not kept."""
+    url = _service(ctx, url)
+    if url is not None:
+        cursor = ""
+        while True:
+            page = _ask(url, key, "GET", f"/v1/admin/keys?limit=1000{cursor}")
+            for one in page["items"]:
+                _echo(one["id"], one["name"], one["scopes"], one["expires"])
+            if page["next"] is None:
+                return
+            cursor = f"&cursor={page['next']}"
+    with _stores(data, database) as stores:
+        for row in stores.keys.all():
+            at = None if row.expires_at is None else datetime.fromtimestamp(row.expires_at, UTC).isoformat()
+            _echo(row.id, row.name, row.scopes, at)
+
+
+def _echo(key_id: str, name: str, scopes: Iterable[str], expires: str | None) -> None:
+    typer.echo("\t".join([key_id, name, " ".join(scopes), *([] if expires is None else [f"expires {expires}"])]))
+
+
+@keys.command("delete")
+def delete_key(
+    ctx: typer.Context,
+    key_id: Annotated[str, typer.Argument(metavar="ID", help="The key's id, from rankcast keys list.")],
+    data: _Data = Path("data"),
+    database: _Database = None,
+    url: _Url = None,
+    key: _Key = None,
+) -> None:
+    """Delete a key. The last one with admin stays."""
+    from app.security.keyring import Keyring
+
+    url = _service(ctx, url)
+    if url is not None:
+        _ask(url, key, "DELETE", f"/v1/admin/keys/{key_id}")
+        return
+    with _stores(data, database) as stores:
+        keyring = Keyring(stores.keys.all())
+        if keyring.get(key_id) is None:
+            raise fail(f"there is no key {key_id!r}")
+        if keyring.is_last_admin(key_id):
+            raise fail("no other key has admin")
+        stores.keys.delete(key_id)
+        stores.log.note("keys")
+
+
+def _service(ctx: typer.Context, url: str | None) -> str | None:
+    """The service to ask, None for the data directory. Raises typer.BadParameter when the command names both."""
+    typed = {
+        name
+        for name in ("data", "database", "url")
+        if getattr(ctx.get_parameter_source(name), "name", None) == "COMMANDLINE"
+    }
+    if not typed & {"data", "database"}:
+        return url
+    if "url" in typed:
+        raise typer.BadParameter("give --url or the data directory, not both")
+    return None
+
+
+def _stores(data: Path, database: str | None) -> Any:
+    """The stores of a data directory that no service uses, closed on leaving."""
+    from contextlib import closing
+
+    from app.errors import LogUnavailable
+    from app.storage import open_stores
+    from app.storage.directory import DirectoryUnusable
+
+    try:
+        return closing(open_stores(data, database))
+    except DirectoryUnusable as refusal:
+        raise fail(f"{refusal}; if it is a running service, name it with --url or RANKCAST_URL") from None
+    except LogUnavailable as refusal:
+        raise fail(str(refusal)) from None
+
+
+def _ask(url: str, key: str | None, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
+    """The answer of a running service; ends the command when there is none or it is a refusal."""
+    import httpx
+
+    headers = {"Authorization": f"Bearer {key}"} if key else {}
+    try:
+        answer = httpx.request(method, url.rstrip("/") + path, json=body, headers=headers, timeout=30)
+        found: dict[str, Any] = answer.json()
+    except (httpx.HTTPError, httpx.InvalidURL, json.JSONDecodeError) as error:
+        raise fail(f"{url} does not answer: {error}") from None
+    if answer.status_code >= 400:
+        raise fail(str(found.get("detail", answer.status_code)))
+    return found

@@ -1,1 +1,0 @@
-"""Who hears of what: live subscriptions, their readers, and the streams that carry changes to them."""

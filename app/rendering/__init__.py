@@ -1,0 +1,1 @@
+"""Engine results as JSON text, one module a resource, shared by responses and streams."""

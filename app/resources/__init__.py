@@ -1,0 +1,1 @@
+"""The resource types: for each, what the writer, recovery and maintenance need to know of it."""

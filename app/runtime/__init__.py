@@ -1,0 +1,1 @@
+"""The process around the application: logs, metrics, signals, sockets, compiled kernels."""

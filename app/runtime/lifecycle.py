@@ -1,0 +1,77 @@
+"""Whether the service serves requests, and what happens when it ends."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Awaitable, Callable
+
+from app.runtime import logs
+from app.runtime.kernels import Kernels
+
+AT_THE_END = 0.25
+"""The share of the time to end in that is left for closing, when requests have had theirs."""
+
+log = logs.get("service")
+
+
+class Lifecycle:
+    """Whether requests are served, and why no writes are (`refused`), where that is so.
+
+    `stopping` is called once, before open connections are waited for; `failed` when the service that listens already
+    could not be started, or cannot go on, which `error` says. `owns_process`: the process has nothing else to do.
+    """
+
+    def __init__(self) -> None:
+        self.ready = False
+        self.owns_process = False
+        self.kernels: Kernels | None = None
+        self.error: BaseException | None = None
+        self.failed: Callable[[], None] = lambda: None
+        self.refused: Callable[[], str | None] = lambda: None
+        self.failing: Callable[[], list[str]] = list
+        """The resources that are being rebuilt."""
+        self.stopping: list[Callable[[], None]] = []
+        self.draining: Callable[[], Awaitable[None]] | None = None
+        self._until: float | None = None
+
+    def fail(self, error: Exception) -> None:
+        """End, because the service cannot go on."""
+        log.critical("the service cannot go on", error=str(error))
+        self.error = error
+        self.stop()
+        self.failed()
+
+    def end_within(self, seconds: float) -> None:
+        """End within so many seconds, which count from the first call. A process that has nothing else to do ends then
+        in any case: what is durable is there at the next start, and nothing else was answered.
+        """
+        if self._until is not None:
+            return
+        self._until = time.monotonic() + seconds
+        if self.owns_process:
+            timer = threading.Timer(seconds, self._end_now)
+            timer.daemon = True
+            timer.start()
+
+    def left(self, otherwise: float) -> float:
+        """Seconds that are left to end in; `otherwise` where there is no limit."""
+        return otherwise if self._until is None else max(0.0, self._until - time.monotonic())
+
+    async def drain(self) -> None:
+        """Wait until the streams have ended, so that the server does not cut them."""
+        if self.draining is not None:
+            await self.draining()
+
+    def stop(self) -> None:
+        """Serve nothing more and end what would not end by itself."""
+        self.ready = False
+        hooks, self.stopping = self.stopping, []
+        for hook in hooks:
+            hook()
+
+    def _end_now(self) -> None:
+        """Leave without waiting for threads, which cannot be interrupted."""
+        log.warning("ended without waiting for what still runs: it is durable, or was not answered")
+        os._exit(0 if self.error is None else 1)

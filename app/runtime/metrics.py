@@ -1,0 +1,159 @@
+"""What the service counts, in the Prometheus text format at ``/metrics``."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.exposition import generate_latest
+from prometheus_client.platform_collector import PlatformCollector
+from prometheus_client.process_collector import ProcessCollector
+from prometheus_client.registry import Collector
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+_LATENCIES = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 60.0)
+_SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 4096, 16384)
+_METHODS = frozenset({"GET", "PUT", "POST", "PATCH", "DELETE", "HEAD", "OPTIONS", "WS"})
+
+
+class Metrics:
+    """The counters of one service. Each has a registry of its own, so that several can live in one process."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        ProcessCollector(registry=self.registry)
+        PlatformCollector(registry=self.registry)
+        r = self.registry
+        self.requests = Counter("rankcast_requests", "Requests answered.", ["method", "route", "status"], registry=r)
+        self.request_seconds = Histogram(
+            "rankcast_request_seconds",
+            "Seconds to an answer's first byte.",
+            ["method", "route"],
+            buckets=_LATENCIES,
+            registry=r,
+        )
+        self.requests_open = Gauge("rankcast_requests_open", "Requests being answered.", registry=r)
+        self.writer_queue = Gauge("rankcast_writer_queue", "Requests waiting for the writer.", registry=r)
+        self.group_size = Histogram("rankcast_group_size", "Commands in one commit.", buckets=_SIZES, registry=r)
+        self.commit_seconds = Histogram(
+            "rankcast_commit_seconds", "Seconds of one commit.", buckets=_LATENCIES, registry=r
+        )
+        self.slice_seconds = Histogram(
+            "rankcast_slice_seconds", "Seconds of one slice of work.", buckets=_LATENCIES, registry=r
+        )
+        self.delivery_seconds = Histogram(
+            "rankcast_delivery_seconds",
+            "Seconds from the acceptance of a command until its messages are in the queues of all readers.",
+            buckets=_LATENCIES,
+            registry=r,
+        )
+        self.ready = Gauge("rankcast_ready", "Whether the service has started and takes writes.", registry=r)
+        self.verify_differences = Gauge(
+            "rankcast_verify_differences", "Differences that the last verification found.", registry=r
+        )
+        self.changes = Counter("rankcast_changes", "Single changes applied.", ["resource", "command"], registry=r)
+        self.tiles = Counter("rankcast_tiles", "Tiles painted.", ["resource"], registry=r)
+        self.streams = Gauge("rankcast_streams", "Open streams.", ["transport"], registry=r)
+        self.stream_messages = Counter("rankcast_stream_messages", "Messages to streams.", ["event"], registry=r)
+        self.stream_collapses = Counter("rankcast_stream_collapses", "Queues of slow readers merged.", registry=r)
+        self.map_answers = Counter(
+            "rankcast_map_answers", "Places for which a map was asked.", ["resource", "kind"], registry=r
+        )
+        self.resource_failures = Counter(
+            "rankcast_resource_failures", "Times that a resource failed and was rebuilt.", ["resource"], registry=r
+        )
+        self.failed_resources = Gauge(
+            "rankcast_failed_resources", "Resources that have failed and are not rebuilt yet.", registry=r
+        )
+        self.jobs = Counter("rankcast_jobs", "Jobs that have ended.", ["kind", "state"], registry=r)
+        self.link_messages = Counter(
+            "rankcast_link_messages", "Messages between relays, by direction.", ["link", "direction"], registry=r
+        )
+        self.webhook_requests = Counter(
+            "rankcast_webhook_requests", "Requests to receivers of webhooks.", ["result"], registry=r
+        )
+        self.webhook_events = Counter("rankcast_webhook_events", "Events that receivers have taken.", registry=r)
+        self.webhook_seconds = Histogram(
+            "rankcast_webhook_seconds", "Seconds of a request to a receiver.", buckets=_LATENCIES, registry=r
+        )
+        self._snapshot = _LastSnapshot()
+        r.register(self._snapshot)
+        self._seen: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
+        self._applied: dict[tuple[str, str], tuple[Counter, Counter]] = {}
+
+    def observe(self, method: str, route: str, status: int, seconds: float | None) -> None:
+        """Count one answered request, and if `seconds` is given how long its first byte took. About 2 us."""
+        found = self._seen.get((method, route, status))
+        if found is None:
+            name = method if method in _METHODS else "other"
+            found = self.requests.labels(name, route, str(status)), self.request_seconds.labels(name, route)
+            if name == method:
+                self._seen[method, route, status] = found
+        found[0].inc()
+        if seconds is not None:
+            found[1].observe(seconds)
+
+    def applied(self, resource: str, command: str, changes: int, tiles: int = 0) -> None:
+        """Count what one command did to a resource."""
+        found = self._applied.get((resource, command))
+        if found is None:
+            found = self.changes.labels(resource, command), self.tiles.labels(resource)
+            self._applied[resource, command] = found
+        found[0].inc(changes)
+        if tiles:
+            found[1].inc(tiles)
+
+    def snapshot_taken(self, lsn: int, created: float, seconds: float | None = None) -> None:
+        """The newest snapshot holds the log up to `lsn`.
+
+        `created` is in seconds since 1970, `seconds` what it took, if that is known.
+        """
+        self._snapshot.last = lsn, created, seconds
+
+    def gauge(self, name: str, help_text: str, label: str, values: Callable[[], Mapping[str, float]]) -> None:
+        """A gauge whose values are read at each scrape, one for each value of `label`."""
+        self.registry.register(_Asked(name, help_text, label, values))
+
+    def render(self) -> bytes:
+        """Everything, as text."""
+        return generate_latest(self.registry)
+
+
+class _LastSnapshot(Collector):
+    """The newest snapshot; nothing before there is one."""
+
+    def __init__(self) -> None:
+        self.last: tuple[int, float, float | None] | None = None
+
+    def describe(self) -> Iterable[Metric]:
+        return self._families(0, 0.0, 0.0)
+
+    def collect(self) -> Iterable[Metric]:
+        if self.last is None:
+            return ()
+        lsn, created, seconds = self.last
+        return self._families(lsn, max(0.0, time.time() - created), seconds)
+
+    @staticmethod
+    def _families(lsn: int, age: float, seconds: float | None) -> Iterator[Metric]:
+        yield GaugeMetricFamily("rankcast_snapshot_lsn", "The last row of the log in the newest snapshot.", lsn)
+        yield GaugeMetricFamily("rankcast_snapshot_age_seconds", "Seconds since the newest snapshot was taken.", age)
+        if seconds is not None:
+            yield GaugeMetricFamily("rankcast_snapshot_seconds", "Seconds that the newest snapshot took.", seconds)
+
+
+class _Asked(Collector):
+    def __init__(self, name: str, help_text: str, label: str, values: Callable[[], Mapping[str, float]]) -> None:
+        self._name, self._help, self._label, self._values = name, help_text, label, values
+
+    def describe(self) -> Iterable[Metric]:
+        return [GaugeMetricFamily(self._name, self._help, labels=[self._label])]
+
+    def collect(self) -> Iterator[Metric]:
+        family = GaugeMetricFamily(self._name, self._help, labels=[self._label])
+        for label, value in self._values().items():
+            family.add_metric([label], value)
+        yield family

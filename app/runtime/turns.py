@@ -1,0 +1,64 @@
+"""The order of writes that came in one after the other on one connection and are carried out side by side.
+
+Writes share a commit where one waits for it while the next is checked already. So a write passes its turn on as soon as
+the writer has accepted it, which fixes its place among the commands of its resource, and not when it is answered.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Hashable
+from contextvars import ContextVar
+
+_current: ContextVar[Turn | None] = ContextVar("rankcast_turn", default=None)
+
+
+class Turn:
+    """The turn of one write: it begins when the one before it has passed its own on."""
+
+    __slots__ = ("_before", "_passed", "_waiting")
+
+    def __init__(self, before: Turn | None) -> None:
+        self._before = before
+        self._passed = False
+        self._waiting: asyncio.Future[None] | None = None
+
+    async def begin(self) -> None:
+        """Wait for the turn; the current task works for it from then on. Does not suspend where it has come."""
+        before, self._before = self._before, None
+        if before is not None and not before._passed:
+            before._waiting = asyncio.get_running_loop().create_future()
+            await before._waiting
+        _current.set(self)
+
+    def pass_on(self) -> None:
+        """Let the next one begin. Idempotent."""
+        self._passed = True
+        waiting, self._waiting = self._waiting, None
+        if waiting is not None and not waiting.done():
+            waiting.set_result(None)
+
+
+class Turns:
+    """The last turns of one connection by what is written to, as long as they are not passed on."""
+
+    def __init__(self) -> None:
+        self._last: dict[Hashable, Turn] = {}
+
+    def take(self, place: Hashable) -> Turn:
+        """The next turn at a place; it must be given back by `leave`."""
+        turn = self._last[place] = Turn(self._last.get(place))
+        return turn
+
+    def leave(self, place: Hashable, turn: Turn) -> None:
+        """Pass a turn on, and forget it."""
+        turn.pass_on()
+        if self._last.get(place) is turn:
+            del self._last[place]
+
+
+def pass_on() -> None:
+    """Note that the writer has accepted what the current task writes. O(1); nothing without a turn."""
+    turn = _current.get()
+    if turn is not None:
+        turn.pass_on()

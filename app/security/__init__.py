@@ -1,0 +1,1 @@
+"""Who may do what: API keys, tokens, tickets, and the scopes that they carry."""

@@ -1,0 +1,303 @@
+"""HTTP/1.1 on one connection, with an end to all that a client can make the service hold or wait for.
+
+uvicorn's protocol parses whatever comes, queues the requests behind one that is not answered, and gathers heads in
+quadratic time. Here bytes are parsed a slice at a time, and none while a parsed request waits for its turn or the
+client has not taken what it was sent: what is behind stays in the socket. Heads and bodies have to come in time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from uvicorn.protocols.http.flow_control import FlowControl
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+
+from app.api.problems import Problem
+from app.api.together.lane import Lane
+from app.server.limits import Unread, limits_of, refusal
+from app.server.short import Short, short_request
+
+LARGEST_HEAD = 1 << 16
+"""Bytes that a request may take up before its body, and between the pieces of it."""
+
+SLICE = 1 << 13
+"""Bytes that are parsed at a time: as many requests as fit in them may wait on a connection, a megabyte of memory."""
+
+
+class Flow(FlowControl):
+    """Flow control that reads nothing while it is `held`, whatever the requests under way ask for. `paused` is whether
+    reading was paused since it was last set to false.
+    """
+
+    held = False
+    paused = False
+
+    def pause_reading(self) -> None:
+        self.paused = True
+        super().pause_reading()
+
+    def resume_reading(self) -> None:
+        if self.read_paused and not self.held:
+            super().resume_reading()
+
+
+class HttpProtocol(HttpToolsProtocol):
+    """One connection.
+
+    `_gathered` are the bytes since the last end of a head or of a piece of a body, `_came` those of the body since
+    somebody last looked. `_rest` was read and is not parsed yet. `_untaken` says that the client has not taken the last
+    response yet, so that the next request waits.
+    """
+
+    # Python keeps few attributes of an object where they are found fastest, and uvicorn has as many.
+    __slots__ = (
+        "_came",
+        "_gathered",
+        "_in_head",
+        "_lane",
+        "_limits",
+        "_patience",
+        "_problem",
+        "_rest",
+        "_unread",
+        "_untaken",
+    )  # fmt: skip
+
+    flow: Flow
+    cycle: Any
+
+    # --- the connection ---------------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self.flow = Flow(transport)
+        self._limits = limits_of(self.config)
+        self._lane: Lane | None = getattr(getattr(self.app, "state", None), "lane", None)
+        self._unread = Unread(self.loop, transport, self._limits.unread_seconds)
+        self._gathered = self._came = 0
+        self._in_head = True
+        self._rest = b""
+        self._untaken = False
+        self._problem: Problem | None = None
+        self._patience: asyncio.TimerHandle | None = None
+        self._wait()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._wait_no_more()
+        self._unread.end()
+        self._rest = b""
+        super().connection_lost(exc)
+
+    def handle_websocket_upgrade(self) -> None:
+        self._wait_no_more()
+        super().handle_websocket_upgrade()
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._unread.begin()
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._unread.end()
+        if self._untaken:
+            self._untaken = False
+            self.on_response_complete()
+
+    # --- parsing ----------------------------------------------------------------------------------------------------
+
+    def data_received(self, data: bytes) -> None:
+        if len(data) > SLICE or self.flow.held or self._rest:
+            self._rest += data
+            self._take_rest()
+            return
+        # As in `_take`, without the call: most requests come whole.
+        self._gathered += len(data)
+        super().data_received(data)
+        if self._gathered or not self._in_head:
+            self._expect_more()
+
+    def _take_rest(self) -> None:
+        """Parse what was read until another request waits for its turn."""
+        rest, at = self._rest, 0
+        while at < len(rest) and not self.flow.held and self._takes():
+            self._take(rest[at : at + SLICE])
+            at += SLICE
+        self._rest = rest[at:] if self._takes() else b""
+
+    def _take(self, data: bytes) -> None:
+        self._gathered += len(data)
+        super().data_received(data)
+        if self._gathered or not self._in_head:
+            self._expect_more()
+
+    def _expect_more(self) -> None:
+        """A head or body has begun, and its end has not been parsed."""
+        if not self._takes():
+            self._wait_no_more()
+        elif self._gathered > LARGEST_HEAD:
+            self._refuse(Problem("malformed", f"the head of a request has at most {LARGEST_HEAD} bytes"))
+        elif self._patience is None:
+            self._wait()
+
+    def _takes(self) -> bool:
+        """Whether what comes on the connection is still for this protocol."""
+        return not self.transport.is_closing() and self.transport.get_protocol() is self
+
+    def on_headers_complete(self) -> None:
+        self._gathered, self._came, self._in_head = 0, 0, False
+        if self._patience is not None:
+            self._wait_no_more()
+        cycle = self.cycle
+        if self._lane is not None and (cycle is None or (cycle.response_complete and not self.pipeline)):
+            short = short_request(self, self._lane, self.take_usual_way)
+            if short is not None:
+                self.cycle = short
+                return
+        super().on_headers_complete()
+        if self.pipeline:
+            self.flow.held = True
+
+    def on_body(self, body: bytes) -> None:
+        self._gathered = 0
+        self._came += len(body)
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        self._gathered, self._in_head = 0, True
+        if self._patience is not None:
+            self._wait_no_more()
+        super().on_message_complete()
+        cycle: RequestResponseCycle | Short = self.cycle
+        if isinstance(cycle, Short) and not cycle.response_complete:
+            assert self._lane is not None, "it made this request a short one"
+            if not self._lane.take(cycle):
+                self.take_usual_way(cycle)
+
+    def take_usual_way(self, short: Short) -> None:
+        """Carry out a request that was short as all others are."""
+        if self.transport.is_closing():
+            short.response_complete = True
+            return
+        path, _, query = short.url.partition(b"?")
+        scope = short.scope
+        scope["method"], scope["path"], scope["raw_path"] = short.method, path.decode("ascii"), path
+        scope["query_string"] = query
+        cycle = RequestResponseCycle(
+            scope=scope,
+            transport=self.transport,
+            flow=self.flow,
+            logger=self.logger,
+            access_logger=self.access_logger,
+            access_log=self.access_log,
+            default_headers=self.server_state.default_headers,
+            message_event=asyncio.Event(),
+            expect_100_continue=False,
+            keep_alive=short.keep_alive,
+            on_response=self.on_response_complete,
+        )
+        cycle.body += short.body
+        cycle.more_body = False
+        cycle.message_event.set()
+        if self.cycle is short:
+            self.cycle = cycle
+        self._start_asgi_task(cycle, self.app)
+
+    def _should_upgrade(self) -> bool:
+        upgrades = super()._should_upgrade()
+        if upgrades:
+            self._check_handshake()
+        return upgrades
+
+    def _check_handshake(self) -> None:
+        """Refuse a handshake that the socket's protocol would wait with. What is raised ends the parser, which has the
+        problem answered.
+        """
+        why = None
+        if self.parser.get_method() != b"GET":
+            why = "a WebSocket is opened by GET"
+        elif any(
+            name == b"transfer-encoding" or (name == b"content-length" and value.strip(b"0"))
+            for name, value in self.headers
+        ):
+            why = "the handshake of a WebSocket has no body"
+        elif self.flow.write_paused or (self.cycle is not None and not self.cycle.response_complete):
+            why = "a WebSocket is opened when the requests before it are answered"
+        if why is not None:
+            self._problem = Problem("malformed", why)
+            raise self._problem
+
+    # --- responses --------------------------------------------------------------------------------------------------
+
+    def on_response_complete(self) -> None:
+        if self.flow.write_paused and not self.transport.is_closing():
+            self._untaken = self.flow.held = True
+            self.flow.pause_reading()
+            return
+        super().on_response_complete()
+        if self.flow.held and not self.pipeline:
+            self.flow.held = False
+            self._take_rest()
+            self.flow.resume_reading()
+
+    def send_400_response(self, msg: str) -> None:
+        self._refuse(self._problem or Problem("malformed", msg))
+
+    def _refuse(self, problem: Problem) -> None:
+        """Read nothing more, and answer what cannot be read once all before it is answered."""
+        self._wait_no_more()
+        self._rest = b""
+        cycle = self.cycle
+        if cycle is None or cycle.response_complete:
+            self._answer(problem)
+        elif not cycle.more_body:
+            # What is wrong came behind a whole request: that one is the last to be answered.
+            cycle.keep_alive = False
+            self.flow.held = True
+            self.flow.pause_reading()
+        elif self.pipeline or cycle.response_started:
+            self.transport.close()
+        else:
+            self._answer(problem)
+            cycle.disconnected = True
+            cycle.message_event.set()
+
+    def _answer(self, problem: Problem) -> None:
+        self.transport.write(refusal(problem, self.server_state.default_headers))
+        self.transport.close()
+
+    # --- patience ---------------------------------------------------------------------------------------------------
+
+    def _wait(self) -> None:
+        seconds = self._limits.head_seconds if self._in_head else self._limits.body_seconds
+        self.flow.paused = self.flow.read_paused
+        self._patience = self.loop.call_later(seconds, self._look)
+
+    def _wait_no_more(self) -> None:
+        if self._patience is not None:
+            self._patience.cancel()
+            self._patience = None
+
+    def _look(self) -> None:
+        """See whether a head or body still comes. No time counts in which nothing is read."""
+        self._patience = None
+        if self.flow.paused or self.flow.read_paused:
+            self._wait()
+        elif self._in_head:
+            if self._gathered:
+                self._refuse(self._too_slow("head", self._limits.head_seconds))
+            else:
+                self.transport.close()
+        elif self.cycle.response_complete:
+            # Nobody waits for what is left of the body.
+            self.transport.close()
+        elif self.cycle.response_started or self._came >= self._limits.body_rate * self._limits.body_seconds:
+            # Where the answer has begun the two talk with each other.
+            self._came = 0
+            self._wait()
+        else:
+            self._refuse(self._too_slow("body", self._limits.body_seconds))
+
+    @staticmethod
+    def _too_slow(what: str, seconds: float) -> Problem:
+        return Problem("too-slow", f"too little of the {what} of a request came in {seconds:g} s")

@@ -1,0 +1,85 @@
+"""What both protocols share: their limits, the refusal before any route is reached, and readers that take nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import uvicorn
+from uvicorn.config import Config
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE
+
+from app.api.problems import Problem
+
+
+class Limits(NamedTuple):
+    """Seconds that a client may take: for a head, between the pieces of a body, and while it takes nothing though the
+    write buffer is full. `body_rate` is the least of a body in bytes a second.
+    """
+
+    head_seconds: float
+    body_seconds: float
+    body_rate: int
+    unread_seconds: float
+
+
+class ServerConfig(uvicorn.Config):
+    """uvicorn's configuration with the limits of connections."""
+
+    def __init__(self, app: Any, limits: Limits, **others: Any) -> None:
+        super().__init__(app, **others)
+        self.limits = limits
+
+
+def limits_of(config: Config) -> Limits:
+    """The limits of a server."""
+    assert isinstance(config, ServerConfig)
+    return config.limits
+
+
+def refusal(problem: Problem, headers: Iterable[tuple[bytes, bytes]]) -> bytes:
+    """A problem as the last response on a connection."""
+    response = problem.response()
+    lines = [STATUS_LINE[response.status_code]]
+    lines += [b"%s: %s\r\n" % pair for pair in (*headers, *response.raw_headers, (b"connection", b"close"))]
+    return b"".join((*lines, b"\r\n", response.body))
+
+
+class Unread:
+    """Aborts a connection that takes nothing for `seconds` while its write buffer is full.
+
+    `begin` and `end` follow the transport's `pause_writing` and `resume_writing`. What is taken in between counts, so a
+    slow reader stays. O(1) each.
+    """
+
+    __slots__ = ("_loop", "_seconds", "_size", "_timer", "_transport")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, transport: asyncio.Transport, seconds: float) -> None:
+        self._loop = loop
+        self._transport = transport
+        self._seconds = seconds
+        self._size = 0
+        self._timer: asyncio.TimerHandle | None = None
+
+    def begin(self) -> None:
+        """The write buffer is full."""
+        if self._timer is None:
+            self._wait()
+
+    def end(self) -> None:
+        """There is room in the write buffer again, or the connection is lost."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _wait(self) -> None:
+        self._size = self._transport.get_write_buffer_size()
+        self._timer = self._loop.call_later(self._seconds, self._look)
+
+    def _look(self) -> None:
+        if self._transport.get_write_buffer_size() >= self._size:
+            self._timer = None
+            self._transport.abort()
+        else:
+            self._wait()

@@ -1,0 +1,161 @@
+"""Short requests: small writes that wait for others of their turn of the loop, and are answered without a task each.
+
+Such a request takes the place that uvicorn's cycle of request and response has in its protocol.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from itertools import count
+from secrets import token_hex
+from time import perf_counter
+from typing import Any
+
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+
+from app.api.together.kind import Kind
+from app.api.together.lane import Lane
+
+LARGEST = 1 << 14
+"""Bytes of a body that is short."""
+
+_PLAIN = frozenset({b"accept", b"accept-encoding", b"accept-language", b"user-agent"})
+"""Headers that change nothing about a request."""
+
+_IDS = count(1)
+_START = token_hex(4)
+
+
+class _Unused:
+    """Stands for the event by which a task would be told that more has come."""
+
+    def set(self) -> None:
+        """Nobody waits."""
+
+
+_UNUSED = _Unused()
+
+
+class Short:
+    """A short request on a connection: `method`, `name` of the resource, `id` in the path, `query`, `body`.
+
+    The other attributes are those by which uvicorn's protocol looks at a request under way.
+    """
+
+    __slots__ = (
+        "_usual",
+        "authorization",
+        "began",
+        "body",
+        "disconnected",
+        "host",
+        "id",
+        "keep_alive",
+        "key",
+        "kind",
+        "message_event",
+        "method",
+        "more_body",
+        "name",
+        "protocol",
+        "query",
+        "response_complete",
+        "response_started",
+        "scope",
+        "url",
+    )  # fmt: skip
+
+    def __init__(
+        self, protocol: HttpToolsProtocol, kind: Kind, method: str, name: str, id: str, query: bytes, host: bytes,
+        authorization: bytes, key: bytes, usual: Callable[[Short], None],
+    ) -> None:  # fmt: skip
+        self.began, self._usual = perf_counter(), usual
+        self.protocol, self.kind = protocol, kind
+        self.method, self.name, self.id, self.query = method, name, id, query
+        self.host, self.authorization, self.key = host, authorization, key
+        self.url, self.scope = protocol.url, protocol.scope
+        self.body = b""
+        self.keep_alive, self.more_body = True, True
+        self.response_started = self.response_complete = self.disconnected = False
+        self.message_event = _UNUSED
+
+    @property
+    def path(self) -> str:
+        """The path, which has no escapes."""
+        return self.url.partition(b"?")[0].decode("ascii")
+
+    def at_end_of_turn(self, fn: Callable[[], None]) -> None:
+        """See `app.api.together.kind.ShortRequest`, as for the others."""
+        self.protocol.loop.call_soon(fn)
+
+    def run(self, work: Coroutine[Any, Any, None]) -> None:
+        tasks = self.protocol.server_state.tasks
+        task = self.protocol.loop.create_task(work)
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
+
+    def answer(self, status: int, body: bytes, headers: Sequence[tuple[bytes, bytes]] | None = None) -> None:
+        protocol = self.protocol
+        self.response_started = self.response_complete = True
+        if not self.disconnected and not protocol.transport.is_closing():
+            protocol.transport.write(self._written(status, body, headers))
+            if not self.keep_alive:
+                protocol.transport.close()
+        protocol.on_response_complete()
+
+    def take_usual_way(self) -> None:
+        self._usual(self)
+
+    def _written(self, status: int, body: bytes, headers: Iterable[tuple[bytes, bytes]] | None) -> bytes:
+        defaults = self.protocol.server_state.default_headers
+        pieces = [STATUS_LINE[status], *(b"%s: %s\r\n" % pair for pair in defaults)]
+        if headers is None:
+            pieces.append(b"content-length: %d\r\ncontent-type: application/json\r\n" % len(body))
+        else:
+            pieces += [b"%s: %s\r\n" % pair for pair in headers]
+        pieces.append(b"x-request-id: %s-s%d\r\n" % (_START.encode(), next(_IDS)))
+        if not self.keep_alive:
+            pieces.append(b"connection: close\r\n")
+        return b"".join((*pieces, b"\r\n", body))
+
+
+def short_request(protocol: HttpToolsProtocol, lane: Lane, usual: Callable[[Short], None]) -> Short | None:
+    """The request whose head was just read, if it is short by its head: a plain one, with a small body of JSON."""
+    path, _, query = protocol.url.partition(b"?")
+    parts = path.split(b"/")
+    if len(parts) != 6 or b"%" in path or b"#" in query or not path.isascii():
+        return None
+    method = protocol.parser.get_method()
+    kind = lane.kinds.get((method, parts[2], parts[4]))
+    if kind is None or parts[0] or parts[1] != b"v1" or protocol.parser.get_http_version() != "1.1":
+        return None
+    host = authorization = key = b""
+    hosts = lengths = types = keys = 0
+    for name, value in protocol.headers:
+        if name == b"host":
+            host, hosts = value, hosts + 1
+        elif name == b"content-length":
+            if len(value) > 5 or not value.isdigit() or int(value) > LARGEST:
+                return None
+            lengths += 1
+        elif name == b"content-type":
+            if value != b"application/json":
+                return None
+            types += 1
+        elif name == b"authorization":
+            authorization, keys = value, keys + 1
+        elif name == b"idempotency-key":
+            if key or not value:
+                return None
+            key = value
+        elif name == b"connection":
+            if value.lower() != b"keep-alive":
+                return None
+        elif name not in _PLAIN:
+            return None
+    if not (hosts == lengths == types == 1) or keys > 1:
+        return None
+    return Short(
+        protocol, kind, method.decode(), parts[3].decode("latin-1"), parts[5].decode("latin-1"), query, host,
+        authorization, key, usual,
+    )  # fmt: skip

@@ -1,0 +1,295 @@
+"""A WebSocket's connection: an end to what frames without an operation can cost, and a short way for the others.
+
+uvicorn's protocol answers pings into a buffer that nobody may read, parses and queues all frames that come in one piece
+however many, and leaves a handshake that it cannot read unanswered. Its parser, that of websockets, takes about as long
+for a small frame as the service for a small request: whole messages in one frame, which most are, are taken apart here,
+and all else is left to it. The two never share a frame.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from uvicorn._types import ASGIReceiveEvent, ASGISendEvent
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+from websockets.frames import CloseCode, Frame
+from websockets.http11 import Request
+from websockets.protocol import State
+
+try:
+    from websockets.speedups import apply_mask
+except ImportError:
+    from websockets.utils import apply_mask
+
+from app.api.problems import Problem
+from app.server.limits import Unread, limits_of, refusal
+from app.streaming.websocket import LARGEST
+
+LARGEST_MESSAGE = 1 << 20
+"""Bytes of a message, in all of its fragments, unless the application takes larger ones of this peer."""
+
+TEXT, BINARY = 0x81, 0x82
+"""First bytes of a message in one frame."""
+
+MASKED = 0x80
+
+MOST_FRAGMENTS = 1_024
+"""Fragments of one message."""
+
+MOST_IDLE_FRAMES = 100
+"""Frames without an operation in them that may come in a second: control frames, and empty fragments."""
+
+MOST_PONGS = 1 << 14
+"""Bytes of pongs that are written while the write buffer is full."""
+
+SLICE = 1 << 12
+"""Bytes of frames that are parsed at a time; no more are while a message waits."""
+
+
+class SocketProtocol(WebSocketsSansIOProtocol):
+    """One connection."""
+
+    _rest = b""
+    """What was read and is not parsed yet."""
+    _fragments = 0
+    _idle = 0
+    """Frames without an operation since `_since`."""
+    _since = 0.0
+    _pongs = 0
+    """Bytes of pongs since the write buffer was full."""
+    _owed = 0
+    """Bytes of a frame that the parser has begun and are still to come."""
+    _in_fragments = False
+    """Whether a message has begun whose last fragment has not come."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        self._unread = Unread(self.loop, self.transport, limits_of(self.config).unread_seconds)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._unread.end()
+        self._rest = b""
+        super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._pongs = 0
+        self._unread.begin()
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._unread.end()
+
+    def shutdown(self) -> None:
+        if self.handshake_initiated:
+            super().shutdown()
+        else:
+            self.transport.abort()
+
+    # --- frames -----------------------------------------------------------------------------------------------------
+
+    def data_received(self, data: bytes) -> None:
+        self._rest += data
+        self._take_rest()
+
+    def _take_rest(self) -> None:
+        """Parse what was read until a message waits for the application."""
+        rest, at = self._rest, 0
+        while at < len(rest) and not self.read_paused and not self.transport.is_closing():
+            if not self.handshake_initiated:
+                super().data_received(rest[at : at + SLICE])
+                at += SLICE
+                continue
+            if not self.handshake_complete:
+                # Frames before the answer to the handshake wait for it.
+                self.transport.pause_reading()
+                break
+            end = min(len(rest), at + SLICE)
+            if not self._owed and not self._in_fragments:
+                taken = self._take_whole(rest, at, end)
+                if taken > at:
+                    at = taken
+                    continue
+            if not self._owed and not self._begin_frame(rest, at):
+                break
+            end = min(end, at + self._owed)
+            self._owed -= end - at
+            super().data_received(rest[at:end])
+            at = end
+        self._rest = b"" if self.transport.is_closing() else rest[at:]
+        if self.conn.handshake_exc is not None and not self.handshake_initiated:
+            self._refuse_handshake(self.conn.handshake_exc)
+
+    def _take_whole(self, rest: bytes, at: int, end: int) -> int:
+        """Queue messages that came in one frame each, from `at` up to about `end`; where the first other one begins.
+
+        One that is empty, too large, badly encoded or not as frames should be is an other one: it is for the parser.
+        """
+        conn, length = self.conn, len(rest)
+        if conn.state is not State.OPEN or conn.extensions or self.close_sent:
+            return at
+        most = min(conn.max_message_size or 0, 0xFFFF)
+        put = self.queue.put_nowait
+        begin = at
+        while at < end and at + 6 < length:
+            kind, size, head = rest[at], rest[at + 1] - MASKED, 6
+            if size == 126:
+                size, head = int.from_bytes(rest[at + 2 : at + 4], "big"), 8
+                if size < 126:
+                    break
+            start = at + head
+            if not 0 < size <= most or (size == 127 and head == 6) or start + size > length:
+                break
+            data = apply_mask(rest[start : start + size], rest[start - 4 : start])
+            if kind == TEXT:
+                try:
+                    put({"type": "websocket.receive", "text": data.decode()})
+                except UnicodeDecodeError:
+                    break
+            elif kind == BINARY:
+                put({"type": "websocket.receive", "bytes": data})
+            else:
+                break
+            at = start + size
+        if at > begin and not self.read_paused:
+            self.read_paused = True
+            self.transport.pause_reading()
+        return at
+
+    def _begin_frame(self, rest: bytes, at: int) -> bool:
+        """Note how long the frame is that begins here; false where its head has not come."""
+        head = rest[at : at + 14]
+        if len(head) < 2:
+            return False
+        size, length = head[1] & 0x7F, 2
+        if size >= 126:
+            length = 4 if size == 126 else 10
+            if len(head) < length:
+                return False
+            size = int.from_bytes(head[2:length], "big")
+        opcode, last = head[0] & 0x0F, bool(head[0] & 0x80)
+        if opcode < 8:
+            self._in_fragments = not last
+        self._owed = length + (4 if head[1] & MASKED else 0) + size
+        return True
+
+    async def receive(self) -> ASGIReceiveEvent:
+        message = await self.queue.get()
+        if self.read_paused and self.queue.empty():
+            self.read_paused = False
+            if self._rest:
+                self._take_rest()
+            if not self.read_paused:
+                self.transport.resume_reading()
+        return message
+
+    async def send(self, message: ASGISendEvent) -> None:
+        if (
+            message["type"] != "websocket.send"
+            or not self.writable.is_set()
+            or not self.handshake_complete
+            or self.disconnected
+            or self.close_sent
+            or self.conn.extensions
+            or self.conn.state is not State.OPEN
+        ):
+            await super().send(message)
+            if message["type"] == "websocket.accept":
+                self._take_rest()
+                if not self.read_paused and not self.transport.is_closing():
+                    self.transport.resume_reading()
+            return
+        text = message.get("text")
+        if text is None:
+            kind, data = BINARY, message["bytes"] or b""
+        else:
+            kind, data = TEXT, text.encode()
+        size = len(data)
+        if size < 126:
+            self.transport.write(bytes((kind, size)) + data)
+        elif size <= 0xFFFF:
+            self.transport.write(bytes((kind, 126, size >> 8, size & 0xFF)) + data)
+        else:
+            await super().send(message)
+
+    def handle_connect(self, event: Request) -> None:
+        super().handle_connect(event)
+        if self.handshake_initiated and hasattr(self, "scope"):
+            extensions: dict[Any, Any] = self.scope["extensions"] or {}
+            extensions[LARGEST] = self._allow
+
+    def _allow(self, most: int) -> None:
+        """Take messages of up to so many bytes from now on."""
+        self.conn.max_message_size = most
+
+    def handle_text(self, event: Frame) -> None:
+        self._begin(event)
+        super().handle_text(event)
+
+    def handle_bytes(self, event: Frame) -> None:
+        self._begin(event)
+        super().handle_bytes(event)
+
+    def handle_cont(self, event: Frame) -> None:
+        if self.transport.is_closing():
+            return
+        self._fragments += 1
+        if self._fragments > MOST_FRAGMENTS:
+            self._end(f"a message has at most {MOST_FRAGMENTS} fragments")
+        elif event.data or self._may_idle():
+            super().handle_cont(event)
+
+    def handle_ping(self) -> None:
+        if self.transport.is_closing() or not self._may_idle():
+            return
+        output = b"".join(self.conn.data_to_send())
+        if not self.writable.is_set():
+            self._pongs += len(output)
+            if self._pongs > MOST_PONGS:
+                self.transport.abort()
+                return
+        self.transport.write(output)
+
+    def handle_pong(self, event: Frame) -> None:
+        if not self.transport.is_closing() and self._may_idle():
+            super().handle_pong(event)
+
+    def _begin(self, event: Frame) -> None:
+        self._fragments = 1
+        if not event.data:
+            self._may_idle()
+
+    def _may_idle(self) -> bool:
+        """Count a frame without an operation; false where those come too often, which ends the connection."""
+        now = self.loop.time()
+        if now - self._since >= 1.0:
+            self._idle, self._since = 0, now
+        self._idle += 1
+        if self._idle > MOST_IDLE_FRAMES:
+            self._end(f"at most {MOST_IDLE_FRAMES} control frames and empty fragments may come in a second")
+            return False
+        return True
+
+    # --- ends -------------------------------------------------------------------------------------------------------
+
+    def _end(self, why: str) -> None:
+        if self.close_sent or self.transport.is_closing():
+            return
+        self.conn.fail(CloseCode.POLICY_VIOLATION, why)
+        self.handle_parser_exception()
+
+    def handle_parser_exception(self) -> None:
+        if self.conn.close_sent is None:
+            # The handshake is not answered yet, so that there is no way to say why.
+            self.transport.abort()
+        else:
+            super().handle_parser_exception()
+
+    def _refuse_handshake(self, error: Exception) -> None:
+        """Answer a handshake that could not be read."""
+        self.conn.data_to_send()
+        self.handshake_complete = self.close_sent = True
+        why = f"the handshake cannot be read: {error.__cause__ or error}"
+        self.transport.write(refusal(Problem("malformed", why), self.default_headers))
+        self.transport.close()

@@ -1,0 +1,1 @@
+"""Live subscriptions, their readers, and the streams that carry changes to them."""

@@ -1,0 +1,194 @@
+"""Live subscriptions of boards: streams that begin with a list and continue with its changes, or with tiles."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import chain
+from operator import itemgetter
+from typing import Any, Protocol
+
+from app.errors import FieldError, Invalid
+from app.rendering.boards import board_json
+from app.streaming.buffer import CHANGE, Channel, Entries, Form, Message, message, with_old
+from app.streaming.conflation import ListResource, check_conflation
+from app.streaming.protocols import LiveSubscription, Source, StreamHub
+from indexes.boards.commands import BoardConfig
+from indexes.boards.results import ListChange, LiveTiles, ObjectView, Slice
+
+Made = dict[int, Message]
+"""Messages that are written, by the identity of their entries; those with old values by its negative."""
+
+_FORMS: dict[str, Form] = {"changes": "changes", "tiles": "tiles"}
+
+
+class StreamedBoard(Protocol):
+    """What the hub needs of a board."""
+
+    @property
+    def config(self) -> BoardConfig: ...
+    @property
+    def seq(self) -> int: ...
+    def watch(self, id: str) -> int: ...
+    def unwatch(self, live: int) -> None: ...
+    def list_of(self, live: int, offset: int = 0) -> list[ObjectView]: ...
+    def offset_of(self, live: int) -> int: ...
+    def want_tiles(self, live: int, on: bool) -> None: ...
+
+
+class LiveList(LiveSubscription):
+    """One live subscription: its slot on the board, and its channels."""
+
+    __slots__ = ("changes", "old", "slot", "tiles")
+    forms = ("changes", "old", "tiles")
+
+    def __init__(self, id: str, slot: int) -> None:
+        super().__init__(id)
+        self.slot = slot
+        self.changes: Channel | None = None
+        self.old: Channel | None = None
+        self.tiles: Channel | None = None
+
+
+class LiveBoard(ListResource):
+    """A board with live subscriptions."""
+
+    __slots__ = ("_sent", "board", "by_slot", "write")
+    by_id: dict[str, LiveList]  # type: ignore[assignment]
+
+    def __init__(self, resource: str, engine: StreamedBoard, hub: StreamHub) -> None:
+        super().__init__(resource, engine, hub)
+        self.board = engine
+        self.by_slot: dict[int, LiveList] = {}
+        self.write = board_json(engine.config.range_attributes, engine.config.rank_attribute, engine.config.indexed)
+        self._sent = 0
+
+    def watch(self, id: str) -> LiveList:
+        live = LiveList(id, self.board.watch(id))
+        self.by_slot[live.slot] = live
+        return live
+
+    def unwatch(self, live: LiveSubscription) -> None:
+        assert isinstance(live, LiveList)
+        self.board.unwatch(live.slot)
+
+    def forget(self, live: LiveSubscription) -> None:
+        assert isinstance(live, LiveList)
+        del self.by_slot[live.slot]
+
+    def set_active(self, live: LiveSubscription, form: Form, on: bool) -> None:
+        assert isinstance(live, LiveList)
+        if form == "tiles":
+            self.board.want_tiles(live.slot, on)
+
+    def first_message(self, live: LiveSubscription, form: Form, fresh: bool) -> Message:
+        """The list as it is now. Tiles keep it from the first rank on."""
+        assert isinstance(live, LiveList)
+        offset = 0 if form == "tiles" else self.offset(live)
+        head = f'"seq":{self.seq},"offset":{offset}' if offset else f'"seq":{self.seq}'
+        data = f'{{{head},"list":{self.write.list(self.board.list_of(live.slot, offset), offset)}}}'
+        return self.hub.message(self.seq, "snapshot" if fresh else "reset", data)
+
+    def offset(self, live: LiveList) -> int:
+        return self.board.offset_of(live.slot)
+
+    def shown(self, live: LiveList) -> list[ObjectView]:
+        return self.board.list_of(live.slot, self.offset(live))
+
+    def changes_json(self, entries: Entries, old: bool) -> str:
+        return self.write.changes(entries, old)
+
+    def deliver(self, slice: Slice) -> None:
+        """O(messages + readers), JSON once per distinct change."""
+        if slice.tiles or slice.moved or slice.gone:
+            self._deliver_all(slice)
+        else:
+            made: Made = {}
+            for change in slice.changes:
+                self._deliver_change(change, made)
+        self.seq = slice.last_seq
+        self.hub.count(CHANGE, self._sent - self.hub.conflator.release(self))
+        self._sent = 0
+
+    def _deliver_change(self, change: ListChange, made: Made) -> None:
+        seq, slot, entries = change
+        live = self.by_slot.get(slot)
+        if live is None or not entries:
+            return
+        if live.changes is not None:
+            item = made.get(id(entries))
+            if item is None or item.seq != seq:
+                item = made[id(entries)] = self._changed(change, False)
+            live.changes.publish(item, entries)
+            self._sent += len(live.changes.readers)
+        if live.old is not None:
+            item = made.get(-id(entries))
+            if item is None or item.seq != seq:
+                item = made[-id(entries)] = self._changed(change, True)
+            live.old.publish(item, entries)
+            self._sent += len(live.old.readers)
+
+    def _changed(self, change: ListChange, old: bool) -> Message:
+        data = f'{{"seq":{change.seq},"changes":{self.write.changes(change.entries, old)}}}'
+        return message(self.hub.epoch, change.seq, CHANGE, data)
+
+    def _deliver_all(self, slice: Slice) -> None:
+        """A slice with more than changes, everything in order of seq."""
+        made: Made = {}
+        written: dict[int, str] = {}
+        moved = {slot for _, slot in slice.moved}
+        records: Iterable[ListChange | LiveTiles | tuple[int, int]] = chain(slice.changes, slice.tiles, slice.gone)
+        for record in sorted(records, key=itemgetter(0)):
+            if isinstance(record, ListChange):
+                if record.live not in slice.shifted:
+                    self._deliver_change(record, made)
+            elif isinstance(record, LiveTiles):
+                if record.live not in moved:
+                    self._deliver_tiles(record, written)
+            else:
+                seq, slot = record
+                live = self.by_slot.get(slot)
+                if live is not None:
+                    self.hub.end(self, live, seq)
+        self.seq = slice.last_seq
+        for slot in sorted(moved):
+            live = self.by_slot.get(slot)
+            for channel in () if live is None else live.channels():
+                if channel.form == "tiles" or slot in slice.shifted:
+                    assert live is not None
+                    channel.restart(self.first_message(live, channel.form, False))
+                    for reader in channel.readers:
+                        self.hub.conflator.caught_up(self, reader)
+
+    def _deliver_tiles(self, record: LiveTiles, written: dict[int, str]) -> None:
+        live = self.by_slot.get(record.live)
+        if live is None or live.tiles is None or not record.tiles:
+            return
+        texts = []
+        for tile in record.tiles:
+            text = written.get(id(tile))
+            if text is None:
+                text = written[id(tile)] = self.write.tile(tile)
+            texts.append(text)
+        data = f'{{"seq":{record.seq},"tiles":[{",".join(texts)}]}}'
+        live.tiles.publish(message(self.hub.epoch, record.seq, "tiles", data))
+        self.hub.count("tiles", len(live.tiles.readers))
+
+
+class BoardSource(Source):
+    """Boards."""
+
+    prefix = "boards/"
+    noun = "board"
+
+    def form(self, form: str, old: bool, squash: float | None) -> Form:
+        found = _FORMS.get(form)
+        if found is None:
+            raise Invalid(FieldError("form", "must be changes or tiles"))
+        if old:
+            found = with_old(found)
+        if squash is not None:
+            check_conflation(found, squash)
+        return found
+
+    def live(self, resource: str, engine: Any, hub: StreamHub) -> LiveBoard:
+        return LiveBoard(resource, engine, hub)

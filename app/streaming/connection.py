@@ -1,0 +1,307 @@
+"""Bounded queues between changes and the connections that carry them.
+
+A `Reader` is one stream: one subscription in one form on one connection. A `Connection` has one queue for all its
+readers, emptied by a task of its own, so that a slow one holds up no other. A reader with too much in the queue, or on
+a connection whose queue has too many bytes, falls behind: its messages there are void, and once the queue is empty it
+gets its whole list again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Iterable
+from typing import ClassVar, Protocol
+
+from app.streaming.buffer import CHANGE, GONE, READY, Channel, Conflation, Message
+from app.streaming.protocols import Conflating
+
+WAKE_AT_ONCE = 128
+FEW = 64
+
+MOST_QUEUED = 1 << 20
+"""Bytes that wait on a connection unless it is said."""
+
+PIECE = 1 << 18
+"""Bytes from which on messages are sent in pieces."""
+
+GOING_AWAY = 1001
+POLICY = 1008
+
+
+class Pump:
+    """Wakes connections a few at a time, so that a change that reaches thousands leaves the loop room for others."""
+
+    def __init__(self) -> None:
+        self._asleep: deque[asyncio.Future[None]] = deque()
+        self._running = False
+
+    def wake(self, waiter: asyncio.Future[None]) -> None:
+        """Resolve `waiter` soon. O(1)."""
+        self._asleep.append(waiter)
+        if not self._running:
+            self._running = True
+            waiter.get_loop().call_soon(self._run)
+
+    def _run(self) -> None:
+        asleep = self._asleep
+        for _ in range(min(WAKE_AT_ONCE, len(asleep))):
+            waiter = asleep.popleft()
+            if not waiter.done():
+                waiter.set_result(None)
+        self._running = bool(asleep)
+        if asleep:
+            asleep[0].get_loop().call_soon(self._run)
+
+
+class Reader:
+    """One stream. `waiting` counts its messages in the connection's queue, at most `room` of them, with `nbytes` bytes.
+
+    `void` says that those are not to be sent any more. `channel` is None before the stream is open and after it ended.
+    `prefix` is how its messages begin on a connection that carries several streams. `wants_ready` says that a
+    `ready` was requested and has not been sent yet. With `conflation` seconds it gets at most one change in so many.
+    """
+
+    __slots__ = ("channel", "conflation", "connection", "nbytes", "prefix", "room", "void", "waiting", "wants_ready")
+
+    def __init__(
+        self, connection: Connection, prefix: str = "{", wants_ready: bool = False, conflation: float | None = None
+    ) -> None:
+        self.connection = connection
+        self.prefix = prefix
+        self.wants_ready = wants_ready
+        self.conflation = None if conflation is None else Conflation(conflation)
+        self.channel: Channel | None = None
+        self.room = connection.limit
+        self.waiting = 0
+        self.nbytes = 0
+        self.void = False
+
+    def push(self, item: Message) -> None:
+        """Queue a message, or fall behind. O(1), amortised over what becomes void."""
+        if self.void:
+            return
+        connection = self.connection
+        if self.conflation is not None and item.event == CHANGE:
+            connection.hub.conflator.hold(self, self.conflation, item.seq)
+            return
+        if self.waiting >= self.room or connection.full:
+            connection.discard(self)
+            connection.late.append(self)
+        else:
+            connection.append(self, item)
+        if connection.waiter is not None:
+            connection.wake()
+
+    def push_conflated(self, item: Message) -> None:
+        """Queue the net of the changes held back. O(1)."""
+        self.connection.append(self, item)
+        self.connection.wake()
+
+    def begin(self, items: Iterable[Message]) -> None:
+        """Queue what the stream begins with, or go on with after it fell behind, however much it is."""
+        self.void = False
+        connection, before = self.connection, self.nbytes
+        for item in items:
+            connection.append(self, item)
+        connection.begun += self.nbytes - before
+        self.room = connection.limit + self.waiting
+        connection.wake()
+
+    def finish(self, item: Message) -> None:
+        """Queue the stream's last message, whatever else is waiting."""
+        self.channel = None
+        self.connection.append(self, item)
+        self.connection.on_finish(self)
+        self.connection.wake()
+
+
+class ConnectionHub(Protocol):
+    """What a connection needs of `app.streaming.hub.Hub`."""
+
+    pump: Pump
+
+    @property
+    def conflator(self) -> Conflating: ...
+    def remove_connection(self, connection: Connection, /) -> None: ...
+    async def catch_up(self, connection: Connection, /) -> None: ...
+
+
+class Connection(ABC):
+    """One connection and its queue. `keys` are the ids of the callers that opened it.
+
+    `run` is its task: it empties the queue, gets the lists of readers that fell behind from the hub, sends a heartbeat
+    when one is due and nothing else is waiting, and returns when the connection ends.
+
+    One that is `lasting` belongs to the service: it does not end with those of clients, and has no heartbeats.
+    """
+
+    transport: str
+    lasting: ClassVar[bool] = False
+
+    def __init__(self, hub: ConnectionHub, limit: int, most: int = MOST_QUEUED) -> None:
+        self.hub = hub
+        self.limit = limit
+        self.most = most
+        """Bytes from which on slow readers fall behind, beyond what their streams began with."""
+        self.nbytes = 0
+        """Bytes in the queue."""
+        self.begun = 0
+        """Bytes that streams began with since the queue was empty."""
+        self.keys: set[str] = set()
+        self.timers: list[asyncio.TimerHandle] = []
+        """When the callers expire."""
+        self.queue: deque[tuple[Reader, Message]] = deque()
+        self.late: list[Reader] = []
+        self.waiter: asyncio.Future[None] | None = None
+        self.heartbeat_due = False
+        self.ending: int | None = None
+        self.lost = False
+        self._void = 0
+        self._void_bytes = 0
+        self._task: asyncio.Task[None] | None = None
+        self._aborted = False
+
+    @abstractmethod
+    def readers(self) -> Iterable[Reader]:
+        """The streams that are open here."""
+
+    @abstractmethod
+    async def listen(self) -> None:
+        """Take what the other side sends until it goes away."""
+
+    @abstractmethod
+    async def send_queue(self) -> None:
+        """Send what is in the queue, all or some of it."""
+
+    @abstractmethod
+    async def send_heartbeat(self) -> None:
+        """Send a sign of life with the position that has been reached."""
+
+    @abstractmethod
+    async def send_end(self, code: int) -> None:
+        """End the connection properly. `code` is a WebSocket's close code."""
+
+    @abstractmethod
+    def on_finish(self, reader: Reader) -> None:
+        """A stream has its last message in the queue."""
+
+    def take(self) -> tuple[Reader, Message] | None:
+        """The next message to send. O(1), amortised over what is void."""
+        queue = self.queue
+        while queue:
+            reader, item = queue.popleft()
+            size = len(item.block)
+            reader.waiting -= 1
+            reader.nbytes -= size
+            self.nbytes -= size
+            if not reader.waiting:
+                reader.room = self.limit
+            if not reader.void or item.event == GONE:
+                if item.event == READY:
+                    reader.wants_ready = False
+                return reader, item
+            self._void -= 1
+            self._void_bytes -= size
+        self.begun = 0
+        return None
+
+    def append(self, reader: Reader, item: Message) -> None:
+        """Queue a message. O(1)."""
+        size = len(item.block)
+        reader.waiting += 1
+        reader.nbytes += size
+        self.nbytes += size
+        self.queue.append((reader, item))
+
+    @property
+    def full(self) -> bool:
+        """Whether a slow reader has so many bytes in the queue that it should fall behind."""
+        return self.nbytes > self.most + self.begun
+
+    def discard(self, reader: Reader) -> None:
+        """What a reader has in the queue is not to be sent. O(1) amortised."""
+        if reader.void:
+            return
+        reader.void = True
+        self._void += reader.waiting
+        self._void_bytes += reader.nbytes
+        many = self._void >= FEW and self._void * 2 > len(self.queue)
+        if many or (self._void_bytes >= PIECE and self._void_bytes * 2 > self.nbytes):
+            kept: deque[tuple[Reader, Message]] = deque()
+            for entry in self.queue:
+                behind, item = entry
+                if behind.void and item.event != GONE:
+                    behind.waiting -= 1
+                    behind.nbytes -= len(item.block)
+                    self.nbytes -= len(item.block)
+                else:
+                    kept.append(entry)
+            self.queue = kept
+            self._void = self._void_bytes = 0
+
+    def wake(self) -> None:
+        """Wake the connection's task if it has nothing to do."""
+        waiter = self.waiter
+        if waiter is not None:
+            self.waiter = None
+            self.hub.pump.wake(waiter)
+
+    def end(self, code: int, drop: bool = False) -> None:
+        """End the connection once the queue is empty, or at once with what is in it dropped."""
+        if self.ending is None:
+            self.ending = code
+        if drop:
+            self.hub.remove_connection(self)
+            self.queue.clear()
+            self.late.clear()
+            self.nbytes = self._void_bytes = 0
+        self.wake()
+
+    def abort(self) -> None:
+        """Give the connection up: its peer takes nothing."""
+        self._aborted = True
+        if self._task is not None:
+            self._task.cancel()
+
+    async def run(self) -> None:
+        """Carry the streams until the connection ends from either side."""
+        self._task = asyncio.current_task()
+        listener = asyncio.create_task(self.listen())
+        listener.add_done_callback(self._on_lost)
+        try:
+            await self._serve()
+            if not self.lost:
+                await self.send_end(self.ending or GOING_AWAY)
+        except OSError:
+            self.lost = True
+        except asyncio.CancelledError:
+            if not self._aborted:
+                raise
+        finally:
+            self._task = None
+            self.hub.remove_connection(self)
+            listener.cancel()
+        if listener.done() and not listener.cancelled():
+            listener.result()
+
+    def _on_lost(self, listener: asyncio.Task[None]) -> None:
+        self.lost = True
+        self.end(GOING_AWAY, drop=True)
+
+    async def _serve(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            if self.queue:
+                await self.send_queue()
+            elif self.ending is not None:
+                return
+            elif self.late:
+                await self.hub.catch_up(self)
+            elif self.heartbeat_due:
+                self.heartbeat_due = False
+                await self.send_heartbeat()
+            else:
+                self.waiter = loop.create_future()
+                await self.waiter

@@ -1,0 +1,143 @@
+"""The requests of one WebSocket: each is carried out as those over HTTP are, many at a time.
+
+Writes to one resource are carried out in the order in which they came, see `app.runtime.turns`; answers are sent when
+they are ready. How many may be under way is bounded, and long answers are made one after the other, each when the peer
+has taken the one before.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import NamedTuple, Protocol
+
+from app.errors import Internal, ServiceError, TooMany
+from app.runtime import logs
+from app.runtime.turns import Turns
+from app.security.callers import Caller
+from app.streaming.frames import encode_json, pack, pack_json
+from app.streaming.operations import SocketRequest
+
+log = logs.get("requests")
+
+MOST_UNDER_WAY = 256
+"""Requests of one socket that may wait for their answers."""
+
+INLINE = 1 << 18
+"""Bytes up to which an answer becomes MessagePack on the event loop."""
+
+
+class Answered(NamedTuple):
+    """The answer to a request: its body as JSON text, and those of its headers that a client needs.
+
+    A long one has its body in `rest`, which makes the answer whole.
+    """
+
+    status: int
+    body: bytes
+    headers: Mapping[str, str] | None = None
+    rest: Callable[[], Awaitable[Answered]] | None = None
+
+
+class Peer(Protocol):
+    """What carrying out a request needs of its socket."""
+
+    turns: Turns
+
+    async def leave(self) -> None:
+        """Return when the peer has gone."""
+
+
+class Api(Protocol):
+    """What carries out the requests of all sockets. `largest_frame` is how many bytes one may have."""
+
+    largest_frame: int
+
+    async def respond(self, request: SocketRequest, caller: Caller, peer: Peer) -> Answered:
+        """Carry out a request of a caller; refusals are answers too. Raises only what is not expected."""
+
+
+class Requests:
+    """The requests of one socket that are under way.
+
+    `answer` sends an answer and `refusal` makes one of an error; `drained` waits until the peer has taken all before.
+    """
+
+    def __init__(
+        self,
+        api: Api,
+        answer: Callable[[bytes | str], None],
+        refusal: Callable[[ServiceError], Answered],
+        drained: Callable[[], Awaitable[None]],
+    ) -> None:
+        self.turns = Turns()
+        self._api = api
+        self._answer = answer
+        self._refusal = refusal
+        self._drained = drained
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._one_long = asyncio.Lock()
+        self._left = asyncio.Event()
+
+    def add(self, request: SocketRequest, caller: Caller) -> None:
+        """Begin to carry out a request, or refuse it where too many are under way."""
+        if len(self._tasks) >= MOST_UNDER_WAY:
+            self.refuse(request, TooMany(f"{MOST_UNDER_WAY} requests of this socket wait for their answers"))
+            return
+        task = asyncio.get_running_loop().create_task(self._run(request, caller))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def refuse(self, request: SocketRequest, error: ServiceError) -> None:
+        """Answer a request that is not carried out."""
+        self._send(request, self._refusal(error))
+
+    def lose(self) -> None:
+        """The peer has gone: questions are given up, writes go on."""
+        self._left.set()
+
+    async def leave(self) -> None:
+        """Return when the peer has gone."""
+        await self._left.wait()
+
+    async def finish(self, seconds: float) -> None:
+        """Wait for the requests under way, at most so long."""
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=seconds)
+
+    async def _run(self, request: SocketRequest, caller: Caller) -> None:
+        try:
+            answered = await self._api.respond(request, caller, self)
+            if answered.rest is None:
+                if request.packed and len(answered.body) > INLINE:
+                    self._answer(await asyncio.to_thread(_packed, request, answered))
+                else:
+                    self._send(request, answered)
+                return
+            async with self._one_long:
+                await self._drained()
+                whole = await answered.rest()
+                self._answer(await asyncio.to_thread(_packed if request.packed else _text, request, whole))
+        except Exception:
+            log.exception("a request over a socket failed")
+            self.refuse(request, Internal("the request failed; the service's log says why"))
+
+    def _send(self, request: SocketRequest, answered: Answered) -> None:
+        self._answer(_packed(request, answered) if request.packed else _text(request, answered))
+
+
+def _text(request: SocketRequest, answered: Answered) -> str:
+    """An answer as a text frame."""
+    status, body, headers, _ = answered
+    ref = request.ref
+    named = ref if type(ref) is int else encode_json(ref)
+    more = f',"headers":{encode_json(dict(headers))}' if headers else ""
+    return f'{{"event":"response","ref":{named},"status":{status}{more},"body":{body.decode() or "null"}}}'
+
+
+def _packed(request: SocketRequest, answered: Answered) -> bytes:
+    """An answer as a binary frame: a map whose last value is packed apart."""
+    status, body, headers, _ = answered
+    found = {"event": "response", "ref": request.ref, "status": status}
+    begin = pack({**found, **({"headers": dict(headers)} if headers else {}), "body": None})
+    return begin[:-1] + pack_json(body or b"null")

@@ -1,0 +1,414 @@
+"""Many live subscriptions on one WebSocket: the operations `subscribe`, `unsubscribe`, `move`, `ping` and `auth`, and
+requests of the API.
+
+Frames are answered in kind: text frames by JSON, binary ones by MessagePack. A refused operation is answered by an
+`error` with the problem, and the socket stays open. One task sends, one receives: no more operations are taken from a
+peer that does not read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import Any, Protocol
+
+from starlette.requests import HTTPConnection
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from app.errors import FieldError, Forbidden, Invalid, NotFound, ServiceError, TooMany, Unauthorized
+from app.security.callers import NOBODY_ASKED, Caller
+from app.security.keyring import Keyring
+from app.security.scopes import Need
+from app.security.tickets import Ticket, Tickets
+from app.security.tokens import UnknownSigningKey
+from app.streaming.buffer import Message, socket_text
+from app.streaming.connection import POLICY, Connection, Reader
+from app.streaming.frames import pack, pack_json
+from app.streaming.hub import Hub
+from app.streaming.moves import Carry, Moves
+from app.streaming.operations import LONG, REQUEST, Bad, Operation, SocketRequest, read_operation
+from app.streaming.requests import Answered, Api, Requests
+
+MOST_ANSWERS = 256
+MOST_ANSWER_BYTES = 4 << 20
+"""Answers, and their bytes, that wait for a peer before no more of what it sends is taken."""
+
+MOST_BEGUN = 4 << 20
+SECONDS_TO_AUTHENTICATE = 10.0
+MOST_WRONG_KEYS = 3
+PATIENCE = 5.0
+"""Seconds that a socket which ends waits for the answers to its requests."""
+
+WITH_TICKET = frozenset({"subscribe", "unsubscribe", "ping"})
+"""Operations of a socket that was opened by a ticket."""
+
+MOVING = "maps/"
+"""How the names of resources begin whose subscribers have a place."""
+
+LARGEST = "rankcast.largest"
+"""The extension of a socket's scope by which the server takes larger messages: a function of their bytes."""
+
+TEXT, PACKED = "text", "packed"
+"""What the frames of answers are."""
+
+
+class Refusal(Protocol):
+    """A refusal as the API shows it."""
+
+    status_code: int
+    headers: Mapping[str, str] | None
+
+    def document(self) -> dict[str, Any]:
+        """As a member of a message."""
+
+    def response(self) -> ASGIApp:
+        """As the response to a handshake."""
+
+
+class StreamSocket:
+    """The ASGI application behind `/v1/stream`.
+
+    `carry` applies the moves of clients of maps, `api` carries out requests; `refusal_of` translates an error for
+    the peer.
+    """
+
+    def __init__(
+        self,
+        hub: Hub,
+        keyring: Keyring,
+        tickets: Tickets,
+        carry: Carry,
+        api: Api,
+        refusal_of: Callable[[Exception], Refusal],
+    ) -> None:
+        self._hub = hub
+        self._keyring = keyring
+        self._tickets = tickets
+        self._carry = carry
+        self._api = api
+        self._refusal_of = refusal_of
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        hub = self._hub
+        socket = _Socket(hub, self._keyring, self._refusal_of, receive, send)
+        extensions = scope.get("extensions") or {}
+        socket.work_with(self._carry, self._api, extensions.get(LARGEST, _ignore))
+        await receive()
+        try:
+            handshake = HTTPConnection(scope)
+            ticket = handshake.query_params.get("ticket")
+            if ticket is not None:
+                socket.admit_ticket(self._tickets.find(ticket))
+            else:
+                await socket.admit(handshake.headers.get("authorization"))
+            hub.add_connection(socket, counts=socket.known)
+            socket.bind()
+        except ServiceError as error:
+            await self._refusal_of(error).response()(scope, receive, send)
+            return
+        try:
+            await send({"type": "websocket.accept"})
+            await socket.run()
+        finally:
+            hub.remove_connection(socket)
+            await socket.finish()
+
+
+class _Entry(Reader):
+    """A stream of a socket, by the resource and the id that its peer calls it; `packed` as MessagePack."""
+
+    __slots__ = ("key", "packed")
+
+    def __init__(self, connection: Connection, operation: Operation) -> None:
+        self.key = key = operation["resource"], operation["id"]
+        self.packed = operation.packed
+        wants_ready, squash = operation.get("ready", False), operation.get("squash")
+        prefix = f'{{"resource":{json.dumps(key[0])},"id":{json.dumps(key[1])},'
+        super().__init__(connection, prefix, wants_ready, squash)
+
+
+class _Socket(Connection):
+    """A connection with any number of streams. It has no caller until the peer has sent its key."""
+
+    hub: Hub
+    transport = "websocket"
+
+    def __init__(
+        self,
+        hub: Hub,
+        keyring: Keyring,
+        refusal_of: Callable[[Exception], Refusal],
+        receive: Receive,
+        send: Send,
+    ) -> None:
+        super().__init__(hub, hub.limits.stream_queue, hub.limits.stream_bytes)
+        self._keyring = keyring
+        self._refusal_of = refusal_of
+        self._receive = receive
+        self._send = send
+        self._caller: Caller | None = None
+        self._ticket: Ticket | None = None
+        self._wrong_keys = 0
+        self._open: dict[tuple[str, str], _Entry] = {}
+        self._answers = Reader(self)
+        self._emptied = asyncio.Event()
+        self._packs = False
+        """Whether the last frame of the peer was a binary one."""
+
+    def work_with(self, carry: Carry, api: Api, allow: Callable[[int], None]) -> None:
+        """Apply moves by `carry`, and carry out requests by `api`; `allow` lets the peer send messages as large."""
+        self._moves = Moves(carry, self._answer, self._refuse)
+        self._requests = Requests(api, self._queue_answer, self._refused, self._drained)
+        self._allow_requests: Callable[[], None] = partial(allow, api.largest_frame)
+
+    def readers(self) -> Iterable[Reader]:
+        return self._open.values()
+
+    async def send_queue(self) -> None:
+        while (entry := self.take()) is not None:
+            reader, item = entry
+            if reader is not self._answers:
+                text = socket_text(reader.prefix, item)
+                await self._send_frame(pack_json(text) if isinstance(reader, _Entry) and reader.packed else text)
+            elif item.event == TEXT:
+                await self._send({"type": "websocket.send", "text": item.block.decode()})
+            else:
+                await self._send({"type": "websocket.send", "bytes": item.block})
+        self._emptied.set()
+
+    async def _send_frame(self, frame: str | bytes) -> None:
+        kind = "text" if isinstance(frame, str) else "bytes"
+        await self._send({"type": "websocket.send", kind: frame})
+
+    async def send_heartbeat(self) -> None:
+        kinds = {entry.packed for entry in self._open.values()} or {self._packs}
+        for packed in sorted(kinds):
+            readers = [entry for entry in self._open.values() if entry.packed == packed]
+            beat = {"event": "heartbeat", "cursors": self.hub.cursors(readers)}
+            await self._send_frame(pack(beat) if packed else _compact(beat))
+
+    async def send_end(self, code: int) -> None:
+        # What was asked for before is answered: a write may have been applied.
+        self._emptied.set()
+        await self._requests.finish(PATIENCE)
+        await self.send_queue()
+        await self._send({"type": "websocket.close", "code": code})
+
+    def on_finish(self, reader: Reader) -> None:
+        if isinstance(reader, _Entry) and self._open.get(reader.key) is reader:
+            del self._open[reader.key]
+
+    # --- operations -------------------------------------------------------------------------------------------------
+
+    async def admit(self, authorization: str | None) -> None:
+        """Take the key of the handshake, if it has one. Raises `Unauthorized` for an unknown one."""
+        if self._keyring.open:
+            self._caller = NOBODY_ASKED
+        elif authorization is not None:
+            scheme, _, secret = authorization.partition(" ")
+            await self._identify(secret.strip() if scheme.lower() == "bearer" else "")
+
+    def admit_ticket(self, ticket: Ticket) -> None:
+        """Let the socket do what a ticket opens. Raises `Unauthorized` where who asked for it is shut out."""
+        self._keyring.check(ticket.caller)
+        self._caller, self._ticket = ticket.caller, ticket
+
+    def bind(self) -> None:
+        """Let the socket end with its caller."""
+        if self._caller is not None:
+            self.hub.bind(self, self._caller)
+            if self._ticket is None:
+                self._allow_requests()
+
+    @property
+    def known(self) -> bool:
+        """Whether the peer has sent its key, or needs none."""
+        return self._caller is not None
+
+    async def _identify(self, secret: str) -> None:
+        try:
+            self._caller = self._keyring.identify(secret)
+        except UnknownSigningKey:
+            if self._keyring.tokens is not None:
+                await self._keyring.tokens.refresh()
+            self._caller = self._keyring.identify(secret)
+
+    async def listen(self) -> None:
+        patience = None
+        if self._caller is None:
+            patience = asyncio.get_running_loop().call_later(SECONDS_TO_AUTHENTICATE, self._end_unless_known)
+        try:
+            while (received := await self._receive())["type"] != "websocket.disconnect":
+                if self.ending is not None:
+                    continue
+                await self._take(received.get("text") or received.get("bytes") or "")
+                while self._answers.waiting >= MOST_ANSWERS or self._full:
+                    await self._drained()
+        finally:
+            self._moves.stop()
+            self._requests.lose()
+            if patience is not None:
+                patience.cancel()
+
+    @property
+    def _full(self) -> bool:
+        """Whether more bytes wait for the peer than it may have waiting and go on sending."""
+        return bool(self.queue) and (self.begun > MOST_BEGUN or self._answers.nbytes > MOST_ANSWER_BYTES)
+
+    async def _drained(self) -> None:
+        """Wait until the queue is empty."""
+        while self.queue and not self.lost:
+            self._emptied.clear()
+            await self._emptied.wait()
+
+    async def finish(self) -> None:
+        """Wait for the requests under way, for a while; their answers are dropped."""
+        self.lost = True
+        self._emptied.set()
+        self._requests.lose()
+        await self._requests.finish(PATIENCE)
+
+    def _end_unless_known(self) -> None:
+        if self._caller is None:
+            self.end(POLICY)
+
+    async def _take(self, frame: str | bytes) -> None:
+        self._packs = isinstance(frame, bytes)
+        operation = Operation()
+        try:
+            may_request = self._caller is not None and self._ticket is None
+            if len(frame) > LONG and may_request:
+                read = await asyncio.to_thread(read_operation, frame, may_request)
+            else:
+                read = read_operation(frame, may_request)
+            if isinstance(read, SocketRequest):
+                self._request(read)
+                return
+            operation = read
+            if self._ticket is not None and operation["op"] not in WITH_TICKET:
+                raise _with_ticket()
+            match operation["op"]:
+                case "subscribe":
+                    await self._subscribe(operation)
+                case "unsubscribe":
+                    self._unsubscribe(operation)
+                case "move":
+                    await self._move(operation)
+                case "ping":
+                    self._answer(operation, {"event": "pong"})
+                case "auth":
+                    await self._authenticate(operation)
+        except Bad as bad:
+            self._refuse(bad.operation, bad.error)
+        except ServiceError as error:
+            self._refuse(operation, error)
+
+    def _request(self, request: SocketRequest) -> None:
+        if self._ticket is not None:
+            operation = Operation(op=REQUEST, ref=request.ref)
+            operation.packed = request.packed
+            self._refuse(operation, _with_ticket())
+        elif self._caller is None:
+            self._requests.refuse(request, _unknown())
+        else:
+            self._requests.add(request, self._caller)
+
+    async def _subscribe(self, operation: Operation) -> None:
+        resource, id = key = operation["resource"], operation["id"]
+        self._require(resource, "read", id)
+        source, _ = self.hub.source(resource)
+        old, squash = operation.get("old", False), operation.get("squash")
+        form = source.form(operation.get("form", "changes"), old, squash)
+        entry = _Entry(self, operation)
+        await self.hub.open_stream(entry, resource, id, form, operation.get("after"), self._open.get(key))
+        if entry.channel is not None:
+            self._open[key] = entry
+
+    async def _move(self, operation: Operation) -> None:
+        self._known()
+        if not operation["resource"].startswith(MOVING):
+            raise Invalid(FieldError("resource", "must be a map: the clients of its queries move"))
+        self._require(operation["resource"], "subscribe", operation["id"])
+        await self._moves.add(operation)
+
+    def _known(self) -> Caller:
+        """Who the peer is. Raises `Unauthorized` where it has not said so."""
+        if self._caller is None:
+            raise _unknown()
+        return self._caller
+
+    def _require(self, resource: str, right: str, id: str) -> None:
+        """Raise `Unauthorized` or `Forbidden` where the peer has no such right on a resource and a subscription."""
+        caller = self._known()
+        resources, _, name = resource.partition("/")
+        self._keyring.require(caller, Need(resources, right, name))
+        caller.require_id(id)
+        if self._ticket is not None and not self._ticket.opens(resource, id):
+            raise Forbidden("the ticket does not open this stream")
+
+    def _unsubscribe(self, operation: Operation) -> None:
+        resource, id = operation["resource"], operation["id"]
+        reader = self._open.pop((resource, id), None)
+        if reader is None:
+            raise NotFound("id", "this socket does not follow it")
+        self.hub.close_stream(reader)
+        self._answer(operation, {"resource": resource, "id": id, "event": "unsubscribed"})
+
+    async def _authenticate(self, operation: Operation) -> None:
+        try:
+            if not self._keyring.open:
+                await self._identify(operation["key"])
+                self.bind()
+            self.hub.count_connection(self)
+        except Unauthorized:
+            self._wrong_keys += 1
+            if self._wrong_keys >= MOST_WRONG_KEYS:
+                self.end(POLICY)
+            raise
+        except TooMany:
+            self.end(POLICY)
+            raise
+        self._answer(operation, {"event": "authenticated"})
+
+    def _refuse(self, operation: Operation, error: Exception) -> None:
+        said = {field: operation.get(field) for field in ("resource", "id")}
+        named: dict[str, Any] = {field: value for field, value in said.items() if isinstance(value, str)}
+        if operation.get("op") == "move":
+            # The query may be followed on this socket too: its stream continues.
+            named["op"] = "move"
+        elif operation.get("op") == REQUEST:
+            named = {"op": REQUEST, **({"ref": operation["ref"]} if "ref" in operation else {})}
+        problem = self._refusal_of(error).document()
+        self._answer(operation, {"event": "error", "resource": None, "id": None, **named, "problem": problem})
+
+    def _answer(self, operation: Operation, document: dict[str, Any]) -> None:
+        self._queue_answer(pack(document) if operation.packed else _compact(document))
+
+    def _queue_answer(self, frame: str | bytes) -> None:
+        """Queue an answer, unless nobody is there to take it."""
+        if self.lost:
+            return
+        item = Message(-1, TEXT, frame.encode()) if isinstance(frame, str) else Message(-1, PACKED, frame)
+        self._answers.begin([item])
+
+    def _refused(self, error: ServiceError) -> Answered:
+        refusal = self._refusal_of(error)
+        return Answered(refusal.status_code, _compact(refusal.document()).encode(), refusal.headers)
+
+
+def _ignore(most: int) -> None:
+    """A server that takes messages of any size, or one."""
+
+
+def _unknown() -> Unauthorized:
+    return Unauthorized('send {"op": "auth", "key": ...} first')
+
+
+def _with_ticket() -> Forbidden:
+    return Forbidden(f"a ticket opens streams alone: {', '.join(sorted(WITH_TICKET))}")
+
+
+def _compact(document: dict[str, Any]) -> str:
+    return json.dumps(document, separators=(",", ":"))

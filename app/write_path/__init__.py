@@ -1,0 +1,1 @@
+"""From an accepted command to a durable, applied one: the writer, its queues, recovery and maintenance."""

@@ -1,0 +1,757 @@
+"""The single writer: every change goes through command -> check -> log -> engine -> response.
+
+A command is checked on arrival against the pending state, joins the next group to be logged, and is applied once its
+group is durable. Short commands are applied on the event loop; long ones alternate between a slice of kernel work in a
+thread and a publishing step on the loop, so that reads and streams continue in between. Behind the log resources are
+independent of each other: each has a queue of its own. What differs between resource types is in `app.resources.base`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Sized
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AsyncExitStack
+from functools import partial
+from itertools import islice
+from typing import Any, NamedTuple, TypeVar
+
+from app.errors import LogUnavailable, NotReady
+from app.resources.base import Droppable, Job, Work
+from app.runtime import clock, logs, tracing, turns
+from app.runtime.metrics import Metrics
+from app.storage.log import Log, LogEntry, StoredAnswer
+from app.write_path.catalog import Catalog, DropFailedJob, DropJob, Mark, Note, UndoMark
+from app.write_path.idempotency import AT_START, Answers, Ticket
+from app.write_path.queue import (
+    Encoding,
+    Pending,
+    Receipt,
+    ResourceQueue,
+    Skeleton,
+    Unwritable,
+    display_name,
+    encoded,
+    receipt,
+)
+from app.write_path.repair import Failed, Repair, already_failed, undoing_all
+from app.write_path.replay import Follower, replay, undoing
+
+__all__ = ["BULK", "Busy", "ConsistentCut", "Failed", "Skeleton", "Unwritable", "Writer"]
+
+T = TypeVar("T")
+J = TypeVar("J", bound=Job)
+
+INLINE = 0.001
+"""Seconds of work up to which a command is applied on the event loop itself."""
+
+SLICE, STRETCHED = 0.005, 4
+"""Seconds of kernel work between two publishing steps, and up to how many times as much while no read waits for one: a
+busy loop is late for each step."""
+
+TURN = 0.010
+"""Seconds of publishing and inline work after which the loop yields to other tasks."""
+
+PATIENCE = 5.0
+"""Seconds at shutdown for applying what is logged already."""
+
+BULK = 20_000
+"""Elements from which on a command is checked, encoded and logged in pieces and off the loop."""
+
+SLOW_COMMIT = 0.002
+"""Seconds a commit may take on average to be done on the loop: a busy loop hands over to a thread about as slowly."""
+
+log = logs.get("writer")
+
+
+class Busy(Exception):
+    """The queue is full."""
+
+
+class ConsistentCut(NamedTuple):
+    """All resources after row `lsn` of the log and before the next one, each as its engine copied it.
+
+    `gone` are the deleted ones with the next seq of each, `failed` those of which there is no state.
+    """
+
+    lsn: int
+    captured: dict[str, Any]
+    gone: dict[str, int]
+    failed: list[str]
+
+
+class Writer:
+    """The owner of the log and the catalog; `submit` is the only way to change a resource. `repair` is of resources
+    that have failed, `follower` follows subscriptions while the log is replayed.
+    """
+
+    def __init__(
+        self, log_store: Log, catalog: Catalog, answers: Answers, metrics: Metrics, max_queue: int = 10_000
+    ) -> None:
+        self.catalog = catalog
+        self.answers = answers
+        self.queued = 0
+        self._log = log_store
+        self._metrics = metrics
+        self._max_queue = max_queue
+        self._queues: dict[str, ResourceQueue] = {}
+        self._marks = ResourceQueue("", None, "")
+        self._group: list[Pending] = []
+        self._flushing = False
+        self._commit_cost = 0.0
+        self._committer = ThreadPoolExecutor(1, "commit")
+        self._kernels = ThreadPoolExecutor(2, "kernel")
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._closed = False
+        self.repair = Repair(catalog, metrics, self._kernels, partial(self._enqueue, self._marks), self._refuse)
+        self.follower: Follower | None = None
+
+    def recover(
+        self,
+        progress: Callable[[int, int], None] = lambda done, total: None,
+        after_lsn: int = 0,
+        behind: Mapping[str, int] | None = None,
+    ) -> int:
+        """Replay the log after a row into the catalog as of that row; return the number of rows.
+
+        Resources that are `behind` are there as of an earlier row of their own. Called once, before anything else.
+
+        Raises LogUnavailable: the log cannot be read, has a row that does not apply, or an unknown
+        resource type.
+        """
+        self.answers.load(self._log.answers(clock.now() - self.answers.seconds, AT_START))
+        for resource, row in sorted((behind or {}).items()):
+            replay(self._log, self.catalog, row, self.answers, resource, progress, after_lsn, self.follower)
+        return replay(self._log, self.catalog, after_lsn, self.answers, progress=progress, follower=self.follower)
+
+    async def submit(
+        self,
+        resource: str,
+        command: Any,
+        *,
+        keep: int = 0,
+        ticket: Ticket | None = None,
+        skeleton: Callable[[Any], Skeleton] | None = None,
+        then: Callable[[Any], None] | None = None,
+        accepted: Callable[[Any], None] | None = None,
+        reader: Any = None,
+        requests: Callable[[Any], Sequence[tuple[Ticket, Skeleton]]] | None = None,
+    ) -> Any:
+        """Check, log and apply a command of a resource; return its job once it is durable and visible.
+
+        `reader` is the engine by whose configuration the command was read, if it matters. The job keeps the first
+        `keep` outcomes. With a `ticket`, `skeleton(job)` gives the response to be stored with the command; where it is
+        that of several requests, `requests(job)` gives their tickets and responses. `then(job)`
+        is called when the resource has reached the job's last seq, before any later command is applied, and
+        `accepted(job)` once the order of commands is fixed; if that raises, the command is cancelled.
+
+        Raises:
+            Refused: it does not apply, or there is no such resource, or it was replaced since the command was read.
+                Nothing has changed.
+            Busy: too many commands are waiting.
+            LogUnavailable: the log cannot be written. Nothing has changed.
+            Unwritable: it cannot be encoded for the log.
+        """
+        self._check_writable()
+        engine = self.catalog.latest(resource, reader)
+        queue = self._admit(resource)
+        bulk = _is_bulk(command)
+        entries: Sequence[LogEntry] | None = None
+        if not bulk and not queue.accepting.locked():
+            job: Job = engine.prepare(command, keep)
+        else:
+            self.queued += 1
+            try:
+                async with queue.accepting:
+                    job = await self._check(queue, command, keep, reader)
+                    if bulk:
+                        entries = await self._encode_in_thread(queue, job)
+            finally:
+                self.queued -= 1
+        return await self._enqueue(queue, job, ticket, skeleton, then, accepted, entries, requests)
+
+    async def put(
+        self,
+        resource: str,
+        config: Any,
+        ticket: Ticket | None = None,
+        skeleton: Callable[[Any], Skeleton] | None = None,
+        then: Callable[[Any], None] | None = None,
+    ) -> Any:
+        """Make a resource, or change it to this configuration; `then` and what it raises as in `submit`."""
+        return await self._catalog_change(resource, lambda: self.catalog.put(resource, config), ticket, skeleton, then)
+
+    async def drop(
+        self, resource: str, ticket: Ticket | None = None, skeleton: Callable[[Any], Skeleton] | None = None
+    ) -> Any:
+        """Delete a resource, also one that has failed; raise as `submit`."""
+        queue = self._queue(resource)
+        if queue.failed and not self._closed:
+            job = DropFailedJob(self.catalog.entry(resource))
+            entries = (undoing(resource, 0, job.last_seq, dropped=True),)
+            return await self._enqueue(queue, job, ticket, skeleton, entries=entries)
+        self.catalog.latest(resource)
+        return await self._catalog_change(resource, lambda: self.catalog.drop(resource), ticket, skeleton, None)
+
+    async def _catalog_change(
+        self,
+        resource: str,
+        accept: Callable[[], Job],
+        ticket: Ticket | None,
+        skeleton: Callable[[Any], Skeleton] | None,
+        then: Callable[[Any], None] | None,
+    ) -> Any:
+        self._check_writable()
+        queue = self._admit(resource)
+        if queue.accepting.locked():
+            async with queue.accepting:
+                job = accept()
+        else:
+            job = accept()
+        return await self._enqueue(queue, job, ticket, skeleton, then)
+
+    async def consistent_cut(self, journal: Collection[str] = (), indexes: Collection[str] = ()) -> ConsistentCut:
+        """Copy the state of all resources at one row of the log, each in its turn.
+
+        Those in `journal` begin to note what changes, of those in `indexes` the indexes are copied too.
+
+        Resources that have failed and cannot be rebuilt for now are named only.
+
+        Raises:
+            Failed: a resource fails meanwhile.
+            LogUnavailable: what was accepted before could not be logged.
+        """
+        await self.repair.settled()
+        async with AsyncExitStack() as held:
+            mine: set[str] = set()
+            # While one long check is waited for, another may begin on another resource.
+            while checking := [x for x in self._queues.values() if x.accepting.locked() and x.resource not in mine]:
+                await held.enter_async_context(checking[0].accepting)
+                mine.add(checking[0].resource)
+            mark = Mark()
+            group = [Pending(self._marks, mark)]
+            jobs = {}
+            gone = {}
+            failed = []
+            for resource, entry in self.catalog.entries.items():
+                queue = self._queue(resource)
+                if queue.failed:
+                    failed.append(resource)
+                    continue
+                if entry.latest is None:
+                    gone[resource] = entry.next_first_seq
+                    group.append(Pending(queue, Mark()))
+                    continue
+                jobs[resource] = entry.latest.capture(resource in journal, resource in indexes)
+                group.append(Pending(queue, jobs[resource]))
+            self.queued += len(group)
+            self._group += group
+            self._schedule()
+        for outcome in await asyncio.gather(*(pending.future for pending in group), return_exceptions=True):
+            if outcome is not None:
+                raise outcome
+        captured = {resource: job.captured for resource, job in jobs.items()}
+        present = {name: found for name, found in captured.items() if found is not None}
+        return ConsistentCut(mark.lsn, present, gone, failed)
+
+    def failed(self) -> list[str]:
+        """The resources that have failed and are not rebuilt yet, in order."""
+        return self.repair.failed()
+
+    def check(self, resource: str) -> None:
+        """Raise NotReady for a resource that has failed and is not rebuilt yet."""
+        queue = self._queues.get(resource)
+        if queue is not None and queue.failed:
+            raise NotReady(f"{display_name(queue)} failed and is being rebuilt", retry_after=1)
+
+    async def note(self, about: str) -> None:
+        """Log a row for a change outside the resources, so that a new snapshot is due."""
+        await self._enqueue(self._marks, Note(about))
+
+    async def maintain(self, resource: str, make: Callable[[Any], J]) -> J:
+        """Run work of a resource's engine in the order of its commands; return the job when it is done.
+
+        Raises as `submit`.
+        """
+        engine = self.catalog.latest(resource)
+        queue = self._admit(resource)
+        job = make(engine)
+        await self._enqueue(queue, job)
+        return job
+
+    async def ask(self, resource: str, make: Callable[[Any], J], reader: Any = None) -> J:
+        """As `maintain`, for a read whose job is checked in the order of acceptance, as commands are.
+
+        `reader` as in `submit`.
+        """
+        self.catalog.latest(resource, reader)
+        queue = self._admit(resource)
+        if queue.accepting.locked():
+            async with queue.accepting:
+                job = make(self.catalog.latest(resource, reader))
+        else:
+            job = make(self.catalog.latest(resource, reader))
+        await self._enqueue(queue, job)
+        return job
+
+    async def write_answers(self) -> None:
+        """Store the fields of responses that only applying has given. Raises LogUnavailable."""
+        completed = self.answers.take_completed()
+
+        def write() -> None:
+            try:
+                self._log.complete_answers(completed)
+            except LogUnavailable:
+                loop.call_soon_threadsafe(self.answers.give_back, completed)
+                raise
+
+        loop = asyncio.get_running_loop()
+        await loop.run_in_executor(self._committer, write)
+
+    async def complete_answers(self) -> None:
+        """Replace the stored responses that applying completed, without waiting for the next write. Raises
+        LogUnavailable.
+        """
+        completed = self.answers.take_completed()
+        try:
+            await asyncio.get_running_loop().run_in_executor(self._committer, self._log.complete_answers, completed)
+        except LogUnavailable:
+            self.answers.give_back(completed)
+            raise
+
+    async def mend(self) -> None:
+        """Delete the rows that a failed commit may have left in the log. Raises LogUnavailable."""
+        if self._log.in_doubt:
+            await asyncio.get_running_loop().run_in_executor(self._committer, self._log.mend)
+
+    async def prune(self, through_lsn: int) -> None:
+        """Delete the log up to a row, a few rows at a time, so that commits go in between. Raises LogUnavailable."""
+        # It sleeps so that others commit.
+        while await asyncio.get_running_loop().run_in_executor(self._committer, self._log.prune, through_lsn):  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
+
+    @property
+    def pruned_through(self) -> int:
+        """The last row that has been deleted from the log."""
+        return self._log.pruned_through
+
+    @property
+    def last_lsn(self) -> int:
+        """The last row of the log."""
+        return self._log.last_lsn
+
+    async def between(self, resource: str, fn: Callable[[], T]) -> T:
+        """Run `fn` on the loop between two slices of this resource."""
+        queue = self._queue(resource)
+        if not queue.running:
+            return fn()
+        future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        queue.waiting.append((fn, future))
+        return await future
+
+    def _check_writable(self) -> None:
+        """Refuse a write where the log takes none, before it joins a group with reads."""
+        refused = self._log.refused
+        if refused is not None:
+            raise LogUnavailable(refused)
+
+    def _admit(self, resource: str) -> ResourceQueue:
+        queue = self._queue(resource)
+        if queue.failed:
+            raise already_failed(queue)
+        if self._closed:
+            raise Busy("the service is shutting down")
+        if self.queued >= self._max_queue:
+            raise Busy("too many writes are waiting")
+        return queue
+
+    def _queue(self, resource: str) -> ResourceQueue:
+        queue = self._queues.get(resource)
+        if queue is None:
+            queue = self._queues[resource] = ResourceQueue(resource, *self.catalog.resource_types.split(resource))
+        return queue
+
+    async def _check(self, queue: ResourceQueue, command: Any, keep: int, reader: Any) -> Job:
+        """Check a long command in pieces, the expensive ones in a thread."""
+        steps = queue.checking = self.catalog.latest(queue.resource, reader).prepare_steps(command, keep)
+        sent: Any = None
+        try:
+            while True:
+                if queue.checking is not steps:
+                    raise LogUnavailable("the log could not be written while this was being checked")
+                try:
+                    work = steps.send(sent)
+                except StopIteration as stop:
+                    job: Job = stop.value
+                    return job
+                if work is None:
+                    await asyncio.sleep(0)
+                    sent = None
+                else:
+                    sent = await asyncio.get_running_loop().run_in_executor(self._kernels, work)
+        finally:
+            steps.close()
+            queue.checking = None
+
+    async def _encode_in_thread(self, queue: ResourceQueue, job: Job) -> Sequence[LogEntry]:
+        """The rows of a long command that was just accepted, before another is accepted behind it.
+
+        Raises as `submit`; the command is cancelled then.
+        """
+        encoding = queue.checking = Encoding(job)
+        entries: Sequence[LogEntry] | None = None
+        try:
+            entries = await asyncio.get_running_loop().run_in_executor(self._kernels, encoded, queue, job)
+        finally:
+            there = queue.checking is encoding
+            if there:
+                queue.checking = None
+                if entries is None:
+                    job.cancel()
+        if not there:
+            raise LogUnavailable("the log could not be written while this was being encoded")
+        assert entries is not None, "otherwise an error was raised"
+        return entries
+
+    async def _enqueue(
+        self,
+        queue: ResourceQueue,
+        job: Job,
+        ticket: Ticket | None = None,
+        skeleton: Callable[[Any], Skeleton] | None = None,
+        then: Callable[[Any], None] | None = None,
+        accepted: Callable[[Any], None] | None = None,
+        entries: Sequence[LogEntry] | None = None,
+        requests: Callable[[Any], Sequence[tuple[Ticket, Skeleton]]] | None = None,
+    ) -> Any:
+        """Add an accepted command to the next group.
+
+        What cannot be logged is refused here, before another command is accepted behind it.
+        """
+        if queue.failed and not isinstance(job, DropFailedJob):
+            # The resource failed while this was being checked, by an engine that is no longer used.
+            raise already_failed(queue)
+        try:
+            if entries is None:
+                entries = encoded(queue, job)
+            receipts: Sequence[Receipt] = ()
+            if ticket is not None and skeleton is not None:
+                receipts = (receipt(ticket, skeleton(job), job),)
+            elif requests is not None:
+                receipts = [receipt(*one, job) for one in requests(job)]
+            if accepted is not None:
+                accepted(job)
+        except BaseException:
+            job.cancel()
+            raise
+        pending = Pending(queue, job, entries, receipts, then)
+        self.queued += 1
+        self._group.append(pending)
+        turns.pass_on()
+        self._schedule()
+        # `then` has to run also when the client has disconnected meanwhile.
+        await (pending.future if then is None else asyncio.shield(pending.future))
+        return job
+
+    def _schedule(self) -> None:
+        if not self._flushing:
+            self._flushing = True
+            asyncio.get_running_loop().call_soon(self._flush)
+
+    def _flush(self) -> None:
+        """Log the group, here or, where that takes long, in the commit thread."""
+        group, self._group = self._group, []
+        large = any(pending.job.count > BULK for pending in group)
+        if large or self._log.database.remote or self._commit_cost > SLOW_COMMIT:
+            self._spawn(self._commit_in_thread(group))
+            return
+        try:
+            self._commit(group)
+        except LogUnavailable as error:
+            self._fail(group, error)
+        except BaseException as error:
+            self._fail(group, LogUnavailable(f"the log cannot be written: {type(error).__name__}"))
+            raise
+        else:
+            self._apply(group)
+        finally:
+            self._flushing = False
+            if self._group:
+                self._schedule()
+
+    async def _commit_in_thread(self, group: list[Pending]) -> None:
+        try:
+            await asyncio.get_running_loop().run_in_executor(self._committer, self._commit, group)
+        except LogUnavailable as error:
+            self._fail(group, error)
+        except BaseException as error:
+            self._fail(group, LogUnavailable(f"the log cannot be written: {type(error).__name__}"))
+            raise
+        else:
+            self._apply(group)
+        finally:
+            self._flushing = False
+            if self._group:
+                self._schedule()
+
+    def _commit(self, group: list[Pending]) -> None:
+        entries: list[LogEntry] = []
+        answers: list[StoredAnswer] = []
+        forgotten: list[tuple[str, str]] = []
+        now = clock.now()
+        for pending in group:
+            job = pending.job
+            if isinstance(job, Mark) and not isinstance(job, Note):
+                job.lsn = self._log.last_lsn + len(entries)
+            if isinstance(job, UndoMark):
+                entries += undoing_all(job.queue, job.last_seq)
+                kept = [each.kept for one in job.queue.undone for each in one.receipts]
+                forgotten += [(one.scope, one.key) for one in kept]
+            pending.lsn = self._log.last_lsn + len(entries) + 1 if pending.entries else 0
+            entries += pending.entries
+            if pending.receipts:
+                lsn = self._log.last_lsn + len(entries)
+                answers += [one.kept._replace(lsn=lsn, created_at=now) for one in pending.receipts]
+            # A long command may wait for some time before it is applied.
+            pending.entries = ()
+        completed = self.answers.take_completed()
+        if not (entries or answers or completed or forgotten):
+            return
+        began = time.perf_counter()
+        try:
+            self._log.append(entries, answers, completed, now, forgotten)
+        except LogUnavailable:
+            self.answers.give_back(completed)
+            raise
+        spent = time.perf_counter() - began
+        self._metrics.group_size.observe(len(group))
+        self._metrics.commit_seconds.observe(spent)
+        if tracing.tracer is not None:
+            for pending in group:
+                if pending.trace is not None:
+                    pending.trace.committed(began, len(group))
+        if len(entries) <= 64:
+            self._commit_cost += 0.05 * (spent - self._commit_cost)
+
+    def _fail(self, group: list[Pending], error: LogUnavailable) -> None:
+        """The group is not in the log: cancel it and all that was accepted after it, newest first."""
+        log.error("log unavailable", error=str(error), refused=len(group) + len(self._group))
+        for queue in self._queues.values():
+            if queue.checking is not None:
+                steps, queue.checking = queue.checking, None
+                steps.close()
+        later, self._group = self._group, []
+        for pending in reversed(group + later):
+            pending.job.cancel()
+            self.queued -= 1
+            if pending.trace is not None:
+                pending.trace.failed(str(error))
+            if not pending.future.cancelled():
+                pending.future.set_exception(LogUnavailable(str(error)))
+
+    def _apply(self, group: list[Pending]) -> None:
+        queues = {}
+        for pending in group:
+            if pending.queue.failed and isinstance(pending.job, DropFailedJob):
+                self.repair.end(pending.queue)
+            elif pending.queue.failed:
+                pending.queue.undone.append(pending)
+                continue
+            pending.queue.pending.append(pending)
+            queues[pending.queue.resource] = pending.queue
+        for queue in queues.values():
+            if not queue.running:
+                self._run_inline(queue)
+
+    def _run_inline(self, queue: ResourceQueue) -> None:
+        """Apply short commands; hand the rest of the queue to a task."""
+        until = time.perf_counter() + TURN
+        try:
+            while queue.pending:
+                if queue.pending[0].job.work > INLINE or time.perf_counter() > until:
+                    queue.running = True
+                    self._spawn(self._run_in_slices(queue))
+                    return
+                self._apply_short(queue)
+        except Exception as error:
+            self._fail_queue(queue, error)
+
+    def _apply_short(self, queue: ResourceQueue) -> None:
+        """Apply the next job of the queue, with the short ones behind it where the resource type can combine them."""
+        together, jobs, work = [queue.pending[0]], [], 0.0
+        for pending in queue.pending:
+            work += pending.job.work
+            if work > INLINE or pending.job.alone:
+                break
+            jobs.append(pending.job)
+        job: Work = queue.pending[0].job
+        if len(jobs) > 1 and queue.resource_type is not None:
+            together, job = list(islice(queue.pending, len(jobs))), queue.resource_type.together(jobs)
+        traces = _executing(together)
+        while not job.done:
+            job.execute(SLICE)
+            self._publish(queue, job, traces)
+        for pending in together:
+            queue.pending.popleft()
+            self._finish(pending)
+
+    async def _run_in_slices(self, queue: ResourceQueue) -> None:
+        """Apply long jobs in the kernel thread, and short ones behind them here: a change of threads costs more."""
+        loop = asyncio.get_running_loop()
+        until, budget = time.perf_counter() + TURN, SLICE
+        try:
+            while queue.pending and not self.repair.abandoning:
+                pending = queue.pending[0]
+                job = pending.job
+                if job.work > INLINE:
+                    traces, began = _executing((pending,)), time.perf_counter()
+                    await loop.run_in_executor(self._kernels, job.execute, budget)
+                    self._metrics.slice_seconds.observe(time.perf_counter() - began)
+                    self._publish(queue, job, traces)
+                    budget = SLICE if queue.waiting else min(2 * budget, STRETCHED * SLICE)
+                    until = time.perf_counter() + TURN
+                elif time.perf_counter() > until:
+                    await asyncio.sleep(0)
+                    until = time.perf_counter() + TURN
+                else:
+                    self._apply_short(queue)
+                if queue.pending and queue.pending[0] is pending and job.done:
+                    queue.pending.popleft()
+                    self._finish(pending)
+                waiting, queue.waiting = queue.waiting, []
+                for fn, future in waiting:
+                    _resolve(fn, future)
+        except Exception as error:
+            self._fail_queue(queue, error)
+        finally:
+            queue.running = False
+            for fn, future in queue.waiting:
+                _resolve(fn, future)
+            queue.waiting = []
+
+    def _fail_queue(self, queue: ResourceQueue, error: Exception) -> None:
+        """An engine failed on a command that it had accepted: undo that and all that was accepted behind it, and
+        rebuild the resource.
+        """
+        why = self.repair.fail(queue, error)
+        unlogged = [pending for pending in self._group if pending.queue is queue]
+        self._group = [pending for pending in self._group if pending.queue is not queue]
+        for pending in unlogged:
+            self._refuse(pending, why)
+        self._spawn(self.repair.run(queue, why))
+
+    def _refuse(self, pending: Pending, why: Exception) -> None:
+        self.queued -= 1
+        if pending.trace is not None:
+            pending.trace.failed(str(why))
+        if not pending.future.done():
+            pending.future.set_exception(why)
+
+    def _publish(self, queue: ResourceQueue, job: Work, traces: Sequence[tracing.CommandTrace] = ()) -> None:
+        tracer = tracing.tracer
+        if tracer is None or not traces:
+            self._publish_slice(queue, job)
+            return
+        tracer.applied = traces
+        try:
+            self._publish_slice(queue, job)
+        finally:
+            tracer.applied = ()
+
+    def _publish_slice(self, queue: ResourceQueue, job: Work) -> None:
+        part, resource_type = job.publish(), queue.resource_type
+        if resource_type is None:
+            return
+        if part is not None:
+            engine = self.catalog.engine(queue.resource)
+            assert engine is not None
+            resource_type.on_slice(queue.name, engine, part)
+        if isinstance(job, DropJob | DropFailedJob):
+            resource_type.on_drop(queue.name, job.last_seq)
+        elif job.done and not isinstance(job, DropFailedJob):
+            resource_type.on_done(queue.name, job)
+
+    def _finish(self, pending: Pending) -> None:
+        self.queued -= 1
+        job = pending.job
+        for ticket, skeleton, _ in pending.receipts:
+            if ticket.lacks:
+                ticket.applied(skeleton.answer, job.fields_of(skeleton.answer))
+        if job.count and pending.queue.resource_type is not None:
+            pending.queue.resource_type.count(self._metrics, pending.queue.resource, job)
+            self._metrics.delivery_seconds.observe(time.perf_counter() - pending.since)
+        if pending.trace is not None:
+            pending.trace.executed(job.last_seq)
+        if pending.future.done():
+            return
+        try:
+            if pending.then is not None:
+                pending.then(job)
+        except Exception as error:
+            pending.future.set_exception(error)
+        else:
+            pending.future.set_result(None)
+
+    def _spawn(self, work: Any) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def forget_answers(self) -> None:
+        """Delete stored responses that are older than the limit. Raises LogUnavailable."""
+        before = self.answers.expire()
+        while await asyncio.get_running_loop().run_in_executor(self._committer, self._log.forget_answers, before):
+            pass
+
+    async def close(self, patience: float = PATIENCE) -> None:
+        """Apply what was accepted, complete stored responses, and stop.
+
+        After `patience` seconds what is logged but not applied is left to the next start's replay.
+        """
+        self._closed = self.repair.ending = True
+        for queue in self._queues.values():
+            for pending in queue.pending:
+                if isinstance(pending.job, Droppable):
+                    pending.job.drop()
+        until = time.perf_counter() + patience
+        while self._group or self._flushing or self._tasks:
+            if not self.repair.abandoning and time.perf_counter() >= until:
+                self.repair.abandoning = True
+                log.warning("the rest of the log is applied at the next start", waiting=self.queued)
+            await asyncio.sleep(0.001)
+        completed = self.answers.take_completed()
+        if completed:
+            try:
+                self._log.complete_answers(completed)
+            except LogUnavailable as error:
+                log.warning("answers stay incomplete until the next start", error=str(error))
+        self._committer.shutdown()
+        self._kernels.shutdown()
+
+
+def _is_bulk(command: Any) -> bool:
+    """Whether a command is checked in pieces; `at_once` of a command overrides `BULK`."""
+    return isinstance(command, Sized) and len(command) > getattr(command, "at_once", BULK)
+
+
+def _executing(commands: Iterable[Pending]) -> Sequence[tracing.CommandTrace]:
+    """The traces of commands that are being applied from now on."""
+    if tracing.tracer is None:
+        return ()
+    traces = [pending.trace for pending in commands if pending.trace is not None]
+    for trace in traces:
+        trace.executing()
+    return traces
+
+
+def _resolve(fn: Callable[[], Any], future: asyncio.Future[Any]) -> None:
+    """Run `fn` also when nobody awaits it any more, for its side effects."""
+    try:
+        result = fn()
+    except Exception as error:
+        if not future.cancelled():
+            future.set_exception(error)
+    else:
+        if not future.cancelled():
+            future.set_result(result)

@@ -1,0 +1,1 @@
+"""The speed of two checkouts, in alternation."""

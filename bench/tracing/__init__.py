@@ -1,0 +1,1 @@
+"""What tracing costs: `rankcast bench tracing`."""

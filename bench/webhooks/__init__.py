@@ -1,0 +1,1 @@
+"""What webhooks cost those who write."""

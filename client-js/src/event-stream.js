@@ -1,0 +1,114 @@
+/** A watcher's own connection: server-sent events by `fetch`, so that keys go in a header. */
+
+import { ProblemError, RankcastError, Unreachable, reason } from "./errors.js";
+import { BUSY, Deadline, RECONNECT, pause, sleep } from "./retry.js";
+import { Parser } from "./sse.js";
+
+/** Silent heartbeats after which a connection counts as lost. */
+const SILENT = 3;
+
+/** One connection after the other, until the watcher ends. */
+export class EventStream {
+  constructor(watcher, connection) {
+    this.#watcher = watcher;
+    this.#connection = connection;
+    watcher.attach(this);
+    if (!watcher.closed) this.#run();
+  }
+
+  #watcher;
+  #connection;
+  #closing = new AbortController();
+  #attempt = null;
+  #ever = false;
+  #delivered = false;
+
+  close() {
+    this.#closing.abort(new Error("closed"));
+  }
+
+  /** Leave the connection and make another one. */
+  restart() {
+    this.#attempt?.abort();
+  }
+
+  async #run() {
+    const watcher = this.#watcher;
+    for (let failures = 1; !watcher.closed; failures++) {
+      let problem = null;
+      let why = "the stream ended";
+      this.#delivered = false;
+      try {
+        await this.#follow();
+      } catch (error) {
+        if (watcher.closed) return;
+        if (error instanceof ProblemError) problem = error;
+        else if (error instanceof RankcastError) return watcher.fail(error);
+        why = reason(error);
+      }
+      watcher.setConnected(false);
+      if (watcher.closed) return;
+      const passes = problem === null || BUSY.has(problem.status) || (problem.status === 429 && this.#ever);
+      if (!passes) return watcher.fail(problem);
+      if (this.#delivered) failures = 1;
+      if (!this.#ever && failures >= this.#connection.retry.attempts) {
+        return watcher.fail(problem ?? new Unreachable(`${this.#connection.base} does not answer: ${why}`));
+      }
+      if (this.#ever) watcher.reconnects += 1;
+      try {
+        const patience = this.#ever ? RECONNECT : this.#connection.retry;
+        await sleep(pause(patience, failures, problem?.retryAfter), this.#closing.signal);
+      } catch {
+        return;
+      }
+    }
+  }
+
+  /** One connection, until it ends or breaks. */
+  async #follow() {
+    const watcher = this.#watcher;
+    const connection = this.#connection;
+    const silence = SILENT * watcher.heartbeat;
+    const deadline = new Deadline(this.#closing.signal, connection.timeout, "no response in time");
+    this.#attempt = deadline;
+    try {
+      const ticket = await connection.ticket({ resource: watcher.resource, ids: [watcher.id] });
+      const query = Object.fromEntries(Object.entries(watcher.options).map(([name, value]) => [name, String(value)]));
+      if (watcher.cursor !== null) query.after = watcher.cursor;
+      const headers = { Accept: "text/event-stream" };
+      const response = await connection.once("GET", watcher.path, { query, headers, ticket, signal: deadline.signal });
+      if (!response.ok) {
+        throw ProblemError.of(response.status, await response.text(), response.headers.get("retry-after"));
+      }
+      this.#ever = true;
+      watcher.setConnected(true);
+      await this.#read(response.body.getReader(), deadline, silence);
+    } finally {
+      deadline.release();
+      deadline.abort();
+      this.#attempt = null;
+    }
+  }
+
+  async #read(reader, deadline, silence) {
+    const watcher = this.#watcher;
+    const parser = new Parser(this.#connection.maxMessage);
+    for (;;) {
+      deadline.within(silence);
+      const { value, done } = await reader.read();
+      if (done || watcher.closed) return;
+      this.#delivered = true;
+      for (const { event, data, id } of parser.feed(value)) {
+        if (data === null) {
+          if (id !== null) watcher.beat(id);
+          continue;
+        }
+        const said = JSON.parse(data);
+        // A stream ends with its credentials; those that can be renewed are.
+        if (event === "gone" && said.reason === "expired" && this.#connection.renews) return;
+        watcher.deliver(event, said, id);
+        if (watcher.closed || deadline.signal.aborted) return;
+      }
+    }
+  }
+}

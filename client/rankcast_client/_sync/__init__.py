@@ -1,0 +1,1 @@
+"""The blocking client, generated. `rankcast_client.sync` names it."""

@@ -1,0 +1,1 @@
+"""Other indexes that a board can be configured with."""

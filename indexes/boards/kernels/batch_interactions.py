@@ -1,0 +1,281 @@
+"""The other changes of a batch that meet the demotion at hand: who receives what it exposes.
+
+A demotion is painted when all promotions of the batch are applied, and the demotions west of it. From then on objects
+only get worse, so a range gains an unchanged object at exactly one demotion, and receives it then, unless it had the
+object before the batch, when promoted objects had not yet crossed it. Let (l, r) gain it now: it holds k - 1 better
+ones then and k before this demotion; before the batch it held one more for each demoted object in the range that
+crossed it already, and one fewer for each promoted one that crossed it.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from indexes.boards.kernels.batch_diff import (
+    BatchDiff,
+    DiffItems,
+    crossing,
+    insert_entry,
+    is_changed,
+    passes,
+    passing,
+    remove_entry,
+    revert_lists,
+)
+from indexes.boards.kernels.scratch import Scratch, Shortlist
+from indexes.boards.kernels.staircase import new_gain_strips
+from indexes.compiled.jit import inlined, vectorized
+from indexes.core.arrays import INF, Floats, Ints, int64
+
+NONE, CLEAR, SOME, ALL = range(4)
+"""Which of the subscriptions that gain an exposed object receive it: none, since the object itself changed and is sent
+as such; those whose range holds no promoted object that crossed it, a simple test; those that did not have it before
+the batch; or all."""
+
+FEW = 32
+"""Up to so many promotions and so many demotions that may cross what a demotion exposes are listed once."""
+
+
+class BatchInteractions(NamedTuple):
+    """The demotion at hand is item `at[0]` of `diff.demoted`. Other changes may have crossed the ranks that it exposes:
+    `promoted[: at[1]]` are items of `diff.promoted`, `demoted[: at[2]]` items of `diff.demoted` that are already
+    applied, the nearest first on each side; a count of -1 means more than FEW, to be searched for. `near` is the x of
+    the nearest promoted item that crossed the exposed object, west and east. `west` and `east` are scratch for lists.
+    """
+
+    diff: BatchDiff
+    at: Ints
+    promoted: Ints
+    demoted: Ints
+    near: Floats
+    west: Floats
+    east: Floats
+
+
+def make_interactions(diff: BatchDiff, kmax: int) -> BatchInteractions:
+    """The interactions of a batch, for lists of classes of up to `kmax`."""
+    few = np.empty(FEW, np.int64), np.empty(FEW, np.int64)
+    return BatchInteractions(diff, np.zeros(3, np.int64), *few, np.empty(2), np.empty(kmax + 2), np.empty(kmax + 2))
+
+
+@inlined
+def begin_demotion(interactions: BatchInteractions, item: int, l: float, r: float) -> None:
+    """Prepare for demoted item `item`, whose lists end at `l` and `r`."""
+    items, promoted, at = interactions.diff.demoted, interactions.diff.promoted, interactions.at
+    lower, upper = items.y0[item], items.y1[item]
+    promotions = _collect(promoted, items.other[item] - 1, False, upper, lower, l, interactions.promoted, int64(0))
+    promotions = _collect(promoted, items.other[item], True, upper, lower, r, interactions.promoted, promotions)
+    demotions = _collect(items, item - 1, False, upper, lower, l, interactions.demoted, int64(0))
+    at[0], at[1], at[2] = item, promotions if promotions <= FEW else -1, demotions if demotions <= FEW else -1
+
+
+@inlined
+def _collect(
+    items: DiffItems, place: int, east: bool, upper: float, lower: float, x_end: float, found: Ints, n: int
+) -> int:
+    """Append the items that cross, from `place` on, to the n that were found; returns how many there are now, or FEW +
+    1."""
+    step = 1 if east else -1
+    place = crossing(items, place, east, upper, lower, x_end)
+    while place >= 0 and n <= FEW:
+        if n < FEW:
+            found[n] = place
+        n += 1
+        place = crossing(items, place + step, east, upper, lower, x_end)
+    return n
+
+
+@inlined
+def recipients_of(interactions: BatchInteractions, scratch: Scratch, k: int, row: int, y: float, c: int) -> int:
+    """Who receives the object of this row and rank, which is about to enter the lists: NONE, CLEAR, SOME or ALL."""
+    diff = interactions.diff
+    recipients = NONE
+    if not is_changed(diff, row):
+        recipients = ALL
+        if interactions.at[1] != 0:
+            _find_near(interactions, y, c, scratch.west[k], scratch.east[k])
+            if interactions.near[0] > -INF or interactions.near[1] < INF:
+                # If no demotion has crossed it yet, one promotion that crossed it decides.
+                recipients = SOME if _any_demoted(interactions, y, c, scratch.west[k]) else CLEAR
+    return recipients
+
+
+@inlined
+def _any_demoted(interactions: BatchInteractions, y: float, c: int, l: float) -> bool:
+    """Whether an applied demotion with x >= l has crossed (y, c)."""
+    items = interactions.diff.demoted
+    there = False
+    for j in range(interactions.at[2]):
+        place = interactions.demoted[j]
+        there |= items.x[place] >= l and passes(items, place, y, c)
+    if interactions.at[2] < 0:
+        there = passing(items, interactions.at[0] - 1, False, y, c, l) >= 0
+    return there
+
+
+@inlined
+def _find_near(interactions: BatchInteractions, y: float, c: int, l: float, r: float) -> None:
+    """Write the x of the nearest promoted objects in [l, r] that crossed (y, c), infinite for none, to `near`."""
+    items = interactions.diff.promoted
+    east_place = interactions.diff.demoted.other[interactions.at[0]]
+    west, east = -INF, INF
+    for j in range(interactions.at[1]):
+        place = interactions.promoted[j]
+        x = items.x[place]
+        if l <= x <= r and passes(items, place, y, c):
+            if place < east_place:
+                west = max(west, x)
+            else:
+                east = min(east, x)
+    if interactions.at[1] < 0:
+        place = passing(items, east_place - 1, False, y, c, l)
+        west = items.x[place] if place >= 0 else -INF
+        place = passing(items, east_place, True, y, c, r)
+        east = items.x[place] if place >= 0 else INF
+    interactions.near[0], interactions.near[1] = west, east
+
+
+@inlined
+def cut_to_recipients(
+    interactions: BatchInteractions, scratch: Scratch, k: int, x_h: float, y: float, c: int, n: int, recipients: int
+) -> int:
+    """Cut the n strips that gain the object at `x_h` to its recipients; returns how many are left."""
+    if recipients == NONE:
+        n = 0
+    elif recipients == CLEAR:
+        n = _cut_between(scratch, n, interactions.near[0], interactions.near[1])
+    elif recipients == SOME:
+        n = _cut_by_lists(interactions, scratch, k, x_h, y, c)
+    return n
+
+
+@inlined
+def _cut_between(scratch: Scratch, n: int, west: float, east: float) -> int:
+    """Cut the n strips to west < l and r < east; returns how many are left."""
+    left = 0
+    for t in range(n):
+        lo, hi = max(scratch.strip[t, 0], west), scratch.strip[t, 1]
+        bottom, top = scratch.strip[t, 2], min(scratch.strip[t, 3], east)
+        scratch.strip[left, 0], scratch.strip[left, 1] = lo, hi
+        scratch.strip[left, 2], scratch.strip[left, 3] = bottom, top
+        left += (lo < hi) & (bottom < top)
+    return left
+
+
+@inlined
+def _cut_by_lists(interactions: BatchInteractions, scratch: Scratch, k: int, x_h: float, y: float, c: int) -> int:
+    """Write the strips that gain the object and did not have it before the batch, by the lists of then; returns how
+    many."""
+    diff, at = interactions.diff, interactions.at[0]
+    for z in range(k + 1):
+        interactions.west[z] = scratch.west[z]
+        interactions.east[z] = scratch.east[z]
+    if _all_at_hand(interactions):
+        _revert_lists(interactions, y, c, k)
+    else:
+        revert_lists(diff, diff.demoted.other[at], at, at, y, c, k, interactions.west, interactions.east)
+    return new_gain_strips(scratch, interactions.west, interactions.east, k, x_h)
+
+
+@inlined
+def _all_at_hand(interactions: BatchInteractions) -> bool:
+    """Whether all changes that may have crossed are listed."""
+    return interactions.at[1] >= 0 and interactions.at[2] >= 0
+
+
+@inlined
+def _revert_lists(interactions: BatchInteractions, y: float, c: int, k: int) -> None:
+    """As `batch_diff.revert_lists`, from the listed changes."""
+    promoted, demoted = interactions.diff.promoted, interactions.diff.demoted
+    west, east = interactions.west, interactions.east
+    l, r = west[k], east[k]
+    for j in range(interactions.at[1]):
+        place = interactions.promoted[j]
+        if l <= promoted.x[place] <= r and passes(promoted, place, y, c):
+            remove_entry(west, east, k, promoted.x[place])
+    for j in range(interactions.at[2]):
+        place = interactions.demoted[j]
+        if demoted.x[place] >= max(l, west[k]) and passes(demoted, place, y, c):
+            insert_entry(west, k, demoted.x[place], False)
+
+
+@inlined
+def drop_non_recipients(
+    interactions: BatchInteractions,
+    scratch: Scratch,
+    k: int,
+    y: float,
+    c: int,
+    shortlist: Shortlist,
+    n: int,
+    recipients: int,
+) -> None:
+    """Of the shortlist, let the subscriptions that gain the object and do not receive it count as gone."""
+    if recipients == CLEAR:
+        _drop_holders(shortlist, n, k, interactions.near[0], interactions.near[1])
+    elif recipients == SOME:
+        _drop_by_count(interactions, scratch, k, y, c, shortlist, n)
+
+
+@vectorized
+def _drop_holders(shortlist: Shortlist, n: int, k: int, west: float, east: float) -> None:
+    """Drop the subscriptions whose range holds the nearest crossing object on either side."""
+    for i in range(n):
+        shortlist.better[i] += (shortlist.better[i] == k) & ((shortlist.l[i] <= west) | (shortlist.r[i] >= east))
+
+
+@inlined
+def _drop_by_count(
+    interactions: BatchInteractions, scratch: Scratch, k: int, y: float, c: int, shortlist: Shortlist, n: int
+) -> None:
+    """Drop the subscriptions whose range holds more crossings upwards than downwards."""
+    diff, at = interactions.diff, interactions.at[0]
+    shortlist.passed[:n] = 0
+    l, r = scratch.west[k], scratch.east[k]
+    if _all_at_hand(interactions):
+        for j in range(interactions.at[1]):
+            place = interactions.promoted[j]
+            if l <= diff.promoted.x[place] <= r and passes(diff.promoted, place, y, c):
+                _add_passes(shortlist, n, diff.promoted.x[place], 1)
+        for j in range(interactions.at[2]):
+            place = interactions.demoted[j]
+            if diff.demoted.x[place] >= l and passes(diff.demoted, place, y, c):
+                _add_passes(shortlist, n, diff.demoted.x[place], -1)
+    else:
+        _count_passes(diff, at, y, c, l, r, shortlist, n)
+    _drop_passed(shortlist, n, k)
+
+
+@inlined
+def _count_passes(diff: BatchDiff, at: int, y: float, c: int, l: float, r: float, shortlist: Shortlist, n: int) -> None:
+    """Add up the crossings by searching the difference."""
+    east_place = diff.demoted.other[at]
+    place = passing(diff.promoted, east_place - 1, False, y, c, l)
+    while place >= 0:
+        _add_passes(shortlist, n, diff.promoted.x[place], 1)
+        place = passing(diff.promoted, place - 1, False, y, c, l)
+    place = passing(diff.promoted, east_place, True, y, c, r)
+    while place >= 0:
+        _add_passes(shortlist, n, diff.promoted.x[place], 1)
+        place = passing(diff.promoted, place + 1, True, y, c, r)
+    # From `at` on no demotion is applied yet, except for ties in x.
+    place = passing(diff.demoted, at - 1, False, y, c, l)
+    while place >= 0:
+        _add_passes(shortlist, n, diff.demoted.x[place], -1)
+        place = passing(diff.demoted, place - 1, False, y, c, l)
+
+
+@vectorized
+def _add_passes(shortlist: Shortlist, n: int, x: float, by: int) -> None:
+    """Add `by` to `passed` of the subscriptions whose range holds x."""
+    for i in range(n):
+        shortlist.passed[i] += by * ((shortlist.l[i] <= x) & (shortlist.r[i] >= x))
+
+
+@vectorized
+def _drop_passed(shortlist: Shortlist, n: int, k: int) -> None:
+    """Let the subscriptions that gain the object now and had it before the batch count as gone."""
+    for i in range(n):
+        shortlist.better[i] += (shortlist.better[i] == k) & (shortlist.passed[i] > 0)

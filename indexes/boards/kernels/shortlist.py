@@ -1,0 +1,205 @@
+"""Paint-Sparse on a shortlist: fetch the subscriptions that a change may affect once, then scan them for each strip
+instead of searching the forest.
+
+An influence region lies in the square west[k] < l <= x_i, x_i <= r < east[k], and so does all that an exposed object
+can gain. Most squares hold some dozens of subscriptions, in a few leaves of the forest. For each the shortlist counts
+the better objects in its range: it is in the region while these are fewer than k, and an object that enters the lists
+gains those that held k - 1 before.
+
+The recipients are those of `paint_sparse`, and so is the rule that joins tiles, taken literally: the box around both
+holds no subscription but those that gain the object.
+
+Source: [Range top-k] III-B.
+"""
+
+from __future__ import annotations
+
+from indexes.boards.kernels.forest import CAP, DEPTH, NODE, SLOT, STEP, Forest, inside, next_block, overlapping, reached
+from indexes.boards.kernels.scratch import Scratch, Shortlist
+from indexes.boards.kernels.tiles import Tiles, below, put_box
+from indexes.compiled.jit import internal, vectorized
+from indexes.compiled.simd import ALL, LANES, bit_count, lanes_pack, lanes_upto, lanes_within, low_bit
+from indexes.core.arrays import INF
+
+
+@internal
+def fetch(
+    forest: Forest,
+    k_class: int,
+    l_outer: float,
+    l_inner: float,
+    r_inner: float,
+    r_outer: float,
+    most: int,
+    shortlist: Shortlist,
+) -> int:
+    """Copy the subscriptions of a class that a tile reaches to the shortlist; returns how many.
+
+    -1 as soon as they are known to be more than `most`. O(sqrt m + answer).
+    """
+    base, cap = forest.head[k_class, NODE], forest.head[k_class, CAP]
+    first, depth = forest.head[k_class, SLOT], forest.head[k_class, DEPTH]
+    leaves, top = 1 << depth, 1 << (depth % STEP)
+    most = min(most, len(shortlist.l) - 2 * LANES)
+    r_below, r_last = below(r_inner), below(r_outer)
+    n = 0
+    block, lanes = top, (1 << top) - 1
+    while block and n <= most:
+        mask = overlapping(forest, base + block, l_outer, l_inner, r_below, r_last) & lanes & ALL
+        down = 0
+        while mask and not down and n <= most:
+            node = block + low_bit(mask)
+            mask &= mask - 1
+            if node < leaves:
+                down = node
+                here = base + node
+                if n + forest.cnt[here] > most and inside(forest, here, l_outer, l_inner, r_inner, r_outer):
+                    n = most + 1
+            else:
+                p = first + (node - leaves) * cap
+                end = p + forest.cnt[base + node]
+                while p < end and n <= most:
+                    found = reached(forest, p, end, l_outer, l_inner, r_below, r_last)
+                    lanes_pack(forest.l, p, found, shortlist.l, n)
+                    lanes_pack(forest.r, p, found, shortlist.r, n)
+                    n += bit_count(found)
+                    p += LANES
+        block, lanes = next_block(block, down, top)
+    return n if n <= most else -1
+
+
+@vectorized
+def count_better(shortlist: Shortlist, n: int, scratch: Scratch, a: int, b: int) -> None:
+    """Count the objects of the lists, of lengths a and b, in each of the n ranges. O((a + b) n)."""
+    for i in range(n):
+        shortlist.west[i] = 0
+    for z in range(1, a + 1):
+        x = scratch.west[z]
+        for i in range(n):
+            shortlist.west[i] += shortlist.l[i] <= x
+    for i in range(n):
+        shortlist.better[i] = shortlist.west[i]
+    for z in range(1, b + 1):
+        x = scratch.east[z]
+        for i in range(n):
+            shortlist.better[i] += shortlist.r[i] >= x
+
+
+@vectorized
+def mark_strips(shortlist: Shortlist, n: int, scratch: Scratch, strips: int) -> None:
+    """Set `better` to 1 for the subscriptions in one of the strips, else 0, and `west` to the number of the strip,
+    counted from the east. O(n strips)."""
+    for i in range(n):
+        shortlist.west[i] = 0
+        shortlist.better[i] = 0
+    for t in range(strips):
+        l_outer, l_inner = scratch.strip[t, 0], scratch.strip[t, 1]
+        r_inner, r_outer = scratch.strip[t, 2], scratch.strip[t, 3]
+        z = strips - 1 - t
+        for i in range(n):
+            l, r = shortlist.l[i], shortlist.r[i]
+            inside = (l > l_outer) & (l <= l_inner) & (r >= r_inner) & (r < r_outer)
+            shortlist.better[i] += inside
+            shortlist.west[i] += z * inside
+
+
+@vectorized
+def count_entry(shortlist: Shortlist, n: int, k: int, x_h: float, east: bool) -> int:
+    """Let the object at `x_h` enter a list; returns how many subscriptions gain it: those whose count is k now. Those
+    that left before have greater counts. O(n)."""
+    gained = 0
+    if east:
+        for i in range(n):
+            before = shortlist.better[i]
+            better = before + ((shortlist.r[i] >= x_h) | (before >= k))
+            gained += better == k
+            shortlist.better[i] = better
+    else:
+        for i in range(n):
+            before = shortlist.better[i]
+            holds = shortlist.l[i] <= x_h
+            better = before + (holds | (before >= k))
+            gained += better == k
+            shortlist.better[i] = better
+            shortlist.west[i] += holds & (better < k)
+    return gained
+
+
+@vectorized
+def ends(shortlist: Shortlist, n: int, k: int) -> tuple[float, float]:
+    """l* and r*: the least l and the greatest r of the subscriptions in the region; (inf, -inf) if there are none.
+    O(n)."""
+    l_first, r_last = INF, -INF
+    for i in range(n):
+        l_first = min(l_first, shortlist.l[i] if shortlist.better[i] < k else INF)
+        r_last = max(r_last, shortlist.r[i] if shortlist.better[i] < k else -INF)
+    return l_first, r_last
+
+
+@internal
+def shrink(shortlist: Shortlist, n: int, l_first: float, r_last: float) -> int:
+    """Drop the subscriptions beyond l* or r*, which no further tile can reach; returns how many are left. O(n)."""
+    left = 0
+    l_below = below(l_first)
+    for p in range(0, n, LANES):
+        near = lanes_upto(shortlist.r, p, r_last) & ~lanes_upto(shortlist.l, p, l_below)
+        near &= ALL >> max(p + LANES - n, 0)
+        lanes_pack(shortlist.l, p, near, shortlist.l, left)
+        lanes_pack(shortlist.r, p, near, shortlist.r, left)
+        lanes_pack(shortlist.west, p, near, shortlist.west, left)
+        lanes_pack(shortlist.better, p, near, shortlist.better, left)
+        left += bit_count(near)
+    return left
+
+
+@internal
+def cover(shortlist: Shortlist, n: int, least: int, most: int, k: int, tiles: Tiles) -> tuple[bool, float, float]:
+    """Append the tiles that cover exactly the subscriptions with `least` to `most` better objects, from west to east.
+
+    Returns whether the tiles fit, and the least l and the greatest r of these subscriptions (inf and -inf if there are
+    none). O(n k) at worst, O(n) for each tile.
+    """
+    box = shortlist.box
+    for z in range(k):
+        box[z, 0], box[z, 1], box[z, 2], box[z, 3] = INF, -INF, INF, -INF
+    for p in range(0, n, LANES):
+        if lanes_within(shortlist.better, p, least, most):
+            for i in range(p, min(p + LANES, n)):
+                if least <= shortlist.better[i] <= most:
+                    z, l, r = shortlist.west[i], shortlist.l[i], shortlist.r[i]
+                    box[z, 0] = min(box[z, 0], l)
+                    box[z, 1] = max(box[z, 1], l)
+                    box[z, 2] = min(box[z, 2], r)
+                    box[z, 3] = max(box[z, 3], r)
+    ok = True
+    l_first, r_last = INF, -INF
+    w0, e0, s0, n0 = INF, -INF, INF, -INF
+    for z in range(k - 1, -1, -1):
+        w1, e1, s1, n1 = box[z, 0], box[z, 1], box[z, 2], box[z, 3]
+        if w1 <= e1:
+            l_first, r_last = min(l_first, w1), max(r_last, n1)
+            if w0 <= e0 and not foreign(shortlist, n, w0, e1, min(s0, s1), max(n0, n1), least, most):
+                e0, s0, n0 = e1, min(s0, s1), max(n0, n1)
+            else:
+                ok = ok and put_box(w0, e0, s0, n0, tiles)
+                w0, e0, s0, n0 = w1, e1, s1, n1
+    ok = ok and put_box(w0, e0, s0, n0, tiles)
+    return ok, l_first, r_last
+
+
+@internal
+def foreign(
+    shortlist: Shortlist, n: int, west: float, east: float, south: float, north: float, least: int, most: int
+) -> bool:
+    """Whether the closed box holds a subscription with fewer than `least` or more than `most` better objects."""
+    west, south = below(west), below(south)
+    found = 0
+    p = 0
+    while p < n and found == 0:
+        found = lanes_upto(shortlist.l, p, east) & ~lanes_upto(shortlist.l, p, west)
+        found &= ~lanes_within(shortlist.better, p, least, most)
+        if found:
+            found &= lanes_upto(shortlist.r, p, north) & ~lanes_upto(shortlist.r, p, south)
+            found &= ALL >> max(p + LANES - n, 0)
+        p += LANES
+    return found != 0

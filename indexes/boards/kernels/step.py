@@ -1,0 +1,168 @@
+"""One pass over consecutive changes: paint each, apply it to the object index, and update the live lists.
+
+A change is painted while the object index still holds the state before it. An insertion is a promotion from +inf, a
+deletion a demotion to +inf, and a move in x is a deletion and an insertion ([Range top-k] II).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from indexes.boards.kernels.changes import DELETE, Changes
+from indexes.boards.kernels.forest import Forest
+from indexes.boards.kernels.object_index import ObjectArrays, delete, insert, look_ahead, set_y
+from indexes.boards.kernels.paint import paint
+from indexes.boards.kernels.scratch import PaintContext
+from indexes.boards.live_lists import Former, Live, deliver, find_receivers
+from indexes.compiled.jit import expanded, internal, kernel
+from indexes.core.arrays import Ints, Ints32, int64
+
+DONE, FULL_TILES, FULL_LIVE = 0, 1, 2
+
+
+class Painted(NamedTuple):
+    """The output of a pass: `event[t]` is the number of the change of kept tile t, `progress` is (next change, tiles
+    made)."""
+
+    event: Ints32
+    progress: Ints
+
+
+@internal
+def paint_change(objects: ObjectArrays, context: PaintContext, changes: Changes, change: int, y: float) -> int:
+    """Paint change number `change`, which gives its object `y`. Returns 1, or 0 with nothing changed when the tiles do
+    not fit.
+
+    An insertion leaves its object in the index at y = +inf, a move leaves it at its new x; `_apply` completes both and
+    `undo` reverts both.
+    """
+    row = changes.row[change]
+    x = changes.x[change]
+    slot = int64(objects.pos[row])
+    ok = 1
+    if changes.kind[change] == DELETE:
+        ok = paint(objects, context, slot, np.inf)
+    elif slot < 0:
+        insert(objects, row, x, np.inf, changes.created[change])
+        ok = paint(objects, context, int64(objects.pos[row]), y)
+        if ok == 0:
+            delete(objects, row)
+    elif not np.isnan(x) and x != objects.x[slot]:
+        old_x, old_y, old_c = objects.x[slot], objects.y[slot], objects.c[slot]
+        first = context.tiles.n[0]
+        ok = paint(objects, context, slot, np.inf)
+        if ok == 1:
+            delete(objects, row)
+            insert(objects, row, x, np.inf, old_c)
+            ok = paint(objects, context, int64(objects.pos[row]), y)
+            if ok == 0:
+                delete(objects, row)
+                insert(objects, row, old_x, old_y, old_c)
+                context.tiles.n[0] = first
+    elif y != objects.y[slot] or changes.touched[change]:
+        ok = paint(objects, context, slot, y)
+    return ok
+
+
+@internal
+def undo(objects: ObjectArrays, kind: int, row: int, was_slot: int, old_x: float, old_y: float, old_c: int) -> None:
+    """Revert what `paint_change` did to the index."""
+    if kind != DELETE:
+        if was_slot < 0:
+            delete(objects, row)
+        elif objects.x[objects.pos[row]] != old_x:
+            delete(objects, row)
+            insert(objects, row, old_x, old_y, old_c)
+
+
+@internal
+def _apply(objects: ObjectArrays, kind: int, row: int, y: float) -> None:
+    """Complete a change that was painted."""
+    if kind == DELETE:
+        delete(objects, row)
+    elif y != objects.y[objects.pos[row]]:
+        set_y(objects, int(objects.pos[row]), y)
+
+
+# Nine arguments: the parts of a board, the changes, and how far and how to go.
+@kernel
+def run(
+    objects: ObjectArrays,
+    context: PaintContext,
+    live: Live,
+    listeners: Forest,
+    painted: Painted,
+    changes: Changes,
+    end: int,
+    deliver_lists: bool,
+    keep: bool,
+) -> int:
+    """Paint and apply changes from `painted.progress[0]` up to `end`, and with `deliver_lists` update the live lists.
+
+    With `keep` tiles are collected in the context's, else each change's overwrite the last one's. Returns DONE, or
+    FULL_TILES or FULL_LIVE when a buffer has to grow before the change at progress[0] can be applied; that change has
+    then left no trace. `listeners` is the forest of live slots. The cost beyond painting is that of the live lists
+    reached.
+    """
+    tiles, old = context.tiles, context.scratch.old
+    status = DONE
+    change = painted.progress[0]
+    while change < end and status == DONE:
+        if not keep:
+            tiles.n[0] = 0
+        first = tiles.n[0]
+        look_ahead(objects, changes.row, change, end)
+        row = changes.row[change]
+        slot = objects.pos[row]
+        old[0], old_y, old_c = 0.0, 0.0, int64(-1)
+        if slot >= 0:
+            old[0], old_y, old_c = objects.x[slot], objects.y[slot], objects.c[slot]
+        y = given_y(objects, row, changes.y[change])
+        if paint_change(objects, context, changes, change, y) == 0:
+            status = FULL_TILES
+        elif deliver_lists and tiles.n[0] > first and find_receivers(listeners, live, tiles, first) == 0:
+            undo(objects, changes.kind[change], row, slot, old[0], old_y, old_c)
+            tiles.n[0] = first
+            status = FULL_LIVE
+        else:
+            _apply(objects, changes.kind[change], row, y)
+            if deliver_lists and tiles.n[0] > first:
+                deliver(objects, live, tiles, change, Former(int64(row), old, old_y))
+            painted.progress[1] += tiles.n[0] - first
+            if keep:
+                for t in range(first, tiles.n[0]):
+                    painted.event[t] = change
+            change += 1
+    painted.progress[0] = change
+    return status
+
+
+@expanded
+def given_y(objects: ObjectArrays, row: int, y: float) -> float:
+    """The y that an object will have: the given one, or its present one if that is NaN."""
+    slot = objects.pos[row]
+    return objects.y[slot] if slot >= 0 and np.isnan(y) else y
+
+
+@kernel
+def advance(objects: ObjectArrays, changes: Changes, start: int, end: int) -> None:
+    """Apply changes start..end - 1 without painting: for replay, and for the copy that serves reads."""
+    for change in range(start, end):
+        look_ahead(objects, changes.row, change, end)
+        row = changes.row[change]
+        x = changes.x[change]
+        y = changes.y[change]
+        slot = int64(objects.pos[row])
+        if changes.kind[change] == DELETE:
+            delete(objects, row)
+        elif slot < 0:
+            insert(objects, row, x, y, changes.created[change])
+        elif not np.isnan(x) and x != objects.x[slot]:
+            old_y = objects.y[slot]
+            old_c = objects.c[slot]
+            delete(objects, row)
+            insert(objects, row, x, old_y if np.isnan(y) else y, old_c)
+        elif not np.isnan(y):
+            set_y(objects, int(objects.pos[row]), y)

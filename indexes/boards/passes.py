@@ -1,0 +1,116 @@
+"""What both painters share: the buffers of a kernel pass, the loop that runs passes within a budget, and live lists."""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from indexes.boards.kernels.changes import Changes
+from indexes.boards.kernels.step import DONE, FULL_TILES
+from indexes.boards.kernels.tiles import Tiles
+from indexes.boards.live_lists import LiveLists
+from indexes.boards.regions import Region
+from indexes.core.arrays import Ints, Rows
+
+COLUMNS = tuple(name for name in Tiles._fields if name != "n")
+
+FIRST_GUESS = 20e-6
+"""Estimate of the seconds that an event takes, before the first one is measured."""
+
+
+class PassRunner(ABC):
+    """Runs kernels over changes. `tiles` are those of the last run, and tile t is of change `event[t]`;
+    `seconds_per_event` is an estimate from the latest events."""
+
+    live: LiveLists[Any]
+    tiles: Tiles
+    event: Rows
+    seconds_per_event = FIRST_GUESS
+
+    def run(self, changes: Changes, lo: int, hi: int, budget: float, keep: bool) -> tuple[int, int]:
+        """Paint and apply changes from `lo` for about `budget` seconds, at most to `hi`.
+
+        Returns the next change and the number of tiles. With `keep` these are in `tiles`. The index of objects must
+        have room for the insertions (`reserve`).
+        """
+        self.clear()
+        return self._run(changes, lo, hi, budget, keep or self.live.tile_readers > 0, self.live.count > 0)
+
+    def _run(self, changes: Changes, lo: int, hi: int, budget: float, keep: bool, to_live: bool) -> tuple[int, int]:
+        progress = np.array([lo, 0], np.int64)
+        started = time.perf_counter()
+        while True:
+            left = budget - (time.perf_counter() - started)
+            stop = min(hi, int(progress[0]) + max(1, int(left / self.seconds_per_event)))
+            before = int(progress[0])
+            began = time.perf_counter()
+            why = self._pass(changes, progress, stop, keep, to_live)
+            done = int(progress[0])
+            if why == DONE:
+                spent = time.perf_counter() - began
+                if done > before:
+                    self.seconds_per_event += 0.2 * (spent / (done - before) - self.seconds_per_event)
+                if done == hi or time.perf_counter() - started >= budget:
+                    return done, int(progress[1])
+            elif why == FULL_TILES:
+                self.grow_tiles()
+            else:
+                self.live.grow_buffers()
+
+    def listen(self, region: Region, k: int, rows: Rows, offset: int) -> int:
+        """Keep a list up to date that begins as `rows`, with notifications behind `offset`; returns its live slot."""
+        return self.live.add(self._class(k, region), k, self._sides(region), rows, offset)
+
+    def listen_to(
+        self, live: int, before: tuple[Region, int], after: tuple[Region, int], rows: Rows, offset: int
+    ) -> None:
+        """Give a live list another region, length or offset."""
+        (was, k_before), (region, k) = before, after
+        classes = self._class(k_before, was), self._class(k, region)
+        self.live.move(live, *classes, k, self._sides(region), rows, offset)
+
+    def forget(self, live: int, region: Region, k: int) -> None:
+        """Stop keeping a live list."""
+        self.live.remove(self._class(k, region), live)
+
+    @abstractmethod
+    def _class(self, k: int, region: Region) -> int:
+        """The class of subscriptions to the best k of such a region."""
+
+    @abstractmethod
+    def _sides(self, region: Region) -> tuple[ArrayLike, ...]:
+        """A region as the subscription index takes it."""
+
+    @abstractmethod
+    def _pass(self, changes: Changes, progress: Ints, stop: int, keep: bool, to_live: bool) -> int:
+        """Call the kernel: from change progress[0] to `stop`, with deliveries to live lists if `to_live`."""
+
+    def kept_events(self) -> Rows:
+        """The change of each of the kept tiles; valid until the next run."""
+        return self.event[: int(self.tiles.n[0])]
+
+    def clear(self) -> None:
+        """Empty the buffers of tiles and records."""
+        self.tiles.n[0] = 0
+        self.live.arrays.records.n[0] = 0
+        self.live.arrays.tile_records.n[0] = 0
+
+    def grow_tiles(self) -> None:
+        """Double the buffer of tiles, with its content."""
+        old = self.tiles
+        n = int(old.n[0])
+        self.tiles = self._make_tiles(2 * len(old.row))
+        for name in COLUMNS:
+            getattr(self.tiles, name)[:n] = getattr(old, name)[:n]
+        self.tiles.n[0] = n
+        event = np.zeros(len(self.tiles.row), np.int32)
+        event[:n] = self.event[:n]
+        self.event = event
+
+    @abstractmethod
+    def _make_tiles(self, size: int) -> Tiles:
+        """An empty buffer of tiles."""

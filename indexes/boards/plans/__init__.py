@@ -1,0 +1,1 @@
+"""Accepted commands of a board in execution, one module for each group of commands."""

@@ -1,0 +1,268 @@
+"""Plans for changes of objects that are published one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from indexes.boards.kernels.changes import Changes
+from indexes.boards.objects import Accepted
+from indexes.boards.plans.kernel_pass import KernelPass, Record
+from indexes.boards.results import (
+    AnyTile,
+    ListChange,
+    ListEntry,
+    LiveTiles,
+    Place,
+    Slice,
+    TileRows,
+)
+from indexes.boards.store import BoardStore
+from indexes.core.plan import Plan
+
+Entry = tuple[int, int, int, Place, float, Place, float]
+
+
+class EventsPlan(Plan[BoardStore]):
+    """Changes of objects, each published with its own seq. The first `keep_at_most` tiles are kept by column in `kept`;
+    `tile_count` counts all of them, `counts` those of each event of a `counted` plan."""
+
+    def __init__(self, engine: BoardStore, accepted: Accepted, keep_at_most: int) -> None:
+        super().__init__(engine, accepted.command, len(accepted.command))
+        self.faults, self.positions = accepted.faults, accepted.positions
+        self.tile_count = 0
+        self.counted = accepted.command.counted
+        self.counts: list[int] = []
+        self.kept: list[TileRows] = []
+        self._accepted = accepted
+        self._room = keep_at_most
+        self._executed = 0
+        self._published = 0
+        self._payloads = sorted(accepted.command.payload)
+        self._next_payload = 0
+        self._replaced: dict[int, bytes | None] = {}
+        self.done = self.count == 0
+
+    @property
+    def tiles(self) -> list[tuple[int, AnyTile]]:
+        """The tiles that were kept, each with the place of its event in the command."""
+        return [view for rows in self.kept for view in rows.views()]
+
+    @property
+    def alone(self) -> bool:
+        """Whether it cannot be executed in one pass with others, as some of it has been."""
+        return self._executed > 0
+
+    @property
+    def changes(self) -> Changes:
+        """The events by column."""
+        return self._accepted.changes
+
+    @property
+    def births(self) -> int:
+        """How many objects these events create."""
+        return self._accepted.births
+
+    @property
+    def created(self) -> dict[int, int]:
+        """Creation numbers of the objects that these events create, by position."""
+        numbers = self._accepted.changes.created
+        return {step.at: int(numbers[step.at]) for step in self._accepted.steps if step.born}
+
+    @property
+    def work(self) -> float:
+        return (self.count - self._executed) * self.engine.painter.seconds_per_event
+
+    def response_fields(self) -> dict[str, Any]:
+        return {"tile_count": self.tile_count}
+
+    def fields_of(self, answer: Mapping[str, Any]) -> dict[str, Any]:
+        applied = int(answer.get("applied", self.count))
+        if applied == self.count or not self.counts:
+            return self.response_fields()
+        end = int(answer["seq"]) - self.first_seq + 1
+        return {"tile_count": sum(self.counts[end - applied : end])}
+
+    def execute(self, budget: float) -> None:
+        painter, changes = self.engine.painter, self._accepted.changes
+        painter.objects.reserve(self._accepted.births + 1, self.engine.catalogue.high)
+        if self.silent:
+            painter.advance(changes, self._executed, self.count)
+            self._executed = self.count
+            return
+        keep = self._room > 0 or self.counted
+        self._executed, made = painter.run(changes, self._executed, self.count, budget, keep)
+        self.tile_count += made
+
+    def publish(self) -> Slice | None:
+        catalogue, accepted = self.engine.catalogue, self._accepted
+        catalogue.advance(accepted.changes, accepted.births, self._published, self._executed)
+        return self.publish_pass(None if self.silent else KernelPass(self.engine), 0, self._executed)
+
+    def publish_pass(self, found: KernelPass | None, start: int, hi: int) -> Slice | None:
+        """Make the events before `hi` visible. They begin at event `start` of the pass. Without one (replay) there
+        are no notifications."""
+        catalogue, accepted = self.engine.catalogue, self._accepted
+        catalogue.name_rows(accepted)
+        out = None
+        if found is None:
+            self._write_payloads(hi - 1)
+        else:
+            out = self._notifications(found, start, hi)
+        catalogue.show_steps(accepted, hi)
+        self._published = hi
+        self.engine.seq = self.first_seq + hi - 1
+        self.done = hi == self.count
+        if self.done:
+            catalogue.settle(accepted)
+        return out
+
+    def _write_payloads(self, through: int) -> None:
+        """Change payloads up to an event, so that notifications about it have the payloads of its seq.
+
+        The payloads that the event, or those published with it, have replaced are kept by the row of their object.
+        """
+        payload, rows = self._accepted.command.payload, self._accepted.changes.row
+        self._replaced.clear()
+        while self._next_payload < len(self._payloads) and self._payloads[self._next_payload] <= through:
+            at = self._payloads[self._next_payload]
+            text, row = payload[at], int(rows[at])
+            if at >= self._published_with(through):
+                self._replaced.setdefault(row, self.engine.catalogue.payloads.get(row))
+            if text is None:
+                self.engine.catalogue.payloads.pop(row, None)
+            else:
+                self.engine.catalogue.payloads[row] = text
+            self._next_payload += 1
+
+    def _published_with(self, at: int) -> int:
+        """The first of the events that are published as one with the event `at`."""
+        return at
+
+    def _notifications(self, found: KernelPass, start: int, hi: int) -> Slice | None:
+        """The notifications of the events before `hi` that are not published yet; keeps their tiles, too."""
+        lo = start + self._published
+        first, last = found.tiles_between(lo, start + hi)
+        if self.counted:
+            ends = [found.tiles_between(e, e + 1) for e in range(lo, start + hi)]
+            self.counts += [end - begin for begin, end in ends]
+        last = min(last, first + self._room)
+        rows = found.rows[first:last]
+        records = found.records_between(lo, start + hi)
+        tile_records = found.tile_records_between(lo, start + hi)
+        payloads = self.engine.catalogue.payloads
+        texts: list[bytes | None] = []
+        out = Slice(self.first_seq + hi - 1, [], [], [], [])
+        if records or tile_records or (rows and self._next_payload < len(self._payloads)):
+            at_record = at_tile_record = 0
+            views: dict[int, AnyTile] = {}
+            events = found.events[first:last]
+            for e in sorted({*events, *(r[0] for r in records), *(r[0] for r in tile_records)}):
+                seq = self.first_seq + e - start
+                self._write_payloads(e - start)
+                views.clear()
+                while len(texts) < len(rows) and events[len(texts)] == e:
+                    texts.append(payloads.get(rows[len(texts)]))
+                begin = at_record
+                while at_record < len(records) and records[at_record][0] == e:
+                    at_record += 1
+                out.changes.extend(self._changes(seq, records[begin:at_record]))
+                begin = at_tile_record
+                while at_tile_record < len(tile_records) and tile_records[at_tile_record][0] == e:
+                    at_tile_record += 1
+                out.tiles.extend(self._live_tiles(found, seq, tile_records[begin:at_tile_record], views))
+        else:
+            texts = [payloads.get(row) for row in rows]
+        if rows:
+            self.kept.append(found.tile_rows(first, last, start, texts))
+            self._room -= len(rows)
+        self._write_payloads(hi - 1)
+        return out if out.changes or out.tiles else None
+
+    def _changes(self, seq: int, records: list[Record]) -> list[ListChange]:
+        """The changes of live lists at one seq. Equal changes share their entries."""
+        by_live: dict[int, list[Entry]] = {}
+        for _, live, *entry in records:
+            by_live.setdefault(live, []).append(tuple(entry))  # type: ignore[arg-type]
+        shared: dict[tuple[Entry, ...], tuple[ListEntry, ...]] = {}
+        out = []
+        for live, entries in by_live.items():
+            entries.sort(key=lambda entry: (entry[2], entry[1]))
+            key = tuple(entries)
+            if key not in shared:
+                shared[key] = tuple(self._entry(*entry) for entry in key)
+            out.append(ListChange(seq, live, shared[key]))
+        return out
+
+    def _entry(
+        self, row: int, old_rank: int, new_rank: int, x: Place, y: float, old_x: Place, old_y: float
+    ) -> ListEntry:
+        catalogue = self.engine.catalogue
+        created = catalogue.created[row]
+        now = catalogue.show(row, x, y, created) if new_rank else None
+        old = catalogue.show(row, old_x, old_y, created) if old_rank else None
+        if old is not None and row in self._replaced:
+            old = old._replace(payload=self._replaced[row])
+        return ListEntry(catalogue.ids[row], old_rank or None, new_rank or None, now, old)
+
+    def _live_tiles(
+        self, found: KernelPass, seq: int, records: list[tuple[int, int, int]], views: dict[int, AnyTile]
+    ) -> list[LiveTiles]:
+        """The tiles of one seq for live subscriptions to tiles. Equal tiles share their view."""
+        by_live: dict[int, list[AnyTile]] = {}
+        for _, live, t in records:
+            if t not in views:
+                payload = self.engine.catalogue.payloads.get(found.rows[t])
+                ((_, views[t]),) = found.tile_rows(t, t + 1, 0, [payload]).views()
+            by_live.setdefault(live, []).append(views[t])
+        return [LiveTiles(seq, live, tuple(tiles)) for live, tiles in by_live.items()]
+
+    def cancel(self) -> None:
+        self.engine.catalogue.roll_back(self._accepted)
+        super().cancel()
+
+
+class EventsGroup:
+    """Consecutive short commands of one board, executed in one pass: calling the kernels costs more than a single event
+    does."""
+
+    def __init__(self, plans: Sequence[EventsPlan]) -> None:
+        self._plans = plans
+        self._store = plans[0].engine
+        columns = zip(*(plan.changes for plan in plans), strict=True)
+        self._changes = Changes(*(np.concatenate(parts) for parts in columns))
+        self._births = sum(plan.births for plan in plans)
+        self._executed = 0
+        self._published = 0
+
+    @property
+    def done(self) -> bool:
+        return self._published == len(self._changes.row)
+
+    def execute(self, budget: float) -> None:
+        """As `Plan.execute`."""
+        painter, changes = self._store.painter, self._changes
+        painter.objects.reserve(self._births + 1, self._store.catalogue.high)
+        self._executed, _ = painter.run(changes, self._executed, len(changes.row), budget, keep=True)
+
+    def publish(self) -> Slice | None:
+        """As `Plan.publish`, for what was executed of all commands."""
+        self._store.catalogue.advance(self._changes, self._births, self._published, self._executed)
+        found = KernelPass(self._store)
+        out = Slice(0, [], [], [], [])
+        start = 0
+        for plan in self._plans:
+            end = start + plan.count
+            if start < self._executed and end > self._published:
+                lo, hi = max(start, self._published), min(end, self._executed)
+                first, last = found.tiles_between(lo, hi)
+                plan.tile_count += last - first
+                part = plan.publish_pass(found, start, hi - start)
+                if part is not None:
+                    out.changes.extend(part.changes)
+                    out.tiles.extend(part.tiles)
+            start = end
+        self._published = self._executed
+        return out._replace(last_seq=self._store.seq) if out.changes or out.tiles else None

@@ -1,0 +1,106 @@
+"""What one pass of the kernels leaves behind: tiles, and changes of live lists, by event of the pass."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from operator import itemgetter
+from typing import TypeVar
+
+import numpy as np
+
+from indexes.boards.results import Place, Reach, TileRows, places
+from indexes.boards.space.painter import SpacePainter
+from indexes.boards.store import BoardStore
+from indexes.core.arrays import Floats
+
+MAX = float(np.finfo(np.float64).max)
+
+Record = tuple[int, int, int, int, int, Place, float, Place, float]
+
+
+class KernelPass:
+    """The results of one pass of the kernels by event of the pass, copied from the buffers of the painter: kept tiles,
+    changes of live lists, and the tiles for live subscriptions to tiles.
+
+    `events` and `rows` are the events of the kept tiles, ascending, and the rows of their objects.
+    """
+
+    def __init__(self, store: BoardStore) -> None:
+        painter = store.painter
+        live = painter.live.arrays
+        n_records, n_tile_records = int(live.records.n[0]), int(live.tile_records.n[0])
+        self._store = store
+        self.events: list[int] = painter.kept_events().tolist()
+        self.rows: list[int] = painter.tiles.row[: len(self.events)].tolist()
+        self._records: list[Record] = []
+        self._tile_records: list[tuple[int, int, int]] = []
+        self._columns: TileRows | None = None
+        if n_records:
+            self._records = list(zip(*(places(a[:n_records]) for a in live.records[:9]), strict=True))  # type: ignore[arg-type]
+        if n_tile_records:
+            self._tile_records = list(zip(*(a[:n_tile_records].tolist() for a in live.tile_records[:3]), strict=True))
+
+    def tiles_between(self, lo: int, hi: int) -> tuple[int, int]:
+        """The first of the kept tiles of events lo..hi - 1, and the one after the last."""
+        return bisect_left(self.events, lo), bisect_left(self.events, hi)
+
+    def records_between(self, lo: int, hi: int) -> list[Record]:
+        """The changes of live lists by events lo..hi - 1."""
+        return _between(self._records, lo, hi)
+
+    def tile_records_between(self, lo: int, hi: int) -> list[tuple[int, int, int]]:
+        """The tiles of events lo..hi - 1 for live subscriptions to tiles: (event, live slot, tile)."""
+        return _between(self._tile_records, lo, hi)
+
+    def tile_rows(self, first: int, last: int, start: int, payload: list[bytes | None]) -> TileRows:
+        """Kept tiles first..last - 1 by column, of a command whose events begin at `start`."""
+        if self._columns is None:
+            self._columns = self._all_columns()
+        whole, ids = self._columns, self._store.catalogue.ids
+        return TileRows(
+            [e - start for e in self.events[first:last]],
+            whole.numbers[first:last],
+            whole.k[first:last],
+            [ids[row] for row in self.rows[first:last]],
+            whole.created[first:last],
+            whole.gone[first:last],
+            payload,
+            whole.d,
+            None if whole.shape is None else whole.shape[first:last],
+            None if whole.where is None else whole.where[first:last],
+        )
+
+    def _all_columns(self) -> TileRows:
+        """All kept tiles, without ids: a row may be given to another object within a pass."""
+        n = len(self.events)
+        painter, tiles, filters = self._store.painter, self._store.painter.tiles, self._store.filters
+        side, x, where = tiles.side[:n], tiles.x[:n], None
+        if filters.fields:
+            where = self._where(side, x)
+            side, x = side[:, : 4 * filters.ranged], x[:, : filters.ranged]
+        numbers = np.column_stack([side, x, tiles.y[:n]])
+        sides = numbers[:, : side.shape[1]]
+        sides[np.abs(sides) >= MAX] = np.inf
+        numbers[:, -1] *= self._store.catalogue.sign
+        k, created, gone = painter.ks[tiles.cls[:n]], tiles.c[:n], tiles.gone[:n].astype(bool)
+        rows = TileRows([], numbers, k.tolist(), [], created.tolist(), gone.tolist(), [], where=where)
+        if isinstance(painter, SpacePainter) and filters.ranged > 1:
+            shapes = painter.subscriptions.shapes
+            return rows._replace(d=filters.ranged, shape=[shapes[q] for q in tiles.cls[:n].tolist()])
+        return rows
+
+    def _where(self, side: Floats, x: Floats) -> list[tuple[Reach, ...]]:
+        """The filters of the subscriptions that kept tiles reach."""
+        filters = self._store.filters
+        hidden = side[:, 4 * filters.ranged : 4 * filters.dimensions]
+        return list(map(filters.reached, hidden.tolist(), x[:, filters.ranged :].tolist()))
+
+
+R = TypeVar("R", bound=tuple[int, ...] | Record)
+
+
+def _between(records: list[R], lo: int, hi: int) -> list[R]:
+    """The records of events lo..hi - 1; they are in order of their events."""
+    if not records:
+        return records
+    return records[bisect_left(records, lo, key=itemgetter(0)) : bisect_left(records, hi, key=itemgetter(0))]

@@ -1,0 +1,193 @@
+"""The results of a board in the user's terms: objects, subscriptions, tiles and changes of lists.
+
+Rank values have the user's sign. Unbounded ends are infinite in views of regions, and None in tiles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import isinf
+from typing import NamedTuple, TypeAlias
+
+from indexes.boards.commands import Filter
+from indexes.boards.regions import Region
+from indexes.boards.space.kernels.shapes import width
+from indexes.core.arrays import Floats
+
+Place: TypeAlias = float | tuple[float, ...]
+"""The range attributes of an object: a number if there is one, else a number for each, in their order."""
+
+
+def place_of(x: Floats, i: int) -> Place:
+    """Row i of a column of places."""
+    place = x[i].tolist()
+    return tuple(place) if x.ndim > 1 else place
+
+
+def places(x: Floats) -> list[Place]:
+    """All of a column of places."""
+    found = x.tolist()
+    return list(map(tuple, found)) if x.ndim > 1 else found
+
+
+class ObjectView(NamedTuple):
+    """An object as the user wrote it. `payload` is compact JSON text."""
+
+    id: str
+    x: Place
+    y: float
+    created: int
+    payload: bytes | None
+
+
+class SubscriptionView(NamedTuple):
+    """A subscription to the ranks offset + 1 to offset + k, among the objects that pass the filter `where`."""
+
+    id: str
+    region: Region
+    k: int
+    ttl: float | None
+    offset: int = 0
+    where: Filter = ()
+
+
+class Reach(NamedTuple):
+    """Which subscriptions a tile reaches by their filter on one indexed field: those without one (`any`), and those
+    that require the `value`, as JSON text."""
+
+    any: bool
+    value: str | None
+
+
+class TileView(NamedTuple):
+    """A rectangle of subscription space and the object that its subscribers need ([Range top-k] II-A).
+
+    Reaches (l, r) iff l_outer < l <= l_inner and r_inner <= r < r_outer; None is an infinite side. With indexed fields
+    `where` restricts it to the subscriptions with these filters.
+    """
+
+    k: int
+    l_outer: float | None
+    l_inner: float | None
+    r_inner: float | None
+    r_outer: float | None
+    object: ObjectView
+    gone: bool
+    where: tuple[Reach, ...] = ()
+
+
+class RegionTile(NamedTuple):
+    """As `TileView`, with several range attributes: a box of the sides of regions of one shape.
+
+    `sides` of a box are (l_outer, l_inner, r_inner, r_outer) of each attribute; those of another shape the least and
+    the greatest value of each of the region's sides, inclusive. None is an infinite side.
+    """
+
+    k: int
+    shape: str
+    sides: tuple[float | None, ...]
+    object: ObjectView
+    gone: bool
+    where: tuple[Reach, ...] = ()
+
+
+AnyTile: TypeAlias = TileView | RegionTile
+
+
+class TileRows(NamedTuple):
+    """Tiles by column: the place of the event in its command, the four sides, x and y (one row of `numbers`; a side may
+    be infinite), and the rest of a `TileView`.
+
+    With d > 1 range attributes a row of `numbers` has as many sides as the widest tile, the d values of the object's
+    place, and y; `shape` has the shapes. `where` is given with indexed fields.
+    """
+
+    event: list[int]
+    numbers: Floats
+    k: list[int]
+    id: list[str]
+    created: list[int]
+    gone: list[bool]
+    payload: list[bytes | None]
+    d: int = 1
+    shape: list[str] | None = None
+    where: list[tuple[Reach, ...]] | None = None
+
+    def views(self) -> Iterator[tuple[int, AnyTile]]:
+        """The tiles one by one, each with the place of its event."""
+        if self.shape is not None:
+            yield from self._region_tiles(self.shape)
+            return
+        for t, (*sides, x, y) in enumerate(self.numbers.tolist()):
+            l_outer, l_inner, r_inner, r_outer = (None if isinf(side) else side for side in sides)
+            shown = ObjectView(self.id[t], x, y, self.created[t], self.payload[t])
+            where = () if self.where is None else self.where[t]
+            yield self.event[t], TileView(self.k[t], l_outer, l_inner, r_inner, r_outer, shown, self.gone[t], where)
+
+    def _region_tiles(self, shapes: list[str]) -> Iterator[tuple[int, RegionTile]]:
+        for t, (shape, row) in enumerate(zip(shapes, self.numbers.tolist(), strict=True)):
+            sides = tuple(None if isinf(side) else side for side in row[: 2 * width(shape, self.d)])
+            shown = ObjectView(self.id[t], tuple(row[-1 - self.d : -1]), row[-1], self.created[t], self.payload[t])
+            where = () if self.where is None else self.where[t]
+            yield self.event[t], RegionTile(self.k[t], shape, sides, shown, self.gone[t], where)
+
+
+class ListEntry(NamedTuple):
+    """One object that entered, left or got new values in one list.
+
+    Ranks count from 1 over the whole ranking; None is outside the list. `object` is given with a new rank, and `old`,
+    the object as it was, with an old one.
+    """
+
+    id: str
+    old_rank: int | None
+    new_rank: int | None
+    object: ObjectView | None
+    old: ObjectView | None = None
+
+
+class ListChange(NamedTuple):
+    """The net change of one live list at one seq. Equal changes of a seq share the same `entries` tuple."""
+
+    seq: int
+    live: int
+    entries: tuple[ListEntry, ...]
+
+
+class LiveTiles(NamedTuple):
+    """The tiles of one seq that reach one live subscription, in the order in which they apply."""
+
+    seq: int
+    live: int
+    tiles: tuple[AnyTile, ...]
+
+
+class Slice(NamedTuple):
+    """The notifications of live subscriptions for consecutive commands, each column in order of seq.
+
+    `moved` are the (seq, live slot) of subscriptions that were changed themselves (their net change is in `changes`),
+    `gone` those of deleted ones, whose live slots are free again. `shifted` are the live slots of `moved` ones with
+    another offset: their readers need the whole list, since the ranks they know have the old one.
+    """
+
+    last_seq: int
+    changes: list[ListChange]
+    tiles: list[LiveTiles]
+    moved: list[tuple[int, int]]
+    gone: list[tuple[int, int]]
+    shifted: tuple[int, ...] = ()
+
+
+def net_entries(
+    before: list[ObjectView], after: list[ObjectView], old_offset: int = 0, new_offset: int = 0
+) -> tuple[ListEntry, ...]:
+    """The net change between two lists, which begin after so many ranks: the objects that left, then those that entered
+    or have other values. Objects that only change their rank are left out. O(k)."""
+    was = {entry.id: (rank, entry) for rank, entry in enumerate(before, old_offset + 1)}
+    now = {entry.id for entry in after}
+    found = [ListEntry(id, rank, None, None, old) for id, (rank, old) in was.items() if id not in now]
+    for rank, entry in enumerate(after, new_offset + 1):
+        old_rank, old = was.get(entry.id, (None, None))
+        if old != entry:
+            found.append(ListEntry(entry.id, old_rank, rank, entry, old))
+    return tuple(found)

@@ -1,0 +1,1 @@
+"""The compiled kernels of boards with several range attributes."""

@@ -1,0 +1,260 @@
+"""Sixteen lanes at once: comparisons of a block of 16 numbers, and the bit masks they make.
+
+Each primitive is a few vector instructions when compiled. Uncompiled (``NUMBA_DISABLE_JIT=1``) it is the loop written
+here, which is also its definition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from indexes.compiled.jit import allocating_kernel  # noqa: F401  (sets the cache folder before numba is imported)
+
+from llvmlite import ir  # isort: skip
+from numba import types  # isort: skip
+from numba.extending import intrinsic, overload  # isort: skip
+
+
+LANES = 16
+"""Numbers in a block. A column that is read by blocks has room for one more behind its last number."""
+
+ALL = (1 << LANES) - 1
+"""The mask of all lanes."""
+
+primitive: Any = intrinsic
+INLINED: dict[str, Any] = {"jit_options": {"nogil": True, "forceinline": True}, "strict": False}
+"""Options of an `overload` whose machine code becomes part of its caller's."""
+
+
+def replace(plain: Callable[..., Any], compiled: Callable[..., Any]) -> None:
+    """Let kernels that call `plain` run `compiled` instead, whose machine code becomes part of theirs."""
+    overload(plain, **INLINED)(lambda *kinds: compiled)
+
+
+# Instructions, for the primitives of this module and of others.
+
+
+def address_of(context: Any, builder: Any, array_type: Any, array: Any, base: Any, lanes: int) -> Any:
+    """The address of a[base : base + lanes], as that of a vector."""
+    data = context.make_array(array_type)(context, builder, value=array).data
+    kind = ir.VectorType(context.get_value_type(array_type.dtype), lanes)
+    return builder.bitcast(builder.gep(data, [base]), kind.as_pointer())
+
+
+def load(context: Any, builder: Any, array_type: Any, array: Any, base: Any, lanes: int = LANES) -> Any:
+    """The vector a[base : base + lanes], aligned as one element is."""
+    address = address_of(context, builder, array_type, array, base, lanes)
+    return builder.load(address, align=array_type.dtype.bitwidth // 8)
+
+
+def splat(builder: Any, kind: Any, value: Any) -> Any:
+    """A vector of this type with the value in every lane."""
+    undefined = ir.Constant(kind, ir.Undefined)
+    one = builder.insert_element(undefined, value, ir.Constant(ir.IntType(32), 0))
+    return builder.shuffle_vector(
+        one, undefined, ir.Constant(ir.VectorType(ir.IntType(32), kind.count), [0] * kind.count)
+    )
+
+
+def mask_of(builder: Any, met: Any) -> Any:
+    """A vector of booleans as the bits of a 64-bit integer."""
+    mask = builder.bitcast(met, ir.IntType(met.type.count))
+    return mask if met.type.count == 64 else builder.zext(mask, ir.IntType(64))
+
+
+def comparison(order: str, lanes: int = LANES) -> Any:
+    """Generate the mask of the lanes of a[base : base + lanes] that compare so with a value."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        block = load(context, builder, signature.args[0], args[0], args[1], lanes)
+        return mask_of(builder, builder.fcmp_ordered(order, block, splat(builder, block.type, args[2])))
+
+    return codegen
+
+
+def _extreme(builder: Any, block: Any, order: str) -> Any:
+    """The number of a block that comes first in the order, "<" or ">": halves are compared until one is left."""
+    width = LANES
+    while width > 1:
+        width //= 2
+        index = ir.VectorType(ir.IntType(32), width)
+        low = builder.shuffle_vector(block, block, ir.Constant(index, list(range(width))))
+        high = builder.shuffle_vector(block, block, ir.Constant(index, list(range(width, 2 * width))))
+        block = builder.select(builder.fcmp_ordered(order, low, high), low, high)
+    return builder.extract_element(block, ir.Constant(ir.IntType(32), 0))
+
+
+@primitive
+def _lanes_upto(typing: Any, a: Any, base: Any, bound: Any) -> Any:
+    return types.int64(a, types.int64, types.float64), comparison("<=")
+
+
+@primitive
+def _lanes_from(typing: Any, a: Any, base: Any, bound: Any) -> Any:
+    return types.int64(a, types.int64, types.float64), comparison(">=")
+
+
+@primitive
+def _lanes_within(typing: Any, a: Any, base: Any, least: Any, most: Any) -> Any:
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        block = load(context, builder, signature.args[0], args[0], args[1])
+        above = builder.icmp_signed(">=", block, splat(builder, block.type, args[2]))
+        below = builder.icmp_signed("<=", block, splat(builder, block.type, args[3]))
+        return mask_of(builder, builder.and_(above, below))
+
+    return types.int64(a, types.int64, types.int64, types.int64), codegen
+
+
+@primitive
+def _lanes_least(typing: Any, a: Any, base: Any) -> Any:
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        block = load(context, builder, signature.args[0], args[0], args[1])
+        return _extreme(builder, block, "<")
+
+    return types.float64(a, types.int64), codegen
+
+
+def _reduced(greatest: bool) -> Any:
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        block = load(context, builder, signature.args[0], args[0], args[1])
+        chosen = builder.bitcast(builder.trunc(args[2], ir.IntType(16)), ir.VectorType(ir.IntType(1), 16))
+        neutral = ir.Constant(ir.DoubleType(), float("-inf") if greatest else float("inf"))
+        block = builder.select(chosen, block, splat(builder, block.type, neutral))
+        return _extreme(builder, block, ">" if greatest else "<")
+
+    return codegen
+
+
+@primitive
+def _lanes_min(typing: Any, a: Any, base: Any, mask: Any) -> Any:
+    return types.float64(a, types.int64, types.int64), _reduced(False)
+
+
+@primitive
+def _lanes_max(typing: Any, a: Any, base: Any, mask: Any) -> Any:
+    return types.float64(a, types.int64, types.int64), _reduced(True)
+
+
+@primitive
+def _bits_low(typing: Any, mask: Any) -> Any:
+    return types.int64(types.int64), lambda c, b, s, args: b.cttz(args[0], ir.Constant(ir.IntType(1), 1))
+
+
+@primitive
+def _bits_high(typing: Any, mask: Any) -> Any:
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        zeros = builder.ctlz(args[0], ir.Constant(ir.IntType(1), 1))
+        return builder.sub(ir.Constant(ir.IntType(64), 63), zeros)
+
+    return types.int64(types.int64), codegen
+
+
+@primitive
+def _bits_count(typing: Any, mask: Any) -> Any:
+    return types.int64(types.int64), lambda c, b, s, args: b.ctpop(args[0])
+
+
+@primitive
+def _touch(typing: Any, a: Any, i: Any) -> Any:
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        data = context.make_array(signature.args[0])(context, builder, value=args[0]).data
+        address = builder.bitcast(builder.gep(data, [args[1]]), ir.IntType(8).as_pointer())
+        number = ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [address.type, number, number, number])
+        prefetch = builder.module.declare_intrinsic("llvm.prefetch", [address.type], kind)
+        to_read, keep, data_cache = (ir.Constant(number, value) for value in (0, 3, 1))
+        builder.call(prefetch, [address, to_read, keep, data_cache])
+        return context.get_dummy_value()
+
+    return types.void(a, types.int64), codegen
+
+
+@primitive
+def _lanes_pack(typing: Any, a: Any, base: Any, mask: Any, out: Any, at: Any) -> Any:
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        block = load(context, builder, signature.args[0], args[0], args[1])
+        chosen = ir.VectorType(ir.IntType(1), 16)
+        data = context.make_array(signature.args[3])(context, builder, value=args[3]).data
+        target = builder.gep(data, [args[4]])
+        kind = ir.FunctionType(ir.VoidType(), [block.type, target.type, chosen])
+        name = "llvm.masked.compressstore.v16" + ("f64" if signature.args[0].dtype is types.float64 else "i64")
+        compress = builder.module.declare_intrinsic(name, (), kind)
+        lanes = builder.bitcast(builder.trunc(args[2], ir.IntType(16)), chosen)
+        builder.call(compress, [block, target, lanes])
+        return context.get_dummy_value()
+
+    return types.void(a, types.int64, types.int64, out, types.int64), codegen
+
+
+def lanes_upto(a: Any, base: int, bound: float) -> int:
+    """The bit mask of the lanes j < 16 with a[base + j] <= bound."""
+    return sum(1 << j for j in range(16) if a[base + j] <= bound)
+
+
+def lanes_from(a: Any, base: int, bound: float) -> int:
+    """The bit mask of the lanes j < 16 with a[base + j] >= bound."""
+    return sum(1 << j for j in range(16) if a[base + j] >= bound)
+
+
+def lanes_within(a: Any, base: int, least: int, most: int) -> int:
+    """The bit mask of the lanes j < 16 with least <= a[base + j] <= most, for a column of int64."""
+    return sum(1 << j for j in range(16) if least <= a[base + j] <= most)
+
+
+def lanes_least(a: Any, base: int) -> float:
+    """The least of a[base : base + 16]."""
+    return float(a[base : base + 16].min())
+
+
+def lanes_min(a: Any, base: int, mask: int) -> float:
+    """The least of the lanes of a[base : base + 16] in the mask, which is not 0."""
+    return float(min(a[base + j] for j in range(16) if mask >> j & 1))
+
+
+def lanes_max(a: Any, base: int, mask: int) -> float:
+    """The greatest of the lanes of a[base : base + 16] in the mask, which is not 0."""
+    return float(max(a[base + j] for j in range(16) if mask >> j & 1))
+
+
+def lanes_pack(a: Any, base: int, mask: int, out: Any, at: int) -> None:
+    """Copy the lanes of a[base : base + 16] in the mask to out[at:], one after the other."""
+    chosen = [a[base + j] for j in range(16) if mask >> j & 1]
+    out[at : at + len(chosen)] = chosen
+
+
+def prefetch_block(a: Any, base: int) -> None:
+    """Prefetch a[base : base + 16] into the cache; `base` may lie outside the array."""
+
+
+def _touch_both_lines(a: Any, base: int) -> None:
+    _touch(a, base)
+    _touch(a, base + 8)
+
+
+def low_bit(mask: int) -> int:
+    """The number of the lowest bit set; mask is not 0."""
+    return int(mask & -mask).bit_length() - 1
+
+
+def high_bit(mask: int) -> int:
+    """The number of the highest bit set; mask is not 0."""
+    return int(mask).bit_length() - 1
+
+
+def bit_count(mask: int) -> int:
+    """How many bits are set."""
+    return int(mask).bit_count()
+
+
+replace(lanes_upto, lambda a, base, bound: _lanes_upto(a, base, bound))
+replace(lanes_from, lambda a, base, bound: _lanes_from(a, base, bound))
+replace(lanes_within, lambda a, base, least, most: _lanes_within(a, base, least, most))
+replace(lanes_least, lambda a, base: _lanes_least(a, base))
+replace(lanes_min, lambda a, base, mask: _lanes_min(a, base, mask))
+replace(lanes_max, lambda a, base, mask: _lanes_max(a, base, mask))
+replace(lanes_pack, lambda a, base, mask, out, at: _lanes_pack(a, base, mask, out, at))
+replace(prefetch_block, _touch_both_lines)
+replace(low_bit, lambda mask: _bits_low(mask))
+replace(high_bit, lambda mask: _bits_high(mask))
+replace(bit_count, lambda mask: _bits_count(mask))

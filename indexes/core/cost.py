@@ -1,0 +1,25 @@
+"""Estimates of what changes cost, learnt as they are made."""
+
+from __future__ import annotations
+
+
+class Cost:
+    """Seconds that one of many changes takes. A costly change counts at once and is forgotten slowly.
+
+    A `fixed` cost is not learnt.
+    """
+
+    def __init__(self, seconds: float, fixed: bool = False) -> None:
+        self.seconds = seconds
+        self._fixed = fixed
+
+    def learn(self, spent: float, changes: int) -> None:
+        """`changes` took `spent` seconds together."""
+        if self._fixed:
+            return
+        each = spent / max(1, changes)
+        self.seconds = each if each > self.seconds else self.seconds + 0.1 * (each - self.seconds)
+
+    def fit(self, budget: float, most: int = 1 << 30) -> int:
+        """How many changes fit in a budget of seconds, at least one and at most `most`."""
+        return max(1, int(min(budget / self.seconds, most)))

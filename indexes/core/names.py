@@ -1,0 +1,131 @@
+"""Ids in both directions: id to row for changes, row to id for results."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from indexes.core.arrays import Rows
+from indexes.core.ids import BULK, IdMap, Packed, common, find_packed, first_repeat, pack
+
+
+class Merged(NamedTuple):
+    """A base of ids, and the place in it of each row (-1: none)."""
+
+    base: Packed
+    at: Rows
+
+
+class Names:
+    """Ids with their rows. Memory: the bytes of an id and 16 more in the base, about 250 more for a recent one."""
+
+    def __init__(self) -> None:
+        self.ids = IdMap()
+        self._at: Rows = np.empty(0, np.int32)
+        self._recent: dict[int, str] = {}
+        self._texts = _texts(self.ids.base)
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def find(self, key: str) -> int:
+        """The row of an id, or -1."""
+        return self.ids.find(key)
+
+    def name(self, row: int) -> str:
+        """The id of a row, which must have one. O(1)."""
+        recent = self._recent.get(row)
+        if recent is not None:
+            return recent
+        base, at = self.ids.base, int(self._at[row])
+        return base.text[base.offset[at] : base.offset[at + 1]].tobytes().decode()
+
+    def many(self, rows: Rows) -> pa.LargeStringArray:
+        """The ids of rows, which must have one and may repeat. O(n), without a Python object for those in the base."""
+        at = np.full(len(rows), -1, np.int64)
+        inside = rows < len(self._at)
+        at[inside] = self._at[rows[inside]]
+        recent = at < 0
+        if not recent.any():
+            return self._texts.take(pa.array(at))
+        names = [self._recent[row] for row in rows[recent].tolist()]
+        base = self._texts.take(pa.array(at, mask=recent))
+        return pc.replace_with_mask(base, pa.array(recent), pa.array(names, pa.large_string()))
+
+    def taken(self, keys: pa.StringArray) -> list[str]:
+        """Those of the keys that are in the table or occur twice, or some of them."""
+        if len(keys) < BULK:
+            counts = Counter(keys.to_pylist())
+            return [key for key, times in counts.items() if times > 1 or self.ids.find(key) >= 0]
+        packed = pack(keys, np.arange(len(keys), dtype=np.int32))
+        repeat = first_repeat(packed)
+        recent = [key for key in self.ids.recent if find_packed(packed, key) >= 0]
+        return ([repeat] if repeat is not None else []) + common(self.ids.base, packed) + recent
+
+    def insert(self, keys: pa.StringArray, rows: Rows) -> None:
+        """Add ids, each once, which must not be in the table."""
+        if len(keys) >= BULK:
+            self.swap(self.merged(pack(keys, rows)))
+            return
+        self.note(keys, rows)
+        if self.ids.crowded:
+            self.swap(self.merged())
+
+    def note(self, keys: pa.StringArray, rows: Rows) -> None:
+        """As `insert`, but the caller merges recent ids: see `crowded`."""
+        for key, row in zip(keys.to_pylist(), rows.tolist(), strict=True):
+            self.note_one(key, row)
+
+    def note_one(self, key: str, row: int) -> None:
+        """As `note`, for one id."""
+        self.ids.insert(key, row)
+        self._recent[row] = key
+
+    @property
+    def crowded(self) -> bool:
+        """Whether there are so many recent ids that they should be `merged` into the base."""
+        return self.ids.crowded
+
+    def merged(self, more: Packed | None = None) -> Merged:
+        """A new base of all ids and those of `more`, for `swap`. O(n), in any thread; changes nothing."""
+        base = self.ids.merged(more)
+        return Merged(base, _places(base))
+
+    def load(self, base: Packed) -> None:
+        """Take over a base, where there are no ids. O(n)."""
+        self.swap(Merged(base, _places(base)))
+
+    def swap(self, fresh: Merged) -> None:
+        """Use what `merged` made; no id is recent afterwards. O(1)."""
+        self.ids.swap(fresh.base)
+        self._recent, self._at = {}, fresh.at
+        self._texts = _texts(fresh.base)
+
+    def delete(self, key: str, row: int) -> None:
+        """Remove an id, which must be in the table with this row. The row may be given to another."""
+        self.ids.delete(key)
+        self._recent.pop(row, None)
+        if row < len(self._at):
+            self._at[row] = -1
+
+    def after(self, key: str | None) -> Iterator[tuple[str, int]]:
+        """The ids behind `key` (None: all) in order, with their rows."""
+        return self.ids.after(key)
+
+
+def _texts(base: Packed) -> pa.LargeStringArray:
+    """The ids of a base as an Arrow array over its bytes."""
+    parts = pa.py_buffer(base.offset), pa.py_buffer(base.text)
+    return pa.LargeStringArray.from_buffers(len(base.row), *parts)
+
+
+def _places(base: Packed) -> Rows:
+    at = np.full(int(base.row.max(initial=-1)) + 1, -1, np.int32)
+    there = np.flatnonzero(base.row >= 0)
+    at[base.row[there]] = there
+    return at

@@ -1,0 +1,228 @@
+"""What users give: the configuration of a feed, keywords, and subscriptions."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from indexes.core.arrays import Floats, Ints, run_places
+from indexes.feeds.tokens import Bag
+
+Point: TypeAlias = tuple[float, float]
+
+Shown: TypeAlias = list[str] | dict[str, float]
+"""Keywords in responses: a list in the order given, or weights by word; casefolded."""
+
+MOST_WORDS = 1_000
+"""Keywords of one post or subscription, repeated ones included."""
+
+MOST_LETTERS = 128
+"""Characters of a keyword, casefolded."""
+
+MOST_WEIGHT = 1e300
+"""The greatest weight of a keyword."""
+
+
+@dataclass(frozen=True, slots=True)
+class FeedConfig:
+    """The configuration of a feed. Exactly one of `posts` and `span` is given."""
+
+    bounds: tuple[float, float, float, float]
+    posts: int | None = None
+    """The number of posts of the window."""
+    span: int | None = None
+    """The length of the window in time, in the unit of ticks; the service uses milliseconds."""
+    tfidf: bool = True
+    """Whether weights are multiplied by idf."""
+    buffer: str = "cost"
+    stop_words: tuple[str, ...] | None = None
+    """Words that are left out of texts, casefolded, in code-point order; None for those of English."""
+
+    @property
+    def diagonal(self) -> float:
+        """The diagonal of the bounds: the distance at which spatial similarity is 0."""
+        x0, y0, x1, y1 = self.bounds
+        return math.hypot(x1 - x0, y1 - y0)
+
+
+def listed(words: Iterable[str]) -> Shown:
+    """Keywords that were given as a list, or the tokens of a text."""
+    return [word.casefold() for word in words]
+
+
+def weighted(weights: Mapping[str, float]) -> Shown:
+    """Keywords that were given as weights. Those that are equal when casefolded are one, and their weights are added in
+    order of the words as written."""
+    folded = {word.casefold(): 0.0 for word in weights}
+    for word in sorted(weights):
+        folded[word.casefold()] += float(weights[word])
+    return folded
+
+
+def bag_of_shown(shown: Shown) -> Bag:
+    """The words with their weights in code-point order; the weight of a word of a list is its number of occurrences.
+    Nothing is casefolded. O(n log n)."""
+    if isinstance(shown, dict):
+        return {word: shown[word] for word in sorted(shown)}
+    counts = Counter(shown)
+    return {word: float(counts[word]) for word in sorted(counts)}
+
+
+@dataclass(slots=True)
+class Keywords:
+    """Keywords of many documents, by column: those of document i end at `end[i]`, after those of document i - 1.
+    `weight` is NaN for those of a list. They are immutable; `sound` says that they were checked, and that no document
+    has a fault except, perhaps, no keywords."""
+
+    end: Ints
+    word: pa.StringArray
+    weight: Floats
+    sound: bool = field(default=False, compare=False)
+
+    def __len__(self) -> int:
+        return len(self.end)
+
+    @staticmethod
+    def of(shown: Sequence[Shown]) -> Keywords:
+        """The keywords of these documents. O(words)."""
+        end = np.cumsum([len(one) for one in shown], dtype=np.int64)
+        word = pa.array([word for one in shown for word in one], pa.string())
+        some = any(isinstance(one, dict) for one in shown)
+        weight = np.full(len(word), np.nan)
+        if some:
+            at = 0
+            for one in shown:
+                if isinstance(one, dict):
+                    weight[at : at + len(one)] = list(one.values())
+                at += len(one)
+        return Keywords(end, word, weight)
+
+    @staticmethod
+    def joined(some: Sequence[Keywords]) -> Keywords:
+        """The keywords of all these, in order. O(words), or O(1) for one."""
+        if len(some) == 1:
+            return some[0]
+        words = [len(one.word) for one in some]
+        begin = np.cumsum([0, *words], dtype=np.int64)
+        return Keywords(
+            np.concatenate([np.empty(0, np.int64), *(one.end + at for one, at in zip(some, begin, strict=False))]),
+            pa.concat_arrays([pa.array([], pa.string()), *(one.word for one in some)]),
+            np.concatenate([np.empty(0), *(one.weight for one in some)]),
+            all(one.sound for one in some),
+        )
+
+    def shown(self) -> list[Shown]:
+        """The keywords of each document. O(words)."""
+        words, weights = self.word.to_pylist(), self.weight.tolist()
+        found: list[Shown] = []
+        begin = 0
+        for end in self.end.tolist():
+            if begin < end and weights[begin] == weights[begin]:
+                found.append(dict(zip(words[begin:end], weights[begin:end], strict=True)))
+            else:
+                found.append(words[begin:end])
+            begin = end
+        return found
+
+    def faults(self, empty: bool) -> list[tuple[int, str]]:
+        """The faults of documents, in order; `empty`: a document may have no keywords. O(words), or O(documents) if
+        they are known to be sound."""
+        n = np.diff(self.end, prepend=0)
+        self.sound = self.sound or self._are_sound(n)
+        if self.sound and (empty or n.min(initial=1) > 0):
+            return []
+        letters = pc.utf8_length(self.word).to_numpy(zero_copy_only=False)
+        weighted = ~np.isnan(self.weight)
+        wrong = weighted & ~((self.weight > 0) & (self.weight <= MOST_WEIGHT))
+        owner = np.repeat(np.arange(len(n)), n)
+        found = [(int(i), "there must be at least one keyword") for i in np.flatnonzero((n < 1) & (not empty))]
+        found += [(int(i), f"there are more than {MOST_WORDS} keywords") for i in np.flatnonzero(n > MOST_WORDS)]
+        long = np.unique(owner[(letters < 1) | (letters > MOST_LETTERS)])
+        found += [(i, f"a keyword has 1 to {MOST_LETTERS} characters") for i in long.tolist()]
+        bad = np.unique(owner[wrong])
+        found += [(i, f"a weight is a number above 0 and at most {MOST_WEIGHT:g}") for i in bad.tolist()]
+        return sorted(found)
+
+    def _are_sound(self, n: Ints) -> bool:
+        letters = pc.utf8_length(self.word).to_numpy(zero_copy_only=False)
+        return bool(
+            n.max(initial=0) <= MOST_WORDS
+            and letters.min(initial=1) > 0
+            and letters.max(initial=0) <= MOST_LETTERS
+            and not ((self.weight <= 0) | (self.weight > MOST_WEIGHT)).any()
+        )
+
+    def part(self, first: int, end: int) -> Keywords:
+        """The keywords of documents `first` to `end` - 1, over the same memory."""
+        begin = int(self.end[first - 1]) if first else 0
+        upto = int(self.end[end - 1]) if end else 0
+        word, weight = self.word.slice(begin, upto - begin), self.weight[begin:upto]
+        return Keywords(self.end[first:end] - begin, word, weight, self.sound)
+
+    def take(self, rows: Sequence[int]) -> Keywords:
+        """The keywords of these documents, in this order. O(their words)."""
+        at, n = np.asarray(rows, np.int64), np.diff(self.end, prepend=0)
+        places = run_places(self.end[at] - n[at], n[at])
+        return Keywords(np.cumsum(n[at]), self.word.take(pa.array(places)), self.weight[places], self.sound)
+
+
+class Query(NamedTuple):
+    """The query of a subscription."""
+
+    keywords: Shown
+    location: Point
+    k: int
+    alpha: float
+
+
+class SubscriptionState(NamedTuple):
+    """A query, and how long its subscription may stay unused, in seconds or None."""
+
+    query: Query
+    ttl: float | None
+
+
+@dataclass(slots=True)
+class Subscriptions:
+    """Queries by column: places (n, 2), lengths of lists, and weights of the spatial similarity."""
+
+    keywords: Keywords
+    points: Floats
+    k: Ints
+    alpha: Floats
+
+    def __len__(self) -> int:
+        return len(self.k)
+
+    def take(self, rows: Sequence[int]) -> Subscriptions:
+        """Those at these places, in this order."""
+        at = np.asarray(rows, np.int64)
+        return Subscriptions(self.keywords.take(rows), self.points[at], self.k[at], self.alpha[at])
+
+    def part(self, first: int, end: int) -> Subscriptions:
+        """Those at places `first` to `end` - 1, over the same memory."""
+        keywords = self.keywords.part(first, end)
+        return Subscriptions(keywords, self.points[first:end], self.k[first:end], self.alpha[first:end])
+
+    def query(self, i: int) -> Query:
+        """The query at this place."""
+        (shown,) = self.keywords.part(i, i + 1).shown()
+        x, y = self.points[i].tolist()
+        return Query(shown, (x, y), int(self.k[i]), float(self.alpha[i]))
+
+    @staticmethod
+    def of(queries: Sequence[Query]) -> Subscriptions:
+        """Columns of these queries."""
+        return Subscriptions(
+            Keywords.of([one.keywords for one in queries]),
+            np.array([one.location for one in queries], np.float64).reshape(-1, 2) + 0.0,
+            np.array([one.k for one in queries], np.int64),
+            np.array([one.alpha for one in queries], np.float64),
+        )

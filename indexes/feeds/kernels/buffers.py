@@ -1,0 +1,248 @@
+"""Buffers: the partial k-skyband of the posts in the window that share a word with a subscription.
+
+A buffer holds the posts that are no worse than a bound, of score theta, and that are dominated by fewer than k others,
+newer ones that score no less. It is sorted by score, newer posts first. It has k entries or more if and only if k posts
+of the window are no worse than the bound, and then its first k are the best of all ([Spatial-keyword] Theorem 6.1). So
+a subscription is evaluated again when fewer are left, unless it is `complete`: its last evaluation put all posts that
+share a word with it into the buffer.
+
+The bound is a post, not only its score: a full buffer keeps its best entries, the best of the others becomes the bound,
+and later posts of the same score are better than it.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from indexes.compiled.jit import inlined, internal, kernel
+from indexes.core import aligned
+from indexes.core.arrays import Floats, Ints, Ints32, int64
+from indexes.feeds.kernels.subscriptions import ALPHA, ENTRY, POSTS, ROW, TERM, THETA, WORDS, Subscribers, X, Y
+from indexes.feeds.kernels.window import CHUNK, FIRST, NONE, Window
+from indexes.feeds.theta import BUCKETS, Limits
+
+BINS = 1024
+"""Bins of scores, by which the best posts are selected."""
+
+TURN, EVALUATED, READ = range(3)
+"""Places in `Evaluation.size`: the number of the last evaluation, and two counters: evaluations, postings read."""
+
+
+class Evaluation(NamedTuple):
+    """Scratch of an evaluation."""
+
+    sum: Floats  # by place of a post: the text part of its score so far
+    turn: Ints  # and the evaluation that it belongs to
+    post: Ints  # the posts that share a word, and their scores
+    score: Floats
+    best: Floats  # those that may be among the best
+    best_post: Ints
+    newest: Ints  # the newest k of them so far
+    bins: Ints32
+    size: Ints
+
+
+def new_evaluation(posts: int, k: int) -> Evaluation:
+    """Scratch for a window of so many places and lists of at most k. O(posts + k)."""
+    return Evaluation(
+        aligned.empty(posts),
+        aligned.zeros(posts, np.int64),
+        aligned.empty(posts, np.int64),
+        aligned.empty(posts),
+        aligned.empty(posts),
+        aligned.empty(posts, np.int64),
+        np.empty(k, np.int64),
+        np.empty(BINS, np.int32),
+        np.zeros(3, np.int64),
+    )
+
+
+@inlined
+def score_of(x: float, y: float, alpha: float, post_x: float, post_y: float, diagonal: float, text: float) -> float:
+    """alpha max(0, 1 - distance / diagonal) + (1 - alpha) text."""
+    dx, dy = x - post_x, y - post_y
+    near = 1.0 - math.sqrt(dx * dx + dy * dy) / diagonal
+    near = near if near > 0.0 else 0.0
+    return alpha * near + (1.0 - alpha) * text
+
+
+@inlined
+def insert(table: Subscribers, limits: Limits, slot: int, score: float, post: int) -> int:
+    """Insert the newest post, with a score of theta or more. Returns its place among the entries, or NONE if the buffer
+    was full and the post is not among those kept; a full buffer raises theta. O(entries)."""
+    row = slot * ROW
+    base, n, kind = table.note[row + ENTRY], int64(table.held[slot]), table.kind[slot]
+    place = int64(0)
+    while place < n and table.score[base + place] > score:
+        place += 1
+    limit = int64(limits.dominated[kind])
+    if limit > 0:
+        keep = place
+        for i in range(place, n):
+            tag = table.tag[base + i] + 1
+            if (tag & (POSTS - 1)) < limit:
+                table.score[base + keep], table.tag[base + keep] = table.score[base + i], tag
+                keep += 1
+        n = keep
+    if n == limits.room[kind]:
+        n = int64(limits.kept[kind])
+        table.row[row + THETA] = table.score[base + n]
+        table.complete[slot] = 0
+    if place <= n:
+        for i in range(n, place, -1):
+            table.score[base + i], table.tag[base + i] = table.score[base + i - 1], table.tag[base + i - 1]
+        table.score[base + place], table.tag[base + place] = score, post * POSTS
+        n += 1
+    else:
+        place = int64(NONE)
+    table.held[slot] = n
+    return place
+
+
+@inlined
+def remove(table: Subscribers, slot: int, post: int) -> int:
+    """Remove a post that dominates no other, such as the oldest. Returns its place among the entries, or NONE.
+    O(entries)."""
+    base, n = table.note[slot * ROW + ENTRY], int64(table.held[slot])
+    place = n - 1
+    while place >= 0 and table.tag[base + place] // POSTS != post:
+        place -= 1
+    if place >= 0:
+        for i in range(place, n - 1):
+            table.score[base + i], table.tag[base + i] = table.score[base + i + 1], table.tag[base + i + 1]
+        table.held[slot] = n - 1
+    return place
+
+
+@kernel
+def evaluate(
+    window: Window, table: Subscribers, limits: Limits, evaluation: Evaluation, slot: int, diagonal: float
+) -> None:
+    """Fill a buffer from the window, and choose theta. O(postings of its words + m log m) for the m best."""
+    n, read = _collect(window, table, evaluation, slot)
+    row, kind, k = slot * ROW, int64(table.kind[slot]), int64(table.k[slot])
+    evaluation.size[EVALUATED] += 1
+    evaluation.size[READ] += read
+    bucket = 0
+    while bucket < BUCKETS - 1 and (read >> (bucket + 1)) > 0:
+        bucket += 1
+    rank = int64(limits.rank[kind * BUCKETS + bucket])
+    m = _best(window, table, evaluation, slot, n, rank, diagonal)
+    table.complete[slot] = 1 if n <= rank else 0
+    table.row[row + THETA] = 0.0 if n <= rank else evaluation.best[m - 1]
+    base, limit = table.note[row + ENTRY], int64(limits.dominated[kind])
+    held = seen = int64(0)
+    for i in range(m):
+        post, newer = evaluation.best_post[i], 0
+        if limit > 0:
+            while newer < seen and evaluation.newest[newer] > post:
+                newer += 1
+            if newer < k:
+                seen = seen + 1 if seen < k else k
+                for j in range(seen - 1, newer, -1):
+                    evaluation.newest[j] = evaluation.newest[j - 1]
+                evaluation.newest[newer] = post
+        if limit == 0 or newer < limit:
+            table.score[base + held], table.tag[base + held] = evaluation.best[i], post * POSTS + newer
+            held += 1
+    table.held[slot] = held
+
+
+@internal
+def _collect(window: Window, table: Subscribers, evaluation: Evaluation, slot: int) -> tuple[int, int]:
+    """Find the posts of the window that share a word. Returns their number, and that of the postings read."""
+    evaluation.size[TURN] += 1
+    turn, first, mask, n, read = evaluation.size[TURN], window.size[FIRST], window.x.size - 1, 0, 0
+    begin = table.note[slot * ROW + TERM]
+    for t in range(begin, begin + table.note[slot * ROW + WORDS]):
+        word, weight = int64(table.term[2 * t]), table.term[2 * t + 1]
+        chunk = int64(window.oldest[word])
+        while chunk != NONE:
+            for at in range(chunk * CHUNK, chunk * CHUNK + window.used[chunk]):
+                post, other = window.chunk_post[at], window.chunk_weight[at]
+                if post >= first and other >= 0.0:
+                    place = post & mask
+                    read += 1
+                    if evaluation.turn[place] == turn:
+                        evaluation.sum[place] += weight * other
+                    else:
+                        evaluation.turn[place] = turn
+                        evaluation.sum[place] = weight * other
+                        evaluation.post[n] = post
+                        n += 1
+            chunk = int64(window.after[chunk])
+    return n, read
+
+
+@internal
+def _best(
+    window: Window, table: Subscribers, evaluation: Evaluation, slot: int, n: int, rank: int, diagonal: float
+) -> int:
+    """Score the n posts found, and sort the best, at most `rank`, into `best` and `best_post`. Returns their number."""
+    row, mask = slot * ROW, window.x.size - 1
+    x, y, alpha = table.row[row + X], table.row[row + Y], table.row[row + ALPHA]
+    for i in range(n):
+        place = evaluation.post[i] & mask
+        evaluation.score[i] = score_of(x, y, alpha, window.x[place], window.y[place], diagonal, evaluation.sum[place])
+    least = 0
+    if n > rank:
+        for b in range(BINS):
+            evaluation.bins[b] = 0
+        for i in range(n):
+            evaluation.bins[min(BINS - 1, int64(evaluation.score[i] * BINS))] += 1
+        least = BINS - 1
+        above = int64(evaluation.bins[least])
+        while above < rank:
+            least -= 1
+            above += evaluation.bins[least]
+    m = 0
+    for i in range(n):
+        # What is beyond the last bin, by rounding, is in it.
+        if int64(evaluation.score[i] * BINS) >= least:
+            evaluation.best[m], evaluation.best_post[m] = evaluation.score[i], evaluation.post[i]
+            m += 1
+    _sort(evaluation.best, evaluation.best_post, m)
+    return min(m, rank)
+
+
+@internal
+def _sort(score: Floats, post: Ints, n: int) -> None:
+    """Sort by score from the greatest, then newer posts first: a heap whose root is the last in order."""
+    for root in range(n // 2 - 1, -1, -1):
+        _sift(score, post, root, n)
+    for end in range(n - 1, 0, -1):
+        score[0], score[end] = score[end], score[0]
+        post[0], post[end] = post[end], post[0]
+        _sift(score, post, 0, end)
+
+
+@internal
+def _sift(score: Floats, post: Ints, root: int, end: int) -> None:
+    value, number, hole, sinking = score[root], post[root], root, True
+    while sinking:
+        child = 2 * hole + 1
+        if child + 1 < end and (
+            score[child + 1] < score[child] or (score[child + 1] == score[child] and post[child + 1] < post[child])
+        ):
+            child += 1
+        if child < end and (score[child] < value or (score[child] == value and post[child] < number)):
+            score[hole], post[hole] = score[child], post[child]
+            hole = child
+        else:
+            sinking = False
+    score[hole], post[hole] = value, number
+
+
+@kernel
+def lists_of(table: Subscribers, slots: Ints, posts: Ints, scores: Floats) -> None:
+    """Write the lists of subscriptions, at most k entries each, one after the other. O(entries)."""
+    at = 0
+    for i in range(slots.size):
+        slot = slots[i]
+        base = table.note[slot * ROW + ENTRY]
+        for j in range(base, base + min(table.held[slot], table.k[slot])):
+            posts[at], scores[at] = table.tag[j] // POSTS, table.score[j]
+            at += 1

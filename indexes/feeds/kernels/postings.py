@@ -1,0 +1,454 @@
+"""Threshold-ordered postings: the subscriptions that a post may reach, read off sorted lists.
+
+Take a word that a post and a subscription share. The words from it on in order of rarity add at most l t to the text
+part of the score, where l is the length of the subscription's weights from it on, and t that of the post's. If it is
+the first word that they share, the score reaches theta only if the spatial similarity is at least
+
+    (theta - (1 - alpha) t l) / alpha.
+
+So the subscriptions that contain a word lie in blocks, one a cell, and each block has a list for each of a few levels
+of t, sorted by that bound. A post reads the list of the least level that is not below its own t, as long as the bound
+is at most the similarity to the cell's box; a block whose first bound is greater is not opened at all.
+
+A key is the bound in fixed point, rounded down, times 2^32, plus the slot: keys are distinct, and a posting is found by
+its key when theta changes.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from indexes.compiled.jit import internal, kernel
+from indexes.compiled.simd import prefetch_block
+from indexes.core.arrays import Floats, Ints, Ints32, int64
+from indexes.feeds.kernels.buffers import score_of
+from indexes.feeds.kernels.cells import Cells, cell_at, nearest
+from indexes.feeds.kernels.refill import take_again
+from indexes.feeds.kernels.scratch import AT, BLOCKS, HITS, NEXT_SHORT, OPENED, PHASE, SCORED, VISITED, Scratch
+from indexes.feeds.kernels.step import (
+    DONE,
+    ENTER,
+    EVALUATE,
+    FIND,
+    REPORT,
+    StepState,
+    begin_post,
+    begin_search,
+    end_post,
+    evaluate_short,
+    room_for_hits,
+    slide,
+    take_in,
+)
+from indexes.feeds.kernels.subscriptions import ALPHA, ROW, STAMP, TERM, THETA, WORDS, Subscribers, X, Y
+from indexes.feeds.kernels.window import NEXT, Batch, Window
+
+LEVELS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.65, 0.8, 1.0)
+"""Lengths t for which there are lists; none is longer than the last, up to rounding."""
+
+_LEVELS = np.array(LEVELS)
+
+SLACK = 1e-9
+"""More than rounding can add to a score."""
+
+SCALE = 1 << 28
+"""Steps of a bound from 0 to 1."""
+
+LAST = np.int64(2**63 - 1)
+"""The key at the end of each list."""
+
+AHEAD = 12
+"""Postings that are prefetched."""
+
+DIRECTORY_END, KEYS_END = range(2)
+"""Places in `Postings.size`: how far the columns of blocks and of keys are in use."""
+
+
+class Postings(NamedTuple):
+    """The arrays. List i of a block begins at i * (length / levels) + begin; so do heads."""
+
+    order: Ints  # by word: rarer ones first, then by number
+    at: Ints32  # by word: where its blocks begin, how many there are, and for how many there is room
+    blocks: Ints32
+    room: Ints32
+    cell: Ints32  # by block, ascending within a word
+    begin: Ints32
+    filled: Ints32
+    fits: Ints32  # places of its lists, one of which is for `LAST`
+    head: Ints32  # the bound of the first key
+    key: Ints
+    size: Ints
+
+
+@kernel
+def key_of(theta: float, alpha: float, level: float, length: float, slot: int) -> int:
+    """The key of a posting in the list of a level. The bound is from -1/2 to 3/2; similarities are from 0 to 1."""
+    wanted = theta - SLACK - (1.0 - alpha) * level * length
+    if wanted <= -0.5 * alpha:
+        bound = -0.5
+    elif wanted >= 1.5 * alpha:
+        bound = 1.5
+    else:
+        bound = wanted / alpha
+    return int64(math.floor(bound * SCALE)) * int64(1 << 32) + slot
+
+
+@internal
+def _lengths(order: Ints, table: Subscribers, slot: int) -> None:
+    """Compute for each term the length of the weights from it on in order of rarity."""
+    begin = table.note[slot * ROW + TERM]
+    end = begin + table.note[slot * ROW + WORDS]
+    for i in range(begin, end):
+        own, total = order[int64(table.term[2 * i])], 0.0
+        for j in range(begin, end):
+            if order[int64(table.term[2 * j])] >= own:
+                total += table.term[2 * j + 1] * table.term[2 * j + 1]
+        table.raw[2 * i + 1] = math.sqrt(total)
+
+
+@kernel
+def fill(postings: Postings, table: Subscribers, slots: Ints, which: Ints, at: Ints) -> None:
+    """Put the postings into their blocks and sort the lists. In order of subscriptions, posting n is of term `at[n]`
+    and in block `which[n]`."""
+    keys, directory, n = postings.key.size // _LEVELS.size, postings.head.size // _LEVELS.size, 0
+    for i in range(slots.size):
+        slot = slots[i]
+        _lengths(postings.order, table, slot)
+        theta, alpha = table.row[slot * ROW + THETA], table.row[slot * ROW + ALPHA]
+        for _ in range(table.note[slot * ROW + WORDS]):
+            b = which[n]
+            for level in range(_LEVELS.size):
+                key = key_of(theta, alpha, _LEVELS[level], table.raw[2 * at[n] + 1], slot)
+                postings.key[level * keys + postings.begin[b] + postings.filled[b]] = key
+            postings.filled[b] += 1
+            n += 1
+    for level in range(_LEVELS.size):
+        for b in range(postings.size[DIRECTORY_END]):
+            begin = level * keys + postings.begin[b]
+            _sort(postings.key, begin, postings.filled[b])
+            postings.key[begin + postings.filled[b]] = LAST
+            postings.head[level * directory + b] = postings.key[begin] >> 32
+
+
+@internal
+def _sort(key: Ints, begin: int, n: int) -> None:
+    """Shellsort, with gaps after Ciura."""
+    gap = 1
+    while gap * 9 // 4 + 1 < n:
+        gap = gap * 9 // 4 + 1
+    while gap > 0:
+        for i in range(begin + gap, begin + n):
+            value, j = key[i], i
+            while j >= begin + gap and key[j - gap] > value:
+                key[j] = key[j - gap]
+                j -= gap
+            key[j] = value
+        gap = 0 if gap == 1 else max(1, (gap - 1) * 4 // 9)
+
+
+@internal
+def _block(postings: Postings, word: int, cell: int) -> int:
+    """The first block of a word whose cell is not less than this. O(log blocks)."""
+    low, high = int64(postings.at[word]), int64(postings.at[word] + postings.blocks[word])
+    while low < high:
+        middle = (low + high) >> 1
+        if postings.cell[middle] < cell:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@kernel
+def add(postings: Postings, cells: Cells, table: Subscribers, slots: Ints, at: int) -> int:
+    """Add subscriptions from number `at` on, as long as there is room. Returns the number of the next."""
+    going = True
+    while going and at < slots.size:
+        slot = slots[at]
+        row = slot * ROW
+        cell, begin = cell_at(cells, table.row[row + X], table.row[row + Y]), table.note[row + TERM]
+        words = table.note[row + WORDS]
+        table.cell[slot] = cell
+        directory, keys = postings.size[DIRECTORY_END], postings.size[KEYS_END]
+        for i in range(begin, begin + words):
+            word = int64(table.term[2 * i])
+            b = _block(postings, word, cell)
+            if b == postings.at[word] + postings.blocks[word] or postings.cell[b] != cell:
+                keys += 4
+                directory += 2 * postings.blocks[word] + 2 if postings.blocks[word] == postings.room[word] else 0
+            elif postings.filled[b] + 1 == postings.fits[b]:
+                keys += 2 * postings.fits[b]
+        if directory <= postings.cell.size and keys <= postings.key.size // _LEVELS.size:
+            _lengths(postings.order, table, slot)
+            for i in range(begin, begin + words):
+                _add_one(postings, table, slot, int64(table.term[2 * i]), table.raw[2 * i + 1])
+            at += 1
+        else:
+            going = False
+    return at
+
+
+@internal
+def _add_one(postings: Postings, table: Subscribers, slot: int, word: int, length: float) -> None:
+    """Add a posting; there is room."""
+    keys, directory, cell = postings.key.size // _LEVELS.size, postings.head.size // _LEVELS.size, table.cell[slot]
+    b = _block(postings, word, cell)
+    if b == postings.at[word] + postings.blocks[word] or postings.cell[b] != cell:
+        b = _open(postings, word, cell, b)
+    elif postings.filled[b] + 1 == postings.fits[b]:
+        begin = postings.size[KEYS_END]
+        for level in range(_LEVELS.size):
+            for i in range(level * keys, level * keys + postings.filled[b]):
+                postings.key[begin + i] = postings.key[postings.begin[b] + i]
+        postings.begin[b] = begin
+        postings.fits[b] *= 2
+        postings.size[KEYS_END] += postings.fits[b]
+    theta, alpha = table.row[slot * ROW + THETA], table.row[slot * ROW + ALPHA]
+    for level in range(_LEVELS.size):
+        key, begin = key_of(theta, alpha, _LEVELS[level], length, slot), level * keys + postings.begin[b]
+        i = begin + postings.filled[b]
+        postings.key[i + 1] = LAST
+        while i > begin and postings.key[i - 1] > key:
+            postings.key[i] = postings.key[i - 1]
+            i -= 1
+        postings.key[i] = key
+        postings.head[level * directory + b] = postings.key[begin] >> 32
+    postings.filled[b] += 1
+
+
+@internal
+def _open(postings: Postings, word: int, cell: int, block: int) -> int:
+    """Insert an empty block of a word before a block. Returns its place."""
+    directory, n = postings.head.size // _LEVELS.size, int64(postings.blocks[word])
+    if n == postings.room[word]:
+        old, new = int64(postings.at[word]), postings.size[DIRECTORY_END]
+        for i in range(n):
+            _copy_block(postings, directory, old + i, new + i)
+        postings.at[word], postings.room[word] = new, 2 * n + 2
+        postings.size[DIRECTORY_END] += 2 * n + 2
+        block += new - old
+    for i in range(postings.at[word] + n, block, -1):
+        _copy_block(postings, directory, i - 1, i)
+    postings.blocks[word] += 1
+    postings.cell[block], postings.begin[block] = cell, postings.size[KEYS_END]
+    postings.filled[block], postings.fits[block] = 0, 4
+    postings.size[KEYS_END] += 4
+    return block
+
+
+@internal
+def _copy_block(postings: Postings, directory: int, old: int, new: int) -> None:
+    postings.cell[new], postings.begin[new] = postings.cell[old], postings.begin[old]
+    postings.filled[new], postings.fits[new] = postings.filled[old], postings.fits[old]
+    for level in range(_LEVELS.size):
+        postings.head[level * directory + new] = postings.head[level * directory + old]
+
+
+@internal
+def _find_key(key: Ints, begin: int, n: int, wanted: int) -> int:
+    """The place of a key among n sorted ones. O(log n)."""
+    low, high = begin, begin + n
+    while low < high:
+        middle = (low + high) >> 1
+        if key[middle] < wanted:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@kernel
+def remove(postings: Postings, table: Subscribers, slots: Ints) -> None:
+    """Remove subscriptions."""
+    keys, directory = postings.key.size // _LEVELS.size, postings.head.size // _LEVELS.size
+    for at in range(slots.size):
+        slot = slots[at]
+        row = slot * ROW
+        begin = table.note[row + TERM]
+        for i in range(begin, begin + table.note[row + WORDS]):
+            b = _block(postings, int64(table.term[2 * i]), table.cell[slot])
+            for level in range(_LEVELS.size):
+                key = key_of(table.row[row + THETA], table.row[row + ALPHA], _LEVELS[level], table.raw[2 * i + 1], slot)
+                first = level * keys + postings.begin[b]
+                for j in range(_find_key(postings.key, first, postings.filled[b], key), first + postings.filled[b]):
+                    postings.key[j] = postings.key[j + 1]
+                postings.head[level * directory + b] = postings.key[first] >> 32
+            postings.filled[b] -= 1
+
+
+@internal
+def move(postings: Postings, table: Subscribers, slot: int, old: float) -> None:
+    """Move the postings of a subscription whose theta was `old`. O(words (log block + places passed))."""
+    keys, directory, row = postings.key.size // _LEVELS.size, postings.head.size // _LEVELS.size, slot * ROW
+    begin, theta, alpha = table.note[row + TERM], table.row[row + THETA], table.row[row + ALPHA]
+    for i in range(begin, begin + table.note[row + WORDS]):
+        b, length = _block(postings, int64(table.term[2 * i]), table.cell[slot]), table.raw[2 * i + 1]
+        for level in range(_LEVELS.size):
+            was = key_of(old, alpha, _LEVELS[level], length, slot)
+            key = key_of(theta, alpha, _LEVELS[level], length, slot)
+            first = level * keys + postings.begin[b]
+            j = _find_key(postings.key, first, postings.filled[b], was)
+            while postings.key[j + 1] < key:
+                postings.key[j] = postings.key[j + 1]
+                j += 1
+            while j > first and postings.key[j - 1] > key:
+                postings.key[j] = postings.key[j - 1]
+                j -= 1
+            postings.key[j] = key
+            postings.head[level * directory + b] = postings.key[first] >> 32
+
+
+@kernel
+def move_all(postings: Postings, table: Subscribers, slots: Ints, old: Floats) -> None:
+    """`move` for many subscriptions."""
+    for i in range(slots.size):
+        if table.row[slots[i] * ROW + THETA] != old[i]:
+            move(postings, table, slots[i], old[i])
+
+
+@kernel
+def post_ordered(
+    postings: Postings, cells: Cells, state: StepState, batch: Batch, window_posts: int, most_entries: int
+) -> int:
+    """Publish the posts of a batch from number size[AT] on. `window_posts` is the size of the window, `most_entries`
+    the room of the largest buffer. Returns DONE, or what there is no room for. O(postings read + entries) a post, and
+    the evaluations."""
+    window, table, owners, scratch = state.window, state.table, state.owners, state.scratch
+    status = DONE
+    while status == DONE and scratch.size[AT] < batch.end.size:
+        if scratch.size[PHASE] == ENTER:
+            begin_post(window, scratch, batch)
+        if scratch.size[PHASE] == FIND:
+            hits = find_ordered(postings, cells, window, table, scratch, window.size[NEXT] - 1, state.diagonal)
+            status = room_for_hits(owners, scratch, hits)
+            if status == DONE:
+                take_in(window, table, state.limits, owners, scratch, hits)
+                move_hits(postings, table, scratch, hits)
+                slide(window, table, owners, scratch, window_posts)
+        if scratch.size[PHASE] == EVALUATE:
+            first = scratch.size[NEXT_SHORT]
+            status = evaluate_short(state, most_entries)
+            for i in range(first, scratch.size[NEXT_SHORT]):
+                move(postings, table, int64(scratch.short[i]), scratch.hit_score[i])
+        if scratch.size[PHASE] == REPORT:
+            status = end_post(window, table, scratch, batch)
+    return status
+
+
+@internal
+def move_hits(postings: Postings, table: Subscribers, scratch: Scratch, hits: int) -> None:
+    """`move` for the recipients of a post whose thetas changed."""
+    for i in range(hits):
+        slot = int64(scratch.hit[i])
+        if scratch.hit_score[i] != table.row[slot * ROW + THETA]:
+            move(postings, table, slot, scratch.hit_score[i])
+
+
+@internal
+def find_ordered(
+    postings: Postings, cells: Cells, window: Window, table: Subscribers, scratch: Scratch, post: int, diagonal: float
+) -> int:
+    """Write the subscriptions that a post of the window reaches, with theta or more, to `hit` and `hit_score`. Returns
+    their number."""
+    place, terms = post & (window.x.size - 1), window.word.size - 1
+    x, y, begin, n = window.x[place], window.y[place], window.term[place], int64(window.terms[place])
+    m = _open_blocks(postings, cells, window, scratch, post, diagonal)
+    scratch.counted[OPENED] += m
+    visited = 0
+    for b in range(m):
+        if b + AHEAD < m:
+            prefetch_block(postings.key, scratch.block[b + AHEAD])
+        i, bound = scratch.block[b], scratch.bound[b]
+        while postings.key[i] < bound:
+            scratch.seen[visited] = postings.key[i] & 0xFFFFFFFF
+            visited += 1
+            i += 1
+    scratch.counted[VISITED] += visited
+    for i in range(begin, begin + n):
+        scratch.vector[window.word[i & terms]] = window.weight[i & terms]
+    found, scored, turn = 0, 0, scratch.turn[0]
+    for i in range(visited):
+        if i + 2 * AHEAD < visited:
+            prefetch_block(table.row, int(scratch.seen[i + 2 * AHEAD]) * ROW)
+        if i + AHEAD < visited:
+            prefetch_block(table.term, 2 * int(table.note[int(scratch.seen[i + AHEAD]) * ROW + TERM]))
+        row = int64(scratch.seen[i]) * ROW
+        if table.note[row + STAMP] != turn:
+            table.note[row + STAMP] = turn
+            scored += 1
+            text, first = 0.0, table.note[row + TERM]
+            for t in range(first, first + table.note[row + WORDS]):
+                text += table.term[2 * t + 1] * scratch.vector[int64(table.term[2 * t])]
+            score = score_of(table.row[row + X], table.row[row + Y], table.row[row + ALPHA], x, y, diagonal, text)
+            if score >= table.row[row + THETA]:
+                scratch.hit[found], scratch.hit_score[found] = scratch.seen[i], score
+                found += 1
+    for i in range(begin, begin + n):
+        scratch.vector[window.word[i & terms]] = 0.0
+    scratch.counted[SCORED] += scored
+    scratch.counted[HITS] += found
+    return found
+
+
+@internal
+def words_by_rarity(order: Ints, window: Window, scratch: Scratch, place: int) -> int:
+    """Write the words of a post, rarer ones first, to `word` and `weight`. Returns their number."""
+    begin, n, terms = window.term[place], int64(window.terms[place]), window.word.size - 1
+    for i in range(n):
+        word, j = int64(window.word[(begin + i) & terms]), i
+        while j > 0 and order[scratch.word[j - 1]] > order[word]:
+            scratch.word[j], scratch.weight[j] = scratch.word[j - 1], scratch.weight[j - 1]
+            j -= 1
+        scratch.word[j], scratch.weight[j] = word, window.weight[(begin + i) & terms]
+    return n
+
+
+@internal
+def _open_blocks(postings: Postings, cells: Cells, window: Window, scratch: Scratch, post: int, diagonal: float) -> int:
+    """Write where the lists begin that a post has to read, and the keys at which reading ends, to `block` and `bound`.
+    Returns their number."""
+    place = post & (window.x.size - 1)
+    for cell in range(cells.box.size // 4):
+        scratch.limit[cell] = int64(nearest(cells, cell, window.x[place], window.y[place], diagonal) * SCALE)
+    n = words_by_rarity(postings.order, window, scratch, place)
+    keys, directory, m, total = postings.key.size // _LEVELS.size, postings.head.size // _LEVELS.size, 0, 0.0
+    for i in range(n - 1, -1, -1):
+        word = scratch.word[i]
+        total += scratch.weight[i] * scratch.weight[i]
+        level, t = 0, math.sqrt(total)
+        while level < _LEVELS.size - 1 and _LEVELS[level] < t:
+            level += 1
+        first = int64(postings.at[word])
+        scratch.counted[BLOCKS] += postings.blocks[word]
+        for b in range(first, first + postings.blocks[word]):
+            limit = int64(scratch.limit[postings.cell[b]])
+            if postings.head[level * directory + b] <= limit:
+                scratch.block[m], scratch.bound[m] = level * keys + postings.begin[b], (limit + 1) << 32
+                m += 1
+    return m
+
+
+@kernel
+def find_many(postings: Postings, cells: Cells, state: StepState, first: int, end: int) -> int:
+    """Find the recipients of posts of the window, and change nothing. Returns their number in all."""
+    found = 0
+    for post in range(first, end):
+        begin_search(state.scratch)
+        found += find_ordered(postings, cells, state.window, state.table, state.scratch, post, state.diagonal)
+    return found
+
+
+@kernel
+def refill_ordered(postings: Postings, cells: Cells, state: StepState, first: int, end: int) -> None:
+    """Insert posts of the window into the buffers of their recipients: see `refill`. O(postings read + entries)
+    each."""
+    window, table, scratch = state.window, state.table, state.scratch
+    for post in range(first, end):
+        if window.gone[post & (window.x.size - 1)] == 0:
+            begin_search(scratch)
+            hits = find_ordered(postings, cells, window, table, scratch, post, state.diagonal)
+            take_again(table, state.limits, scratch, hits, post)
+            move_hits(postings, table, scratch, hits)

@@ -1,0 +1,81 @@
+"""Scratch of the work on one post, and the changed lists that it reports."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from indexes.core.arrays import Floats, Ints, Ints32
+from indexes.feeds.kernels.arena import grown
+
+BLOCKS, OPENED, VISITED, SCORED, HITS, EXPIRED = range(6)
+"""Places in `Scratch.counted`: blocks of the words of posts, blocks opened, postings read, scores computed, posts that
+entered buffers, and entries of buffers that expired."""
+
+TURN, AT, PHASE, NEXT_SHORT, SHORT, CHANGED, LINES_USED, ROWS_USED = range(8)
+"""Places in `Scratch.size`: the number of the step; the next post of the batch and its phase; the next subscription to
+be evaluated and how many there are; the number of lists that changed in this step; lines and rows of the report."""
+
+
+class Scratch(NamedTuple):
+    """The arrays."""
+
+    turn: Ints  # the number of the step, alone
+    vector: Floats  # by word: its weight in the post
+    word: Ints  # the post's words in order of rarity, and their weights
+    weight: Floats
+    limit: Ints32  # by cell: the greatest similarity of a place in it
+    block: Ints  # where lists that are opened begin, and the key at which reading ends
+    bound: Ints
+    seen: Ints32  # slots read from them
+    hit: Ints32  # slots that the post reaches, and its scores
+    hit_score: Floats
+    sum: Floats  # by slot: the text part so far, for indexes whose postings carry weights
+    short: Ints32  # slots to be evaluated
+    changed: Ints32  # slots whose lists changed
+    line_step: Ints32  # by line of the report: the step of the batch, the slot whose list changed, the end of its rows
+    line_slot: Ints32
+    line_end: Ints
+    row_post: Ints  # by row: an entry of a changed list of a followed subscription
+    row_score: Floats
+    counted: Ints
+    size: Ints
+
+
+def empty_scratch() -> Scratch:
+    """Scratch without room."""
+    f64, i32, i64 = np.empty(0), np.empty(0, np.int32), np.empty(0, np.int64)
+    return Scratch(
+        np.zeros(1, np.int64), f64, i64, f64, i32, i64, i64, i32, i32, f64, f64, i32, i32, i32, i32, i64, i64, f64,
+        np.zeros(6, np.int64), np.zeros(8, np.int64),
+    )  # fmt: skip
+
+
+class Reads(NamedTuple):
+    """What finding the recipients of a post may read, at most."""
+
+    cells: int
+    blocks: int
+    postings: int
+
+
+def with_room(scratch: Scratch, words: int, terms: int, reads: Reads, slots: int) -> Scratch:
+    """Scratch for so many words, terms of a post and slots, and an index that reads so much."""
+    room = dict.fromkeys(("hit", "hit_score", "sum", "short", "changed"), slots)
+    room |= {"vector": words, "word": terms, "weight": terms}
+    room |= {"limit": reads.cells, "block": reads.blocks, "bound": reads.blocks, "seen": reads.postings}
+    return _grown(scratch, room)
+
+
+def with_report(scratch: Scratch, lines: int, rows: int) -> Scratch:
+    """Scratch with room for so many lines and rows beyond those in use."""
+    lines, rows = lines + int(scratch.size[LINES_USED]), rows + int(scratch.size[ROWS_USED])
+    room = dict.fromkeys(("line_step", "line_slot", "line_end"), lines)
+    return _grown(scratch, room | {"row_post": rows, "row_score": rows})
+
+
+def _grown(scratch: Scratch, room: dict[str, int]) -> Scratch:
+    columns = {name: (getattr(scratch, name), n) for name, n in room.items()}
+    short = {name: pair for name, pair in columns.items() if len(pair[0]) < pair[1]}
+    return scratch._replace(**{name: grown(old, max(n, 3 * len(old) // 2)) for name, (old, n) in short.items()})

@@ -1,0 +1,302 @@
+"""One step of a feed: what a post, a tick or a withdrawal does to the lists.
+
+A post enters the window and the buffers of the subscriptions that it may matter to; posts older than the window expire;
+subscriptions that hold fewer than k posts then are evaluated; and changed lists are reported. A kernel that runs out of
+room returns what is short, and continues where it stopped when it is called again.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from indexes.compiled.jit import internal, kernel
+from indexes.compiled.simd import prefetch_block
+from indexes.core.arrays import Floats, Ints, int64
+from indexes.feeds.kernels.buffers import Evaluation, evaluate, insert, remove
+from indexes.feeds.kernels.owners import FREE_CELLS, RING_FIRST, RING_NEXT, Owners, own_late, release
+from indexes.feeds.kernels.scratch import (
+    AT,
+    CHANGED,
+    EXPIRED,
+    LINES_USED,
+    NEXT_SHORT,
+    PHASE,
+    ROWS_USED,
+    SHORT,
+    TURN,
+    Scratch,
+)
+from indexes.feeds.kernels.subscriptions import ENTRY, POSTS, ROW, THETA, Subscribers
+from indexes.feeds.kernels.window import FIRST, NEXT, NONE, Batch, Window, enter, leave, strike
+from indexes.feeds.theta import Limits
+
+DONE, RING, CELLS, LINES = range(4)
+"""Results of a kernel: done, or without room in the ring of owners, for cells of owners, or in the report."""
+
+ENTER, FIND, EVALUATE, REPORT = range(4)
+"""Phases of a post."""
+
+AHEAD = 8
+"""Subscriptions whose buffers are prefetched."""
+
+
+class StepState(NamedTuple):
+    """What a step works on. `diagonal` is the distance at which spatial similarity becomes 0."""
+
+    window: Window
+    table: Subscribers
+    limits: Limits
+    owners: Owners
+    evaluation: Evaluation
+    scratch: Scratch
+    diagonal: float
+
+
+@internal
+def begin_post(window: Window, scratch: Scratch, batch: Batch) -> None:
+    """Enter the next post of the batch into the window."""
+    begin_step(scratch)
+    enter(window, batch, scratch.size[AT])
+    scratch.size[PHASE] = FIND
+
+
+@kernel
+def begin_step(scratch: Scratch) -> None:
+    """Begin a step: nothing is marked as read, short or changed."""
+    begin_search(scratch)
+    scratch.size[SHORT] = scratch.size[NEXT_SHORT] = scratch.size[CHANGED] = 0
+
+
+@internal
+def begin_search(scratch: Scratch) -> None:
+    """Invalidate all marks, so that subscriptions can be found again."""
+    scratch.size[TURN] += 1
+    scratch.turn[0] = scratch.size[TURN]
+
+
+@internal
+def room_for_hits(owners: Owners, scratch: Scratch, hits: int) -> int:
+    """DONE if the ring has room for so many owners, otherwise RING: the recipients of the post are found again then."""
+    full = owners.size[RING_NEXT] - owners.size[RING_FIRST] + hits > owners.ring.size
+    if full:
+        begin_search(scratch)
+    return RING if full else DONE
+
+
+@internal
+def take_in(window: Window, table: Subscribers, limits: Limits, owners: Owners, scratch: Scratch, hits: int) -> None:
+    """Insert the newest post into the buffers of its recipients, and write their former thetas to `hit_score`."""
+    post, at, mask = window.size[NEXT] - 1, owners.size[RING_NEXT], owners.ring.size - 1
+    place = post & (window.x.size - 1)
+    owners.begin[place] = at
+    owners.late[place] = NONE
+    for i in range(hits):
+        if i + AHEAD < hits:
+            ahead = table.note[int64(scratch.hit[i + AHEAD]) * ROW + ENTRY]
+            for line in range(3):
+                prefetch_block(table.score, ahead + 8 * line)
+                prefetch_block(table.tag, ahead + 8 * line)
+        slot, score = int64(scratch.hit[i]), scratch.hit_score[i]
+        scratch.hit_score[i] = table.row[slot * ROW + THETA]
+        rank = insert(table, limits, slot, score, post)
+        if rank != NONE:
+            owners.ring[at & mask] = slot
+            at += 1
+            if rank < table.k[slot]:
+                note_changed(table, scratch, slot)
+    owners.number[place] = at - owners.begin[place]
+    owners.size[RING_NEXT] = at
+
+
+@internal
+def note_changed(table: Subscribers, scratch: Scratch, slot: int) -> None:
+    """Note that the list of a subscription differs from that before the step."""
+    if table.changed[slot] != scratch.turn[0]:
+        table.changed[slot] = scratch.turn[0]
+        scratch.changed[scratch.size[CHANGED]] = slot
+        scratch.size[CHANGED] += 1
+
+
+@internal
+def slide(window: Window, table: Subscribers, owners: Owners, scratch: Scratch, window_posts: int) -> None:
+    """Expire all but the newest `window_posts` posts."""
+    while window.size[NEXT] - window.size[FIRST] > window_posts:
+        expire_oldest(window, table, owners, scratch)
+    scratch.size[PHASE] = EVALUATE
+
+
+@internal
+def expire_oldest(window: Window, table: Subscribers, owners: Owners, scratch: Scratch) -> None:
+    """Remove the oldest post from the window and from all buffers, and note the subscriptions that lack posts then."""
+    post, mask = window.size[FIRST], owners.ring.size - 1
+    place = post & (window.x.size - 1)
+    begin = owners.begin[place]
+    end = begin + owners.number[place]
+    for at in range(begin, end):
+        if at + 2 * AHEAD < end:
+            prefetch_block(table.row, int(owners.ring[(at + 2 * AHEAD) & mask]) * ROW)
+        if at + AHEAD < end:
+            ahead = table.note[int64(owners.ring[(at + AHEAD) & mask]) * ROW + ENTRY]
+            for line in range(3):
+                prefetch_block(table.tag, ahead + 8 * line)
+        expire_from(table, scratch, int64(owners.ring[at & mask]), post)
+    cell = int64(owners.late[place])
+    while cell != NONE:
+        expire_from(table, scratch, int64(owners.cell[cell]), post)
+        cell = int64(owners.after[cell])
+    release(owners, place)
+    leave(window)
+
+
+@internal
+def expire_from(table: Subscribers, scratch: Scratch, slot: int, post: int) -> None:
+    """Remove the oldest post from a buffer, if it is there."""
+    rank = remove(table, slot, post)
+    if rank != NONE:
+        scratch.counted[EXPIRED] += 1
+        if rank < table.k[slot]:
+            note_changed(table, scratch, slot)
+        if table.held[slot] < table.k[slot] and table.complete[slot] == 0:
+            note_short(table, scratch, slot)
+
+
+@internal
+def note_short(table: Subscribers, scratch: Scratch, slot: int) -> None:
+    """Note a subscription to be evaluated in this step."""
+    if table.short[slot] != scratch.turn[0]:
+        table.short[slot] = scratch.turn[0]
+        scratch.short[scratch.size[SHORT]] = slot
+        scratch.size[SHORT] += 1
+
+
+@kernel
+def evaluate_short(state: StepState, most_entries: int) -> int:
+    """Evaluate the subscriptions noted as short, and write their former thetas to `hit_score`. `most_entries` is the
+    room of the largest buffer."""
+    table, owners, scratch = state.table, state.owners, state.scratch
+    mask, i = state.window.x.size - 1, scratch.size[NEXT_SHORT]
+    while i < scratch.size[SHORT] and owners.size[FREE_CELLS] >= most_entries:
+        slot = int64(scratch.short[i])
+        scratch.hit_score[i] = table.row[slot * ROW + THETA]
+        evaluate(state.window, table, state.limits, state.evaluation, slot, state.diagonal)
+        own_late(table, owners, mask, slot)
+        i += 1
+    scratch.size[NEXT_SHORT] = i
+    done = i == scratch.size[SHORT]
+    if done:
+        scratch.size[PHASE] = REPORT
+    return DONE if done else CELLS
+
+
+@internal
+def end_post(window: Window, table: Subscribers, scratch: Scratch, batch: Batch) -> int:
+    """Report the lists that changed, and count those that hold the newest post."""
+    status = report(table, scratch, scratch.size[AT])
+    if status == DONE:
+        post, reached = window.size[NEXT] - 1, 0
+        for i in range(scratch.size[CHANGED]):
+            slot = int64(scratch.changed[i])
+            base = table.note[slot * ROW + ENTRY]
+            for j in range(base, base + min(table.held[slot], table.k[slot])):
+                reached += 1 if table.tag[j] // POSTS == post else 0
+        batch.reached[scratch.size[AT]] = reached
+        scratch.size[AT] += 1
+        scratch.size[PHASE] = ENTER
+    return status
+
+
+@kernel
+def report(table: Subscribers, scratch: Scratch, step: int) -> int:
+    """Write a line, with its rows, for each changed list that is followed. O(1) for each other changed list."""
+    lines = rows = 0
+    for i in range(scratch.size[CHANGED]):
+        slot = int64(scratch.changed[i])
+        if table.followed[slot]:
+            lines += 1
+            rows += min(table.held[slot], table.k[slot])
+    at, line = scratch.size[ROWS_USED], scratch.size[LINES_USED]
+    room = line + lines <= scratch.line_slot.size and at + rows <= scratch.row_post.size
+    if room:
+        for i in range(scratch.size[CHANGED]):
+            slot = int64(scratch.changed[i])
+            if table.followed[slot]:
+                base = table.note[slot * ROW + ENTRY]
+                for j in range(base, base + min(table.held[slot], table.k[slot])):
+                    scratch.row_post[at], scratch.row_score[at] = table.tag[j] // POSTS, table.score[j]
+                    at += 1
+                scratch.line_step[line], scratch.line_slot[line], scratch.line_end[line] = step, slot, at
+                line += 1
+        scratch.size[LINES_USED], scratch.size[ROWS_USED] = line, at
+    return DONE if room else LINES
+
+
+@kernel
+def expire_until(window: Window, table: Subscribers, owners: Owners, scratch: Scratch, first: int) -> None:
+    """A step that expires all posts before this one, and notes subscriptions that lack posts then. O(entries)."""
+    begin_step(scratch)
+    while window.size[FIRST] < first:
+        expire_oldest(window, table, owners, scratch)
+    scratch.size[PHASE] = EVALUATE
+
+
+@kernel
+def withdraw(window: Window, table: Subscribers, owners: Owners, scratch: Scratch, posts: Ints) -> None:
+    """A step that withdraws these posts of the window, and notes subscriptions that hold one. O(owners)."""
+    begin_step(scratch)
+    mask = owners.ring.size - 1
+    for i in range(posts.size):
+        post = posts[i]
+        place = post & (window.x.size - 1)
+        begin = owners.begin[place]
+        for at in range(begin, begin + owners.number[place]):
+            _withdraw_from(table, scratch, int64(owners.ring[at & mask]), post)
+        cell = int64(owners.late[place])
+        while cell != NONE:
+            _withdraw_from(table, scratch, int64(owners.cell[cell]), post)
+            cell = int64(owners.after[cell])
+        strike(window, post)
+    scratch.size[PHASE] = EVALUATE
+
+
+@internal
+def _withdraw_from(table: Subscribers, scratch: Scratch, slot: int, post: int) -> None:
+    """Remove a post, which may dominate others, from a buffer, if it is there."""
+    rank = remove(table, slot, post)
+    if rank != NONE:
+        note_short(table, scratch, slot)
+        if rank < table.k[slot]:
+            note_changed(table, scratch, slot)
+
+
+@kernel
+def note_differing(table: Subscribers, scratch: Scratch, slots: Ints, end: Ints, posts: Ints, scores: Floats) -> None:
+    """Note the subscriptions whose lists differ from these, which end there. O(entries)."""
+    for i in range(slots.size):
+        slot, begin = slots[i], end[i - 1] if i else 0
+        base, n = table.note[slot * ROW + ENTRY], end[i] - begin
+        same = n == min(table.held[slot], table.k[slot])
+        for j in range(n):
+            if same:
+                same = posts[begin + j] == table.tag[base + j] // POSTS and scores[begin + j] == table.score[base + j]
+        if not same:
+            note_changed(table, scratch, slot)
+
+
+@kernel
+def evaluate_some(state: StepState, slots: Ints, first: int, end: int) -> None:
+    """Evaluate subscriptions `first` to `end` - 1 of these, whatever they hold, and note those whose lists change. The
+    posts that they hold have no owners then."""
+    table, scratch = state.table, state.scratch
+    posts, scores, at = scratch.row_post, scratch.row_score, scratch.size[ROWS_USED]
+    for i in range(first, end):
+        slot = slots[i]
+        base, n = table.note[slot * ROW + ENTRY], int64(min(table.held[slot], table.k[slot]))
+        for j in range(n):
+            posts[at + j], scores[at + j] = table.tag[base + j] // POSTS, table.score[base + j]
+        evaluate(state.window, table, state.limits, state.evaluation, slot, state.diagonal)
+        same = n == min(table.held[slot], table.k[slot])
+        for j in range(n):
+            if same:
+                same = posts[at + j] == table.tag[base + j] // POSTS and scores[at + j] == table.score[base + j]
+        if not same:
+            note_changed(table, scratch, slot)

@@ -1,0 +1,152 @@
+"""Subscriptions by slot: their queries and buffers, in as few cache lines as possible.
+
+All that a post needs to score a subscription is a row of one line and the terms, which lie one after the other in
+code-point order of the words, four to a line. A buffer is a run of two columns: scores, and tags, each the number of a
+post and by how many others it is dominated.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from indexes.compiled.jit import kernel
+from indexes.core.arrays import Bytes, Floats, Ints, Ints32, run_places
+from indexes.feeds.kernels.arena import Arena, grown
+from indexes.feeds.kernels.weights import weigh
+from indexes.feeds.theta import Buffering
+from indexes.feeds.words import Documents
+
+ROW = 8
+"""Fields of a row."""
+
+X, Y, ALPHA, THETA = range(4)
+"""Fields of `Subscribers.row`; those that follow are read through `Subscribers.note`."""
+
+TERM, WORDS, ENTRY, STAMP = range(4, 8)
+"""Where its terms begin and how many there are, where its buffer begins, and the step that scored it last."""
+
+POSTS = 1 << 12
+"""A tag is the number of a post times this, plus the number of posts that dominate it: fewer than k, which is less."""
+
+
+class Subscribers(NamedTuple):
+    """The arrays."""
+
+    row: Floats  # by slot, ROW each
+    note: Ints  # the same memory
+    k: Ints32  # by slot, as all up to `short`
+    held: Ints32  # entries of its buffer
+    kind: Ints32  # its row of `theta.Limits`
+    complete: Bytes  # its last evaluation put all posts that share a word into the buffer
+    there: Bytes
+    followed: Bytes
+    cell: Ints32
+    changed: Ints  # the step in which its list changed last, and that in which it was noted as short
+    short: Ints
+    term: Floats  # by term: word, unit weight
+    raw: Floats  # by term: weight as given, length of the weights from it on in order of rarity
+    score: Floats  # by entry of a buffer
+    tag: Ints
+
+
+class Table:
+    """The subscriptions, and the allocation of their slots, terms and buffers."""
+
+    def __init__(self, buffering: Buffering) -> None:
+        none, i32, u8 = np.empty(0), np.empty(0, np.int32), np.empty(0, np.uint8)
+        i64 = none.view(np.int64)
+        self.arrays = Subscribers(none, i64, i32, i32, i32, u8, u8, u8, i32, i64, i64, none, none, none, i64)
+        self._buffering = buffering
+        self._slots, self._terms, self._entries = Arena(), Arena(), Arena()
+        self.count = 0
+        self.terms = 0
+
+    def __len__(self) -> int:
+        return self.count
+
+    @property
+    def end(self) -> int:
+        """All slots are less."""
+        return self._slots.end
+
+    def slots(self) -> Ints:
+        """The slots of all subscriptions, ascending. O(slots)."""
+        return np.flatnonzero(self.arrays.there[: self.end])
+
+    def put(self, documents: Documents, points: Floats, k: Ints, alpha: Floats) -> Ints:
+        """Add subscriptions, with empty buffers and without unit weights. Returns their slots. O(words + k) each."""
+        slots = self._slots.take(np.ones(len(documents), np.int64))
+        self._fill(slots, documents, points, k, alpha)
+        return slots
+
+    def change(self, slots: Ints, documents: Documents, points: Floats, k: Ints, alpha: Floats) -> None:
+        """Replace these subscriptions by others."""
+        followed = self.arrays.followed[slots].copy()
+        self._empty(slots)
+        self._fill(slots, documents, points, k, alpha)
+        self.arrays.followed[slots] = followed
+
+    def remove(self, slots: Ints) -> None:
+        """Remove subscriptions."""
+        self._empty(slots)
+        self._slots.give_back(slots, np.ones(len(slots), np.int64))
+
+    def _fill(self, slots: Ints, documents: Documents, points: Floats, k: Ints, alpha: Floats) -> None:
+        words = np.diff(documents.end, prepend=0)
+        term, entry = self._terms.take(_room_of(words)), self._entries.take(self._buffering.room(k))
+        self._reserve()
+        table = self.arrays
+        row, note = table.row.reshape(-1, ROW), table.note.reshape(-1, ROW)
+        row[slots, X], row[slots, Y] = points.T + 0.0
+        row[slots, ALPHA], row[slots, THETA] = alpha, 0.0
+        note[slots, TERM], note[slots, WORDS], note[slots, ENTRY], note[slots, STAMP] = term, words, entry, 0
+        table.k[slots], table.kind[slots], table.held[slots] = k, self._buffering.kinds(k), 0
+        table.complete[slots], table.there[slots], table.followed[slots], table.cell[slots] = 1, 1, 0, -1
+        at = run_places(term, words)
+        table.term[2 * at], table.raw[2 * at] = documents.word, documents.weight
+        self.count += len(slots)
+        self.terms += len(documents.word)
+
+    def _empty(self, slots: Ints) -> None:
+        table = self.arrays
+        note = table.note.reshape(-1, ROW)
+        self._terms.give_back(note[slots, TERM], _room_of(note[slots, WORDS]))
+        self._entries.give_back(note[slots, ENTRY], self._buffering.room(table.k[slots].astype(np.int64)))
+        table.there[slots] = table.held[slots] = 0
+        self.count -= len(slots)
+        self.terms -= int(note[slots, WORDS].sum())
+
+    def _reserve(self) -> None:
+        table = self.arrays
+        if self._slots.end > len(table.k):
+            room = max(self._slots.end, 3 * len(table.k) // 2, 64)
+            row = grown(table.row, room * ROW)
+            more = {name: grown(getattr(table, name), room) for name in Subscribers._fields[2:11]}
+            table = table._replace(row=row, note=row.view(np.int64), **more)
+        if 2 * self._terms.end > len(table.term):
+            room = max(self._terms.end, 3 * len(table.term) // 4, 64)
+            table = table._replace(term=grown(table.term, 2 * room), raw=grown(table.raw, 2 * room))
+        if self._entries.end > len(table.score):
+            room = max(self._entries.end, 3 * len(table.score) // 2, 64)
+            table = table._replace(score=grown(table.score, room), tag=grown(table.tag, room))
+        self.arrays = table
+
+
+def _room_of(words: Ints) -> Ints:
+    """Room for terms: a line of four, or a power of two, so that runs have few different lengths."""
+    return np.maximum(4, 1 << np.ceil(np.log2(np.maximum(1, words))).astype(np.int64))
+
+
+def terms_at(note: Ints) -> Ints:
+    """The places of the terms of these rows (n, ROW), row by row. O(terms)."""
+    return run_places(note[:, TERM], note[:, WORDS])
+
+
+@kernel
+def weigh_subscriptions(table: Subscribers, idf: Floats, slots: Ints) -> None:
+    """Compute the unit weights of the terms of these subscriptions. O(words)."""
+    for i in range(slots.size):
+        begin = table.note[slots[i] * ROW + TERM]
+        weigh(table.term, table.raw, idf, begin, begin + table.note[slots[i] * ROW + WORDS], -1, table.term, 2)

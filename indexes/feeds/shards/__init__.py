@@ -1,0 +1,1 @@
+"""Partitions of a feed for distributed execution."""

@@ -1,0 +1,201 @@
+"""Indexes of subscriptions, which find the recipients of a post, and publish posts with them."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from indexes.core import aligned
+from indexes.core.arrays import Floats, Ints, run_places
+from indexes.feeds.kernels import postings as kernels
+from indexes.feeds.kernels.cells import Cells, build_cells, put_into
+from indexes.feeds.kernels.postings import DIRECTORY_END, LAST, LEVELS, Postings
+from indexes.feeds.kernels.scratch import Reads
+from indexes.feeds.kernels.step import StepState
+from indexes.feeds.kernels.subscriptions import ALPHA, ROW, TERM, THETA, WORDS, Subscribers, Table, X, Y
+from indexes.feeds.kernels.window import Batch
+
+CAPACITY = 2_000
+"""Subscriptions of a cell."""
+
+
+class SubscriptionIndex:
+    """An index of the subscriptions of a table. All indexes give the same lists, to the bit. This one has nothing in
+    it, and finds nothing."""
+
+    def build(self, table: Table, order: Ints, tree: Cells | None = None) -> None:
+        """Index all subscriptions, for words in this order, rarer ones first, in the cells of a tree or in new ones."""
+
+    def add(self, table: Table, slots: Ints) -> None:
+        """Add subscriptions that have a theta."""
+
+    def remove(self, table: Table, slots: Ints) -> None:
+        """Remove subscriptions, which are still in the table."""
+
+    def move(self, subscribers: Subscribers, slots: Ints, old: Floats) -> None:
+        """Move subscriptions whose thetas were `old`."""
+
+    def with_words(self, words: int) -> None:
+        """Make room for words below this; new ones are the rarest."""
+
+    def reads(self, table: Table) -> Reads:
+        """What finding the recipients of a post may read, at most."""
+        return Reads(0, 0, 0)
+
+    def post(self, state: StepState, batch: Batch, window_posts: int, most_entries: int) -> int:
+        """Publish the posts of a batch: see `kernels.postings.post_ordered`."""
+        raise NotImplementedError
+
+    def find(self, state: StepState, first: int, end: int) -> int:
+        """Find the recipients of posts of the window, and change nothing: see `kernels.postings.find_many`."""
+        return 0
+
+    def refill(self, state: StepState, first: int, end: int) -> None:
+        """Insert posts of the window into buffers: see `kernels.postings.refill_ordered`."""
+
+    def check(self, table: Table) -> None:
+        """Raise AssertionError if the index is not that of the table."""
+
+
+class OrderedIndex(SubscriptionIndex):
+    """Threshold-ordered postings: see `kernels.postings`."""
+
+    def __init__(self, capacity: int = CAPACITY) -> None:
+        self._capacity = capacity
+        self.built = 0
+        """Subscriptions when all were indexed last."""
+        self.cells, _ = build_cells(np.empty((0, 2)), capacity)
+        none = np.empty(0, np.int32)
+        none64 = none.astype(np.int64)
+        self.arrays = Postings(none64, none, none, none, none, none, none, none, none, none64, np.zeros(2, np.int64))
+
+    def build(self, table: Table, order: Ints, tree: Cells | None = None) -> None:
+        """O(n log n) for n postings."""
+        subscribers, slots = table.arrays, table.slots()
+        points = subscribers.row.reshape(-1, ROW)[slots][:, [X, Y]]
+        if tree is None:
+            self.cells, cell = build_cells(points, self._capacity)
+        else:
+            # A copy: boxes grow.
+            cell = np.empty(len(slots), np.int64)
+            self.cells = Cells(tree.x.copy(), tree.y.copy(), tree.child.copy(), tree.box.copy())
+            put_into(self.cells, points, cell)
+        subscribers.cell[slots] = cell
+        words = subscribers.note.reshape(-1, ROW)[slots, WORDS]
+        at = run_places(subscribers.note.reshape(-1, ROW)[slots, TERM], words)
+        word, owner = subscribers.term[2 * at].astype(np.int64), np.repeat(np.arange(len(slots)), words)
+        block, which = np.unique(word * len(self.cells.box) + cell[owner], return_inverse=True)
+        count = np.bincount(which, minlength=len(block)).astype(np.int32)
+        fits = count + count // 4 + 2
+        begin = np.cumsum(fits) - fits
+        of_word = block // len(self.cells.box)
+        blocks = np.bincount(of_word, minlength=len(order)).astype(np.int32)
+        keys, directory = int(fits.sum()), len(block)
+        free, more = keys // 4 + 1024, directory // 4 + 1024
+        filler = np.zeros(more, np.int32)
+        self.arrays = Postings(
+            np.array(order, np.int64),
+            (np.cumsum(blocks) - blocks).astype(np.int32),
+            blocks,
+            blocks.copy(),
+            np.append((block % len(self.cells.box)).astype(np.int32), filler),
+            np.append(begin.astype(np.int32), filler),
+            np.append(np.zeros(directory, np.int32), filler),
+            np.append(fits.astype(np.int32), filler),
+            aligned.empty(len(LEVELS) * (directory + more), np.int32),
+            aligned.empty(len(LEVELS) * (keys + free), np.int64),
+            np.array([directory, keys]),
+        )
+        kernels.fill(self.arrays, subscribers, slots, which, at)
+        self.built = len(slots)
+
+    def add(self, table: Table, slots: Ints) -> None:
+        """O(words (log n + block)) each; all are indexed again when their number has
+        doubled, in O(n log n)."""
+        if len(table) > 2 * self.built + 256:
+            self.build(table, self.arrays.order)
+            return
+        at = 0
+        while (at := kernels.add(self.arrays, self.cells, table.arrays, slots, at)) < len(slots):
+            self._grow()
+
+    def remove(self, table: Table, slots: Ints) -> None:
+        """O(words (log n + block)) each."""
+        kernels.remove(self.arrays, table.arrays, slots)
+
+    def move(self, subscribers: Subscribers, slots: Ints, old: Floats) -> None:
+        """O(words (log block + places passed)) each."""
+        kernels.move_all(self.arrays, subscribers, slots, old)
+
+    def with_words(self, words: int) -> None:
+        """O(1) amortized."""
+        a, had = self.arrays, len(self.arrays.order)
+        if words > had:
+            more = max(words, 2 * had) - had
+            none = np.zeros(more, np.int32)
+            self.arrays = a._replace(
+                order=np.append(a.order, np.arange(had, had + more)),
+                at=np.append(a.at, none),
+                blocks=np.append(a.blocks, none),
+                room=np.append(a.room, none),
+            )
+
+    def reads(self, table: Table) -> Reads:
+        return Reads(len(self.cells.box) // 4, int(self.arrays.size[DIRECTORY_END]), table.terms)
+
+    def post(self, state: StepState, batch: Batch, window_posts: int, most_entries: int) -> int:
+        return kernels.post_ordered(self.arrays, self.cells, state, batch, window_posts, most_entries)
+
+    def find(self, state: StepState, first: int, end: int) -> int:
+        return kernels.find_many(self.arrays, self.cells, state, first, end)
+
+    def refill(self, state: StepState, first: int, end: int) -> None:
+        kernels.refill_ordered(self.arrays, self.cells, state, first, end)
+
+    def _grow(self) -> None:
+        a = self.arrays
+        keys, directory = len(a.key) // len(LEVELS), len(a.cell)
+        by_block = {name: getattr(a, name) for name in ("cell", "begin", "filled", "fits")}
+        self.arrays = a._replace(
+            **{name: np.append(column, np.zeros(directory, np.int32)) for name, column in by_block.items()},
+            head=_wider(a.head, directory, 2 * directory),
+            key=_wider(a.key, keys, 2 * keys),
+        )
+
+    def check(self, table: Table) -> None:
+        """Raise AssertionError unless each posting is in all its lists, which are sorted, and nothing else is. O(n)."""
+        a, subscribers = self.arrays, table.arrays
+        found = set()
+        for word in range(len(a.order)):
+            blocks = range(a.at[word], a.at[word] + a.blocks[word])
+            cells = [int(a.cell[block]) for block in blocks]
+            assert cells == sorted(set(cells)) and len(cells) <= a.room[word]
+            for level in range(len(LEVELS)):
+                for block in blocks:
+                    slots = self._check_list(subscribers, word, level, block)
+                    found |= {(word, slot, level) for slot in slots}
+        terms = sum(int(subscribers.note[slot * ROW + WORDS]) for slot in table.slots().tolist())
+        assert len(found) == terms * len(LEVELS)
+
+    def _check_list(self, subscribers: Subscribers, word: int, level: int, block: int) -> list[int]:
+        """Check a list of a block; returns the slots that are in it."""
+        a = self.arrays
+        keys, directory = len(a.key) // len(LEVELS), len(a.cell)
+        begin = level * keys + a.begin[block]
+        run: list[int] = a.key[begin : begin + a.filled[block]].tolist()
+        assert run == sorted(run) and a.key[begin + a.filled[block]] == LAST and a.filled[block] < a.fits[block]
+        assert a.head[level * directory + block] == int(a.key[begin]) >> 32
+        slots = [key & 0xFFFFFFFF for key in run]
+        for key, slot in zip(run, slots, strict=True):
+            row, note = (column[slot * ROW : slot * ROW + ROW] for column in (subscribers.row, subscribers.note))
+            terms = range(note[TERM], note[TERM] + note[WORDS])
+            lengths = {int(subscribers.term[2 * i]): float(subscribers.raw[2 * i + 1]) for i in terms}
+            assert subscribers.there[slot] and subscribers.cell[slot] == a.cell[block]
+            assert key == kernels.key_of(row[THETA], row[ALPHA], LEVELS[level], lengths[word], slot)
+        return slots
+
+
+def _wider(column: NDArray, wide: int, wider: int) -> NDArray:
+    grown = aligned.empty((len(LEVELS), wider), column.dtype)
+    grown[:, :wide] = column.reshape(len(LEVELS), wide)
+    return grown.reshape(-1)

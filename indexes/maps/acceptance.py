@@ -1,0 +1,143 @@
+"""Validation of commands of a map: their numbers and places, and which objects and queries exist."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+
+from indexes.core.arrays import Bools
+from indexes.core.commands import Fault, Refused
+from indexes.core.ids import Packed
+from indexes.core.names import Names
+from indexes.core.pending_subscriptions import Steps
+from indexes.maps.commands import ChangeQuery, PutObjects
+from indexes.maps.config import MapConfig, Point, QueryState, Question, Skyline, Top
+from indexes.maps.pending_objects import BULK, PendingObjects, find_many, packed_ids
+from indexes.maps.questions import faults_of, too_costly
+
+MOST = 1e300
+"""The largest number, either way."""
+
+EARTH = ((-180.0, 180.0), (-90.0, 90.0))
+"""Longitudes and latitudes."""
+
+
+class Accepted(NamedTuple):
+    """Objects to be put that apply; `positions` are their places in the command where some were left out, `packed`
+    their sorted ids where there are many. `created` of them are new."""
+
+    command: PutObjects
+    faults: list[Fault]
+    positions: list[int] | None
+    created: int
+    packed: Packed | None
+
+
+def accept_put(config: MapConfig, command: PutObjects, pending: PendingObjects, names: Names) -> Steps[Accepted]:
+    """Which elements of a command apply, in steps; nothing changes.
+
+    Raises:
+        Refused: some do not apply, and none are to be skipped.
+    """
+    large = len(command) > BULK
+    check = partial(_check, config, command, pending, names)
+    ok, faults, created = (yield check) if large else check()
+    if faults and not command.skip:
+        raise Refused(sorted(faults, key=lambda fault: (fault.kind == "missing", fault.index)))
+    positions = None
+    if faults:
+        positions = np.flatnonzero(ok).tolist()
+        command = command.take(positions)
+    packed: Packed | None = None
+    if len(command) > BULK:
+        packed = yield partial(packed_ids, command.ids)
+    return Accepted(command, faults, positions, created, packed)
+
+
+def _check(
+    config: MapConfig, command: PutObjects, pending: PendingObjects, names: Names
+) -> tuple[Bools, list[Fault], int]:
+    """Which elements apply, what is wrong with the others, and how many objects are new. An element for an unknown id
+    has to give all values, unless one before it creates the object."""
+    n = len(command)
+    faults, bad = _element_faults(config, command)
+    coded = command.ids.dictionary_encode()
+    distinct, inverse = coded.dictionary, coded.indices.to_numpy().astype(np.int64)
+    # In this order: what is applied meanwhile is no longer pending, and is found.
+    will_exist = pending.many(distinct)
+    there = np.where(will_exist >= 0, will_exist == 1, find_many(names, distinct) >= 0)
+    lacks_place = np.isnan(command.points[:, 0])
+    whole = ~lacks_place & ~np.isnan(command.values).any(axis=1) & ~bad
+    maker = np.full(len(distinct), n)
+    if not command.must_exist:
+        makers = np.flatnonzero(whole)[::-1]
+        maker[inverse[makers]] = makers
+    known = there[inverse] | (np.arange(n) >= maker[inverse])
+    for i in np.flatnonzero(~known & ~bad).tolist():
+        key = command.ids[i].as_py()
+        if command.must_exist:
+            faults.append(Fault("id", f"there is no object {key!r}", "missing", i))
+            continue
+        if lacks_place[i]:
+            faults.append(Fault("location", "a new object needs a location", index=i))
+        for j in np.flatnonzero(np.isnan(command.values[i])).tolist():
+            field = f"values.{config.attributes[j].name}"
+            faults.append(Fault(field, "a new object needs a value", index=i))
+    return known & ~bad, faults, int((~there & (maker < n)).sum())
+
+
+def _element_faults(config: MapConfig, command: PutObjects) -> tuple[list[Fault], Bools]:
+    """What is wrong with elements whatever the state of the map, and with which of them."""
+    faults: list[Fault] = []
+    bad = np.zeros(len(command), bool)
+    ends = EARTH if config.metric == "great-circle" else ((-MOST, MOST),) * 2
+    columns = [(f"location[{j}]", command.points[:, j], ends[j]) for j in (0, 1)]
+    for j, attribute in enumerate(config.attributes):
+        columns.append((f"values.{attribute.name}", command.values[:, j], attribute.range or (-MOST, MOST)))
+    for field, column, (low, high) in columns:
+        wrong = ~((column >= low) & (column <= high)) & ~np.isnan(column)
+        bad |= wrong
+        faults += [Fault(field, _between(low, high), index=i) for i in np.flatnonzero(wrong).tolist()]
+    half = np.isnan(command.points[:, 0]) != np.isnan(command.points[:, 1])
+    faults += [Fault("location", "must be two numbers", index=i) for i in np.flatnonzero(half & ~bad).tolist()]
+    return faults, bad | half
+
+
+def _between(low: float, high: float) -> str:
+    if (low, high) == (-MOST, MOST):
+        return f"must be a number within {MOST}"
+    return f"must be from {low:g} to {high:g}"
+
+
+def question_faults(config: MapConfig, question: Question | None, location: Point | None) -> list[Fault]:
+    """What is wrong with a question and a place; None for neither."""
+    faults = [] if question is None else [Fault(field, reason) for field, reason in faults_of(config, question)]
+    ends = EARTH if config.metric == "great-circle" else ((-MOST, MOST),) * 2
+    for j, value in enumerate(location or ()):
+        low, high = ends[j]
+        if not low <= value <= high:
+            faults.append(Fault(f"location[{j}]", _between(low, high)))
+    return faults
+
+
+def merged(before: QueryState, change: ChangeQuery) -> tuple[QueryState, list[Fault]]:
+    """A standing query with a change, and what is wrong with the change: fields of a top-k for a skyline, or a question
+    that takes too long.
+    """
+    location = before.location if change.location is None else change.location
+    ttl = before.ttl if change.ttl is None else change.ttl or None
+    question = before.question
+    if isinstance(question, Skyline):
+        given = [name for name in ("k", "m", "ordered", "score") if getattr(change, name) is not None]
+        return QueryState(question, location, ttl), [Fault(name, "a skyline has none") for name in given]
+    question = Top(
+        question.k if change.k is None else change.k,
+        question.score if change.score is None else change.score,
+        question.m if change.m is None else change.m,
+        question.ordered if change.ordered is None else change.ordered,
+    )
+    # Not where the question stays: what is in the log already is valid.
+    costly = too_costly(question, 0) if question != before.question else []
+    return QueryState(question, location, ttl), [Fault(field, reason) for field, reason in costly]

@@ -1,0 +1,108 @@
+"""Answers as users see them: at a place, with ids, and with values of the user's sign."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+import numpy as np
+
+from indexes.core.arrays import Floats, Ints
+from indexes.maps.config import Point, Question, Skyline, Top
+from indexes.maps.kernels.floats import float_kernel
+from indexes.maps.kernels.metrics import METRICS, distance
+from indexes.maps.objects import Objects
+from indexes.maps.results import Answer, CircleOf, SkylineAnswer, TopAnswer
+from indexes.maps.searches import AnswerZone
+from indexes.maps.zones.circle import CircleZone
+from indexes.maps.zones.geojson import geometry
+from indexes.maps.zones.skyline import Zone
+from indexes.maps.zones.top import TopZone, measured
+
+
+def answers_of(
+    objects: Objects, question: Question, zones: Sequence[AnswerZone], places: Sequence[Point], metric: str
+) -> list[Answer]:
+    """The answers to a question at places, each within one of the zones.
+
+    O(c log c) for c objects in all.
+    """
+    if not zones:
+        return []
+    if isinstance(question, Top):
+        return _tops(objects, question, cast("Sequence[TopZone]", zones), places)
+    return _skylines(objects, cast("Sequence[Zone | CircleZone]", zones), places, METRICS[metric])
+
+
+def _tops(objects: Objects, question: Top, zones: Sequence[TopZone], places: Sequence[Point]) -> list[Answer]:
+    sizes = [len(zone.slots) for zone in zones]
+    which = np.repeat(np.arange(len(zones)), sizes)
+    slots, points, statics, created = (
+        np.concatenate(columns)
+        for columns in zip(*[(zone.slots, zone.places, zone.statics, zone.created) for zone in zones], strict=True)
+    )
+    if all(zone.place == at for zone, at in zip(zones, places, strict=True)):
+        scores = np.concatenate([zone.scores for zone in zones])
+        distances = np.concatenate([zone.distances for zone in zones])
+    else:
+        scores, distances = measured(zones[0].scoring, np.array(places, np.float64), which, points, statics)
+    order = np.lexsort((created, scores, which))
+    rows = objects.rows(slots[order], points[order], statics[order], created[order], distances[order])
+    score: list[float | None] = scores[order].tolist()
+    for i in np.flatnonzero(~np.isfinite(scores[order])).tolist():
+        score[i] = None
+    found: list[Answer] = []
+    end = 0
+    for zone, at, size in zip(zones, places, sizes, strict=True):
+        begin, end = end, end + size
+        radius = zone.radius if zone.radius != np.inf else None
+        mine = rows.part(begin, end)
+        found.append(TopAnswer(question, at, mine, score[begin:end], min(zone.k, size), zone.place, radius))
+    return found
+
+
+def _skylines(
+    objects: Objects, zones: Sequence[Zone | CircleZone], places: Sequence[Point], metric: int
+) -> list[Answer]:
+    sizes = [len(zone.skyline) for zone in zones]
+    which = np.repeat(np.arange(len(zones)), sizes)
+    slots = np.concatenate([zone.skyline for zone in zones]).astype(np.int64)
+    points = np.concatenate([zone.places.T for zone in zones])
+    statics = np.concatenate([zone.statics.T for zone in zones])
+    distances = np.empty(len(slots))
+    measure_distances(metric, np.array(places, np.float64), which, np.ascontiguousarray(points.T), distances)
+    created = objects.index.view.created[slots]
+    order = np.lexsort((created, distances, which))
+    rows = objects.rows(slots[order], points[order], statics[order], created[order], distances[order])
+    found: list[Answer] = []
+    end = 0
+    for zone, at, size in zip(zones, places, sizes, strict=True):
+        begin, end = end, end + size
+        found.append(SkylineAnswer(Skyline(), at, rows.part(begin, end), zone_of(zone)))
+    return found
+
+
+@float_kernel
+def measure_distances(metric: int, ats: Floats, which: Ints, points: Floats, far: Floats) -> None:
+    """Write how far objects at `points` (2, n) are, each from the place `ats[which]`."""
+    for i in range(which.size):
+        far[i] = distance(metric, ats[which[i], 0], ats[which[i], 1], points[0, i], points[1, i])
+
+
+def zone_of(zone: Zone | CircleZone) -> dict[str, Any] | CircleOf | None:
+    """The zone of a skyline: see `SkylineAnswer`."""
+    if isinstance(zone, Zone):
+        return geometry(zone)
+    if zone.empty:
+        return None
+    x, y = zone.place.tolist()
+    return CircleOf((x, y), zone.radius if np.isfinite(zone.radius) else None)
+
+
+def zone_fields(answer: Answer) -> dict[str, Any] | None:
+    """The zone of an answer for JSON; a circle with a radius of null is everywhere."""
+    if isinstance(answer, TopAnswer):
+        return {"center": list(answer.center), "radius": answer.radius}
+    if isinstance(answer.zone, CircleOf):
+        return {"center": list(answer.zone.center), "radius": answer.zone.radius}
+    return answer.zone

@@ -1,0 +1,100 @@
+"""What the engine of a map returns: objects, answers with their zones, standing queries, and notifications."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from indexes.maps.config import Point, Question, Skyline, Top
+
+
+class ObjectView(NamedTuple):
+    """An object as the user wrote it: `values` in the order of the map's attributes, `payload` compact JSON text."""
+
+    id: str
+    location: Point
+    values: list[float]
+    created: int
+    payload: bytes | None
+
+
+class Rows(NamedTuple):
+    """Objects of an answer by column, with their distances from its place; `values` has a list for each attribute."""
+
+    ids: list[str]
+    x: list[float]
+    y: list[float]
+    values: list[list[float]]
+    created: list[int]
+    payload: list[bytes | None]
+    distance: list[float]
+
+    def part(self, begin: int, end: int) -> Rows:
+        """The rows from `begin` to before `end`."""
+        at = slice(begin, end)
+        ids, x, y, values, created, payload, distance = self
+        columns = [column[at] for column in values]
+        return Rows(ids[at], x[at], y[at], columns, created[at], payload[at], distance[at])
+
+
+class TopAnswer(NamedTuple):
+    """The k best at `place`: the first `members` of the `rows`, in order; then the other candidates, as they rank
+    there.
+
+    `score` is None where there is none. The candidates suffice strictly within `radius` of `center`; None: everywhere,
+    0: at this place only.
+    """
+
+    question: Top
+    place: Point
+    rows: Rows
+    score: list[float | None]
+    members: int
+    center: Point
+    radius: float | None
+
+
+class CircleOf(NamedTuple):
+    """A zone that is a circle; a radius of None is everywhere."""
+
+    center: Point
+    radius: float | None
+
+
+class SkylineAnswer(NamedTuple):
+    """The skyline at `place`, nearest first, and where it stays the same: GeoJSON, a circle by other metrics than
+    the Euclidean, or None for this place only."""
+
+    question: Skyline
+    place: Point
+    rows: Rows
+    zone: dict[str, Any] | CircleOf | None
+
+
+Answer = TopAnswer | SkylineAnswer
+
+
+class QueryView(NamedTuple):
+    """A standing query as the user wrote it, the place of its client, and its `answer` there if requested."""
+
+    id: str
+    question: Question
+    location: Point
+    ttl: float | None
+    answer: Answer | None
+
+
+class Moved(NamedTuple):
+    """The result of moving a client: whether it is within its previous zone; if not, the new answer."""
+
+    id: str
+    inside: bool
+    answer: Answer | None
+
+
+class Slice(NamedTuple):
+    """The notifications of a slice, up to `last_seq`: (seq, id) of live queries with another answer or zone, each
+    once, and of those that were deleted."""
+
+    last_seq: int
+    results: list[tuple[int, str]]
+    gone: list[tuple[int, str]]

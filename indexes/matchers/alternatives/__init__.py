@@ -1,0 +1,1 @@
+"""Other indexes that a matcher can be configured with."""

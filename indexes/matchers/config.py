@@ -1,0 +1,76 @@
+"""The configuration of a matcher, and subscriptions as columns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from indexes.core.arrays import INF, Floats
+from indexes.matchers.kernels.combine import NUMBERS, highest
+
+Kind = Literal["auto", "sopt-r", "ir", "segment", "interval", "scored-r"]
+Value = float | tuple[float, float] | None
+
+
+@dataclass(frozen=True, slots=True)
+class MatcherConfig:
+    """A matcher: named numeric dimensions, how scores are made, and the index to use.
+
+    `combine` says how the weights of the dimensions that match make a score, in relaxed mode.
+    """
+
+    dimensions: tuple[str, ...]
+    mode: Literal["exact", "relaxed"]
+    combine: Literal["sum", "max", "product"] = "sum"
+    index: Kind = "auto"
+
+    @property
+    def relaxed(self) -> bool:
+        return self.mode == "relaxed"
+
+    @property
+    def scores(self) -> int:
+        """Scores of a subscription: a weight for each dimension, or one score."""
+        return len(self.dimensions) if self.relaxed else 1
+
+
+class Subscriptions(NamedTuple):
+    """Subscriptions as columns: ends of shape (n, d) and scores of shape (n, d) (relaxed: weights) or (n, 1).
+
+    Exact: an interval that is left out is [-inf, inf]. Relaxed: a dimension that takes no part is [inf, -inf] with
+    weight 0.
+    """
+
+    lo: Floats
+    hi: Floats
+    scores: Floats
+
+    def take(self, rows: npt.NDArray[np.integer] | list[int] | slice) -> Subscriptions:
+        """Those at these places."""
+        return Subscriptions(self.lo[rows], self.hi[rows], self.scores[rows])
+
+    def faults(self, config: MatcherConfig) -> list[tuple[int, str, str]]:
+        """What is invalid, as (row, field, reason), in order."""
+        found: list[tuple[int, str, str]] = []
+        for j, name in enumerate(config.dimensions):
+            lo, hi = self.lo[:, j], self.hi[:, j]
+            absent = (lo == INF) & (hi == -INF) & config.relaxed
+            wrong = ~absent & (~(lo <= hi) | (lo == INF) | (hi == -INF))
+            found += [(int(i), f"intervals.{name}", "lo must be at most hi") for i in np.flatnonzero(wrong)]
+            if config.relaxed:
+                weight = self.scores[:, j]
+                bad = ~((weight >= 0) & np.isfinite(weight)) | (absent & (weight != 0))
+                found += [
+                    (int(i), f"weights.{name}", "a weight is finite, at least 0, and belongs to an interval")
+                    for i in np.flatnonzero(bad)
+                ]
+        if not config.relaxed:
+            found += [(int(i), "score", "must be finite") for i in np.flatnonzero(~np.isfinite(self.scores[:, 0]))]
+        elif not found:
+            with np.errstate(over="ignore"):
+                total = highest(self.scores, NUMBERS[config.combine])
+            found += [(int(i), "weights", "their total is not finite") for i in np.flatnonzero(~np.isfinite(total))]
+        return sorted(found)

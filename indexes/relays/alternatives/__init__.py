@@ -1,0 +1,1 @@
+"""Other indexes that a relay can be configured with."""

@@ -1,0 +1,118 @@
+"""The forwarding decisions of a relay under G_k ([Covering] III-C): subscribe and unsubscribe against a covering index
+and a relation graph.
+
+A new subscription is forwarded exactly when nothing covers it. When a subscription ends, each that it alone was known
+to cover is searched for again; one that is now uncovered, and has not been forwarded yet, is promoted.
+
+With k = 1 only roots, which have no edge into them, need to be in the index: covering is transitive, and only roots are
+ever found as coverers. Orphans must then be searched for in an order in which those that cover others come first
+(`coverers_first`), so that they are back in the index by then.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from indexes.compiled.jit import internal, kernel
+from indexes.core.arrays import Bools, Bytes, Ints, Ints32
+from indexes.relays.kernels.covering_index import CoverArrays, cover, delete, insert
+from indexes.relays.kernels.graph import Graph, link, remove
+from indexes.relays.kernels.points import Points, goes_before
+
+SUBSCRIBE, UNSUBSCRIBE = 0, 1
+"""What a command does, in `op` columns."""
+
+
+class Forwarding(NamedTuple):
+    """What is known of the subscriptions of one neighbour: G_k, and which of them have been `forwarded`, by slot. With
+    `roots` the index holds roots alone. `orphans` is scratch with room for every slot."""
+
+    graph: Graph
+    forwarded: Bools
+    orphans: Ints32
+    k: int
+    roots: bool
+
+
+class Outcome(NamedTuple):
+    """The outcome of commands. ``forward[i]``: whether command i itself is forwarded. ``coverers[i * k :]``,
+    ``found[i]`` of them: what covers a new subscription. ``promoted[: upto[i]]``: what commands 0 to i promote; there
+    is room for all subscriptions, present and new."""
+
+    forward: Bools
+    coverers: Ints32
+    found: Ints
+    promoted: Ints32
+    upto: Ints
+
+
+@internal
+def _sift(points: Points, heap: Ints32, place: int, size: int) -> None:
+    """Sift heap[place] down in a heap of `size` whose top is the last in the order."""
+    x = heap[place]
+    child = 2 * place + 1
+    while child < size:
+        if child + 1 < size and goes_before(points, heap[child], heap[child + 1]):
+            child += 1
+        if goes_before(points, x, heap[child]):
+            heap[place] = heap[child]
+            place = child
+            child = 2 * place + 1
+        else:
+            child = size
+    heap[place] = x
+
+
+@internal
+def _sort(points: Points, slots: Ints32, size: int) -> None:
+    """Arrange slots[:size] in the order of `coverers_first`. O(n log n) comparisons."""
+    for place in range(size // 2 - 1, -1, -1):
+        _sift(points, slots, place, size)
+    for m in range(size - 1, 0, -1):
+        slots[0], slots[m] = slots[m], slots[0]
+        _sift(points, slots, 0, m)
+
+
+@kernel
+def run(
+    index: CoverArrays, points: Points, known: Forwarding, op: Bytes, slots: Ints32, outcome: Outcome, seen: Ints
+) -> int:
+    """Carry out commands ``op[i]`` on ``slots[i]`` one after the other; returns how many subscriptions are promoted.
+
+    Row 0 of ``seen`` counts for subscribing, row 1 for unsubscribing.
+    """
+    graph, forwarded, orphans, k, roots = known.graph, known.forwarded, known.orphans, known.k, known.roots
+    coverers = outcome.coverers
+    n = 0
+    for i in range(op.size):
+        s = slots[i]
+        outcome.found[i] = 0
+        if op[i] == SUBSCRIBE:
+            c = cover(index, points, s, k, coverers, i * k, seen, 0)
+            for z in range(c):
+                link(graph, k, s, coverers[i * k + z])
+            outcome.found[i] = c
+            forwarded[s] = c == 0
+            if c == 0 or not roots:
+                insert(index, points, s)
+        else:
+            if graph.degree[s] == 0 or not roots:
+                delete(index, points, s)
+            orphaned = remove(graph, k, s, orphans)
+            if roots:
+                _sort(points, orphans, orphaned)
+            for z in range(orphaned):
+                t = orphans[z]
+                c = cover(index, points, t, k, coverers, i * k, seen, 1)
+                for y in range(c):
+                    link(graph, k, t, coverers[i * k + y])
+                if c == 0:
+                    if roots:
+                        insert(index, points, t)
+                    if not forwarded[t]:
+                        forwarded[t] = True
+                        outcome.promoted[n] = t
+                        n += 1
+        outcome.forward[i] = forwarded[s]
+        outcome.upto[i] = n
+    return n

@@ -1,0 +1,176 @@
+"""Recipients of notifications, by column: a notification may meet all subscriptions that there are.
+
+While a command is executed, recipients are kept as slots, four bytes each, and up to a limit. Slots of ended
+subscriptions are reused later, so once all notifications are matched the slots are replaced by places in a column of
+ids, each of which is there once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from indexes.core.arrays import Bools, Ints, Ints32
+from indexes.core.names import Names
+from indexes.relays.results import Delivery
+
+FEW = 4_096
+"""Up to so many slots, the id of each is looked up, even if it occurs twice."""
+
+IDS_A_SEARCH = 20
+"""Ids of slots that are found in the time that the slot of one id takes."""
+
+NOBODY = np.empty(0, np.int32)
+
+
+class Recipients(NamedTuple):
+    """The recipients of some notifications: the slots of local subscriptions, notification by notification and each
+    oldest first, where those of each end, and its links by name, in order."""
+
+    slots: Ints32
+    upto: Ints
+    links: list[tuple[str, ...]]
+
+
+def links_of(
+    link: Ints32, upto: Ints, names: Sequence[str | None], origin: Sequence[str | None] | None
+) -> list[tuple[str, ...]]:
+    """The links that notifications go over. `link` has, for each subscription that they meet, the number in `names`
+    of its link, negative for none; `origin` names the link that each notification came over, to which it does not go
+    back."""
+    found: list[tuple[str, ...]] = [()] * len(upto)
+    far = link >= 0
+    if not far.any():
+        return found
+    of = np.repeat(np.arange(len(upto)), np.diff(upto, prepend=0))[far]
+    for code in np.unique(of * len(names) + link[far]).tolist():
+        e, number = divmod(code, len(names))
+        name = names[number]
+        assert name is not None, "what came over a link goes with it"
+        if origin is None or name != origin[e]:
+            found[e] = tuple(sorted((*found[e], name)))
+    return found
+
+
+def local_of(slots: Ints32, upto: Ints, local: Bools, age: Ints) -> tuple[Ints32, Ints]:
+    """The `local` slots of those that notifications meet, each oldest first, and where those of each end. `age` is by
+    slot."""
+    kept = slots[local]
+    if len(kept) < len(slots):
+        upto = np.concatenate([np.zeros(1, np.int64), np.cumsum(local)])[upto]
+    begin = 0
+    for end in upto.tolist():
+        if end - begin > 1:
+            mine = kept[begin:end]
+            kept[begin:end] = mine[np.argsort(age[mine])]
+        begin = end
+    return kept, upto
+
+
+def live_recipients(names: Names, watched: Sequence[str], met: Recipients) -> dict[int, list[str]]:
+    """The ids of `watched` among the recipients of each notification that has any, by its place."""
+    found: dict[int, list[str]] = {}
+    if not watched or not len(met.slots):
+        return found
+    if len(watched) * IDS_A_SEARCH < len(met.slots):
+        slots = np.fromiter(map(names.find, watched), np.int32, len(watched))
+        places = np.flatnonzero(np.isin(met.slots, slots))
+        keys = names.many(met.slots[places]).to_pylist()
+    else:
+        every, live = names.many(met.slots).to_pylist(), frozenset(watched)
+        places = np.array([i for i, key in enumerate(every) if key in live], np.int64)
+        keys = [every[i] for i in places.tolist()]
+    for e, key in zip(np.searchsorted(met.upto, places, "right").tolist(), keys, strict=True):
+        found.setdefault(e, []).append(key)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Deliveries:
+    """As `Recipients`, with `who` as places in `ids`. Notifications that do not name all of theirs are `truncated`."""
+
+    ids: pa.LargeStringArray
+    who: Ints32
+    upto: Ints
+    links: list[tuple[str, ...]]
+    truncated: Bools
+
+    def __len__(self) -> int:
+        return len(self.links)
+
+    @property
+    def named(self) -> int:
+        """Number of subscriptions named."""
+        return len(self.who)
+
+    def part(self, begin: int, end: int) -> Deliveries:
+        """The notifications from one place to another; the ids are shared."""
+        start = int(self.upto[begin - 1]) if begin else 0
+        stop = int(self.upto[end - 1]) if end > begin else start
+        rest = self.upto[begin:end] - start, self.links[begin:end], self.truncated[begin:end]
+        return Deliveries(self.ids, self.who[start:stop], *rest)
+
+    def first(self, most: int) -> Deliveries:
+        """The same notifications with the first `most` subscriptions, and as many links."""
+        upto = np.minimum(self.upto, most)
+        ends = np.cumsum([len(links) for links in self.links], dtype=np.int64)
+        fit = ends <= most
+        links = [links if fits else () for links, fits in zip(self.links, fit.tolist(), strict=True)]
+        cut = np.diff(upto, prepend=0) < np.diff(self.upto, prepend=0)
+        without = ~fit & (np.diff(ends, prepend=0) > 0)
+        return Deliveries(self.ids, self.who[:most], upto, links, self.truncated | cut | without)
+
+    def results(self) -> Iterator[Delivery]:
+        """One by one. O(n), with a string for each subscription named."""
+        keys, start = self.ids.take(pa.array(self.who)).to_pylist(), 0
+        for end, links, truncated in zip(self.upto.tolist(), self.links, self.truncated.tolist(), strict=True):
+            yield Delivery(keys[start:end], list(links), truncated)
+            start = end
+
+
+NONE = Deliveries(pa.array([], pa.large_string()), NOBODY, np.empty(0, np.int64), [], np.empty(0, np.bool_))
+
+
+class CollectedRecipients:
+    """The recipients of the notifications of a command so far, of which `most` subscriptions are kept."""
+
+    def __init__(self, most: int) -> None:
+        self.size = 0
+        self._most = most
+        self._slots: list[Ints32] = []
+        self._met: list[Ints] = []
+        self._links: list[tuple[str, ...]] = []
+
+    def add(self, met: Recipients) -> None:
+        """Add notifications."""
+        kept = met.slots[: self._most - self.size]
+        # What is cut off would stay in memory behind a view of the rest.
+        self._slots.append(kept if len(kept) == len(met.slots) else kept.copy())
+        self._met.append(np.diff(met.upto, prepend=0))
+        self._links += met.links
+        self.size += len(kept)
+
+    def named(self, names: Names) -> Deliveries:
+        """All of them, by the current ids. O(n), and O(slots) where there are many; in any thread while no id
+        changes."""
+        slots = np.concatenate([NOBODY, *self._slots])
+        met = np.concatenate([np.empty(0, np.int64), *self._met])
+        ids, who = named(names, slots)
+        upto = np.minimum(np.cumsum(met), self._most)
+        return Deliveries(ids, who, upto, self._links, np.diff(upto, prepend=0) < met)
+
+
+def named(names: Names, slots: Ints32) -> tuple[pa.LargeStringArray, Ints32]:
+    """The ids of slots, each once, and the place among them of each slot."""
+    if len(slots) <= FEW:
+        return names.many(slots), np.arange(len(slots), dtype=np.int32)
+    there = np.zeros(int(slots.max()) + 1, np.bool_)
+    there[slots] = True
+    distinct = np.flatnonzero(there).astype(np.int32)
+    place = np.empty(len(there), np.int32)
+    place[distinct] = np.arange(len(distinct), dtype=np.int32)
+    return names.many(distinct), place[slots]

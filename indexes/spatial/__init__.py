@@ -1,1 +1,0 @@
-"""Kernels that several resources share."""

@@ -1,0 +1,1 @@
+"""Jobs that recompute the service's lists from a snapshot, without its indexes."""

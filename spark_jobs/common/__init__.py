@@ -1,0 +1,1 @@
+"""What all jobs share: command line, session, input, image parts, progress."""

@@ -1,0 +1,1 @@
+"""Feeds on Spark Structured Streaming."""

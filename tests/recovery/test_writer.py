@@ -1,0 +1,455 @@
+"""The writer: what is answered is in the log, what is refused changed nothing, and reads see settled states only."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import threading
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from app.errors import LogUnavailable
+from app.resources.base import ResourceTypes
+from app.resources.boards import BoardType
+from app.runtime.metrics import Metrics
+from app.storage.log import Log, LogEntry
+from app.write_path.catalog import Catalog
+from app.write_path.idempotency import Answers, Replay, Ticket
+from app.write_path.writer import BULK, Busy, Skeleton, Unwritable, Writer
+from indexes.boards.commands import (
+    UPDATE,
+    BoardConfig,
+    Configure,
+    Events,
+    SetSubscription,
+    Subscribe,
+    Unsubscribe,
+)
+from indexes.boards.regions import between, everywhere, ranges
+from indexes.core.commands import Refused
+from tests.recovery.commands import CONFIG, many, upsert
+
+
+class BrokenLog(Log):
+    """A log that cannot be written while `broken`."""
+
+    broken = False
+
+    def append(self, *args: Any, **more: Any) -> int:
+        if self.broken:
+            raise LogUnavailable("the disk is full")
+        return super().append(*args, **more)
+
+
+def make(path: Path, max_queue: int = 10_000) -> Writer:
+    return Writer(
+        BrokenLog.open(f"sqlite:///{path / 'log.db'}"),
+        Catalog(ResourceTypes(BoardType())),
+        Answers(),
+        Metrics(),
+        max_queue,
+    )
+
+
+def run(path: Path, story: Callable[[Writer], Awaitable[None]], **more: Any) -> None:
+    async def whole() -> None:
+        writer = make(path, **more)
+        writer.recover()
+        await story(writer)
+        await writer.close()
+        writer._log.close()
+
+    asyncio.run(whole())
+
+
+def state(writer: Writer) -> Any:
+    out = {}
+    for name in writer.catalog.names():
+        board = writer.catalog.engine(name)
+        assert board is not None
+        board.check()
+        out[name] = (board.seq, board.config, board.objects(None, 10**6), board.subscriptions(None, 10**6))
+    return out
+
+
+@pytest.mark.parametrize(
+    ("resource", "name", "payload", "seqs", "reason"),
+    [
+        ("boards/a", "no-such-command", b"", (1, 1), "no-such-command"),
+        ("boards/a", None, b"\xc1", (1, 1), ""),
+        ("boards/gone", None, None, (1, 1), "there is no board"),
+        ("boards/a", None, None, (7, 7), "it ends at seq 7, but replay is at 1"),
+    ],
+)
+def test_a_row_that_does_not_apply_is_named_with_its_resource_and_what_to_do(
+    tmp_path: Path, resource: str, name: str | None, payload: bytes | None, seqs: tuple[int, int], reason: str
+) -> None:
+    written: list[str] = []
+
+    async def first(writer: Writer) -> None:
+        await writer.put("boards/a", CONFIG)
+        kind, _ = writer.catalog.resource_types.split("boards/a")
+        (part,) = kind.encode(upsert(("p", 1.0, 2.0)), 1)
+        entry = LogEntry(resource, *seqs, name or part.name, part.payload if payload is None else payload)
+        writer._log.append([entry], [], [], 1.0)
+        written.append(entry.command)
+
+    run(tmp_path, first)
+    writer = make(tmp_path)
+    with pytest.raises(LogUnavailable) as refused:
+        writer.recover()
+    said = str(refused.value)
+    assert said.startswith(f"row 2 of the log, a {written[0]!r} of {resource}, does not apply: ")
+    assert reason in said
+    heading = re.search(r"see '(.+)' in docs/operations.md", said)
+    assert heading is not None
+    page = Path(__file__).resolve().parents[2] / "docs" / "operations.md"
+    assert f"\n### {heading[1]}\n" in page.read_text(encoding="utf-8")
+    writer._log.close()
+
+
+def test_what_was_answered_is_there_after_a_restart(tmp_path: Path) -> None:
+    seen: list[Any] = []
+
+    async def first(writer: Writer) -> None:
+        await writer.put("boards/a", CONFIG)
+        await writer.put("boards/b", CONFIG)
+        await writer.submit("boards/a", upsert(("p", 1.0, 2.0), ("q", 2.0, 1.0)))
+        await writer.submit("boards/a", SetSubscription("s", between(0.0, None), 2))
+        await writer.submit("boards/b", Configure((2, 3), "dense"))
+        n = BULK + 5
+        ids = pa.array([f"s{i}" for i in range(n)])
+        await writer.submit("boards/b", Subscribe(ids, ranges(np.zeros(n), np.ones(n)), np.full(n, 3, np.int32)))
+        await writer.submit("boards/b", many(BULK + 5))
+        await writer.drop("boards/a")
+        plan = await writer.put("boards/a", CONFIG)
+        assert plan.last_seq == 5
+        await writer.submit("boards/a", upsert(("p", 1.0, 2.0)))
+        seen.append(state(writer))
+
+    async def again(writer: Writer) -> None:
+        assert state(writer) == seen[0]
+
+    run(tmp_path, first)
+    run(tmp_path, again)
+
+
+def test_commands_that_come_together_are_one_commit(tmp_path: Path) -> None:
+    async def story(writer: Writer) -> None:
+        await writer.put("boards/a", CONFIG)
+        sizes: list[int] = []
+        commit = writer._commit
+        writer._commit = lambda group: (sizes.append(len(group)), commit(group))[1]  # type: ignore[func-returns-value,method-assign]
+        plans = await asyncio.gather(*(writer.submit("boards/a", upsert((f"o{i}", 1.0, float(i)))) for i in range(20)))
+        assert sizes == [20]
+        assert [plan.last_seq for plan in plans] == list(range(1, 21))
+
+    run(tmp_path, story)
+
+
+def test_a_check_meets_what_was_accepted_before_it(tmp_path: Path) -> None:
+    async def story(writer: Writer) -> None:
+        results = await asyncio.gather(
+            writer.put("boards/a", CONFIG),
+            writer.submit("boards/a", upsert(("p", 1.0, 1.0))),
+            writer.submit("boards/a", upsert(("p", 2.0, 2.0), op=UPDATE)),
+            writer.submit("boards/a", SetSubscription("s", None, 2)),
+            writer.submit("boards/a", SetSubscription("s", between(1.0, None), must_exist=True)),
+            writer.submit("boards/a", Unsubscribe(["s"], must_exist=True)),
+            writer.submit("boards/a", Unsubscribe(["s"], must_exist=True)),
+            writer.drop("boards/a"),
+            writer.submit("boards/a", upsert(("p", 1.0, 1.0))),
+            return_exceptions=True,
+        )
+        refused = [i for i, result in enumerate(results) if isinstance(result, Refused)]
+        assert refused == [6, 8]
+        assert writer.catalog.names() == []
+
+    run(tmp_path, story)
+
+
+def test_a_log_that_cannot_be_written_changes_nothing(tmp_path: Path) -> None:
+    async def story(writer: Writer) -> None:
+        await writer.put("boards/a", CONFIG)
+        await writer.submit("boards/a", upsert(("p", 1.0, 1.0)))
+        await writer.submit("boards/a", SetSubscription("s", None, 2))
+        before = state(writer)
+        log: Any = writer._log
+        log.broken = True
+        results = await asyncio.gather(
+            writer.submit("boards/a", upsert(("p", 3.0, 3.0), ("r", 1.0, 1.0))),
+            writer.submit("boards/a", many(BULK + 1)),
+            writer.submit("boards/a", Unsubscribe(["s"])),
+            writer.submit("boards/a", Configure((2, 9))),
+            writer.put("boards/b", CONFIG),
+            writer.drop("boards/a"),
+            return_exceptions=True,
+        )
+        assert [type(result) for result in results] == [LogUnavailable] * 6
+        assert state(writer) == before
+        log.broken = False
+        plan = await writer.submit("boards/a", upsert(("p", 4.0, 4.0), op=UPDATE))
+        assert plan.last_seq == before["boards/a"][0] + 1
+        assert (await writer.submit("boards/a", upsert(("r", 1.0, 1.0)))).created == {0: 1}
+
+    run(tmp_path, story)
+    run(tmp_path, lambda writer: _same_objects(writer, ["p", "r"]))
+
+
+async def _same_objects(writer: Writer, ids: Sequence[str]) -> None:
+    board = writer.catalog.engine("boards/a")
+    assert board is not None
+    assert [view.id for view in board.objects(None, 9)] == list(ids)
+
+
+class Wordless(BoardType):
+    """Boards of which commands with the object `bad` cannot be encoded."""
+
+    @staticmethod
+    def encode(command: Any, count: int) -> Any:
+        yield from BoardType.encode(command, count)
+        if isinstance(command, Events) and "bad" in command.ids:
+            raise UnicodeEncodeError("utf-8", "\ud800", 0, 1, "surrogates not allowed")
+
+
+def wordless(path: Path) -> Writer:
+    return Writer(Log.open(f"sqlite:///{path / 'log.db'}"), Catalog(ResourceTypes(Wordless())), Answers(), Metrics())
+
+
+def with_bad(events: Events) -> Events:
+    events.ids[-1] = "bad"
+    return events
+
+
+@pytest.mark.parametrize("long", [False, True])
+def test_a_command_that_cannot_be_encoded_fails_alone(
+    tmp_path: Path, long: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What comes beside it and behind it goes on, and meets nothing that it would have done."""
+    monkeypatch.setattr("app.write_path.writer.BULK", 9)
+    bad = with_bad(many(10, 100)) if long else upsert(("p", 9.0, 9.0), ("bad", 1.0, 1.0))
+    key = bad.ids[0]
+
+    async def story() -> None:
+        writer = wordless(tmp_path)
+        writer.recover()
+        await asyncio.gather(writer.put("boards/a", CONFIG), writer.put("boards/b", CONFIG))
+        groups: list[int] = []
+        commit = writer._commit
+        writer._commit = lambda group: (groups.append(len(group)), commit(group))[1]  # type: ignore[func-returns-value,method-assign]
+        results = await asyncio.gather(
+            writer.submit("boards/a", upsert(("o", 1.0, 1.0))),
+            writer.submit("boards/a", bad),
+            writer.submit("boards/a", upsert((key, 2.0, 2.0), op=UPDATE)),
+            writer.submit("boards/a", upsert(("q", 3.0, 3.0))),
+            writer.submit("boards/b", upsert(("r", 4.0, 4.0))),
+            return_exceptions=True,
+        )
+        kinds = [type(result) if isinstance(result, Exception) else result.last_seq for result in results]
+        assert kinds == [1, Unwritable, Refused, 2, 1]
+        assert long or groups == [3]
+        assert writer.queued == 0
+        board = writer.catalog.engine("boards/a")
+        assert board is not None
+        board.check()
+        assert [view.id for view in board.objects(None, 10**6)] == ["o", "q"]
+        await writer.close()
+        writer._log.close()
+
+    asyncio.run(story())
+    run(tmp_path, lambda writer: _same_objects(writer, ["o", "q"]))
+
+
+def test_an_answer_that_cannot_be_encoded_fails_alone(tmp_path: Path) -> None:
+    async def story(writer: Writer) -> None:
+        await writer.put("boards/a", CONFIG)
+        ticket, other = (writer.answers.claim("", key, b"h") for key in "ab")
+        assert isinstance(ticket, Ticket) and isinstance(other, Ticket)
+        results = await asyncio.gather(
+            writer.submit("boards/a", upsert(("o", 1.0, 1.0))),
+            writer.submit(
+                "boards/a", upsert(("p", 1.0, 1.0)), ticket=ticket, skeleton=lambda plan: Skeleton(200, {"x": b""})
+            ),
+            writer.submit("boards/a", upsert(("p", 1.0, 1.0)), ticket=other, skeleton=_seldom),
+            writer.submit("boards/a", upsert(("q", 1.0, 1.0))),
+            return_exceptions=True,
+        )
+        kinds = [type(result) if isinstance(result, Exception) else result.last_seq for result in results]
+        assert kinds == [1, Unwritable, KeyError, 2]
+        await _same_objects(writer, ["o", "q"])
+
+    run(tmp_path, story)
+    run(tmp_path, lambda writer: _same_objects(writer, ["o", "q"]))
+
+
+def _seldom(plan: Any) -> Skeleton:
+    raise KeyError("seldom")
+
+
+@pytest.mark.parametrize("cut", ["the log is away", "the client has gone"])
+def test_a_long_command_is_taken_back_while_it_is_encoded(
+    tmp_path: Path, cut: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.write_path.writer.BULK", 9)
+
+    async def story(writer: Writer) -> None:
+        await writer.put("boards/a", CONFIG)
+        before = state(writer)
+        kind, _ = writer.catalog.resource_types.split("boards/a")
+        begun, go = threading.Event(), threading.Event()
+        encode = kind.encode
+
+        def slowly(command: Any, count: int) -> Any:
+            begun.set()
+            assert go.wait(30)
+            yield from encode(command, count)
+
+        kind.encode = slowly  # type: ignore[method-assign]
+        long = asyncio.ensure_future(writer.submit("boards/a", many(10)))
+        while not begun.is_set():
+            await asyncio.sleep(0)
+        if cut == "the client has gone":
+            long.cancel()
+        else:
+            log: Any = writer._log
+            log.broken = True
+            with pytest.raises(LogUnavailable):
+                await writer.note("something")
+            log.broken = False
+        go.set()
+        result = (await asyncio.gather(long, return_exceptions=True))[0]
+        assert isinstance(result, asyncio.CancelledError if cut == "the client has gone" else LogUnavailable)
+        kind.encode = encode  # type: ignore[method-assign]
+        assert state(writer) == before
+        assert (await writer.submit("boards/a", upsert(("o0", 1.0, 1.0)))).last_seq == 1
+
+    run(tmp_path, story)
+    run(tmp_path, lambda writer: _same_objects(writer, ["o0"]))
+
+
+def test_long_work_lets_reads_and_other_boards_go_on(tmp_path: Path) -> None:
+    async def story(writer: Writer) -> None:
+        await writer.put("boards/a", CONFIG)
+        await writer.put("boards/b", CONFIG)
+        long = asyncio.ensure_future(writer.submit("boards/a", many(150_000)))
+        board = writer.catalog.engine("boards/a")
+        assert board is not None
+        seqs, others = set(), 0
+        while not long.done():
+            seqs.add(board.seq)
+            seq = await writer.between("boards/a", lambda: board.seq)
+            assert len(board.top(everywhere(1), 1000)) == min(seq, 1000)
+            await writer.submit("boards/b", upsert((f"o{others}", 1.0, 1.0)))
+            others += 1
+        plan = await long
+        assert plan.last_seq == 150_000 == board.seq
+        assert len(seqs) > 5
+        assert others > 5
+
+    run(tmp_path, story)
+
+
+def test_a_full_queue_is_said(tmp_path: Path) -> None:
+    async def story(writer: Writer) -> None:
+        await writer.put("boards/a", CONFIG)
+        results = await asyncio.gather(
+            *(writer.submit("boards/a", upsert((f"o{i}", 1.0, 1.0))) for i in range(8)), return_exceptions=True
+        )
+        assert sum(isinstance(result, Busy) for result in results) == 3
+
+    run(tmp_path, story, max_queue=5)
+
+
+def test_a_retry_gets_the_first_answer_also_after_a_crash(tmp_path: Path) -> None:
+    def skeleton(plan: Any) -> Skeleton:
+        return Skeleton(200, {"seq": plan.last_seq, "tile_count": None})
+
+    async def first(writer: Writer) -> None:
+        await writer.put("boards/a", CONFIG)
+        await writer.submit("boards/a", SetSubscription("s", None, 2))
+        for key in ("whole", "crashed"):
+            ticket = writer.answers.claim("", key, b"h")
+            assert isinstance(ticket, Ticket)
+            plan = await writer.submit("boards/a", upsert((key, 1.0, 1.0)), ticket=ticket, skeleton=skeleton)
+            if key == "whole":
+                ticket.complete(200, {"seq": plan.last_seq, "tile_count": plan.tile_count, "tiles": []})
+        assert plan.tile_count == 1
+
+    async def again(writer: Writer) -> None:
+        for key, seq in (("whole", 2), ("crashed", 3)):
+            replay = writer.answers.claim("", key, b"h")
+            assert isinstance(replay, Replay)
+            assert replay.answer == {"seq": seq, "tile_count": 1, "replayed": True}
+
+    run(tmp_path, first)
+    run(tmp_path, again)
+    run(tmp_path, again)
+
+
+def test_a_board_that_is_not_there_leaves_nothing_behind(tmp_path: Path) -> None:
+    async def story(writer: Writer) -> None:
+        with suppress(Refused):
+            await writer.submit("boards/none", Unsubscribe(["a"], must_exist=True))
+        assert not writer._queues
+
+    run(tmp_path, story)
+
+
+def test_a_long_command_does_not_keep_the_service_from_ending(tmp_path: Path) -> None:
+    """It is in the log, so the next start applies it."""
+    many = 15_000
+    objects = [(f"o{n}", float(n % 97), float(n % 89)) for n in range(many)]
+
+    async def cut(writer: Writer) -> None:
+        await writer.put("boards/b", CONFIG)
+        waiting = asyncio.create_task(writer.submit("boards/b", upsert(*objects)))
+        while not any(queue.running for queue in writer._queues.values()):
+            await asyncio.sleep(0)
+        await writer.close(0.0)
+        assert not waiting.done()
+        waiting.cancel()
+
+    async def again(writer: Writer) -> None:
+        board = writer.catalog.engine("boards/b")
+        assert board is not None
+        assert (board.seq, board.object_count) == (many, many)
+
+    run(tmp_path, cut)
+    run(tmp_path, again)
+
+
+def test_what_was_read_for_a_board_that_is_made_anew_before_its_turn_is_refused(tmp_path: Path) -> None:
+    """It waits behind a long command, the deletion and the making: it would mean something else to the new board."""
+
+    async def story(writer: Writer) -> None:
+        await writer.put("boards/b", CONFIG)
+        board = writer.catalog.latest("boards/b")
+        event = upsert(("a", 1.0, 2.0))
+        long = asyncio.create_task(writer.submit("boards/b", many(BULK + 1)))
+        while not writer._queue("boards/b").accepting.locked():
+            await asyncio.sleep(0)
+        waiting = [
+            asyncio.create_task(one)
+            for one in (
+                writer.drop("boards/b"),
+                writer.put("boards/b", BoardConfig(("z",), "y", ks=(2,))),
+                writer.submit("boards/b", event, reader=board),
+                writer.submit("boards/b", many(BULK + 1), reader=board),
+                writer.ask("boards/b", lambda board: board.explain(event), board),
+            )
+        ]
+        await asyncio.gather(long, *waiting[:2])
+        for late in await asyncio.gather(*waiting[2:], return_exceptions=True):
+            assert isinstance(late, Refused) and [fault.kind for fault in late.faults] == ["different"]
+        anew = writer.catalog.engine("boards/b")
+        assert anew is not None and anew is not board and anew.object_count == 0
+        await writer.submit("boards/b", event, reader=anew)
+        assert anew.object_count == 1
+
+    run(tmp_path, story)

@@ -1,0 +1,6 @@
+"""`python -m tests.soak`: see `tests.soak.run`."""
+
+from tests.soak.run import main
+
+if __name__ == "__main__":
+    main()

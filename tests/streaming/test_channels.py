@@ -1,0 +1,36 @@
+"""What a channel keeps for readers who resume: so many messages and so many bytes, and no gap among them."""
+
+from __future__ import annotations
+
+import pytest
+
+from app.streaming.buffer import KEPT_BYTES, NOTIFICATION, Channel, Message, message
+
+
+def notification(seq: int, size: int) -> Message:
+    return message("e1", seq, NOTIFICATION, "x" * size)
+
+
+@pytest.mark.parametrize("size", [10, 4_000, 100_000])
+def test_what_is_kept_is_bounded_in_bytes_and_has_no_gap(size: int) -> None:
+    channel = Channel("relays/r", "mine", "events", 0, 256)
+    for seq in range(1, 1_001):
+        channel.publish(notification(seq, size))
+        assert channel.nbytes == sum(len(one.block) for one in channel.kept) <= KEPT_BYTES
+    kept = len(channel.kept)
+    assert kept == min(256, KEPT_BYTES // len(channel.kept[-1].block))
+    assert channel.floor == 1_000 - kept
+    missed = channel.missed(channel.floor)
+    assert missed is not None and [one.seq for one in missed] == list(range(channel.floor + 1, 1_001))
+    assert channel.missed(channel.floor - 1) is None
+
+
+def test_a_message_that_is_longer_than_what_is_kept_can_be_resumed_behind() -> None:
+    channel = Channel("relays/r", "mine", "events", 0, 256)
+    channel.publish(notification(1, 10))
+    channel.publish(notification(2, KEPT_BYTES))
+    assert (len(channel.kept), channel.nbytes, channel.missed(1), channel.missed(2)) == (0, 0, None, [])
+    channel.publish(notification(3, 10))
+    assert channel.missed(2) == [notification(3, 10)]
+    channel.restart(notification(4, 10))
+    assert (channel.nbytes, channel.missed(3), channel.missed(4)) == (0, None, [])

@@ -1,0 +1,92 @@
+"""Small runs of each part of the benchmark: they end, and what they sent arrived. How fast is not asked."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from app.cli import bench
+from bench.boards import kernels, service, space, streams
+from bench.prototypes import BOARDS
+from bench.report import Report
+from indexes.boards.space.kernels.shapes import SHAPES
+
+
+@pytest.fixture
+def report() -> Report:
+    return Report(lambda _: None)
+
+
+def test_kernels_run_without_the_prototype_and_say_so(
+    report: Report, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delenv(BOARDS, raising=False)
+    size = kernels.Size(n=(300, 500), m=2_000, dense=60, sparse=60, unicast=20, rounds=2)
+    kernels.Bench(report, size, tmp_path).show()
+    page = report.page()
+    assert "The prototype is not there" in page
+    assert page.count("| Paint-Dense |") == page.count("| Paint-Sparse |") == 2
+    told = re.findall(r"^\| Unicast, exact, by .* \| ([0-9.,]+) \| [0-9.,]+ \| [0-9.,]+ \|$", page, re.MULTILINE)
+    assert len(told) == 2 and told[0] == told[1]
+
+
+def test_space_run_judges_boxes_and_reports_all_shapes(report: Report) -> None:
+    space.show(report, space.Size(n=300, m=500, events=20, baseline=5, rounds=1))
+    page = report.page()
+    for d, shape in space.CASES:
+        assert f"| {shape}, d = {d} |" in page
+    assert len(report.verdicts) == 3
+
+
+@pytest.mark.parametrize(("d", "shape"), space.CASES)
+def test_the_baseline_of_several_attributes_evaluates_the_right_lists(d: int, shape: str) -> None:
+    world = space.make_world(d, shape, space.Size(n=500, m=40, events=1))
+    x, y, regions = space.columns(world.x), space.columns(world.y[:, None]), space.columns(world.params)
+    objects = space.make_painter(d, shape, world).objects
+    best_y, best = np.empty(space.K), np.empty(space.K, np.int64)
+    code = SHAPES.index(shape)
+    for i, params in enumerate(world.params):
+        found = space.evaluate(code, d, x, y, 500, regions, 40, i, world.x, space.K, best_y, best)
+        assert best[:found].tolist() == objects.top(shape, params, space.K).tolist()
+
+
+def test_http_run_applies_everything_that_it_sends(report: Report) -> None:
+    size = service.Size(n=200, m=3_000, rounds=1, batches=2, singles=64)
+    service.Bench(report, size).show(frozenset({"register", "http"}))
+    page = report.page()
+    for row in ("| 3,000 |", "| service |", "| service, with the tiles |", "| one row, plain FastAPI |"):
+        assert row in page
+
+
+def test_streams_run_finds_no_error_and_every_change() -> None:
+    found = streams.measure(streams.Size(lists=40, sockets=3, seconds=3, batch=5))
+    assert found["first_errors"] == []
+    assert found["changes"] == {"SSE": 60, "WebSocket": 60}
+
+
+def test_page_begins_with_what_was_wanted_and_measured(report: Report) -> None:
+    report.heading("Title", 1)
+    report.text("Machine.")
+    report.heading("Part")
+    report.table(("name", "n", "why"), [("a", "1", "b")], text=("why",))
+    report.verdict("more than 2", "1", False)
+    assert report.page() == (
+        "# Title\n\nMachine.\n\n"
+        "| wanted | measured | |\n| --- | --- | --- |\n| more than 2 | 1 | **missed** |\n\n## Part\n\n"
+        "| name | n | why |\n| --- | ---: | --- |\n| a | 1 | b |\n\n**Missed**: more than 2; measured 1.\n"
+    )
+
+
+@pytest.mark.parametrize("kind", ["table", "figure"])
+def test_command_refuses_a_table_or_figure_that_there_is_not(kind: str) -> None:
+    cli = typer.Typer()
+    bench.register(cli)
+    cli.command("other")(lambda: None)
+    result = CliRunner().invoke(cli, ["bench", "boards", f"--{kind}", "99"])
+    assert result.exit_code == 2
+    assert f"there is no {kind} 99" in result.output

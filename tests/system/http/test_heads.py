@@ -1,0 +1,84 @@
+"""What comes before anybody is asked: the head of a request, and the trailers of its body."""
+
+from __future__ import annotations
+
+import json
+import socket
+
+import pytest
+
+from tests.support.live import LiveService
+from tests.support.patience import PATIENCE
+from tests.system.http.talk import NDJSON, Talk, fresh, problem
+
+HOST = b"Host: 127.0.0.1\r\n"
+BODY = b"POST /v1/boards/none/events HTTP/1.1\r\n" + HOST + b"Content-Type: application/json\r\n"
+CHUNKED = BODY + b"Transfer-Encoding: chunked\r\n\r\n"
+
+
+def send(service: LiveService, data: bytes) -> bytes:
+    """What the service says to bytes, until it closes the connection."""
+    with socket.create_connection(("127.0.0.1", int(service.url.rsplit(":", 1)[1])), timeout=PATIENCE) as connection:
+        answer = b""
+        try:
+            connection.sendall(data)
+            while more := connection.recv(65_536):
+                answer += more
+        except ConnectionError:
+            pass
+        return answer
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"GET /" + b"a" * 2_000_000,
+        b"GET /healthz HTTP/1.1\r\n" + HOST + b"X: " + b"a" * 2_000_000,
+        b"GET /healthz HTTP/1.1\r\n" + HOST + b"a: b\r\n" * 400_000,
+        CHUNKED + b"0\r\n" + b"a: b\r\n" * 400_000,
+        CHUNKED + b"1;" + b"a" * 2_000_000,
+    ],
+)
+def test_heads_and_trailers_have_an_end(shared: LiveService, talk: Talk, head: bytes) -> None:
+    # The answer may be lost when the connection is reset, since more was sent than is read.
+    assert send(shared, head)[:12] in (b"", b"HTTP/1.1 400", b"HTTP/1.1 404")
+    assert talk.ask("GET", "/healthz").status_code == 200
+
+
+def test_long_bodies_and_long_targets_are_served(talk: Talk) -> None:
+    body = json.dumps({"events": []}).encode() + b" " * 1_000_000
+    problem(talk.ask("POST", "/v1/boards/none/events", body), 404)
+    problem(talk.ask("GET", "/v1/boards/" + "a" * 30_000), 404)
+    problem(talk.ask("POST", "/v1/boards/none/events", b"\n" * 1_000_000, headers={"Content-Type": NDJSON}), 404)
+
+
+def test_thousands_of_values_and_of_ks(talk: Talk) -> None:
+    """None of these may keep the service from others: each took seconds when all errors were listed."""
+    board = f"/v1/boards/{fresh()}"
+    config = {"range_attributes": ["x"], "rank": {"attribute": "y"}, "ks": [1]}
+    problem(talk.ask("PUT", board, {**config, "ks": [1] * 1_000}), 422, "ks")
+    problem(talk.ask("PUT", board, {**config, "ks": [1] * 100_000}), 413, "ks")
+    problem(talk.ask("PUT", board, {**config, "range_attributes": [0] * 100_000}), 413, "range_attributes")
+    talk.good("PUT", board, config)
+    problem(talk.ask("POST", f"{board}/subscriptions/delete", {"ids": [0] * 200_000}), 413, "ids")
+    values = {"values": {str(n): 0 for n in range(310_000)}}
+    problem(talk.ask("PUT", f"{board}/objects/o", values), 422)
+    lines = {"Content-Type": NDJSON}
+    found = problem(talk.ask("POST", f"{board}/events", b"0\n" * 500_000, headers=lines), 422)
+    assert len(found["errors"]) == 100
+    problem(talk.ask("POST", f"{board}/subscriptions", b"0\n" * 500_000, headers=lines), 422)
+    problem(talk.ask("POST", f"{board}/events", b" " * 500_000 + b"{" + b" " * 600_000, headers=lines), 413)
+
+
+def test_long_lists_come_in_pieces(talk: Talk) -> None:
+    board = f"/v1/boards/{fresh()}"
+    talk.good("PUT", board, {"range_attributes": ["x"], "rank": {"attribute": "y"}, "ks": [100]})
+    events = [{"op": "upsert", "id": f"o{n}", "values": {"x": n, "y": n}, "payload": "p" * 1_000} for n in range(100)]
+    talk.good("POST", f"{board}/events", {"events": events, "messages": "none"})
+    for count in (0, 1, 40):
+        asked = [{"id": f"s{count}-{n}", "k": 100} for n in range(count)]
+        found = talk.good("POST", f"{board}/subscriptions", {"subscriptions": asked})
+        assert [one["id"] for one in found["subscriptions"]] == [one["id"] for one in asked]
+        assert all(
+            [entry["id"] for entry in one["list"]] == [f"o{n}" for n in range(100)] for one in found["subscriptions"]
+        )

@@ -1,0 +1,107 @@
+"""The log's codec: every command comes back as it went in, also in parts."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+
+import msgpack
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from formats import board_commands as codec
+from formats import commands as rows
+from formats.commands import Damaged
+from indexes.boards.commands import BoardConfig, Configure, Events, SetSubscription, Subscribe, Unsubscribe
+from indexes.boards.regions import Regions, between, ranges
+from indexes.core.commands import Create, Drop
+
+CONFIG = BoardConfig(("distance",), "delay", "desc", (5, 10), "dense", "kd-tree")
+
+
+def events(n: int) -> Events:
+    rng = np.random.default_rng(n)
+    x, y = rng.random(n), rng.random(n)
+    x[::3], y[1::3] = np.nan, np.nan
+    return Events(rng.integers(0, 3, n).astype(np.uint8), [f"o{i}" for i in range(n)], x, y, {0: b"1", n - 1: None})
+
+
+def subscribe(n: int) -> Subscribe:
+    l = np.arange(n, dtype=float)
+    l[0] = -np.inf
+    r = l + 1
+    r[-1] = np.inf
+    return Subscribe(pa.array([f"s{i}" for i in range(n)]), ranges(l, r), np.full(n, 5, np.int32), {0: 1.5, n - 1: 2.0})
+
+
+def subscribe_behind(n: int) -> Subscribe:
+    command = subscribe(n)
+    command.offset = np.arange(n, dtype=np.int32) % 3
+    return command
+
+
+def same(a: Any, b: Any) -> None:
+    assert type(a) is type(b)
+    for name in (field.name for field in fields(a)):
+        value, other = getattr(a, name), getattr(b, name)
+        if isinstance(value, np.ndarray):
+            np.testing.assert_array_equal(value, other)
+            assert value.dtype == other.dtype
+        elif isinstance(value, Regions):
+            same(value, other)
+        elif isinstance(value, pa.Array):
+            assert value.equals(other)
+        elif name == "config":
+            assert a.config == b.config
+        else:
+            assert value == other
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        events(7),
+        subscribe(7),
+        subscribe_behind(7),
+        SetSubscription("s", between(-np.inf, 5.0), 10, 0.0),
+        SetSubscription("s", between(-np.inf, 5.0), 10, 0.0, offset=20),
+        Unsubscribe(["a", "b"]),
+        Configure((1, 2), None),
+        Configure(None, "sparse"),
+        Create(CONFIG),
+        Drop(),
+    ],
+    ids=lambda command: type(command).__name__,
+)
+def test_a_command_comes_back(command: Any) -> None:
+    parts = list(codec.encode(command, 3))
+    assert [(part.size, part.name.endswith(rows.MORE)) for part in parts] == [(3, False)]
+    same(command, codec.decode([(part.name, part.payload) for part in parts]))
+
+
+@pytest.mark.parametrize("make", [events, subscribe, subscribe_behind])
+def test_a_long_command_is_cut_and_joined(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("formats.commands.PART", 10)
+    command = make(35)
+    parts = list(codec.encode(command, 35))
+    assert [part.size for part in parts] == [10, 10, 10, 5]
+    assert [part.name.endswith(rows.MORE) for part in parts] == [True, True, True, False]
+    same(command, codec.decode([(part.name, part.payload) for part in parts]))
+
+
+def test_rows_written_before_there_were_offsets_are_read() -> None:
+    row = {"id": "s", "l": 0.0, "r": 1.0, "k": 5, "ttl": 0.0}
+    same(SetSubscription("s", between(0.0, 1.0), 5, 0.0), codec.decode([("set-subscription", msgpack.packb(row))]))
+    command = subscribe(3)
+    old: dict[str, Any] = {"l": command.regions.l.tobytes(), "r": command.regions.r.tobytes(), "k": command.k.tobytes()}
+    old |= {"ids": command.ids.to_pylist(), "ttl": command.ttl}
+    same(command, codec.decode([("subscribe", msgpack.packb(old))]))
+
+
+@pytest.mark.parametrize(
+    ("name", "payload"), [("events", b"\xc1"), ("events", b"\x80"), ("nonsense", b"\x80"), ("events.arrow", b"x")]
+)
+def test_damage_is_reported(name: str, payload: bytes) -> None:
+    with pytest.raises(Damaged):
+        codec.decode([(name, payload)])

@@ -1,0 +1,100 @@
+"""The log's codec of matchers: every command comes back as it went in, bit for bit, also in parts."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from formats import commands as rows
+from formats import matcher_commands as codec
+from indexes.core.commands import Create, Drop
+from indexes.matchers.commands import AddSubscriptions, DeleteSubscriptions, Match, SetSubscription
+from indexes.matchers.config import MatcherConfig, Subscriptions
+
+CONFIG = MatcherConfig(("age", "credit"), "relaxed", "product", "ir")
+EXACT = MatcherConfig(("age",), "exact")
+
+
+def subscriptions(n: int, scores: int) -> Subscriptions:
+    rng = np.random.default_rng(n)
+    lo = rng.random((n, 2)) * 10.0 ** rng.integers(-300, 300, (n, 2))
+    hi = lo.copy()
+    lo[::3, 0], hi[1::3, 1], lo[::2, 1] = -np.inf, np.inf, -0.0
+    return Subscriptions(lo, hi, rng.random((n, scores)))
+
+
+def adding(n: int, scores: int = 2, ttl: bool = True) -> AddSubscriptions:
+    limits = {0: 1.5, n - 1: 2.0} if ttl else {}
+    return AddSubscriptions(pa.array([f"s{i}" for i in range(n)]), subscriptions(n, scores), limits)
+
+
+def matching(n: int) -> Match:
+    events = np.random.default_rng(n).random((n, 4))
+    events[0, :2] = np.inf, -np.inf
+    return Match(events, 7, n % 2 == 0, {0: b'{"a":1}', n - 1: b"[]"})
+
+
+def bits(column: Any) -> Any:
+    return column.view(np.int64).tolist(), column.shape
+
+
+def same(a: Any, b: Any) -> None:
+    assert type(a) is type(b)
+    for name in (field.name for field in fields(a)):
+        value, other = getattr(a, name), getattr(b, name)
+        if isinstance(value, Subscriptions):
+            assert [bits(column) for column in value] == [bits(column) for column in other]
+        elif isinstance(value, np.ndarray):
+            assert bits(value) == bits(other)
+            assert other.flags.writeable, "kernels are compiled for arrays that may be written to"
+        elif isinstance(value, pa.Array):
+            assert value.equals(other)
+        else:
+            assert value == other
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        adding(7),
+        adding(7, 1, False),
+        SetSubscription("s", subscriptions(1, 2), 2.5),
+        SetSubscription("s", subscriptions(1, 1)),
+        DeleteSubscriptions(["a", "b"]),
+        matching(7),
+        matching(2),
+        Create(CONFIG),
+        Create(EXACT),
+        Drop(),
+    ],
+    ids=lambda command: type(command).__name__,
+)
+def test_a_command_comes_back(command: Any) -> None:
+    parts = list(codec.encode(command, 3))
+    assert [(part.size, part.name.endswith(rows.MORE)) for part in parts] == [(3, False)]
+    same(command, codec.decode([(part.name, part.payload) for part in parts]))
+
+
+@pytest.mark.parametrize(
+    "command", [adding(11), adding(11, 1, False), DeleteSubscriptions([f"s{i}" for i in range(11)]), matching(11)]
+)
+def test_a_long_command_comes_back_from_its_parts(command: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rows, "PART", 4)
+    parts = list(codec.encode(command, 11))
+    assert [(part.size, part.name.endswith(rows.MORE)) for part in parts] == [(4, True), (4, True), (3, False)]
+    same(command, codec.decode([(part.name, part.payload) for part in parts]))
+
+
+@pytest.mark.parametrize("name", ["add", "match", "add.arrow", "set", "create"])
+def test_a_damaged_row_is_told(name: str) -> None:
+    with pytest.raises(rows.Damaged, match=f"a {name} command"):
+        codec.decode([(name, b"\x81\xa1a\x01")])
+
+
+def test_a_command_of_another_version_is_told() -> None:
+    with pytest.raises(rows.Damaged, match="'fly'"):
+        codec.decode([("fly", b"\x80")])

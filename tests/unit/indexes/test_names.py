@@ -1,0 +1,35 @@
+"""Ids of rows, one by one and many at a time."""
+
+from __future__ import annotations
+
+from unittest.mock import patch
+
+import numpy as np
+import pyarrow as pa
+from hypothesis import given
+from hypothesis import strategies as st
+
+from indexes.core.names import Names
+
+batches = st.lists(st.integers(1, 5), min_size=1, max_size=6)
+
+
+@given(batches, st.data())
+def test_many_ids_are_those_of_each_row(sizes: list[int], data: st.DataObject) -> None:
+    names = Names()
+    there: dict[int, str] = {}
+    with patch("indexes.core.names.BULK", 4):
+        for size in sizes:
+            rows = np.arange(len(there), len(there) + size, dtype=np.int32)
+            keys = [f"s{row * 7 % 31}-{row}" for row in rows.tolist()]
+            names.insert(pa.array(keys), rows)
+            there |= dict(zip(rows.tolist(), keys, strict=True))
+            gone = data.draw(st.sets(st.sampled_from(sorted(there)), max_size=2)) if len(there) > 5 else set()
+            for row in gone:
+                names.delete(there[row], row)
+            left = [row for row in there if row not in gone]
+            wanted = data.draw(st.lists(st.sampled_from(left), max_size=8))
+            assert names.many(np.array(wanted, np.int32)).to_pylist() == [there[row] for row in wanted]
+            assert [names.name(row) for row in left] == [there[row] for row in left]
+            for row in gone:
+                names.insert(pa.array([there[row]]), np.array([row], np.int32))

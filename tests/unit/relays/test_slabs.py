@@ -1,0 +1,138 @@
+"""Which boxes hold a point, by slabs: exact against brute force, whatever comes and goes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from indexes.relays.kernels.comparisons import CODES
+from indexes.relays.kernels.points import empty_points, write
+from indexes.relays.kernels.slabs import MOST, SETTLED, WIDE, SlabIndex, _insert
+from tests.oracles.relays import meets
+from tests.unit.relays.worlds import N, boxes, numbers, orders, rows, table
+
+
+def held_by(index: SlabIndex, points: Any, values: np.ndarray) -> list[set[int]]:
+    """The slots that each point is held by, as sets; none is named twice."""
+    slots, upto = index.containing(points, values)
+    found = np.split(slots, upto)[:-1]
+    assert all(len(set(mine.tolist())) == len(mine) for mine in found)
+    return [set(mine.tolist()) for mine in found]
+
+
+def brute(lo: np.ndarray, hi: np.ndarray, there: set[int], value: list[float]) -> set[int]:
+    return {i for i in there if meets(list(zip(lo[i].tolist(), hi[i].tolist(), strict=True)), value)}
+
+
+@pytest.mark.parametrize("d", [1, 3, 5])
+def test_all_boxes_that_hold_a_point_are_found_whatever_comes_and_goes(d: int) -> None:
+    rng = np.random.default_rng(1)
+    for name, lo, hi in orders(d):
+        points, index = table(lo, hi), SlabIndex(d)
+        there: set[int] = set()
+        # Ends themselves, what lies beside them, and points at random.
+        values = np.concatenate([lo[:20], hi[20:40], np.nextafter(lo[40:50], -np.inf), rng.uniform(0, 50, (10, d))])
+        values = values[np.isfinite(values).all(axis=1)]
+        for _ in range(12):
+            absent = np.array(sorted(set(range(N)) - there), np.int32)
+            come = rng.choice(absent, int(rng.integers(0, len(absent) // 2 + 2)), replace=False).astype(np.int32)
+            index.insert(points, come)
+            there |= set(come.tolist())
+            go = rng.choice(np.array(sorted(there), np.int32), len(there) // 3, replace=False).astype(np.int32)
+            index.delete(points, go)
+            there -= set(go.tolist())
+            index.check(points)
+            assert index.slots().tolist() == sorted(there) and len(index) == len(there)
+            for value, mine in zip(values.tolist(), held_by(index, points, values), strict=True):
+                assert mine == brute(lo, hi, there, value), (name, value)
+
+
+@settings(max_examples=200)
+@given(st.data(), st.integers(1, 3))
+def test_small_worlds_are_exact(data: st.DataObject, d: int) -> None:
+    world = data.draw(st.lists(boxes(d), max_size=40))
+    ends = rows(world, d)
+    points = empty_points(max(1, len(world)), 2 * d)
+    slots = np.arange(len(world), dtype=np.int32)
+    write(points, slots, ends, np.arange(len(world)))
+    index = SlabIndex(d)
+    if data.draw(st.booleans()):
+        index.load(points, slots)
+    else:
+        for slot in slots:
+            index.insert(points, np.array([slot]))
+    index.check(points)
+    values = np.array(data.draw(st.lists(st.lists(numbers, min_size=d, max_size=d), max_size=6))).reshape(-1, d)
+    for value, mine in zip(values.tolist(), held_by(index, points, values), strict=True):
+        assert mine == {i for i, box in enumerate(world) if meets(box, value)}
+
+
+@pytest.mark.parametrize("by_pieces", [False, True])
+def test_many_boxes_fill_many_chunks(by_pieces: bool) -> None:
+    n, d = 3 * SETTLED, 2
+    assert n > 2 * WIDE * 64
+    rng = np.random.default_rng(2)
+    lo = rng.random((n, d))
+    hi = lo + rng.random((n, d)) ** 4
+    points, index = table(lo, hi), SlabIndex(d)
+    slots = rng.permutation(n).astype(np.int32)
+    if by_pieces:
+        for piece in np.array_split(slots, 11):
+            index.insert(points, piece)
+    else:
+        index.load(points, slots)
+    index.delete(points, slots[::3])
+    index.insert(points, slots[:300:3])
+    index.check(points)
+    there = np.ones(n, np.bool_)
+    there[slots[300::3]] = False
+    values = np.concatenate([rng.random((20, d)), lo[:5], hi[5:10]])
+    for value, mine in zip(values, held_by(index, points, values), strict=True):
+        met = there & (lo <= value).all(axis=1) & (value <= hi).all(axis=1)
+        assert mine == set(np.flatnonzero(met).tolist())
+    again = SlabIndex(d)
+    again.arrays = index.trimmed()
+    again.check(points)
+    assert [*map(sorted, held_by(again, points, values))] == [*map(sorted, held_by(index, points, values))]
+    again.reserve(100, n)
+    again.insert(points, slots[300:600:3])
+    again.check(points)
+
+
+@settings(max_examples=100)
+@given(st.lists(numbers, min_size=1, max_size=60), st.lists(numbers, max_size=60))
+def test_codes_keep_the_order(ends: Any, others: Any) -> None:
+    values = np.array([*ends, *others, *others])[:, None]
+    points, index = table(values, values), SlabIndex(1)
+    slots = np.arange(len(values), dtype=np.int32)
+    index.load(points, slots[: len(ends)])
+    index.reserve(len(values), len(values))
+    _insert(index.arrays, points, slots[len(ends) :])
+    code = index.arrays.code.reshape(-1, CODES)[index.arrays.at[: len(values)]].astype(np.int64)
+    assert (MOST - code[:, 0] == code[:, 1]).all()
+    by_value = np.argsort(values[:, 0], kind="stable")
+    assert (np.diff(code[by_value, 1]) >= 0).all()
+
+
+def test_no_notifications_and_no_subscriptions() -> None:
+    index = SlabIndex(1)
+    points = empty_points(0, 2)
+    slots, upto = index.containing(points, np.zeros((2, 1)))
+    assert len(slots) == 0 and upto.tolist() == [0, 0]
+    assert len(index.containing(points, np.empty((0, 1)))[1]) == 0
+    index.check(points)
+
+
+def test_points_and_what_is_unbounded() -> None:
+    lo, hi = (
+        np.array([[0.0, -np.inf], [-np.inf, 2.0], [0.0, 2.0]]),
+        np.array([[0.0, np.inf], [np.inf, 2.0], [0.0, 2.0]]),
+    )
+    points, index = table(lo, hi), SlabIndex(2)
+    index.insert(points, np.arange(3, dtype=np.int32))
+    wanted = [{0, 1, 2}, {0}, {1}, set()]
+    assert held_by(index, points, np.array([[-0.0, 2.0], [0.0, -1e300], [1e300, 2.0], [1.0, 1.0]])) == wanted
