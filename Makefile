@@ -150,8 +150,9 @@ fuzz: setup ## fuzz all targets in turn on both cores, for MINUTES=n (1); ARGS="
 soak: setup ## the long tests; with HOURS=24 the service in the shape of production instead, from where build/soak is
 	$(if $(HOURS),$(BIN)/python -m tests.soak --hours $(HOURS),$(BIN)/python -m pytest -m soak --timeout 0) $(ARGS)
 
-# uv writes the lock files.
-LOCK := uv pip compile --quiet --universal --fork-strategy fewest --python-version 3.11 --generate-hashes \
+# uv writes the lock files. Extras are kept in them: pip tries the newest version of a package that another one asks for
+# with an extra unless the lock pins it with that extra, and then refuses it for having no hash.
+LOCK := uv pip compile --quiet --universal --no-strip-extras --fork-strategy fewest --python-version 3.11 --generate-hashes \
     --no-emit-index-url --no-emit-find-links --custom-compile-command 'make lock'
 PINNED := -c requirements/dev.lock
 

@@ -34,7 +34,7 @@ LINE_SECONDS = 10.0
 REDRAW_SECONDS = 0.2
 ERROR_LINES = 15
 
-_PIN = re.compile(r"^([A-Za-z0-9][A-Za-z0-9._-]*)==([^\s;\\]+)(?:\s*;\s*([^\\]+))?")
+_PIN = re.compile(r"^([A-Za-z0-9][A-Za-z0-9._-]*)(?:\[[^\]]*\])?==([^\s;\\]+)(?:\s*;\s*([^\\]+))?")
 _WORK = re.compile(
     r"^(Collecting|Downloading|Building)(?: wheel for| editable for)? (?:\S*/)?([A-Za-z]\w*(?:[.-][A-Za-z]\w*)*)"
     r"(?:.*\(([\d.]+ ?\w+)\)$)?"

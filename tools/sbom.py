@@ -23,7 +23,7 @@ BUILD = ROOT / "build"
 DOCUMENTS = {"sbom.json": "runtime", "sbom-image.json": "postgres"}
 """Each document with its lock: what `make install` installs for the service, and what the image has."""
 
-_ENTRY = re.compile(r"^([A-Za-z0-9][\w.-]*)==", re.MULTILINE)
+_ENTRY = re.compile(r"^([A-Za-z0-9][\w.-]*)(?:\[[^\]]*\])?==", re.MULTILINE)
 _VIA = re.compile(r"^    # +(?:via +)?([A-Za-z0-9][\w.-]*)(?: \(.*\))?$", re.MULTILINE)
 
 Document = dict[str, Any]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import tomllib
+from importlib.metadata import PackageNotFoundError, requires
 from pathlib import Path
 
 import pytest
@@ -24,7 +25,7 @@ def versions(lock: Path) -> dict[str, str]:
     for entry in re.split(r"\n(?=\S)", lock.read_text(encoding="utf-8")):
         if entry.startswith("#"):
             continue
-        head = re.match(r"([\w.-]+)==([^\s;\\]+)", entry)
+        head = re.match(r"([\w.-]+)(?:\[[^\]]*\])?==([^\s;\\]+)", entry)
         assert head is not None, f"{lock.name}: {entry.splitlines()[0]!r} does not name one version"
         hashes = re.findall(r"--hash=sha256:[0-9a-f]{64}\b", entry)
         assert hashes, f"{lock.name}: {head[1]} has no hash"
@@ -65,6 +66,26 @@ def test_the_locks_hold_what_the_project_asks_for() -> None:
         for package, requirement in needed(wanted).items():
             assert requirement.specifier.contains(pinned[package]), f"{name}.lock has {package} {pinned[package]}"
     assert versions(LOCKS["demo"]).keys() == needed(extras["demo"]).keys() - {"pandas"}
+
+
+@pytest.mark.parametrize("name", LOCKS)
+def test_a_package_wanted_with_an_extra_is_pinned_with_it(name: str) -> None:
+    """Otherwise pip tries the newest version first, and refuses it since the lock has no hash of it."""
+    lines = {
+        match[1].lower(): set(filter(None, (match[2] or "").split(",")))
+        for match in re.finditer(r"^([\w.-]+)(?:\[([^\]]*)\])?==", LOCKS[name].read_text(encoding="utf-8"), re.MULTILINE)
+    }
+    wanted: dict[str, set[str]] = {}
+    for package in lines:
+        try:
+            asked = requires(package) or []
+        except PackageNotFoundError:
+            continue
+        for requirement in map(Requirement, asked):
+            if requirement.extras and (requirement.marker is None or requirement.marker.evaluate({"extra": ""})):
+                wanted.setdefault(canonicalize_name(requirement.name), set()).update(requirement.extras)
+    missing = {one: extras - lines[one] for one, extras in wanted.items() if one in lines and extras - lines[one]}
+    assert not missing
 
 
 def test_what_runs_has_neither_spark_nor_tests_nor_linters() -> None:
