@@ -71,10 +71,8 @@ def test_the_locks_hold_what_the_project_asks_for() -> None:
 @pytest.mark.parametrize("name", LOCKS)
 def test_a_package_wanted_with_an_extra_is_pinned_with_it(name: str) -> None:
     """Otherwise pip tries the newest version first, and refuses it since the lock has no hash of it."""
-    lines = {
-        match[1].lower(): set(filter(None, (match[2] or "").split(",")))
-        for match in re.finditer(r"^([\w.-]+)(?:\[([^\]]*)\])?==", LOCKS[name].read_text(encoding="utf-8"), re.MULTILINE)
-    }
+    heads = re.finditer(r"^([\w.-]+)(?:\[([^\]]*)\])?==", LOCKS[name].read_text(encoding="utf-8"), re.MULTILINE)
+    lines = {head[1].lower(): set(filter(None, (head[2] or "").split(","))) for head in heads}
     wanted: dict[str, set[str]] = {}
     for package in lines:
         try:
