@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any
 
 from app.errors import DatabaseLost, LogUnavailable, ServiceError
 from app.links.peer import Peers
 from app.links.tree import LinkTree
+from app.replication.node import TERM, Node
 from app.resources.base import ResourceType, ResourceTypes
 from app.resources.boards import BoardType
 from app.resources.feeds import FeedType
@@ -24,6 +25,7 @@ from app.security.keyring import Keyring
 from app.security.sealing import Seal
 from app.settings import Settings
 from app.storage import Stores
+from app.storage.role import Role
 from app.storage.root import StorageAway, StorageRoot
 from app.storage.snapshots import Snapshots
 from app.streaming.boards import BoardSource
@@ -96,7 +98,9 @@ class Service:
     ``boards/delays``.
     """
 
-    def __init__(self, settings: Settings, stores: Stores, metrics: Metrics, keyring: Keyring) -> None:
+    def __init__(
+        self, settings: Settings, stores: Stores, metrics: Metrics, keyring: Keyring, role: Role | None = None
+    ) -> None:
         seal_with(None if settings.seal_key is None else Seal(settings.seal_key.get_secret_value()))
         self.settings = settings
         self.metrics = metrics
@@ -127,7 +131,9 @@ class Service:
             FeedSource(self.feeds.get, self.feeds.between),
         )
         epoch = stores.directory.epoch
-        history = stores.history
+        role = role or Role(None, 0, epoch)
+        role = role._replace(term=max(role.term, stores.log.last_note(TERM)))
+        history = stores.history(role.term)
         peers = Peers(hosts=settings.link_hosts, egress=Egress(settings.link_networks))
         self.links = LinkTree(self.relays, settings.service, history, settings.heartbeat_seconds, metrics, peers)
         self.hub = Hub(history, settings, sources, metrics)
@@ -147,7 +153,13 @@ class Service:
             each.on_slice = partial(self._deliver, each.prefix)
             each.on_drop = partial(self._dropped, each.prefix)
             each.on_rebuilt = partial(self._rebuilt, each.prefix)
-        self.writer.repair.rebuild = partial(rebuilt, self.snapshots, resource_types, stores.log)
+        rebuild = partial(rebuilt, self.snapshots, resource_types, stores.log)
+        self.writer.repair.rebuild = rebuild
+        self.node = Node(
+            settings, stores, self.writer, self.catalog, self.answers, self.hub, metrics, keyring, role, rebuild
+        )
+        self.node.on_lead = self._lead
+        self.node.link.touched = self._touched_here
         boards.on_edit = partial(self._note_lifetimes, boards.prefix)
         matchers.on_edit = partial(self._note_lifetimes, matchers.prefix)
         relays.on_edit = partial(self._note_lifetimes, relays.prefix)
@@ -166,7 +178,8 @@ class Service:
         Nothing is served before; kernels that no resource needs yet may still be compiled afterwards.
         """
         await asyncio.to_thread(self.kernels.start)
-        await asyncio.to_thread(self.webhooks.load)
+        if self.node.leads:
+            await asyncio.to_thread(self.webhooks.load)
         self.maintenance.snapshot_lsn = await asyncio.to_thread(
             recover, self.snapshots, self.catalog, self.writer, self._log_progress, self.root
         )
@@ -179,6 +192,34 @@ class Service:
             feed = self.feeds.get(name)
             if feed is not None:
                 clock.clock.not_before(feed.now / 1000)
+        self._note_all_lifetimes()
+        interpreter.settle()
+        self.hub.start()
+        leads = lambda: self.node.leads  # noqa: E731
+        self.schedule = Schedule(self.settings, self.jobs, self.maintenance, self._grown, self._rows_to_replay, leads)
+        self.schedule.start()
+        self._run(self._expire_answers(), self._rebuild_churned(), self.schedule.by_rows(), self._mend_log())
+        self.node.start()
+        if self.node.leads:
+            await self._begin_to_lead()
+
+    async def _begin_to_lead(self) -> None:
+        """Start what only a leader does: all that writes by itself, or speaks to others."""
+        self.webhooks.start()
+        await self.links.start()
+        self._run(self.expiry.run(), self.ticks.run())
+
+    async def _lead(self) -> None:
+        """This replica is the leader from now on. Lifetimes start anew."""
+        self.links.enter(self.stores.history(self.node.term))
+        await asyncio.to_thread(self.webhooks.load)
+        self._note_all_lifetimes()
+        await self._begin_to_lead()
+
+    def _run(self, *tasks: Coroutine[Any, Any, None]) -> None:
+        self._background += [asyncio.create_task(task) for task in tasks]
+
+    def _note_all_lifetimes(self) -> None:
         for name in self.boards.names():
             board = self.boards.get(name)
             if board is not None:
@@ -188,21 +229,12 @@ class Service:
                 engine = resources.get(name)
                 if engine is not None:
                     self.expiry.note_lifetimes(resources.prefix + name, engine.ttl.items())
-        interpreter.settle()
-        self.hub.start()
-        self.webhooks.start()
-        self.schedule = Schedule(self.settings, self.jobs, self.maintenance, self._grown, self._rows_to_replay)
-        self.schedule.start()
-        await self.links.start()
-        background = (
-            self.expiry.run(),
-            self.ticks.run(),
-            self._expire_answers(),
-            self._rebuild_churned(),
-            self.schedule.by_rows(),
-            self._mend_log(),
-        )
-        self._background = [asyncio.create_task(task) for task in background]
+
+    def _touched_here(self, most: int) -> list[tuple[str, str]]:
+        """The subscriptions with a time to live that requests here named, or streams here follow, since the last time:
+        the leader starts their time anew.
+        """
+        return self.expiry.take_touched(self.hub.read_now(), most)
 
     def interrupt(self) -> None:
         """Stop starting: `start` raises `Interrupted` if it has not returned yet."""
@@ -243,15 +275,18 @@ class Service:
         self.kernels.stop()
         if self.schedule is not None:
             self.schedule.stop()
-        await self.webhooks.stop()
+        if self.node.leads:
+            await self.webhooks.stop()
         await self.links.close()
+        await self.node.stop()
         await self.jobs.close(min(PATIENCE, patience / 4))
         await self.hub.close_all()
         for task in self._background:
             task.cancel()
         await asyncio.gather(*self._background, return_exceptions=True)
         await self.writer.close(min(PATIENCE, patience / 2))
-        await self.webhooks.close()
+        if self.node.leads:
+            await self.webhooks.close()
 
     def _last_seq(self, resource: str) -> int:
         return self.catalog.entry(resource).last_seq

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from time import perf_counter
 from typing import Any
 from urllib.parse import unquote
@@ -37,6 +37,9 @@ from app.streaming.requests import Answered, Peer
 LARGEST_HEAD = 1 << 16
 """Characters of a request's path and headers."""
 
+PassOn = Callable[[DirectRoute, Scope, bytes, str | None], Awaitable[Response | None]]
+"""Has a request carried out elsewhere, where it is not to be carried out here."""
+
 OWN = "websocket"
 """How the scope of a request says that it came over a socket."""
 
@@ -53,16 +56,25 @@ _GONE: Message = {"type": "http.disconnect"}
 
 
 class SocketRequests:
-    """Carries out the requests of all sockets; `ready` says whether the service takes any."""
+    """Carries out the requests of all sockets; `ready` says whether the service takes any, `pass_on` has those
+    carried out that are not a replica's.
+    """
 
     def __init__(
-        self, app: FastAPI, routes: Routes, settings: Settings, metrics: Metrics, ready: Callable[[], bool]
+        self,
+        app: FastAPI,
+        routes: Routes,
+        settings: Settings,
+        metrics: Metrics,
+        ready: Callable[[], bool],
+        pass_on: PassOn | None = None,
     ) -> None:
         self._app = app
         self._keyring: Keyring = app.state.keyring
         self._routes = routes
         self._settings = settings
         self._ready = ready
+        self._pass_on = pass_on
         self.largest_frame = settings.max_body + LARGEST_HEAD
         self._accounting = Accounting(settings, metrics)
 
@@ -128,6 +140,10 @@ class SocketRequests:
             body = await asyncio.to_thread(self._body, request)
         else:
             body = self._body(request)
+        if self._pass_on is not None:
+            passed = await self._pass_on(route, scope, body, peer.secret)
+            if passed is not None:
+                return passed
         response: Response = await route.call(Request(scope, _receive(body, peer)))
         return response
 

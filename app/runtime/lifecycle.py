@@ -6,6 +6,7 @@ import os
 import threading
 import time
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 from app.runtime import logs
 from app.runtime.kernels import Kernels
@@ -26,12 +27,20 @@ class Lifecycle:
     def __init__(self) -> None:
         self.ready = False
         self.owns_process = False
+        self.ending = False
+        self.again = False
+        """Whether the process is to start anew once this service has ended."""
         self.kernels: Kernels | None = None
         self.error: BaseException | None = None
         self.failed: Callable[[], None] = lambda: None
         self.refused: Callable[[], str | None] = lambda: None
         self.failing: Callable[[], list[str]] = list
         """The resources that are being rebuilt."""
+        self.about_node: Callable[[], dict[str, Any]] = dict
+        """What is said of this node among its replicas."""
+        self.unready: Callable[[], str | None] = lambda: None
+        """Why this node is not to be used, as a replica that is far behind; None where it is."""
+        self.takes_small_writes: Callable[[], bool] = lambda: True
         self.stopping: list[Callable[[], None]] = []
         self.draining: Callable[[], Awaitable[None]] | None = None
         self._until: float | None = None
@@ -40,6 +49,13 @@ class Lifecycle:
         """End, because the service cannot go on."""
         log.critical("the service cannot go on", error=str(error))
         self.error = error
+        self.stop()
+        self.failed()
+
+    def start_anew(self, why: str) -> None:
+        """End, and start the process anew with another part to play."""
+        log.warning("the service starts anew", why=why)
+        self.again = True
         self.stop()
         self.failed()
 
@@ -67,6 +83,7 @@ class Lifecycle:
     def stop(self) -> None:
         """Serve nothing more and end what would not end by itself."""
         self.ready = False
+        self.ending = True
         hooks, self.stopping = self.stopping, []
         for hook in hooks:
             hook()
