@@ -42,7 +42,6 @@ from app.api.streams import SOCKETS, Sockets
 from app.api.together.lane import Lane
 from app.api.wired import Wired
 from app.errors import LogUnavailable
-from app.replication.joining import take_role
 from app.runtime import exporting, logs
 from app.runtime.lifecycle import Lifecycle
 from app.runtime.metrics import Metrics
@@ -85,7 +84,7 @@ def create_app(settings: Settings | None = None, stores: Stores | None = None, l
     """
     settings = settings or Settings()
     log = logs.get("service")
-    lifecycle = Lifecycle()
+    lifecycle = Lifecycle(follows=bool(settings.follow))
     metrics = Metrics()
     metrics.ready.set_function(lambda: lifecycle.ready and lifecycle.refused() is None)
     keyring = Keyring(tokens=Tokens.of(settings))
@@ -129,6 +128,8 @@ def create_app(settings: Settings | None = None, stores: Stores | None = None, l
             nonlocal opened, service
             if opened is None or service is None:
                 # What is opened depends on the other nodes, which may not be there yet.
+                from app.replication.joining import take_role
+
                 role = await asyncio.to_thread(take_role, settings, lambda: lifecycle.ending)
                 opened = await asyncio.to_thread(
                     open_stores, settings.data, settings.database, accept_log_end=settings.accept_log_end

@@ -156,4 +156,13 @@ def _serve_in_group(settings: Settings, sockets: list[socket.socket]) -> None:
         for one in sockets:
             one.close()
         time.sleep(PAUSE)
-        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])  # noqa: S606 (its own command line)
+        os.execv(sys.executable, _command_line())  # noqa: S606 (its own)
+
+
+def _command_line() -> list[str]:
+    """What starts this process anew."""
+    given = sys.argv[1:]
+    if sys.orig_argv[len(sys.orig_argv) - len(given) :] == given and len(sys.orig_argv) > len(given):
+        return [sys.executable, *sys.orig_argv[1:]]
+    # It was forked off another one.
+    return [sys.executable, "-c", "from app.cli.main import main; main()", *given]

@@ -115,6 +115,8 @@ def status_of(url: str, answer: httpx.Response) -> Status | None:
     term, lsn = found.get("term"), found.get("durable")
     if not (isinstance(node, str) and isinstance(epoch, str) and isinstance(role, str)):
         return None
+    if not node or not epoch:
+        return None
     if type(term) is not int or type(lsn) is not int or not 0 <= term < MOST_TERM or lsn < 0:
         return None
     return Status(url, node, epoch, role, term, lsn)

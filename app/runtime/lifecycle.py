@@ -22,9 +22,10 @@ class Lifecycle:
 
     `stopping` is called once, before open connections are waited for; `failed` when the service that listens already
     could not be started, or cannot go on, which `error` says. `owns_process`: the process has nothing else to do.
+    `follows`: it is to be a replica, unless it finds out that it leads.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, follows: bool = False) -> None:
         self.ready = False
         self.owns_process = False
         self.ending = False
@@ -36,8 +37,12 @@ class Lifecycle:
         self.refused: Callable[[], str | None] = lambda: None
         self.failing: Callable[[], list[str]] = list
         """The resources that are being rebuilt."""
-        self.about_node: Callable[[], dict[str, Any]] = dict
-        """What is said of this node among its replicas."""
+        unknown = {"lsn": 0, "durable": 0, "lag": {"rows": 0, "seconds": 0.0}, "term": 0, "epoch": "", "node": ""}
+        self.about_node: Callable[[], dict[str, Any]] = lambda: {
+            "role": "replica" if follows else "leader",
+            **unknown,
+        }
+        """What is said of this node among its replicas; before it is known, with no epoch."""
         self.unready: Callable[[], str | None] = lambda: None
         """Why this node is not to be used, as a replica that is far behind; None where it is."""
         self.takes_small_writes: Callable[[], bool] = lambda: True
