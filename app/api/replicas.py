@@ -221,8 +221,10 @@ async def newest_snapshot(request: Request) -> Response:
     """What a new replica begins from: the newest snapshot with its images, or the beginning of the log."""
     service = wired(request).service
     _check_leads(service.node)
-    service.maintenance.hold()
-    return JsonResponse(await asyncio.to_thread(_manifest, service))
+    found = await asyncio.to_thread(_manifest, service)
+    if found["folders"]:
+        service.maintenance.hold()
+    return JsonResponse(found)
 
 
 @protocol.get("/snapshots/{lsn}/file")
