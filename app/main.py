@@ -128,9 +128,12 @@ def create_app(settings: Settings | None = None, stores: Stores | None = None, l
             nonlocal opened, service
             if opened is None or service is None:
                 # What is opened depends on the other nodes, which may not be there yet.
-                from app.replication.joining import take_role
+                from app.replication.joining import Cancelled, take_role
 
-                role = await asyncio.to_thread(take_role, settings, lambda: lifecycle.ending)
+                try:
+                    role = await asyncio.to_thread(take_role, settings, lambda: lifecycle.ending)
+                except Cancelled:
+                    raise Interrupted from None
                 opened = await asyncio.to_thread(
                     open_stores, settings.data, settings.database, accept_log_end=settings.accept_log_end
                 )

@@ -52,6 +52,9 @@ LEADERS = "/v1/webhooks"
 QUESTIONS = frozenset({"top", "skyline", "explain"})
 """The last parts of paths under which a POST asks."""
 
+PROBE = "probe"
+"""The last part of the path of a question that only the leader can answer: what is behind a link."""
+
 MATCH, NOTIFY = "match", b"notify"
 """The last part of a path under which a POST asks, unless it says this."""
 
@@ -82,6 +85,8 @@ class Passing:
         if path.startswith(LEADERS):
             return True
         last = path.rpartition("/")[2]
+        if last == PROBE:
+            return True
         return route.writes and last not in QUESTIONS and not path.startswith(OWN)
 
     async def pass_on(

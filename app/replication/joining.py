@@ -299,7 +299,9 @@ def _install(settings: Settings, data: Path, manifest: Manifest, own: Role) -> R
         stores.keys.clear()
         stores.webhooks.clear()
         stores.log.clear(manifest.epoch)
-        _place(data / STAGING, Folder.at(settings.storage or data), manifest)
+        root = Folder.at(settings.storage or data)
+        _drop_others(root, manifest.epoch)
+        _place(data / STAGING, root, manifest)
         stores.log.start_at(manifest.lsn, manifest.epoch, manifest.checksum)
         source = Folder.at(data / STAGING) / f"snapshots/{manifest.lsn}"
         if manifest.folders:
@@ -317,6 +319,18 @@ def _install(settings: Settings, data: Path, manifest: Manifest, own: Role) -> R
     sync_folder(data)
     log.info("joined", epoch=manifest.epoch, lsn=manifest.lsn, term=role.term)
     return role
+
+
+def _drop_others(root: Folder, epoch: str) -> None:
+    """Delete the snapshots of this history that a storage elsewhere has: their rows may be others than the leader's."""
+    for name in (root / "snapshots").names():
+        folder = root / "snapshots" / name
+        try:
+            ours = not folder.whole or folder.manifest().get("epoch") == epoch
+        except Damaged:
+            ours = True
+        for part in ("snapshots", "images", "audits") if ours else ():
+            (root / part / name).delete()
 
 
 def _place(staging: Path, root: Folder, manifest: Manifest) -> None:
