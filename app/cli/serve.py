@@ -144,6 +144,7 @@ def _serve_in_group(settings: Settings, sockets: list[socket.socket]) -> None:
         sockets = sockets or listen(settings.host, settings.port)
         app = create_app(settings, listen_first=True)
         app.state.lifecycle.owns_process = True
+        app.state.lifecycle.anew = _start_anew
         interpreter.keep_program()
         run(app, settings, sockets)
     except (DirectoryUnusable, LogUnavailable, DoorOpen, JoinFailed, CannotListen) as refusal:
@@ -156,7 +157,12 @@ def _serve_in_group(settings: Settings, sockets: list[socket.socket]) -> None:
         for one in sockets:
             one.close()
         time.sleep(PAUSE)
-        os.execv(sys.executable, _command_line())  # noqa: S606 (its own)
+        _start_anew()
+
+
+def _start_anew() -> None:
+    """Replace this process by a new one with the same command line."""
+    os.execv(sys.executable, _command_line())  # noqa: S606 (its own)
 
 
 def _command_line() -> list[str]:

@@ -71,6 +71,7 @@ class Followers:
     def end(self) -> None:
         """End all streams, as this service ends or no longer leads."""
         self._ended = True
+        self._heard.set()
         self.tap.add((), ())
 
     def resume(self) -> None:

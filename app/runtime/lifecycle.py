@@ -31,6 +31,8 @@ class Lifecycle:
         self.ending = False
         self.again = False
         """Whether the process is to start anew once this service has ended."""
+        self.anew: Callable[[], None] = lambda: None
+        """Replaces the process by a new one."""
         self.kernels: Kernels | None = None
         self.error: BaseException | None = None
         self.failed: Callable[[], None] = lambda: None
@@ -96,4 +98,6 @@ class Lifecycle:
     def _end_now(self) -> None:
         """Leave without waiting for threads, which cannot be interrupted."""
         log.warning("ended without waiting for what still runs: it is durable, or was not answered")
+        if self.again:
+            self.anew()
         os._exit(0 if self.error is None else 1)

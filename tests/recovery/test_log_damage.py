@@ -200,7 +200,7 @@ def test_an_end_that_is_accepted_is_the_end(stores: Stores, database: FreshDatab
     again.close()
     # Said once: it is not accepted again, and the other history stays.
     third = open_stores(tmp_path / "data", database.url, accept_log_end=6)
-    assert third.history == again.history
+    assert third.history() == again.history()
     assert [row.lsn for row in third.log.replay()] == list(range(1, 8))
     third.close()
 
