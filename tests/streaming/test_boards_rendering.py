@@ -175,4 +175,5 @@ def test_subscriptions_by_column_are_written_as_one_by_one(
     at = range(first, len(views))
     before = [f'"index":{i},' for i in at] if heads else None
     one_by_one = [WRITE.subscription(views[i], before[i - first] if before else "") for i in at]
-    assert WRITE.subscriptions(command, at, before) == ",".join(one_by_one)
+    by_column = json.loads(f"[{WRITE.subscriptions(command, at, before)}]", object_pairs_hook=list)
+    assert by_column == json.loads(f"[{','.join(one_by_one)}]", object_pairs_hook=list)  # 1e-7 is 1e-07 in the other
