@@ -49,7 +49,7 @@ log = logs.get("replication")
 class Node:
     """One node of a group. Lives on the event loop.
 
-    `on_lead` is awaited when a replica has become the leader; `restart` ends this process's service and starts it anew.
+    `term` is that of the last row of the log, the role's the highest that is known. `on_lead` is awaited when a replica has become the leader; `restart` ends this process's service and starts it anew.
     """
 
     def __init__(
@@ -63,6 +63,7 @@ class Node:
         metrics: Metrics,
         keyring: Keyring,
         role: Role,
+        term: int,
         rebuild: Callable[[str], Any],
     ) -> None:
         self.role = role
@@ -76,7 +77,7 @@ class Node:
         self.link = LeaderLink(
             stores, self.following, keyring, self.nodes, settings.service or "", lambda: self.role, self._give_up
         )
-        self.term = role.term
+        self.term = term
         self._settings = settings
         self._stores = stores
         self._writer = writer

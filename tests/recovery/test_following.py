@@ -22,7 +22,7 @@ from app.write_path.idempotency import Answers, Replay, Ticket, hash_request
 from app.write_path.recovery import rebuilt
 from app.write_path.replay import undoing
 from app.write_path.writer import BULK, Skeleton, Writer
-from indexes.boards.commands import UPSERT, Events, Unsubscribe
+from indexes.boards.commands import UPSERT, DeleteSubscriptions, Events
 from tests.recovery.commands import CONFIG, many, upsert
 
 
@@ -230,7 +230,7 @@ def test_a_replica_takes_no_command_of_a_client(tmp_path: Path) -> None:
         await following.take(leader.rows(), [])
         await following.settle()
         with pytest.raises(NotReady, match="it follows"):
-            await replica.writer.submit("boards/b", Unsubscribe(["s"]))
+            await replica.writer.submit("boards/b", DeleteSubscriptions(["s"]))
         cut = await replica.writer.consistent_cut()
         assert cut.lsn == leader.log.last_lsn
 
