@@ -49,7 +49,8 @@ log = logs.get("replication")
 class Node:
     """One node of a group. Lives on the event loop.
 
-    `term` is that of the last row of the log, the role's the highest that is known. `on_lead` is awaited when a replica has become the leader; `restart` ends this process's service and starts it anew.
+    `term` is that of the last row of the log, the role's the highest that is known. `on_lead` is awaited when a replica
+    has become the leader; `restart` ends this process's service and starts it anew.
     """
 
     def __init__(
