@@ -26,6 +26,8 @@ class Group:
         self._folder = folder
         self._options = (*QUICK, *options)
         self.ports = [free_port() for _ in range(nodes)]
+        self.reached_by: list[str] | None = None
+        """The URLs by which nodes reach each other, where these are others than those of clients."""
         self.nodes: dict[int, LiveService] = {}
 
     def url(self, node: int) -> str:
@@ -35,7 +37,7 @@ class Group:
     @property
     def urls(self) -> str:
         """The URLs of all nodes."""
-        return ",".join(map(self.url, range(len(self.ports))))
+        return ",".join(self.reached_by or map(self.url, range(len(self.ports))))
 
     def data(self, node: int) -> Path:
         """The data directory of a node."""

@@ -9,11 +9,13 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+from websockets.sync.client import ClientConnection, connect
 
 from tests.support.live import StartService, serve_command
 from tests.support.patience import PATIENCE, wait_until
@@ -451,3 +453,76 @@ def test_a_data_directory_with_a_history_of_its_own_does_not_follow(
     assert own.stop() == 0
     with pytest.raises(pytest.fail.Exception, match="has a history of its own"):
         group.follow(1)
+
+
+def test_requests_on_a_socket_of_a_replica_are_carried_out_by_the_leader(
+    start_service: StartService, tmp_path: Path
+) -> None:
+    group = Group(start_service, tmp_path, 2)
+    group.lead()
+    key = httpx.post(f"{group.url(0)}/v1/admin/keys", json={"name": "ops", "scopes": ["admin"]}).json()["key"]
+    group.follow(1, "--key", key)
+
+    def put(socket: ClientConnection, y: int, idempotency_key: str) -> Any:
+        request = {
+            "op": "request",
+            "ref": y,
+            "method": "PUT",
+            "path": f"{BOARD}/objects/o{y}",
+            "headers": {"Idempotency-Key": idempotency_key},
+            "body": {"values": {"x": 1, "y": y}},
+        }
+        socket.send(json.dumps(request))
+        return json.loads(socket.recv())
+
+    def read(socket: ClientConnection, path: str) -> Any:
+        socket.send(json.dumps({"op": "request", "ref": 0, "method": "GET", "path": path}))
+        return json.loads(socket.recv())["body"]
+
+    ours = {"Authorization": f"Bearer {key}"}
+    httpx.put(f"{group.url(1)}{BOARD}", json=CONFIG, headers=ours).raise_for_status()
+    address = f"{group.url(1).replace('http', 'ws', 1)}/v1/stream"
+    with connect(address, additional_headers=ours) as socket:
+        first = put(socket, 1, "a")
+        assert first["status"] == 201 and first["body"]["seq"] == 1
+        assert read(socket, f"{BOARD}/objects/o1")["values"] == {"x": 1, "y": 1}, "it reads its own write"
+    with connect(address) as socket:
+        socket.send(json.dumps({"op": "auth", "key": key}))
+        assert json.loads(socket.recv())["event"] == "authenticated"
+        assert put(socket, 2, "b")["body"]["seq"] == 2
+    there = f"{group.url(0).replace('http', 'ws', 1)}/v1/stream"
+    with connect(there, additional_headers=ours) as socket:
+        again = put(socket, 1, "a")
+        assert again["status"] == 201 and again["body"]["replayed"], "the same request, at another node"
+
+
+def test_webhooks_go_on_with_reset_at_the_node_that_was_promoted(start_service: StartService, tmp_path: Path) -> None:
+    group = Group(start_service, tmp_path, 2)
+    options = ("--webhook-networks", "127.0.0.1/32")
+    group.lead(0, *options)
+    talk = Talk(group.url(0))
+    talk.good("PUT", BOARD, CONFIG)
+    talk.good("PUT", f"{BOARD}/subscriptions/mine", {"range": {"x": [0, 100]}, "k": 3})
+    group.follow(1, *options)
+    came: list[Any] = []
+
+    class Receiver(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            came.append(json.loads(self.rfile.read(int(self.headers["content-length"]))))
+            self.send_response(204)
+            self.end_headers()
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Receiver) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        hook = {"url": f"http://127.0.0.1:{server.server_port}/in", "resource": BOARD[4:], "ids": ["mine"]}
+        made = Talk(group.url(1)).good("PUT", "/v1/webhooks/ops", hook)
+        assert made["secret"]
+        wait_until(lambda: [one["event"] for one in came] == ["snapshot"], why=lambda: came)
+        assert group.promote(1).status_code == 200
+        seq = Talk(group.url(1)).good("PUT", f"{BOARD}/objects/o1", {"values": {"x": 1, "y": 1}})["seq"]
+        wait_until(lambda: came[-1]["seq"] == seq or came[-1].get("cursor", "").endswith(f":{seq}"), why=lambda: came)
+        assert came[1]["event"] == "reset"
+        server.shutdown()
