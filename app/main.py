@@ -53,7 +53,7 @@ from app.security.tokens import Tokens
 from app.service import Interrupted, Service
 from app.settings import Settings
 from app.storage import Stores, open_stores
-from app.storage.role import Role, give_up
+from app.storage.role import Role, give_up, read_role
 from app.streaming.websocket import StreamSocket
 from app.version import version
 from app.write_path.writer import PATIENCE
@@ -137,6 +137,8 @@ def create_app(settings: Settings | None = None, stores: Stores | None = None, l
                 opened = await asyncio.to_thread(
                     open_stores, settings.data, settings.database, accept_log_end=settings.accept_log_end
                 )
+                if lifecycle.ending:
+                    raise Interrupted
                 service = build(opened, role)
                 admit(opened)
             try:
@@ -162,7 +164,8 @@ def create_app(settings: Settings | None = None, stores: Stores | None = None, l
                 lifecycle.failed()
 
         try:
-            if stores is not None or not listen_first:
+            in_group = bool(settings.follow or settings.peers) or read_role(settings.data).role is not None
+            if stores is not None or not listen_first or not in_group:
                 opened = stores
                 if opened is None:
                     opened = await asyncio.to_thread(
