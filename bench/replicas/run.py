@@ -83,16 +83,16 @@ def _writes(report: Report, stack: ExitStack, size: Size) -> None:
     report.text(
         "Writes of one event each, one after the other on one connection, SQLite with its log flushed at each commit.",
         f"{size.rounds} rounds of {size.writes:,} writes, the cases turn by turn, each with services of its own, all",
-        "on one machine, which shares its processors and its disk among them. A synchronous replica has a write on disk",
-        "before it is answered; at a replica a write is answered once it is visible there.",
+        "on one machine, which shares its processors and its disk among them. A synchronous replica has a write on",
+        "disk before it is answered; at a replica a write is answered once it is visible there.",
     )
     rows = []
     for case, results in found.items():
         p50, p99 = (median(one["ms"][which] for one in results) for which in ("p50", "p99"))
         writes = sum(one["requests"] for one in results)
         asked = sum(one["server_cpu"] for one in results) / writes * 1e6
-        other = f"{applying[case] / writes * 1e6:,.0f}" if case != "alone" else "-"
-        rows.append((CASES[case], count(p50), count(p99), f"{asked:,.0f}", other))
+        applied = f"{applying[case] / writes * 1e6:,.0f}" if case != "alone" else "-"
+        rows.append((CASES[case], count(p50), count(p99), f"{asked:,.0f}", applied))
     report.table(("replicas", "ms p50", "ms p99", "us a write where it was asked", "us a write at the other"), rows)
 
 
