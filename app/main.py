@@ -98,10 +98,10 @@ def create_app(settings: Settings | None = None, stores: Stores | None = None, l
         service = Service(settings, opened, metrics, keyring)
         fetching: asyncio.Task[None] | None = None
         telemetry = exporting.begin(metrics)
-        requests = SocketRequests(app, Routes(ROUTERS), settings, metrics, lambda: lifecycle.ready)
+        requests = SocketRequests(app, Routes(ROUTERS), settings, metrics, lane, lambda: lifecycle.ready)
         app.state.wired = wired = wire(service, opened, keyring, requests)
         lane.answers = service.answers
-        lane.kinds |= object_changes(wired.boards)
+        lane.add(object_changes(wired.boards))
         lifecycle.kernels = service.kernels
         lifecycle.refused = lambda: opened.log.refused
         service.on_lost = lifecycle.fail
