@@ -17,7 +17,7 @@ from app.api.bulk import Place
 from app.api.chunked_response import fitting, portions
 from app.api.context import element_refusal
 from app.api.problems import Problem, from_refused, not_found
-from app.api.together.kind import Answer, Elsewhere, Outcome, ShortRequest, Verb
+from app.api.together.kind import Answer, Elsewhere, Outcome, ShortRequest, Verb, receipts
 from app.api.values import is_name, payload_text
 from app.rendering.boards import tile_sizes, tiles_at
 from app.security.callers import Caller
@@ -118,10 +118,11 @@ class ObjectChanges:
 
         def requests(plan: EventsPlan) -> Iterator[tuple[Ticket, Skeleton]]:
             made = plan.created
-            for event, at in enumerate(_positions(plan, len(items))):
-                ticket = tickets[at]
-                if ticket is not None:
-                    yield ticket, Skeleton(_status(items[at], event in made), _kept(plan, event, items[at], 0))
+
+            def skeleton(event: int, at: int) -> Skeleton:
+                return Skeleton(_status(items[at], event in made), _kept(plan, event, items[at], 0))
+
+            return receipts(tickets, _positions(plan, len(items)), skeleton)
 
         plan: EventsPlan = await self._context.resources.submit(
             name,

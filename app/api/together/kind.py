@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from pydantic_core import SchemaValidator
@@ -12,6 +12,7 @@ from app.runtime.turns import Turns
 from app.security.callers import Caller
 from app.security.scopes import Need
 from app.write_path.idempotency import Ticket
+from app.write_path.writer import Skeleton
 
 ItemT = TypeVar("ItemT", bound="Item")
 
@@ -106,9 +107,29 @@ class Kind(Protocol[ItemT]):
 
 
 class Verb(NamedTuple):
-    """Requests of a kind that have one method and path: `route` is the latter in metrics, `op` what the kind calls them."""
+    """Requests of a kind that have one method and path; `route` is the latter in metrics, `op` how the kind calls
+    them."""
 
     kind: Kind[Any]
     method: str
     route: str
     op: Any
+
+
+def receipts(
+    tickets: Sequence[Ticket | None], positions: Sequence[int], skeleton: Callable[[int, int], Skeleton]
+) -> Iterator[tuple[Ticket, Skeleton]]:
+    """The tickets of the requests that apply, which have these positions in their group, each with the response to be
+    stored: `skeleton` gives it by the request's place among those that apply, and its position.
+
+    The keys of the others are free as soon as the order of commands is fixed, as a request behind them expects.
+    """
+    applies = set()
+    for event, at in enumerate(positions):
+        ticket = tickets[at]
+        applies.add(at)
+        if ticket is not None:
+            yield ticket, skeleton(event, at)
+    for at, ticket in enumerate(tickets):
+        if ticket is not None and at not in applies:
+            ticket.abandon()

@@ -6,12 +6,14 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable
 from time import perf_counter
-from typing import Any
+from typing import Any, TypeAlias
 
+from app.api.failures import refusal_of
 from app.api.guard import ENDING, host_is_ours
 from app.api.idempotency import KEY
 from app.api.problems import Problem
-from app.api.together.kind import Answer, Elsewhere, Kind, Place, ShortRequest, Verb
+from app.api.responses import JsonResponse
+from app.api.together.kind import Answer, Elsewhere, Kind, Outcome, Place, ShortRequest, Verb
 from app.runtime import logs, tracing, turns
 from app.runtime.metrics import Metrics
 from app.runtime.turns import Turn, Turns
@@ -30,26 +32,29 @@ _PARTS = 1 + 3
 """Parts of the path of a resource, such as ``/v1/boards/b``."""
 
 
-class Group:
-    """The requests about a resource that came in one turn: what they say, and their tickets where they have an
-    Idempotency-Key. `turn` is theirs on the sockets that some of them came on."""
+Member: TypeAlias = tuple[ShortRequest, Any, str]
+"""A request of a group, what it says, and the id of who sent it."""
 
-    __slots__ = ("engine", "items", "joined", "kind", "lead", "place", "shorts", "tickets", "turn")
+
+class Group:
+    """The requests about a resource that came in one turn, with what they say and who sent them. `turn` is theirs on
+    the sockets that some of them came on, `keys` are their Idempotency-Keys with the owners of these."""
+
+    __slots__ = ("engine", "joined", "keys", "kind", "lead", "members", "place", "turn")
 
     def __init__(self, kind: Kind[Any], place: tuple[str, str], engine: Any, lead: ShortRequest) -> None:
         self.kind, self.place, self.engine = kind, place, engine
         self.lead = lead
-        self.shorts: list[ShortRequest] = []
-        self.items: list[Any] = []
-        self.tickets: list[Ticket | None] = []
+        self.members: list[Member] = []
+        self.keys: set[tuple[str, str]] = set()
         self.turn = Turn()
         self.joined: list[Turns] = []
 
-    def add(self, short: ShortRequest, item: Any, ticket: Ticket | None) -> None:
+    def add(self, short: ShortRequest, item: Any, whose: str) -> None:
         """Add a request."""
-        self.shorts.append(short)
-        self.items.append(item)
-        self.tickets.append(ticket)
+        self.members.append((short, item, whose))
+        if short.key:
+            self.keys.add((whose, short.key))
         if short.turns is None:
             # The server waits for the task of a request over HTTP.
             self.lead = short
@@ -100,21 +105,24 @@ class Lane:
         try:
             caller = self._caller(short, kind)
             item = kind.read(short, caller)
-            ticket = self._ticket(short, caller) if short.key else None
+            if short.key and not KEY.fullmatch(short.key):
+                return False
         except Exception:
             # Whatever it is, the usual way says what is wrong with it.
             return False
         place = short.verb.route.split("/", 3)[2], name
         group = self._groups.get(place)
-        if group is not None and (group.kind is not kind or group.engine is not item.engine):
+        if group is not None and (
+            group.kind is not kind or group.engine is not item.engine or (caller.id, short.key) in group.keys
+        ):
             self._begin(group)
             group = None
         if group is None:
             if not self._groups:
                 short.at_end_of_turn(self._end_turn)
             group = self._groups[place] = Group(kind, place, item.engine, short)
-        group.add(short, item, ticket)
-        if len(group.shorts) >= MOST:
+        group.add(short, item, caller.id)
+        if len(group.members) >= MOST:
             self._begin(group)
         return True
 
@@ -139,85 +147,95 @@ class Lane:
         caller.require(kind.need(short.name))
         return caller
 
-    def _ticket(self, short: ShortRequest, caller: Caller) -> Ticket:
-        """What a new Idempotency-Key entitles its request to. Raises for one that came before."""
-        key, whose = short.key, caller.id
-        if not KEY.fullmatch(key):
-            raise Elsewhere
-        row = None
-        if self.answers.elsewhere(whose, key):
-            if self.answers.remote:
-                raise Elsewhere
-            row = self.answers.find(whose, key)
-        ticket = self.answers.claim(whose, key, short.digest(), row)
-        if isinstance(ticket, Replay):
-            raise Elsewhere
-        return ticket
-
     def _end_turn(self) -> None:
         for group in list(self._groups.values()):
             self._begin(group)
 
     def _begin(self, group: Group) -> None:
         del self._groups[group.place]
-        self._metrics.requests_open.inc(len(group.shorts))
+        self._metrics.requests_open.inc(len(group.members))
         group.lead.run(self._run(group))
 
     async def _run(self, group: Group) -> None:
-        left = deque(zip(group.shorts, group.tickets, strict=True))
+        left = deque(group.members)
         counted = len(left)
+        tickets: list[Ticket | None] = [None] * counted
         try:
             await group.turn.begin()
+            if group.keys:
+                left, tickets = await self._claim(group.members)
+            items = [item for _, item, _ in left]
             try:
-                job = await group.kind.apply(group.place[1], group.items, group.tickets)
+                job = await group.kind.apply(group.place[1], items, tickets) if items else None
             except Exception:
                 self._metrics.requests_open.dec(counted)
                 counted = 0
-                await self._take_usual_way(left)
+                await self._take_usual_way(left, tickets)
                 return
-            outcomes = await group.kind.outcomes(job, group.items)
-            observe, now = self._metrics.observe, perf_counter()
-            for outcome in outcomes:
-                short, ticket = left.popleft()
-                if isinstance(outcome, Answer):
-                    if ticket is not None:
-                        ticket.complete(outcome.status, outcome.kept)
-                    short.answer(outcome.status, outcome.body)
-                    observe(short.verb.method, short.verb.route, outcome.status, now - short.began)
-                else:
-                    if ticket is not None:
-                        ticket.abandon()
-                    await self._refuse(short, outcome, now)
+            outcomes = await group.kind.outcomes(job, items) if items else []
+            for outcome, ticket in zip(outcomes, tickets, strict=True):
+                await self._answer(left.popleft()[0], outcome, ticket)
         except asyncio.CancelledError:
             self._fail(left, Problem("not-ready", ENDING))
         except Exception:
-            self._log.exception("requests failed", route=group.shorts[0].verb.route, name=group.place[1])
+            short, _, _ = group.members[0]
+            self._log.exception("requests failed", route=short.verb.route, name=group.place[1])
             self._fail(left, Problem("internal", "the request failed; the service's log says why"))
         finally:
             self._metrics.requests_open.dec(counted)
             group.leave()
 
-    async def _take_usual_way(self, left: deque[tuple[ShortRequest, Ticket | None]]) -> None:
+    async def _claim(self, members: list[Member]) -> tuple[deque[Member], list[Ticket | None]]:
+        """Claim the keys of requests. Those whose keys came before are answered, the others left, with their tickets."""
+        left: deque[Member] = deque()
+        tickets: list[Ticket | None] = []
+        answers = self.answers
+        for member in members:
+            short, _, whose = member
+            ticket: Ticket | Replay | None = None
+            if short.key:
+                try:
+                    row = await answers.look_up(whose, short.key) if answers.elsewhere(whose, short.key) else None
+                    ticket = answers.claim(whose, short.key, short.digest(), row)
+                except Exception as error:
+                    await self._answer(short, refusal_of(error), None)
+                    continue
+            if isinstance(ticket, Replay):
+                await self._answer(short, Answer(ticket.status, JsonResponse(ticket.answer).body, {}), None)
+                continue
+            left.append(member)
+            tickets.append(ticket)
+        return left, tickets
+
+    async def _answer(self, short: ShortRequest, outcome: Outcome, ticket: Ticket | None) -> None:
+        if isinstance(outcome, Answer):
+            status = outcome.status
+            if ticket is not None:
+                ticket.complete(status, outcome.kept)
+            short.answer(status, outcome.body)
+        else:
+            status = outcome.status_code
+            if ticket is not None:
+                ticket.abandon()
+            if short.turns is None:
+                # Nothing behind it waits, and the routes say it with all headers.
+                await short.take_usual_way()
+                return
+            short.refuse(outcome)
+        self._metrics.observe(short.verb.method, short.verb.route, status, perf_counter() - short.began)
+
+    async def _take_usual_way(self, left: deque[Member], tickets: list[Ticket | None]) -> None:
         """Have what was not changed carried out or refused one by one, in order, before what is behind it."""
         turns.keep()
-        for _, ticket in left:
+        for ticket in tickets:
             if ticket is not None:
                 ticket.abandon()
         while left:
-            short, _ = left.popleft()
-            await short.take_usual_way()
+            await left.popleft()[0].take_usual_way()
 
-    async def _refuse(self, short: ShortRequest, problem: Problem, now: float) -> None:
-        if short.turns is None:
-            # Nothing behind it waits, and the routes say more about it.
-            await short.take_usual_way()
-        else:
-            short.refuse(problem)
-            self._metrics.observe(short.verb.method, short.verb.route, problem.status_code, now - short.began)
-
-    def _fail(self, left: deque[tuple[ShortRequest, Ticket | None]], problem: Problem) -> None:
+    def _fail(self, left: deque[Member], problem: Problem) -> None:
         """Answer what may have been carried out."""
         now = perf_counter()
-        for short, _ in left:
+        for short, _, _ in left:
             short.fail(problem)
             self._metrics.observe(short.verb.method, short.verb.route, problem.status_code, now - short.began)
