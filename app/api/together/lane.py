@@ -163,7 +163,7 @@ class Lane:
         try:
             await group.turn.begin()
             if group.keys:
-                left, tickets = await self._claim(group.members)
+                tickets = await self._claim(left)
             items = [item for _, item, _ in left]
             try:
                 job = await group.kind.apply(group.place[1], items, tickets) if items else None
@@ -185,27 +185,30 @@ class Lane:
             self._metrics.requests_open.dec(counted)
             group.leave()
 
-    async def _claim(self, members: list[Member]) -> tuple[deque[Member], list[Ticket | None]]:
-        """Claim the keys of requests. Those whose keys came before are answered, the others left, with their tickets."""
-        left: deque[Member] = deque()
+    async def _claim(self, left: deque[Member]) -> list[Ticket | None]:
+        """Claim the keys of requests. Those whose keys came before are answered; the tickets of the others, which are
+        left."""
         tickets: list[Ticket | None] = []
         answers = self.answers
-        for member in members:
-            short, _, whose = member
+        for _ in range(len(left)):
+            short, _, whose = left[0]
             ticket: Ticket | Replay | None = None
+            refused: Exception | None = None
             if short.key:
                 try:
                     row = await answers.look_up(whose, short.key) if answers.elsewhere(whose, short.key) else None
                     ticket = answers.claim(whose, short.key, short.digest(), row)
                 except Exception as error:
-                    await self._answer(short, refusal_of(error), None)
-                    continue
-            if isinstance(ticket, Replay):
-                await self._answer(short, Answer(ticket.status, JsonResponse(ticket.answer).body, {}), None)
-                continue
-            left.append(member)
-            tickets.append(ticket)
-        return left, tickets
+                    refused = error
+            member = left.popleft()
+            if refused is not None:
+                await self._answer(short, refusal_of(refused), None)
+            elif isinstance(ticket, Replay):
+                await self._answer(short, Answer(ticket.status, bytes(JsonResponse(ticket.answer).body), {}), None)
+            else:
+                left.append(member)
+                tickets.append(ticket)
+        return tickets
 
     async def _answer(self, short: ShortRequest, outcome: Outcome, ticket: Ticket | None) -> None:
         if isinstance(outcome, Answer):
