@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -59,32 +60,55 @@ def test_a_window_is_one_row_of_the_log(start: Start, packed: bool) -> None:
     assert rows(running) == before + 1
 
 
-class Way:
-    """A service with a board, whose requests are carried out together or the usual way."""
+Windows = list[list[dict[str, Any]]]
 
-    def __init__(self, start: Start, data: Path, together: bool) -> None:
-        self.running: Running = start(data=data)
-        self.together = together
-        client = self.running.client
-        client.put("/v1/boards/b", json=BOARD | {"ks": [1, 3]})
-        asked = [{"id": f"s{n}", "range": {"x": [n, n + 9]}, "k": [1, 3][n % 2]} for n in range(0, 40, 3)]
-        client.post("/v1/boards/b/subscriptions", json={"subscriptions": asked})
 
-    def run(self, windows: list[list[dict[str, Any]]], packed: bool) -> list[list[str | bytes]]:
-        """The answers to windows of frames as they came, in order of their refs; each window comes at once."""
-        found: list[list[str | bytes]] = []
-        with socket_of(self.running.client) as asker:
-            for window in windows:
-                if packed:
-                    asker.socket.send_all_bytes([msgpack.packb(frame) for frame in window])
-                    some: list[Any] = [asker.socket.receive_bytes() for _ in window]
-                    some.sort(key=lambda answer: msgpack.unpackb(answer)["ref"])
-                else:
-                    asker.socket.send_all(window)
-                    some = [asker.socket.receive_text() for _ in window]
-                    some.sort(key=lambda answer: json.loads(answer)["ref"])
-                found.append(some)
-        return found
+def answers_of(running: Running, windows: Windows, packed: bool) -> list[list[str | bytes]]:
+    """The answers to windows of frames as they came, in order of their refs; each window comes at once."""
+    found: list[list[str | bytes]] = []
+    with socket_of(running.client) as asker:
+        for window in windows:
+            if packed:
+                asker.socket.send_all_bytes([msgpack.packb(frame) for frame in window])
+                some: list[Any] = [asker.socket.receive_bytes() for _ in window]
+                some.sort(key=lambda answer: msgpack.unpackb(answer)["ref"])
+            else:
+                asker.socket.send_all(window)
+                some = [asker.socket.receive_text() for _ in window]
+                some.sort(key=lambda answer: json.loads(answer)["ref"])
+            found.append(some)
+    return found
+
+
+class Ways:
+    """Two services with the same in them: one carries requests out together, the other the usual way."""
+
+    def __init__(self, start: Start, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._start, self._folder, self._monkeypatch = start, folder, monkeypatch
+
+    def compare(self, making: list[tuple[str, str, Any]], windows: Windows, packed: bool, shown: str) -> None:
+        """Send windows of requests to both, byte by byte with the same answers, and see that `shown` is the same."""
+        found = []
+        for name in ("together", "usual"):
+            running: Running = self._start(data=self._folder / name)
+            for method, path, body in making:
+                assert running.client.request(method, path, json=body).status_code < 300, path
+            if name == "usual":
+                self._monkeypatch.setattr(Lane, "take", lambda self, short: False)
+            before = rows(running)
+            answers = answers_of(running, windows, packed)
+            found.append((answers, rows(running) - before, running.client.get(shown).json()["items"]))
+        (some, fewer, state), (those, more, other) = found
+        for window, got, wanted in zip(windows, some, those, strict=True):
+            for frame, answer, expected in zip(window, got, wanted, strict=True):
+                assert answer == expected, frame
+        assert state == other
+        assert fewer < 0.8 * more
+
+
+@pytest.fixture
+def ways(start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ways:
+    return Ways(start, tmp_path, monkeypatch)
 
 
 def draw_request(draw: Random, asker: Asker) -> dict[str, Any]:
@@ -128,26 +152,77 @@ def draw_request(draw: Random, asker: Asker) -> dict[str, Any]:
 
 @pytest.mark.parametrize("packed", [False, True])
 @pytest.mark.parametrize("seed", range(3))
-def test_answers_are_those_of_the_usual_way(
-    start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int, packed: bool
-) -> None:
+def test_answers_are_those_of_the_usual_way(ways: Ways, seed: int, packed: bool) -> None:
     """Byte by byte, whatever comes beside a request: refusals, retries, the same key twice, other operations."""
     draw, none = Random(seed), Asker(None)  # type: ignore[arg-type]
     windows = [[draw_request(draw, none) for _ in range(draw.choice([1, 3, 40, WINDOW]))] for _ in range(12)]
-    together = Way(start, tmp_path / "together", True)
-    before = rows(together.running)
-    answers = together.run(windows, packed)
-    monkeypatch.setattr(Lane, "take", lambda self, short: False)
-    usual = Way(start, tmp_path / "usual", False)
-    wanted = usual.run(windows, packed)
-    for window, some, those in zip(windows, answers, wanted, strict=True):
-        for frame, answer, expected in zip(window, some, those, strict=True):
-            assert answer == expected, frame
-    shown = [
-        way.running.client.get("/v1/boards/b/objects?limit=1000").json()["items"] for way in (together, usual)
+    asked = [{"id": f"s{n}", "range": {"x": [n, n + 9]}, "k": [1, 3][n % 2]} for n in range(0, 40, 3)]
+    making = [
+        ("PUT", "/v1/boards/b", BOARD | {"ks": [1, 3]}),
+        ("POST", "/v1/boards/b/subscriptions", {"subscriptions": asked}),
     ]
-    assert shown[0] == shown[1]
-    assert rows(together.running) - before < 0.8 * (rows(usual.running) - before)
+    ways.compare(making, windows, packed, "/v1/boards/b/objects?limit=1000")
+
+
+def draw_listed(draw: Random, asker: Asker, path: str, name: str, element: dict[str, Any]) -> dict[str, Any]:
+    """A request with a list of one element, or one that is out of the ordinary."""
+    body: dict[str, Any] = {name: [element] * (2 if draw.random() < 0.05 else 1)}
+    if draw.random() < 0.1:
+        body |= draw.choice([{"on_error": "skip"}, {"on_error": "refuse"}, {"more": 1}])
+    query = "?on_error=refuse" if draw.random() < 0.05 else ""
+    headers = {"Idempotency-Key": f"k{draw.randrange(99)}"} if draw.random() < 0.3 else {}
+    return {**asker.frame("POST", path + query, body), "headers": headers}
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_posts_are_answered_as_the_usual_way(ways: Ways, packed: bool) -> None:
+    draw, none = Random(4), Asker(None)  # type: ignore[arg-type]
+
+    def request() -> dict[str, Any]:
+        post: dict[str, Any] = {
+            "id": f"p{draw.randrange(300)}",
+            "keywords": draw.choice([["a"], ["a", "B"], {"a": 2, "c": 0.5}, ["c", "c"], [1], [], {"a": -1}]),
+            "location": draw.choice([[1, 2], [3.5, -4], [99, 99], [1], [1e6, 1]]),
+        }
+        if draw.random() < 0.2:
+            post["payload"] = draw.choice([None, {"n": 1}, "x" * 5_000])
+        if draw.random() < 0.2:
+            post["text"] = "some words of a text"
+            if draw.random() < 0.5:
+                del post["keywords"]
+        return draw_listed(draw, none, "/v1/feeds/f/posts", "posts", post)
+
+    windows = [[request() for _ in range(draw.choice([1, 3, 40, WINDOW]))] for _ in range(8)]
+    asked = [{"id": f"s{n}", "keywords": ["abc"[n % 3]], "location": [n, n], "k": 3} for n in range(9)]
+    making = [
+        ("PUT", "/v1/feeds/f", {"window": 50, "bounds": [-100, -100, 100, 100]}),
+        ("POST", "/v1/feeds/f/subscriptions", {"subscriptions": asked}),
+    ]
+    ways.compare(making, windows, packed, "/v1/feeds/f/posts?limit=1000")
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_objects_of_maps_are_answered_as_the_usual_way(ways: Ways, packed: bool) -> None:
+    draw, none = Random(5), Asker(None)  # type: ignore[arg-type]
+
+    def request() -> dict[str, Any]:
+        thing: dict[str, Any] = {"id": f"o{draw.randrange(60)}"}
+        if draw.random() < 0.9:
+            thing["location"] = draw.choice([[1, 2], [3.5, -4], [99, 99], [1]])
+        if draw.random() < 0.9:
+            thing["values"] = draw.choice([{"price": 1, "stars": 2}, {"price": 2.5}, {"stars": 9}, {"other": 1}])
+        if draw.random() < 0.2:
+            thing["payload"] = draw.choice([None, {"n": 1}, "x" * 5_000])
+        return draw_listed(draw, none, "/v1/maps/m/objects", "objects", thing)
+
+    windows = [[request() for _ in range(draw.choice([1, 3, 40, WINDOW]))] for _ in range(8)]
+    attributes = {"price": "low", "stars": {"order": "high", "range": [0, 5]}}
+    query = {"kind": "skyline", "location": [10, 10]}
+    making = [
+        ("PUT", "/v1/maps/m", {"attributes": attributes, "bounds": [0, 0, 100, 100]}),
+        ("PUT", "/v1/maps/m/queries/q", query),
+    ]
+    ways.compare(making, windows, packed, "/v1/maps/m/objects?limit=1000")
 
 
 def test_the_same_key_twice_in_a_turn_is_carried_out_once(start: Start) -> None:
@@ -314,3 +389,37 @@ def test_numbers_are_checked_as_those_of_json_are(whole: int, real: float) -> No
         if "NaN" in text or "Infinity" in text:
             continue
         assert outcome(validator.validate_python, json.loads(text)) == outcome(validator.validate_json, text)
+
+
+def test_answers_of_a_group_are_completed_by_the_log_alone(start: Start, tmp_path: Path) -> None:
+    running: Running = start(data=tmp_path / "data")
+    client = running.client
+    client.put("/v1/boards/b", json=BOARD)
+    asked = [{"id": f"s{n}", "range": {"x": [n, n + 9]}, "k": 3} for n in range(0, 40, 3)]
+    client.post("/v1/boards/b/subscriptions", json={"subscriptions": asked})
+    client.put("/v1/feeds/f", json={"window": 50, "bounds": [-100, -100, 100, 100]})
+    words = [{"id": f"s{n}", "keywords": ["abc"[n % 3]], "location": [n, n], "k": 3} for n in range(9)]
+    client.post("/v1/feeds/f/subscriptions", json={"subscriptions": words})
+
+    def frames(asker: Asker) -> list[dict[str, Any]]:
+        made = [put(asker, f"o{n % 7}", n, n % 5, "?messages=count", Idempotency_Key=f"o{n}") for n in range(20)]
+        for n in range(20):
+            post = {"id": f"p{n}", "keywords": ["abc"[n % 3]], "location": [n, 0]}
+            made.append(asker.frame("POST", "/v1/feeds/f/posts", {"posts": [post]}, Idempotency_Key=f"p{n}"))
+        return made
+
+    with socket_of(client) as asker:
+        before = rows(running)
+        asker.socket.send_all(frames(asker))
+        first = {answer["ref"]: answer["body"] for answer in receive(asker, 40)}
+        assert rows(running) == before + 2
+    stored = [row for row in running.service.stores.log.answers(0.0, 100) if row.key[0] in "op"]
+    assert len(stored) == 40 and not all(row.complete for row in stored)
+    # As a kill would leave it: the answers are stored as they were before the commands were applied.
+    shutil.copytree(tmp_path / "data", tmp_path / "copy")
+    again: Running = start(data=tmp_path / "copy")
+    with socket_of(again.client) as asker:
+        asker.socket.send_all(frames(asker))
+        for answer in receive(asker, 40):
+            assert answer["body"] == {**first[answer["ref"]], "replayed": True}
+    assert len({body.get("tile_count") for body in first.values()}) > 2

@@ -52,10 +52,11 @@ class PostReader:
         return Read(command, skip, place, indexes, columns.errors)
 
     def read_items(self, items: list[Any]) -> Read[Post]:
-        """The posts of bodies that are validated already; those that are wrong are skipped."""
+        """The posts of bodies that are validated already, one of each; those that are wrong are skipped."""
         columns = _Columns()
         self._add_items(columns, Words(self._config.stop_words, columns.errors, needed=False), items)
         command, indexes = columns.command(True)
+        command.apart = True
         return Read(command, True, Place("posts"), indexes, columns.errors)
 
     def _add_items(self, columns: _Columns, words: Words, items: list[Any]) -> None:

@@ -52,7 +52,7 @@ class ObjectReader:
         return Read(command, skip, place, indexes, columns.errors)
 
     def read_items(self, items: list[Any]) -> Read[PutObjects]:
-        """The objects of bodies that are validated already; those that are wrong are skipped."""
+        """The objects of bodies that are validated already, one of each; those that are wrong are skipped."""
         columns = _Columns()
         self._add_items(columns, items)
         command, indexes = columns.command(True, len(self._names))
