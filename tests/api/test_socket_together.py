@@ -253,7 +253,9 @@ def test_writes_of_a_socket_keep_their_order_whatever_way_they_take(start: Start
                         batch = {"events": [upsert(f"{id(asker)}", n, 0), upsert(f"{id(asker)}", n, n)]}
                         frames.append(asker.frame("POST", "/v1/boards/b/events?messages=none", batch))
                     elif kind == 2:
-                        frames.append(asker.frame("PUT", "/v1/boards/b/subscriptions/s", {"k": 3, "range": {"x": [n, n]}}))
+                        frames.append(
+                            asker.frame("PUT", "/v1/boards/b/subscriptions/s", {"k": 3, "range": {"x": [n, n]}})
+                        )
                     else:
                         frames.append(put(asker, f"{id(asker)}", n, n, "?messages=none"))
                 asker.socket.send_all(frames)

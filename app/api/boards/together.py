@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from app.api.boards.context import BoardContext, json_of
+from app.api.boards.models import BoardValidators
 from app.api.boards.routes.objects import INLINE, PIECE
 from app.api.bulk import Place
 from app.api.chunked_response import fitting, portions
@@ -24,7 +25,7 @@ from app.security.callers import Caller
 from app.security.scopes import Need
 from app.write_path.idempotency import Ticket
 from app.write_path.writer import Skeleton
-from indexes.boards.commands import DELETE, UPDATE, UPSERT, Events
+from indexes.boards.commands import DELETE, UPDATE, UPSERT, BoardConfig, Events
 from indexes.boards.engine import Board
 from indexes.boards.plans.events import EventsPlan
 from indexes.core.commands import Fault, Refused
@@ -60,6 +61,8 @@ class ObjectChanges:
 
     def __init__(self, context: BoardContext) -> None:
         self._context = context
+        self._latest: tuple[BoardConfig, BoardValidators] | None = None
+        """The configuration that was read by last, and its validators."""
 
     def need(self, name: str) -> Need:
         return Need("boards", "publish", name)
@@ -71,7 +74,9 @@ class ObjectChanges:
         config = board.latest_config
         if len(config.range_attributes) != 1:
             raise Elsewhere
-        validators = self._context.validators(config)
+        if self._latest is None or self._latest[0] is not config:
+            self._latest = config, self._context.validators(config)
+        validators = self._latest[1]
         listed = op == _ONE_OF_MANY
         body: dict[str, Any]
         if listed:

@@ -23,7 +23,7 @@ def single_posts(context: FeedContext) -> list[Verb]:
         _text,
         _kept,
     )
-    return [Verb(OneOfMany[FeedEngine, FeedConfig](context, form), "POST", "/v1/feeds/{feed}/posts", None)]
+    return [Verb(OneOfMany[FeedEngine, FeedConfig](context, form), "POST", "/v1/feeds/{feed}/posts")]
 
 
 def _text(plan: PostPlan, event: int) -> str:

@@ -22,7 +22,7 @@ def single_objects(context: MapContext) -> list[Verb]:
         lambda plan, event: f'{{"seq":{plan.first_seq + event},"applied":1}}',
         _kept,
     )
-    return [Verb(OneOfMany[MapEngine, MapConfig](context, form), "POST", "/v1/maps/{map}/objects", None)]
+    return [Verb(OneOfMany[MapEngine, MapConfig](context, form), "POST", "/v1/maps/{map}/objects")]
 
 
 def _kept(plan: PutPlan, event: int, executed: bool) -> dict[str, Any]:

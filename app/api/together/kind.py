@@ -106,14 +106,15 @@ class Kind(Protocol[ItemT]):
         """The answers to the requests; a problem for each that does not apply, and has changed nothing."""
 
 
-class Verb(NamedTuple):
-    """Requests of a kind that have one method and path; `route` is the latter in metrics, `op` how the kind calls
-    them."""
+class Verb:
+    """Requests of a kind that have one `method` and path. `route` is the latter in metrics, ``/v1/boards/{board}/...``,
+    `resources` the type of resource in it, `op` how the kind calls them."""
 
-    kind: Kind[Any]
-    method: str
-    route: str
-    op: Any
+    __slots__ = ("kind", "method", "op", "resources", "route")
+
+    def __init__(self, kind: Kind[Any], method: str, route: str, op: Any = None) -> None:
+        self.kind, self.method, self.route, self.op = kind, method, route, op
+        self.resources = route.split("/", 3)[2]
 
 
 def receipts(

@@ -110,7 +110,7 @@ class Lane:
         except Exception:
             # Whatever it is, the usual way says what is wrong with it.
             return False
-        place = short.verb.route.split("/", 3)[2], name
+        place = short.verb.resources, name
         group = self._groups.get(place)
         if group is not None and (
             group.kind is not kind or group.engine is not item.engine or (caller.id, short.key) in group.keys
@@ -173,8 +173,15 @@ class Lane:
                 await self._take_usual_way(left, tickets)
                 return
             outcomes = await group.kind.outcomes(job, items) if items else []
+            observe = self._metrics.observe
             for outcome, ticket in zip(outcomes, tickets, strict=True):
-                await self._answer(left.popleft()[0], outcome, ticket)
+                short, _, _ = left.popleft()
+                if ticket is not None or not isinstance(outcome, Answer):
+                    await self._answer(short, outcome, ticket)
+                    continue
+                # As in `_answer`, without the call: this is what most of them are.
+                short.answer(outcome.status, outcome.body)
+                observe(short.verb.method, short.verb.route, outcome.status, perf_counter() - short.began)
         except asyncio.CancelledError:
             self._fail(left, Problem("not-ready", ENDING))
         except Exception:

@@ -44,8 +44,8 @@ class Applied(NamedTuple):
 class Form(NamedTuple, Generic[ConfigT]):
     """How requests about elements of one kind are read and answered.
 
-    `name` is that of the list in the body, which `validator` checks; `command` makes one of elements. The answer is that
-    of `status`, with the text that `text` gives for a plan and the place of an element in it; `kept` gives what is
+    `name` is that of the list in the body, which `validator` checks; `command` makes one of elements. The answer has
+    this `status` and the text that `text` gives for a plan and the place of an element in it; `kept` gives what is
     stored of it before the plan is executed (False), and then (True).
     """
 
