@@ -201,18 +201,25 @@ def test_posts_are_answered_as_the_usual_way(ways: Ways, packed: bool) -> None:
     ways.compare(making, windows, packed, "/v1/feeds/f/posts?limit=1000")
 
 
+@pytest.mark.parametrize("single", [False, True])
 @pytest.mark.parametrize("packed", [False, True])
-def test_objects_of_maps_are_answered_as_the_usual_way(ways: Ways, packed: bool) -> None:
+def test_objects_of_maps_are_answered_as_the_usual_way(ways: Ways, packed: bool, single: bool) -> None:
     draw, none = Random(5), Asker(None)  # type: ignore[arg-type]
 
     def request() -> dict[str, Any]:
-        thing: dict[str, Any] = {"id": f"o{draw.randrange(60)}"}
+        thing: dict[str, Any] = {"id": f"o{draw.randrange(90)}"}
         if draw.random() < 0.9:
-            thing["location"] = draw.choice([[1, 2], [3.5, -4], [99, 99], [1]])
+            thing["location"] = draw.choice([[1, 2], [3.5, -4], [7, 7], [99, 99], [30, 3], [1]])
         if draw.random() < 0.9:
-            thing["values"] = draw.choice([{"price": 1, "stars": 2}, {"price": 2.5}, {"stars": 9}, {"other": 1}])
+            whole = {"price": draw.randrange(9), "stars": draw.randrange(6)}
+            thing["values"] = draw.choice([whole, whole, whole, whole, {"price": 2.5}, {"stars": 9}, {"other": 1}])
         if draw.random() < 0.2:
             thing["payload"] = draw.choice([None, {"n": 1}, "x" * 5_000])
+        if single:
+            path = f"/v1/maps/m/objects/{thing['id']}{draw.choice(['', '', '', '', '?more=1'])}"
+            body = {name: value for name, value in thing.items() if name != "id" or draw.random() < 0.2}
+            headers = {"Idempotency-Key": f"k{draw.randrange(99)}"} if draw.random() < 0.3 else {}
+            return {**none.frame(draw.choice(["PUT"] * 9 + ["PATCH"]), path, body), "headers": headers}
         return draw_listed(draw, none, "/v1/maps/m/objects", "objects", thing)
 
     windows = [[request() for _ in range(draw.choice([1, 3, 40, WINDOW]))] for _ in range(8)]
@@ -402,26 +409,30 @@ def test_answers_of_a_group_are_completed_by_the_log_alone(start: Start, tmp_pat
     client.put("/v1/feeds/f", json={"window": 50, "bounds": [-100, -100, 100, 100]})
     words = [{"id": f"s{n}", "keywords": ["abc"[n % 3]], "location": [n, n], "k": 3} for n in range(9)]
     client.post("/v1/feeds/f/subscriptions", json={"subscriptions": words})
+    client.put("/v1/maps/m", json={"attributes": {"price": "low"}, "bounds": [0, 0, 100, 100]})
 
     def frames(asker: Asker) -> list[dict[str, Any]]:
         made = [put(asker, f"o{n % 7}", n, n % 5, "?messages=count", Idempotency_Key=f"o{n}") for n in range(20)]
         for n in range(20):
             post = {"id": f"p{n}", "keywords": ["abc"[n % 3]], "location": [n, 0]}
             made.append(asker.frame("POST", "/v1/feeds/f/posts", {"posts": [post]}, Idempotency_Key=f"p{n}"))
+        for n in range(20):
+            thing = {"location": [n, 1], "values": {"price": n}}
+            made.append(asker.frame("PUT", f"/v1/maps/m/objects/m{n}", thing, Idempotency_Key=f"m{n}"))
         return made
 
     with socket_of(client) as asker:
         before = rows(running)
         asker.socket.send_all(frames(asker))
-        first = {answer["ref"]: answer["body"] for answer in receive(asker, 40)}
-        assert rows(running) == before + 2
-    stored = [row for row in running.service.stores.log.answers(0.0, 100) if row.key[0] in "op"]
-    assert len(stored) == 40 and not all(row.complete for row in stored)
+        first = {answer["ref"]: answer["body"] for answer in receive(asker, 60)}
+        assert rows(running) == before + 3
+    stored = [row for row in running.service.stores.log.answers(0.0, 100) if row.key[0] in "opm"]
+    assert len(stored) == 60 and not all(row.complete for row in stored)
     # As a kill would leave it: the answers are stored as they were before the commands were applied.
     shutil.copytree(tmp_path / "data", tmp_path / "copy")
     again: Running = start(data=tmp_path / "copy")
     with socket_of(again.client) as asker:
         asker.socket.send_all(frames(asker))
-        for answer in receive(asker, 40):
+        for answer in receive(asker, 60):
             assert answer["body"] == {**first[answer["ref"]], "replayed": True}
     assert len({body.get("tile_count") for body in first.values()}) > 2

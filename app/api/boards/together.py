@@ -105,6 +105,10 @@ class ObjectChanges:
         values = body.get("values", _NOTHING)
         return ObjectChange(board, op, id, values, payload, has_payload, messages, op == UPSERT and not listed, listed)
 
+    def subject(self, item: ObjectChange) -> str | None:
+        """Any number of requests may be about the same."""
+        return None
+
     async def apply(self, name: str, items: Sequence[ObjectChange], tickets: Sequence[Ticket | None]) -> EventsPlan:
         """Apply the changes as one command. Raises as `Writer.submit`."""
         board, settings = items[0].engine, self._context.settings

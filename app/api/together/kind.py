@@ -18,11 +18,11 @@ ItemT = TypeVar("ItemT", bound="Item")
 
 
 class Answer(NamedTuple):
-    """The status and the JSON text of an answer, and what is kept of it for a retry."""
+    """The status and the JSON text of an answer, and what is kept of it for a retry; None for all of it."""
 
     status: int
     body: bytes
-    kept: dict[str, Any]
+    kept: dict[str, Any] | None
 
 
 Outcome: TypeAlias = Answer | Problem
@@ -97,6 +97,9 @@ class Kind(Protocol[ItemT]):
 
     def read(self, request: ShortRequest, caller: Caller) -> ItemT:
         """What a request says. Raises whatever makes it take the usual way."""
+
+    def subject(self, item: ItemT) -> str | None:
+        """What at most one request of a group is about; None where that does not matter."""
 
     def apply(self, name: str, items: Sequence[ItemT], tickets: Sequence[Ticket | None]) -> Awaitable[Any]:
         """Carry out the requests about one resource, read by one engine, in order, and return the job. Responses to

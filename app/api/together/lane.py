@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections import deque
 from collections.abc import Callable, Iterable
 from time import perf_counter
@@ -40,21 +41,33 @@ class Group:
     """The requests about a resource that came in one turn, with what they say and who sent them. `turn` is theirs on
     the sockets that some of them came on, `keys` are their Idempotency-Keys with the owners of these."""
 
-    __slots__ = ("engine", "joined", "keys", "kind", "lead", "members", "place", "turn")
+    __slots__ = ("engine", "joined", "keys", "kind", "lead", "members", "place", "subjects", "turn")
 
     def __init__(self, kind: Kind[Any], place: tuple[str, str], engine: Any, lead: ShortRequest) -> None:
         self.kind, self.place, self.engine = kind, place, engine
         self.lead = lead
         self.members: list[Member] = []
         self.keys: set[tuple[str, str]] = set()
+        self.subjects: set[str] = set()
         self.turn = Turn()
         self.joined: list[Turns] = []
 
-    def add(self, short: ShortRequest, item: Any, whose: str) -> None:
+    def takes(self, short: ShortRequest, kind: Kind[Any], item: Any, whose: str, subject: str | None) -> bool:
+        """Whether a request can be carried out together with those that are here."""
+        return (
+            self.kind is kind
+            and self.engine is item.engine
+            and (not short.key or (whose, short.key) not in self.keys)
+            and (subject is None or subject not in self.subjects)
+        )
+
+    def add(self, short: ShortRequest, item: Any, whose: str, subject: str | None) -> None:
         """Add a request."""
         self.members.append((short, item, whose))
         if short.key:
             self.keys.add((whose, short.key))
+        if subject is not None:
+            self.subjects.add(subject)
         if short.turns is None:
             # The server waits for the task of a request over HTTP.
             self.lead = short
@@ -105,6 +118,7 @@ class Lane:
         try:
             caller = self._caller(short, kind)
             item = kind.read(short, caller)
+            subject = kind.subject(item)
             if short.key and not KEY.fullmatch(short.key):
                 return False
         except Exception:
@@ -112,16 +126,14 @@ class Lane:
             return False
         place = short.verb.resources, name
         group = self._groups.get(place)
-        if group is not None and (
-            group.kind is not kind or group.engine is not item.engine or (caller.id, short.key) in group.keys
-        ):
+        if group is not None and not group.takes(short, kind, item, caller.id, subject):
             self._begin(group)
             group = None
         if group is None:
             if not self._groups:
                 short.at_end_of_turn(self._end_turn)
             group = self._groups[place] = Group(kind, place, item.engine, short)
-        group.add(short, item, caller.id)
+        group.add(short, item, caller.id, subject)
         if len(group.members) >= MOST:
             self._begin(group)
         return True
@@ -221,7 +233,7 @@ class Lane:
         if isinstance(outcome, Answer):
             status = outcome.status
             if ticket is not None:
-                ticket.complete(status, outcome.kept)
+                ticket.complete(status, json.loads(outcome.body) if outcome.kept is None else outcome.kept)
             short.answer(status, outcome.body)
         else:
             status = outcome.status_code

@@ -80,6 +80,10 @@ class OneOfMany(Generic[EngineT, ConfigT]):
             raise Elsewhere
         return Listed(engine, element)
 
+    def subject(self, item: Listed) -> str | None:
+        """Any number of requests may be about the same."""
+        return None
+
     async def apply(self, name: str, items: Sequence[Listed], tickets: Sequence[Ticket | None]) -> Applied:
         """Apply the elements as one command. Raises as `Writer.submit`."""
         engine = items[0].engine
