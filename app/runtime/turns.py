@@ -25,6 +25,11 @@ class Turn:
         self._passed = False
         self._waiting: list[asyncio.Future[None]] = []
 
+    @property
+    def passed(self) -> bool:
+        """Whether it was passed on."""
+        return self._passed
+
     def follow(self, before: Turn) -> None:
         """Let it begin behind another one, which began or was taken before."""
         self._before.append(before)
@@ -66,6 +71,11 @@ class Turns:
         if before is not None:
             turn.follow(before)
         self._last[place] = turn
+
+    def waits(self, place: Hashable) -> bool:
+        """Whether the next turn at a place would have to wait for another one."""
+        last = self._last.get(place)
+        return last is not None and not last.passed
 
     def leave(self, place: Hashable, turn: Turn) -> None:
         """Pass a turn on, and forget it."""

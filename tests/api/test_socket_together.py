@@ -15,8 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.api.boards.models import validators
+from app.api.socket_requests import SocketRequests
 from app.api.together.lane import Lane
 from app.storage.log import Log, LogUnavailable
+from app.streaming.operations import SocketRequest
 from tests.api.test_socket_requests import BOARD, Asker, socket_of, upsert
 from tests.support.running import Running
 from tests.support.service_fixtures import Start
@@ -290,6 +292,39 @@ def test_sockets_share_a_group(start: Start) -> None:
         seqs = [answer["body"]["seq"] for asker in (one, other) for answer in receive(asker, 10)]
     assert sorted(seqs) == list(range(1, 21))
     assert rows(running) == before + 1
+
+
+def test_who_waits_for_its_own_writes_holds_up_no_others(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    running: Running = start()
+    running.client.put("/v1/boards/b", json=BOARD)
+    released, answer = asyncio.Event(), SocketRequests._answer
+
+    async def late(self: SocketRequests, route: Any, request: SocketRequest, *given: Any) -> Any:
+        if request.path.endswith("/late"):
+            await released.wait()
+        return await answer(self, route, request, *given)
+
+    monkeypatch.setattr(SocketRequests, "_answer", late)
+    with socket_of(running.client) as one, socket_of(running.client) as other:
+        behind = [
+            one.frame("PUT", "/v1/boards/b/subscriptions/late", {"k": 3}),
+            put(one, "a", 1, 1),
+            put(one, "b", 1, 1),
+        ]
+
+        async def send() -> None:
+            for asker, frame in (*((one, frame) for frame in behind), (other, put(other, "c", 1, 1))):
+                asker.socket._incoming.put_nowait({"type": "websocket.receive", "text": json.dumps(frame)})
+
+        running.call(send)
+        assert other.socket.receive_json()["body"]["seq"] == 1
+        assert other.ask("PUT", "/v1/boards/b/objects/c", {"values": {"y": 3}})[0] == 200
+
+        async def release() -> None:
+            released.set()
+
+        running.call(release)
+        assert [answer["body"]["seq"] for answer in receive(one, 3)] == [3, 4, 5]
 
 
 def test_a_full_queue_refuses_each(start: Start) -> None:

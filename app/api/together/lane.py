@@ -33,18 +33,22 @@ _PARTS = 1 + 3
 """Parts of the path of a resource, such as ``/v1/boards/b``."""
 
 
+Slot: TypeAlias = tuple[str, str] | tuple[str, str, Turns]
+"""Where the lane has the open group of a resource, or of one connection."""
+
 Member: TypeAlias = tuple[ShortRequest, Any, str]
 """A request of a group, what it says, and the id of who sent it."""
 
 
 class Group:
     """The requests about a resource that came in one turn, with what they say and who sent them. `turn` is theirs on
-    the sockets that some of them came on, `keys` are their Idempotency-Keys with the owners of these."""
+    the sockets that some of them came on, `keys` are their Idempotency-Keys with the owners of these. `slot` is where
+    the lane has it, `place` the resource."""
 
-    __slots__ = ("engine", "joined", "keys", "kind", "lead", "members", "place", "subjects", "turn")
+    __slots__ = ("engine", "joined", "keys", "kind", "lead", "members", "place", "slot", "subjects", "turn")
 
-    def __init__(self, kind: Kind[Any], place: tuple[str, str], engine: Any, lead: ShortRequest) -> None:
-        self.kind, self.place, self.engine = kind, place, engine
+    def __init__(self, kind: Kind[Any], place: tuple[str, str], slot: Slot, engine: Any, lead: ShortRequest) -> None:
+        self.kind, self.place, self.slot, self.engine = kind, place, slot, engine
         self.lead = lead
         self.members: list[Member] = []
         self.keys: set[tuple[str, str]] = set()
@@ -95,7 +99,7 @@ class Lane:
         self._ready = ready
         self._log = logs.get("requests")
         self._open = settings.access_log != "all"
-        self._groups: dict[tuple[str, str], Group] = {}
+        self._groups: dict[Slot, Group] = {}
 
     def add(self, verbs: Iterable[Verb]) -> None:
         """Take such requests from now on."""
@@ -125,24 +129,35 @@ class Lane:
             # Whatever it is, the usual way says what is wrong with it.
             return False
         place = short.verb.resources, name
-        group = self._groups.get(place)
+        slot = place if short.turns is None else self._slot(place, short.turns)
+        group = self._groups.get(slot)
         if group is not None and not group.takes(short, kind, item, caller.id, subject):
             self._begin(group)
             group = None
         if group is None:
             if not self._groups:
                 short.at_end_of_turn(self._end_turn)
-            group = self._groups[place] = Group(kind, place, item.engine, short)
+            group = self._groups[slot] = Group(kind, place, slot, item.engine, short)
         group.add(short, item, caller.id, subject)
         if len(group.members) >= MOST:
             self._begin(group)
         return True
 
+    def _slot(self, place: tuple[str, str], connection: Turns) -> Slot:
+        """Where a request of a connection belongs. What waits for others of its connection holds up no other one."""
+        shared = self._groups.get(place)
+        if (shared is None or connection not in shared.joined) and connection.waits(place):
+            return (*place, connection)
+        return place
+
     def begin_before(self, place: tuple[str, ...], connection: Turns) -> None:
         """Begin with what a connection has asked of a resource, since something else comes behind it there."""
-        group = self._groups.get(place)  # type: ignore[arg-type]
-        if group is not None and connection in group.joined:
-            self._begin(group)
+        if len(place) != 2:
+            return
+        for slot in (place, (*place, connection)):
+            group = self._groups.get(slot)
+            if group is not None and connection in group.joined:
+                self._begin(group)
 
     def _caller(self, short: ShortRequest, kind: Kind[Any]) -> Caller:
         keyring, caller = self._keyring, short.caller
@@ -164,7 +179,7 @@ class Lane:
             self._begin(group)
 
     def _begin(self, group: Group) -> None:
-        del self._groups[group.place]
+        del self._groups[group.slot]
         self._metrics.requests_open.inc(len(group.members))
         group.lead.run(self._run(group))
 
