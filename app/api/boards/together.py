@@ -25,8 +25,9 @@ from app.security.callers import Caller
 from app.security.scopes import Need
 from app.write_path.idempotency import Ticket
 from app.write_path.writer import Skeleton
-from indexes.boards.commands import DELETE, UPDATE, UPSERT, BoardConfig, Events
-from indexes.boards.engine import Board
+from indexes.boards.commands import DELETE, UPDATE, UPSERT, Events
+from indexes.boards.config import BoardConfig
+from indexes.boards.engine import BoardEngine
 from indexes.boards.plans.events import EventsPlan
 from indexes.core.commands import Fault, Refused
 
@@ -45,7 +46,7 @@ class ObjectChange(NamedTuple):
     """One request: what it says of an object, by the configuration of the board `engine`. It `makes` the object where
     that is told by its status, and is `listed` where its body has a list with one event."""
 
-    engine: Board
+    engine: BoardEngine
     op: int
     id: str
     values: dict[str, float]
