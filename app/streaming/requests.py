@@ -127,7 +127,8 @@ class Requests:
 
     def _send_together(self) -> None:
         together, self._together = self._together, []
-        self._answer(together)
+        if together:
+            self._answer(together)
 
     def _end_grouped(self) -> None:
         self._grouped -= 1
@@ -163,8 +164,7 @@ class Requests:
                     else:
                         self._none_grouped.clear()
                         await self._none_grouped.wait()
-        if self._together:
-            self._send_together()
+        self._send_together()
 
     async def _run(self, request: SocketRequest, work: Coroutine[Any, Any, Answered]) -> None:
         try:

@@ -140,7 +140,7 @@ class ObjectPlan(SlicedPlan[MapStore]):
 
 
 class PutPlan(ObjectPlan):
-    """Puts objects. `created` are the places in what was sent of those that make an object; `applied` elements apply."""
+    """Puts objects. `created` are the places of those in the command that make an object; `applied` elements apply."""
 
     command: PutObjects
 
