@@ -26,12 +26,12 @@ EARTH = ((-180.0, 180.0), (-90.0, 90.0))
 
 class Accepted(NamedTuple):
     """Objects to be put that apply; `positions` are their places in the command where some were left out, `packed`
-    their sorted ids where there are many. `created` are the places in the command of those that make an object."""
+    their sorted ids where there are many. `makers` are the places in what was sent of those that make an object."""
 
     command: PutObjects
     faults: list[Fault]
     positions: list[int] | None
-    created: Ints
+    makers: Ints
     packed: Packed | None
 
 
@@ -43,7 +43,7 @@ def accept_put(config: MapConfig, command: PutObjects, pending: PendingObjects, 
     """
     large = len(command) > BULK
     check = partial(_check, config, command, pending, names)
-    ok, faults, created = (yield check) if large else check()
+    ok, faults, makers = (yield check) if large else check()
     if faults and not command.skip:
         raise Refused(sorted(faults, key=lambda fault: (fault.kind == "missing", fault.index)))
     positions = None
@@ -53,7 +53,7 @@ def accept_put(config: MapConfig, command: PutObjects, pending: PendingObjects, 
     packed: Packed | None = None
     if len(command) > BULK:
         packed = yield partial(packed_ids, command.ids)
-    return Accepted(command, faults, positions, created, packed)
+    return Accepted(command, faults, positions, makers, packed)
 
 
 def _check(

@@ -82,7 +82,7 @@ class ObjectChanges:
             return 201 if at in made else 200
 
         def made_by(plan: PutPlan) -> set[int]:
-            return {read.place_of(at) for at in plan.created.tolist()}
+            return {read.place_of(at) for at in plan.makers.tolist()}
 
         def requests(plan: PutPlan) -> Iterator[tuple[Ticket, Skeleton]]:
             made = made_by(plan)

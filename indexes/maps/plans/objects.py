@@ -140,13 +140,15 @@ class ObjectPlan(SlicedPlan[MapStore]):
 
 
 class PutPlan(ObjectPlan):
-    """Puts objects. `created` are the places of those in the command that make an object; `applied` elements apply."""
+    """Puts objects. `makers` are the places in what was sent of those that make an object, `created` of them;
+    `applied` elements apply."""
 
     command: PutObjects
 
-    def __init__(self, engine: MapStore, command: PutObjects, owner: int, undo: Undo, created: Ints) -> None:
+    def __init__(self, engine: MapStore, command: PutObjects, owner: int, undo: Undo, makers: Ints) -> None:
         super().__init__(engine, command, len(command), owner, undo)
-        self.created = created
+        self.makers = makers
+        self.created = len(makers)
         self.applied = len(command)
         self._payload_indices = sorted(command.payload)
         self._put: Put | None = None

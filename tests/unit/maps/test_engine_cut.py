@@ -205,7 +205,7 @@ class Story(RuleBasedStateMachine):
         born = now.born - self.latest.born
         plan = self.accept(put_of(rows, skip=skip, must_exist=must_exist), refused, moments)
         if plan is not None:
-            assert len(plan.created) == born and plan.applied == len(good)
+            assert plan.created == born and plan.applied == len(good)
             assert plan.positions == (good if refused else None)
 
     @rule(some=st.lists(ids, max_size=6), must_exist=st.booleans())

@@ -157,7 +157,7 @@ async def delete_objects(request: Request) -> Response:
 
 
 def _status(plan: PutPlan) -> int:
-    return 201 if len(plan.created) else 200
+    return 201 if plan.created else 200
 
 
 def _writer(engine: MapEngine) -> Callable[..., str]:
