@@ -40,14 +40,18 @@ from app.write_path.idempotency import Answers
 from app.write_path.jobs import Jobs, Numbers
 from app.write_path.maintenance import Maintenance
 from app.write_path.recovery import rebuilt, recover
+from app.write_path.replay import Followers
 from app.write_path.resources import Resources
 from app.write_path.schedule import Schedule
 from app.write_path.ticks import Ticks
 from app.write_path.writer import PATIENCE, Writer
+from app.zones.balance import Balance
+from app.zones.publisher import Publisher
 from formats.folder import Folder
 from formats.links import seal_with
-from indexes.boards.commands import BoardConfig, Unsubscribe
+from indexes.boards.commands import BoardConfig, Configure, Unsubscribe
 from indexes.boards.engine import Board
+from indexes.boards.zones import Zone
 from indexes.core.edit_plan import EditPlan
 from indexes.feeds.commands import DeleteSubscriptions as DeleteFeedSubscriptions
 from indexes.feeds.config import FeedConfig
@@ -90,8 +94,8 @@ class Service:
     """All parts of the service.
 
     `boards`, `matchers`, `relays`, `maps` and `feeds` for changes and reads, `overlay` for the links of relays, `hub`
-    for streams, `webhooks` for those that are sent to a URL, `expiry` for lifetimes, `jobs` for the long work of
-    `maintenance`, `ticks` for the windows of feeds.
+    for streams, `webhooks` for those that are sent to a URL, `zones` for those on NATS,
+    `expiry` for lifetimes, `jobs` for the long work of `maintenance`, `ticks` for the windows of feeds.
     Behind them are the one `writer` and the `catalog`. Hub and expiry use full names of resources, as
     ``boards/delays``.
     """
@@ -140,8 +144,10 @@ class Service:
         self.snapshots = Snapshots(root, epoch, resource_types)
         self.root = StorageRoot(root, settings.storage or root.path, stores.log.ownership)
         self.maintenance = Maintenance(settings, stores, self.catalog, self.writer, self.snapshots, metrics, self.root)
-        self.maintenance.on_cut = self.webhooks.flush
-        self.writer.follower = self.webhooks
+        self.zones = Publisher(history, stores.zones, settings, metrics, self._board, self._cut_again)
+        self.balance = Balance(settings.zone_drift, self.boards.names, self._board, self.cut_zones)
+        self.maintenance.on_cut = self._flush
+        self.writer.follower = Followers(self.webhooks, self.zones)
         self.schedule: Schedule | None = None
         for each in resource_types:
             each.on_slice = partial(self._deliver, each.prefix)
@@ -167,6 +173,7 @@ class Service:
         """
         await asyncio.to_thread(self.kernels.start)
         await asyncio.to_thread(self.webhooks.load)
+        await asyncio.to_thread(self.zones.load)
         self.maintenance.snapshot_lsn = await asyncio.to_thread(
             recover, self.snapshots, self.catalog, self.writer, self._log_progress, self.root
         )
@@ -191,6 +198,7 @@ class Service:
         interpreter.settle()
         self.hub.start()
         self.webhooks.start()
+        self.zones.start(self.boards.names())
         self.schedule = Schedule(self.settings, self.jobs, self.maintenance, self._grown, self._rows_to_replay)
         self.schedule.start()
         await self.links.start()
@@ -201,6 +209,7 @@ class Service:
             self._rebuild_churned(),
             self.schedule.by_rows(),
             self._mend_log(),
+            *((self.balance.run(),) if self.zones.enabled else ()),
         )
         self._background = [asyncio.create_task(task) for task in background]
 
@@ -251,6 +260,7 @@ class Service:
             task.cancel()
         await asyncio.gather(*self._background, return_exceptions=True)
         await self.writer.close(min(PATIENCE, patience / 2))
+        await self.zones.stop()
         await self.webhooks.close()
 
     def _last_seq(self, resource: str) -> int:
@@ -258,6 +268,27 @@ class Service:
 
     def _deliver(self, prefix: str, name: str, engine: Any, part: Any) -> None:
         self.hub.deliver(prefix + name, part)
+        self.zones.deliver(prefix + name, part)
+
+    def _board(self, name: str) -> Board | None:
+        found: Board | None = self.catalog.engine(self.boards.prefix + name)
+        return found
+
+    async def _flush(self) -> None:
+        """Store what would not be made again from a snapshot that is about to be written."""
+        await self.webhooks.flush()
+        await self.zones.flush()
+
+    async def cut_zones(self, name: str, zones: tuple[Zone, ...]) -> None:
+        """Give a board these zones, under a new version. Raises as `Writer.submit`."""
+        await self.boards.submit(name, Configure(cut=zones))
+
+    async def _cut_again(self, resource: str) -> None:
+        """Let the zones of a board go on as they are under a new version."""
+        name = resource.removeprefix(self.boards.prefix)
+        cut = self.boards.latest(name).latest_config.cut
+        if cut is not None:
+            await self.cut_zones(name, cut.zones)
 
     def _note_lifetimes(self, prefix: str, name: str, edit: EditPlan[Any]) -> None:
         self.expiry.note_lifetimes(prefix + name, edit.lifetimes())
@@ -268,12 +299,14 @@ class Service:
 
     def _dropped(self, prefix: str, name: str, seq: int) -> None:
         self.hub.resource_gone(prefix + name, seq)
+        self.zones.dropped(prefix + name, seq)
         self.expiry.drop(prefix + name)
         if prefix == self.relays.prefix:
             self.links.dropped(name)
 
     def _rebuilt(self, prefix: str, name: str) -> None:
         self.hub.resource_rebuilt(prefix + name)
+        self.zones.rebuilt(prefix + name)
         if prefix == self.relays.prefix:
             self.links.changed(name)
 

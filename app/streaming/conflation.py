@@ -18,7 +18,7 @@ from typing import Any
 from app.errors import FieldError, Invalid
 from app.streaming.buffer import CHANGE, Channel, ChannelReader, Conflation, Entries, Form, Message, message
 from app.streaming.protocols import Between, LiveResource, LiveSubscription
-from indexes.boards.results import ObjectView, net_entries
+from indexes.boards.lists import ObjectView, net_entries
 
 LONGEST = 3600.0
 """Seconds that a reader may ask for."""

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from indexes.boards.regions import Region, Regions
+from indexes.boards.zones import Cut, Zone
 from indexes.core.arrays import Bytes, Floats, Rows
 
 UPSERT, UPDATE, DELETE = 0, 1, 2
@@ -30,6 +31,9 @@ class BoardConfig:
     subscriptions of a class: B rectangles that cover them; None for the subscriptions themselves. `indexed` are the
     fields of the payload by which subscriptions filter. With indexed fields or several range attributes there is one
     way to paint and one index: `algorithm` is "sparse", `runs` 0, `sketch` None and `index` "kd-tree".
+
+    With one range attribute and no indexed fields its tiles may be published by zone: `zones` is the number wanted, and
+    `cut` those that there are, made by the engine.
     """
 
     range_attributes: tuple[str, ...]
@@ -41,6 +45,8 @@ class BoardConfig:
     runs: int = 0
     sketch: int | None = None
     indexed: tuple[str, ...] = ()
+    zones: int | None = None
+    cut: Cut | None = None
 
     @property
     def dimensions(self) -> int:
@@ -157,13 +163,15 @@ class Unsubscribe:
 
 @dataclass(slots=True)
 class Configure:
-    """Change the list lengths on offer, the painting algorithm, its `runs` or its `sketch` (0: none). None leaves a
-    field as it is."""
+    """Change the list lengths on offer, the painting algorithm, its `runs`, its `sketch` or the number of its `zones`
+    (0: none); or cut it into these zones. None leaves a field as it is."""
 
     ks: tuple[int, ...] | None = None
     algorithm: Literal["sparse", "dense"] | None = None
     runs: int | None = None
     sketch: int | None = None
+    zones: int | None = None
+    cut: tuple[Zone, ...] | None = None
 
 
 Command = Events | Subscribe | SetSubscription | Unsubscribe | Configure
