@@ -71,7 +71,9 @@ _BOARDS: dict[str, Json] = {
     "Board": _response(3, **_BOARD),
     "BoardPage": _page(_BOARD),
     "BoardZone": _ZONE,
-    "BoardZones": _response(42, version=1, subject="rankcast.x3T9vB2q.boards.delays.1.", published=42, zones=[_ZONE]),
+    "BoardZones": _response(
+        42, version=1, base=0, subject=f"rankcast.{EPOCH}.boards.delays.1.", published=42, zones=[_ZONE]
+    ),
     "StartCaller": {"id": "", "expires": None},
     "StartZone": _START_ZONE,
     "BoardStreamStart": _response(

@@ -171,6 +171,7 @@ class BoardZones(ResponseModel):
 
     seq: SeqNumber
     version: Annotated[int, Field(description="The version of the zones, as in their subjects.")]
+    base: Annotated[int, Field(description="The seq of the cut.")]
     subject: Annotated[str, Field(description="The subject of a zone but for its id.")]
     published: Annotated[int | None, Field(description="The seq up to which NATS has everything; null without NATS.")]
     zones: Annotated[list[BoardZone], Field(description="The zones, which cover the plane and do not overlap.")]

@@ -92,6 +92,7 @@ def _shown(context: BoardContext, name: str, seq: int, cut: Cut, counts: list[in
     return {
         "seq": seq,
         "version": cut.version,
+        "base": cut.seq,
         "subject": subject,
         "published": None if chain is None else service.zones.position(resource),
         "zones": [
