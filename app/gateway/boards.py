@@ -7,6 +7,7 @@ tell (a hole, a changed subscription, too much in one message) is answered by an
 from __future__ import annotations
 
 import asyncio
+import time
 from contextlib import suppress
 from typing import Any
 
@@ -17,6 +18,7 @@ from app.gateway.live import LiveZoned, LiveZonedBoard
 from app.gateway.upstream import Credentials, Passed, Upstream
 from app.gateway.zone import Said, Zone
 from app.runtime import logs
+from indexes.boards.lists import ObjectView
 
 BEGIN_SECONDS = 5.0
 """How long a stream waits for its zone to begin, before it begins with a list all the same."""
@@ -26,6 +28,9 @@ TRIES, BETWEEN_TRIES = 20, 0.05
 
 RETRY, LONGEST_RETRY = 0.1, 2.0
 """Seconds between two attempts to get a list."""
+
+ALIVE = 4
+"""How often in its lifetime a subscription is named that is read."""
 
 TOGETHER = 32
 """Lists that are asked for at the same time."""
@@ -51,6 +56,8 @@ class GatewayBoard:
         self._work: set[asyncio.Task[None]] = set()
         self._together = asyncio.Semaphore(TOGETHER)
         self._late_versions: set[int] = set()
+        self._settled = float("-inf")
+        self._named: dict[str, float] = {}
         self.path = f"/v1/{self.resource}"
 
     # --- lists ------------------------------------------------------------------------------------------------------
@@ -61,6 +68,7 @@ class GatewayBoard:
         answers.
         """
         self.seq = max(self.seq, start["seq"])
+        self._named[id] = time.monotonic()
         live = self.lives.get(id)
         if live is None:
             live = self.lives[id] = LiveZoned(id)
@@ -85,15 +93,19 @@ class GatewayBoard:
         """A subscription is not followed any more."""
         if self.lives.get(live.id) is live:
             del self.lives[live.id]
+            self._named.pop(live.id, None)
         task = self._tasks.pop(live, None)
         if task is not None and task is not asyncio.current_task():
             task.cancel()
         self._leave(live)
 
     def reached_since(self, live: LiveZoned, after: int) -> list[tuple[int, list[Tile]]] | None:
-        """The tiles that reached a subscription after a seq, by seq; None where that is not known."""
+        """The tiles that reached a subscription after a seq, by seq; None where that is not known, or too long ago."""
         zone = live.zone
         if zone is None or live.stale or after > live.position or zone.at < live.since:
+            return None
+        left_at = zone.left_at(after)
+        if left_at is None or time.time() - left_at > self._hub.limits.resume_seconds:
             return None
         found = zone.since(after)
         if found is None or any(said.breaks(live) for said in found):
@@ -126,11 +138,11 @@ class GatewayBoard:
         self._show(live)
         self._join_soon(live, start)
 
-    def _show(self, live: LiveZoned) -> None:
-        """Send the whole list to readers."""
+    def _show(self, live: LiveZoned, before: list[ObjectView] | None = None) -> None:
+        """Send the whole list to readers; where they have the list `before`, what has changed, but for tiles."""
         board = self._board()
         if board is not None and live.id in board.by_id:
-            board.restart(live)
+            board.restart(live, before)
 
     def _board(self) -> LiveZonedBoard | None:
         found = self._hub.live_resource(self.resource)
@@ -181,8 +193,13 @@ class GatewayBoard:
                     await asyncio.sleep(RETRY)
                     continue
                 self._leave(live)
+                before, offset = live.kept.items, live.offset
                 self._take_over(live, start)
-                self._show(live)
+                if live.edited == live.since and live.offset == offset:
+                    self._show(live, before)
+                else:
+                    self._show(live)
+                live.edited = -1
             said = start["zone"]
             if said is None:
                 self._end(live, gone=False)
@@ -201,10 +218,15 @@ class GatewayBoard:
     def _follow(self, live: LiveZoned, zone: Zone) -> bool:
         """Take what a zone has said since the list, and what it says from now on; whether the list is right then."""
         found = zone.since(live.since) if zone.at > live.since else []
-        if found is None or any(said.breaks(live) for said in found):
+        if found is None:
+            return False
+        named = [said for said in found if said.breaks(live) or said.reached(live)]
+        if any(said.breaks(live) for said in named):
+            if len(named) == 1:
+                live.edited = named[0].changed.get(live.id, -1)
             return False
         board = self._board()
-        for said in found:
+        for said in named:
             tiles = said.reached(live)
             if tiles and board is not None and live.id in board.by_id:
                 board.take(live, said.seq, tiles, {})
@@ -264,6 +286,7 @@ class GatewayBoard:
         for id, seq in said.changed.items():
             live = self.lives.get(id)
             if live is not None and live.since < seq and live in zone.readers:
+                live.edited = seq
                 self._again([live], seq)
         reached: dict[LiveZoned, list[Tile]] = {}
         for tile in said.tiles:
@@ -362,17 +385,37 @@ class GatewayBoard:
         self._work.add(task)
         task.add_done_callback(self._work.discard)
 
+    async def settle(self, seconds: float) -> None:
+        """Let quiet zones be where NATS is, if they were not looked at for so many seconds."""
+        now = time.monotonic()
+        if now - self._settled < seconds:
+            return
+        self._settled = now
+        quiet = {live.zone: live for live in self.lives.values() if live.zone is not None and not live.stale}
+
+        async def look(live: LiveZoned) -> None:
+            with suppress(ServiceError):
+                self._settle(live, await self._start(live.id, self._who(live)))
+
+        await asyncio.gather(*(look(live) for live in quiet.values()))
+
     # --- housekeeping -----------------------------------------------------------------------------------------------
 
+    async def keep_alive(self) -> None:
+        """Name subscriptions with a lifetime, which the service would delete: it does not see their readers."""
+        now = time.monotonic()
+        for live in list(self.lives.values()):
+            due = live.ttl is not None and now - self._named.get(live.id, 0.0) > live.ttl / ALIVE
+            if due and self._hub.is_read(self.resource, live.id):
+                self._named[live.id] = now
+                with suppress(ServiceError):
+                    await self._start(live.id, self._who(live))
+
     async def look(self) -> None:
-        """Notice zones that are others although nobody said so, and keep subscriptions with a lifetime alive."""
+        """Notice zones that are others although nobody said so."""
         lives = list(self.lives.values())
         if not lives:
             return
-        for live in lives:
-            if live.ttl is not None and not live.stale:
-                with suppress(ServiceError):
-                    self._settle(live, await self._start(live.id, self._who(live)))
         found = await self._upstream.ask(f"{self.path}/zones", self._any_who(lives))
         late = {zone.version for zone in self._zones.values() if zone.version < found["version"]}
         for version in late & self._late_versions:

@@ -26,7 +26,7 @@ log = logs.get("gateway")
 class Consumer:
     """One zone's messages, in order. `take` gets each; `begun` is called once all that were there have been taken."""
 
-    def __init__(self, subject: str, take: Callable[[bytes], None], begun: Callable[[bool], None]) -> None:
+    def __init__(self, subject: str, take: Callable[[bytes, float], None], begun: Callable[[bool], None]) -> None:
         self.subject = subject
         self.take = take
         self.begun = begun
@@ -41,9 +41,10 @@ class Consumer:
         """Take one message."""
         if self.ended:
             return
-        self.at = int(message.metadata.sequence.stream)
+        about = message.metadata
+        self.at = int(about.sequence.stream)
         try:
-            self.take(message.data)
+            self.take(message.data, about.timestamp.timestamp())
         except Exception:
             log.exception("a message of a zone failed", subject=self.subject)
         if self.until is not None and self.at >= self.until:

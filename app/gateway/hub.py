@@ -26,6 +26,9 @@ T = TypeVar("T")
 
 BOARDS = "boards/"
 
+KEEP_EVERY = 0.2
+"""Seconds between two looks for subscriptions with a lifetime."""
+
 log = logs.get("gateway")
 
 
@@ -39,7 +42,7 @@ class GatewayHub(Hub):
         self._zoned = ZonedSource(self.boards.get, _at_once)
         self._relayed = RelayedSource(lambda name: None, _at_once)
         self._relays: dict[Reader, Relay] = {}
-        self._looking: asyncio.Task[None] | None = None
+        self._looking: asyncio.Future[Any] | None = None
         super().__init__("", limits, [self._zoned], metrics)
 
     def source(self, resource: str) -> tuple[Source, str]:
@@ -54,7 +57,7 @@ class GatewayHub(Hub):
 
     def start(self) -> None:
         super().start()
-        self._looking = asyncio.create_task(self._look())
+        self._looking = asyncio.gather(self._look(), self._keep_alive())
 
     def stop(self) -> None:
         super().stop()
@@ -199,7 +202,21 @@ class GatewayHub(Hub):
     def resource_rebuilt(self, resource: str) -> None:
         raise NotImplementedError("a gateway has no engines")
 
+    async def settle(self, resource: str) -> None:
+        board = self.boards.get(resource.removeprefix(BOARDS))
+        if board is not None:
+            await board.settle(self.limits.heartbeat_seconds / 4)
+
     # --- housekeeping -----------------------------------------------------------------------------------------------
+
+    async def _keep_alive(self) -> None:
+        while True:
+            await asyncio.sleep(KEEP_EVERY)
+            for board in list(self.boards.values()):
+                try:
+                    await board.keep_alive()
+                except Exception:
+                    log.exception("housekeeping failed")
 
     async def _look(self) -> None:
         """Now and then see that the callers are still let in, and that the zones are the same."""

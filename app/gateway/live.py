@@ -10,7 +10,7 @@ from app.rendering.lists import ListJson
 from app.streaming.buffer import CHANGE, Channel, Entries, Form, Message, message
 from app.streaming.conflation import ListResource, board_form
 from app.streaming.protocols import LiveSubscription, Source, StreamHub
-from indexes.boards.lists import ObjectView
+from indexes.boards.lists import ObjectView, net_entries
 
 
 class LiveZoned(LiveSubscription):
@@ -23,6 +23,7 @@ class LiveZoned(LiveSubscription):
     __slots__ = (
         "changes",
         "credentials",
+        "edited",
         "k",
         "kept",
         "l",
@@ -45,6 +46,8 @@ class LiveZoned(LiveSubscription):
         self.kept = KeptList(0)
         self.since = -1
         self.stale = True
+        self.edited = -1
+        """The seq at which it was changed, while the list of then is waited for."""
         self.zone: Any = None
         self.credentials: Any = None
         self.changes: Channel | None = None
@@ -97,10 +100,12 @@ class LiveZonedBoard(ListResource):
         return self.seq if live is None else live.position
 
     def missed(self, live: LiveSubscription, form: Form, after: int) -> list[Message] | None:
-        """What the zone says of a subscription since a seq. A list of then is not known here: where it has changed,
-        only tiles can tell.
+        """What the zone says of a subscription that was followed elsewhere since a seq. A list of then is not known
+        here: where it has changed, only tiles can tell.
         """
         assert isinstance(live, LiveZoned)
+        if len(live.channels()) > 1:
+            return None
         found: list[tuple[int, list[Tile]]] | None = self.engine.reached_since(live, after)
         if found is None or (found and form != "tiles"):
             return None
@@ -125,29 +130,41 @@ class LiveZonedBoard(ListResource):
         if live.tiles is not None:
             live.tiles.publish(self._tiles(seq, tiles, made))
             self.hub.count("tiles", len(live.tiles.readers))
-        if not entries:
-            return
         for channel in (live.changes, live.old):
             if channel is not None:
-                key = channel.form, entries
-                item = made.get(key)
-                if item is None:
-                    text = self.write.changes(entries, channel.form == "old")
-                    item = made[key] = message(self.hub.epoch, seq, CHANGE, f'{{"seq":{seq},"changes":{text}}}')
-                channel.publish(item, entries)
-                self._sent += len(channel.readers)
+                self._publish(channel, seq, entries, made)
+
+    def _publish(self, channel: Channel, seq: int, entries: Entries, made: dict[Any, Any]) -> None:
+        """Queue a change, if it is one; `made` has what is written already of its message."""
+        if not entries:
+            return
+        key = channel.form, entries
+        item = made.get(key)
+        if item is None:
+            text = self.write.changes(entries, channel.form == "old")
+            item = made[key] = message(self.hub.epoch, seq, CHANGE, f'{{"seq":{seq},"changes":{text}}}')
+        channel.publish(item, entries)
+        self._sent += len(channel.readers)
 
     def settle(self) -> None:
         """All messages of a zone have been taken: send what was held back."""
         self.hub.count(CHANGE, self._sent - self.hub.conflator.release(self))
         self._sent = 0
 
-    def restart(self, live: LiveZoned) -> None:
-        """Queue the whole list for all readers of a subscription."""
+    def restart(self, live: LiveZoned, before: list[ObjectView] | None = None) -> None:
+        """Queue the whole list for all readers of a subscription; for those of changes, who have the list `before` if
+        it is given, what has changed in it.
+        """
+        offset = live.offset
+        entries = () if before is None else net_entries(before[offset:], live.kept.items[offset:], offset, offset)
         for channel in live.channels():
+            if before is not None and channel.form != "tiles":
+                self._publish(channel, live.since, entries, {})
+                continue
             channel.restart(self.first_message(live, channel.form, False))
             for reader in channel.readers:
                 self.hub.conflator.caught_up(self, reader)
+        self.settle()
 
     def _tiles(self, seq: int, tiles: Iterable[Tile], made: dict[Any, Any]) -> Message:
         texts = []

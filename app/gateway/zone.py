@@ -19,9 +19,12 @@ KEPT, KEPT_BYTES = 4_096, 8 << 20
 
 
 class Said(NamedTuple):
-    """One message of a zone. `ids` are the subscriptions that were changed or deleted, each with its seq."""
+    """One message of a zone, which NATS got at a `time` in seconds since 1970. Subscriptions that were changed or are
+    gone have their seq.
+    """
 
     seq: int
+    time: float
     tiles: list[Tile]
     changed: dict[str, int]
     gone: dict[str, int]
@@ -86,7 +89,16 @@ class Zone:
     def _begun(self, there: bool) -> None:
         self.ready.set()
 
-    def _take(self, data: bytes) -> None:
+    def left_at(self, seq: int) -> float | None:
+        """When, at the earliest, a reader that has everything up to a seq has left; None where that is not known."""
+        at = None
+        for _, said in self.kept:
+            if said.seq > seq:
+                return said.time if at is None else at
+            at = said.time
+        return at
+
+    def _take(self, data: bytes, time: float) -> None:
         found: dict[str, Any] = from_json(data, cache_strings="keys")
         seq, prev = int(found["seq"]), int(found["prev"])
         if seq <= self.at:
@@ -102,6 +114,7 @@ class Zone:
         gone = found.get("gone")
         said = Said(
             seq,
+            time,
             [ranking.tile(number, tile) for number, tile in enumerate(found["tiles"])],
             found.get("changed") or {},
             gone if isinstance(gone, dict) else {},

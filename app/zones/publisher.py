@@ -223,7 +223,11 @@ class Publisher:
 
     def chain(self, resource: str) -> Chain | None:
         """The zones of a board as they are published; None where it has none, or there is no NATS."""
-        return self._chains.get(resource)
+        chain, board = self._chains.get(resource), self._find(resource.removeprefix(PREFIX))
+        if chain is None and self._wake is not None and board is not None and board.config.cut is not None:
+            # Nothing of it was to be published so far.
+            chain = self._chains[resource] = self._begun(board, resource, board.seq)
+        return chain
 
     def position(self, resource: str) -> int:
         """The seq up to which NATS has everything of a board that has zones."""
