@@ -193,13 +193,7 @@ class GatewayBoard:
                     await asyncio.sleep(RETRY)
                     continue
                 self._leave(live)
-                before, offset = live.kept.items, live.offset
-                self._take_over(live, start)
-                if live.edited == live.since and live.offset == offset:
-                    self._show(live, before)
-                else:
-                    self._show(live)
-                live.edited = -1
+                self._renew(live, start)
             said = start["zone"]
             if said is None:
                 self._end(live, gone=False)
@@ -214,6 +208,22 @@ class GatewayBoard:
                 return
             else:
                 start = None
+
+    def _renew(self, live: LiveZoned, start: dict[str, Any]) -> None:
+        """Take a new list over, and show it to readers: as a change where only the subscription itself was changed."""
+        before, question = live.kept.items, (live.l, live.r, live.k, live.offset)
+        edited, live.edited = live.edited, -1
+        since = live.since
+        self._take_over(live, start)
+        if edited == since and question == (live.l, live.r, live.k, live.offset):
+            # The list of then is still the one that its zone goes on from.
+            live.kept.reset(before, self.ranking)
+            live.since = since
+            self._show(live, before)
+        elif edited == live.since and live.offset == question[3]:
+            self._show(live, before)
+        else:
+            self._show(live)
 
     def _follow(self, live: LiveZoned, zone: Zone) -> bool:
         """Take what a zone has said since the list, and what it says from now on; whether the list is right then."""

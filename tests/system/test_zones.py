@@ -54,7 +54,7 @@ def published(nats: Nats) -> list[tuple[str, Json]]:
 
 
 class Load:
-    """A board with subscriptions, changed at random; each request is sent again, under its key, until it is answered."""
+    """A board with subscriptions, changed at random; each request is sent under a key until it is answered."""
 
     def __init__(self, url: str, seed: int) -> None:
         self.url = url
