@@ -134,9 +134,9 @@ def _measured(
 ) -> Measured:
     urls = [f"ws://{HOST}:{one.port}/v1/stream" for one in places]
     job = json.dumps({"urls": urls, "resource": "boards/b", "ids": ids})
-    readers = Worker([sys.executable, "-m", "bench.zones.readers", job], OURS.environment())
+    readers = Worker([sys.executable, "-m", "bench.zones.readers"], OURS.environment())
     try:
-        readers.read()
+        readers.ask(job)
         draw = random.Random(len(ids))
         _wait_published(server)
         readers.ask("")
@@ -174,10 +174,10 @@ def _show(report: Report, size: Size, found: list[Measured], zones: dict[str, An
     report.text(
         f"One board of {size.subscriptions:,} subscriptions, k = 10, each to a range of 5% of the space, 1,000",
         f"objects, {len(zones['zones'])} zones. {size.events} events of one request each, {size.rate:g} a second: an",
-        "object becomes the best of its place, so that it enters 5% of the lists. Readers are streams of changes, up to",
-        "500 on a socket, in one process. Processor time is user and system of all threads. Everything shares one",
-        "machine with the readers, which parse each message, and with whatever else runs on it, so that latencies are",
-        "upper bounds.",
+        "object becomes the best of its place, so that it enters 5% of the lists. Readers are streams of changes, up",
+        "to 500 on a socket, in one process. Processor time is user and system of all threads. Everything shares one",
+        "machine with the readers, which parse each message, and with whatever else runs on it, so latencies are upper",
+        "bounds.",
     )
     rows = []
     for one in found:
@@ -210,8 +210,8 @@ def _show(report: Report, size: Size, found: list[Measured], zones: dict[str, An
     few, many = found[0], found[1]
     ratio = (many.service / many.events) / (few.service / few.events)
     report.text(
-        f"With {many.readers:,} readers at gateways an event costs the service {ratio:.2f} times the processor time that",
-        f"it costs with {few.readers:,}: the messages of a zone are published once, whoever reads them. What remains beside",
-        "the event itself is painting for all subscriptions, the match of its tiles with the zones, and one message for",
-        "each zone that they touch.",
+        f"With {many.readers:,} readers at gateways an event costs the service {ratio:.2f} times the processor time",
+        f"that it costs with {few.readers:,}: the messages of a zone are published once, whoever reads them. What",
+        "remains beside the event itself is painting for all subscriptions, the match of its tiles with the zones, and",
+        "one message for each zone that they touch.",
     )

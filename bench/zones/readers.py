@@ -1,6 +1,7 @@
-"""Readers of many subscriptions on a few sockets: `python -m bench.zones.readers` with a job as JSON in its argument.
+"""Readers of many subscriptions on a few sockets: `python -m bench.zones.readers` with a job as JSON in the first line of its
+input.
 
-It prints a line when all have their first list, and one with what came for each line of its input.
+It prints a line when all have their first list, and one with what came for each further line of its input.
 """
 
 from __future__ import annotations
@@ -79,4 +80,4 @@ async def main(job: dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(json.loads(sys.argv[1])))
+    asyncio.run(main(json.loads(sys.stdin.readline())))
