@@ -161,7 +161,7 @@ class Service:
         feeds.on_edit = partial(self._note_lifetimes, feeds.prefix)
         relays.on_done = partial(self._routed, relays.on_done)
         self.hub.on_open = self.expiry.touch
-        keyring.on_removed.append(self.hub.end_key)
+        keyring.on_removed += [self.hub.end_key, self.zones.key_gone]
         self.on_lost: Callable[[DatabaseLost], None] = lambda lost: None
         self._background: list[asyncio.Task[None]] = []
         self._interrupted = False

@@ -42,11 +42,6 @@ def gateway(
     if urlsplit(upstream).scheme not in ("http", "https"):
         raise fail(f"{upstream!r} is no URL of a service: it begins with http:// or https://")
     logs.configure(settings)
-    try:
-        import nats as _  # noqa: F401
-        import rtree as _tree  # noqa: F401
-    except ImportError as error:
-        raise fail(f"a gateway needs the extra `zones`: {error}") from None
     from app.gateway.main import Gateway
     from app.gateway.serving import serve
 
@@ -55,4 +50,4 @@ def gateway(
     except CannotListen as refusal:
         raise fail(str(refusal)) from None
     interpreter.keep_program()
-    serve(Gateway(settings, upstream, key), settings, sockets)
+    serve(Gateway(settings, upstream, key or None), settings, sockets)

@@ -14,6 +14,7 @@ from app.gateway.live import LiveZoned, ZonedSource
 from app.gateway.relayed import Relay, RelayedSource
 from app.gateway.upstream import Credentials, Passed, Upstream
 from app.runtime import logs
+from app.runtime.broker import keys_subject
 from app.runtime.metrics import Metrics
 from app.security.callers import Caller
 from app.security.scopes import EVERYTHING
@@ -183,7 +184,7 @@ class GatewayHub(Hub):
             self._live_resources.clear()
             self._live = 0
         self.epoch = self.conflator.epoch = epoch
-        self._broker.note(f"rankcast.{epoch}.keys", lambda data: self.end_key(data.decode("utf-8", "replace")))
+        self._broker.note(keys_subject(epoch), lambda data: self.end_key(data.decode("utf-8", "replace")))
 
     def send_away(self, live: LiveZoned) -> None:
         """End the connections that follow a subscription: their peers come back to where it can be followed."""

@@ -34,6 +34,11 @@ def subject_of(epoch: str, board: str, version: int, zone: int | str) -> str:
     return f"rankcast.{epoch}.boards.{name}.{version}.{zone}"
 
 
+def keys_subject(epoch: str) -> str:
+    """The subject on which the ids of deleted keys are said."""
+    return f"rankcast.{epoch}.keys"
+
+
 async def connect(url: str, name: str, on_lost: Callable[[], None]) -> Client:
     """A connection to NATS. It does not come back by itself: `on_lost` is called once, when it has ended.
 

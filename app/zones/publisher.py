@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from app.errors import BrokerAway, LogUnavailable
 from app.rendering.boards import board_json
 from app.runtime import logs
-from app.runtime.broker import MESSAGE_ID, STREAM, SUBJECTS, closed, connect
+from app.runtime.broker import MESSAGE_ID, STREAM, SUBJECTS, closed, connect, keys_subject
 from app.runtime.metrics import Metrics
 from app.settings import Settings
 from app.storage.zones import ZonePosition, ZoneStore
@@ -89,6 +89,7 @@ class Publisher:
         self._forgotten: set[str] = set()
         self._unanswered: dict[int, tuple[Chain, Message, float]] = {}
         self._recutting: dict[str, asyncio.Task[None]] = {}
+        self._keys: list[str] = []
         self._refused: str | None = None
         self._wake: asyncio.Event | None = None
         self._storing = asyncio.Lock()
@@ -216,6 +217,12 @@ class Publisher:
             chain.lose()
             self.wake()
 
+    def key_gone(self, key_id: str) -> None:
+        """Tell gateways that a key was deleted, as far as they are there."""
+        if self._wake is not None:
+            self._keys.append(key_id)
+            self.wake()
+
     def wake(self) -> None:
         """Let the task look for what is to be done."""
         if self._wake is not None:
@@ -314,6 +321,8 @@ class Publisher:
             while True:
                 self._wake.clear()
                 busy = False
+                while self._keys:
+                    await client.publish(keys_subject(self._epoch), self._keys.pop().encode())
                 for resource, chain in self._all():
                     self._recut_lost(resource, chain)
                     if not chain.known:

@@ -94,8 +94,8 @@ def _one(report: Report, size: Size, name: str, l: Floats, r: Floats) -> None:
         f"{count(unicast)} bytes an event. To make the messages of an event for {size.zones[-1]:,} zones takes",
         f"{make * 1e3:.2f} ms of one core, so one service publishes {count(1 / make)} events a second with one; a",
         f"delivery at a gateway takes {deliver * 1e6:.1f} us, so an event a second takes {count(deliveries * deliver)}",
-        "cores of gateways where every list is read. A gateway takes the messages of the zones that its readers are in:",
-        "with readers spread by zone each message goes to the gateways of its zone alone.",
+        "cores of gateways where every list is read. A gateway takes the messages of the zones that its readers are",
+        "in: with readers spread by zone each message goes to the gateways of its zone alone.",
     )
 
 
@@ -230,11 +230,12 @@ def _delivery_cost(painted: Painted, lists: int = 2_000) -> float:
 def _beside(report: Report) -> None:
     report.heading("Beside the paper", 2)
     report.text(
-        "In the paper's Figure 14 (2,000,000 subscriptions, 1,000 brokers) Paint-Sparse leads Unicast by about an order",
-        "of magnitude of bytes on the links of the broker network, and in Figure 17 on a trace. `docs/results/boards.md`",
-        f"has both networks again, hop by hop. A message there has {PAPER_MESSAGE} bytes and is forwarded from zone to",
-        "zone; here it is JSON with the object's values, and the broker is one hop away from the service and from each",
-        "gateway, so that its links carry the messages of the tables above. Unicast grows with the subscriptions;",
-        "messages to zones grow with the zones that a tile touches, and not with who is in them. Figure 20 has objects",
-        "spread over the owners of zones, who ask each other; here all objects are in one service, which asks nobody.",
+        "In the paper's Figure 14 (2,000,000 subscriptions, 1,000 brokers) Paint-Sparse leads Unicast by about an",
+        "order of magnitude of bytes on the links of the broker network, and in Figure 17 on a trace.",
+        "`docs/results/boards.md` has both networks again, hop by hop. A message there has",
+        f"{PAPER_MESSAGE} bytes and is forwarded from zone to zone; here it is JSON with the object's values, and the",
+        "broker is one hop away from the service and from each gateway, so that its links carry the messages of the",
+        "tables above. Unicast grows with the subscriptions; messages to zones grow with the zones that a tile",
+        "touches, and not with who is in them. Figure 20 has objects spread over the owners of zones, who ask each other; here",
+        "all objects are in one service, which asks nobody.",
     )

@@ -1,5 +1,4 @@
-"""Readers of many subscriptions on a few sockets: `python -m bench.zones.readers` with a job as JSON in the first line of its
-input.
+"""Readers of many subscriptions on a few sockets: `python -m bench.zones.readers`, with a job in JSON as first line.
 
 It prints a line when all have their first list, and one with what came for each further line of its input.
 """

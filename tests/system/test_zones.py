@@ -16,6 +16,7 @@ from typing import Any
 
 import httpx
 import pytest
+from websockets.sync.client import connect
 
 from tests.support.gateways import Nats, StartGateway, StartNats
 from tests.support.live import LiveService, StartService
@@ -389,3 +390,86 @@ def assert_no_errors(gateways: list[LiveService]) -> None:
     for gateway in gateways:
         text = gateway.log.read_text()
         assert "Traceback" not in text and "failed" not in text, text[-4000:]
+
+
+def make_key(url: str, name: str, scopes: list[str], key: str = "") -> tuple[str, str]:
+    headers = {"Authorization": f"Bearer {key}"} if key else {}
+    answer = httpx.post(f"{url}/v1/admin/keys", json={"name": name, "scopes": scopes}, headers=headers)
+    assert answer.status_code == 200, answer.text
+    return str(answer.json()["id"]), str(answer.json()["key"])
+
+
+def test_rights_at_a_gateway_are_those_of_the_service(
+    start_service: StartService, start_gateway: StartGateway, nats: Nats
+) -> None:
+    service = start_service(env={"RANKCAST_NATS": nats.url})
+    gateway = start_gateway(service.url, nats.url)
+    load = Load(service.url, 3)
+    load.begin(4)
+    _, admin = make_key(gateway.url, "ops", ["admin"])
+    read_id, read = make_key(gateway.url, "reader", ["boards/delays:read"], admin)
+    _, other = make_key(gateway.url, "other", ["boards/other:read"], admin)
+    path = f"{BOARD}/subscriptions/s1/stream"
+    assert SseFollower(gateway.url, path).status == 401
+    assert SseFollower(gateway.url, path, key=other).status == 403
+    assert SseFollower(gateway.url, f"{BOARD}/subscriptions/nobody/stream", key=read).status == 404
+    asked = {"resource": "boards/delays", "ids": ["s1"], "seconds": 60}
+    headers = {"Authorization": f"Bearer {read}"}
+    ticket = httpx.post(f"{gateway.url}/v1/tickets", json=asked, headers=headers).json()["ticket"]
+    by_key = SseFollower(gateway.url, path, key=read)
+    by_ticket = SseFollower(gateway.url, path, ticket=ticket)
+    socket = WsFollower(gateway.url, key=read)
+    on_socket = socket.subscribe("delays", "s2")
+    for follower in (by_key, by_ticket, on_socket):
+        assert follower.first().event == "snapshot"
+    with connect(gateway.url.replace("http", "ws", 1) + "/v1/stream") as asking:
+        asking.send(json.dumps({"op": "auth", "key": "rk_wrong"}))
+        assert json.loads(asking.recv(PATIENCE))["problem"]["status"] == 401
+        asking.send(json.dumps({"op": "auth", "key": read}))
+        assert json.loads(asking.recv(PATIENCE)) == {"event": "authenticated"}
+        asking.send(json.dumps({"op": "request", "ref": 1, "method": "GET", "path": f"{BOARD}/subscriptions/s2"}))
+        assert json.loads(asking.recv(PATIENCE))["body"]["id"] == "s2"
+    socket.subscribe("other", "s2")
+    assert socket.answer("error")["problem"]["status"] in (403, 404)
+    unknown = httpx.get(f"{gateway.url}{BOARD}", headers={"Authorization": "Bearer rk_wrong"})
+    assert unknown.status_code == 401
+    deleted = httpx.delete(f"{gateway.url}/v1/admin/keys/{read_id}", headers={"Authorization": f"Bearer {admin}"})
+    assert deleted.status_code == 200
+    for follower in (by_key, by_ticket, on_socket):
+        follower.wait_end()
+    service.stop()
+    assert httpx.get(f"{gateway.url}/readyz").status_code == 503
+
+
+def test_a_gateway_loads_no_kernels() -> None:
+    import subprocess
+    import sys
+
+    code = "import app.gateway.serving, sys; print(sorted({'numba', 'pyarrow', 'llvmlite'} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_other_resources_are_streamed_through_a_gateway(
+    start_service: StartService, start_gateway: StartGateway, nats: Nats
+) -> None:
+    service = start_service(env={"RANKCAST_NATS": nats.url})
+    gateway = start_gateway(service.url, nats.url)
+    http = httpx.Client(base_url=gateway.url, timeout=PATIENCE)
+    ads = "/v1/matchers/ads"
+    assert http.put(ads, json={"dimensions": ["age"], "mode": "exact"}).status_code == 201
+    wanted = {"intervals": {"age": [20, 30]}, "score": 1}
+    assert http.put(f"{ads}/subscriptions/a", json=wanted).status_code == 201
+    sse = SseFollower(gateway.url, f"{ads}/subscriptions/a/stream")
+    socket = WsFollower(gateway.url)
+    stream = socket.follow("matchers/ads", "a")
+    assert sse.first().event == stream.first().event == "ready"
+    match = {"events": [{"values": {"age": 25}}], "notify": True}
+    assert http.post(f"{ads}/match", json=match).status_code == 200
+    for follower in (sse, stream):
+        follower.wait(lambda follower=follower: follower.said[-1].event == "win")
+    assert http.delete(f"{ads}/subscriptions/a").status_code == 200
+    stream.wait(lambda: stream.said[-1].event == "gone")
+    assert sse.wait_end() == "clean"
+    socket.leave()
+    service.stop()
