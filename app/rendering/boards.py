@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import repeat
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +18,7 @@ import pyarrow.compute as pc
 from pydantic_core import to_json
 
 from app.rendering.lists import EXACT, ListJson, end, number
-from indexes.boards.commands import Filter
+from indexes.boards.commands import AddSubscriptions, Filter
 from indexes.boards.regions import Region
 from indexes.boards.results import (
     AnyTile,
@@ -112,6 +113,27 @@ class BoardJson(ListJson):
         if item.ttl is not None:
             text = f'{text},"ttl":{number(item.ttl)}'
         return f"{text}}}" if items is None else f'{text},"list":{self.list(items, item.offset)}}}'
+
+    def subscriptions(self, command: AddSubscriptions, at: range, heads: Sequence[str] | None = None) -> str:
+        """Those of a command at these places as `subscription` writes them, separated by commas; `heads` is what comes
+        before the fields of each. By column, for one range attribute and no filters: some ten times faster.
+        """
+        lo, hi = at.start, at.stop
+        parts: list[Any] = ["{"]
+        if heads is not None:
+            parts.append(pa.array(heads, pa.string()))
+        l, r = (ends_column(side[lo:hi]) for side in command.regions.sides)
+        parts += ['"id":"', command.ids.slice(lo, hi - lo), f'",{self._range}', l, ",", r]
+        parts += [']},"k":', pa.array(command.k[lo:hi]).cast(pa.string())]
+        if command.offset is not None:
+            offset = [f',"offset":{one}' if one else "" for one in command.offset[lo:hi].tolist()]
+            parts.append(pa.array(offset, pa.string()))
+        if command.ttl:
+            ttl = [f',"ttl":{number(command.ttl[i])}' if i in command.ttl else "" for i in at]
+            parts.append(pa.array(ttl, pa.string()))
+        whole = pc.binary_join_element_wise(*parts, "}", "")
+        text: str = ",".join(whole.to_pylist())
+        return text
 
     def tile(self, tile: AnyTile, head: str = "") -> str:
         """One tile; `head` is what comes before its sides, such as `"event":0,`."""

@@ -11,7 +11,7 @@ from app.rendering.boards import board_json
 from app.streaming.buffer import CHANGE, Channel, Entries, Form, Message, message
 from app.streaming.conflation import ListResource, board_form
 from app.streaming.protocols import LiveSubscription, Source, StreamHub
-from indexes.boards.commands import BoardConfig
+from indexes.boards.config import BoardConfig
 from indexes.boards.results import ListChange, LiveTiles, ObjectView, Slice
 
 Made = dict[int, Message]

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Iterable
 import numpy as np
 
 from app.runtime import logs
-from indexes.boards.engine import Board
+from indexes.boards.engine import BoardEngine
 from indexes.boards.zones import Cut, Zone, counts_of, cut_zones, imbalance
 from indexes.core.arrays import Floats
 
@@ -27,7 +27,7 @@ EACH = 8
 log = logs.get("zones")
 
 
-def points_of(board: Board, most: int | None = None) -> tuple[Floats, Floats]:
+def points_of(board: BoardEngine, most: int | None = None) -> tuple[Floats, Floats]:
     """A copy of the (l, r) of a board's subscriptions, of every few where there are more than `most`. O(m)."""
     subscribers = board.subscribers
     rows = np.flatnonzero(subscribers.k)
@@ -36,17 +36,17 @@ def points_of(board: Board, most: int | None = None) -> tuple[Floats, Floats]:
     return subscribers.regions.l[rows], subscribers.regions.r[rows]
 
 
-async def zone_counts(board: Board, cut: Cut) -> list[int]:
+async def zone_counts(board: BoardEngine, cut: Cut) -> list[int]:
     """How many subscriptions each zone of a board has."""
     return await asyncio.to_thread(counts_of, cut.zones, *points_of(board))
 
 
-async def new_cut(board: Board, n: int) -> tuple[Zone, ...]:
+async def new_cut(board: BoardEngine, n: int) -> tuple[Zone, ...]:
     """The plane cut into n zones by the present subscriptions of a board."""
     return await asyncio.to_thread(cut_zones, *points_of(board), n)
 
 
-async def better_cut(board: Board, drift: float) -> tuple[Zone, ...] | None:
+async def better_cut(board: BoardEngine, drift: float) -> tuple[Zone, ...] | None:
     """Another cut, where the zones of a board have drifted so far and it is better; None where not."""
     n, cut = board.config.zones, board.config.cut
     if n is None or cut is None:
@@ -72,7 +72,7 @@ class Balance:
         self,
         drift: float,
         names: Callable[[], Iterable[str]],
-        find: Callable[[str], Board | None],
+        find: Callable[[str], BoardEngine | None],
         cut: Callable[[str, tuple[Zone, ...]], Awaitable[object]],
     ) -> None:
         self._drift = drift

@@ -23,7 +23,7 @@ from app.runtime.metrics import Metrics
 from app.settings import Settings
 from app.storage.zones import ZonePosition, ZoneStore
 from app.zones.chain import Chain, Message
-from indexes.boards.engine import Board
+from indexes.boards.engine import BoardEngine
 from indexes.boards.results import Slice
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class Publisher:
         store: ZoneStore,
         settings: Settings,
         metrics: Metrics,
-        find: Callable[[str], Board | None],
+        find: Callable[[str], BoardEngine | None],
         cut_again: Callable[[str], Awaitable[None]],
     ) -> None:
         self._epoch = epoch
@@ -243,7 +243,7 @@ class Publisher:
             chain.position = max(chain.position, board.seq)
         return chain.position
 
-    def _chain(self, resource: str, board: Board) -> Chain:
+    def _chain(self, resource: str, board: BoardEngine) -> Chain:
         """The chain of a board, which goes on where it was stored to be."""
         cut, stored = board.config.cut, self._stored.get(resource)
         assert cut is not None
@@ -262,7 +262,7 @@ class Publisher:
         self._chains[resource] = chain
         return chain
 
-    def _begun(self, board: Board, resource: str, seq: int) -> Chain:
+    def _begun(self, board: BoardEngine, resource: str, seq: int) -> Chain:
         cut = board.config.cut
         assert cut is not None
         write = board_json(board.config.range_attributes, board.config.rank_attribute)

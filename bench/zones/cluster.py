@@ -19,8 +19,9 @@ from app.rendering.boards import board_json
 from app.rendering.lists import ListJson
 from app.zones.table import ZoneTable
 from bench.report import RESULTS, Report, count, page
-from indexes.boards.commands import UPDATE, UPSERT, BoardConfig, Events
-from indexes.boards.engine import Board
+from indexes.boards.commands import UPDATE, UPSERT, Events
+from indexes.boards.config import BoardConfig
+from indexes.boards.engine import BoardEngine
 from indexes.boards.results import TileRows, TileView
 from indexes.boards.zones import Cut, Zone, counts_of, cut_zones, imbalance
 from indexes.core.arrays import Floats
@@ -115,7 +116,7 @@ def _paint(size: Size) -> Painted:
     """The tiles of the paper's events on a board."""
     draw = np.random.default_rng(1)
     n = size.objects
-    board = Board(BoardConfig(("x",), "y", ks=(K,), algorithm="dense", zones=1))
+    board = BoardEngine(BoardConfig(("x",), "y", ks=(K,), algorithm="dense", zones=1))
     ids = [f"o{i}" for i in range(n)]
     y = draw.random(n)
     board.replay(Events(np.full(n, UPSERT, np.uint8), ids, draw.random(n), y.copy()))
@@ -236,6 +237,6 @@ def _beside(report: Report) -> None:
         f"{PAPER_MESSAGE} bytes and is forwarded from zone to zone; here it is JSON with the object's values, and the",
         "broker is one hop away from the service and from each gateway, so that its links carry the messages of the",
         "tables above. Unicast grows with the subscriptions; messages to zones grow with the zones that a tile",
-        "touches, and not with who is in them. Figure 20 has objects spread over the owners of zones, who ask each other; here",
-        "all objects are in one service, which asks nobody.",
+        "touches, and not with who is in them. Figure 20 has objects spread over the owners of zones, who ask each",
+        "other; here all objects are in one service, which asks nobody.",
     )

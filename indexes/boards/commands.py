@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from indexes.boards.regions import Region, Regions
-from indexes.boards.zones import Cut, Zone
+from indexes.boards.zones import Zone
 from indexes.core.arrays import Bytes, Floats, Rows
 
 UPSERT, UPDATE, DELETE = 0, 1, 2
@@ -20,38 +20,6 @@ UPSERT, UPDATE, DELETE = 0, 1, 2
 Filter: TypeAlias = tuple[str | None, ...]
 """The value that a subscription requires in each of the board's indexed fields, as `filters.text_of` writes it, None
 for any. An empty one filters nothing."""
-
-
-@dataclass(frozen=True, slots=True)
-class BoardConfig:
-    """What a board ranks, and how it paints.
-
-    `ks` are the list lengths on offer, ascending; `index` is the object index: "range-tree" or "kd-tree". `runs` = j
-    paints with epsilon = 1/j, at most j tiles for an object; 0 is exact. A `sketch` of B replaces in Paint-Sparse the
-    subscriptions of a class: B rectangles that cover them; None for the subscriptions themselves. `indexed` are the
-    fields of the payload by which subscriptions filter. With indexed fields or several range attributes there is one
-    way to paint and one index: `algorithm` is "sparse", `runs` 0, `sketch` None and `index` "kd-tree".
-
-    With one range attribute and no indexed fields its tiles may be published by zone: `zones` is the number wanted, and
-    `cut` those that there are, made by the engine.
-    """
-
-    range_attributes: tuple[str, ...]
-    rank_attribute: str
-    order: Literal["asc", "desc"] = "asc"
-    ks: tuple[int, ...] = (10,)
-    algorithm: Literal["sparse", "dense"] = "sparse"
-    index: Literal["range-tree", "kd-tree"] = "range-tree"
-    runs: int = 0
-    sketch: int | None = None
-    indexed: tuple[str, ...] = ()
-    zones: int | None = None
-    cut: Cut | None = None
-
-    @property
-    def dimensions(self) -> int:
-        """The number of range attributes as kernels see them, which includes the indexed fields."""
-        return len(self.range_attributes) + len(self.indexed)
 
 
 @dataclass(slots=True)
@@ -89,7 +57,7 @@ class SubscriptionState(NamedTuple):
 
 
 @dataclass(slots=True)
-class Subscribe:
+class AddSubscriptions:
     """New subscriptions. `ttl` maps an index to seconds.
 
     Each is to the ranks offset + 1 to offset + k; without a column `offset` that is 0 for all. `where` has a column for
@@ -112,11 +80,11 @@ class Subscribe:
         """The depth of each list in the ranking: offset + k."""
         return self.k if self.offset is None else self.k + self.offset
 
-    def take(self, rows: list[int]) -> Subscribe:
+    def take(self, rows: list[int]) -> AddSubscriptions:
         """Some of them."""
         places = {old: new for new, old in enumerate(rows)}
         ttl = {places[i]: seconds for i, seconds in self.ttl.items() if i in places}
-        return Subscribe(
+        return AddSubscriptions(
             self.ids.take(pa.array(rows, pa.int64())),
             self.regions.take(np.array(rows, np.int64)),
             self.k[rows],
@@ -151,7 +119,7 @@ class SetSubscription:
 
 
 @dataclass(slots=True)
-class Unsubscribe:
+class DeleteSubscriptions:
     """Delete subscriptions. Unknown ids are skipped, or refused with `must_exist`."""
 
     ids: list[str]
@@ -174,4 +142,4 @@ class Configure:
     cut: tuple[Zone, ...] | None = None
 
 
-Command = Events | Subscribe | SetSubscription | Unsubscribe | Configure
+Command = Events | AddSubscriptions | SetSubscription | DeleteSubscriptions | Configure

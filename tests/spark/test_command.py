@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from indexes.boards.commands import BoardConfig
-from indexes.boards.engine import Board
+from indexes.boards.config import BoardConfig
+from indexes.boards.engine import BoardEngine
 from indexes.boards.state import state_of
 from spark_jobs.audit.boards import audit
 from spark_jobs.common import command, session
@@ -25,6 +25,7 @@ from spark_jobs.common.progress import Progress
 from spark_jobs.rebuild.boards import build
 from tests.spark import boards
 from tests.spark.snapshots import make
+from tests.support.patience import PATIENCE
 from tests.unit.boards.helpers import captured
 
 Run = Callable[..., tuple[int, list[dict[str, Any]]]]
@@ -88,8 +89,8 @@ def build_some(order: command.Order, progress: Progress) -> tuple[dict[str, Any]
 
 @pytest.mark.parametrize("job", [audit, build_some])
 def test_boards_that_are_not_packed_are_refused(run: Run, tmp_path: Path, job: command.Job) -> None:
-    several = Board(BoardConfig(("x", "y"), "rent"))
-    filtered = Board(BoardConfig(("x",), "rent", index="kd-tree", indexed=("to",)))
+    several = BoardEngine(BoardConfig(("x", "y"), "rent"))
+    filtered = BoardEngine(BoardConfig(("x",), "rent", index="kd-tree", indexed=("to",)))
     boards.snapshot(
         tmp_path, {name: state_of(captured(board)) for name, board in (("flats", several), ("homes", filtered))}
     )
@@ -240,3 +241,21 @@ def test_sigterm_ends_a_job_that_waits() -> None:
         os.kill(process.pid, signal.SIGTERM)
         assert "tidying up" in process.stdout.read()
     assert process.returncode == 128 + signal.SIGTERM
+
+
+def test_sigterm_in_a_finalizer_ends_a_job_too() -> None:
+    """As in those of py4j, where an exception is dropped."""
+    script = (
+        "import os, signal, time\n"
+        "from spark_jobs.common.command import main\n"
+        "class Held:\n"
+        "    def __del__(self):\n"
+        "        os.kill(os.getpid(), signal.SIGTERM)\n"
+        "        time.sleep(0)\n"
+        "def job(order, progress):\n"
+        "    Held()\n"
+        "    time.sleep(600)\n"
+        "main('x', '', job, ['--storage', '.', '--lsn', '1', '--resource', 'boards/x'])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=PATIENCE)
+    assert (done.returncode, done.stdout) == (128 + signal.SIGTERM, "")

@@ -26,7 +26,7 @@ from app.write_path.idempotency import Ticket
 from app.write_path.writer import Skeleton
 from app.zones.balance import new_cut, points_of, zone_counts
 from indexes.boards.commands import Configure
-from indexes.boards.engine import Board
+from indexes.boards.engine import BoardEngine
 from indexes.boards.results import SubscriptionView
 from indexes.boards.zones import Cut, counts_of, zone_of
 from indexes.core.commands import Fault, Refused
@@ -146,7 +146,7 @@ async def get_stream_start(request: Request) -> Response:
     return json_response(f"{{{','.join(fields)}}}")
 
 
-def _zone(service: Service, resource: str, board: Board, view: SubscriptionView) -> str:
+def _zone(service: Service, resource: str, board: BoardEngine, view: SubscriptionView) -> str:
     """The zone of a subscription in JSON: null where its tiles are not published."""
     cut, chain = board.config.cut, service.zones.chain(resource)
     if cut is None or chain is None:
