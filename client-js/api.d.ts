@@ -407,6 +407,8 @@ export type BoardZones = {
   seq: number;
   /** The version of the zones, as in their subjects. */
   version: number;
+  /** The seq of the cut. */
+  base: number;
   /** The subject of a zone but for its id. */
   subject: string;
   /** The seq up to which NATS has everything; null without NATS. */

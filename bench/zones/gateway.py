@@ -23,6 +23,9 @@ PAGE = RESULTS / "gateway.md"
 BOARD = {"range_attributes": ["x"], "rank": {"attribute": "y"}, "ks": [10], "zones": 16}
 PATH = "/v1/boards/b"
 WIDTH = 50.0
+QUIET_LOOKS = 10
+"""Looks in a row at which nothing more has come, until readers have had everything."""
+
 START = (
     "from bench.process import end_with_parent; end_with_parent(); from importlib.metadata import entry_points; "
     "(main,) = entry_points(group='console_scripts', name='rankcast'); main.load()()"
@@ -149,7 +152,10 @@ def _measured(
         _wait_published(server)
         after = cpu_seconds(server.pid), sum(cpu_seconds(one.pid) for one in gateways)
         told = readers.ask("")
-        while (more := readers.ask(""))["changes"]:
+        quiet = 0
+        while quiet < QUIET_LOOKS:
+            more = readers.ask("")
+            quiet = 0 if more["changes"] else quiet + 1
             told["changes"] += more["changes"]
             told["resets"] += more["resets"]
             time.sleep(0.2)
