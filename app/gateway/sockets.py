@@ -24,7 +24,7 @@ from app.streaming.moves import Moved
 from app.streaming.operations import SocketRequest
 from app.streaming.requests import Answered, Peer
 from app.streaming.sse import START, SseConnection
-from app.streaming.websocket import Refusal, Socket
+from app.streaming.websocket import Refusal, Socket, not_now, nothing_more
 
 LARGEST_FRAME = 16 << 20
 
@@ -110,6 +110,7 @@ class GatewaySockets:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         socket = GatewaySocket(self._hub, receive, send)
         socket.work_with(_Carrier(self._hub, socket), _Api(self._hub, socket), _ignore)
+        socket.exchange_by(nothing_more, not_now)
         await receive()
         handshake = HTTPConnection(scope)
         try:
@@ -159,6 +160,10 @@ class _Api:
         self._hub = hub
         self._socket = socket
         self._locks: dict[tuple[str, ...], asyncio.Lock] = {}
+
+    def take(self, request: SocketRequest, caller: Caller, peer: Peer) -> bool:
+        """The service groups writes; here each is a request of its own."""
+        return False
 
     async def respond(self, request: SocketRequest, caller: Caller, peer: Peer) -> Answered:
         """Send a request, and answer as the service does."""

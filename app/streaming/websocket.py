@@ -98,7 +98,7 @@ class StreamSocket:
         socket = Socket(hub, self._keyring, self._refusal_of, receive, send)
         extensions = scope.get("extensions") or {}
         socket.work_with(self._carry, self._api, extensions.get(LARGEST, _ignore))
-        socket.exchange_by(extensions.get(READ, _nothing_more), extensions.get(WRITE, _not_now))
+        socket.exchange_by(extensions.get(READ, nothing_more), extensions.get(WRITE, not_now))
         await receive()
         try:
             handshake = HTTPConnection(scope)
@@ -438,12 +438,12 @@ def _ignore(most: int) -> None:
     """A server that takes messages of any size, or one."""
 
 
-def _nothing_more() -> list[Any]:
+def nothing_more() -> list[Any]:
     """A server that has messages one by one."""
     return []
 
 
-def _not_now(frames: Sequence[str | bytes]) -> bool:
+def not_now(frames: Sequence[str | bytes]) -> bool:
     """A server that sends what it is given to send, and waits with it."""
     return False
 

@@ -13,6 +13,7 @@ from indexes.boards.commands import DELETE, UPDATE, UPSERT, Configure, Events
 from indexes.boards.config import BoardConfig
 from indexes.boards.engine import BoardEngine
 from indexes.boards.lists import ObjectView
+from indexes.boards.regions import between
 from indexes.boards.results import TileView
 from indexes.boards.zones import Cut, Zone, counts_of, cut_zones, fields_of_zones, imbalance, zone_of, zones_of_fields
 from indexes.core.commands import Refused
@@ -122,7 +123,7 @@ def test_lists_kept_by_tiles_alone_are_the_boards(batch: bool) -> None:
                     for point in readers.reached(tile):
                         point.kept.apply(tile)
         for point in readers:
-            wanted = [(one.id, one.x, one.y) for one in engine.top(region(point), 2)]
+            wanted = [(one.id, one.x, one.y) for one in engine.top(between(point.l, point.r), 2)]
             assert [(one.id, one.x, one.y) for one in point.kept.items] == wanted
     for point in list(readers):
         readers.remove(point)
@@ -138,9 +139,3 @@ def said(view: TileView) -> dict[str, object]:
         **sides,
         "object": {"id": item.id, "values": values, "created": item.created, "gone": view.gone},
     }
-
-
-def region(point: object) -> object:
-    from indexes.boards.regions import between
-
-    return between(point.l, point.r)  # type: ignore[attr-defined]
