@@ -112,6 +112,10 @@ class Internal(ServiceError):
     code = "internal"
 
 
+class BrokerAway(Exception):
+    """NATS cannot be reached, or does not take what it is sent."""
+
+
 class LogUnavailable(Exception):
     """The database cannot be reached or written. What was being written is not there."""
 

@@ -42,14 +42,19 @@ from app.write_path.jobs import Jobs, Numbers
 from app.write_path.lifetimes import Expiry
 from app.write_path.maintenance import Maintenance
 from app.write_path.recovery import rebuilt, recover
+from app.write_path.replay import Followers
 from app.write_path.resources import Resources
 from app.write_path.schedule import Schedule
 from app.write_path.ticks import Ticks
 from app.write_path.writer import PATIENCE, Writer
+from app.zones.balance import Balance
+from app.zones.publisher import Publisher
 from formats.folder import Folder
 from formats.links import seal_with
+from indexes.boards.commands import Configure
 from indexes.boards.config import BoardConfig
 from indexes.boards.engine import BoardEngine
+from indexes.boards.zones import Zone
 from indexes.core.edit_plan import EditPlan
 from indexes.feeds.config import FeedConfig
 from indexes.feeds.engine import FeedEngine
@@ -88,10 +93,10 @@ class Service:
     """All parts of the service.
 
     `boards`, `matchers`, `relays`, `maps` and `feeds` for changes and reads, `links` for those of relays, `hub` for
-    streams, `webhooks` for those that are sent to a URL, `expiry` for the lifetimes of subscriptions, `ticks` for the
-    windows of feeds, `jobs` for the long work of `maintenance`, which `schedule` begins by the clock, `kernels` for
-    what is compiled. Behind them are the one `writer` and the `catalog`; `snapshots` go to the storage `root`.
-    Hub and expiry use full names of resources, as ``boards/delays``.
+    streams, `webhooks` for those that are sent to a URL, `zones` for those on NATS, which `balance` cuts, `expiry` for
+    the lifetimes of subscriptions, `ticks` for the windows of feeds, `jobs` for the long work of `maintenance`, which
+    `schedule` begins by the clock, `kernels` for what is compiled. Behind them are the one `writer` and the `catalog`;
+    `snapshots` go to the storage `root`. Hub and expiry use full names of resources, as ``boards/delays``.
     """
 
     def __init__(
@@ -137,8 +142,7 @@ class Service:
         self.snapshots = Snapshots(root, epoch, resource_types)
         self.root = StorageRoot(root, settings.storage or root.path, stores.log.ownership)
         self.maintenance = Maintenance(settings, stores, self.catalog, self.writer, self.snapshots, metrics, self.root)
-        self.maintenance.on_cut = self.webhooks.flush
-        self.writer.follower = self.webhooks
+        self.maintenance.on_cut = self._flush
         self.schedule: Schedule | None = None
         for each in resource_types:
             each.on_slice = partial(self._deliver, each.prefix)
@@ -152,9 +156,14 @@ class Service:
         )
         self.node.on_lead = self._lead
         self.node.link.touched = self._touched_here
+        self.zones = Publisher(
+            history, stores.zones, settings, metrics, self._board, self._cut_again, leads=self.node.leads
+        )
+        self.balance = Balance(settings.zone_drift, self.boards.names, self._board, self.cut_zones)
+        self.writer.follower = Followers(self.webhooks, self.zones)
         relays.on_done = partial(self._routed, relays.on_done)
         self.hub.on_open = self.expiry.touch
-        keyring.on_removed.append(self.hub.end_key)
+        keyring.on_removed += [self.hub.end_key, self.zones.key_gone]
         self.on_lost: Callable[[DatabaseLost], None] = lambda lost: None
         self._background: list[asyncio.Task[None]] = []
         self._interrupted = False
@@ -167,6 +176,7 @@ class Service:
         await asyncio.to_thread(self.kernels.start)
         if self.node.leads:
             await asyncio.to_thread(self.webhooks.load)
+            await asyncio.to_thread(self.zones.load)
         self.maintenance.snapshot_lsn = await asyncio.to_thread(
             recover, self.snapshots, self.catalog, self.writer, self._log_progress, self.root
         )
@@ -193,13 +203,19 @@ class Service:
     async def _begin_to_lead(self) -> None:
         """Start what only a leader does: all that writes by itself, or speaks to others."""
         self.webhooks.start()
+        self.zones.start(self.boards.names())
         await self.links.start()
         self._run(self.expiry.run(), self.ticks.run())
+        if self.zones.enabled:
+            self._run(self.balance.run())
 
     async def _lead(self) -> None:
         """This replica is the leader from now on. Lifetimes start anew."""
-        self.links.enter(self.stores.history(self.node.term))
+        history = self.stores.history(self.node.term)
+        self.links.enter(history)
+        self.zones.enter(history)
         await asyncio.to_thread(self.webhooks.load)
+        await asyncio.to_thread(self.zones.load)
         self._note_all_lifetimes()
         await self._begin_to_lead()
 
@@ -272,6 +288,7 @@ class Service:
             task.cancel()
         await asyncio.gather(*self._background, return_exceptions=True)
         await self.writer.close(min(PATIENCE, patience / 2))
+        await self.zones.stop()
         if self.node.leads:
             await self.webhooks.close()
 
@@ -280,6 +297,27 @@ class Service:
 
     def _deliver(self, prefix: str, name: str, engine: Any, part: Any) -> None:
         self.hub.deliver(prefix + name, part)
+        self.zones.deliver(prefix + name, part)
+
+    def _board(self, name: str) -> BoardEngine | None:
+        found: BoardEngine | None = self.catalog.engine(self.boards.prefix + name)
+        return found
+
+    async def _flush(self) -> None:
+        """Store what would not be made again from a snapshot that is about to be written."""
+        await self.webhooks.flush()
+        await self.zones.flush()
+
+    async def cut_zones(self, name: str, zones: tuple[Zone, ...]) -> None:
+        """Give a board these zones, under a new version. Raises as `Writer.submit`."""
+        await self.boards.submit(name, Configure(cut=zones))
+
+    async def _cut_again(self, resource: str) -> None:
+        """Let the zones of a board go on as they are under a new version."""
+        name = resource.removeprefix(self.boards.prefix)
+        cut = self.boards.latest(name).latest_config.cut
+        if cut is not None:
+            await self.cut_zones(name, cut.zones)
 
     def _note_lifetimes(self, prefix: str, name: str, edit: EditPlan[Any]) -> None:
         self.expiry.note_lifetimes(prefix + name, edit.lifetimes())
@@ -290,12 +328,14 @@ class Service:
 
     def _dropped(self, prefix: str, name: str, seq: int) -> None:
         self.hub.resource_gone(prefix + name, seq)
+        self.zones.dropped(prefix + name, seq)
         self.expiry.drop(prefix + name)
         if prefix == self.relays.prefix:
             self.links.dropped(name)
 
     def _rebuilt(self, prefix: str, name: str) -> None:
         self.hub.resource_rebuilt(prefix + name)
+        self.zones.rebuilt(prefix + name)
         if prefix == self.relays.prefix:
             self.links.changed(name)
 

@@ -177,6 +177,25 @@ class Settings(BaseSettings):
         description="Bytes that wait for a webhook's receiver before its subscriptions get a reset.",
     )
 
+    nats: str | None = Field(
+        None,
+        description="URL of NATS with JetStream, such as nats://host:4222, on which the tiles of boards with zones are "
+        "published; none if left out.",
+    )
+    zone_seconds: float = Field(3600.0, ge=1, description="How long NATS keeps the messages of zones.")
+    zone_bytes: int = Field(
+        64 * MIB,
+        ge=1024,
+        description="Bytes of tiles of one board that wait for NATS; past that its readers get a reset, under a new "
+        "version of its zones.",
+    )
+    zone_drift: float = Field(
+        2.0,
+        ge=0,
+        description="The zones of a board are cut anew once the largest has so many times its share of the "
+        "subscriptions; 0: never by itself.",
+    )
+
     seal_key: SecretStr | None = Field(
         None,
         description="A secret by which the keys of links and the secrets of webhooks are sealed in the database and in "
@@ -283,6 +302,7 @@ class Settings(BaseSettings):
         "jwt_jwks",
         "jwt_audience",
         "accept_log_end",
+        "nats",
         mode="before",
     )
     @classmethod

@@ -23,6 +23,8 @@ export type Board = {
   indexed: string[];
   /** How objects are kept. */
   index: string;
+  /** Zones that its tiles are published in; null: none. */
+  zones: number | null;
   /** How many objects there are. */
   objects: number;
   /** How many subscriptions there are. */
@@ -49,6 +51,8 @@ export type BoardBody = {
   indexed?: string[];
   /** The index of objects. With several range attributes or indexed fields it is `kd-tree`. */
   index?: "range-tree" | "kd-tree";
+  /** How many zones its tiles are published in on NATS, with one range attribute; null: none. */
+  zones?: number | null;
   /** Ignored, so that a response of GET can be sent back. */
   name?: Json;
   /** Ignored, so that a response of GET can be sent back. */
@@ -179,6 +183,38 @@ export type BoardPatch = {
   epsilon?: number | null;
   /** Rectangles that approximate the subscriptions; null: the subscriptions themselves. */
   sketch?: number | null;
+  /** How many zones its tiles are published in on NATS, with one range attribute; null: none. */
+  zones?: number | null;
+};
+
+/** What a stream of a subscription begins with, and where it goes on. */
+export type BoardStreamStart = {
+  /** Sequence number of the resource after the last change included. */
+  seq: number;
+  /** The history that cursors are of. */
+  epoch: string;
+  /** Id of the subscription. */
+  id: string;
+  /** The lower end of its range; null: unbounded. */
+  l: number | null;
+  /** The upper end of its range; null: unbounded. */
+  r: number | null;
+  /** The k of the tiles that reach it: its offset and its own k. */
+  k: number;
+  /** How many ranks at the head of the list are skipped. */
+  offset: number;
+  /** Seconds without a stream or request after which it is deleted; absent: kept. */
+  ttl?: number | null;
+  /** The board's range attribute. */
+  range_attribute: string;
+  /** How objects are ranked. */
+  rank: Rank;
+  /** Who asked. */
+  caller: StartCaller;
+  /** Its zone; null: its tiles are not published. */
+  zone: StartZone | null;
+  /** The list from the first rank on, best first. */
+  list: RankedObject[];
 };
 
 /** A subscription, with the one field that says its region. An `offset` of 0 and an empty `where` are left out. */
@@ -335,6 +371,8 @@ export type BoardSummary = {
   indexed: string[];
   /** How objects are kept. */
   index: string;
+  /** Zones that its tiles are published in; null: none. */
+  zones: number | null;
   /** How many objects there are. */
   objects: number;
   /** How many subscriptions there are. */
@@ -347,6 +385,36 @@ export type BoardTopResponse = {
   seq: number;
   /** The list, best first. */
   list: RankedObject[];
+};
+
+/** One zone of a board: l and r of its subscriptions, from the lower end on and below the upper one. */
+export type BoardZone = {
+  /** The last part of its subject. */
+  id: number;
+  /** The lower ends of its subscriptions; null: unbounded. */
+  l: [number | null, number | null];
+  /** The upper ends of its subscriptions; null: unbounded. */
+  r: [number | null, number | null];
+  /** How many subscriptions there are. */
+  subscriptions: number;
+  /** Messages a second, of late. */
+  rate: number;
+};
+
+/** The zones of a board, at its `seq`. */
+export type BoardZones = {
+  /** Sequence number of the resource after the last change included. */
+  seq: number;
+  /** The version of the zones, as in their subjects. */
+  version: number;
+  /** The seq of the cut. */
+  base: number;
+  /** The subject of a zone but for its id. */
+  subject: string;
+  /** The seq up to which NATS has everything; null without NATS. */
+  published: number | null;
+  /** The zones, which cover the plane and do not overlap. */
+  zones: BoardZone[];
 };
 
 /** An object of a top-k, with its score, null where it has none. */
@@ -2348,6 +2416,28 @@ export type StandingQueryResponse = {
   replayed?: boolean;
 };
 
+/** Who may follow the stream. */
+export type StartCaller = {
+  /** Its id; empty where no key is asked for. */
+  id: string;
+  /** When its time is over, in seconds since 1970. */
+  expires: number | null;
+};
+
+/** The zone of a subscription, where its tiles are published. */
+export type StartZone = {
+  /** The version of the zones. */
+  version: number;
+  /** The zone. */
+  zone: number;
+  /** The seq of the cut, before the zone's first message. */
+  base: number;
+  /** The seq up to which NATS has everything of the board. */
+  published: number;
+  /** The seq of the zone's last message by then. */
+  last: number;
+};
+
 /** A job that was queued. */
 export type StartedJobResponse = {
   /** Id of the job. */
@@ -2630,6 +2720,9 @@ export interface Operations {
   boards_subscriptions_patch: { body: BoardSubscriptionPatch; response: BoardSubscriptionResponse };
   boards_subscriptions_get: { response: BoardSubscriptionResponse };
   boards_subscriptions_delete: { response: SeqResponse };
+  boards_zones_list: { response: BoardZones };
+  boards_zones_create: { response: BoardZones };
+  boards_subscriptions_start: { response: BoardStreamStart };
   boards_subscriptions_stream: { response: unknown };
   matchers_match: { body: MatchBody; response: MatchResponse };
   matchers_list: { response: MatcherPage };

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sized
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -16,6 +16,7 @@ from formats.regions import columns_of, joined_places, place_columns, place_name
 from indexes.boards.commands import AddSubscriptions, Command, Configure, DeleteSubscriptions, Events, SetSubscription
 from indexes.boards.config import BoardConfig
 from indexes.boards.regions import Region, between
+from indexes.boards.zones import fields_of_zones, zones_of_fields
 from indexes.core.commands import Create, Drop
 
 Logged: TypeAlias = Command | Create[BoardConfig] | Drop
@@ -69,7 +70,8 @@ def _small(command: Command) -> tuple[str, dict[str, Any]]:
         case DeleteSubscriptions():
             return "unsubscribe", {"ids": command.ids}
         case Configure():
-            return "configure", asdict(command)
+            cut = None if command.cut is None else fields_of_zones(command.cut)
+            return "configure", {**asdict(replace(command, cut=None)), "cut": cut}
 
 
 def _command_of(name: str, fields: dict[str, Any]) -> Command:
@@ -97,8 +99,14 @@ def _command_of(name: str, fields: dict[str, Any]) -> Command:
             return DeleteSubscriptions(fields["ids"])
         case "configure":
             ks = fields["ks"]
+            cut = fields.get("cut")
             return Configure(
-                None if ks is None else tuple(ks), fields["algorithm"], fields.get("runs"), fields.get("sketch")
+                None if ks is None else tuple(ks),
+                fields["algorithm"],
+                fields.get("runs"),
+                fields.get("sketch"),
+                fields.get("zones"),
+                None if cut is None else zones_of_fields(cut),
             )
     raise rows.unknown(name)
 

@@ -8,7 +8,7 @@ of it that changes becomes the process's own: the file is the base, the pages th
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ from indexes.boards.config import BoardConfig
 from indexes.boards.kernels.scan import Lists
 from indexes.boards.packing import Nodes, PackedBoard, PackedForest, PackedObjects, Slots
 from indexes.boards.state import BoardState, ObjectColumns, SubscriptionColumns
+from indexes.boards.zones import Cut, fields_of_zones, zones_of_fields
 from indexes.core.ids import Packed
 
 RESOURCE = "boards/"
@@ -67,13 +68,20 @@ def subscription_schema(d: int) -> pa.Schema:
 
 def config_fields(config: BoardConfig) -> dict[str, Any]:
     """A configuration as a manifest stores it."""
-    return asdict(config)
+    cut = config.cut
+    fields = {**asdict(replace(config, cut=None)), "zones": config.zones}
+    if cut is not None:
+        fields["cut"] = {"version": cut.version, "seq": cut.seq, "zones": fields_of_zones(cut.zones)}
+    return fields
 
 
 def config_of(fields: dict[str, Any]) -> BoardConfig:
     """The configuration in a manifest or in the log."""
     lists = {key: tuple(fields.get(key, ())) for key in ("range_attributes", "ks", "indexed")}
-    return BoardConfig(**{**fields, **lists})
+    cut = fields.get("cut")
+    if cut is not None:
+        cut = Cut(int(cut["version"]), int(cut["seq"]), zones_of_fields(cut["zones"]))
+    return BoardConfig(**{**fields, **lists, "cut": cut})
 
 
 def write_state(draft: Draft, name: str, state: BoardState) -> dict[str, Any]:

@@ -7,9 +7,10 @@ from typing import Any
 
 from hypothesis import HealthCheck, settings
 
+from tests.support.gateways import start_gateway, start_nats
 from tests.support.live import start_service
 
-__all__ = ["start_service"]
+__all__ = ["start_gateway", "start_nats", "start_service"]
 
 # A kernel compiles at its first call, so time says nothing about an example.
 _COMMON: Any = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large]}

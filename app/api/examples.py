@@ -30,6 +30,7 @@ _BOARD = {
     "sketch": None,
     "indexed": [],
     "index": "range-tree",
+    "zones": None,
     "objects": 2,
     "subscriptions": 1,
 }
@@ -59,6 +60,9 @@ _CLASS = {
 }
 _NEAREST = {"west": [], "east": [900]}
 
+_ZONE = {"id": 0, "l": [None, None], "r": [None, None], "subscriptions": 1, "rate": 0.5}
+_START_ZONE = {"version": 1, "zone": 0, "base": 0, "published": 42, "last": 41}
+
 _BOARDS: dict[str, Json] = {
     "Rank": _RANK,
     "BoardBody": _BOARD_BODY,
@@ -66,6 +70,27 @@ _BOARDS: dict[str, Json] = {
     "BoardSummary": _BOARD,
     "Board": _response(3, **_BOARD),
     "BoardPage": _page(_BOARD),
+    "BoardZone": _ZONE,
+    "BoardZones": _response(
+        42, version=1, base=0, subject=f"rankcast.{EPOCH}.boards.delays.1.", published=42, zones=[_ZONE]
+    ),
+    "StartCaller": {"id": "", "expires": None},
+    "StartZone": _START_ZONE,
+    "BoardStreamStart": _response(
+        42,
+        epoch=EPOCH,
+        id="mine",
+        l=500,
+        r=1000,
+        k=5,
+        offset=0,
+        ttl=None,
+        range_attribute="distance",
+        rank=_RANK,
+        caller={"id": "", "expires": None},
+        zone=_START_ZONE,
+        list=[_RANKED],
+    ),
     "BoardEvent": _UPSERT,
     "BoardEventsBody": {"events": [_UPSERT, _UPDATE, {"op": "delete", "id": "B6725"}], "messages": "full"},
     "BoardEventsResponse": _response(

@@ -91,6 +91,7 @@ _ACTIONS = {
     "match": "Match events",
     "explain": "Explain {a}",
     "stream": "Stream {a}",
+    "start": "Get what begins a stream of {a}",
     "probe": "Probe {a}",
     "verify": "Start a verification",
     "test": "Send a test to {a}",
@@ -127,6 +128,7 @@ _SUMMARIES = {
     "admin_snapshots_create": "Start a snapshot",
     "tickets_create": "Make a ticket for streams",
     "boards_explain": "Explain an event",
+    "boards_zones_create": "Cut the zones of a board anew",
 }
 """Where the general rule does not say it."""
 

@@ -52,8 +52,8 @@ LEADERS = "/v1/webhooks"
 QUESTIONS = frozenset({"top", "skyline", "explain"})
 """The last parts of paths under which a POST asks."""
 
-PROBE = "probe"
-"""The last part of the path of a question that only the leader can answer: what is behind a link."""
+ONLY_LEADER = frozenset({"probe", "zones", "start"})
+"""The last parts of paths of questions that only the leader can answer: what is behind a link, what is published."""
 
 MATCH, NOTIFY = "match", b"notify"
 """The last part of a path under which a POST asks, unless it says this."""
@@ -85,7 +85,7 @@ class Passing:
         if path.startswith(LEADERS):
             return True
         last = path.rpartition("/")[2]
-        if last == PROBE:
+        if last in ONLY_LEADER:
             return True
         return route.writes and last not in QUESTIONS and not path.startswith(OWN)
 

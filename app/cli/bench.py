@@ -249,6 +249,31 @@ def replicas(page: Page) -> None:
         raise fail(str(failure)) from None
 
 
+@command(bench, "gateway")
+def gateway(page: Page) -> None:
+    """What an event costs the service at few and at many readers of two gateways, and what they deliver.
+
+    Starts NATS, a service and two gateways of its own on free ports and temporary directories. Needs nats-server.
+    """
+    from bench.process import Failed
+    from bench.zones.gateway import PAGE, run
+
+    try:
+        with interruptible():
+            run(page.quick, page.out or (None if page.quick else PAGE), typer.echo)
+    except Failed as failure:
+        raise fail(str(failure)) from None
+
+
+@command(bench, "zones")
+def zones(page: Page) -> None:
+    """Simulate a cluster of 1,000,000,000 subscriptions over zones, from costs that are measured here."""
+    from bench.zones.cluster import PAGE, run
+
+    with interruptible():
+        run(page.quick, page.out or (None if page.quick else PAGE), typer.echo)
+
+
 @command(bench, "start")
 def start(
     page: Page,

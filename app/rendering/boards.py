@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import repeat
-from math import isinf
 from typing import Any
 
 import numpy as np
@@ -18,11 +17,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic_core import to_json
 
+from app.rendering.lists import EXACT, ListJson, end, number
 from indexes.boards.commands import AddSubscriptions, Filter
 from indexes.boards.regions import Region
 from indexes.boards.results import (
     AnyTile,
-    ListEntry,
     ObjectView,
     Reach,
     RegionTile,
@@ -31,21 +30,6 @@ from indexes.boards.results import (
     TileView,
 )
 from indexes.boards.space.kernels.shapes import width
-
-EXACT = float(1 << 53)
-
-
-def number(value: float) -> str:
-    """A finite float64 as JSON: whole numbers up to 2^53 in size without a point, -0 as 0.
-
-    >>> number(1400.0), number(-0.0), number(0.1), number(1e300)
-    ('1400', '0', '0.1', '1e+300')
-    """
-    if -EXACT <= value <= EXACT:
-        whole = int(value)
-        if whole == value:
-            return str(whole)
-    return float.__repr__(value)
 
 
 def numbers(values: npt.NDArray[np.float64]) -> list[str]:
@@ -63,11 +47,6 @@ def _pointless(text: str) -> str:
     return text[:-2] if abs(float(text)) <= EXACT else text
 
 
-def end(value: float | None) -> str:
-    """An end of a range or a side of a tile: unbounded is null."""
-    return "null" if value is None or isinf(value) else number(value)
-
-
 def ends_column(ends: npt.NDArray[np.float64]) -> pa.StringArray:
     """As `end` for each in turn, by column: several times faster again.
 
@@ -80,6 +59,8 @@ def ends_column(ends: npt.NDArray[np.float64]) -> pa.StringArray:
     texts = pc.if_else(pa.array(whole), integers, fractions)
     return pc.if_else(pa.array(np.isinf(ends)), pa.scalar("null"), texts)
 
+
+__all__ = ["BoardJson", "SpaceJson", "board_json", "end", "ends_column", "number", "numbers", "tile_sizes", "tiles_at"]
 
 TILE = 256
 """About how many bytes a tile has besides its object's payload."""
@@ -98,7 +79,7 @@ def tiles_at(rows: TileRows, at: range) -> TileRows:
     return TileRows(event[part], sides[part], k[part], id[part], *rest)
 
 
-class BoardJson:
+class BoardJson(ListJson):
     """Writes the objects of one board, whose attributes it knows by name.
 
     >>> write = BoardJson("distance", "delay")
@@ -107,28 +88,10 @@ class BoardJson:
     """
 
     def __init__(self, range_attribute: str, rank_attribute: str, indexed: tuple[str, ...] = ()) -> None:
+        super().__init__(range_attribute, rank_attribute)
         self._indexed = indexed
-        self._open = f'{{"{range_attribute}":'
         self._x = f'"values":{self._open}'
-        self._y = f',"{rank_attribute}":'
         self._range = f'"range":{{"{range_attribute}":['
-
-    def _values(self, item: ObjectView) -> str:
-        return f"{self._open}{number(item.x)}{self._y}{number(item.y)}}}"  # type: ignore[arg-type]  # one attribute
-
-    def _fields(self, item: ObjectView) -> str:
-        text = f'"values":{self._values(item)},"created":{item.created}'
-        return text if item.payload is None else f'{text},"payload":{item.payload.decode()}'
-
-    def object(self, item: ObjectView, head: str = "") -> str:
-        """One object; `head` is what comes before its fields, such as `"seq":42,`."""
-        return f'{{{head}"id":"{item.id}",{self._fields(item)}}}'
-
-    def list(self, items: Iterable[ObjectView], offset: int = 0) -> str:
-        """A list, best first, ranks counted from offset + 1."""
-        ranked = enumerate(items, offset + 1)
-        entries = (f'{{"rank":{rank},"id":"{item.id}",{self._fields(item)}}}' for rank, item in ranked)
-        return f"[{','.join(entries)}]"
 
     def region(self, region: Region) -> str:
         """The field of a subscription's region."""
@@ -171,18 +134,6 @@ class BoardJson:
         whole = pc.binary_join_element_wise(*parts, "}", "")
         text: str = ",".join(whole.to_pylist())
         return text
-
-    def changes(self, entries: Iterable[ListEntry], old: bool = False) -> str:
-        """What entered, left or got new values in a list; with `old` what was there before has its old values too."""
-        return f"[{','.join([self._change(entry, old) for entry in entries])}]"
-
-    def _change(self, entry: ListEntry, with_old: bool) -> str:
-        id, old_rank, new_rank, item, old = entry
-        head = f'"id":"{id}","old_rank":{"null" if old_rank is None else old_rank}'
-        tail = f',"old_values":{self._values(old)}' if with_old and old is not None else ""
-        if new_rank is None or item is None:
-            return f'{{{head},"new_rank":null{tail}}}'
-        return f'{{{head},"new_rank":{new_rank},{self._fields(item)}{tail}}}'
 
     def tile(self, tile: AnyTile, head: str = "") -> str:
         """One tile; `head` is what comes before its sides, such as `"event":0,`."""

@@ -51,12 +51,12 @@ class BoardType(ResourceType):
         return BoardEngine(config, first_seq)
 
     def change(self, engine: BoardEngine, config: BoardConfig) -> Plan[BoardStore]:
-        """The list lengths on offer and the algorithm may change.
+        """The list lengths on offer, the algorithm and the number of zones may change.
 
         Raises Refused: it differs in something else, or a k in use would go.
         """
         self.check_fixed(engine.latest_config, config)
-        return engine.prepare(Configure(config.ks, config.algorithm))
+        return engine.prepare(Configure(config.ks, config.algorithm, zones=config.zones or 0))
 
     def together(self, jobs: Sequence[EventsPlan]) -> EventsGroup:
         return EventsGroup(jobs)

@@ -82,6 +82,7 @@ class Metrics:
         self.webhook_seconds = Histogram(
             "rankcast_webhook_seconds", "Seconds of a request to a receiver.", buckets=_LATENCIES, registry=r
         )
+        self.zone_messages = Counter("rankcast_zone_messages", "Messages of zones sent to NATS.", ["board"], registry=r)
         self._snapshot = _LastSnapshot()
         r.register(self._snapshot)
         self._seen: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}

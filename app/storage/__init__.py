@@ -1,4 +1,4 @@
-"""What is durable: the data directory, the log of commands, the API keys, the webhooks."""
+"""What is durable: the data directory, the log of commands, the API keys, the webhooks, how far zones are."""
 
 from __future__ import annotations
 
@@ -11,17 +11,19 @@ from app.storage.gate import FULL, Gate, free
 from app.storage.keys import KeyStore
 from app.storage.log import Log
 from app.storage.webhooks import WebhookStore
+from app.storage.zones import ZoneStore
 
 
 @dataclass(slots=True)
 class Stores:
-    """The open data directory with its log, its keys and its webhooks."""
+    """The open data directory with its log, its keys, its webhooks and the positions of its zones."""
 
     directory: DataDirectory
     log: Log
     keys: KeyStore
     webhooks: WebhookStore
     gate: Gate
+    zones: ZoneStore
 
     @property
     def cuts(self) -> int:
@@ -63,4 +65,4 @@ def open_stores(
     if not full:
         directory.reserve()
     gate = Gate(directory, log, full and database is None)
-    return Stores(directory, log, KeyStore(log.ownership), WebhookStore(log.ownership), gate)
+    return Stores(directory, log, KeyStore(log.ownership), WebhookStore(log.ownership), gate, ZoneStore(log.ownership))

@@ -7,18 +7,15 @@ from itertools import chain
 from operator import itemgetter
 from typing import Any, Protocol
 
-from app.errors import FieldError, Invalid
 from app.rendering.boards import board_json
-from app.streaming.buffer import CHANGE, Channel, Entries, Form, Message, message, with_old
-from app.streaming.conflation import ListResource, check_conflation
+from app.streaming.buffer import CHANGE, Channel, Entries, Form, Message, message
+from app.streaming.conflation import ListResource, board_form
 from app.streaming.protocols import LiveSubscription, Source, StreamHub
 from indexes.boards.config import BoardConfig
 from indexes.boards.results import ListChange, LiveTiles, ObjectView, Slice
 
 Made = dict[int, Message]
 """Messages that are written, by the identity of their entries; those with old values by its negative."""
-
-_FORMS: dict[str, Form] = {"changes": "changes", "tiles": "tiles"}
 
 
 class StreamedBoard(Protocol):
@@ -181,14 +178,7 @@ class BoardSource(Source):
     noun = "board"
 
     def form(self, form: str, old: bool, squash: float | None) -> Form:
-        found = _FORMS.get(form)
-        if found is None:
-            raise Invalid(FieldError("form", "must be changes or tiles"))
-        if old:
-            found = with_old(found)
-        if squash is not None:
-            check_conflation(found, squash)
-        return found
+        return board_form(form, old, squash)
 
     def live(self, resource: str, engine: Any, hub: StreamHub) -> LiveBoard:
         return LiveBoard(resource, engine, hub)

@@ -10,7 +10,7 @@ from collections import deque
 from typing import Literal, NamedTuple, Protocol
 
 from app.errors import FieldError, Invalid
-from indexes.boards.results import ListEntry, ObjectView
+from indexes.boards.lists import ListEntry, ObjectView
 
 Form = Literal["changes", "old", "tiles", "events", "results"]
 """What a stream carries. Of a list: its changes, its changes with old values, or the tiles that reach it. Where

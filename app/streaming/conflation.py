@@ -16,9 +16,9 @@ from itertools import count
 from typing import Any
 
 from app.errors import FieldError, Invalid
-from app.streaming.buffer import CHANGE, Channel, ChannelReader, Conflation, Entries, Form, Message, message
+from app.streaming.buffer import CHANGE, Channel, ChannelReader, Conflation, Entries, Form, Message, message, with_old
 from app.streaming.protocols import Between, LiveResource, LiveSubscription
-from indexes.boards.results import ObjectView, net_entries
+from indexes.boards.lists import ObjectView, net_entries
 
 LONGEST = 3600.0
 """Seconds that a reader may ask for."""
@@ -39,6 +39,21 @@ def check_conflation(form: Form, seconds: float) -> None:
         raise Invalid(FieldError("squash", "goes with form=changes only"))
     if not 0 < seconds <= LONGEST:
         raise Invalid(FieldError("squash", f"must be more than 0 and at most {LONGEST:g} seconds"))
+
+
+_FORMS: dict[str, Form] = {"changes": "changes", "tiles": "tiles"}
+
+
+def board_form(form: str, old: bool, squash: float | None) -> Form:
+    """The form of a board's stream with these options. Raises the problem 422 for what boards do not have."""
+    found = _FORMS.get(form)
+    if found is None:
+        raise Invalid(FieldError("form", "must be changes or tiles"))
+    if old:
+        found = with_old(found)
+    if squash is not None:
+        check_conflation(found, squash)
+    return found
 
 
 class ListResource(LiveResource):
@@ -142,7 +157,7 @@ class Conflator:
         conflation, channel = reader.conflation, reader.channel
         if conflation is not None and channel is not None:
             board = _listed(live_resource)
-            conflation.take(board.shown(board.by_id[channel.id]), live_resource.seq)
+            conflation.take(board.shown(board.by_id[channel.id]), live_resource.delivered_seq(channel))
             if any(item.event == CHANGE for item in items):
                 conflation.due = self._clock() + conflation.seconds
 
@@ -186,7 +201,7 @@ class Conflator:
                 lists[channel.id] = board.shown(live)
             now, seq, offset = lists[channel.id], conflation.last, board.offset(live)
             entries = net_entries(conflation.shown, now, offset, offset)
-            conflation.take(now, live_resource.seq)
+            conflation.take(now, live_resource.delivered_seq(channel))
             if entries:
                 conflation.due = clock + conflation.seconds
                 key = seq, entries, channel.form

@@ -340,9 +340,13 @@ class Hub:
             channel = live_resource.channel(resource, id, form, live_resource.seq, self.limits.resume_changes)
             setattr(live, form, channel)
             live_resource.set_active(live, form, True)
+            channel.floor = channel.diffs_floor = live_resource.delivered_seq(channel)
+            seq = None if after is None else parse_cursor(after, self.epoch)
+        if missed is None and seq is not None:
+            missed = live_resource.missed(live, form, seq)
         if missed is None:
             missed = [live_resource.first_message(live, form, after is None)]
-        elif reader.conflation is not None and seq is not None:
+        elif missed and reader.conflation is not None and seq is not None:
             missed = self.conflator.missed(live_resource, live, channel, seq, missed)
         if reader.conflation is not None:
             channel.keep_diffs(live_resource.seq)

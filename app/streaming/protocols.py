@@ -108,6 +108,10 @@ class LiveResource(ABC):
         """The seq up to which all readers of a channel have every message, sent or in the queue."""
         return self.seq
 
+    def missed(self, live: LiveSubscription, form: Form, after: int) -> list[Message] | None:
+        """What a stream missed since a seq, where its messages were not kept; None where that is not known either."""
+        return None
+
     @abstractmethod
     def deliver(self, slice: Any) -> None:
         """Queue for all readers what a slice changed."""

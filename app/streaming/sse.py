@@ -62,7 +62,7 @@ class EventStream(Response):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self._keyring.check(self._caller)
-        stream = _Stream(self._hub, receive, send, self._ready, self._squash)
+        stream = SseConnection(self._hub, receive, send, self._ready, self._squash)
         self._hub.add_connection(stream)
         self._hub.bind(stream, self._caller)
         try:
@@ -73,7 +73,7 @@ class EventStream(Response):
             self._hub.remove_connection(stream)
 
 
-class _Stream(Connection):
+class SseConnection(Connection):
     """A connection with one reader."""
 
     hub: Hub

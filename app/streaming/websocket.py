@@ -95,10 +95,10 @@ class StreamSocket:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         hub = self._hub
-        socket = _Socket(hub, self._keyring, self._refusal_of, receive, send)
+        socket = Socket(hub, self._keyring, self._refusal_of, receive, send)
         extensions = scope.get("extensions") or {}
         socket.work_with(self._carry, self._api, extensions.get(LARGEST, _ignore))
-        socket.exchange_by(extensions.get(READ, _nothing_more), extensions.get(WRITE, _not_now))
+        socket.exchange_by(extensions.get(READ, nothing_more), extensions.get(WRITE, not_now))
         await receive()
         try:
             handshake = HTTPConnection(scope)
@@ -107,20 +107,14 @@ class StreamSocket:
                 socket.admit_ticket(self._tickets.find(ticket))
             else:
                 await socket.admit(handshake.headers.get("authorization"))
-            hub.add_connection(socket, counts=socket.known)
-            socket.bind()
+            socket.enter()
         except ServiceError as error:
             await self._refusal_of(error).response()(scope, receive, send)
             return
-        try:
-            await send({"type": "websocket.accept"})
-            await socket.run()
-        finally:
-            hub.remove_connection(socket)
-            await socket.finish()
+        await socket.carry()
 
 
-class _Entry(Reader):
+class Entry(Reader):
     """A stream of a socket, by the resource and the id that its peer calls it; `packed` as MessagePack."""
 
     __slots__ = ("key", "packed")
@@ -133,7 +127,7 @@ class _Entry(Reader):
         super().__init__(connection, prefix, wants_ready, squash)
 
 
-class _Socket(Connection):
+class Socket(Connection):
     """A connection with any number of streams. It has no caller until the peer has sent its key."""
 
     hub: Hub
@@ -155,7 +149,7 @@ class _Socket(Connection):
         self._caller: Caller | None = None
         self._ticket: Ticket | None = None
         self._wrong_keys = 0
-        self._open: dict[tuple[str, str], _Entry] = {}
+        self._open: dict[tuple[str, str], Entry] = {}
         self._answers = Reader(self)
         self._emptied = asyncio.Event()
         self._packs = False
@@ -180,7 +174,7 @@ class _Socket(Connection):
             reader, item = entry
             if reader is not self._answers:
                 text = socket_text(reader.prefix, item)
-                await self._send_frame(pack_json(text) if isinstance(reader, _Entry) and reader.packed else text)
+                await self._send_frame(pack_json(text) if isinstance(reader, Entry) and reader.packed else text)
             elif item.event == TEXT:
                 await self._send({"type": "websocket.send", "text": item.block.decode()})
             else:
@@ -206,7 +200,7 @@ class _Socket(Connection):
         await self._send({"type": "websocket.close", "code": code})
 
     def on_finish(self, reader: Reader) -> None:
-        if isinstance(reader, _Entry) and self._open.get(reader.key) is reader:
+        if isinstance(reader, Entry) and self._open.get(reader.key) is reader:
             del self._open[reader.key]
 
     # --- operations -------------------------------------------------------------------------------------------------
@@ -223,6 +217,20 @@ class _Socket(Connection):
         """Let the socket do what a ticket opens. Raises `Unauthorized` where who asked for it is shut out."""
         self._keyring.check(ticket.caller)
         self._caller, self._ticket = ticket.caller, ticket
+
+    def enter(self) -> None:
+        """Be a connection of the hub. Raises as `Hub.add_connection`."""
+        self.hub.add_connection(self, counts=self.known)
+        self.bind()
+
+    async def carry(self) -> None:
+        """Accept the handshake, and carry streams until the connection ends."""
+        try:
+            await self._send({"type": "websocket.accept"})
+            await self.run()
+        finally:
+            self.hub.remove_connection(self)
+            await self.finish()
 
     def bind(self) -> None:
         """Let the socket end with its caller."""
@@ -339,7 +347,7 @@ class _Socket(Connection):
         source, _ = self.hub.source(resource)
         old, squash = operation.get("old", False), operation.get("squash")
         form = source.form(operation.get("form", "changes"), old, squash)
-        entry = _Entry(self, operation)
+        entry = Entry(self, operation)
         await self.hub.open_stream(entry, resource, id, form, operation.get("after"), self._open.get(key))
         if entry.channel is not None:
             self._open[key] = entry
@@ -374,11 +382,15 @@ class _Socket(Connection):
         self.hub.close_stream(reader)
         self._answer(operation, {"resource": resource, "id": id, "event": "unsubscribed"})
 
+    async def _authenticated(self, key: str) -> None:
+        """Take a key that the peer has sent. Raises `Unauthorized`."""
+        if not self._keyring.open:
+            await self._identify(key)
+            self.bind()
+
     async def _authenticate(self, operation: Operation) -> None:
         try:
-            if not self._keyring.open:
-                await self._identify(operation["key"])
-                self.bind()
+            await self._authenticated(operation["key"])
             self.hub.count_connection(self)
         except Unauthorized:
             self._wrong_keys += 1
@@ -427,12 +439,12 @@ def _ignore(most: int) -> None:
     """A server that takes messages of any size, or one."""
 
 
-def _nothing_more() -> list[Any]:
+def nothing_more() -> list[Any]:
     """A server that has messages one by one."""
     return []
 
 
-def _not_now(frames: Sequence[str | bytes]) -> bool:
+def not_now(frames: Sequence[str | bytes]) -> bool:
     """A server that sends what it is given to send, and waits with it."""
     return False
 

@@ -51,6 +51,29 @@ class _Undone:
         return spans is not None and any(since <= row.lsn < until for since, until in spans)
 
 
+class Followers:
+    """Several followers of a replay as one."""
+
+    def __init__(self, *followers: Follower) -> None:
+        self._followers = followers
+        self._wanting: list[Follower] = []
+
+    def follows(self, resource: str, seq: int, last_seq: int) -> bool:
+        """Whether any of them wants the slices of a command."""
+        self._wanting = [one for one in self._followers if one.follows(resource, seq, last_seq)]
+        return bool(self._wanting)
+
+    def deliver(self, resource: str, part: Any) -> None:
+        """Give a slice of such a command to those that want it."""
+        for one in self._wanting:
+            one.deliver(resource, part)
+
+    def dropped(self, resource: str, seq: int) -> None:
+        """A resource was deleted at a seq."""
+        for one in self._followers:
+            one.dropped(resource, seq)
+
+
 def replay(
     log: Log,
     catalog: Catalog,

@@ -7,6 +7,7 @@ async with AsyncRankcast("http://127.0.0.1:8000") as rankcast:
         print(change.seq, [entry.id for entry in watch.list])
 """
 
+from rankcast_client.board_zones import BoardZone, BoardZones, StreamStart
 from rankcast_client.boards import AsyncBoard, Watch
 from rankcast_client.client import AsyncRankcast
 from rankcast_client.errors import FieldError, ProblemError, RankcastError, Unreachable
@@ -141,6 +142,8 @@ __all__ = [
     "BadSignature",
     "Board",
     "BoardInfo",
+    "BoardZone",
+    "BoardZones",
     "Box",
     "Boxes",
     "Change",
@@ -236,6 +239,7 @@ __all__ = [
     "SkylineAnswer",
     "Snapshot",
     "StreamEvent",
+    "StreamStart",
     "Subscription",
     "SubscriptionCost",
     "Ticket",

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from rankcast_client.board_zones import BoardZones, StreamStart
 from rankcast_client.calls import (
     Call,
     Page,
@@ -94,6 +95,21 @@ def explain(board: str, event: Event, algorithm: Algorithm | None, epsilon: floa
 
 def explain_subscription(board: str, id: str) -> Call[SubscriptionCost]:
     return Call("GET", BOARDS.path_of(board, id, "explain"), SubscriptionCost.from_json)
+
+
+# Zones
+
+
+def zones(board: str) -> Call[BoardZones]:
+    return Call("GET", BOARDS.path(board, "zones"), BoardZones.from_json)
+
+
+def cut_zones(board: str) -> Call[BoardZones]:
+    return Call("POST", BOARDS.path(board, "zones"), BoardZones.from_json)
+
+
+def stream_start(board: str, id: str) -> Call[StreamStart]:
+    return Call("GET", BOARDS.path_of(board, id, "start"), StreamStart.from_json)
 
 
 # Subscriptions

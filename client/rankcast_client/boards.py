@@ -8,6 +8,7 @@ from typing import Any
 from rankcast_client import board_calls as calls
 from rankcast_client._base import AsyncConnection, AsyncSubscriptions, Stream
 from rankcast_client.board_calls import BOARDS, End
+from rankcast_client.board_zones import BoardZones, StreamStart
 from rankcast_client.calls import changed, given
 from rankcast_client.explained import Explanation, SubscriptionCost
 from rankcast_client.followers import ListFollower
@@ -106,18 +107,19 @@ class AsyncBoard(AsyncSubscriptions[BoardInfo, Subscription]):
         epsilon: float | None = None,
         sketch: int | None = None,
         indexed: Sequence[str] = (),
+        zones: int | None = None,
     ) -> BoardInfo:
         """Make the board, or change what `patch` may change; a 409 if it is there and differs otherwise.
 
         `rank` names the attribute that ranks, `order` says whether small ("asc") or large ("desc") values are better,
         `ks` are the list lengths that subscriptions may ask for, `indexed` the members of payloads that they may
-        filter by.
+        filter by. In so many `zones` its tiles are published on NATS.
         """
         body = {
             "range_attributes": list(range_attributes),
             "rank": {"attribute": rank, "order": order},
             "ks": list(ks),
-            **given(algorithm=algorithm, epsilon=epsilon, sketch=sketch, indexed=list(indexed) or None),
+            **given(algorithm=algorithm, epsilon=epsilon, sketch=sketch, indexed=list(indexed) or None, zones=zones),
         }
         return await self.client.send(BOARDS.configure("PUT", self.name, body))
 
@@ -128,11 +130,12 @@ class AsyncBoard(AsyncSubscriptions[BoardInfo, Subscription]):
         algorithm: Algorithm | None = None,
         epsilon: float | Unset | None = UNSET,
         sketch: int | Unset | None = UNSET,
+        zones: int | Unset | None = UNSET,
     ) -> BoardInfo:
-        """Change what is given; None removes epsilon or the sketch. Removing a k that subscriptions use is a 409."""
+        """Change what is given; None removes epsilon, the sketch or the zones. A k in use stays: 409."""
         body = {
             **given(ks=None if ks is None else list(ks), algorithm=algorithm),
-            **changed(epsilon=epsilon, sketch=sketch),
+            **changed(epsilon=epsilon, sketch=sketch, zones=zones),
         }
         return await self.client.send(BOARDS.configure("PATCH", self.name, body))
 
@@ -230,7 +233,19 @@ class AsyncBoard(AsyncSubscriptions[BoardInfo, Subscription]):
         """
         return await self.client.send(calls.explain(self.name, event, algorithm, epsilon))
 
+    async def zones(self) -> BoardZones:
+        """The zones in which the board's tiles are published on NATS."""
+        return await self.client.send(calls.zones(self.name))
+
+    async def cut_zones(self) -> BoardZones:
+        """Cut the zones anew by the present subscriptions, under the next version."""
+        return await self.client.send(calls.cut_zones(self.name))
+
     # Subscriptions
+
+    async def stream_start(self, id: str) -> StreamStart:
+        """What a stream of a subscription begins with, and the zone in which it goes on."""
+        return await self.client.send(calls.stream_start(self.name, id))
 
     async def register(
         self,

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from indexes.boards.regions import Region, Regions
+from indexes.boards.zones import Zone
 from indexes.core.arrays import Bytes, Floats, Rows
 
 UPSERT, UPDATE, DELETE = 0, 1, 2
@@ -130,13 +131,15 @@ class DeleteSubscriptions:
 
 @dataclass(slots=True)
 class Configure:
-    """Change the list lengths on offer, the painting algorithm, its `runs` or its `sketch` (0: none). None leaves a
-    field as it is."""
+    """Change the list lengths on offer, the painting algorithm, its `runs`, its `sketch` or the number of its `zones`
+    (0: none); or cut it into these zones. None leaves a field as it is."""
 
     ks: tuple[int, ...] | None = None
     algorithm: Literal["sparse", "dense"] | None = None
     runs: int | None = None
     sketch: int | None = None
+    zones: int | None = None
+    cut: tuple[Zone, ...] | None = None
 
 
 Command = Events | AddSubscriptions | SetSubscription | DeleteSubscriptions | Configure

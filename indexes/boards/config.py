@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from indexes.boards.zones import Cut
+
 
 @dataclass(frozen=True, slots=True)
 class BoardConfig:
@@ -15,6 +17,9 @@ class BoardConfig:
     subscriptions of a class: B rectangles that cover them; None for the subscriptions themselves. `indexed` are the
     fields of the payload by which subscriptions filter. With indexed fields or several range attributes there is one
     way to paint and one index: `algorithm` is "sparse", `runs` 0, `sketch` None and `index` "kd-tree".
+
+    With one range attribute and no indexed fields its tiles may be published by zone: `zones` is the number wanted, and
+    `cut` those that there are, made by the engine.
     """
 
     range_attributes: tuple[str, ...]
@@ -26,6 +31,8 @@ class BoardConfig:
     runs: int = 0
     sketch: int | None = None
     indexed: tuple[str, ...] = ()
+    zones: int | None = None
+    cut: Cut | None = None
 
     @property
     def dimensions(self) -> int:

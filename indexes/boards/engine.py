@@ -25,6 +25,7 @@ from indexes.boards.results import Slice
 from indexes.boards.space.explain import SpaceExplainPlan
 from indexes.boards.store import BoardStore
 from indexes.boards.subscription_index import SubscriptionIndex
+from indexes.boards.zones import EVERYWHERE, Cut
 from indexes.core.commands import Fault, Refused
 from indexes.core.pending_subscriptions import Steps, run_steps
 from indexes.core.plan import Plan, SamePlan, applied
@@ -34,6 +35,8 @@ class BoardEngine(BoardStore):
     """A board that takes commands. Its state and its reads are those of `BoardStore`."""
 
     def __init__(self, config: BoardConfig, first_seq: int = 0) -> None:
+        if config.zones is not None and config.cut is None:
+            config = replace(config, cut=Cut(first_seq + 1, first_seq, (EVERYWHERE,)))
         super().__init__(config, first_seq)
         self._owner = 0
 
@@ -87,7 +90,20 @@ class BoardEngine(BoardStore):
             config = replace(config, runs=command.runs)
         if command.sketch is not None:
             config = replace(config, sketch=command.sketch or None)
-        return config
+        return self._with_zones(config, command)
+
+    def _with_zones(self, config: BoardConfig, command: Configure) -> BoardConfig:
+        """The configuration with the zones that a command asks for. Raises Refused: there are none to cut anew."""
+        wanted = config.zones if command.zones is None else command.zones or None
+        if wanted is None and command.cut is not None:
+            raise Refused([Fault("zones", "the board has no zones", "different")])
+        if wanted is None:
+            return replace(config, zones=None, cut=None)
+        if command.cut is None and wanted == config.zones:
+            return config
+        # What a seq counts comes after all versions so far: each of them took a seq at least.
+        version = self.next_seq + 1 if config.cut is None else config.cut.version + 1
+        return replace(config, zones=wanted, cut=Cut(version, self.next_seq, command.cut or (EVERYWHERE,)))
 
     def apply(self, command: Command, keep_tiles: int = 0) -> tuple[Plan[BoardStore], list[Slice]]:
         """Prepare, execute and publish a command; returns its plan and the notifications of live subscriptions."""

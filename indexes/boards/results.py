@@ -10,12 +10,30 @@ from math import isinf
 from typing import NamedTuple, TypeAlias
 
 from indexes.boards.commands import Filter
+from indexes.boards.lists import ListEntry, ObjectView, Place, net_entries
 from indexes.boards.regions import Region
 from indexes.boards.space.kernels.shapes import width
 from indexes.core.arrays import Floats
 
-Place: TypeAlias = float | tuple[float, ...]
-"""The range attributes of an object: a number if there is one, else a number for each, in their order."""
+__all__ = [
+    "AnyTile",
+    "ListChange",
+    "ListEntry",
+    "LiveTiles",
+    "ObjectView",
+    "Painted",
+    "Place",
+    "Reach",
+    "RegionTile",
+    "Slice",
+    "SubscriptionEdit",
+    "SubscriptionView",
+    "TileRows",
+    "TileView",
+    "net_entries",
+    "place_of",
+    "places",
+]
 
 
 def place_of(x: Floats, i: int) -> Place:
@@ -28,16 +46,6 @@ def places(x: Floats) -> list[Place]:
     """All of a column of places."""
     found = x.tolist()
     return list(map(tuple, found)) if x.ndim > 1 else found
-
-
-class ObjectView(NamedTuple):
-    """An object as the user wrote it. `payload` is compact JSON text."""
-
-    id: str
-    x: Place
-    y: float
-    created: int
-    payload: bytes | None
 
 
 class SubscriptionView(NamedTuple):
@@ -132,20 +140,6 @@ class TileRows(NamedTuple):
             yield self.event[t], RegionTile(self.k[t], shape, sides, shown, self.gone[t], where)
 
 
-class ListEntry(NamedTuple):
-    """One object that entered, left or got new values in one list.
-
-    Ranks count from 1 over the whole ranking; None is outside the list. `object` is given with a new rank, and `old`,
-    the object as it was, with an old one.
-    """
-
-    id: str
-    old_rank: int | None
-    new_rank: int | None
-    object: ObjectView | None
-    old: ObjectView | None = None
-
-
 class ListChange(NamedTuple):
     """The net change of one live list at one seq. Equal changes of a seq share the same `entries` tuple."""
 
@@ -162,12 +156,31 @@ class LiveTiles(NamedTuple):
     tiles: tuple[AnyTile, ...]
 
 
+class Painted(NamedTuple):
+    """All tiles of some events, for the zones of a board. The event at place i has the seq `first_seq` + i."""
+
+    first_seq: int
+    rows: TileRows
+
+
+class SubscriptionEdit(NamedTuple):
+    """A subscription that was changed or, with no place `after`, deleted, for the zones of a board: (l, r) before and
+    after."""
+
+    seq: int
+    id: str
+    before: tuple[float, float]
+    after: tuple[float, float] | None
+
+
 class Slice(NamedTuple):
     """The notifications of live subscriptions for consecutive commands, each column in order of seq.
 
     `moved` are the (seq, live slot) of subscriptions that were changed themselves (their net change is in `changes`),
     `gone` those of deleted ones, whose live slots are free again. `shifted` are the live slots of `moved` ones with
     another offset: their readers need the whole list, since the ranks they know have the old one.
+
+    Where the board has zones, all tiles and all changed subscriptions are there too, and whether it was cut anew.
     """
 
     last_seq: int
@@ -176,18 +189,6 @@ class Slice(NamedTuple):
     moved: list[tuple[int, int]]
     gone: list[tuple[int, int]]
     shifted: tuple[int, ...] = ()
-
-
-def net_entries(
-    before: list[ObjectView], after: list[ObjectView], old_offset: int = 0, new_offset: int = 0
-) -> tuple[ListEntry, ...]:
-    """The net change between two lists, which begin after so many ranks: the objects that left, then those that entered
-    or have other values. Objects that only change their rank are left out. O(k)."""
-    was = {entry.id: (rank, entry) for rank, entry in enumerate(before, old_offset + 1)}
-    now = {entry.id for entry in after}
-    found = [ListEntry(id, rank, None, None, old) for id, (rank, old) in was.items() if id not in now]
-    for rank, entry in enumerate(after, new_offset + 1):
-        old_rank, old = was.get(entry.id, (None, None))
-        if old != entry:
-            found.append(ListEntry(entry.id, old_rank, rank, entry, old))
-    return tuple(found)
+    painted: tuple[Painted, ...] = ()
+    edits: tuple[SubscriptionEdit, ...] = ()
+    recut: bool = False

@@ -44,6 +44,7 @@ def test_a_board_is_made_shown_and_put_again(client: AppClient) -> None:
         "sketch": None,
         "indexed": [],
         "index": "range-tree",
+        "zones": None,
         "objects": 0,
         "subscriptions": 0,
     }

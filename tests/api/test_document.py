@@ -18,7 +18,7 @@ from app.security.scopes import LINK_SCOPE, SCOPES
 ID = re.compile(
     r"(healthz|readyz|metrics)|(admin|tickets|webhooks|boards|matchers|relays|maps|feeds)(_[a-z]+)*"
     r"_(create|publish|upsert|run|receive|apply|list|get|put|patch|delete|delete_many"
-    r"|top|skyline|match|explain|stream|probe|verify|test|enable)"
+    r"|top|skyline|match|explain|stream|start|probe|verify|test|enable)"
 )
 
 

@@ -39,6 +39,9 @@ LEFT_OUT = {
     "relays_links_messages_receive": "the protocol between services",
     "relays_links_probe": "the protocol between services",
     "relays_subscriptions_stream": "followed on the WebSocket",
+    "boards_zones_list": "for operators",
+    "boards_zones_create": "for operators",
+    "boards_subscriptions_start": "the protocol of gateways",
     "maps_queries_stream": "followed on the WebSocket",
     "feeds_subscriptions_stream": "followed on the WebSocket",
 }

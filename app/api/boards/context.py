@@ -45,6 +45,7 @@ class BoardContext(Context[BoardEngine, BoardConfig]):
             "sketch": config.sketch,
             "indexed": list(config.indexed),
             "index": config.index,
+            "zones": config.zones,
             "objects": 0 if engine is None else engine.object_count,
             "subscriptions": 0 if engine is None else engine.subscription_count,
         }
@@ -101,6 +102,15 @@ def bad_painting(several: str, algorithm: str | None, epsilon: float | None) -> 
     if several and epsilon is not None:
         errors.append(FieldError("epsilon", f"must be null {several}"))
     return errors
+
+
+def bad_zones(zones: int | None, several: str, enabled: bool) -> list[FieldError]:
+    """What is wrong with a number of zones."""
+    if zones is None:
+        return []
+    if several:
+        return [FieldError("zones", f"must be null {several}")]
+    return [] if enabled else [FieldError("zones", "must be null: the service has no NATS (RANKCAST_NATS)")]
 
 
 def runs_of(epsilon: float | None) -> int:

@@ -45,7 +45,9 @@ from app.api.models import (
 )
 from app.api.pages import Query
 from app.api.values import Attribute, Name, Number, Strict
+from indexes.boards.zones import MOST_ZONES
 
+Ends: TypeAlias = Annotated[list[float | None], Field(min_length=2, max_length=2)]
 RESERVED = frozenset({"op", "id", "k", "payload", "created"})
 
 Ks: TypeAlias = Annotated[
@@ -66,6 +68,14 @@ Sketch = Annotated[
         ge=1,
         le=65_536,
         description="Rectangles that approximate the subscriptions; null: the subscriptions themselves.",
+    ),
+]
+Zones = Annotated[
+    int | None,
+    Field(
+        ge=1,
+        le=MOST_ZONES,
+        description="How many zones its tiles are published in on NATS, with one range attribute; null: none.",
     ),
 ]
 Mode = Annotated[
@@ -106,6 +116,7 @@ class BoardBody(Strict):
         Literal["range-tree", "kd-tree"],
         Field(description="The index of objects. With several range attributes or indexed fields it is `kd-tree`."),
     ] = "range-tree"
+    zones: Zones = None
     name: Ignored = None
     seq: Ignored = None
     objects: Ignored = None
@@ -119,6 +130,7 @@ class BoardPatch(Strict):
     algorithm: Annotated[Algorithm | None, Field(description="The algorithm; absent: the present one.")] = None
     epsilon: Epsilon = None
     sketch: Sketch = None
+    zones: Zones = None
 
 
 class BoardSummary(ResponseModel):
@@ -133,6 +145,7 @@ class BoardSummary(ResponseModel):
     sketch: Annotated[int | None, Field(description="Rectangles that approximate the subscriptions; null: none.")]
     indexed: Annotated[list[str], Field(description="Payload members by which subscriptions may filter.")]
     index: Annotated[str, Field(description="How objects are kept.")]
+    zones: Annotated[int | None, Field(description="Zones that its tiles are published in; null: none.")]
     objects: ObjectCount
     subscriptions: SubscriptionCount
 
@@ -141,6 +154,27 @@ class Board(BoardSummary):
     """A board, its sizes and its `seq`."""
 
     seq: SeqNumber
+
+
+class BoardZone(ResponseModel):
+    """One zone of a board: l and r of its subscriptions, from the lower end on and below the upper one."""
+
+    id: Annotated[int, Field(description="The last part of its subject.")]
+    l: Annotated[Ends, Field(description="The lower ends of its subscriptions; null: unbounded.")]
+    r: Annotated[Ends, Field(description="The upper ends of its subscriptions; null: unbounded.")]
+    subscriptions: SubscriptionCount
+    rate: Annotated[float, Field(description="Messages a second, of late.")]
+
+
+class BoardZones(ResponseModel):
+    """The zones of a board, at its `seq`."""
+
+    seq: SeqNumber
+    version: Annotated[int, Field(description="The version of the zones, as in their subjects.")]
+    base: Annotated[int, Field(description="The seq of the cut.")]
+    subject: Annotated[str, Field(description="The subject of a zone but for its id.")]
+    published: Annotated[int | None, Field(description="The seq up to which NATS has everything; null without NATS.")]
+    zones: Annotated[list[BoardZone], Field(description="The zones, which cover the plane and do not overlap.")]
 
 
 class BoardPage(Page):
@@ -572,6 +606,41 @@ class BoardSubscriptionResponse(BoardSubscription):
     """A subscription with its list, at the board's `seq`."""
 
     seq: SeqNumber
+
+
+class StartCaller(ResponseModel):
+    """Who may follow the stream."""
+
+    id: Annotated[str, Field(description="Its id; empty where no key is asked for.")]
+    expires: Annotated[float | None, Field(description="When its time is over, in seconds since 1970.")]
+
+
+class StartZone(ResponseModel):
+    """The zone of a subscription, where its tiles are published."""
+
+    version: Annotated[int, Field(description="The version of the zones.")]
+    zone: Annotated[int, Field(description="The zone.")]
+    base: Annotated[int, Field(description="The seq of the cut, before the zone's first message.")]
+    published: Annotated[int, Field(description="The seq up to which NATS has everything of the board.")]
+    last: Annotated[int, Field(description="The seq of the zone's last message by then.")]
+
+
+class BoardStreamStart(ResponseModel):
+    """What a stream of a subscription begins with, and where it goes on."""
+
+    seq: SeqNumber
+    epoch: Annotated[str, Field(description="The history that cursors are of.")]
+    id: SubscriptionId
+    l: Annotated[float | None, Field(description="The lower end of its range; null: unbounded.")]
+    r: Annotated[float | None, Field(description="The upper end of its range; null: unbounded.")]
+    k: Annotated[int, Field(description="The k of the tiles that reach it: its offset and its own k.")]
+    offset: Offset
+    ttl: ShownSeconds = None
+    range_attribute: Annotated[str, Field(description="The board's range attribute.")]
+    rank: Annotated[Rank, Field(description="How objects are ranked.")]
+    caller: Annotated[StartCaller, Field(description="Who asked.")]
+    zone: Annotated[StartZone | None, Field(description="Its zone; null: its tiles are not published.")]
+    list: Annotated[RankedList, Field(description="The list from the first rank on, best first.")]
 
 
 class BoardSubscriptionsResponse(BulkResponse):

@@ -37,7 +37,7 @@ class BatchPlan(EventsPlan):
         if self._batch is None:
             accepted = self._accepted
             self._batch = Batch(painter, accepted.changes, accepted.births, self._rows, self._touched)
-        self._batch.paint(budget, self._room > 0)
+        self._batch.paint(budget, self._room > 0 or self._zoned)
         if self._batch.done:
             self._executed = self.count
             self.tile_count = self._batch.made

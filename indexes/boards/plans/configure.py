@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from indexes.boards.commands import Configure
 from indexes.boards.config import BoardConfig
+from indexes.boards.results import Slice
 from indexes.boards.store import BoardStore
 from indexes.core.plan import Plan
 
 
 class ConfigurePlan(Plan[BoardStore]):
-    """Another set of list lengths, another algorithm, epsilon or sketch. Nothing is logged where nothing changes."""
+    """Another set of list lengths, another algorithm, epsilon or sketch, or other zones. Nothing is logged where it
+    changes nothing."""
 
     def __init__(self, engine: BoardStore, command: Configure, config: BoardConfig) -> None:
         super().__init__(engine, command, int(config != engine.latest_config))
@@ -27,10 +29,12 @@ class ConfigurePlan(Plan[BoardStore]):
     def execute(self, budget: float) -> None:
         self.engine.painter.configure(self._config)
 
-    def publish(self) -> None:
+    def publish(self) -> Slice | None:
+        recut = self.engine.config.cut != self._config.cut
         self.engine.config = self._config
         self.engine.seq = self.last_seq
         self.done = True
+        return Slice(self.last_seq, [], [], [], [], recut=True) if recut else None
 
     def cancel(self) -> None:
         self.engine.latest_config = self._before

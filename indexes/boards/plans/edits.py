@@ -9,7 +9,7 @@ import numpy as np
 
 from indexes.boards.commands import AddSubscriptions, DeleteSubscriptions, SetSubscription, SubscriptionState
 from indexes.boards.regions import Regions
-from indexes.boards.results import ListChange, Slice
+from indexes.boards.results import ListChange, Slice, SubscriptionEdit
 from indexes.boards.store import BoardStore
 from indexes.boards.subscriptions import AcceptedAddition, Reservation
 from indexes.core import edit_plan
@@ -129,15 +129,19 @@ class SetPlan(EditPlan):
 
     def _show(self, lo: int, hi: int) -> Slice | None:
         engine, sid, state = self.engine, self._sid, self._state
+        edits: tuple[SubscriptionEdit, ...] = ()
         if self.made:
             engine.subscribers.ids.insert(self.command.id, sid)
+        elif engine.config.cut is not None:
+            before = engine.subscribers.regions.at(sid).ends[0]
+            edits = (SubscriptionEdit(engine.seq, self.command.id, before, state.region.ends[0]),)
         engine.subscribers.put(sid, state)
         live = engine.live_of.get(sid)
         if live is None:
-            return None
+            return Slice(engine.seq, [], [], [], [], edits=edits) if edits else None
         shifted = (live,) if engine.offset_of(live) != state.offset else ()
         change = ListChange(engine.seq, live, engine.move_live(live, state))
-        return Slice(engine.seq, [change], [], [(engine.seq, live)], [], shifted)
+        return Slice(engine.seq, [change], [], [(engine.seq, live)], [], shifted, edits=edits)
 
 
 class DeletePlan(EditPlan):
@@ -169,5 +173,12 @@ class DeletePlan(EditPlan):
             if live is not None:
                 engine.unwatch(live)
                 gone.append((self.first_seq + i, live))
+        edits = self._edits(lo, hi) if engine.config.cut is not None else ()
         engine.subscribers.delete(self.command.ids[lo:hi], self._sids)
-        return Slice(engine.seq, [], [], [], gone) if gone else None
+        return Slice(engine.seq, [], [], [], gone, edits=edits) if gone or edits else None
+
+    def _edits(self, lo: int, hi: int) -> tuple[SubscriptionEdit, ...]:
+        regions = self.engine.subscribers.regions
+        places = zip(regions.l[self._sids].tolist(), regions.r[self._sids].tolist(), strict=True)
+        keys = enumerate(self.command.ids[lo:hi], self.first_seq + lo)
+        return tuple(SubscriptionEdit(seq, key, at, None) for (seq, key), at in zip(keys, places, strict=True))

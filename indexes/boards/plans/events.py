@@ -15,6 +15,7 @@ from indexes.boards.results import (
     ListChange,
     ListEntry,
     LiveTiles,
+    Painted,
     Place,
     Slice,
     TileRows,
@@ -56,6 +57,11 @@ class EventsPlan(Plan[BoardStore]):
         return self._executed > 0
 
     @property
+    def _zoned(self) -> bool:
+        """Whether all tiles are published, by zone."""
+        return self.engine.config.cut is not None
+
+    @property
     def changes(self) -> Changes:
         """The events by column."""
         return self._accepted.changes
@@ -92,7 +98,7 @@ class EventsPlan(Plan[BoardStore]):
             painter.advance(changes, self._executed, self.count)
             self._executed = self.count
             return
-        keep = self._room > 0 or self.counted
+        keep = self._room > 0 or self.counted or self._zoned
         self._executed, made = painter.run(changes, self._executed, self.count, budget, keep)
         self.tile_count += made
 
@@ -148,7 +154,9 @@ class EventsPlan(Plan[BoardStore]):
         if self.counted:
             ends = [found.tiles_between(e, e + 1) for e in range(lo, start + hi)]
             self.counts += [end - begin for begin, end in ends]
-        last = min(last, first + self._room)
+        kept = min(last, first + self._room)
+        if not self._zoned:
+            last = kept
         rows = found.rows[first:last]
         records = found.records_between(lo, start + hi)
         tile_records = found.tile_records_between(lo, start + hi)
@@ -175,11 +183,13 @@ class EventsPlan(Plan[BoardStore]):
                 out.tiles.extend(self._live_tiles(found, seq, tile_records[begin:at_tile_record], views))
         else:
             texts = [payloads.get(row) for row in rows]
-        if rows:
-            self.kept.append(found.tile_rows(first, last, start, texts))
-            self._room -= len(rows)
+        if kept > first:
+            self.kept.append(found.tile_rows(first, kept, start, texts[: kept - first]))
+            self._room -= kept - first
+        if rows and self._zoned:
+            out = out._replace(painted=(Painted(self.first_seq, found.tile_rows(first, last, start, texts)),))
         self._write_payloads(hi - 1)
-        return out if out.changes or out.tiles else None
+        return out if out.changes or out.tiles or out.painted else None
 
     def _changes(self, seq: int, records: list[Record]) -> list[ListChange]:
         """The changes of live lists at one seq. Equal changes share their entries."""
@@ -252,6 +262,7 @@ class EventsGroup:
         self._store.catalogue.advance(self._changes, self._births, self._published, self._executed)
         found = KernelPass(self._store)
         out = Slice(0, [], [], [], [])
+        painted: list[Painted] = []
         start = 0
         for plan in self._plans:
             end = start + plan.count
@@ -263,6 +274,9 @@ class EventsGroup:
                 if part is not None:
                     out.changes.extend(part.changes)
                     out.tiles.extend(part.tiles)
+                    painted += part.painted
             start = end
         self._published = self._executed
-        return out._replace(last_seq=self._store.seq) if out.changes or out.tiles else None
+        if not (out.changes or out.tiles or painted):
+            return None
+        return out._replace(last_seq=self._store.seq, painted=tuple(painted))

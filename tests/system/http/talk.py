@@ -33,6 +33,10 @@ def strict(text: str | bytes) -> Any:
     return json.loads(text, parse_constant=refuse)
 
 
+ZONED: set[str] = set()
+"""The services whose boards have zones."""
+
+
 class Talk:
     """Requests to one service. `calls` holds the last ones, for messages of failed tests."""
 
@@ -49,6 +53,8 @@ class Talk:
         """One request; `body` is JSON, or bytes with the header given in `more`."""
         headers = dict(more.pop("headers", None) or {})
         content = None
+        if self.url in ZONED and method == "PUT" and path.count("/") == 3 and isinstance(body, dict):
+            body = {"zones": 4, **body} if "range_attributes" in body else body
         if body is not None:
             content = body if isinstance(body, bytes) else json.dumps(body).encode()
             headers.setdefault("Content-Type", "application/json")

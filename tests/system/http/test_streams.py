@@ -11,17 +11,37 @@ from typing import Any
 import pytest
 
 from tests.oracles.service import Question, covers, plain
+from tests.support.gateways import StartGateway, StartNats, zoned_pair
 from tests.support.live import LiveService, StartService
 from tests.support.patience import PATIENCE, wait_until
 from tests.system.http.following import Checked, Follower, SseFollower, WsFollower
 from tests.system.http.history import Player
-from tests.system.http.talk import Json, Talk, fresh, problem
+from tests.system.http.talk import ZONED, Json, Talk, fresh, problem
 
 CONFIG: Json = {"range_attributes": ["distance"], "rank": {"attribute": "delay", "order": "desc"}, "ks": [2, 5]}
 
 
+StartWay = Callable[[dict[str, str]], LiveService]
+
+
+@pytest.fixture(scope="module", params=["service", "gateway"])
+def start_way(
+    request: pytest.FixtureRequest, start_service: StartService, start_nats: StartNats, start_gateway: StartGateway
+) -> StartWay:
+    """Starts a service with some settings, or one behind a gateway that has them too, where boards have zones."""
+
+    def start(env: dict[str, str]) -> LiveService:
+        if request.param == "service":
+            return start_service(env=env)
+        gateway = zoned_pair(start_service, start_nats, start_gateway, env)
+        ZONED.add(gateway.url)
+        return gateway
+
+    return start
+
+
 @pytest.fixture(scope="module")
-def roomy(start_service: StartService) -> LiveService:
+def roomy(start_way: StartWay) -> LiveService:
     """Queues so long that nobody falls behind, positions kept for long."""
     env = {
         "RANKCAST_STREAM_QUEUE": "100000",
@@ -29,11 +49,11 @@ def roomy(start_service: StartService) -> LiveService:
         "RANKCAST_RESUME_CHANGES": "100000",
         "RANKCAST_RESUME_SECONDS": "3600",
     }
-    return start_service(env=env)
+    return start_way(env)
 
 
 @pytest.fixture(scope="module")
-def hasty(start_service: StartService) -> LiveService:
+def hasty(start_way: StartWay) -> LiveService:
     """Short queues, short memories, many heartbeats."""
     env = {
         "RANKCAST_STREAM_QUEUE": "4",
@@ -42,7 +62,7 @@ def hasty(start_service: StartService) -> LiveService:
         "RANKCAST_HEARTBEAT_SECONDS": "0.2",
         "RANKCAST_MAX_STREAMS": "24",
     }
-    return start_service(env=env)
+    return start_way(env)
 
 
 class Crowd(Player):
@@ -291,8 +311,8 @@ def test_a_position_too_far_back_or_too_long_ago_is_answered_by_a_reset(hasty: L
     first = SseFollower(hasty.url, stream)
     closing.append(first)
     position = str(first.first().position)
-    for n in range(8):
-        move(talk, path, n)
+    seqs = [move(talk, path, n) for n in range(8)]
+    first.wait(lambda: first.said[-1].seq == seqs[-1])
     near = SseFollower(hasty.url, stream, last=position)
     closing.append(near)
     near.wait(lambda: len(near.said) == 8)

@@ -9,7 +9,7 @@ from pydantic import TypeAdapter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from app.api.boards.context import BoardContext, bad_epsilon, bad_painting, json_of, runs_of, several_of
+from app.api.boards.context import BoardContext, bad_epsilon, bad_painting, bad_zones, json_of, runs_of, several_of
 from app.api.boards.models import RESERVED, Board, BoardBody, BoardPage, BoardPatch, BoardTopQuery, BoardTopResponse
 from app.api.boards.parsing.filters import FilterReader
 from app.api.boards.router import READ, WRITE, boards, router
@@ -24,6 +24,7 @@ from app.errors import FieldError
 from app.settings import Settings
 from app.write_path.idempotency import Ticket
 from app.write_path.writer import Skeleton
+from app.zones.balance import new_cut
 from indexes.boards.commands import Configure, Filter
 from indexes.boards.config import BoardConfig
 from indexes.boards.regions import REVERSED, Region, everywhere
@@ -62,6 +63,7 @@ class BoardRoutes(ResourceRoutes[BoardContext]):
             errors.append(FieldError("rank.attribute", "must not be a range attribute"))
         several = several_of(ranged, len(body.indexed))
         errors += bad_epsilon(body.epsilon, context.settings.max_k) + _bad_painting(several, body)
+        errors += bad_zones(body.zones, several, context.service.zones.enabled)
         index = body.index if d == 1 or "index" in body.model_fields_set else "kd-tree"
         if d > 1 and index != "kd-tree":
             errors.append(FieldError("index", f"must be 'kd-tree' {several}"))
@@ -77,6 +79,7 @@ class BoardRoutes(ResourceRoutes[BoardContext]):
             runs_of(body.epsilon),
             body.sketch,
             tuple(body.indexed),
+            body.zones,
         )
 
 
@@ -85,7 +88,8 @@ BoardRoutes().add_to(router)
 
 @router.patch("/{board}", response_model=Board, dependencies=WRITE, openapi_extra=accepts(BoardPatch))
 async def patch_board(request: Request) -> Response:
-    """Change the list lengths, the algorithm, epsilon or the sketch. A length in use cannot be removed: 409."""
+    """Change the list lengths, the algorithm, epsilon, the sketch or the zones. A length in use cannot be removed:
+    409."""
     context, name = boards(request), request.path_params["board"]
     raw = await json_body(request)
 
@@ -95,12 +99,16 @@ async def patch_board(request: Request) -> Response:
         given = body.model_fields_set
         errors = [FieldError(field, "must not be null") for field in ("ks", "algorithm") if _is_null(body, field)]
         errors += _bad_ks(body.ks or [], context.settings) + bad_epsilon(body.epsilon, context.settings.max_k)
-        errors += _bad_painting(several_of(len(config.range_attributes), len(config.indexed)), body)
+        several = several_of(len(config.range_attributes), len(config.indexed))
+        errors += _bad_painting(several, body) + bad_zones(body.zones, several, context.service.zones.enabled)
         if errors:
             raise many(errors)
         ks = tuple(body.ks) if body.ks and "ks" in given else None
         runs = runs_of(body.epsilon) if "epsilon" in given else None
-        command = Configure(ks, body.algorithm, runs, body.sketch or 0 if "sketch" in given else None)
+        sketch = body.sketch or 0 if "sketch" in given else None
+        zones = body.zones or 0 if "zones" in given else None
+        cut = await new_cut(context.reader(request), zones) if zones and zones != config.zones else None
+        command = Configure(ks, body.algorithm, runs, sketch, zones, cut)
 
         def skeleton(plan: Any) -> Skeleton:
             shown = context.shown(name, plan.engine.latest_config, plan.engine)

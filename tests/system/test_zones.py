@@ -1,0 +1,475 @@
+"""Zones on NATS: what is published is whole and in order, whatever is killed meanwhile, and readers at two gateways
+and at the service have exact lists.
+
+More kills than a handful: RANKCAST_ZONE_KILLS.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+import httpx
+import pytest
+from websockets.sync.client import connect
+
+from tests.support.gateways import Nats, StartGateway, StartNats
+from tests.support.live import LiveService, StartService
+from tests.support.patience import PATIENCE, wait_until
+from tests.system.http.following import Follower, SseFollower, WsFollower
+from tests.system.http.talk import Json
+
+KILLS = int(os.environ.get("RANKCAST_ZONE_KILLS", "6"))
+BOARD = "/v1/boards/delays"
+CONFIG: Json = {
+    "range_attributes": ["distance"],
+    "rank": {"attribute": "delay", "order": "desc"},
+    "ks": [2, 5],
+    "zones": 4,
+}
+
+
+def published(nats: Nats) -> list[tuple[str, Json]]:
+    """All messages of zones, by subject, in the order in which they are stored."""
+
+    async def read() -> list[tuple[str, Json]]:
+        import nats as client
+
+        connection = await client.connect(nats.url)
+        js = connection.jetstream()
+        count = (await js.stream_info("RANKCAST")).state.messages
+        consumer = await js.subscribe("rankcast.*.boards.>", ordered_consumer=True)
+        found = []
+        for _ in range(count):
+            message = await consumer.next_msg(timeout=10)
+            found.append((message.subject, json.loads(message.data)))
+        await connection.close()
+        return found
+
+    return asyncio.run(read())
+
+
+class Load:
+    """A board with subscriptions, changed at random; each request is sent under a key until it is answered."""
+
+    def __init__(self, url: str, seed: int) -> None:
+        self.url = url
+        self.random = Random(seed)
+        self.http = httpx.Client(base_url=url, timeout=PATIENCE)
+        self.sent = 0
+        self.seq = 0
+
+    def send(self, method: str, path: str, body: Any = None) -> Json:
+        self.sent += 1
+        headers = {"Idempotency-Key": f"load-{self.sent}"} if method != "GET" else {}
+        answer: httpx.Response | None = None
+
+        def answered() -> bool:
+            nonlocal answer
+            try:
+                answer = self.http.request(method, path, json=body, headers=headers)
+            except httpx.TransportError:
+                return False
+            return answer.status_code not in (409, 503)
+
+        wait_until(answered, pause=0.05)
+        assert answer is not None and answer.status_code < 300, answer and answer.text
+        found: Json = answer.json()
+        self.seq = max(self.seq, int(found.get("seq", 0)))
+        return found
+
+    def begin(self, subscriptions: int) -> None:
+        self.send("PUT", BOARD, CONFIG)
+        wanted = [self.subscription(f"s{n}") for n in range(subscriptions)]
+        self.send("POST", f"{BOARD}/subscriptions", {"subscriptions": wanted, "lists": False})
+        self.send("POST", f"{BOARD}/zones", {})
+
+    def subscription(self, id: str) -> Json:
+        l = self.random.randint(0, 900)
+        return {
+            "id": id,
+            "range": {"distance": [l, l + self.random.randint(10, 400)]},
+            "k": self.random.choice([2, 5]),
+        }
+
+    def act(self, moving: list[str]) -> None:
+        """Some events, one by one or as a batch; now and then a subscription moves, or the zones are cut anew."""
+        kind = self.random.random()
+        if kind < 0.08 and moving:
+            one = self.subscription(self.random.choice(moving))
+            self.send("PUT", f"{BOARD}/subscriptions/{one.pop('id')}", one)
+        elif kind < 0.12:
+            self.send("POST", f"{BOARD}/zones", {})
+        else:
+            events = [self.event() for _ in range(self.random.randint(1, 8))]
+            mode = "batch" if kind > 0.85 else "each"
+            self.send("POST", f"{BOARD}/events", {"events": events, "mode": mode, "messages": "none"})
+
+    def event(self) -> Json:
+        values = {"distance": self.random.randint(0, 1300), "delay": self.random.randint(0, 500)}
+        return {"op": "upsert", "id": f"o{self.random.randint(0, 60)}", "values": values}
+
+    def list_of(self, id: str) -> tuple[int, list[Json]]:
+        found = self.send("GET", f"{BOARD}/subscriptions/{id}")
+        return int(found["seq"]), found["list"]
+
+
+@pytest.fixture
+def nats(start_nats: StartNats) -> Nats:
+    return start_nats()
+
+
+def check_chains(found: list[tuple[str, Json]]) -> int:
+    """Each subject's messages are in order of seq, each once and with the one before it named; how many there are."""
+    last: dict[str, int] = {}
+    for subject, message in found:
+        if subject in last:
+            assert message["prev"] == last[subject], (subject, last[subject], message)
+        assert message["seq"] > message["prev"], (subject, message)
+        last[subject] = message["seq"]
+    return len(found)
+
+
+def test_what_is_published_is_whole_whatever_is_killed(start_service: StartService, nats: Nats) -> None:
+    env = {"RANKCAST_NATS": nats.url}
+    service = start_service(env=env)
+    load = Load(service.url, 5)
+    load.begin(40)
+    subscriptions = {one["id"]: one for one in load.send("GET", f"{BOARD}/subscriptions?limit=1000")["items"]}
+    for round_number in range(4):
+        for _ in range(25):
+            load.act([])
+        if round_number % 2:
+            nats.kill()
+            for _ in range(10):
+                load.act([])
+            nats.start()
+        else:
+            service.stop(signal.SIGKILL)
+            service = start_service(service.data, env=env, port=int(service.url.rpartition(":")[2]))
+    for _ in range(10):
+        load.act([])
+
+    def all_there() -> bool:
+        zones = load.send("GET", f"{BOARD}/zones")
+        return bool(zones["published"] >= load.seq)
+
+    wait_until(all_there, pause=0.05)
+    found = published(nats)
+    assert check_chains(found) > 200
+    # Whoever applies the messages of its zones in order has the list of the service.
+    everything = sorted((message for _, message in found), key=lambda message: int(message["seq"]))
+    for id, subscription in list(subscriptions.items())[:15]:
+        kept: dict[str, Json] = {}
+        l, r = subscription["range"]["distance"]
+        for message in everything:
+            seen: set[str] = set()
+            for tile in message["tiles"]:
+                if tile["k"] == subscription["k"] and reaches(tile, l, r) and str(tile) not in seen:
+                    seen.add(str(tile))
+                    apply(kept, tile, subscription["k"])
+        _, wanted = load.list_of(id)
+        have = sorted(kept.values(), key=rank)
+        assert [(one["id"], one["values"]) for one in have] == [(one["id"], one["values"]) for one in wanted], id
+    service.stop()
+
+
+def reaches(tile: Json, l: float, r: float) -> bool:
+    west = tile["l_outer"] is None or tile["l_outer"] < l
+    east = tile["r_outer"] is None or r < tile["r_outer"]
+    return west and east and tile["l_inner"] is not None and l <= tile["l_inner"] and tile["r_inner"] <= r
+
+
+def rank(entry: Json) -> tuple[float, int]:
+    return -entry["values"]["delay"], entry["created"]
+
+
+def apply(kept: dict[str, Json], tile: Json, k: int) -> None:
+    entry = tile["object"]
+    kept.pop(entry["id"], None)
+    if not entry["gone"]:
+        kept[entry["id"]] = entry
+        for worst in sorted(kept.values(), key=rank)[k:]:
+            del kept[worst["id"]]
+
+
+def test_zones_are_balanced_by_themselves_and_cut_by_hand(start_service: StartService, nats: Nats) -> None:
+    service = start_service(env={"RANKCAST_NATS": nats.url})
+    load = Load(service.url, 1)
+    load.send("PUT", BOARD, {**CONFIG, "zones": 8})
+    first = load.send("GET", f"{BOARD}/zones")
+    assert [zone["subscriptions"] for zone in first["zones"]] == [0]
+    wanted = [load.subscription(f"s{n}") for n in range(400)]
+    load.send("POST", f"{BOARD}/subscriptions", {"subscriptions": wanted, "lists": False})
+    wait_until(lambda: load.send("GET", f"{BOARD}/zones")["version"] > first["version"], pause=0.2)
+    balanced = load.send("GET", f"{BOARD}/zones")
+    assert len(balanced["zones"]) == 8 and sum(zone["subscriptions"] for zone in balanced["zones"]) == 400
+    assert max(zone["subscriptions"] for zone in balanced["zones"]) < 100
+    again = load.send("POST", f"{BOARD}/zones", {})
+    assert again["version"] == balanced["version"] + 1 and again["seq"] == balanced["seq"] + 1
+    load.send("PATCH", BOARD, {"zones": None})
+    assert load.http.get(f"{BOARD}/zones").status_code == 404
+    load.send("PATCH", BOARD, {"zones": 2})
+    assert load.send("GET", f"{BOARD}/zones")["version"] > again["version"] + 1
+    service.stop()
+
+
+def test_zones_need_nats_and_one_range_attribute(start_service: StartService, nats: Nats) -> None:
+    without = start_service()
+    answer = httpx.put(f"{without.url}{BOARD}", json=CONFIG)
+    assert answer.status_code == 422 and answer.json()["errors"][0]["field"] == "zones"
+    service = start_service(env={"RANKCAST_NATS": nats.url})
+    two = {**CONFIG, "range_attributes": ["a", "b"]}
+    assert httpx.put(f"{service.url}{BOARD}", json=two).json()["errors"][0]["field"] == "zones"
+    assert httpx.put(f"{service.url}{BOARD}", json={**CONFIG, "zones": 0}).status_code == 422
+
+
+class Reader:
+    """A reader of one subscription that comes back where it can, with its cursor, and keeps its list."""
+
+    def __init__(self, load: Load, places: list[str], id: str, form: str, transport: str, seed: int) -> None:
+        self.load = load
+        self.places = places
+        self.id = id
+        self.form = form
+        self.transport = transport
+        self.random = Random(seed)
+        self.follower: Follower | None = None
+        self.socket: WsFollower | None = None
+        self.cursor: str | None = None
+        self.taken = 0
+        self.list: list[Json] = []
+        self.k = 0
+        self.kinds: list[str] = []
+        self.at = -1
+
+    def connect(self) -> bool:
+        """Begin, or go on, anywhere; whether that was possible."""
+        url = self.random.choice(self.places)
+        try:
+            if self.transport == "sse":
+                path = f"{BOARD}/subscriptions/{self.id}/stream"
+                found = SseFollower(url, path, last=self.cursor, form=self.form)
+                if found.status != 200:
+                    return False
+                self.follower = found
+            else:
+                self.socket = WsFollower(url)
+                more = {} if self.cursor is None else {"after": self.cursor}
+                self.follower = self.socket.subscribe("delays", self.id, form=self.form, **more)
+        except Exception:
+            return False
+        self.taken = 0
+        return True
+
+    def leave(self) -> None:
+        for one in (self.socket, self.follower if self.transport == "sse" else None):
+            if one is not None:
+                one.leave()  # type: ignore[attr-defined]
+        self.follower = self.socket = None
+
+    def take(self) -> None:
+        """Take what has come; connect again where the connection has ended."""
+        follower = self.follower
+        if follower is None:
+            self.connect()
+            return
+        for said in follower.said[self.taken :]:
+            self.taken += 1
+            self.cursor = said.position or self.cursor
+            self._apply(said.event, said.data)
+        ended = follower.ended is not None or (self.socket is not None and self.socket.ended is not None)
+        refused = self.socket is not None and any(frame["event"] == "error" for frame in self.socket.frames)
+        if (ended or refused) and self.taken == len(follower.said):
+            self.leave()
+
+    def _apply(self, event: str, data: Json) -> None:
+        self.kinds.append(event)
+        seq = int(data["seq"])
+        if event in ("snapshot", "reset"):
+            assert seq >= self.at, (self.id, event, seq, self.at)
+            self.list = data["list"]
+            self.k = int(self.load.send("GET", f"{BOARD}/subscriptions/{self.id}")["k"])
+        elif event == "change":
+            assert seq > self.at, (self.id, event, seq, self.at)
+            named = {change["id"] for change in data["changes"]}
+            kept = [entry for entry in self.list if entry["id"] not in named]
+            for change in sorted(
+                (change for change in data["changes"] if change["new_rank"] is not None),
+                key=lambda one: one["new_rank"],
+            ):
+                assert change["new_rank"] <= len(kept) + 1, (self.id, change, kept)
+                kept.insert(change["new_rank"] - 1, change)
+            self.list = kept
+        elif event == "tiles":
+            assert seq > self.at, (self.id, event, seq, self.at)
+            by_id = {entry["id"]: entry for entry in self.list}
+            for tile in data["tiles"]:
+                apply(by_id, tile, tile["k"])
+            self.list = sorted(by_id.values(), key=rank)
+        self.at = seq
+
+    def right(self) -> bool:
+        self.take()
+        _, wanted = self.load.list_of(self.id)
+        return [(one["id"], one["values"]) for one in self.list] == [(one["id"], one["values"]) for one in wanted]
+
+
+def test_lists_are_exact_while_gateways_nats_and_the_service_are_killed(
+    start_service: StartService, start_gateway: StartGateway, nats: Nats
+) -> None:
+    env = {"RANKCAST_NATS": nats.url, "RANKCAST_HEARTBEAT_SECONDS": "1", "RANKCAST_SNAPSHOT_ROWS": "40"}
+    service = start_service(env=env)
+    gateways = [start_gateway(service.url, nats.url, env=env) for _ in range(2)]
+    load = Load(service.url, 11)
+    load.begin(30)
+    places = [gateways[0].url, gateways[1].url, service.url]
+    readers = [
+        Reader(load, places, f"s{n}", form, transport, n)
+        for n, (form, transport) in enumerate(
+            (form, transport) for form in ("changes", "tiles") for transport in ("sse", "ws") for _ in range(5)
+        )
+    ]
+    moving = [reader.id for reader in readers if reader.form == "changes"]
+
+    def restart_service() -> None:
+        nonlocal service
+        service.stop(signal.SIGKILL)
+        service = start_service(service.data, env=env, port=int(service.url.rpartition(":")[2]))
+
+    def restart_nats() -> None:
+        nats.kill()
+        for _ in range(3):
+            load.act(moving)
+        nats.start()
+
+    def restart_gateway(n: int) -> None:
+        gateway = gateways[n]
+        gateway.process.kill()
+        gateway.process.wait()
+        port = int(gateway.url.rpartition(":")[2])
+        gateways[n] = start_gateway(service.url, nats.url, port=port, env=env)
+
+    kills: list[Callable[[], None]] = [
+        lambda: restart_gateway(0),
+        restart_nats,
+        restart_service,
+        lambda: restart_gateway(1),
+    ]
+    for kill in range(KILLS):
+        for _ in range(8):
+            load.act(moving)
+            for reader in readers:
+                reader.take()
+        kills[kill % len(kills)]()
+        for _ in range(8):
+            load.act(moving)
+            for reader in readers:
+                reader.take()
+        for reader in readers:
+            wait_until(reader.right, seconds=60, pause=0.05, why=lambda reader=reader: explained(reader))  # type: ignore[misc]
+    for reader in readers:
+        reader.leave()
+    kinds = [kind for reader in readers for kind in reader.kinds]
+    assert kinds.count("change") > 20 and kinds.count("tiles") > 20
+    assert_no_errors(gateways)
+
+
+def explained(reader: Reader) -> str:
+    follower = reader.follower
+    where = None if follower is None else getattr(follower, "answer", None)
+    return f"{reader.id} {reader.form} {reader.transport} at {reader.at}: {reader.list} {reader.kinds[-5:]} {where}"
+
+
+def assert_no_errors(gateways: list[LiveService]) -> None:
+    for gateway in gateways:
+        text = gateway.log.read_text()
+        assert "Traceback" not in text and "failed" not in text, text[-4000:]
+
+
+def make_key(url: str, name: str, scopes: list[str], key: str = "") -> tuple[str, str]:
+    headers = {"Authorization": f"Bearer {key}"} if key else {}
+    answer = httpx.post(f"{url}/v1/admin/keys", json={"name": name, "scopes": scopes}, headers=headers)
+    assert answer.status_code == 200, answer.text
+    return str(answer.json()["id"]), str(answer.json()["key"])
+
+
+def test_rights_at_a_gateway_are_those_of_the_service(
+    start_service: StartService, start_gateway: StartGateway, nats: Nats
+) -> None:
+    service = start_service(env={"RANKCAST_NATS": nats.url})
+    gateway = start_gateway(service.url, nats.url)
+    load = Load(service.url, 3)
+    load.begin(4)
+    _, admin = make_key(gateway.url, "ops", ["admin"])
+    read_id, read = make_key(gateway.url, "reader", ["boards/delays:read"], admin)
+    _, other = make_key(gateway.url, "other", ["boards/other:read"], admin)
+    path = f"{BOARD}/subscriptions/s1/stream"
+    assert SseFollower(gateway.url, path).status == 401
+    assert SseFollower(gateway.url, path, key=other).status == 403
+    assert SseFollower(gateway.url, f"{BOARD}/subscriptions/nobody/stream", key=read).status == 404
+    asked = {"resource": "boards/delays", "ids": ["s1"], "seconds": 60}
+    headers = {"Authorization": f"Bearer {read}"}
+    ticket = httpx.post(f"{gateway.url}/v1/tickets", json=asked, headers=headers).json()["ticket"]
+    by_key = SseFollower(gateway.url, path, key=read)
+    by_ticket = SseFollower(gateway.url, path, ticket=ticket)
+    socket = WsFollower(gateway.url, key=read)
+    on_socket = socket.subscribe("delays", "s2")
+    for follower in (by_key, by_ticket, on_socket):
+        assert follower.first().event == "snapshot"
+    with connect(gateway.url.replace("http", "ws", 1) + "/v1/stream") as asking:
+        asking.send(json.dumps({"op": "auth", "key": "rk_wrong"}))
+        assert json.loads(asking.recv(PATIENCE))["problem"]["status"] == 401
+        asking.send(json.dumps({"op": "auth", "key": read}))
+        assert json.loads(asking.recv(PATIENCE)) == {"event": "authenticated"}
+        asking.send(json.dumps({"op": "request", "ref": 1, "method": "GET", "path": f"{BOARD}/subscriptions/s2"}))
+        assert json.loads(asking.recv(PATIENCE))["body"]["id"] == "s2"
+    socket.subscribe("other", "s2")
+    assert socket.answer("error")["problem"]["status"] in (403, 404)
+    unknown = httpx.get(f"{gateway.url}{BOARD}", headers={"Authorization": "Bearer rk_wrong"})
+    assert unknown.status_code == 401
+    deleted = httpx.delete(f"{gateway.url}/v1/admin/keys/{read_id}", headers={"Authorization": f"Bearer {admin}"})
+    assert deleted.status_code == 200
+    for follower in (by_key, by_ticket, on_socket):
+        follower.wait_end()
+    service.stop()
+    assert httpx.get(f"{gateway.url}/readyz").status_code == 503
+
+
+def test_a_gateway_loads_no_kernels() -> None:
+    import subprocess
+    import sys
+
+    code = "import app.gateway.serving, sys; print(sorted({'numba', 'pyarrow', 'llvmlite'} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_other_resources_are_streamed_through_a_gateway(
+    start_service: StartService, start_gateway: StartGateway, nats: Nats
+) -> None:
+    service = start_service(env={"RANKCAST_NATS": nats.url})
+    gateway = start_gateway(service.url, nats.url)
+    http = httpx.Client(base_url=gateway.url, timeout=PATIENCE)
+    ads = "/v1/matchers/ads"
+    assert http.put(ads, json={"dimensions": ["age"], "mode": "exact"}).status_code == 201
+    wanted = {"intervals": {"age": [20, 30]}, "score": 1}
+    assert http.put(f"{ads}/subscriptions/a", json=wanted).status_code == 201
+    sse = SseFollower(gateway.url, f"{ads}/subscriptions/a/stream")
+    socket = WsFollower(gateway.url)
+    stream = socket.follow("matchers/ads", "a")
+    assert sse.first().event == stream.first().event == "ready"
+    match = {"events": [{"values": {"age": 25}}], "notify": True}
+    assert http.post(f"{ads}/match", json=match).status_code == 200
+    for follower in (sse, stream):
+        follower.wait(lambda follower=follower: follower.said[-1].event == "win")
+    assert http.delete(f"{ads}/subscriptions/a").status_code == 200
+    stream.wait(lambda: stream.said[-1].event == "gone")
+    assert sse.wait_end() == "clean"
+    socket.leave()
+    service.stop()
