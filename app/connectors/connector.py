@@ -57,6 +57,7 @@ class Connector:
             before = self.counters.counts["batches"]
             try:
                 await self.source.open()
+                self.say(f"reading {self.shown}")
                 await self._carry(stop)
             except BrokerLost as lost:
                 self.counters.add("lost")
@@ -150,12 +151,14 @@ class Connector:
         try:
             answer = await self.service.post(self.destination.path, body, key)
         except TakenBefore:
-            self.say(f"{batch.span.first} to {batch.span.last} were taken before, read in another way")
+            # Its messages were read by another mapping then, or some of them are gone now.
             answer = {"replayed": True, "applied": 0}
         self.counters.seconds.observe(time.perf_counter() - began)
         self.counters.add("events", len(events))
         self.counters.add("applied", self.destination.applied(answer, len(events)))
-        self.counters.add("replayed", bool(answer.get("replayed")))
+        if answer.get("replayed"):
+            self.counters.add("replayed")
+            self.say(f"{self.shown}: {batch.span.first} to {batch.span.last} had been taken already")
         return answer
 
     def _key(self, batch: Batch) -> str:

@@ -1,8 +1,8 @@
 """Brokers for tests: those that run on this machine, and processes of a test's own that it may kill.
 
-``RANKCAST_TEST_NATS``, ``_REDIS``, ``_RABBITMQ`` and ``_MQTT`` are URLs of servers. Where one is missing its tests are
-skipped, and with ``CI=true`` fail. Kafka is librdkafka's mock cluster, in a process of its own: no broker of Kafka comes
-as a package, and this one speaks the protocol over TCP.
+``RANKCAST_TEST_NATS``, ``_REDIS``, ``_RABBITMQ`` and ``_MQTT`` are URLs of servers. Where one is missing its tests
+are skipped, and with ``CI=true`` fail. Kafka is the mock cluster of librdkafka, in a process of its own: no broker of
+Kafka comes as a package, and this one speaks the protocol over TCP.
 """
 
 from __future__ import annotations
