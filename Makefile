@@ -25,7 +25,7 @@ PROCESSES := tests/system
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help install setup run test test-system lint format site coverage client openapi settings bench bench-matchers bench-relays bench-maps bench-feeds bench-peers \
-    bench-durability bench-webhooks bench-start bench-js js fuzz soak lock sbom audit image base-image clean java chromium warm
+    bench-durability bench-webhooks bench-connect bench-start bench-js js fuzz soak lock sbom audit image base-image clean java chromium warm
 
 help: ## this list
 	@echo 'make <target> [ARGS="..."]'
@@ -137,6 +137,9 @@ bench-durability: setup ## starts, snapshots and rebuilds on this machine, writt
 
 bench-webhooks: setup ## writes with and without receivers of webhooks, written to docs/results
 	$(BIN)/rankcast bench webhooks $(ARGS)
+
+bench-connect: setup ## events from brokers into a board, written to docs/results
+	$(BIN)/rankcast bench connect $(ARGS)
 
 bench-start: $(RUNTIME) ## what a fresh clone takes to its first list, written to docs/results
 	$(BIN)/rankcast bench start $(ARGS)

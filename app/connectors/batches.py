@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -34,7 +34,7 @@ class Batch:
         return [event for read in self.reads for event in read.events]
 
     def halves(self) -> tuple[Batch, Batch]:
-        """Two batches in place of one that is too large."""
+        """Two batches in place of one that was refused whole."""
         middle = len(self.reads) // 2
         return _batch(self.span, self.reads[:middle]), _batch(self.span, self.reads[middle:])
 
@@ -72,6 +72,7 @@ class Waiting:
         self.messages = 0
         self._bytes = 0
         self._lanes: dict[str, _Lane] = {}
+        self._drops: Counter[str] = Counter()
         self._changed = asyncio.Event()
         self._ended = False
 
@@ -112,9 +113,14 @@ class Waiting:
     def drop(self, lanes: Iterable[str]) -> None:
         """Forget what waits of these lanes, which others read from now on."""
         for lane in lanes:
+            self._drops[lane] += 1
             found = self._lanes.pop(lane, None)
             if found is not None:
                 self._count((*(found.again.reads if found.again else ()), *found.reads), -1)
+
+    def drops(self, lane: str) -> int:
+        """How often a lane was dropped: messages that were read before must not be put after."""
+        return self._drops[lane]
 
     def end(self) -> None:
         """Nothing more will be put."""

@@ -14,7 +14,7 @@ from app.connectors.batches import Batch, Limits, Waiting
 from app.connectors.counters import Counters
 from app.connectors.dead_letters import MOST_BYTES, DeadFile
 from app.connectors.destinations import Destination, relative
-from app.connectors.errors import BrokerLost, ConnectorError, TakenBefore, TooLarge
+from app.connectors.errors import BrokerLost, ConnectorError, TakenBefore, Unreadable
 from app.connectors.mapping.reading import Read, Reader
 from app.connectors.messages import DeadLetter, Reason
 from app.connectors.pauses import pause, wait_or
@@ -104,12 +104,14 @@ class Connector:
                     return
                 continue
             lane, messages, span = chunk
-            reads = []
+            drops, reads = waiting.drops(lane), []
             for number, message in enumerate(messages):
                 reads.append(self.reader.read(message))
                 if number % 100 == 99:
                     # Large messages take their time; answers are read meanwhile.
                     await asyncio.sleep(0)
+            if waiting.drops(lane) != drops:
+                continue
             waiting.put(lane, reads, span, messages[0].term if messages else (span.term if span else 0))
             self.counters.waiting.set(waiting.messages)
 
@@ -126,7 +128,7 @@ class Connector:
         letters = [letter for read in batch.reads for letter in read.refused]
         try:
             answer = await self._post(batch)
-        except TooLarge as why:
+        except Unreadable as why:
             if len(batch.reads) > 1:
                 for half in batch.halves():
                     await self._send(half, waiting)

@@ -16,8 +16,8 @@ class BrokerLost(Exception):
     """The broker does not answer, or the connection to it was lost: open it again and go on from what is kept."""
 
 
-class TooLarge(Exception):
-    """The service takes no request of this size."""
+class Unreadable(Exception):
+    """The service takes no request of this size, or finds no JSON in it: one of its messages is the reason."""
 
 
 class TakenBefore(Exception):

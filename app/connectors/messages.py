@@ -78,7 +78,11 @@ class DeadLetter:
         shown |= {"index": self.index, "errors": [{"field": one.field, "reason": one.reason} for one in self.reasons]}
         if not self.certain:
             shown["certain"] = False
-        whole = _packed({**shown, **_content(self.text, self.index is not None)})
+        try:
+            whole = _packed({**shown, **_content(self.text, self.index is not None)})
+        except (ValueError, RecursionError):
+            # Python reads numbers that are no JSON once they are written.
+            whole = _packed({**shown, "data": self.text})
         if len(whole) <= most:
             return whole
         return _packed({**shown, "data": self.text[:SHOWN], "cut": True})
@@ -89,4 +93,4 @@ def _content(text: str, event: bool) -> Mapping[str, Any]:
 
 
 def _packed(value: Mapping[str, Any]) -> bytes:
-    return json.dumps(value, separators=(",", ":")).encode()
+    return json.dumps(value, separators=(",", ":"), allow_nan=False).encode()

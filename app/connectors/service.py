@@ -9,11 +9,14 @@ from typing import Any
 
 import httpx
 
-from app.connectors.errors import ConnectorError, TakenBefore, TooLarge
+from app.connectors.errors import ConnectorError, TakenBefore, Unreadable
 from app.connectors.pauses import pause
 
 BUSY = frozenset({425, 429, 500, 502, 503, 504})
 """Statuses after which the same request may succeed."""
+
+UNREADABLE = frozenset({400, 413})
+"""Statuses of a body that is no JSON, or too large."""
 
 SECONDS = 60.0
 """Until an answer counts as lost."""
@@ -41,7 +44,7 @@ class Service:
     async def post(self, path: str, body: bytes, key: str | None) -> Mapping[str, Any]:
         """The answer to a write under an Idempotency-Key, waiting while the service is away.
 
-        Raises TooLarge, TakenBefore, and ConnectorError where it refuses.
+        Raises Unreadable, TakenBefore, and ConnectorError where it refuses.
         """
         headers = {} if key is None else {"Idempotency-Key": key}
         failures = 0
@@ -60,8 +63,8 @@ class Service:
                 problem = _problem(answer)
                 slug = str(problem.get("type", "")).rpartition("/")[2]
                 why = _told(answer.status_code, problem)
-                if answer.status_code == 413:
-                    raise TooLarge(why)
+                if answer.status_code in UNREADABLE:
+                    raise Unreadable(why)
                 if slug == "key-reused":
                     raise TakenBefore(why)
                 if answer.status_code not in BUSY and slug != "in-progress":

@@ -19,6 +19,7 @@ MOST_EVENTS = 1_000
 SHOWN = 60
 """Characters of a wrong value in a reason."""
 
+_SURROGATE = "\\ud"
 _NUMBER = re.compile(r"\s*-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?\s*")
 _LONGEST_NUMBER = 400
 
@@ -94,8 +95,12 @@ def _parsed(data: bytes) -> tuple[str, Any]:
     """The text of a message and its value. What is returned is one JSON value, and can be pasted among others."""
     try:
         text = data.decode()
-        return text, json.loads(text, parse_constant=_no_constant)
-    except UnicodeDecodeError:
+        value = json.loads(text, parse_constant=_no_constant)
+        if _SURROGATE in text or "\\uD" in text:
+            # Half a character, which Python reads and others do not.
+            json.dumps(value, ensure_ascii=False).encode()
+        return text, value
+    except UnicodeError:
         raise Wrong(Reason("", "is not UTF-8")) from None
     except RecursionError:
         raise Wrong(Reason("", "is nested too deeply")) from None

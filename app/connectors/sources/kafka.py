@@ -31,6 +31,7 @@ class KafkaSource:
         self._address, self._options = address, options
         self._topic, self._group = address.path, f"rankcast-{options.name}"
         self.identity = str(address)
+        self.drop = _nothing
         self._consumer: Any = None
         self._admin: Any = None
         self._producer: Any = None
@@ -146,8 +147,9 @@ class KafkaSource:
         try:
             async with self._reaching():
                 await self._consumer.commit({partition: self._kafka.structs.OffsetAndMetadata(offset, metadata)})
-        except (errors.CommitFailedError, errors.IllegalStateError):
-            return False
+        except (errors.CommitFailedError, errors.IllegalStateError) as error:
+            # What follows in this lane must not be committed over what was not.
+            raise BrokerLost(f"the group has moved on: {error}") from None
         return True
 
     async def close(self) -> None:
@@ -172,3 +174,7 @@ class KafkaSource:
             raise ConnectorError(f"{self._address} refuses: {error}") from None
         except (errors.KafkaError, OSError, TimeoutError) as error:
             raise BrokerLost(str(error) or type(error).__name__) from None
+
+
+def _nothing(lanes: Iterable[str]) -> None:
+    """There is nothing to drop before the first chunk."""

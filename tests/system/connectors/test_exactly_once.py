@@ -71,7 +71,9 @@ def test_kafka_each_event_once_in_the_order_of_its_partition(start_service: Star
 
         def make(draw: Random) -> list[bytes]:
             # Each partition has objects of its own, so that their order says nothing.
-            return [one.replace(b'"o', b'"p%d-' % (i % feed.PARTITIONS)) for i, one in enumerate(portion(draw))]
+            return [
+                one.replace(b'"id": "o', b'"id": "p%d-' % (i % feed.PARTITIONS)) for i, one in enumerate(portion(draw))
+            ]
 
         model = modelled(killed(carrying, make, Random(2)))
         settled(carrying, model)
