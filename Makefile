@@ -161,12 +161,13 @@ PINNED := -c requirements/dev.lock
 
 # All packages together are pinned first, and the other locks take their versions from that.
 lock: ## pin all dependencies, newer ones with ARGS=--upgrade (needs uv)
-	$(LOCK) pyproject.toml --extra dev --extra demo --extra postgres --extra spark -o requirements/dev.lock $(ARGS)
+	$(LOCK) pyproject.toml --extra dev --extra demo --extra postgres --extra spark --extra connect -o requirements/dev.lock $(ARGS)
 	$(LOCK) requirements/build.in $(PINNED) -o requirements/build.lock $(ARGS)
 	$(LOCK) pyproject.toml $(PINNED) -o requirements/runtime.lock
 	$(LOCK) requirements/demo.in --no-deps $(PINNED) -o requirements/demo.lock
 	$(LOCK) pyproject.toml --extra postgres $(PINNED) -o requirements/postgres.lock
 	$(LOCK) pyproject.toml --extra postgres --extra otel $(PINNED) -o requirements/otel.lock
+	$(LOCK) pyproject.toml --extra connect $(PINNED) -o requirements/connect.lock
 	$(LOCK) pyproject.toml --extra postgres --extra spark $(PINNED) -o requirements/spark.lock
 	$(LOCK) pyproject.toml --extra peers $(PINNED) -o requirements/peers.lock $(ARGS)
 	$(LOCK) requirements/docs.in $(PINNED) -o requirements/docs.lock $(ARGS)

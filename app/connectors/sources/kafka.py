@@ -16,6 +16,8 @@ from app.connectors.pauses import quietly
 from app.connectors.sources.base import WAIT, Options, Place, parse_place
 
 REQUEST_MS = 20_000
+JOIN_SECONDS = 120.0
+"""For how long a group may be without partitions: until the members before are known to be gone."""
 
 
 class KafkaSource:
@@ -35,12 +37,18 @@ class KafkaSource:
         self._consumer: Any = None
         self._admin: Any = None
         self._producer: Any = None
-        self._terms: dict[str, int] = {}
         self._term = 0
+        self._forget()
+
+    def _forget(self) -> None:
+        self._terms: dict[str, int] = {}
+        self._next: dict[str, int] = {}
         self._ready: deque[Chunk] = deque()
+        self._assigned = asyncio.Event()
+        self._failed: Exception | None = None
 
     async def open(self) -> None:
-        self._terms, self._ready = {}, deque()
+        self._forget()
         async with self._reaching():
             servers = self._address.hosts
             self._admin = self._admins.AIOKafkaAdminClient(bootstrap_servers=servers, request_timeout_ms=REQUEST_MS)
@@ -49,7 +57,7 @@ class KafkaSource:
                 bootstrap_servers=servers,
                 group_id=self._group,
                 enable_auto_commit=False,
-                auto_offset_reset="earliest" if self._options.begin == "first" else "latest",
+                auto_offset_reset="earliest",
                 request_timeout_ms=REQUEST_MS,
                 isolation_level="read_committed",
             )
@@ -67,7 +75,12 @@ class KafkaSource:
                 source._give_up(revoked)
 
             async def on_partitions_assigned(self, assigned: Iterable[Any]) -> None:
-                await source._take(list(assigned))
+                try:
+                    await source._take(list(assigned))
+                except Exception as error:
+                    # The consumer would only log it, and go on.
+                    source._failed = error
+                source._assigned.set()
 
         return Listener()
 
@@ -75,6 +88,7 @@ class KafkaSource:
         lanes = [str(one.partition) for one in partitions]
         for lane in lanes:
             self._terms.pop(lane, None)
+            self._next.pop(lane, None)
         self._ready = deque(chunk for chunk in self._ready if chunk.lane not in lanes)
         self.drop(lanes)
 
@@ -83,19 +97,28 @@ class KafkaSource:
         if not partitions:
             return
         self._term += 1
+        consumer = self._consumer
         async with self._reaching():
             committed = await self._admin.list_consumer_group_offsets(self._group, partitions=partitions)
             for partition in partitions:
-                self._terms[str(partition.partition)] = self._term
+                lane = str(partition.partition)
                 kept = committed.get(partition)
                 if kept is None or kept.offset < 0:
-                    continue
-                self._consumer.seek(partition, kept.offset)
-                if kept.metadata:
-                    place = parse_place(kept.metadata, f"{self._address}, partition {partition.partition}")
-                    await self._again(partition, Span(str(partition.partition), place.first, place.last, self._term))
+                    ends = consumer.beginning_offsets if self._options.begin == "first" else consumer.end_offsets
+                    at = (await ends([partition]))[partition]
+                else:
+                    at = kept.offset
+                if kept is not None and kept.metadata:
+                    place = parse_place(kept.metadata, f"{self._address}, partition {lane}")
+                    span = Span(lane, place.first, place.last, self._term)
+                    self._ready.append(Chunk(lane, await self._again(partition, span), span))
+                    at = int(place.last) + 1
+                # Only now: what the consumer has fetched meanwhile is not what comes next.
+                consumer.seek(partition, at)
+                self._next[lane], self._terms[lane] = at, self._term
 
-    async def _again(self, partition: Any, span: Span) -> None:
+    async def _again(self, partition: Any, span: Span) -> list[Message]:
+        """What is still there of a request that may have been sent before."""
         end = (await self._consumer.end_offsets([partition]))[partition]
         found: list[Message] = []
         last = int(span.last)
@@ -111,23 +134,36 @@ class KafkaSource:
                     found += [self._message(record, span.term) for record in records if record.offset <= last]
         finally:
             await reader.stop()
-        self._consumer.seek(partition, last + 1)
-        self._ready.append(Chunk(span.lane, found, span))
+        return found
 
     def _message(self, record: Any, term: int) -> Message:
         fault = "" if record.value is not None else "has no value"
         return Message(str(record.offset), record.value or b"", str(record.partition), fault=fault, term=term)
 
     async def read(self, most: int) -> Chunk | None:
+        self._check()
+        if not self._assigned.is_set():
+            try:
+                async with asyncio.timeout(JOIN_SECONDS):
+                    await self._assigned.wait()
+            except TimeoutError:
+                raise BrokerLost("the group assigns no partitions") from None
+            self._check()
         if not self._ready:
             async with self._reaching():
                 found = await self._consumer.getmany(timeout_ms=int(WAIT * 1000), max_records=most)
+            self._check()
             for partition, records in found.items():
                 lane = str(partition.partition)
-                if lane in self._terms:
-                    messages = [self._message(record, self._terms[lane]) for record in records]
-                    self._ready.append(Chunk(lane, messages))
+                fresh = [one for one in records if lane in self._terms and one.offset >= self._next[lane]]
+                if fresh:
+                    self._next[lane] = fresh[-1].offset + 1
+                    self._ready.append(Chunk(lane, [self._message(one, self._terms[lane]) for one in fresh]))
         return self._ready.popleft() if self._ready else None
+
+    def _check(self) -> None:
+        if self._failed is not None:
+            raise self._failed
 
     async def begin(self, span: Span) -> bool:
         place = Place(span.first, span.last, False, at=time.time())

@@ -101,9 +101,8 @@ class Carrying:
         if what != "service":
             self.connector = self.run()
 
-    def moves(self, by: int) -> None:
-        """Wait until the board has moved on by so many changes."""
-        until = seq_of(self.service) + by
+    def reaches(self, until: int) -> None:
+        """Wait until the board is there."""
         wait_until(
             lambda: self.connector.alive() and seq_of(self.service) >= until, why=lambda: self.connector.said[-4000:]
         )
@@ -120,10 +119,11 @@ def killed(
     for number in range(MOST_KILLS):
         if number >= KILLS and (not exact or TAKEN in carrying.connector.said):
             break
+        before = seq_of(carrying.service)
         portion = list(make(draw))
         sent += portion
         carrying.feed.publish(portion)
-        carrying.moves(draw.randrange(50, 300))
+        carrying.reaches(before + draw.randrange(50, 300))
         time.sleep(draw.random() * 0.05)
         carrying.kill(draw.choice(["connector", "connector", "service", "both"]))
     print(f"killed {number} times, {len(sent)} messages")

@@ -165,7 +165,8 @@ class RabbitFeed:
         async def run() -> Any:
             connection = await aio_pika.connect(self._url)
             async with connection:
-                return await work(await connection.channel())
+                # Without confirmations messages go out as fast as they are written; what follows them waits for them.
+                return await work(await connection.channel(publisher_confirms=False))
 
         return asyncio.run(run())
 
@@ -176,6 +177,7 @@ class RabbitFeed:
             for message in messages:
                 body = aio_pika.Message(message, delivery_mode=aio_pika.DeliveryMode.PERSISTENT)
                 await channel.default_exchange.publish(body, self._name)
+            await channel.get_queue(self._name)
 
         self._run(publish)
 

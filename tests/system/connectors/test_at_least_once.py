@@ -13,7 +13,7 @@ import pytest
 from tests.support.brokers import Broker, server
 from tests.support.live import StartService
 from tests.support.patience import wait_until
-from tests.system.connectors.carrying import Carrying, killed, modelled, objects_of, plain, portion, refused
+from tests.system.connectors.carrying import Carrying, killed, modelled, objects_of, plain, portion, refused, seq_of
 from tests.system.connectors.feeds import Feed, MqttFeed, RabbitFeed
 from tests.system.connectors.model import Model
 
@@ -84,8 +84,9 @@ def test_each_event_while_the_broker_is_killed(start_service: StartService, tmp_
         for _ in range(3):
             some = portion(draw)
             sent += some
+            before = seq_of(carrying.service)
             feed.publish(some)
-            carrying.moves(draw.randrange(50, 300))
+            carrying.reaches(before + draw.randrange(50, 300))
             # Mosquitto writes what it holds when it ends, and not at each message.
             own.stop(signal.SIGTERM)
             own.start()

@@ -96,8 +96,9 @@ def test_each_event_once_while_the_broker_is_killed(start_service: StartService,
         for _ in range(4):
             some = portion(draw)
             sent += some
+            before = seq_of(carrying.service)
             feed.publish(some)
-            carrying.moves(draw.randrange(50, 300))
+            carrying.reaches(before + draw.randrange(50, 300))
             own.stop(signal.SIGKILL)
             own.start()
         settled(carrying, modelled(sent))
