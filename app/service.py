@@ -10,7 +10,7 @@ from typing import Any
 from app.errors import DatabaseLost, LogUnavailable, ServiceError
 from app.links.peer import Peers
 from app.links.tree import LinkTree
-from app.resources.base import ResourceType, ResourceTypes
+from app.resources.base import ResourceTypes
 from app.resources.boards import BoardType
 from app.resources.feeds import FeedType
 from app.resources.maps import MapType
@@ -35,9 +35,9 @@ from app.streaming.relays import RelaySource
 from app.webhooks.webhooks import Webhooks
 from app.write_path import ticks
 from app.write_path.catalog import Catalog
-from app.write_path.expiry import Expiry
 from app.write_path.idempotency import Answers
 from app.write_path.jobs import Jobs, Numbers
+from app.write_path.lifetimes import Expiry
 from app.write_path.maintenance import Maintenance
 from app.write_path.recovery import rebuilt, recover
 from app.write_path.resources import Resources
@@ -46,19 +46,15 @@ from app.write_path.ticks import Ticks
 from app.write_path.writer import PATIENCE, Writer
 from formats.folder import Folder
 from formats.links import seal_with
-from indexes.boards.commands import BoardConfig, Unsubscribe
-from indexes.boards.engine import Board
+from indexes.boards.config import BoardConfig
+from indexes.boards.engine import BoardEngine
 from indexes.core.edit_plan import EditPlan
-from indexes.feeds.commands import DeleteSubscriptions as DeleteFeedSubscriptions
 from indexes.feeds.config import FeedConfig
 from indexes.feeds.engine import FeedEngine
-from indexes.maps.commands import DeleteQueries
 from indexes.maps.config import MapConfig
 from indexes.maps.engine import MapEngine
-from indexes.matchers.commands import DeleteSubscriptions
 from indexes.matchers.config import MatcherConfig
 from indexes.matchers.engine import MatcherEngine
-from indexes.relays import commands as relay_commands
 from indexes.relays.config import RelayConfig
 from indexes.relays.engine import RelayEngine
 
@@ -89,11 +85,11 @@ class Interrupted(Exception):
 class Service:
     """All parts of the service.
 
-    `boards`, `matchers`, `relays`, `maps` and `feeds` for changes and reads, `overlay` for the links of relays, `hub`
-    for streams, `webhooks` for those that are sent to a URL, `expiry` for lifetimes, `jobs` for the long work of
-    `maintenance`, `ticks` for the windows of feeds.
-    Behind them are the one `writer` and the `catalog`. Hub and expiry use full names of resources, as
-    ``boards/delays``.
+    `boards`, `matchers`, `relays`, `maps` and `feeds` for changes and reads, `links` for those of relays, `hub` for
+    streams, `webhooks` for those that are sent to a URL, `expiry` for the lifetimes of subscriptions, `ticks` for the
+    windows of feeds, `jobs` for the long work of `maintenance`, which `schedule` begins by the clock, `kernels` for
+    what is compiled. Behind them are the one `writer` and the `catalog`; `snapshots` go to the storage `root`.
+    Hub and expiry use full names of resources, as ``boards/delays``.
     """
 
     def __init__(self, settings: Settings, stores: Stores, metrics: Metrics, keyring: Keyring) -> None:
@@ -103,18 +99,11 @@ class Service:
         self.stores = stores
         boards, matchers, relays, maps, feeds = BoardType(), MatcherType(), RelayType(), MapType(), FeedType()
         resource_types = ResourceTypes(boards, matchers, relays, maps, feeds)
-        self._deletions: dict[ResourceType, Callable[[list[str]], Any]] = {
-            boards: Unsubscribe,
-            matchers: DeleteSubscriptions,
-            relays: relay_commands.DeleteSubscriptions,
-            maps: DeleteQueries,
-            feeds: DeleteFeedSubscriptions,
-        }
         self.catalog = Catalog(resource_types)
         self.answers = Answers(settings.idempotency_hours, stores.log.answer, remote=stores.log.database.remote)
         self.writer = Writer(stores.log, self.catalog, self.answers, metrics, settings.max_queue)
         metrics.writer_queue.set_function(lambda: self.writer.queued)
-        self.boards: Resources[Board, BoardConfig] = Resources(boards, self.catalog, self.writer)
+        self.boards: Resources[BoardEngine, BoardConfig] = Resources(boards, self.catalog, self.writer)
         self.matchers: Resources[MatcherEngine, MatcherConfig] = Resources(matchers, self.catalog, self.writer)
         self.relays: Resources[RelayEngine, RelayConfig] = Resources(relays, self.catalog, self.writer)
         self.maps: Resources[MapEngine, MapConfig] = Resources(maps, self.catalog, self.writer)
@@ -147,12 +136,8 @@ class Service:
             each.on_slice = partial(self._deliver, each.prefix)
             each.on_drop = partial(self._dropped, each.prefix)
             each.on_rebuilt = partial(self._rebuilt, each.prefix)
+            each.on_edit = partial(self._note_lifetimes, each.prefix)
         self.writer.repair.rebuild = partial(rebuilt, self.snapshots, resource_types, stores.log)
-        boards.on_edit = partial(self._note_lifetimes, boards.prefix)
-        matchers.on_edit = partial(self._note_lifetimes, matchers.prefix)
-        relays.on_edit = partial(self._note_lifetimes, relays.prefix)
-        maps.on_edit = partial(self._note_lifetimes, maps.prefix)
-        feeds.on_edit = partial(self._note_lifetimes, feeds.prefix)
         relays.on_done = partial(self._routed, relays.on_done)
         self.hub.on_open = self.expiry.touch
         keyring.on_removed.append(self.hub.end_key)
@@ -279,7 +264,7 @@ class Service:
 
     async def _expire(self, resource: str, keys: list[str]) -> None:
         resource_type, _ = self.catalog.resource_types.split(resource)
-        await self.writer.submit(resource, self._deletions[resource_type](keys))
+        await self.writer.submit(resource, resource_type.deletion(keys))
         log.info("subscriptions expired", resource=resource, count=len(keys))
 
     async def _expire_answers(self) -> None:

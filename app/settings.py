@@ -14,6 +14,7 @@ from pydantic import Field, SecretStr, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from app.networks import Allowed
+from app.resource_names import ResourceName
 
 MIB = 1 << 20
 
@@ -69,7 +70,7 @@ class Settings(BaseSettings):
         (), description="Host names, separated by commas, that are accepted like loopback while no key exists."
     )
 
-    warm_first: Annotated[tuple[Literal["boards", "matchers", "relays", "maps", "feeds"], ...], NoDecode] = Field(
+    warm_first: Annotated[tuple[ResourceName, ...], NoDecode] = Field(
         (),
         description="Resources, separated by commas, whose kernels are compiled before all others when some are not "
         "compiled yet.",

@@ -13,7 +13,8 @@ from formats import commands as rows
 from formats.boards import config_fields, config_of
 from formats.commands import ARROW, Part, bytes_of, floats_of, integers_of
 from formats.regions import columns_of, joined_places, place_columns, place_names, regions_of
-from indexes.boards.commands import BoardConfig, Command, Configure, Events, SetSubscription, Subscribe, Unsubscribe
+from indexes.boards.commands import AddSubscriptions, Command, Configure, DeleteSubscriptions, Events, SetSubscription
+from indexes.boards.config import BoardConfig
 from indexes.boards.regions import Region, between
 from indexes.core.commands import Create, Drop
 
@@ -43,7 +44,7 @@ def _table_of(command: Logged) -> tuple[str, pa.Table] | None:
     match command:
         case Events() if len(command) > rows.PART:
             return EVENTS, _event_table(command)
-        case Subscribe() if len(command) > rows.PART:
+        case AddSubscriptions() if len(command) > rows.PART:
             return SUBSCRIBE, _subscription_table(command)
     return None
 
@@ -54,7 +55,7 @@ def _small(command: Command) -> tuple[str, dict[str, Any]]:
             columns = {"op": command.op.tobytes(), "x": bytes_of(command.x), "y": bytes_of(command.y)}
             batch = {"batch": True} if command.batch else {}
             return "events", {**columns, "ids": command.ids, "payload": command.payload, **batch}
-        case Subscribe():
+        case AddSubscriptions():
             columns = {name: bytes_of(column) for name, column in columns_of(command.regions).items()}
             columns["k"] = command.k.astype("<i4").tobytes()
             if command.offset is not None:
@@ -65,7 +66,7 @@ def _small(command: Command) -> tuple[str, dict[str, Any]]:
             rest = {name: getattr(command, name) for name in ("id", "k", "ttl", "offset")}
             where = {} if command.where is None else {"where": list(command.where)}
             return "set-subscription", {**rest, **_region(command), **where}
-        case Unsubscribe():
+        case DeleteSubscriptions():
             return "unsubscribe", {"ids": command.ids}
         case Configure():
             return "configure", asdict(command)
@@ -87,13 +88,13 @@ def _command_of(name: str, fields: dict[str, Any]) -> Command:
             offset = integers_of(fields["offset"]) if "offset" in fields else None
             columns = tuple(pa.array(column, pa.string()) for column in fields.get("where", ()))
             _check_lengths(len(ids), k, *sides.values(), *columns, *(() if offset is None else (offset,)))
-            return Subscribe(ids, regions_of(sides), k, fields["ttl"], offset=offset, where=columns)
+            return AddSubscriptions(ids, regions_of(sides), k, fields["ttl"], offset=offset, where=columns)
         case "set-subscription":
             rest = fields["k"], fields["ttl"]
             where = tuple(fields["where"]) if "where" in fields else None
             return SetSubscription(fields["id"], _region_of(fields), *rest, offset=fields.get("offset"), where=where)
         case "unsubscribe":
-            return Unsubscribe(fields["ids"])
+            return DeleteSubscriptions(fields["ids"])
         case "configure":
             ks = fields["ks"]
             return Configure(
@@ -153,7 +154,7 @@ def _events_of(table: pa.Table) -> Events:
     )
 
 
-def _subscription_table(command: Subscribe) -> pa.Table:
+def _subscription_table(command: AddSubscriptions) -> pa.Table:
     ttl = rows.sparse(command.ttl, len(command), pa.float64())
     columns = {"id": command.ids, **columns_of(command.regions), "k": command.k, "ttl": ttl}
     if command.offset is not None:
@@ -162,12 +163,12 @@ def _subscription_table(command: Subscribe) -> pa.Table:
     return pa.table({name: pa.array(c) if not isinstance(c, pa.Array) else c for name, c in columns.items()})
 
 
-def _subscribe_of(table: pa.Table) -> Subscribe:
+def _subscribe_of(table: pa.Table) -> AddSubscriptions:
     given = np.flatnonzero(table["ttl"].is_valid().to_numpy())
     seconds = table["ttl"].take(pa.array(given)).to_pylist()
     others = ("id", "k", "ttl", "offset")
     where = [name for name in table.column_names if name.startswith(WHERE)]
-    return Subscribe(
+    return AddSubscriptions(
         rows.ids(table),
         regions_of({name: table[name].to_numpy() for name in table.column_names if name not in (*others, *where)}),
         table["k"].to_numpy().astype(np.int32),

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from formats.columns import joined, read_columns, read_table, strings, texts, write_columns, write_table
 from formats.folder import Damaged, Draft, Folder
 from formats.regions import columns_of, joined_places, place_columns, place_names, region_fields, regions_of
-from indexes.boards.commands import BoardConfig
+from indexes.boards.config import BoardConfig
 from indexes.boards.kernels.scan import Lists
 from indexes.boards.packing import Nodes, PackedBoard, PackedForest, PackedObjects, Slots
 from indexes.boards.state import BoardState, ObjectColumns, SubscriptionColumns

@@ -24,8 +24,9 @@ from app.api.routing import REFUSALS, DirectRoute, accepts, caller_of, keyring_o
 from app.api.values import NAME_REASON, Name, Strict, is_name
 from app.api.wired import wired
 from app.errors import FieldError, Forbidden, ServiceError
+from app.resource_names import RESOURCES
 from app.security.callers import Caller
-from app.security.scopes import RESOURCES, Need
+from app.security.scopes import Need
 from app.storage import Stores
 from app.storage.answers import keep_answer
 from app.storage.log import StoredAnswer

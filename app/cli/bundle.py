@@ -23,13 +23,13 @@ import httpx
 from pydantic import SecretStr, ValidationError
 
 from app.cli.checkup import Place, check_up
+from app.resource_names import RESOURCES
 from app.settings import Settings
 from app.version import version
 
 HIDDEN = "(hidden)"
 LAST_LINES = 2_000
 SECONDS = 20.0
-RESOURCES = ("boards", "matchers", "relays", "maps", "feeds")
 
 JOB_FIELDS = ("job", "kind", "state", "progress", "started", "ended")
 LINE_FIELDS = ("timestamp", "level", "part", "event", "status", "ms", "method", "lsn", "row", "rows", "seconds")

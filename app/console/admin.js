@@ -3,8 +3,8 @@
 import { Refusal, get, pages, path, request } from "./api.js";
 import { brief, count, el, section, setRows, shown, table } from "./dom.js";
 import { Outcome, button, choice, field, form, numberField, numberIn } from "./form.js";
+import { TYPES } from "./types.js";
 
-const TYPES = ["boards", "matchers", "relays", "maps", "feeds"];
 const RUNNING = new Set(["queued", "running"]);
 
 export async function show(main, scope) {

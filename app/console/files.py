@@ -36,6 +36,7 @@ SCRIPTS = (
     "space.js",
     "standing.js",
     "subscriptions.js",
+    "types.js",
     "webhooks.js",
     "zones.js",
 )

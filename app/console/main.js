@@ -12,9 +12,10 @@ import * as overview from "./overview.js";
 import * as relay from "./relay.js";
 import { Scope } from "./scope.js";
 import * as subscriptions from "./subscriptions.js";
+import { TYPES } from "./types.js";
 import * as webhooks from "./webhooks.js";
 
-const TYPES = { boards: board, matchers: matcher, relays: relay, maps: map, feeds: feed };
+const PAGES = { boards: board, matchers: matcher, relays: relay, maps: map, feeds: feed };
 const LISTED = 200;
 
 const content = document.getElementById("content");
@@ -87,7 +88,7 @@ menuButton.addEventListener("click", () => {
 /** The names of all resources, by type; a type that the key may not list has none. */
 async function resources() {
   const found = await Promise.all(
-    Object.keys(TYPES).map(async (type) => {
+    TYPES.map(async (type) => {
       try {
         return [type, (await get(`/v1/${type}`, { limit: LISTED })).items.map((item) => item.name)];
       } catch (error) {
@@ -155,7 +156,7 @@ function pageOf(parts) {
   if (first === "admin") return (main, at) => admin.show(main, at);
   if (first === "webhooks") return (main, at) => webhooks.show(main, at);
   if (first === "subscriptions") return (main, at) => subscriptions.show(main, at, rest.slice(0, 2).join("/"), rest[2]);
-  if (TYPES[first] && rest.length === 1) return (main, at) => TYPES[first].show(main, at, rest[0]);
+  if (PAGES[first] && rest.length === 1) return (main, at) => PAGES[first].show(main, at, rest[0]);
   return null;
 }
 

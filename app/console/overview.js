@@ -4,9 +4,10 @@ import { Refusal, Unreachable, pages, send } from "./api.js";
 import { Spark } from "./charts.js";
 import { bytes, el, section, setRows, short, shown, table } from "./dom.js";
 import { Rates, parsed, sum } from "./metrics.js";
+import { TYPES } from "./types.js";
 
 const EVERY = 2;
-const TYPES = { boards: "Board", matchers: "Matcher", relays: "Relay", maps: "Map", feeds: "Feed" };
+const NOUNS = { boards: "Board", matchers: "Matcher", relays: "Relay", maps: "Map", feeds: "Feed" };
 
 /** What a resource of each type is filled with. */
 const HELD = { boards: "objects", matchers: null, relays: null, maps: "objects", feeds: "posts" };
@@ -70,7 +71,7 @@ export async function show(main, scope) {
 
   async function readResources() {
     const found = [];
-    for (const type of Object.keys(TYPES)) {
+    for (const type of TYPES) {
       try {
         for (const one of (await pages(`/v1/${type}`, 1000, scope.signal)).items) found.push({ type, ...one });
       } catch (error) {
@@ -86,7 +87,7 @@ export async function show(main, scope) {
         const held = HELD[one.type];
         return [
           el("a", { href: `#/${full}` }, one.name),
-          TYPES[one.type],
+          NOUNS[one.type],
           held && one[held] !== undefined ? `${shown(one[held])} ${held}` : "",
           shown(one.subscriptions ?? one.queries ?? ""),
           rate === null ? "" : short(rate),

@@ -3,8 +3,8 @@
 import { Refusal, get, pages, path, request, send } from "./api.js";
 import { brief, count, el, facts, section, setRows, shown, table } from "./dom.js";
 import { Outcome, button, choice, field, form } from "./form.js";
+import { TYPES } from "./types.js";
 
-const TYPES = ["boards", "matchers", "relays", "maps", "feeds"];
 const PAGE = 25;
 const KEPT = 40000; // characters of a stream that are shown
 

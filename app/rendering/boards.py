@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import repeat
 from math import isinf
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic_core import to_json
 
-from indexes.boards.commands import Filter
+from indexes.boards.commands import AddSubscriptions, Filter
 from indexes.boards.regions import Region
 from indexes.boards.results import (
     AnyTile,
@@ -149,6 +150,27 @@ class BoardJson:
         if item.ttl is not None:
             text = f'{text},"ttl":{number(item.ttl)}'
         return f"{text}}}" if items is None else f'{text},"list":{self.list(items, item.offset)}}}'
+
+    def subscriptions(self, command: AddSubscriptions, at: range, heads: Sequence[str] | None = None) -> str:
+        """Those of a command at these places as `subscription` writes them, separated by commas; `heads` is what comes
+        before the fields of each. By column, for one range attribute and no filters: some ten times faster.
+        """
+        lo, hi = at.start, at.stop
+        parts: list[Any] = ["{"]
+        if heads is not None:
+            parts.append(pa.array(heads, pa.string()))
+        l, r = (ends_column(side[lo:hi]) for side in command.regions.sides)
+        parts += ['"id":"', command.ids.slice(lo, hi - lo), f'",{self._range}', l, ",", r]
+        parts += [']},"k":', pa.array(command.k[lo:hi]).cast(pa.string())]
+        if command.offset is not None:
+            offset = [f',"offset":{one}' if one else "" for one in command.offset[lo:hi].tolist()]
+            parts.append(pa.array(offset, pa.string()))
+        if command.ttl:
+            ttl = [f',"ttl":{number(command.ttl[i])}' if i in command.ttl else "" for i in at]
+            parts.append(pa.array(ttl, pa.string()))
+        whole = pc.binary_join_element_wise(*parts, "}", "")
+        text: str = ",".join(whole.to_pylist())
+        return text
 
     def changes(self, entries: Iterable[ListEntry], old: bool = False) -> str:
         """What entered, left or got new values in a list; with `old` what was there before has its old values too."""

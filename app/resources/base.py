@@ -48,7 +48,8 @@ class ResourceType(ABC):
     """One resource type. Engines, states and images are opaque outside it.
 
     `prefix` is how the names of its resources begin, `noun` what one is called in messages and faults; `maintenance`
-    is about its indexes; `fixed` are the fields of a configuration that cannot change, with their names in a body.
+    is about its indexes; `fixed` are the fields of a configuration that cannot change, with their names in a body;
+    `deletion` is the command that deletes subscriptions by their ids.
 
     Callbacks, each with the name without prefix: `on_slice` (name, engine, what the job's `publish` returned) when a
     slice is visible, `on_done` (name, work) when a job, or a pass of several, is applied, `on_edit` (name, edit) for
@@ -61,6 +62,7 @@ class ResourceType(ABC):
     maintenance: ClassVar[IndexMaintenance] = IndexMaintenance()
     edits: ClassVar[tuple[type, ...]] = ()
     fixed: ClassVar[Mapping[str, str]] = {}
+    deletion: ClassVar[type[Any]]
 
     def __init__(self) -> None:
         self.on_slice: Callable[[str, Any, Any], None] = lambda name, engine, part: None

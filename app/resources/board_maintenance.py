@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from app.resources.maintenance import IndexMaintenance
 from formats.boards import read_image, write_image, write_lists
 from formats.folder import Draft, Folder
-from indexes.boards.engine import Board
+from indexes.boards.engine import BoardEngine
 from indexes.boards.packing import PackedBoard, to_forest
 from indexes.boards.plans.maintenance import Captured, FoldPlan
 from indexes.boards.state import BoardState, pack_board
@@ -22,7 +22,7 @@ class BoardMaintenance(IndexMaintenance):
     spark_rebuild = "rebuild.boards"
     spark_audit = "audit.boards"
 
-    def churn(self, engine: Board, least: int) -> float:
+    def churn(self, engine: BoardEngine, least: int) -> float:
         return engine.churn if engine.subscription_count >= least else 0.0
 
     def packs(self, state: BoardState) -> bool:
@@ -45,10 +45,10 @@ class BoardMaintenance(IndexMaintenance):
         fresh.adopt(image.forest.ks, to_forest(image.forest, state.subscription_rows))
         return fresh
 
-    def fold(self, engine: Board, fresh: SubscriptionIndex) -> FoldPlan:
+    def fold(self, engine: BoardEngine, fresh: SubscriptionIndex) -> FoldPlan:
         return engine.fold(fresh)
 
-    def forget(self, engine: Board) -> None:
+    def forget(self, engine: BoardEngine) -> None:
         engine.subscribers.touched = None
 
     def verify(self, captured: Captured) -> Iterator[Checked]:

@@ -10,8 +10,9 @@ from app.resources.board_maintenance import BoardMaintenance
 from app.runtime.metrics import Metrics
 from formats import board_commands, boards
 from indexes.boards import state as states
-from indexes.boards.commands import BoardConfig, Configure
-from indexes.boards.engine import Board
+from indexes.boards.commands import Configure, DeleteSubscriptions
+from indexes.boards.config import BoardConfig
+from indexes.boards.engine import BoardEngine
 from indexes.boards.packing import PackedBoard
 from indexes.boards.plans.edits import EditPlan
 from indexes.boards.plans.events import EventsGroup, EventsPlan
@@ -34,6 +35,7 @@ class BoardType(ResourceType):
         "index": "index",
         "indexed": "indexed",
     }
+    deletion = DeleteSubscriptions
     encode = staticmethod(board_commands.encode)
     decode = staticmethod(board_commands.decode)
     state_of = staticmethod(states.state_of)
@@ -45,10 +47,10 @@ class BoardType(ResourceType):
             return ("boards.space",)
         return ("boards.main", "boards.kd-tree") if config.index == "kd-tree" else ("boards.main",)
 
-    def make(self, config: BoardConfig, first_seq: int) -> Board:
-        return Board(config, first_seq)
+    def make(self, config: BoardConfig, first_seq: int) -> BoardEngine:
+        return BoardEngine(config, first_seq)
 
-    def change(self, engine: Board, config: BoardConfig) -> Plan[BoardStore]:
+    def change(self, engine: BoardEngine, config: BoardConfig) -> Plan[BoardStore]:
         """The list lengths on offer and the algorithm may change.
 
         Raises Refused: it differs in something else, or a k in use would go.
@@ -63,8 +65,8 @@ class BoardType(ResourceType):
         tiles = job.tile_count if isinstance(job, EventsPlan) else 0
         metrics.applied(resource, type(job.command).__name__, job.count, tiles)
 
-    def engine_of(self, state: BoardState, image: PackedBoard | None) -> Board:
+    def engine_of(self, state: BoardState, image: PackedBoard | None) -> BoardEngine:
         return states.board_of(state, image)
 
-    def sizes(self, engine: Board) -> dict[str, int]:
+    def sizes(self, engine: BoardEngine) -> dict[str, int]:
         return {"seq": engine.seq, "objects": engine.object_count, "subscriptions": engine.subscription_count}

@@ -9,6 +9,7 @@ from app.resources.maintenance import PackedMaintenance
 from formats import feed_commands, feeds
 from indexes.feeds import state as states
 from indexes.feeds import verification
+from indexes.feeds.commands import DeleteSubscriptions
 from indexes.feeds.config import FeedConfig
 from indexes.feeds.engine import FeedEngine
 from indexes.feeds.packing import Layout, PackedFeed, pack_layout, unpack_layout
@@ -62,6 +63,7 @@ class FeedType(ResourceType):
         "buffer": "buffer",
         "stop_words": "stop_words",
     }
+    deletion = DeleteSubscriptions
     encode = staticmethod(feed_commands.encode)
     decode = staticmethod(feed_commands.decode)
     state_of = staticmethod(states.state_of)

@@ -11,6 +11,7 @@ from indexes.core.edit_plan import EditPlan
 from indexes.maps import state as states
 from indexes.maps import verification
 from indexes.maps.attributes import Attribute
+from indexes.maps.commands import DeleteQueries
 from indexes.maps.config import MapConfig
 from indexes.maps.engine import MapEngine
 from indexes.maps.object_index import PlaceIndex
@@ -55,6 +56,7 @@ class MapType(ResourceType):
     maintenance = MapMaintenance()
     edits = (EditPlan,)
     fixed: ClassVar[dict[str, str]] = {"attributes": "attributes", "bounds": "bounds", "metric": "metric"}
+    deletion = DeleteQueries
     encode = staticmethod(map_commands.encode)
     decode = staticmethod(map_commands.decode)
     state_of = staticmethod(states.state_of)

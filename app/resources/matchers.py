@@ -9,6 +9,7 @@ from app.resources.maintenance import PackedMaintenance
 from formats import matcher_commands, matchers
 from indexes.matchers import state as states
 from indexes.matchers import verification
+from indexes.matchers.commands import DeleteSubscriptions
 from indexes.matchers.config import MatcherConfig
 from indexes.matchers.engine import MatcherEngine
 from indexes.matchers.matcher import Matcher
@@ -60,6 +61,7 @@ class MatcherType(ResourceType):
         "combine": "combine",
         "index": "index",
     }
+    deletion = DeleteSubscriptions
     encode = staticmethod(matcher_commands.encode)
     decode = staticmethod(matcher_commands.decode)
     state_of = staticmethod(states.state_of)

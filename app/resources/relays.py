@@ -10,7 +10,7 @@ from app.resources.maintenance import PackedMaintenance
 from formats import relay_commands, relays
 from indexes.relays import state as states
 from indexes.relays import verification
-from indexes.relays.commands import ChangeLinks, Rederive
+from indexes.relays.commands import ChangeLinks, DeleteSubscriptions, Rederive
 from indexes.relays.config import UPSTREAM, Link, RelayConfig
 from indexes.relays.engine import RelayEngine
 from indexes.relays.packing import PackedRelay, unpack_indexes
@@ -85,6 +85,7 @@ class RelayType(ResourceType):
         "k": "graph.k",
         "index": "index",
     }
+    deletion = DeleteSubscriptions
     encode = staticmethod(relay_commands.encode)
     decode = staticmethod(relay_commands.decode)
     state_of = staticmethod(states.state_of)

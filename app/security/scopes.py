@@ -18,11 +18,11 @@ import re
 from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
+from app.resource_names import RESOURCES
+
 ADMIN = "admin"
 
 Right = Literal["read", "subscribe", "publish", "write"]
-
-RESOURCES = ("boards", "matchers", "relays", "maps", "feeds")
 
 SCOPES = (ADMIN, *(f"{of}:{right}" for of in RESOURCES for right in ("read", "subscribe", "publish", "write")))
 """The scopes of all resources of a type. With a name, as in ``boards/delays:read``, they are about one."""
@@ -43,13 +43,15 @@ LINK = "link."
 NAME = r"[A-Za-z0-9_.:-]{1,128}"
 """The pattern of names and ids."""
 
+_ANY = "|".join(RESOURCES)
+
 PATTERN = (
-    rf"^(?:admin|(?:boards|matchers|relays|maps|feeds)(?:/{NAME})?:(?:read|subscribe|publish|write)"
+    rf"^(?:admin|(?:{_ANY})(?:/{NAME})?:(?:read|subscribe|publish|write)"
     rf"|relays/{NAME}:link\.{NAME})$"
 )
 """The pattern of scopes."""
 
-_SCOPE = re.compile(rf"(boards|matchers|relays|maps|feeds)(?:/({NAME}))?:(read|subscribe|publish|write|link\.{NAME})")
+_SCOPE = re.compile(rf"({_ANY})(?:/({NAME}))?:(read|subscribe|publish|write|link\.{NAME})")
 
 _FIRST_VERSION: dict[str, tuple[str, ...]] = {
     "read": ("read",),

@@ -12,7 +12,7 @@ from app.rendering.boards import board_json
 from app.streaming.buffer import CHANGE, Channel, Entries, Form, Message, message, with_old
 from app.streaming.conflation import ListResource, check_conflation
 from app.streaming.protocols import LiveSubscription, Source, StreamHub
-from indexes.boards.commands import BoardConfig
+from indexes.boards.config import BoardConfig
 from indexes.boards.results import ListChange, LiveTiles, ObjectView, Slice
 
 Made = dict[int, Message]

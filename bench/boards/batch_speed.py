@@ -16,7 +16,7 @@ from bench.boards.workload import World, make_world, subscription_index
 from bench.race import Contender, Raced, raced
 from bench.report import Report, count, middle, ratio
 from indexes.boards.batch import Batch
-from indexes.boards.commands import BoardConfig
+from indexes.boards.config import BoardConfig
 from indexes.boards.kernels.changes import SET, Changes
 from indexes.boards.kernels.forest import Forest
 from indexes.boards.kernels.object_index import ObjectIndex

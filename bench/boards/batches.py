@@ -14,7 +14,7 @@ from bench.boards.stage import Stage
 from bench.compare import INF, Claim, Curve, Panel, claims, curves
 from bench.report import Report
 from indexes.boards.batch import Batch
-from indexes.boards.commands import BoardConfig
+from indexes.boards.config import BoardConfig
 from indexes.boards.kernels.forest import Forest, count
 from indexes.boards.kernels.range_tree import RangeTree
 from indexes.boards.kernels.scratch import MIN_Y

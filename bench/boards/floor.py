@@ -35,7 +35,8 @@ from app.write_path.catalog import Catalog
 from app.write_path.idempotency import Answers
 from app.write_path.writer import Writer
 from bench.process import HOST, end_with_parent
-from indexes.boards.commands import BoardConfig, Unsubscribe
+from indexes.boards.commands import DeleteSubscriptions
+from indexes.boards.config import BoardConfig
 from indexes.core.plan import Plan
 
 RESOURCE = "boards/nothing"
@@ -72,7 +73,7 @@ class Row(Plan[Numbers]):
     """A command that changes nothing: one row of the log."""
 
     def __init__(self) -> None:
-        super().__init__(Numbers(), Unsubscribe([RESOURCE]), 1)
+        super().__init__(Numbers(), DeleteSubscriptions([RESOURCE]), 1)
 
     def execute(self, budget: float) -> None:
         """Nothing to compute."""

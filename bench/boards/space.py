@@ -16,7 +16,7 @@ import numpy as np
 
 from bench.race import Contender, Raced, raced
 from bench.report import Report, count, ratio, spread
-from indexes.boards.commands import BoardConfig
+from indexes.boards.config import BoardConfig
 from indexes.boards.kernels.changes import SET, Changes
 from indexes.boards.kernels.tiles import below
 from indexes.boards.space.kernels.objects import SpaceObjects

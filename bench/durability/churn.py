@@ -11,8 +11,9 @@ import pyarrow as pa
 
 from bench.boards.workload import World, make_ranges, make_world
 from bench.report import Report, ratio
-from indexes.boards.commands import BoardConfig, Events, Subscribe, Unsubscribe
-from indexes.boards.engine import Board
+from indexes.boards.commands import AddSubscriptions, DeleteSubscriptions, Events
+from indexes.boards.config import BoardConfig
+from indexes.boards.engine import BoardEngine
 from indexes.boards.packing import ends, pack_forest, to_forest
 from indexes.boards.regions import ranges
 from indexes.boards.subscription_index import SubscriptionIndex
@@ -42,9 +43,11 @@ def show(report: Report, size: Size) -> None:
         f"it is and over a fresh layout of the same subscriptions, in {size.rounds} alternating rounds (medians)."
     )
     world = make_world(size.n, size.events * size.rounds)
-    board = Board(BoardConfig(("x",), "y", ks=(K,)))
+    board = BoardEngine(BoardConfig(("x",), "y", ks=(K,)))
     l, r = make_ranges(size.m)
-    board.apply(Subscribe(pa.array([f"s{i}" for i in range(size.m)]), ranges(l, r), np.full(size.m, K, np.int32)))
+    board.apply(
+        AddSubscriptions(pa.array([f"s{i}" for i in range(size.m)]), ranges(l, r), np.full(size.m, K, np.int32))
+    )
     names = [f"o{i}" for i in range(size.n)]
     board.apply(Events(np.zeros(size.n, np.uint8), names, world.x, world.y))
     rows = []
@@ -63,16 +66,16 @@ def show(report: Report, size: Size) -> None:
     )
 
 
-def _change(board: Board, rng: np.random.Generator, made: int, step: int, m: int) -> int:
+def _change(board: BoardEngine, rng: np.random.Generator, made: int, step: int, m: int) -> int:
     """Delete the oldest `step` subscriptions of the last m made, and make as many new ones; returns the number made."""
-    board.apply(Unsubscribe([f"s{i}" for i in range(made - m, made - m + step)]))
+    board.apply(DeleteSubscriptions([f"s{i}" for i in range(made - m, made - m + step)]))
     both = np.sort(rng.random((step, 2)), 1)
     fresh = pa.array([f"s{i}" for i in range(made, made + step)])
-    board.apply(Subscribe(fresh, ranges(*both.T), np.full(step, K, np.int32)))
+    board.apply(AddSubscriptions(fresh, ranges(*both.T), np.full(step, K, np.int32)))
     return made + step
 
 
-def _compare(board: Board, world: World, size: Size) -> tuple[float, float]:
+def _compare(board: BoardEngine, world: World, size: Size) -> tuple[float, float]:
     """Seconds an event over the index as it is, and over a fresh one."""
     painter, subscribers = board.painter, board.subscribers
     sids = np.flatnonzero(subscribers.k).astype(np.int32)

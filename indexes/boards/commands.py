@@ -21,33 +21,6 @@ Filter: TypeAlias = tuple[str | None, ...]
 for any. An empty one filters nothing."""
 
 
-@dataclass(frozen=True, slots=True)
-class BoardConfig:
-    """What a board ranks, and how it paints.
-
-    `ks` are the list lengths on offer, ascending; `index` is the object index: "range-tree" or "kd-tree". `runs` = j
-    paints with epsilon = 1/j, at most j tiles for an object; 0 is exact. A `sketch` of B replaces in Paint-Sparse the
-    subscriptions of a class: B rectangles that cover them; None for the subscriptions themselves. `indexed` are the
-    fields of the payload by which subscriptions filter. With indexed fields or several range attributes there is one
-    way to paint and one index: `algorithm` is "sparse", `runs` 0, `sketch` None and `index` "kd-tree".
-    """
-
-    range_attributes: tuple[str, ...]
-    rank_attribute: str
-    order: Literal["asc", "desc"] = "asc"
-    ks: tuple[int, ...] = (10,)
-    algorithm: Literal["sparse", "dense"] = "sparse"
-    index: Literal["range-tree", "kd-tree"] = "range-tree"
-    runs: int = 0
-    sketch: int | None = None
-    indexed: tuple[str, ...] = ()
-
-    @property
-    def dimensions(self) -> int:
-        """The number of range attributes as kernels see them, which includes the indexed fields."""
-        return len(self.range_attributes) + len(self.indexed)
-
-
 @dataclass(slots=True)
 class Events:
     """Changes of objects, in order. Columns of equal length n.
@@ -83,7 +56,7 @@ class SubscriptionState(NamedTuple):
 
 
 @dataclass(slots=True)
-class Subscribe:
+class AddSubscriptions:
     """New subscriptions. `ttl` maps an index to seconds.
 
     Each is to the ranks offset + 1 to offset + k; without a column `offset` that is 0 for all. `where` has a column for
@@ -106,11 +79,11 @@ class Subscribe:
         """The depth of each list in the ranking: offset + k."""
         return self.k if self.offset is None else self.k + self.offset
 
-    def take(self, rows: list[int]) -> Subscribe:
+    def take(self, rows: list[int]) -> AddSubscriptions:
         """Some of them."""
         places = {old: new for new, old in enumerate(rows)}
         ttl = {places[i]: seconds for i, seconds in self.ttl.items() if i in places}
-        return Subscribe(
+        return AddSubscriptions(
             self.ids.take(pa.array(rows, pa.int64())),
             self.regions.take(np.array(rows, np.int64)),
             self.k[rows],
@@ -145,7 +118,7 @@ class SetSubscription:
 
 
 @dataclass(slots=True)
-class Unsubscribe:
+class DeleteSubscriptions:
     """Delete subscriptions. Unknown ids are skipped, or refused with `must_exist`."""
 
     ids: list[str]
@@ -166,4 +139,4 @@ class Configure:
     sketch: int | None = None
 
 
-Command = Events | Subscribe | SetSubscription | Unsubscribe | Configure
+Command = Events | AddSubscriptions | SetSubscription | DeleteSubscriptions | Configure

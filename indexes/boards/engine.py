@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from indexes.boards.commands import BoardConfig, Command, Configure, Events, SetSubscription, Subscribe, Unsubscribe
+from indexes.boards.commands import AddSubscriptions, Command, Configure, DeleteSubscriptions, Events, SetSubscription
+from indexes.boards.config import BoardConfig
 from indexes.boards.costs import SubscriptionCost, cost_of
 from indexes.boards.plans.batch import BatchPlan, SpaceBatchPlan
 from indexes.boards.plans.configure import ConfigurePlan
@@ -29,7 +30,7 @@ from indexes.core.pending_subscriptions import Steps, run_steps
 from indexes.core.plan import Plan, SamePlan, applied
 
 
-class Board(BoardStore):
+class BoardEngine(BoardStore):
     """A board that takes commands. Its state and its reads are those of `BoardStore`."""
 
     def __init__(self, config: BoardConfig, first_seq: int = 0) -> None:
@@ -58,14 +59,14 @@ class Board(BoardStore):
                     return EventsPlan(self, accepted, keep_tiles)
                 kind = BatchPlan if self.config.dimensions == 1 else SpaceBatchPlan
                 return kind(self, accepted, keep_tiles)
-            case Subscribe():
+            case AddSubscriptions():
                 return AddPlan(self, (yield from self.subscribers.accept_many(owner, command, ks)))
             case SetSubscription():
                 whole, before, after, reservation = self.subscribers.accept_set(owner, command, ks)
                 if before == after:
                     return SamePlan(self, whole)
                 return SetPlan(self, whole, after, reservation, made=before is None)
-            case Unsubscribe():
+            case DeleteSubscriptions():
                 found, reservation = yield from self.subscribers.accept_delete(owner, command)
                 return DeletePlan(self, found, reservation)
             case Configure():

@@ -13,7 +13,8 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from indexes.boards.commands import DELETE, UPDATE, BoardConfig, Events
+from indexes.boards.commands import DELETE, UPDATE, Events
+from indexes.boards.config import BoardConfig
 from indexes.boards.filters import ABSENT, CodeChanges, Coded, Codes, FilterIndex
 from indexes.boards.kernels.changes import Changes
 from indexes.boards.parts import AnyObjects, advance_of, new_objects

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from indexes.boards.alternatives.kd_tree import KdTreeIndex
-from indexes.boards.commands import BoardConfig
+from indexes.boards.config import BoardConfig
 from indexes.boards.kernels.batch_diff import DiffBuffers
 from indexes.boards.kernels.changes import Changes
 from indexes.boards.kernels.object_index import ObjectIndex

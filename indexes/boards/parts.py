@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
-from indexes.boards.commands import BoardConfig
+from indexes.boards.config import BoardConfig
 from indexes.boards.kernels import step
 from indexes.boards.kernels.object_index import ObjectIndex
 from indexes.boards.painter import INDEXES, Painter

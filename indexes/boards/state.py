@@ -9,8 +9,8 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from indexes.boards.commands import BoardConfig
-from indexes.boards.engine import Board
+from indexes.boards.config import BoardConfig
+from indexes.boards.engine import BoardEngine
 from indexes.boards.objects import Reserved
 from indexes.boards.packing import PackedBoard, pack_forest, pack_objects, to_forest
 from indexes.boards.painter import INDEXES, Painter
@@ -106,12 +106,12 @@ def pack_board(state: BoardState) -> PackedBoard:
     return PackedBoard(forest, pack_objects(o.x, o.y * sign, o.created, o.row))
 
 
-def board_of(state: BoardState, packed: PackedBoard | None = None) -> Board:
+def board_of(state: BoardState, packed: PackedBoard | None = None) -> BoardEngine:
     """The board in a state, with these indexes, which become part of it. O(n log n + m).
 
     Without them they are packed first, in O(n log n + m log m); so are always those of several range attributes.
     """
-    board = Board(state.config, state.seq)
+    board = BoardEngine(state.config, state.seq)
     o, s, painter = state.objects, state.subscriptions, board.painter
     view: AnyObjects
     if isinstance(painter, Painter):

@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from indexes.boards.commands import BoardConfig, Filter, SubscriptionState
+from indexes.boards.commands import Filter, SubscriptionState
+from indexes.boards.config import BoardConfig
 from indexes.boards.filters import FilterIndex
 from indexes.boards.objects import Catalogue
 from indexes.boards.parts import new_painter

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from indexes.boards.commands import SetSubscription, Subscribe, SubscriptionState, Unsubscribe
+from indexes.boards.commands import AddSubscriptions, DeleteSubscriptions, SetSubscription, SubscriptionState
 from indexes.boards.filters import RANGES_ONLY, SAME_CODE, CodeChanges, FilterIndex
 from indexes.boards.regions import Regions, everywhere, merged
 from indexes.boards.results import SubscriptionView
@@ -43,8 +43,8 @@ class AcceptedAddition(NamedTuple):
     """An addition that applies. `command` is as the log keeps it; `coded` has its regions as kernels see them, with the
     filters. `packed` are the sorted ids of a large one. See `pending_subscriptions.Accepted`."""
 
-    command: Subscribe
-    coded: Subscribe
+    command: AddSubscriptions
+    coded: AddSubscriptions
     packed: Packed | None
     faults: list[Fault]
     positions: list[int] | None
@@ -192,7 +192,7 @@ class Subscribers:
             where=old_where if command.where is None else command.where,
         )
 
-    def accept_delete(self, owner: int, command: Unsubscribe) -> Steps[tuple[Unsubscribe, Reservation]]:
+    def accept_delete(self, owner: int, command: DeleteSubscriptions) -> Steps[tuple[DeleteSubscriptions, Reservation]]:
         """Check deletions, in pieces; ids that do not exist are skipped.
 
         Raises:
@@ -210,9 +210,9 @@ class Subscribers:
 
         found, reservation.undo = yield from accept_delete(owner, command, self.pending, exists, _missing)
         self._reserve(reservation, {})
-        return Unsubscribe(found), reservation
+        return DeleteSubscriptions(found), reservation
 
-    def accept_many(self, owner: int, command: Subscribe, ks: tuple[int, ...]) -> Steps[AcceptedAddition]:
+    def accept_many(self, owner: int, command: AddSubscriptions, ks: tuple[int, ...]) -> Steps[AcceptedAddition]:
         """Check new subscriptions, in pieces, on a board that offers the list lengths `ks`. Nothing changes before it
         returns.
 
@@ -260,7 +260,7 @@ class Subscribers:
 
     # Changes of the applied state
 
-    def add(self, sids: Rows, added: Subscribe, packed: bool) -> None:
+    def add(self, sids: Rows, added: AddSubscriptions, packed: bool) -> None:
         """Make new subscriptions visible in these rows. The ids of `packed` ones are in the map already. O(m)."""
         self._begin_change(sids)
         self.regions.place(sids, added.regions)
@@ -328,7 +328,7 @@ def _not_offered(ks: tuple[int, ...], depth: int, offset: int) -> str:
     return f"offset + k is {depth}, and {offered}" if offset else offered
 
 
-def _bad_rows(command: Subscribe, ks: tuple[int, ...]) -> list[Fault]:
+def _bad_rows(command: AddSubscriptions, ks: tuple[int, ...]) -> list[Fault]:
     depth, faults = command.depth, []
     for i in np.flatnonzero(~np.isin(depth, ks)).tolist():
         offset = 0 if command.offset is None else int(command.offset[i])

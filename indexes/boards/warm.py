@@ -8,8 +8,9 @@ from typing import Literal
 import numpy as np
 import pyarrow as pa
 
-from indexes.boards.commands import DELETE, UPSERT, BoardConfig, Events, SetSubscription, Subscribe, Unsubscribe
-from indexes.boards.engine import Board
+from indexes.boards.commands import DELETE, UPSERT, AddSubscriptions, DeleteSubscriptions, Events, SetSubscription
+from indexes.boards.config import BoardConfig
+from indexes.boards.engine import BoardEngine
 from indexes.boards.packing import to_forest
 from indexes.boards.plans.maintenance import Captured
 from indexes.boards.regions import Region, Regions, between, everywhere, ranges
@@ -51,7 +52,7 @@ def kd_tree() -> None:
 
 def space() -> None:
     """Every path of the engine with two range attributes; more of them use the same kernels."""
-    board = Board(BoardConfig(("a", "b"), "y", "asc", (1, 3), index="kd-tree"))
+    board = BoardEngine(BoardConfig(("a", "b"), "y", "asc", (1, 3), index="kd-tree"))
     rng = np.random.default_rng(0)
     n = 300
     ids = [f"o{i}" for i in range(n)]
@@ -61,7 +62,7 @@ def space() -> None:
         regions = Regions.of([region] * 100, 2)
         regions.sides[:2] += np.where(np.isfinite(regions.sides[:2]), rng.random((2, 100)), 0.0)
         names = pa.array([f"{region.shape}{i}" for i in range(100)])
-        board.apply(Subscribe(names, regions, np.full(100, 3, np.int32)))
+        board.apply(AddSubscriptions(names, regions, np.full(100, 3, np.int32)))
         board.apply(SetSubscription(region.shape, region, 1))
     board.apply(Events(op, ids, rng.random((n, 2)), rng.random(n), {0: b"{}"}))
     for region in shapes:
@@ -71,16 +72,16 @@ def space() -> None:
     board.apply(Events(op[:1], ids[:1], nothing, np.full(1, np.nan), {0: None}))
     _exercise_explaining(board, Events(op[:1], ids[:1], np.zeros((1, 2)), np.zeros(1)), "box")
     board.apply(SetSubscription("box", Region("disc", (1.0, 1.0, 1.0)), 3))
-    board.apply(Unsubscribe(["box", "disc", "disc1"]))
+    board.apply(DeleteSubscriptions(["box", "disc", "disc1"]))
     board.apply(Events(np.full(1, DELETE, np.uint8), ids[:1], nothing, np.full(1, np.nan)))
     board.top(everywhere(2), 10)
     _verified(board)
     board_of(state_of(_captured(board)))
-    Board(board.config).replay(Events(op[:1], ids[:1], np.zeros((1, 2)), np.zeros(1)))
+    BoardEngine(board.config).replay(Events(op[:1], ids[:1], np.zeros((1, 2)), np.zeros(1)))
 
 
-def _board(index: Literal["range-tree", "kd-tree"]) -> Board:
-    return Board(BoardConfig(("x",), "y", "asc", (1, 3), index=index))
+def _board(index: Literal["range-tree", "kd-tree"]) -> BoardEngine:
+    return BoardEngine(BoardConfig(("x",), "y", "asc", (1, 3), index=index))
 
 
 N = 600
@@ -91,12 +92,12 @@ def _ids() -> list[str]:
     return [f"o{i}" for i in range(N)]
 
 
-def _filled(board: Board) -> Board:
+def _filled(board: BoardEngine) -> BoardEngine:
     """A board with subscriptions and objects, whose subscriber `wide` gets tiles and `s1` lists."""
     rng = np.random.default_rng(0)
     ends = np.sort(rng.random((5_000, 2)))
     names = pa.array([f"s{i}" for i in range(len(ends))])
-    board.apply(Subscribe(names, ranges(*ends.T), np.full(len(ends), 3, np.int32)))
+    board.apply(AddSubscriptions(names, ranges(*ends.T), np.full(len(ends), 3, np.int32)))
     board.apply(SetSubscription("wide", everywhere(1), 1))
     board.apply(Events(np.full(N, UPSERT, np.uint8), _ids(), rng.random(N), rng.random(N), {0: b"{}"}))
     board.want_tiles(board.watch("wide"), True)
@@ -104,21 +105,21 @@ def _filled(board: Board) -> Board:
     return board
 
 
-def _exercise(board: Board) -> None:
+def _exercise(board: BoardEngine) -> None:
     rng, ids, op = np.random.default_rng(0), _ids(), np.full(N, UPSERT, np.uint8)
     _filled(board)
     for _ in range(2):
         board.apply(Events(op, ids, rng.random(N), rng.random(N), {0: b"{}"}), keep_tiles=100)
     board.apply(Events(op[:1], ids[:1], np.full(1, np.nan), np.full(1, np.nan), {0: None}))
     board.apply(SetSubscription("s1", between(0.1, 0.2), 3))
-    board.apply(Unsubscribe(["s1", "s2"]))
+    board.apply(DeleteSubscriptions(["s1", "s2"]))
     board.apply(Events(np.full(50, DELETE, np.uint8), ids[:50], np.full(50, np.nan), np.full(50, np.nan)))
     board.subscriptions("s3", 3)
     board.top(everywhere(1), 10)
-    Board(board.config).replay(Events(op[:1], ids[:1], np.zeros(1), np.zeros(1)))
+    BoardEngine(board.config).replay(Events(op[:1], ids[:1], np.zeros(1), np.zeros(1)))
 
 
-def _exercise_batches(board: Board) -> None:
+def _exercise_batches(board: BoardEngine) -> None:
     rng, ids, op = np.random.default_rng(0), _ids(), np.full(N, UPSERT, np.uint8)
     for _ in range(2):
         board.apply(Events(op, ids, rng.random(N), rng.random(N), {0: b"{}"}), keep_tiles=100)
@@ -128,14 +129,14 @@ def _exercise_batches(board: Board) -> None:
             board.apply(changed, keep_tiles=100)
 
 
-def _exercise_explaining(board: Board, event: Events, key: str) -> None:
+def _exercise_explaining(board: BoardEngine, event: Events, key: str) -> None:
     plan = board.explain(event, 10)
     plan.execute(1.0)
     plan.publish()
     board.explain_subscription(key)
 
 
-def _captured(board: Board, **how: bool) -> Captured:
+def _captured(board: BoardEngine, **how: bool) -> Captured:
     plan = board.capture(**how)
     plan.execute(1.0)
     plan.publish()
@@ -143,14 +144,14 @@ def _captured(board: Board, **how: bool) -> Captured:
     return plan.captured
 
 
-def _verified(board: Board) -> Captured:
+def _verified(board: BoardEngine) -> Captured:
     captured = _captured(board, journal=True, indexes=True)
     for checked in verify(captured):
         assert not checked.differences, checked.differences
     return captured
 
 
-def _exercise_maintenance(board: Board) -> None:
+def _exercise_maintenance(board: BoardEngine) -> None:
     state = state_of(_verified(board))
     packed = pack_board(state)
     board_of(state, packed)

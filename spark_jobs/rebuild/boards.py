@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from formats.boards import config_of, write_image
 from formats.folder import Folder
-from indexes.boards.commands import BoardConfig
+from indexes.boards.config import BoardConfig
 from indexes.boards.packing import AXIS_R, Box, PackedBoard, widest
 from spark_jobs.common.boards import of_one_attribute
 from spark_jobs.common.command import Failed, Number, Order, main

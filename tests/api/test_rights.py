@@ -12,7 +12,7 @@ from fastapi import params
 
 from app.api.routing import DirectRoute
 from app.main import ROUTERS
-from app.security.scopes import RESOURCES
+from app.resource_names import RESOURCES
 
 SIGNS = "0123456789abcdef0123456789abcdef"
 RIGHTS = ("read", "subscribe", "publish", "write")

@@ -29,7 +29,7 @@ from app.main import create_app
 from app.service import Service
 from app.settings import Settings
 from app.streaming.operations import Bad, SocketRequest, read_operation
-from app.write_path.expiry import Expiry
+from app.write_path.lifetimes import Expiry
 from tests.fuzz.fuzzing import Fell, bounded, parts_left_out
 from tests.fuzz.grammar import DEAD_LINK, KINDS
 

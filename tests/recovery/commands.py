@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from indexes.boards.commands import (
-    UPSERT,
-    BoardConfig,
-    Events,
-)
+from indexes.boards.commands import UPSERT, Events
+from indexes.boards.config import BoardConfig
 
 CONFIG = BoardConfig(("x",), "y", ks=(2,))
 

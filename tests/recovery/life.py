@@ -24,7 +24,7 @@ from formats.board_commands import decode
 from formats.commands import MORE
 from formats.folder import Folder
 from indexes.boards.commands import Command
-from indexes.boards.engine import Board
+from indexes.boards.engine import BoardEngine
 from indexes.core.commands import Create, Drop
 
 
@@ -33,7 +33,7 @@ class Twin:
 
     def __init__(self) -> None:
         self.rows: list[LogEntry] = []
-        self.boards: dict[str, Board] = {}
+        self.boards: dict[str, BoardEngine] = {}
         self.gone: dict[str, int] = {}
         self._read = 0
 
@@ -50,7 +50,7 @@ class Twin:
 
     def _apply(self, name: str, command: Command | Create | Drop, last_seq: int) -> None:
         if isinstance(command, Create):
-            self.boards[name] = Board(command.config, self.gone.pop(name, 0))
+            self.boards[name] = BoardEngine(command.config, self.gone.pop(name, 0))
             assert self.boards[name].seq == last_seq
         elif isinstance(command, Drop):
             assert self.boards[name].next_seq == last_seq

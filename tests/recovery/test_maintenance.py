@@ -18,7 +18,7 @@ from app.write_path import maintenance as module
 from app.write_path import repair as repair_module
 from formats.boards import read_image, write_image
 from formats.folder import Draft
-from indexes.boards.engine import Board
+from indexes.boards.engine import BoardEngine
 from indexes.boards.kernels.range_tree import NOBODY
 from indexes.boards.state import state_of
 from indexes.boards.verification import verify
@@ -430,32 +430,32 @@ def test_progress_only_grows(running: Running, kind: str) -> None:
     assert all(step for _, step in heard)
 
 
-def wrong_y(board: Board) -> None:
+def wrong_y(board: BoardEngine) -> None:
     o = board.painter.objects.arrays
     o.y[o.pos[1]] += 1000.0
 
 
-def wrong_list(board: Board) -> None:
+def wrong_list(board: BoardEngine) -> None:
     o = board.catalogue.view.arrays
     # As if there were nobody in any leaf.
     o.least[o.off[1] :], o.holder[o.off[1] :] = np.inf, NOBODY
 
 
-def wrong_range(board: Board) -> None:
+def wrong_range(board: BoardEngine) -> None:
     f = board.painter.subscriptions.arrays
     f.l[f.pos[2]] -= 0.25
 
 
-def wrong_box(board: Board) -> None:
+def wrong_box(board: BoardEngine) -> None:
     f = board.painter.subscriptions.arrays
     f.west[f.head[0, 1] + 1] -= 1.0
 
 
-def wrong_id(board: Board) -> None:
+def wrong_id(board: BoardEngine) -> None:
     board.subscribers.ids.recent["s1"] = board.subscribers.ids.recent["s2"]
 
 
-def wrong_live(board: Board) -> None:
+def wrong_live(board: BoardEngine) -> None:
     found = next(view for view in board.subscriptions(None, 10**6) if len(board.top(view.region, view.k)) > 1)
     board.watch(found.id)
     row = board.catalogue.rows[board.top(found.region, 1)[0].id]
@@ -477,7 +477,7 @@ def wrong_live(board: Board) -> None:
         (wrong_live, "live list"),
     ],
 )
-def test_damage_in_any_index_is_found(running: Running, damage: Callable[[Board], Any], kind: str) -> None:
+def test_damage_in_any_index_is_found(running: Running, damage: Callable[[BoardEngine], Any], kind: str) -> None:
     assert running.done("verify") == {"compared": 60, "differences": [], "difference_count": 0}
     running.call(damage, running.board("b"))
     detail = running.failed("verify")

@@ -24,7 +24,8 @@ from app.write_path.idempotency import Replay, StillRunning, Ticket
 from app.write_path.jobs import JobFailed
 from app.write_path.writer import ConsistentCut, Failed, Skeleton
 from indexes.boards import regions
-from indexes.boards.commands import BoardConfig, Command, Configure, SetSubscription, Subscribe, Unsubscribe
+from indexes.boards.commands import AddSubscriptions, Command, Configure, DeleteSubscriptions, SetSubscription
+from indexes.boards.config import BoardConfig
 from indexes.boards.state import state_of
 from indexes.core.commands import Refused
 from tests.recovery.commands import CONFIG, many, upsert
@@ -38,7 +39,7 @@ KEYS = [f"key{n}" for n in range(6)]
 
 windows = st.sampled_from([(1, 0), (2, 0), (5, 0), (1, 1), (2, 3)])
 bulks = st.lists(st.tuples(ids, pairs, windows), min_size=1, max_size=9).map(
-    lambda rows: Subscribe(
+    lambda rows: AddSubscriptions(
         pa.array([key for key, *_ in rows]),
         regions.ranges(*zip(*(lr for _, lr, _ in rows), strict=True)),
         np.array([k for *_, (k, _) in rows], np.int32),
@@ -239,7 +240,7 @@ def test_a_copy_has_what_was_accepted_before_it_and_nothing_else(life: Life) -> 
             writer.submit("boards/a", SetSubscription("s", regions.between(0.0, 2.0), 2)),
             writer.drop("boards/b"),
             writer.consistent_cut(),
-            writer.submit("boards/a", Unsubscribe(["s"])),
+            writer.submit("boards/a", DeleteSubscriptions(["s"])),
             writer.submit("boards/a", upsert(("r", 1.0, 2.0))),
             writer.put("boards/b", CONFIG),
             writer.consistent_cut(),
@@ -347,7 +348,7 @@ def test_a_copy_comes_after_a_commit_in_flight(life: Life, fails: bool, monkeypa
         monkeypatch.setattr(life.stores.log, "append", gated)
         first = asyncio.ensure_future(writer.submit("boards/a", upsert(("q", 2.0, 2.0))))
         await asyncio.to_thread(reached.wait, PATIENCE)
-        second = asyncio.ensure_future(writer.submit("boards/a", Unsubscribe(["p"])))
+        second = asyncio.ensure_future(writer.submit("boards/a", DeleteSubscriptions(["p"])))
         still = asyncio.ensure_future(writer.consistent_cut())
         third = asyncio.ensure_future(writer.submit("boards/a", upsert(("r", 2.0, 2.0))))
         await asyncio.sleep(0)

@@ -22,15 +22,8 @@ from app.storage.log import Log, LogEntry
 from app.write_path.catalog import Catalog
 from app.write_path.idempotency import Answers, Replay, Ticket
 from app.write_path.writer import BULK, Busy, Skeleton, Unwritable, Writer
-from indexes.boards.commands import (
-    UPDATE,
-    BoardConfig,
-    Configure,
-    Events,
-    SetSubscription,
-    Subscribe,
-    Unsubscribe,
-)
+from indexes.boards.commands import UPDATE, AddSubscriptions, Configure, DeleteSubscriptions, Events, SetSubscription
+from indexes.boards.config import BoardConfig
 from indexes.boards.regions import between, everywhere, ranges
 from indexes.core.commands import Refused
 from tests.recovery.commands import CONFIG, many, upsert
@@ -125,7 +118,7 @@ def test_what_was_answered_is_there_after_a_restart(tmp_path: Path) -> None:
         await writer.submit("boards/b", Configure((2, 3), "dense"))
         n = BULK + 5
         ids = pa.array([f"s{i}" for i in range(n)])
-        await writer.submit("boards/b", Subscribe(ids, ranges(np.zeros(n), np.ones(n)), np.full(n, 3, np.int32)))
+        await writer.submit("boards/b", AddSubscriptions(ids, ranges(np.zeros(n), np.ones(n)), np.full(n, 3, np.int32)))
         await writer.submit("boards/b", many(BULK + 5))
         await writer.drop("boards/a")
         plan = await writer.put("boards/a", CONFIG)
@@ -161,8 +154,8 @@ def test_a_check_meets_what_was_accepted_before_it(tmp_path: Path) -> None:
             writer.submit("boards/a", upsert(("p", 2.0, 2.0), op=UPDATE)),
             writer.submit("boards/a", SetSubscription("s", None, 2)),
             writer.submit("boards/a", SetSubscription("s", between(1.0, None), must_exist=True)),
-            writer.submit("boards/a", Unsubscribe(["s"], must_exist=True)),
-            writer.submit("boards/a", Unsubscribe(["s"], must_exist=True)),
+            writer.submit("boards/a", DeleteSubscriptions(["s"], must_exist=True)),
+            writer.submit("boards/a", DeleteSubscriptions(["s"], must_exist=True)),
             writer.drop("boards/a"),
             writer.submit("boards/a", upsert(("p", 1.0, 1.0))),
             return_exceptions=True,
@@ -185,7 +178,7 @@ def test_a_log_that_cannot_be_written_changes_nothing(tmp_path: Path) -> None:
         results = await asyncio.gather(
             writer.submit("boards/a", upsert(("p", 3.0, 3.0), ("r", 1.0, 1.0))),
             writer.submit("boards/a", many(BULK + 1)),
-            writer.submit("boards/a", Unsubscribe(["s"])),
+            writer.submit("boards/a", DeleteSubscriptions(["s"])),
             writer.submit("boards/a", Configure((2, 9))),
             writer.put("boards/b", CONFIG),
             writer.drop("boards/a"),
@@ -395,7 +388,7 @@ def test_a_retry_gets_the_first_answer_also_after_a_crash(tmp_path: Path) -> Non
 def test_a_board_that_is_not_there_leaves_nothing_behind(tmp_path: Path) -> None:
     async def story(writer: Writer) -> None:
         with suppress(Refused):
-            await writer.submit("boards/none", Unsubscribe(["a"], must_exist=True))
+            await writer.submit("boards/none", DeleteSubscriptions(["a"], must_exist=True))
         assert not writer._queues
 
     run(tmp_path, story)

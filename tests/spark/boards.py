@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from formats.boards import read_state, write_image, write_state
 from formats.folder import Folder
-from indexes.boards.commands import BoardConfig
+from indexes.boards.config import BoardConfig
 from indexes.boards.regions import ranges
 from indexes.boards.state import BoardState, ObjectColumns, SubscriptionColumns, pack_board
 from indexes.core.ids import pack

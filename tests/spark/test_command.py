@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from indexes.boards.commands import BoardConfig
-from indexes.boards.engine import Board
+from indexes.boards.config import BoardConfig
+from indexes.boards.engine import BoardEngine
 from indexes.boards.state import state_of
 from spark_jobs.audit.boards import audit
 from spark_jobs.common import command, session
@@ -88,8 +88,8 @@ def build_some(order: command.Order, progress: Progress) -> tuple[dict[str, Any]
 
 @pytest.mark.parametrize("job", [audit, build_some])
 def test_boards_that_are_not_packed_are_refused(run: Run, tmp_path: Path, job: command.Job) -> None:
-    several = Board(BoardConfig(("x", "y"), "rent"))
-    filtered = Board(BoardConfig(("x",), "rent", index="kd-tree", indexed=("to",)))
+    several = BoardEngine(BoardConfig(("x", "y"), "rent"))
+    filtered = BoardEngine(BoardConfig(("x",), "rent", index="kd-tree", indexed=("to",)))
     boards.snapshot(
         tmp_path, {name: state_of(captured(board)) for name, board in (("flats", several), ("homes", filtered))}
     )

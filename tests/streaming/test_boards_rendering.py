@@ -4,12 +4,14 @@ import json
 import math
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from app.rendering.boards import BoardJson, end, number, numbers
-from indexes.boards.regions import between
+from indexes.boards.commands import AddSubscriptions
+from indexes.boards.regions import Regions, between
 from indexes.boards.results import ListEntry, ObjectView, SubscriptionView, TileRows, TileView
 
 WRITE = BoardJson("distance", "delay")
@@ -137,3 +139,41 @@ def test_a_subscription_shows_its_range_and_may_show_its_list() -> None:
     assert (full["seq"], full["ttl"], len(full["list"])) == (1, 60, 1)
     behind = json.loads(WRITE.subscription(item._replace(offset=20), items=[PLAIN, LOADED]))
     assert (behind["k"], behind["offset"], [entry["rank"] for entry in behind["list"]]) == (5, 20, [21, 22])
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.one_of(st.just(-math.inf), st.floats(-1e300, 1e300)),
+            st.one_of(st.just(math.inf), st.floats(-1e300, 1e300)),
+            st.integers(1, 1000),
+            st.integers(0, 3),
+            st.one_of(st.none(), st.floats(1e-3, 1e9)),
+        ),
+        min_size=1,
+        max_size=8,
+    ),
+    st.booleans(),
+    st.booleans(),
+    st.data(),
+)
+def test_subscriptions_by_column_are_written_as_one_by_one(
+    rows: list[tuple[float, float, int, int, float | None]], offsets: bool, heads: bool, data: st.DataObject
+) -> None:
+    views = [
+        SubscriptionView(f"s{i}", between(l, r), k, ttl, offset if offsets else 0, ())
+        for i, (l, r, k, offset, ttl) in enumerate(rows)
+    ]
+    command = AddSubscriptions(
+        pa.array([view.id for view in views]),
+        Regions.of([view.region for view in views], 1),
+        np.array([view.k for view in views], np.int64),
+        {i: view.ttl for i, view in enumerate(views) if view.ttl is not None},
+        offset=np.array([view.offset for view in views], np.int64) if offsets else None,
+    )
+    first = data.draw(st.integers(0, len(views) - 1))
+    at = range(first, len(views))
+    before = [f'"index":{i},' for i in at] if heads else None
+    one_by_one = [WRITE.subscription(views[i], before[i - first] if before else "") for i in at]
+    by_column = json.loads(f"[{WRITE.subscriptions(command, at, before)}]", object_pairs_hook=list)
+    assert by_column == json.loads(f"[{','.join(one_by_one)}]", object_pairs_hook=list)  # 1e-7 is 1e-07 in the other

@@ -14,7 +14,7 @@ from app.streaming.boards import BoardSource
 from app.streaming.buffer import socket_text
 from app.streaming.connection import Connection, Reader
 from app.streaming.hub import Hub
-from indexes.boards.commands import BoardConfig
+from indexes.boards.config import BoardConfig
 from indexes.boards.results import ListChange, ListEntry, LiveTiles, ObjectView, Slice, TileView
 from tests.support.values import scalar
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from app.service import Service
-from indexes.boards.engine import Board
+from indexes.boards.engine import BoardEngine
 from tests.oracles.world import Ask, World
 from tests.support.app_client import AppClient
 
@@ -29,7 +29,7 @@ class Running:
         assert self.client.portal is not None
         return self.client.portal.call(run, *given)
 
-    def board(self, name: str) -> Board:
+    def board(self, name: str) -> BoardEngine:
         """The engine of a board."""
         board = self.service.boards.get(name)
         assert board is not None

@@ -15,6 +15,7 @@ from typing import Any
 import httpx
 import pytest
 
+from app.resource_names import RESOURCES
 from tests.oracles.service import apply_changes
 from tests.spark.runtime import need_java
 from tests.support.live import LiveService, StartService
@@ -30,7 +31,6 @@ TOURS = {
     for name, found in ((page.relative_to(ROOT).as_posix(), blocks_of(page)) for page in PAGES)
     if any(block.language in RUN and not block.not_run for block in found)
 }
-RESOURCES = ("boards", "matchers", "relays", "maps", "feeds")
 DEMO = Block(README, 0, "sh", "", terminal=SERVICE)
 """Where `make run` goes on, in the reader's first terminal."""
 

@@ -14,27 +14,27 @@ from app.api.context import Context
 from app.errors import FieldError
 from app.rendering.boards import BoardJson, board_json
 from app.write_path.resources import Resources
-from indexes.boards.commands import BoardConfig
-from indexes.boards.engine import Board
+from indexes.boards.config import BoardConfig
+from indexes.boards.engine import BoardEngine
 
 T = TypeVar("T")
 
 _NEARLY = 1e-9
 
 
-class BoardContext(Context[Board, BoardConfig]):
+class BoardContext(Context[BoardEngine, BoardConfig]):
     """Shared by the routes of boards."""
 
     noun = "board"
 
     @property
-    def resources(self) -> Resources[Board, BoardConfig]:
+    def resources(self) -> Resources[BoardEngine, BoardConfig]:
         return self.service.boards
 
-    def config_of(self, engine: Board) -> BoardConfig:
+    def config_of(self, engine: BoardEngine) -> BoardConfig:
         return engine.latest_config
 
-    def shown(self, name: str, config: BoardConfig, engine: Board | None) -> dict[str, Any]:
+    def shown(self, name: str, config: BoardConfig, engine: BoardEngine | None) -> dict[str, Any]:
         return {
             "name": name,
             "range_attributes": list(config.range_attributes),
@@ -49,7 +49,7 @@ class BoardContext(Context[Board, BoardConfig]):
             "subscriptions": 0 if engine is None else engine.subscription_count,
         }
 
-    def seen(self, engine: Board) -> tuple[int, BoardConfig]:
+    def seen(self, engine: BoardEngine) -> tuple[int, BoardConfig]:
         return engine.seq, engine.config
 
     async def look(self, request: Request, fn: Callable[[], T]) -> T:

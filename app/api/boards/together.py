@@ -23,7 +23,7 @@ from app.security.scopes import Need
 from app.write_path.idempotency import Ticket
 from app.write_path.writer import Skeleton
 from indexes.boards.commands import UPDATE, UPSERT, Events
-from indexes.boards.engine import Board
+from indexes.boards.engine import BoardEngine
 from indexes.boards.plans.events import EventsPlan
 
 _MESSAGES = {b"": "full", b"messages=full": "full", b"messages=count": "count", b"messages=none": "none"}
@@ -32,7 +32,7 @@ _MESSAGES = {b"": "full", b"messages=full": "full", b"messages=count": "count", 
 class ObjectChange(NamedTuple):
     """One request: what it says of an object, by the configuration of `board`."""
 
-    board: Board
+    board: BoardEngine
     id: str
     values: dict[str, float]
     payload: bytes | None

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from indexes.boards.commands import BoardConfig, Configure
+from indexes.boards.commands import Configure
+from indexes.boards.config import BoardConfig
 from indexes.boards.store import BoardStore
 from indexes.core.plan import Plan
 

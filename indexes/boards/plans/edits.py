@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from indexes.boards.commands import SetSubscription, Subscribe, SubscriptionState, Unsubscribe
+from indexes.boards.commands import AddSubscriptions, DeleteSubscriptions, SetSubscription, SubscriptionState
 from indexes.boards.regions import Regions
 from indexes.boards.results import ListChange, Slice
 from indexes.boards.store import BoardStore
@@ -53,7 +53,7 @@ class EditPlan(edit_plan.EditPlan[BoardStore]):
 class AddPlan(EditPlan):
     """New subscriptions, all in one slice."""
 
-    command: Subscribe
+    command: AddSubscriptions
 
     def __init__(self, engine: BoardStore, accepted: AcceptedAddition) -> None:
         super().__init__(engine, accepted.command, len(accepted.command), accepted.reservation)
@@ -143,9 +143,9 @@ class SetPlan(EditPlan):
 class DeletePlan(EditPlan):
     """Subscriptions deleted, some at a time."""
 
-    command: Unsubscribe
+    command: DeleteSubscriptions
 
-    def __init__(self, engine: BoardStore, command: Unsubscribe, reservation: Reservation) -> None:
+    def __init__(self, engine: BoardStore, command: DeleteSubscriptions, reservation: Reservation) -> None:
         super().__init__(engine, command, len(command), reservation)
         self._sids: Rows = np.empty(0, np.int32)
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from indexes.boards.commands import BoardConfig
+from indexes.boards.config import BoardConfig
 from indexes.boards.kernels.forest import Forest
 from indexes.boards.packing import ends
 from indexes.boards.painter import Painter

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import ArrayLike
 
-from indexes.boards.commands import BoardConfig
+from indexes.boards.config import BoardConfig
 from indexes.boards.kernels.changes import Changes
 from indexes.boards.kernels.step import Painted
 from indexes.boards.kernels.tiles import Tiles

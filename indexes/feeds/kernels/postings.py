@@ -12,6 +12,8 @@ is at most the similarity to the cell's box; a block whose first bound is greate
 
 A key is the bound in fixed point, rounded down, times 2^32, plus the slot: keys are distinct, and a posting is found by
 its key when theta changes.
+
+`post_ordered` is the whole life of a batch of posts: recipients are found here, what follows for each is in `step`.
 """
 
 from __future__ import annotations

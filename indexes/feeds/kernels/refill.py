@@ -1,5 +1,6 @@
 """Refill: all buffers are filled by one pass over the window, in place of an evaluation for each subscription.
 
+This is for an epoch's begin; a buffer that an expiry leaves with fewer than k posts is filled by `buffers.evaluate`.
 When weights change, a buffer still holds k posts or more of the window, so the worst score that one of them has now is
 a valid theta: at least as many posts reach it. All subscriptions are indexed by these thetas, and the posts of the
 window are published again, in order. A buffer then holds the k-skyband of the posts above its bound, as if they had

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from indexes.boards.commands import Events
-from indexes.boards.engine import Board
+from indexes.boards.engine import BoardEngine
 from indexes.boards.plans.explain import Explanation
 
 
-def foretold(board: Board, command: Events, keep: int = 10**6, **painting: Any) -> Explanation:
+def foretold(board: BoardEngine, command: Events, keep: int = 10**6, **painting: Any) -> Explanation:
     plan = board.explain(command, keep, **painting)
     assert plan.count == 0
     while not plan.done:
@@ -21,7 +21,7 @@ def foretold(board: Board, command: Events, keep: int = 10**6, **painting: Any) 
     return plan.explanation
 
 
-def state(board: Board) -> Any:
+def state(board: BoardEngine) -> Any:
     """All that a command could change, the kernel side included."""
     catalogue, painter = board.catalogue, board.painter
     objects = zip(*(column.tolist() for column in painter.objects.contents()), strict=True)

@@ -11,11 +11,11 @@ from indexes.boards.commands import (
     DELETE,
     UPSERT,
     Command,
+    DeleteSubscriptions,
     Events,
     SetSubscription,
-    Unsubscribe,
 )
-from indexes.boards.engine import Board
+from indexes.boards.engine import BoardEngine
 from indexes.boards.plans.maintenance import Captured
 from indexes.boards.regions import between
 from indexes.boards.state import BoardState
@@ -62,11 +62,11 @@ edits = st.one_of(
         lambda key, lr, k, ttl: SetSubscription(key, between(*lr), k[0], ttl, offset=k[1]),
         ids, pairs, st.sampled_from([(1, 0), (2, 0), (5, 0), (1, 1), (2, 3)]), st.sampled_from([None, 30.0]),
     ),
-    st.lists(ids, min_size=1, max_size=4).map(Unsubscribe),
+    st.lists(ids, min_size=1, max_size=4).map(DeleteSubscriptions),
 )  # fmt: skip
 
 
-def captured(board: Board, **how: bool) -> Captured:
+def captured(board: BoardEngine, **how: bool) -> Captured:
     plan = board.capture(**how)
     while not plan.done:
         plan.execute(1.0)
@@ -93,6 +93,6 @@ def assert_same(a: tuple, b: tuple) -> None:
         assert x.dtype == y.dtype and x.tobytes() == y.tobytes()
 
 
-def applied(board: Board, command: Command, keep_tiles: int = 0) -> Any:
+def applied(board: BoardEngine, command: Command, keep_tiles: int = 0) -> Any:
     """The plan of a command once it is applied, as of events, with their tiles."""
     return board.apply(command, keep_tiles=keep_tiles)[0]

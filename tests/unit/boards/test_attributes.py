@@ -27,15 +27,15 @@ from indexes.boards.commands import (
     DELETE,
     UPDATE,
     UPSERT,
-    BoardConfig,
+    AddSubscriptions,
     Command,
     Configure,
+    DeleteSubscriptions,
     Events,
     SetSubscription,
-    Subscribe,
-    Unsubscribe,
 )
-from indexes.boards.engine import Board
+from indexes.boards.config import BoardConfig
+from indexes.boards.engine import BoardEngine
 from indexes.boards.regions import Region, Regions, everywhere
 from indexes.boards.state import board_of, state_of
 from indexes.boards.verification import verify
@@ -73,7 +73,7 @@ class Engine(RuleBasedStateMachine):
     @initialize(order=st.sampled_from(["asc", "desc"]), ks=st.sampled_from([(1,), (2,), (1, 3), (2, 30)]))
     def start(self, order: Any, ks: tuple[int, ...]) -> None:
         self.config = BoardConfig(tuple(f"x{i}" for i in range(self.d)), "y", order, ks)
-        self.board = Board(self.config)
+        self.board = BoardEngine(self.config)
         self.world = World(order)
         self.subscribers: dict[str, TileSubscriber] = {}
         self.live: dict[str, int] = {}
@@ -233,14 +233,14 @@ class Engine(RuleBasedStateMachine):
         asks = [Ask(data.draw(regions(self.d)), *self.window(data)) for _ in keys]
         columns = Regions.of([region(ask.where) for ask in asks], self.d)
         k, offset = (np.array([getattr(ask, name) for ask in asks], np.int32) for name in ("k", "offset"))
-        self.run(Subscribe(pa.array(keys), columns, k, offset=offset))
+        self.run(AddSubscriptions(pa.array(keys), columns, k, offset=offset))
         for key, ask in zip(keys, asks, strict=True):
             self.world.asks[key] = ask
             self.subscribers[key] = TileSubscriber(self.world, ask)
 
     @rule(key=st.sampled_from(ASKS))
     def unsubscribe(self, key: str) -> None:
-        self.run(Unsubscribe([key]))
+        self.run(DeleteSubscriptions([key]))
         self.world.asks.pop(key, None)
         self.subscribers.pop(key, None)
 
@@ -298,7 +298,7 @@ class Engine(RuleBasedStateMachine):
         if not hasattr(self, "board"):
             return
         assert not [found for checked in verify(captured(self.board, indexes=True)) for found in checked.differences]
-        again = Board(self.config)
+        again = BoardEngine(self.config)
         for parts in self.logged:
             again.replay(cast("Command", decode(parts)))
         again.check()
@@ -329,7 +329,7 @@ TestFour.settings = effort
 
 
 def test_verification_finds_what_is_wrong_with_regions_and_lists() -> None:
-    board = Board(BoardConfig(("a", "b"), "y", ks=(2,)))
+    board = BoardEngine(BoardConfig(("a", "b"), "y", ks=(2,)))
     board.apply(changes([(UPSERT, f"o{i}", (float(i), 0.0), float(i), ()) for i in range(6)]))
     board.apply(SetSubscription("disc", Region("disc", (2.0, 0.0, 1.0)), 2))
     board.apply(SetSubscription("all", everywhere(2), 2))
@@ -348,7 +348,7 @@ def test_verification_finds_what_is_wrong_with_regions_and_lists() -> None:
 
 
 def test_a_batch_in_pieces_is_seen_at_once_and_by_whoever_came_meanwhile() -> None:
-    board = Board(BoardConfig(("a", "b"), "y", ks=(2,)))
+    board = BoardEngine(BoardConfig(("a", "b"), "y", ks=(2,)))
     board.apply(SetSubscription("all", everywhere(2), 2))
     board.apply(SetSubscription("disc", Region("disc", (0.0, 0.0, 2.0)), 2))
     board.apply(changes([(UPSERT, "o0", (0.0, 0.0), 9.0, ())]))
@@ -376,7 +376,7 @@ def test_a_batch_in_pieces_is_seen_at_once_and_by_whoever_came_meanwhile() -> No
 
 
 def test_who_comes_while_a_batch_that_nobody_hears_is_painted_starts_anew() -> None:
-    board = Board(BoardConfig(("a", "b"), "y", ks=(2,)))
+    board = BoardEngine(BoardConfig(("a", "b"), "y", ks=(2,)))
     board.apply(SetSubscription("all", everywhere(2), 2))
     plan = board.prepare(changes([(UPSERT, f"o{i}", (float(i), 0.0), 5.0 - i, ()) for i in range(5)], batch=True))
     plan.execute(0.0)
@@ -394,7 +394,7 @@ def test_who_comes_while_a_batch_that_nobody_hears_is_painted_starts_anew() -> N
 
 
 def test_a_new_object_needs_every_attribute_and_later_ones_merge() -> None:
-    board = Board(BoardConfig(("a", "b", "c"), "y", ks=(1,)))
+    board = BoardEngine(BoardConfig(("a", "b", "c"), "y", ks=(1,)))
     with pytest.raises(Refused) as refused:
         board.apply(changes([(UPSERT, "o", (1.0, None, None), None, ())]))
     assert [fault.field for fault in refused.value.faults] == ["values.b", "values.c", "values.y"]
@@ -404,7 +404,7 @@ def test_a_new_object_needs_every_attribute_and_later_ones_merge() -> None:
 
 
 def test_a_board_that_was_just_made_takes_no_events_at_all_as_well() -> None:
-    board = Board(BoardConfig(("a", "b"), "y", ks=(1,)))
+    board = BoardEngine(BoardConfig(("a", "b"), "y", ks=(1,)))
     ahead = board.prepare(changes([(UPSERT, "o", (1.0, 2.0), 4.0, ())]))
     none = board.prepare(Events(np.empty(0, np.uint8), [], np.empty((0, 2)), np.empty(0)))
     assert none.done and not ahead.done

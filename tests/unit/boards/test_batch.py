@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given, settings
 
 from indexes.boards import batch
-from indexes.boards.commands import DELETE, UPSERT, BoardConfig, Events, SetSubscription
-from indexes.boards.engine import Board
+from indexes.boards.commands import DELETE, UPSERT, Events, SetSubscription
+from indexes.boards.config import BoardConfig
+from indexes.boards.engine import BoardEngine
 from indexes.boards.kernels import batch_rank_sweep
 from indexes.boards.plans.batch import BatchPlan
 from indexes.boards.regions import between, everywhere
@@ -38,7 +39,7 @@ def events(changes: Any, batch: bool) -> Events:
     return Events(ops, [key for _, key, _, _ in changes], x, y, batch=batch)
 
 
-def possible(board: Board, changes: Any) -> list[Any]:
+def possible(board: BoardEngine, changes: Any) -> list[Any]:
     """The changes without deletions of what is not there."""
     there = set(board.catalogue.rows)
     found = []
@@ -50,11 +51,11 @@ def possible(board: Board, changes: Any) -> list[Any]:
     return found
 
 
-def world(board: Board) -> list[Object]:
+def world(board: BoardEngine) -> list[Object]:
     return [Object(view.id, scalar(view.x), view.y, view.created) for view in board.objects(None, 1000)]
 
 
-def everything(board: Board) -> list[Object]:
+def everything(board: BoardEngine) -> list[Object]:
     """All objects of a large world."""
     return [Object(view.id, scalar(view.x), view.y, view.created) for view in board.objects(None, 10**6)]
 
@@ -75,8 +76,8 @@ def plain(plan: Any, k: int) -> list[PlainTile]:
     return found
 
 
-def made(start: Any, algorithm: Any, index: Any, ks: tuple[int, ...], ranges: Any) -> Board:
-    board = Board(BoardConfig(("x",), "y", "asc", ks, algorithm, index))
+def made(start: Any, algorithm: Any, index: Any, ks: tuple[int, ...], ranges: Any) -> BoardEngine:
+    board = BoardEngine(BoardConfig(("x",), "y", "asc", ks, algorithm, index))
     board.apply(events([(UPSERT, *one) for one in {key: (key, x, y) for key, x, y in start}.values()], False))
     for i, (l, r) in enumerate(ranges):
         for k in ks:
@@ -84,7 +85,7 @@ def made(start: Any, algorithm: Any, index: Any, ks: tuple[int, ...], ranges: An
     return board
 
 
-def bring(board: Board, changes: Any, keep: int = 10**6) -> tuple[list[Object], list[Object], Any]:
+def bring(board: BoardEngine, changes: Any, keep: int = 10**6) -> tuple[list[Object], list[Object], Any]:
     before = world(board)
     plan, _ = board.apply(events(possible(board, changes), True), keep_tiles=keep)
     board.check()
@@ -382,12 +383,12 @@ def steps_of(kind: int, y0: float, y1: float) -> list[tuple[float, int]]:
 def test_a_batch_cut_into_pieces_shows_nothing_before_it_is_done() -> None:
     rng = np.random.default_rng(3)
     n = 400
-    board = Board(BoardConfig(("x",), "y", "asc", (3,)))
+    board = BoardEngine(BoardConfig(("x",), "y", "asc", (3,)))
     ids = [f"o{i}" for i in range(n)]
     board.apply(Events(np.zeros(n, np.uint8), ids, rng.random(n), rng.random(n)))
     board.apply(SetSubscription("s", between(0.2, 0.7), 3))
     live = board.watch("s")
-    twin = Board(board.config)
+    twin = BoardEngine(board.config)
     x, y = map(np.array, columns(board))
     twin.apply(Events(np.zeros(n, np.uint8), ids, x, y))
     before, seq = board.list_of(live), board.seq
@@ -407,11 +408,11 @@ def test_a_batch_cut_into_pieces_shows_nothing_before_it_is_done() -> None:
     twin.apply(SetSubscription("s", between(0.2, 0.7), 3))
     whole = applied(twin, changes, 10**6)
     assert whole.tiles == plan.tiles and whole.tile_count == plan.tile_count > 0
-    counted = applied(Board(board.config), changes)
+    counted = applied(BoardEngine(board.config), changes)
     assert counted.tile_count == 0
 
 
-def columns(board: Board) -> tuple[list[float], list[float]]:
+def columns(board: BoardEngine) -> tuple[list[float], list[float]]:
     views = sorted(board.objects(None, 1000), key=lambda view: view.created)
     return [scalar(view.x) for view in views], [view.y for view in views]
 
@@ -419,7 +420,7 @@ def columns(board: Board) -> tuple[list[float], list[float]]:
 def test_a_batch_with_more_tiles_than_the_buffer_holds() -> None:
     rng = np.random.default_rng(5)
     n = 3000
-    board = Board(BoardConfig(("x",), "y", "asc", (8,), "dense"))
+    board = BoardEngine(BoardConfig(("x",), "y", "asc", (8,), "dense"))
     ids = [f"o{i}" for i in range(n)]
     board.apply(Events(np.zeros(n, np.uint8), ids, rng.random(n), rng.random(n)))
     changes = Events(np.zeros(n, np.uint8), ids, np.full(n, np.nan), rng.random(n), batch=True)

@@ -19,15 +19,15 @@ from indexes.boards.commands import (
     DELETE,
     UPDATE,
     UPSERT,
-    BoardConfig,
+    AddSubscriptions,
     Command,
     Configure,
+    DeleteSubscriptions,
     Events,
     SetSubscription,
-    Subscribe,
-    Unsubscribe,
 )
-from indexes.boards.engine import Board
+from indexes.boards.config import BoardConfig
+from indexes.boards.engine import BoardEngine
 from indexes.boards.regions import between, ranges
 from indexes.core.commands import Refused
 from tests.oracles.world import Ask, Thing, TileSubscriber, World, reaches
@@ -65,7 +65,7 @@ class Engine(RuleBasedStateMachine):
     )
     def start(self, order: str, algorithm: str, ks: tuple[int, ...], runs: int, sketch: Any) -> None:
         self.config = BoardConfig(("x",), "y", order, ks, algorithm, self.index, runs, sketch)  # type: ignore[arg-type]
-        self.board = Board(self.config)
+        self.board = BoardEngine(self.config)
         self.world = World(order)
         self.subscribers: dict[str, TileSubscriber] = {}
         self.live: dict[str, int] = {}
@@ -242,14 +242,14 @@ class Engine(RuleBasedStateMachine):
         asks = [Ask(*ordered(data.draw(st.tuples(xs, xs))), *self.window(data)) for _ in keys]
         regions = ranges([a.l for a in asks], [a.r for a in asks])
         k, offset = (np.array([getattr(a, name) for a in asks], np.int32) for name in ("k", "offset"))
-        self.run(Subscribe(pa.array(keys), regions, k, offset=offset if offset.any() else None))
+        self.run(AddSubscriptions(pa.array(keys), regions, k, offset=offset if offset.any() else None))
         for key, ask in zip(keys, asks, strict=True):
             self.world.asks[key] = ask
             self.subscribers[key] = TileSubscriber(self.world, ask)
 
     @rule(key=st.sampled_from(ASKS))
     def unsubscribe(self, key: str) -> None:
-        self.run(Unsubscribe([key]))
+        self.run(DeleteSubscriptions([key]))
         self.world.asks.pop(key, None)
         self.subscribers.pop(key, None)
 
@@ -300,7 +300,7 @@ class Engine(RuleBasedStateMachine):
         """Replaying the log gives the same state, rows and creation numbers included."""
         if not hasattr(self, "board"):
             return
-        again = Board(self.config)
+        again = BoardEngine(self.config)
         for parts in self.logged:
             again.replay(cast("Command", decode(parts)))
         again.check()
@@ -328,7 +328,7 @@ TestKdTreeEngine.settings = effort
 
 
 def test_commands_prepared_ahead_are_taken_back_newest_first() -> None:
-    board = Board(BoardConfig(("x",), "y", ks=(2,)))
+    board = BoardEngine(BoardConfig(("x",), "y", ks=(2,)))
     board.apply(one_event(UPSERT, "a", 1.0, 1.0))
     board.apply(SetSubscription("s", between(0.0, 5.0), 2))
     before = board.seq, board.objects(None, 9), board.subscriptions(None, 9)
@@ -339,7 +339,7 @@ def test_commands_prepared_ahead_are_taken_back_newest_first() -> None:
             one_event(UPSERT, "a", 2.0, 2.0),
             one_event(UPSERT, "b", 2.0, 2.0),
             SetSubscription("s", between(1.0, None)),
-            Unsubscribe(["s"]),
+            DeleteSubscriptions(["s"]),
             SetSubscription("s", between(3.0, 4.0), 2),
             Configure((2, 3)),
         )
@@ -363,12 +363,12 @@ def test_commands_prepared_ahead_settle_as_if_one_after_the_other() -> None:
         one_event(UPSERT, "a", 2.0, 2.0, b"{}"),
         SetSubscription("s", between(0.0, 5.0), 2),
         SetSubscription("s", between(1.0, None)),
-        Unsubscribe(["s"]),
+        DeleteSubscriptions(["s"]),
         SetSubscription("s", between(None, 4.0), 2),
         one_event(UPSERT, "b", 2.0, 1.0),
     ]
     config = BoardConfig(("x",), "y", ks=(2,))
-    ahead, stepwise = Board(config), Board(config)
+    ahead, stepwise = BoardEngine(config), BoardEngine(config)
     plans = [ahead.prepare(command) for command in commands]
     for plan in plans:
         while not plan.done:
@@ -384,22 +384,22 @@ def test_commands_prepared_ahead_settle_as_if_one_after_the_other() -> None:
 
 
 def test_many_subscriptions_come_as_one_command() -> None:
-    board = Board(BoardConfig(("x",), "y", ks=(1, 2)))
+    board = BoardEngine(BoardConfig(("x",), "y", ks=(1, 2)))
     n = 10_000
     rng = np.random.default_rng(1)
     ids = [f"s{i:05d}" for i in rng.permutation(n)]
     l = rng.integers(0, 50, n).astype(float)
-    command = Subscribe(pa.array(ids), ranges(l, l + 3), rng.integers(1, 3, n).astype(np.int32))
+    command = AddSubscriptions(pa.array(ids), ranges(l, l + 3), rng.integers(1, 3, n).astype(np.int32))
     board.apply(SetSubscription("z", between(0.0, 1.0), 1))
     board.apply(command)
     board.check()
     assert board.subscription_count == n + 1
     assert [view.id for view in board.subscriptions("s00041", 2)] == ["s00042", "s00043"]
     with pytest.raises(Refused) as refused:
-        board.apply(Subscribe(pa.array([f"t{i}" for i in range(n - 1)] + [ids[0]]), ranges(l, l), command.k))
+        board.apply(AddSubscriptions(pa.array([f"t{i}" for i in range(n - 1)] + [ids[0]]), ranges(l, l), command.k))
     assert [(fault.index, fault.kind) for fault in refused.value.faults] == [(n - 1, "taken")]
-    board.apply(Unsubscribe(ids[:5000]))
+    board.apply(DeleteSubscriptions(ids[:5000]))
     board.check()
-    board.apply(Subscribe(pa.array(ids[:5000]), ranges(l[:5000], l[:5000]), command.k[:5000]))
+    board.apply(AddSubscriptions(pa.array(ids[:5000]), ranges(l[:5000], l[:5000]), command.k[:5000]))
     board.check()
     assert board.subscription_count == n + 1

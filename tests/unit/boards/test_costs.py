@@ -13,8 +13,9 @@ import pytest
 from hypothesis import given
 
 from indexes.boards import costs
-from indexes.boards.commands import UPSERT, BoardConfig, Events, SetSubscription, Subscribe
-from indexes.boards.engine import Board
+from indexes.boards.commands import UPSERT, AddSubscriptions, Events, SetSubscription
+from indexes.boards.config import BoardConfig
+from indexes.boards.engine import BoardEngine
 from indexes.boards.regions import Region, Regions, between
 from indexes.boards.space.kernels.shapes import SHAPES, width
 from tests.oracles.regions import Where
@@ -57,7 +58,7 @@ def test_counts_and_the_threshold_are_those_of_the_list(
     things: list[tuple[int, int]], l: int, r: int, window: tuple[int, int], order: str, unbounded: bool
 ) -> None:
     k, offset = window
-    board = Board(BoardConfig(("x",), "y", order, (1, 3, 40)))  # type: ignore[arg-type]
+    board = BoardEngine(BoardConfig(("x",), "y", order, (1, 3, 40)))  # type: ignore[arg-type]
     low, high = min(l, r), max(l, r)
     ids = [f"o{n}" for n in range(len(things))]
     x, y = (np.array([float(thing[at]) for thing in things]) for at in (0, 1))
@@ -74,7 +75,7 @@ def test_counts_and_the_threshold_are_those_of_the_list(
 
 @given(st.lists(st.tuples(at, at, st.integers(0, 4)), max_size=12), regions(2), st.sampled_from([1, 3, 40]))
 def test_counts_and_the_threshold_of_regions_are_those_of_the_list(things: Any, where: Where, k: int) -> None:
-    board = Board(BoardConfig(("a", "b"), "y", "asc", (1, 3, 40), index="kd-tree"))
+    board = BoardEngine(BoardConfig(("a", "b"), "y", "asc", (1, 3, 40), index="kd-tree"))
     ids = [f"o{n}" for n in range(len(things))]
     if things:
         a, b, y = (np.array(column, float) for column in zip(*things, strict=True))
@@ -93,12 +94,12 @@ def test_counts_and_the_threshold_of_regions_are_those_of_the_list(things: Any, 
 def test_the_estimate_of_regions_is_near_what_indexes_take(d: int, shape: str) -> None:
     """Columns by sid have room for some more."""
     m, p = 20_000, width(shape, d)
-    board = Board(BoardConfig(tuple(f"x{i}" for i in range(d)), "y", "asc", (3,), index="kd-tree"))
+    board = BoardEngine(BoardConfig(tuple(f"x{i}" for i in range(d)), "y", "asc", (3,), index="kd-tree"))
     sides = np.random.default_rng(1).random((m, p))
     sides[:, 1::2] += sides[:, ::2][:, : p // 2]
     asked = Regions.empty(d, m)
     asked.shape[:], asked.sides[:p] = SHAPES.index(shape), sides.T
-    board.apply(Subscribe(pa.array([f"s{i}" for i in range(m)]), asked, np.full(m, 3, np.int32)))
+    board.apply(AddSubscriptions(pa.array([f"s{i}" for i in range(m)]), asked, np.full(m, 3, np.int32)))
     found = board.explain_subscription("s7")
     columns = board.subscribers.regions
     size = board.painter.subscriptions.nbytes + columns.sides.nbytes + columns.shape.nbytes + 8 * len(columns)
@@ -107,7 +108,7 @@ def test_the_estimate_of_regions_is_near_what_indexes_take(d: int, shape: str) -
 
 
 def test_a_live_list_is_in_the_estimate() -> None:
-    board = Board(BoardConfig(("x",), "y", ks=(2, 9)))
+    board = BoardEngine(BoardConfig(("x",), "y", ks=(2, 9)))
     board.apply(SetSubscription("a", between(0.0, 1.0), 9))
     board.apply(SetSubscription("b-longer", between(0.0, 1.0), 9))
     sizes = {}

@@ -12,8 +12,9 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 
-from indexes.boards.commands import DELETE, UPDATE, UPSERT, BoardConfig, Configure, Events, Subscribe
-from indexes.boards.engine import Board
+from indexes.boards.commands import DELETE, UPDATE, UPSERT, AddSubscriptions, Configure, Events
+from indexes.boards.config import BoardConfig
+from indexes.boards.engine import BoardEngine
 from indexes.boards.kernels.scratch import MERGE, MIN_Y, REFRESH, SNAP, make_scratch
 from indexes.boards.plans import explain
 from indexes.boards.plans.explain import Explanation
@@ -99,8 +100,10 @@ def cases(draw: Any) -> tuple[BoardConfig, list[tuple[str, float, float]], list[
     return BoardConfig(("x",), "y", order, ks, algorithm, index, runs, sketch), things, asks, events
 
 
-def the_board(config: BoardConfig, things: list[tuple[str, float, float]], asks: list[Ask]) -> tuple[Board, World]:
-    board, world = Board(config), World(config.order)
+def the_board(
+    config: BoardConfig, things: list[tuple[str, float, float]], asks: list[Ask]
+) -> tuple[BoardEngine, World]:
+    board, world = BoardEngine(config), World(config.order)
     if things:
         keys, x, y = zip(*things, strict=True)
         board.apply(Events(np.full(len(keys), UPSERT, np.uint8), list(keys), np.array(x), np.array(y)))
@@ -109,7 +112,7 @@ def the_board(config: BoardConfig, things: list[tuple[str, float, float]], asks:
     if asks:
         l, r = np.array([ask.l for ask in asks]), np.array([ask.r for ask in asks])
         ids = [f"s{n:02}" for n in range(len(asks))]
-        board.apply(Subscribe(pa.array(ids), ranges(l, r), np.array([ask.k for ask in asks], np.int32)))
+        board.apply(AddSubscriptions(pa.array(ids), ranges(l, r), np.array([ask.k for ask in asks], np.int32)))
         world.asks = dict(zip(ids, asks, strict=True))
         for key in ids[::3]:
             board.watch(key)
@@ -312,7 +315,7 @@ def test_a_class_that_is_no_longer_offered_is_left_out() -> None:
 
 
 def test_many_tiles_outgrow_the_first_buffer() -> None:
-    board = Board(BoardConfig(("x",), "y", ks=(60,), algorithm="dense"))
+    board = BoardEngine(BoardConfig(("x",), "y", ks=(60,), algorithm="dense"))
     n = 3_000
     rng = np.random.default_rng(3)
     board.apply(Events(np.full(n, UPSERT, np.uint8), [f"o{i}" for i in range(n)], rng.random(n), rng.random(n)))

@@ -13,8 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from indexes.boards.commands import DELETE, UPSERT, BoardConfig, Events, SetSubscription, Unsubscribe
-from indexes.boards.engine import Board
+from indexes.boards.commands import DELETE, UPSERT, DeleteSubscriptions, Events, SetSubscription
+from indexes.boards.config import BoardConfig
+from indexes.boards.engine import BoardEngine
 from indexes.boards.regions import Region
 from indexes.boards.verification import verify
 from tests.oracles import regions as plane
@@ -69,7 +70,7 @@ class Truth:
     """A board, its objects in dictionaries beside it, and subscribers who see tiles alone or the changes alone."""
 
     def __init__(self, config: BoardConfig) -> None:
-        self.board = Board(config)
+        self.board = BoardEngine(config)
         self.d = len(config.range_attributes)
         self.oracle: Any = line if self.d == 1 else plane
         self.world = self.oracle.World(config.order)
@@ -125,7 +126,7 @@ class Truth:
     def leave(self, key: str) -> None:
         if key in self.live:
             self.board.unwatch(self.live.pop(key))
-            self.board.apply(Unsubscribe([key]))
+            self.board.apply(DeleteSubscriptions([key]))
             del self.world.asks[key], self.subscribers[key]
 
     def check(self) -> None:

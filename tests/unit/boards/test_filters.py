@@ -29,14 +29,14 @@ from indexes.boards.commands import (
     DELETE,
     UPDATE,
     UPSERT,
-    BoardConfig,
+    AddSubscriptions,
     Command,
+    DeleteSubscriptions,
     Events,
     SetSubscription,
-    Subscribe,
-    Unsubscribe,
 )
-from indexes.boards.engine import Board
+from indexes.boards.config import BoardConfig
+from indexes.boards.engine import BoardEngine
 from indexes.boards.regions import Region, Regions
 from indexes.boards.state import board_of, state_of
 from indexes.boards.verification import verify
@@ -87,7 +87,7 @@ class Engine(RuleBasedStateMachine):
     def start(self, order: Any, ks: tuple[int, ...]) -> None:
         names = tuple(f"x{i}" for i in range(self.d))
         self.config = BoardConfig(names, "y", order, ks, index="kd-tree", indexed=self.fields)
-        self.board = Board(self.config)
+        self.board = BoardEngine(self.config)
         self.sign = -1 if order == "desc" else 1
         self.created = 0
         self.things: dict[str, Thing] = {}
@@ -286,13 +286,13 @@ class Engine(RuleBasedStateMachine):
             where = tuple(pa.array(column, pa.string()) for column in zip(*rows, strict=True))
         columns = Regions.of([Region("box", ask.sides) for ask in asks], self.d)
         ks, offsets = (np.array(column, np.int32) for column in zip(*((a.k, a.offset) for a in asks), strict=True))
-        self.run(Subscribe(pa.array(keys), columns, ks, offset=offsets, where=where))
+        self.run(AddSubscriptions(pa.array(keys), columns, ks, offset=offsets, where=where))
         for key, ask in zip(keys, asks, strict=True):
             self.taken(key, ask)
 
     @rule(key=st.sampled_from(ASKS))
     def unsubscribe(self, key: str) -> None:
-        self.run(Unsubscribe([key]))
+        self.run(DeleteSubscriptions([key]))
         self.asks.pop(key, None)
 
     @rule(key=st.sampled_from(ASKS))
@@ -338,7 +338,7 @@ class Engine(RuleBasedStateMachine):
         if not hasattr(self, "board"):
             return
         assert not [found for checked in verify(captured(self.board, indexes=True)) for found in checked.differences]
-        again = Board(self.config)
+        again = BoardEngine(self.config)
         for parts in self.logged:
             again.replay(cast("Command", decode(parts)))
         again.check()
@@ -365,8 +365,8 @@ TestTwoAndTwo = TwoRanges.TestCase
 TestTwoAndTwo.settings = effort
 
 
-def board(*fields: str) -> Board:
-    return Board(BoardConfig(("x",), "y", ks=(1, 2), index="kd-tree", indexed=fields))
+def board(*fields: str) -> BoardEngine:
+    return BoardEngine(BoardConfig(("x",), "y", ks=(1, 2), index="kd-tree", indexed=fields))
 
 
 def put(*objects: tuple[str, Any], **more: Any) -> Events:
@@ -381,7 +381,7 @@ def one(key: str, value: Any) -> Events:
     return put((key, {"to": value}))
 
 
-def wants(made: Board, text: str | None) -> list[str]:
+def wants(made: BoardEngine, text: str | None) -> list[str]:
     return [item.id for item in made.top(Region("box", (-INF, INF)), 2, where=() if text is None else (text,))]
 
 
@@ -427,7 +427,7 @@ def test_a_second_value_with_a_code_in_use_is_refused() -> None:
         one("o2", "b"),
         put(("o2", {"from": "b"})),
         SetSubscription("s", k=1, where=(None, '"b"')),
-        Subscribe(
+        AddSubscriptions(
             pa.array(["s"]), Regions.empty(1, 1), np.array([1], np.int32), where=(pa.array(['"b"']), pa.array(['"x"']))
         ),
     ):
@@ -463,7 +463,7 @@ def test_a_code_that_nobody_has_any_more_is_free() -> None:
     made.apply(put(("o1", None)))
     with pytest.raises(Refused):
         made.apply(one("o2", "b"))
-    made.apply(Unsubscribe(["s"]))
+    made.apply(DeleteSubscriptions(["s"]))
     made.apply(one("o2", "b"))
     assert wants(made, '"b"') == ["o2"]
     made.check()
@@ -486,7 +486,7 @@ def test_what_was_accepted_before_a_snapshot_is_taken_has_its_text() -> None:
     made = board("to")
     made.apply(SetSubscription("s", k=1, where=('"IAH"',)))
     capture = made.capture()
-    gone = made.prepare(Unsubscribe(["s"]))
+    gone = made.prepare(DeleteSubscriptions(["s"]))
     while not capture.done:
         capture.execute(1.0)
         capture.publish()
@@ -504,7 +504,7 @@ def test_many_subscriptions_with_filters_in_one_command() -> None:
     n = 5_000
     where = pa.array([None if i % 3 == 0 else f'"v{i % 7}"' for i in range(n)])
     regions = Regions.empty(1, n)
-    made.apply(Subscribe(pa.array([f"s{i}" for i in range(n)]), regions, np.ones(n, np.int32), where=(where,)))
+    made.apply(AddSubscriptions(pa.array([f"s{i}" for i in range(n)]), regions, np.ones(n, np.int32), where=(where,)))
     made.check()
     assert len(made.filters.texts) == 7
     views = {view.id: view.where for view in made.subscriptions(None, n)}

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from indexes.boards.commands import DELETE, UPDATE, UPSERT, BoardConfig, Events, SetSubscription
-from indexes.boards.engine import Board
+from indexes.boards.commands import DELETE, UPDATE, UPSERT, Events, SetSubscription
+from indexes.boards.config import BoardConfig
+from indexes.boards.engine import BoardEngine
 from indexes.boards.plans.events import EventsGroup
 from indexes.boards.regions import between, everywhere
 from indexes.core.commands import Refused
@@ -49,7 +50,7 @@ def flat(slices: list[Any]) -> tuple[list[Any], list[Any]]:
 @given(groups=groups, order=st.sampled_from(["asc", "desc"]), keep=st.sampled_from([0, 2, 1000]))
 def test_a_group_does_what_its_commands_do(algorithm: Any, groups: Any, order: Any, keep: int) -> None:
     config = BoardConfig(("x",), "y", order, (1, 2), algorithm)
-    alone, together = Board(config), Board(config)
+    alone, together = BoardEngine(config), BoardEngine(config)
     for board in (alone, together):
         for key, l, r, k in (("one", -np.inf, 2.0, 1), ("two", 1.0, np.inf, 2), ("three", 0.0, 3.0, 2)):
             board.apply(SetSubscription(key, between(l, r), k))
@@ -85,7 +86,7 @@ def test_a_group_does_what_its_commands_do(algorithm: Any, groups: Any, order: A
 
 
 def test_a_refused_command_leaves_no_trace_in_a_group() -> None:
-    board = Board(BoardConfig(("x",), "y"))
+    board = BoardEngine(BoardConfig(("x",), "y"))
     first = board.prepare(make([(UPSERT, "a", 1.0, 1.0, "leave")]))
     with pytest.raises(Refused):
         board.prepare(Events(np.array([UPDATE], np.uint8), ["none"], np.array([1.0]), np.array([1.0])))

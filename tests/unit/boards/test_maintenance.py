@@ -11,15 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from indexes.boards import packing
-from indexes.boards.commands import (
-    BoardConfig,
-    Configure,
-    Events,
-    SetSubscription,
-    Subscribe,
-    Unsubscribe,
-)
-from indexes.boards.engine import Board
+from indexes.boards.commands import AddSubscriptions, Configure, DeleteSubscriptions, Events, SetSubscription
+from indexes.boards.config import BoardConfig
+from indexes.boards.engine import BoardEngine
 from indexes.boards.plans.maintenance import FOLD, Captured
 from indexes.boards.regions import between, ranges
 from indexes.boards.state import board_of, pack_board, state_of
@@ -45,12 +39,12 @@ configs = st.builds(
 )
 
 
-def again(board: Board) -> Board:
+def again(board: BoardEngine) -> BoardEngine:
     state = state_of(captured(board))
     return board_of(state, pack_board(state))
 
 
-def shown(board: Board) -> tuple:
+def shown(board: BoardEngine) -> tuple:
     everyone = board.subscriptions(None, 10**6)
     lists = [board.top(sub.region, sub.k, sub.offset) for sub in everyone]
     return board.seq, board.config, board.objects(None, 10**6), everyone, lists
@@ -59,7 +53,7 @@ def shown(board: Board) -> tuple:
 @settings(deadline=None)
 @given(config=configs, before=scripts, after=scripts)
 def test_a_board_made_of_its_state_goes_on_as_the_same_board(config: BoardConfig, before: list, after: list) -> None:
-    board = Board(config, 7)
+    board = BoardEngine(config, 7)
     for command in before:
         board.apply(command)
     other = again(board)
@@ -80,7 +74,7 @@ def test_a_board_made_of_its_state_goes_on_as_the_same_board(config: BoardConfig
 def test_what_is_accepted_but_not_yet_applied_is_not_captured(
     config: BoardConfig, before: list, after: list, rows: st.DataObject
 ) -> None:
-    board, twin = Board(config), Board(config)
+    board, twin = BoardEngine(config), BoardEngine(config)
     for command in before:
         board.apply(command)
         twin.apply(command)
@@ -107,7 +101,7 @@ def test_what_is_accepted_but_not_yet_applied_is_not_captured(
 def test_new_indexes_take_in_what_came_since(
     config: BoardConfig, before: list, meanwhile: list, fold_at: int, ks: bool
 ) -> None:
-    board = Board(config)
+    board = BoardEngine(config)
     for command in before:
         board.apply(command)
     packed = pack_board(state_of(captured(board, journal=True)))
@@ -136,10 +130,10 @@ def test_new_indexes_take_in_what_came_since(
 
 
 def test_a_fold_of_many_changes_is_cut() -> None:
-    board = Board(BoardConfig(("x",), "y", ks=(3,)))
+    board = BoardEngine(BoardConfig(("x",), "y", ks=(3,)))
     board.apply(subscribe(3 * FOLD))
     packed = pack_board(state_of(captured(board, journal=True)))
-    board.apply(Unsubscribe([f"s{i}" for i in range(0, 3 * FOLD, 2)]))
+    board.apply(DeleteSubscriptions([f"s{i}" for i in range(0, 3 * FOLD, 2)]))
     board.apply(subscribe(100, "t"))
     fresh = SubscriptionIndex()
     fresh.adopt(packed.forest.ks, packing.to_forest(packed.forest, board.subscribers.high))
@@ -155,10 +149,10 @@ def test_a_fold_of_many_changes_is_cut() -> None:
 
 def test_a_class_that_goes_while_a_fold_is_cut_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("indexes.boards.plans.maintenance.FOLD", 1)
-    board = Board(BoardConfig(("x",), "y", ks=(3, 5)))
+    board = BoardEngine(BoardConfig(("x",), "y", ks=(3, 5)))
     board.apply(subscribe(3, k=5))
     packed = pack_board(state_of(captured(board, journal=True)))
-    board.apply(Unsubscribe(["s0", "s1", "s2"]))
+    board.apply(DeleteSubscriptions(["s0", "s1", "s2"]))
     board.apply(Configure(ks=(3, 4)))
     board.apply(subscribe(2, "t", k=4))
     fresh = SubscriptionIndex()
@@ -175,10 +169,10 @@ def test_a_class_that_goes_while_a_fold_is_cut_leaves_nothing_behind(monkeypatch
     board.check()
 
 
-def subscribe(n: int, letter: str = "s", k: int = 3, seed: int = 0) -> Subscribe:
+def subscribe(n: int, letter: str = "s", k: int = 3, seed: int = 0) -> AddSubscriptions:
     both = np.sort(np.random.default_rng(seed).random((n, 2)))
     names = pa.array([f"{letter}{i}" for i in range(n)])
-    return Subscribe(names, ranges(*both.T), np.full(n, k, np.int32))
+    return AddSubscriptions(names, ranges(*both.T), np.full(n, k, np.int32))
 
 
 points = st.lists(st.tuples(st.sampled_from(ENDS), st.sampled_from(ENDS)), max_size=300)
@@ -237,7 +231,7 @@ def test_objects_laid_out_in_parts_are_those_laid_out_whole(n: int) -> None:
     assert_same(whole, tuple(np.concatenate(parts) for parts in zip(*halves, strict=True)))
 
 
-def damaged(board: Board, name: str) -> Captured:
+def damaged(board: BoardEngine, name: str) -> Captured:
     found = captured(board, indexes=True)
     assert found.indexes is not None
     f = found.indexes.forest
@@ -272,7 +266,7 @@ def damaged(board: Board, name: str) -> Captured:
     ],
 )
 def test_damage_is_found(name: str, kind: str) -> None:
-    board = Board(BoardConfig(("x",), "y", ks=(3,)))
+    board = BoardEngine(BoardConfig(("x",), "y", ks=(3,)))
     rng = np.random.default_rng(5)
     board.apply(subscribe(5000))
     board.apply(Events(np.zeros(100, np.uint8), [f"o{i}" for i in range(100)], rng.random(100), rng.random(100)))
@@ -283,7 +277,7 @@ def test_damage_is_found(name: str, kind: str) -> None:
 
 
 def test_worn_grows_with_changes_and_is_gone_after_a_rebuild() -> None:
-    board = Board(BoardConfig(("x",), "y", ks=(3,)))
+    board = BoardEngine(BoardConfig(("x",), "y", ks=(3,)))
     board.apply(subscribe(1000))
     assert board.churn == 0.0, "what was laid out in bulk is not worn"
     assert again(board).churn == 0.0

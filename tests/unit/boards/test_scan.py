@@ -16,8 +16,9 @@ import pytest
 from hypothesis import given, settings
 
 from indexes.boards import verification
-from indexes.boards.commands import BoardConfig, Events, Subscribe
-from indexes.boards.engine import Board
+from indexes.boards.commands import AddSubscriptions, Events
+from indexes.boards.config import BoardConfig
+from indexes.boards.engine import BoardEngine
 from indexes.boards.kernels import scan
 from indexes.boards.kernels.scan import Scan, SpaceScan, bounds
 from indexes.boards.regions import Region, Regions
@@ -74,16 +75,16 @@ def test_a_disc_reaches_no_farther_than_is_looked_at(numbers: tuple[float, ...],
             assert all(low[j, 0] <= x[j] <= high[j, 0] for j in range(2)), x
 
 
-def a_board(n: int, m: int) -> Board:
+def a_board(n: int, m: int) -> BoardEngine:
     """Objects of few values of a field, and subscriptions to values that few or none of them have."""
-    board = Board(BoardConfig(("x",), "y", ks=(2,), index="kd-tree", indexed=("to",)))
+    board = BoardEngine(BoardConfig(("x",), "y", ks=(2,), index="kd-tree", indexed=("to",)))
     rng = np.random.default_rng(1)
     payload: dict[int, bytes | None] = {i: b'{"to":%d}' % to for i, to in enumerate(rng.integers(9, size=n).tolist())}
     board.apply(Events(np.zeros(n, np.uint8), [f"o{i}" for i in range(n)], rng.random(n), rng.random(n), payload))
     asked = Regions.empty(1, m)
     asked.sides[0], asked.sides[1] = -INF, rng.random(m)
     where = (pa.array([str(to) for to in rng.integers(12, size=m).tolist()]),)
-    board.apply(Subscribe(pa.array([f"s{i}" for i in range(m)]), asked, np.full(m, 2, np.int32), where=where))
+    board.apply(AddSubscriptions(pa.array([f"s{i}" for i in range(m)]), asked, np.full(m, 2, np.int32), where=where))
     board.watch("s3")
     return board
 

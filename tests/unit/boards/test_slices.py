@@ -8,8 +8,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from indexes.boards.commands import UPSERT, BoardConfig, Events, Subscribe, Unsubscribe
-from indexes.boards.engine import Board
+from indexes.boards.commands import UPSERT, AddSubscriptions, DeleteSubscriptions, Events
+from indexes.boards.config import BoardConfig
+from indexes.boards.engine import BoardEngine
 from indexes.boards.regions import ranges
 from indexes.core.commands import Refused
 from tests.unit.boards.helpers import applied
@@ -17,12 +18,12 @@ from tests.unit.boards.helpers import applied
 M = 6_000
 
 
-def board_with_subscriptions() -> Board:
-    board = Board(BoardConfig(("x",), "y", "asc", (1, 3)))
+def board_with_subscriptions() -> BoardEngine:
+    board = BoardEngine(BoardConfig(("x",), "y", "asc", (1, 3)))
     rng = np.random.default_rng(4)
     ends = np.sort(rng.integers(0, 50, (M, 2)).astype(float), axis=1)
     ks = rng.choice(np.array([1, 3], np.int32), M)
-    board.apply(Subscribe(pa.array([f"s{n:05}" for n in range(M)]), ranges(*ends.T), ks))
+    board.apply(AddSubscriptions(pa.array([f"s{n:05}" for n in range(M)]), ranges(*ends.T), ks))
     op = np.full(50, UPSERT, np.uint8)
     board.apply(Events(op, [f"o{n}" for n in range(50)], np.arange(50.0), rng.random(50)))
     return board
@@ -33,7 +34,7 @@ def test_a_long_deletion_goes_in_slices() -> None:
     live = board.watch("s02000")
     ids = [f"s{n:05}" for n in range(0, M, 2)] + ["unknown"]
     first = board.seq + 1
-    plan = board.prepare(Unsubscribe(ids))
+    plan = board.prepare(DeleteSubscriptions(ids))
     assert (plan.first_seq, plan.last_seq, plan.count) == (first, first + M // 2 - 1, M // 2)
     slices = 0
     gone: list[Any] = []
@@ -57,12 +58,12 @@ def test_a_long_deletion_goes_in_slices() -> None:
 
 def test_a_deletion_that_is_not_accepted_leaves_no_trace() -> None:
     board = board_with_subscriptions()
-    steps = board.prepare_steps(Unsubscribe([f"s{n:05}" for n in range(M)]))
+    steps = board.prepare_steps(DeleteSubscriptions([f"s{n:05}" for n in range(M)]))
     next(steps)
     steps.close()
     with pytest.raises(Refused):
-        board.prepare(Unsubscribe(["s00001", "unknown"], must_exist=True))
-    plan, _ = board.apply(Unsubscribe(["s00001", "s00002"]))
+        board.prepare(DeleteSubscriptions(["s00001", "unknown"], must_exist=True))
+    plan, _ = board.apply(DeleteSubscriptions(["s00001", "s00002"]))
     assert plan.count == 2
     assert board.subscription_count == M - 2
     board.check()

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from bench.baselines import one_and_half
 from bench.baselines.one_and_half import ALWAYS, LATE, LATER
-from indexes.boards.commands import BoardConfig
+from indexes.boards.config import BoardConfig
 from indexes.boards.kernels.changes import DELETE, SET, Changes
 from indexes.boards.space.kernels import shapes
 from indexes.boards.space.kernels.objects import SpaceObjects

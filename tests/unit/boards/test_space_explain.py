@@ -16,8 +16,9 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 
-from indexes.boards.commands import DELETE, UPDATE, UPSERT, BoardConfig, Configure, Events, Subscribe
-from indexes.boards.engine import Board
+from indexes.boards.commands import DELETE, UPDATE, UPSERT, AddSubscriptions, Configure, Events
+from indexes.boards.config import BoardConfig
+from indexes.boards.engine import BoardEngine
 from indexes.boards.plans.explain import Boxes, ClassEffect, Explanation
 from indexes.boards.regions import Region, Regions
 from indexes.boards.results import ObjectView, Reach, RegionTile, TileView
@@ -111,7 +112,7 @@ Event = tuple[int, str, tuple[float | None, ...], float | None, Any]
 
 
 def an_event(
-    board: Board, op: int, key: str, x: tuple[float | None, ...], y: float | None, payload: Any = ()
+    board: BoardEngine, op: int, key: str, x: tuple[float | None, ...], y: float | None, payload: Any = ()
 ) -> Events:
     nan = float("nan")
     place = np.array([[nan if value is None else value for value in x]])
@@ -167,8 +168,8 @@ def cases(draw: Any, dimensions: Any = ((2, 0), (2, 0), (3, 0), (1, 1), (1, 2), 
     return config(d, fields, world.order, ks), world, things, events
 
 
-def the_board(made: BoardConfig, world: World, things: list[Event]) -> Board:
-    board = Board(made)
+def the_board(made: BoardConfig, world: World, things: list[Event]) -> BoardEngine:
+    board = BoardEngine(made)
     for thing in things:
         board.apply(an_event(board, *thing))
         world.happen(*thing)
@@ -180,7 +181,7 @@ def the_board(made: BoardConfig, world: World, things: list[Event]) -> Board:
             where = tuple(
                 pa.array(column, pa.string()) for column in zip(*(a.where for a in world.asks.values()), strict=True)
             )
-        board.apply(Subscribe(pa.array(list(world.asks)), columns, k, where=where))
+        board.apply(AddSubscriptions(pa.array(list(world.asks)), columns, k, where=where))
         for key in list(world.asks)[::3]:
             board.watch(key)
     return board
@@ -239,7 +240,7 @@ def class_of(tile: Any) -> tuple[int, str]:
     return tile.k, tile.shape if isinstance(tile, RegionTile) else "box"
 
 
-def whole_state(board: Board) -> Any:
+def whole_state(board: BoardEngine) -> Any:
     """Also where the painter would look first, and its trees to the last bit."""
     o, work = board.painter.objects.arrays, board.painter.work
     trees = [a.tobytes() for a in (*o.tree, o.x, o.y, o.c, o.row, *board.painter.subscriptions.arrays[0])]
@@ -337,12 +338,12 @@ def test_tiles_beyond_the_limit_are_left_out_and_counted(case: Any, most: int) -
         room -= len(mine)
 
 
-def a_board(made: BoardConfig, *asks: tuple[str, Any, int]) -> Board:
-    board = Board(made)
+def a_board(made: BoardConfig, *asks: tuple[str, Any, int]) -> BoardEngine:
+    board = BoardEngine(made)
     if asks:
         columns = Regions.of([Region("box", sides) for _, sides, _ in asks], len(made.range_attributes))
         k = np.array([k for _, _, k in asks], np.int32)
-        board.apply(Subscribe(pa.array([key for key, _, _ in asks]), columns, k))
+        board.apply(AddSubscriptions(pa.array([key for key, _, _ in asks]), columns, k))
     return board
 
 

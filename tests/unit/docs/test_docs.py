@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from pathlib import Path
+
+from app.resource_names import RESOURCES
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -70,3 +73,33 @@ def test_every_page_is_in_the_index_and_in_the_navigation_of_the_site() -> None:
     nav = re.findall(r"^ +- (?:[^:\n]+: )?([\w/-]+\.md)$", (ROOT / "mkdocs.yml").read_text("utf-8"), re.M)
     assert len(nav) == len(set(nav))
     assert set(nav) == {str(page.relative_to(docs)) for page in docs.rglob("*.md")}
+
+
+def test_the_map_of_the_code_names_every_folder() -> None:
+    text = (ROOT / "docs" / "code.md").read_text("utf-8")
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
+    folders = {Path(name).parts[0] for name in listed if "/" in name and not name.startswith(".")}
+    below = {"/".join(Path(name).parts[:2]) for name in listed if re.match(r"(app|tests)/\w+/", name)}
+    missing = [name for name in folders if f"| `{name}/`" not in text]
+    missing += [name for name in below if f"`{name.partition('/')[2]}/`" not in text]
+    assert not missing
+
+
+def test_files_that_the_map_of_the_code_names_exist() -> None:
+    text = (ROOT / "docs" / "code.md").read_text("utf-8")
+    named = re.findall(r"`((?:app|indexes|formats|client|client-js|tests|spark_jobs|docs)/[\w./-]+)`", text)
+    assert len(named) > 40
+    assert not [name for name in named if not (ROOT / name).exists()]
+
+
+def test_the_types_of_resources_are_listed_once() -> None:
+    """Beside `app.resource_names` only clients, which import nothing of the service, and what cannot import it."""
+    names = list(RESOURCES)
+    listed = "|".join(re.escape(text) for text in (", ".join(f'"{name}"' for name in names), "|".join(names)))
+    copies = [
+        str(path.relative_to(ROOT))
+        for top in ("app", "tools")
+        for path in sorted((ROOT / top).rglob("*"))
+        if path.suffix in (".py", ".js") and re.search(listed, path.read_text("utf-8"))
+    ]
+    assert copies == ["app/console/types.js", "app/resource_names.py"]

@@ -9,7 +9,7 @@ import pyarrow as pa
 from pyarrow import fs
 
 from formats.folder import Folder
-from indexes.boards.commands import BoardConfig
+from indexes.boards.config import BoardConfig
 from indexes.boards.regions import ranges
 from indexes.boards.state import BoardState, ObjectColumns, SubscriptionColumns
 from indexes.core.ids import pack

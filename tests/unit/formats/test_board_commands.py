@@ -13,7 +13,8 @@ import pytest
 from formats import board_commands as codec
 from formats import commands as rows
 from formats.commands import Damaged
-from indexes.boards.commands import BoardConfig, Configure, Events, SetSubscription, Subscribe, Unsubscribe
+from indexes.boards.commands import AddSubscriptions, Configure, DeleteSubscriptions, Events, SetSubscription
+from indexes.boards.config import BoardConfig
 from indexes.boards.regions import Regions, between, ranges
 from indexes.core.commands import Create, Drop
 
@@ -27,15 +28,17 @@ def events(n: int) -> Events:
     return Events(rng.integers(0, 3, n).astype(np.uint8), [f"o{i}" for i in range(n)], x, y, {0: b"1", n - 1: None})
 
 
-def subscribe(n: int) -> Subscribe:
+def subscribe(n: int) -> AddSubscriptions:
     l = np.arange(n, dtype=float)
     l[0] = -np.inf
     r = l + 1
     r[-1] = np.inf
-    return Subscribe(pa.array([f"s{i}" for i in range(n)]), ranges(l, r), np.full(n, 5, np.int32), {0: 1.5, n - 1: 2.0})
+    return AddSubscriptions(
+        pa.array([f"s{i}" for i in range(n)]), ranges(l, r), np.full(n, 5, np.int32), {0: 1.5, n - 1: 2.0}
+    )
 
 
-def subscribe_behind(n: int) -> Subscribe:
+def subscribe_behind(n: int) -> AddSubscriptions:
     command = subscribe(n)
     command.offset = np.arange(n, dtype=np.int32) % 3
     return command
@@ -66,7 +69,7 @@ def same(a: Any, b: Any) -> None:
         subscribe_behind(7),
         SetSubscription("s", between(-np.inf, 5.0), 10, 0.0),
         SetSubscription("s", between(-np.inf, 5.0), 10, 0.0, offset=20),
-        Unsubscribe(["a", "b"]),
+        DeleteSubscriptions(["a", "b"]),
         Configure((1, 2), None),
         Configure(None, "sparse"),
         Create(CONFIG),

@@ -19,7 +19,7 @@ from formats import boards
 from formats.boards import config_fields, config_of, read_image, read_state, write_image, write_state
 from formats.columns import write_table
 from formats.folder import MANIFEST, Damaged, Folder
-from indexes.boards.commands import BoardConfig
+from indexes.boards.config import BoardConfig
 from indexes.boards.packing import PackedBoard
 from indexes.boards.regions import ranges
 from indexes.boards.state import BoardState, ObjectColumns, SubscriptionColumns, board_of, pack_board

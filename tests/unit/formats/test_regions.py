@@ -13,7 +13,7 @@ import pytest
 from formats import board_commands as codec
 from formats.commands import Damaged
 from formats.regions import columns_of, dimensions, joined_places, place_columns, place_names, region_fields, regions_of
-from indexes.boards.commands import Command, Events, SetSubscription, Subscribe
+from indexes.boards.commands import AddSubscriptions, Command, Events, SetSubscription
 from indexes.boards.regions import Region, Regions, between, everywhere, ranges
 
 INF = np.inf
@@ -61,7 +61,7 @@ def test_commands_of_several_attributes_come_back(d: int, part: int, monkeypatch
     events = Events(np.zeros(5, np.uint8), list("abcde"), x, np.arange(5.0), {1: b"1", 3: None}, batch=True)
     regions = some(d)
     ids = pa.array([f"s{i}" for i in range(len(regions))])
-    subscribe = Subscribe(ids, regions, np.arange(1, 1 + len(regions), dtype=np.int32), {1: 2.5})
+    subscribe = AddSubscriptions(ids, regions, np.arange(1, 1 + len(regions), dtype=np.int32), {1: 2.5})
     edits = (SetSubscription("s", regions.at(i), 3, 0.0) for i in range(len(regions)))
     commands: list[Command] = [events, subscribe, *edits]
     for command in commands:
@@ -83,7 +83,7 @@ def test_commands_of_several_attributes_come_back(d: int, part: int, monkeypatch
 def test_one_attribute_is_logged_as_ever() -> None:
     """Rows of an older service are read, and those of this one read the same there."""
     k = np.array([2, 3], np.int32)
-    two = Subscribe(pa.array(["a", "b"]), ranges([-INF, 1.0], [2.0, INF]), k)
+    two = AddSubscriptions(pa.array(["a", "b"]), ranges([-INF, 1.0], [2.0, INF]), k)
     [row] = codec.encode(two, 2)
     fields_: dict[str, Any] = {
         "l": np.array([-INF, 1.0]).tobytes(), "r": np.array([2.0, INF]).tobytes(), "k": k.tobytes(),

@@ -6,8 +6,9 @@ import numpy as np
 import pyarrow as pa
 
 from indexes.boards import regions
-from indexes.boards.commands import BoardConfig, SetSubscription, Subscribe, Unsubscribe
-from indexes.boards.engine import Board
+from indexes.boards.commands import AddSubscriptions, DeleteSubscriptions, SetSubscription
+from indexes.boards.config import BoardConfig
+from indexes.boards.engine import BoardEngine
 from indexes.core.pending import PendingValues
 
 
@@ -36,9 +37,9 @@ def test_a_command_that_is_taken_back_leaves_one_that_is_still_to_come() -> None
 
 
 def test_a_subscription_added_in_bulk_is_there_although_a_deletion_of_it_once_stood_before_a_failure() -> None:
-    board = Board(BoardConfig(("x",), "y"))
+    board = BoardEngine(BoardConfig(("x",), "y"))
     board.apply(SetSubscription("s0", regions.everywhere(1), 10))
-    deleted = board.prepare(Unsubscribe(["s0"]))
+    deleted = board.prepare(DeleteSubscriptions(["s0"]))
     failed = board.prepare(SetSubscription("s0", regions.everywhere(1), 10))
     while not deleted.done:
         deleted.execute(1.0)
@@ -47,5 +48,5 @@ def test_a_subscription_added_in_bulk_is_there_although_a_deletion_of_it_once_st
     n = 5_000
     ends = np.arange(n, dtype=float)
     names = pa.array([f"s{i}" for i in range(n)])
-    board.apply(Subscribe(names, regions.ranges(ends, ends + 1), np.full(n, 10, np.int32)))
-    assert board.prepare(Unsubscribe(["s0"])).count == 1
+    board.apply(AddSubscriptions(names, regions.ranges(ends, ends + 1), np.full(n, 10, np.int32)))
+    assert board.prepare(DeleteSubscriptions(["s0"])).count == 1

@@ -2,7 +2,8 @@ import itertools
 
 import pytest
 
-from app.security.scopes import ADMINISTRATION, EVERYTHING, RESOURCES, Grants, Need, is_scope
+from app.resource_names import RESOURCES
+from app.security.scopes import ADMINISTRATION, EVERYTHING, Grants, Need, is_scope
 
 RIGHTS = ("read", "subscribe", "publish", "write")
 

@@ -19,14 +19,14 @@ from app.api.bulk import Columns, Elements, Read
 from app.api.element_errors import ElementError, ElementErrors
 from app.api.models import ListsQuery
 from app.api.problems import invalid
-from indexes.boards.commands import SetSubscription, Subscribe
+from indexes.boards.commands import AddSubscriptions, SetSubscription
 from indexes.boards.regions import Regions, joined
 
 _BAD: dict[str, Any] = {"k": 1}
 
 
 @dataclass(slots=True)
-class ReadSubscriptions(Read[Subscribe]):
+class ReadSubscriptions(Read[AddSubscriptions]):
     """Subscriptions out of a body, and whether the response has their lists."""
 
     lists: bool | None
@@ -148,10 +148,10 @@ class _Columns(Columns):
         self._offset.append(offset)
         self._where.append(where)
 
-    def command(self, skip: bool, d: int) -> tuple[Subscribe, list[int] | None]:
+    def command(self, skip: bool, d: int) -> tuple[AddSubscriptions, list[int] | None]:
         """The command without the elements that have errors, and the places of the others if there were such."""
         if not self.count:
-            return Subscribe(pa.array([], pa.string()), Regions.empty(d), np.empty(0, np.int32), skip=skip), None
+            return AddSubscriptions(pa.array([], pa.string()), Regions.empty(d), np.empty(0, np.int32), skip=skip), None
         ids, regions, k, whole = (
             self.ids(),
             joined(self._regions),
@@ -163,10 +163,10 @@ class _Columns(Columns):
         if all(column.null_count == len(column) for column in where):
             where = ()
         if not self.errors:
-            return Subscribe(ids, regions, k, self.ttl, skip, offset, where), None
+            return AddSubscriptions(ids, regions, k, self.ttl, skip, offset, where), None
         keep = self.errors.valid(self.count)
         ttl = {at: self.ttl[i] for at, i in enumerate(keep) if i in self.ttl}
         at = np.array(keep, np.int64)
         kept = None if offset is None else offset[at]
         wanted = tuple(column.take(pa.array(at)) for column in where)
-        return Subscribe(ids.take(pa.array(at)), regions.take(at), k[at], ttl, skip, kept, wanted), keep
+        return AddSubscriptions(ids.take(pa.array(at)), regions.take(at), k[at], ttl, skip, kept, wanted), keep

@@ -24,7 +24,8 @@ from app.errors import FieldError
 from app.settings import Settings
 from app.write_path.idempotency import Ticket
 from app.write_path.writer import Skeleton
-from indexes.boards.commands import BoardConfig, Configure, Filter
+from indexes.boards.commands import Configure, Filter
+from indexes.boards.config import BoardConfig
 from indexes.boards.regions import REVERSED, Region, everywhere
 
 _PATCH = TypeAdapter(BoardPatch)

@@ -23,7 +23,7 @@ from app.errors import FieldError
 from app.rendering.boards import TILE, BoardJson, end, number
 from app.streaming.hub import Following
 from indexes.boards.costs import SubscriptionCost
-from indexes.boards.engine import Board
+from indexes.boards.engine import BoardEngine
 from indexes.boards.plans.explain import Boxes, ClassEffect, ExplainPlan, Explanation, Exposed, Nearest
 from indexes.boards.results import ObjectView
 from indexes.core.commands import Fault, Refused
@@ -61,7 +61,7 @@ async def explain_event(request: Request) -> Response:
     dense = None if algorithm is None else algorithm == "dense"
     runs = runs_of(rest["epsilon"]) if "epsilon" in rest else None
 
-    def accept(board: Board) -> ExplainPlan:
+    def accept(board: BoardEngine) -> ExplainPlan:
         return board.explain(command, settings.max_tiles, dense=dense, runs=runs)
 
     try:

@@ -39,7 +39,7 @@ from app.settings import Settings
 from app.write_path.idempotency import Ticket
 from app.write_path.writer import Skeleton
 from indexes.boards.commands import DELETE, UPDATE, UPSERT, Events
-from indexes.boards.engine import Board
+from indexes.boards.engine import BoardEngine
 from indexes.boards.plans.events import EventsPlan
 from indexes.boards.results import ObjectView, TileRows
 from indexes.core.commands import Refused
@@ -109,7 +109,7 @@ async def delete_object(request: Request) -> Response:
 async def get_object(request: Request) -> Response:
     """Get an object."""
     context = boards(request)
-    return await context.item(request, "object", Board.object, _writer)
+    return await context.item(request, "object", BoardEngine.object, _writer)
 
 
 @router.get(
@@ -118,7 +118,7 @@ async def get_object(request: Request) -> Response:
 async def list_objects(request: Request) -> Response:
     """List the objects in order of id."""
     context = boards(request)
-    return await context.page(request, Board.objects, _writer, lambda item: item.id)
+    return await context.page(request, BoardEngine.objects, _writer, lambda item: item.id)
 
 
 async def _one(request: Request, op: int) -> Response:
@@ -241,7 +241,7 @@ def _writer_of_tiles(found: ReadEvents, plan: EventsPlan) -> Callable[[TileRows]
     return lambda rows: write(rows, [event(at) for at in rows.event])
 
 
-def _writer(board: Board) -> Callable[..., str]:
+def _writer(board: BoardEngine) -> Callable[..., str]:
     write = json_of(board.config).object
     return lambda item, head="": write(_shown(item), head)
 

@@ -9,8 +9,6 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from functools import partial
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.compute as pc
 from starlette.requests import Request
 
 from app.api.boards.context import BoardContext, json_of
@@ -30,10 +28,10 @@ from app.api.models import ListsQuery
 from app.api.problems import Problem, from_refused
 from app.api.subscriptions import LISTS, Change, Models, Prose, SubscriptionRoutes
 from app.errors import FieldError
-from app.rendering.boards import ends_column, number
 from app.write_path.writer import Skeleton
-from indexes.boards.commands import BoardConfig, Filter, SetSubscription, Subscribe, Unsubscribe
-from indexes.boards.engine import Board
+from indexes.boards.commands import AddSubscriptions, DeleteSubscriptions, Filter, SetSubscription
+from indexes.boards.config import BoardConfig
+from indexes.boards.engine import BoardEngine
 from indexes.boards.plans.edits import AddPlan
 from indexes.boards.results import ObjectView, SubscriptionView
 from indexes.boards.store import BoardStore
@@ -44,7 +42,7 @@ TURN = 0.05
 """Seconds of writing lists after which others get their turn."""
 
 
-class BoardSubscriptionRoutes(SubscriptionRoutes[BoardContext, Board, BoardConfig]):
+class BoardSubscriptionRoutes(SubscriptionRoutes[BoardContext, BoardEngine, BoardConfig]):
     """``/v1/boards/{board}/subscriptions`` but for the streams."""
 
     lists = True
@@ -63,19 +61,19 @@ class BoardSubscriptionRoutes(SubscriptionRoutes[BoardContext, Board, BoardConfi
         columns="`id`, `k`, `<attribute>_min`, `<attribute>_max`, `offset`, `ttl`, and `where.<field>` as JSON text",
         post="`lists` asks for their lists.",
     )
-    delete_command = Unsubscribe
+    delete_command = DeleteSubscriptions
 
     def context(self, request: Request) -> BoardContext:
         return boards(request)
 
-    def find(self, engine: Board, id: str) -> tuple[SubscriptionView, list[ObjectView]] | None:
+    def find(self, engine: BoardEngine, id: str) -> tuple[SubscriptionView, list[ObjectView]] | None:
         view = engine.subscription(id)
         return None if view is None else (view, _list(engine, view))
 
-    def find_many(self, engine: Board, after: str | None, limit: int) -> Sequence[tuple[SubscriptionView, None]]:
+    def find_many(self, engine: BoardEngine, after: str | None, limit: int) -> Sequence[tuple[SubscriptionView, None]]:
         return [(view, None) for view in engine.subscriptions(after, limit)]
 
-    def writer(self, engine: Board) -> Callable[..., str]:
+    def writer(self, engine: BoardEngine) -> Callable[..., str]:
         write = json_of(engine.config).subscription
         return lambda found, head="": write(found[0], head, found[1])
 
@@ -90,10 +88,9 @@ class BoardSubscriptionRoutes(SubscriptionRoutes[BoardContext, Board, BoardConfi
     def pieces(self, request: Request, found: Any, plan: Any) -> AsyncIterator[bytes]:
         if self.wants_lists(found, plan):
             return _with_lists(found, plan)
-        config = plan.engine.config
-        if config.dimensions > 1:
+        if plan.engine.config.dimensions > 1:
             return _in_turn(found, plan)
-        return in_pieces(plan.count, partial(_piece, found, plan, plan.command, config.range_attributes[0]))
+        return in_pieces(plan.count, partial(_piece, found, plan))
 
     def text(self, plan: Any, change: Change) -> str:
         view = _view(plan)
@@ -126,11 +123,11 @@ def _view(plan: Plan[BoardStore]) -> SubscriptionView:
     return SubscriptionView(command.id, command.region, *rest)
 
 
-def _list(board: Board | BoardStore, view: SubscriptionView) -> list[ObjectView]:
+def _list(board: BoardEngine | BoardStore, view: SubscriptionView) -> list[ObjectView]:
     return board.top(view.region, view.k, view.offset, view.where)
 
 
-def _views(command: Subscribe) -> list[SubscriptionView]:
+def _views(command: AddSubscriptions) -> list[SubscriptionView]:
     offset = [0] * len(command) if command.offset is None else command.offset.tolist()
     where: list[Filter] = [()] * len(command)
     if command.where:
@@ -170,23 +167,9 @@ async def _in_turn(found: ReadSubscriptions, plan: Any) -> AsyncIterator[bytes]:
         await asyncio.sleep(0)
 
 
-def _piece(found: ReadSubscriptions, plan: AddPlan, command: Subscribe, attribute: str, at: range) -> str:
-    lo, hi = at.start, at.stop
-    parts: list[Any] = ["{"]
-    if found.skip:
-        parts.append(pa.array(_heads(found, plan, at), pa.string()))
-    l, r = (ends_column(side[lo:hi]) for side in command.regions.sides)
-    parts += ['"id":"', command.ids.slice(lo, hi - lo), f'","range":{{"{attribute}":[', l, ",", r]
-    parts += [']},"k":', pa.array(command.k[lo:hi]).cast(pa.string())]
-    if command.offset is not None:
-        offset = [f',"offset":{one}' if one else "" for one in command.offset[lo:hi].tolist()]
-        parts.append(pa.array(offset, pa.string()))
-    if command.ttl:
-        ttl = [f',"ttl":{number(command.ttl[i])}' if i in command.ttl else "" for i in at]
-        parts.append(pa.array(ttl, pa.string()))
-    whole = pc.binary_join_element_wise(*parts, "}", "")
-    text: str = ",".join(whole.to_pylist())
-    return text
+def _piece(found: ReadSubscriptions, plan: AddPlan, at: range) -> str:
+    heads = _heads(found, plan, at) if found.skip else None
+    return json_of(plan.engine.config).subscriptions(plan.command, at, heads)
 
 
 BoardSubscriptionRoutes().add_to(router)

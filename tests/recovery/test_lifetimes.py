@@ -1,6 +1,6 @@
 from collections.abc import Callable
 
-from app.write_path.expiry import SPARE, Expiry
+from app.write_path.lifetimes import SPARE, Expiry
 
 
 class World:

@@ -1,0 +1,3 @@
+// The types of resources, in the order in which they are listed.
+
+export const TYPES = ["boards", "matchers", "relays", "maps", "feeds"];
