@@ -105,7 +105,7 @@ def connect(
 
 def say(text: str) -> None:
     """Tell an operator."""
-    typer.echo(f"rankcast: {text}", err=True)
+    typer.echo(text, err=True)
 
 
 async def _connect(

@@ -18,9 +18,6 @@ WAIT = 1.0
 SECONDS = 10.0
 """Until a broker that says nothing counts as lost."""
 
-KEPT_SECONDS = 24 * 3600.0
-"""How long the service keeps the answer to a request."""
-
 
 @dataclass(frozen=True, slots=True)
 class Options:
@@ -88,11 +85,6 @@ class Place:
         """The place as it is kept at a broker."""
         fields = {"first": self.first, "last": self.last, "done": self.done, "source": self.source}
         return json.dumps({**fields, "at": int(time.time())}, separators=(",", ":")).encode()
-
-    @property
-    def too_old(self) -> bool:
-        """Whether the service may have forgotten a request that is not done."""
-        return not self.done and time.time() - self.at > KEPT_SECONDS
 
 
 def parse_place(raw: bytes | str, where: str) -> Place:

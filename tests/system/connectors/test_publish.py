@@ -138,6 +138,11 @@ def check(told: Sequence[dict[str, Any]], truth: Truth, exact: bool) -> int:
     return resets
 
 
+def begun(publisher: Running, url: str) -> None:
+    """Wait until a publisher, this one or one before it, has reached its broker."""
+    wait_until(lambda: publisher.alive() and f"publishing to {url}" in publisher.said)
+
+
 def caught_up(read: Callable[[], Told], truth: Truth) -> bool:
     """Whether what was told ends in the lists as they are now."""
     try:
@@ -165,7 +170,7 @@ def test_lists_are_exact_while_all_is_killed(start_service: StartService, tmp_pa
     port = int(service.url.rpartition(":")[2])
     try:
         for _ in range(KILLS):
-            wait_until(lambda: publisher.alive() and f"publishing to {url}" in publisher.said)
+            begun(publisher, url)
             truth.change(draw, draw.randrange(10, 60))
             time.sleep(draw.random() * 0.05)
             if draw.random() < 0.75:
