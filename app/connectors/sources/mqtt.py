@@ -13,11 +13,13 @@ from app.connectors.sources.subscribed import SubscribedSource, as_it_is
 SESSION_SECONDS = 7 * 24 * 3600
 """How long the broker keeps what comes while the connector is away."""
 
-_MOST = 65_535
-
 
 class MqttSource(SubscribedSource):
-    """A topic or a filter of topics, at least once (QoS 1), in MQTT 5."""
+    """A topic or a filter of topics, at least once (QoS 1), in MQTT 5.
+
+    How much is unacknowledged at once is the broker's to say: Mosquitto passes over a limit of ours when it resumes a
+    session, and the client ends the connection then.
+    """
 
     def __init__(self, address: Address, options: Options) -> None:
         self._mqtt = extra("faststream.mqtt", "MQTT")
@@ -34,7 +36,6 @@ class MqttSource(SubscribedSource):
             client_id=f"rankcast-{self._options.name}",
             clean_session=False,
             session_expiry_interval=SESSION_SECONDS,
-            receive_maximum=min(_MOST, self._options.ahead),
             reconnect=self._zmqtt.ReconnectConfig(enabled=False),
         )
         subscriber = broker.subscriber(

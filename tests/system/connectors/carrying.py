@@ -26,6 +26,10 @@ KILLS, MOST_KILLS = 8, 40
 TAKEN = "had been taken already"
 
 
+STARTED: list[Running] = []
+"""What a test has started, so that none goes on after it."""
+
+
 class Running:
     """`rankcast connect` or `publish` as a process."""
 
@@ -34,6 +38,7 @@ class Running:
         self._out = folder / f"{command[0]}.out"
         with self._errors.open("ab") as errors, self._out.open("wb") as out:
             self.process = subprocess.Popen([RANKCAST, *command], stdout=out, stderr=errors)
+        STARTED.append(self)
 
     @property
     def said(self) -> str:

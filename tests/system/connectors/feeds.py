@@ -75,6 +75,9 @@ class NatsFeed:
         async def remove(js: Any) -> None:
             for name in (self._name, f"{self._name}_{DEAD}"):
                 await js.delete_stream(name)
+            places = await js.key_value("RANKCAST_CONNECT")
+            for key in await places.keys([f"{self._name}.>"]):
+                await places.purge(key)
 
         self._run(remove)
 

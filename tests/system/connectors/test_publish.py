@@ -67,6 +67,24 @@ def from_kafka(url: str, name: str) -> Told:
     return asyncio.run(read())
 
 
+def leave_nothing(broker: str, url: str, name: str) -> None:
+    """Remove what was published from a server that others use too."""
+    if broker == "redis":
+        redis = pytest.importorskip("redis")
+        client = redis.Redis.from_url(url)
+        for key in client.scan_iter(f"*{name}*"):
+            client.delete(key)
+    elif broker == "nats":
+        import nats
+
+        async def remove() -> None:
+            connection = await nats.connect(url)
+            await connection.jetstream().delete_stream(name)
+            await connection.close()
+
+        asyncio.run(remove())
+
+
 class Truth:
     """A board, changed by one event a request, and the list of each subscription at every seq."""
 
@@ -196,3 +214,4 @@ def test_lists_are_exact_while_all_is_killed(start_service: StartService, tmp_pa
         publisher.kill()
         if cluster is not None:
             cluster.stop()
+        leave_nothing(broker, url, name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,9 +11,11 @@ import pytest
 from app.connectors.addresses import parse_address
 from app.connectors.destinations import parse_destination, relative
 from app.connectors.errors import ConnectorError
-from app.connectors.sources.base import Place, parse_place
+from app.connectors.sources.base import Options, Place, parse_place
 from app.connectors.sources.nats import _numbers, _token
+from app.connectors.sources.opening import source_of
 from app.connectors.state_file import StateFile
+from app.connectors.targets.opening import target_of
 
 
 @pytest.mark.parametrize(
@@ -102,3 +105,23 @@ def test_a_state_file_is_whole_and_says_what_is_doubtful(tmp_path: Path) -> None
             StateFile(path, "x")
     with pytest.raises(ConnectorError, match="cannot be kept"):
         StateFile(tmp_path / "none" / "state", "x")
+
+
+@pytest.mark.parametrize(
+    ("address", "module"),
+    [
+        ("nats://h/s", "nats"),
+        ("redis://h/s", "redis.asyncio"),
+        ("kafka://h/t", "aiokafka"),
+        ("amqp://h/q", "faststream.rabbit"),
+        ("mqtt://h/t", "faststream.mqtt"),
+    ],
+)
+def test_a_client_that_is_missing_is_named_with_its_extra(
+    address: str, module: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(ConnectorError, match=r"needs an extra: pip install 'rankcast\[connect\]'"):
+        source_of(parse_address(address), Options("n"))
+    with pytest.raises(ConnectorError, match=r"needs an extra: pip install 'rankcast\[connect\]'"):
+        target_of(parse_address(address), "boards/b", None)
