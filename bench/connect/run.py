@@ -36,7 +36,7 @@ SOURCES = {"nats": "NATS JetStream", "redis": "Redis stream", "amqp": "RabbitMQ 
 class Size(NamedTuple):
     """So many events, in each of so many rounds."""
 
-    events: int = 100_000
+    events: int = 60_000
     rounds: int = 3
 
 
