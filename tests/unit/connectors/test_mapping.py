@@ -201,7 +201,7 @@ def test_a_large_message_is_refused_before_it_is_parsed() -> None:
 
 @given(JSON, st.sampled_from(["boards", "feeds", "maps", "matchers", "relays"]))
 def test_whatever_a_message_holds_it_is_read_or_refused(value: Any, type: str) -> None:
-    specs = {
+    specs: dict[str, dict[str, Any]] = {
         "boards": {"id": "/0", "values": {"x": "/1/0", "y": ""}, "payload": "/2"},
         "feeds": {"id": "/0", "keywords": "", "location": ["/1", "/2"]},
         "maps": {"id": "/0", "location": "/1", "values": {"x": "/a"}},

@@ -94,7 +94,7 @@ def test_a_state_file_is_whole_and_says_what_is_doubtful(tmp_path: Path) -> None
     state.begin(["a", "b"])
     state.done({"a": "e:1"})
     again = StateFile(path, "boards/b to kafka://h/t")
-    assert (dict(again.cursors), again.doubtful) == ({"a": "e:1"}, {"b"})
+    assert (dict(again.cursors), again.doubtful) == ({"a": "e:1"}, frozenset({"b"}))
     again.done({"b": "e:2"})
     assert not StateFile(path, "boards/b to kafka://h/t").doubtful
     with pytest.raises(ConnectorError, match="is the state of"):
