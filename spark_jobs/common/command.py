@@ -150,6 +150,8 @@ def run(
         parser.parse_args(["--help"])
     progress = Progress(own_stdout())
     signal.signal(signal.SIGTERM, _stop)
+    signal.signal(signal.SIGALRM, _stop)
+    hook, sys.unraisablehook = sys.unraisablehook, _stop_again
     try:
         given = parser.parse_args(arguments)
         if given.until_stdin_ends:
@@ -162,6 +164,8 @@ def run(
     except Exception as error:
         traceback.print_exc()
         fields, code = {"error": f"{type(error).__name__}: {error}"}, 1
+    finally:
+        sys.unraisablehook = hook
     progress.last(fields)
     sys.exit(code)
 
@@ -181,7 +185,15 @@ def user_errors(kind: type[Exception]) -> Iterator[None]:
 
 def _stop(number: int, frame: object) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    raise SystemExit(128 + number)
+    raise SystemExit(128 + signal.SIGTERM)
+
+
+def _stop_again(lost: sys.UnraisableHookArgs) -> None:
+    """Nothing leaves a finalizer, as py4j has for every Java object: an exit that was raised in one is raised again."""
+    if isinstance(lost.exc_value, SystemExit):
+        signal.setitimer(signal.ITIMER_REAL, 0.01)
+    else:
+        sys.__unraisablehook__(lost)
 
 
 def _end_with_stdin() -> None:

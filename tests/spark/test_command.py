@@ -25,6 +25,7 @@ from spark_jobs.common.progress import Progress
 from spark_jobs.rebuild.boards import build
 from tests.spark import boards
 from tests.spark.snapshots import make
+from tests.support.patience import PATIENCE
 from tests.unit.boards.helpers import captured
 
 Run = Callable[..., tuple[int, list[dict[str, Any]]]]
@@ -240,3 +241,21 @@ def test_sigterm_ends_a_job_that_waits() -> None:
         os.kill(process.pid, signal.SIGTERM)
         assert "tidying up" in process.stdout.read()
     assert process.returncode == 128 + signal.SIGTERM
+
+
+def test_sigterm_in_a_finalizer_ends_a_job_too() -> None:
+    """As in those of py4j, where an exception is dropped."""
+    script = (
+        "import os, signal, time\n"
+        "from spark_jobs.common.command import main\n"
+        "class Held:\n"
+        "    def __del__(self):\n"
+        "        os.kill(os.getpid(), signal.SIGTERM)\n"
+        "        time.sleep(0)\n"
+        "def job(order, progress):\n"
+        "    Held()\n"
+        "    time.sleep(600)\n"
+        "main('x', '', job, ['--storage', '.', '--lsn', '1', '--resource', 'boards/x'])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=PATIENCE)
+    assert (done.returncode, done.stdout) == (128 + signal.SIGTERM, "")
