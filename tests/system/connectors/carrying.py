@@ -159,6 +159,6 @@ def refused(model: Model) -> list[str]:
     found = []
     for text, index in model.refused:
         value = None if index is None else json.loads(text)
-        event = value[index] if isinstance(value, list) else value
+        event = value[index] if isinstance(value, list) and index is not None else value
         found.append(text if index is None else json.dumps(event, sort_keys=True))
     return sorted(found)

@@ -38,7 +38,7 @@ def from_nats(url: str, name: str) -> Told:
         connection = await nats.connect(url)
         js = connection.jetstream()
         last = (await js.stream_info(name)).state.last_seq
-        found = [json.loads((await js.get_msg(name, number)).data) for number in range(1, last + 1)]
+        found = [json.loads((await js.get_msg(name, number)).data or b"") for number in range(1, last + 1)]
         await connection.close()
         return found
 
