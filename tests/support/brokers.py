@@ -91,7 +91,7 @@ class Broker:
         config = self._folder / "mosquitto.conf"
         config.write_text(
             f"listener {port} 127.0.0.1\nallow_anonymous true\npersistence true\npersistence_location {folder}/\n"
-            "autosave_interval 1\nautosave_on_changes true\nmax_queued_messages 0\nuser root\n"
+            "max_queued_messages 0\nuser root\n"
         )
         return ["-c", str(config)]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from app.connectors.addresses import Address
@@ -12,6 +13,8 @@ from app.connectors.sources.subscribed import SubscribedSource, as_it_is
 
 SESSION_SECONDS = 7 * 24 * 3600
 """How long the broker keeps what comes while the connector is away."""
+
+_UNBOUNDED = 0
 
 
 class MqttSource(SubscribedSource):
@@ -37,7 +40,12 @@ class MqttSource(SubscribedSource):
             clean_session=False,
             session_expiry_interval=SESSION_SECONDS,
             reconnect=self._zmqtt.ReconnectConfig(enabled=False),
+            session_replay_buffer_size=_UNBOUNDED,
         )
+        client = await broker.connect()
+        # FastStream reads nothing before it has subscribed, and subscribing waits until all that the broker sends again
+        # is in the buffer. At most 65,535 messages are unacknowledged: packets have no more numbers.
+        client.subscribe = partial(client.subscribe, receive_buffer_size=_UNBOUNDED)
         subscriber = broker.subscriber(
             self._address.path, qos=self._zmqtt.QoS.AT_LEAST_ONCE, ack_policy=self._stream.AckPolicy.MANUAL,
             decoder=as_it_is, no_reply=True,
