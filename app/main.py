@@ -18,16 +18,18 @@ from starlette.routing import WebSocketRoute
 
 from app.api import admin, document, health, jobs, problems, tickets, webhooks
 from app.api.boards import routes as boards
+from app.api.boards import together as board_writes
 from app.api.boards.context import BoardContext
-from app.api.boards.together import object_changes
 from app.api.changes import Changes
 from app.api.document import ABOUT, complete_document
 from app.api.failures import FAILURES, refusal_of
 from app.api.fast_router import Direct, Routes
 from app.api.feeds import routes as feeds
+from app.api.feeds import together as feed_writes
 from app.api.feeds.context import FeedContext
 from app.api.guard import Guard
 from app.api.maps import routes as maps
+from app.api.maps import together as map_writes
 from app.api.maps.context import MapContext
 from app.api.maps.routes.moves import carry
 from app.api.matchers import routes as matchers
@@ -98,10 +100,12 @@ def create_app(settings: Settings | None = None, stores: Stores | None = None, l
         service = Service(settings, opened, metrics, keyring)
         fetching: asyncio.Task[None] | None = None
         telemetry = exporting.begin(metrics)
-        requests = SocketRequests(app, Routes(ROUTERS), settings, metrics, lambda: lifecycle.ready)
+        requests = SocketRequests(app, Routes(ROUTERS), settings, metrics, lane, lambda: lifecycle.ready)
         app.state.wired = wired = wire(service, opened, keyring, requests)
         lane.answers = service.answers
-        lane.kinds |= object_changes(wired.boards)
+        lane.add(board_writes.object_changes(wired.boards))
+        lane.add(map_writes.object_changes(wired.maps))
+        lane.add(feed_writes.single_posts(wired.feeds))
         lifecycle.kernels = service.kernels
         lifecycle.refused = lambda: opened.log.refused
         service.on_lost = lifecycle.fail

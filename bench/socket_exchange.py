@@ -1,7 +1,7 @@
 """A WebSocket's client that costs next to nothing: frames are bytes made beforehand, answers counted by their frames.
 
 Frames are masked with zeros, which leaves them as they are. It understands what the service sends: frames in one piece,
-below 64 KiB.
+below 64 KiB. It answers pings: a service closes the socket of a client that does not for 20 seconds.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ _HANDSHAKE = (
 )
 
 TEXT, BINARY = 0x81, 0x82
+_CLOSE, _PING, _PONG = 0x88, 0x89, 0x8A
 
 _GOOD = b'"status":200', b"\xa6status\xcc\xc8"
 """How answers with status 200 say that, in JSON and in MessagePack."""
@@ -52,6 +53,7 @@ class Pipelined(asyncio.Protocol):
         self.unexpected = 0
         self.last = b""
         self.bytes = 0
+        self._why = "without saying why"
 
     async def run(self, port: int) -> dict[str, Any]:
         """Send everything; what it took, from the first frame sent to the last answer. Raises `Failed`."""
@@ -74,7 +76,8 @@ class Pipelined(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         if not self._done.done():
-            self._done.set_exception(Failed(f"the service closed the socket: {self._read[:300]!r}"))
+            left = f"{len(self._sent) - len(self.seconds)} requests unanswered"
+            self._done.set_exception(Failed(f"the service closed the socket {self._why}, {left}: {self._read[:300]!r}"))
 
     def data_received(self, data: bytes) -> None:
         self._read += data
@@ -91,14 +94,21 @@ class Pipelined(asyncio.Protocol):
             self._send(self._window)
         read, at, answered = self._read, 0, 0
         now = time.perf_counter()
-        while len(read) - at >= 4:
+        while len(read) - at >= 2:
             size, begin = read[at + 1], at + 2
             if size == 126:
+                if len(read) - at < 4:
+                    break
                 size, begin = int.from_bytes(read[at + 2 : at + 4], "big"), at + 4
             end_of_frame = begin + size
             if end_of_frame > len(read):
                 break
-            if read.find(b"response", begin, end_of_frame) >= 0:
+            if read[at] == _PING:
+                self._transport.write(frame(read[begin:end_of_frame], _PONG))
+            elif read[at] == _CLOSE:
+                code = int.from_bytes(read[begin : begin + 2], "big")
+                self._why = f"with {code} {read[begin + 2 : end_of_frame].decode(errors='replace')}"
+            elif read.find(b"response", begin, end_of_frame) >= 0:
                 answered += 1
                 if not any(read.find(good, begin, end_of_frame) >= 0 for good in _GOOD):
                     self.unexpected += 1

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from time import perf_counter
 from typing import Any
 from urllib.parse import unquote
 
 from fastapi import FastAPI
+from pydantic_core import SchemaValidator
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Message, Receive, Scope
@@ -25,14 +26,18 @@ from app.api.failures import problem_of
 from app.api.fast_router import Routes
 from app.api.problems import Problem, invalid, many
 from app.api.routing import DirectRoute
+from app.api.together.kind import Verb
+from app.api.together.lane import Lane
 from app.errors import FieldError
 from app.runtime.metrics import Metrics
+from app.runtime.turns import Turn, Turns
 from app.security.callers import Caller
 from app.security.keyring import Keyring
 from app.settings import Settings
 from app.streaming.frames import encode_json
 from app.streaming.operations import SocketRequest
 from app.streaming.requests import Answered, Peer
+from app.write_path.idempotency import hash_request
 
 LARGEST_HEAD = 1 << 16
 """Characters of a request's path and headers."""
@@ -56,18 +61,45 @@ class SocketRequests:
     """Carries out the requests of all sockets; `ready` says whether the service takes any."""
 
     def __init__(
-        self, app: FastAPI, routes: Routes, settings: Settings, metrics: Metrics, ready: Callable[[], bool]
+        self,
+        app: FastAPI,
+        routes: Routes,
+        settings: Settings,
+        metrics: Metrics,
+        lane: Lane,
+        ready: Callable[[], bool],
     ) -> None:
         self._app = app
         self._keyring: Keyring = app.state.keyring
         self._routes = routes
         self._settings = settings
+        self._lane = lane
         self._ready = ready
         self.largest_frame = settings.max_body + LARGEST_HEAD
         self._accounting = Accounting(settings, metrics)
 
-    async def respond(self, request: SocketRequest, caller: Caller, peer: Peer) -> Answered:
-        """Carry out a request of a caller; what is refused is answered by its problem."""
+    def take(self, request: SocketRequest, caller: Caller, peer: Peer) -> bool:
+        """Take a request for the lane of small writes, if it is one of those by its path and headers."""
+        lane = self._lane
+        if request.size > lane.largest or request.body is None:
+            return False
+        path, _, query = request.path.partition("?")
+        parts = path.split("/")
+        verb = lane.verb(request.method, parts)
+        if verb is None or parts[0] or parts[1] != "v1" or "%" in path or "#" in query:
+            return False
+        key = ""
+        for name, key in request.headers.items():
+            if name.lower() != "idempotency-key" or not key or len(request.headers) > 1:
+                return False
+        id = parts[5] if len(parts) > 5 else ""
+        return lane.take(ShortOnSocket(self, request, caller, peer, verb, parts[3], id, query, key))
+
+    def respond(
+        self, request: SocketRequest, caller: Caller, peer: Peer, ordered: bool = True
+    ) -> Coroutine[Any, Any, Answered]:
+        """Carry out a request of a caller; what is refused is answered by its problem. One that is not `ordered` has no
+        turn: whoever asks for it sees to that."""
         started = perf_counter()
         path, _, query = request.path.partition("?")
         scope: Scope = {
@@ -80,31 +112,53 @@ class SocketRequests:
             "way": OWN,
             "root_path": "",
         }
+        route, turn, problem = None, None, _headers(request, scope)
+        if problem is None:
+            try:
+                route = self._route(request, scope)
+            except Problem as error:
+                problem = error
+        place = tuple(scope["path"].split("/", 4)[2:4])
+        if route is not None and route.writes and ordered:
+            self._lane.begin_before(place, peer.turns)
+            turn = peer.turns.take(place)
+        return self._respond(request, scope, started, route or problem, caller, peer, turn)
+
+    async def _respond(
+        self,
+        request: SocketRequest,
+        scope: Scope,
+        started: float,
+        found: DirectRoute | Problem | None,
+        caller: Caller,
+        peer: Peer,
+        turn: Turn | None,
+    ) -> Answered:
         trace, status = None, 500
         try:
-            problem = _headers(request, scope)
             scope["request_id"] = self._request_id(scope) if request.headers else self._accounting.new_id().decode()
             trace = self._accounting.begin(request.method, scope["headers"])
-            response = await self._call(request, scope, caller, peer) if problem is None else problem.response()
+            if isinstance(found, DirectRoute):
+                response = await self._call(found, request, scope, caller, peer, turn)
+            else:
+                assert found is not None, "there is a route, or a problem why not"
+                response = found.response()
             status = response.status_code
         finally:
+            if turn is not None:
+                peer.turns.leave(tuple(scope["path"].split("/", 4)[2:4]), turn)
             seconds = perf_counter() - started
             self._accounting.end(scope, status, started, seconds, trace)
-        return self._answered(request, response)
+        return self.answered(request, response)
 
-    async def _call(self, request: SocketRequest, scope: Scope, caller: Caller, peer: Peer) -> Response:
+    async def _call(
+        self, route: DirectRoute, request: SocketRequest, scope: Scope, caller: Caller, peer: Peer, turn: Turn | None
+    ) -> Response:
         """The response of a request's route, or the problem why there is none."""
         try:
-            route = self._route(request, scope)
-            if not route.writes:
-                return await self._answer(route, request, scope, caller, peer)
-            place = tuple(scope["path"].split("/", 4)[2:4])
-            turn = peer.turns.take(place)
-            try:
+            if turn is not None:
                 await turn.begin()
-                return await self._answer(route, request, scope, caller, peer)
-            finally:
-                peer.turns.leave(place, turn)
+            return await self._answer(route, request, scope, caller, peer)
         except ClientDisconnect:
             return Response(status_code=499)
         except Exception as error:
@@ -169,7 +223,7 @@ class SocketRequests:
                 return found.decode()
         return self._accounting.new_id().decode()
 
-    def _answered(self, request: SocketRequest, response: Response) -> Answered:
+    def answered(self, request: SocketRequest, response: Response) -> Answered:
         """A response as an answer."""
         headers = {_SHOWN[name]: value.decode() for name, value in response.raw_headers if name in _SHOWN}
         if isinstance(response, StreamingResponse):
@@ -202,6 +256,73 @@ class SocketRequests:
         seq = _SEQ.match(found[0])
         begin = b'"seq":%b,' % seq[1] if seq else b""
         return Answered(status, b'{%b"truncated":true}' % begin, headers)
+
+
+class ShortOnSocket:
+    """A short request of a socket: see `app.api.together.kind.ShortRequest`."""
+
+    __slots__ = (
+        "_caller",
+        "_peer",
+        "_raw",
+        "_request",
+        "_requests",
+        "authorization",
+        "began",
+        "caller",
+        "host",
+        "id",
+        "key",
+        "name",
+        "query",
+        "turns",
+        "verb",
+    )
+
+    def __init__(
+        self, requests: SocketRequests, request: SocketRequest, caller: Caller, peer: Peer,
+        verb: Verb, name: str, id: str, query: str, key: str,
+    ) -> None:  # fmt: skip
+        self.began = perf_counter()
+        self._requests, self._request, self._peer, self._raw = requests, request, peer, b""
+        self.verb, self.name, self.id, self.query, self.key = verb, name, id, query, key
+        self.caller: Caller | None = caller
+        self.turns: Turns | None = peer.turns
+        self._caller = caller
+        self.host = self.authorization = b""
+
+    def checked_body(self, validator: SchemaValidator) -> Any:
+        if not self._request.packed:
+            return validator.validate_python(self._request.body)
+        # MessagePack has more than JSON.
+        self._raw = encode_json(self._request.body).encode()
+        return validator.validate_json(self._raw)
+
+    def digest(self) -> bytes:
+        path, _, query = self._request.path.partition("?")
+        raw = self._raw or encode_json(self._request.body).encode()
+        return hash_request(f"{OWN} {self.verb.method}", path, query, raw)
+
+    def answer(self, status: int, body: bytes) -> None:
+        self._peer.answer_together(self._request, Answered(status, body))
+
+    def refuse(self, problem: Problem) -> None:
+        response = problem.response()
+        self._peer.answer_together(self._request, self._requests.answered(self._request, response))
+
+    def fail(self, problem: Problem) -> None:
+        self.refuse(problem)
+
+    async def take_usual_way(self) -> None:
+        """Have the routes carry it out, within the turn of its group. Returns when it is answered."""
+        request, caller, peer = self._request, self._caller, self._peer
+        await peer.carry_out(request, self._requests.respond(request, caller, peer, ordered=False))
+
+    def at_end_of_turn(self, fn: Callable[[], None]) -> None:
+        asyncio.get_running_loop().call_soon(fn)
+
+    def run(self, work: Coroutine[Any, Any, None]) -> None:
+        self._peer.run(work)
 
 
 def _receive(body: bytes, peer: Peer) -> Receive:

@@ -14,29 +14,43 @@ _current: ContextVar[Turn | None] = ContextVar("rankcast_turn", default=None)
 
 
 class Turn:
-    """The turn of one write: it begins when the one before it has passed its own on."""
+    """The turn of one write, or of some that are carried out together: it begins when those before it have passed their
+    own on.
+    """
 
     __slots__ = ("_before", "_passed", "_waiting")
 
-    def __init__(self, before: Turn | None) -> None:
-        self._before = before
+    def __init__(self) -> None:
+        self._before: list[Turn] = []
         self._passed = False
-        self._waiting: asyncio.Future[None] | None = None
+        self._waiting: list[asyncio.Future[None]] = []
+
+    @property
+    def passed(self) -> bool:
+        """Whether it was passed on."""
+        return self._passed
+
+    def follow(self, before: Turn) -> None:
+        """Let it begin behind another one, which began or was taken before."""
+        self._before.append(before)
 
     async def begin(self) -> None:
         """Wait for the turn; the current task works for it from then on. Does not suspend where it has come."""
-        before, self._before = self._before, None
-        if before is not None and not before._passed:
-            before._waiting = asyncio.get_running_loop().create_future()
-            await before._waiting
+        before, self._before = self._before, []
+        for one in before:
+            if not one._passed:
+                waiting = asyncio.get_running_loop().create_future()
+                one._waiting.append(waiting)
+                await waiting
         _current.set(self)
 
     def pass_on(self) -> None:
-        """Let the next one begin. Idempotent."""
+        """Let the next ones begin. Idempotent."""
         self._passed = True
-        waiting, self._waiting = self._waiting, None
-        if waiting is not None and not waiting.done():
-            waiting.set_result(None)
+        waiting, self._waiting = self._waiting, []
+        for one in waiting:
+            if not one.done():
+                one.set_result(None)
 
 
 class Turns:
@@ -47,14 +61,32 @@ class Turns:
 
     def take(self, place: Hashable) -> Turn:
         """The next turn at a place; it must be given back by `leave`."""
-        turn = self._last[place] = Turn(self._last.get(place))
+        turn = Turn()
+        self.join(place, turn)
         return turn
+
+    def join(self, place: Hashable, turn: Turn) -> None:
+        """Make a turn, which has not begun, the next one at a place here too; as with `take`."""
+        before = self._last.get(place)
+        if before is not None:
+            turn.follow(before)
+        self._last[place] = turn
+
+    def waits(self, place: Hashable) -> bool:
+        """Whether the next turn at a place would have to wait for another one."""
+        last = self._last.get(place)
+        return last is not None and not last.passed
 
     def leave(self, place: Hashable, turn: Turn) -> None:
         """Pass a turn on, and forget it."""
         turn.pass_on()
         if self._last.get(place) is turn:
             del self._last[place]
+
+
+def keep() -> None:
+    """Let the current task write without passing its turn on."""
+    _current.set(None)
 
 
 def pass_on() -> None:

@@ -181,7 +181,7 @@ class HttpProtocol(HttpToolsProtocol):
             return
         path, _, query = short.url.partition(b"?")
         scope = short.scope
-        scope["method"], scope["path"], scope["raw_path"] = short.method, path.decode("ascii"), path
+        scope["method"], scope["path"], scope["raw_path"] = short.verb.method, path.decode("ascii"), path
         scope["query_string"] = query
         cycle = RequestResponseCycle(
             scope=scope,

@@ -11,13 +11,16 @@ from secrets import token_hex
 from time import perf_counter
 from typing import Any
 
+from pydantic_core import SchemaValidator
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
-from app.api.together.kind import Kind
+from app.api.bodies import check_literals
+from app.api.problems import Problem
+from app.api.together.kind import Verb
 from app.api.together.lane import Lane
-
-LARGEST = 1 << 14
-"""Bytes of a body that is short."""
+from app.runtime.turns import Turns
+from app.security.callers import Caller
+from app.write_path.idempotency import hash_request
 
 _PLAIN = frozenset({b"accept", b"accept-encoding", b"accept-language", b"user-agent"})
 """Headers that change nothing about a request."""
@@ -37,7 +40,7 @@ _UNUSED = _Unused()
 
 
 class Short:
-    """A short request on a connection: `method`, `name` of the resource, `id` in the path, `query`, `body`.
+    """A short request on a connection, see `app.api.together.kind.ShortRequest`; `body` is as it came.
 
     The other attributes are those by which uvicorn's protocol looks at a request under way.
     """
@@ -47,14 +50,13 @@ class Short:
         "authorization",
         "began",
         "body",
+        "caller",
         "disconnected",
         "host",
         "id",
         "keep_alive",
         "key",
-        "kind",
         "message_event",
-        "method",
         "more_body",
         "name",
         "protocol",
@@ -62,27 +64,34 @@ class Short:
         "response_complete",
         "response_started",
         "scope",
+        "turns",
         "url",
+        "verb",
     )  # fmt: skip
 
     def __init__(
-        self, protocol: HttpToolsProtocol, kind: Kind, method: str, name: str, id: str, query: bytes, host: bytes,
-        authorization: bytes, key: bytes, usual: Callable[[Short], None],
+        self, protocol: HttpToolsProtocol, verb: Verb, name: str, id: str, query: str, host: bytes,
+        authorization: bytes, key: str, usual: Callable[[Short], None],
     ) -> None:  # fmt: skip
         self.began, self._usual = perf_counter(), usual
-        self.protocol, self.kind = protocol, kind
-        self.method, self.name, self.id, self.query = method, name, id, query
+        self.protocol, self.verb = protocol, verb
+        self.name, self.id, self.query = name, id, query
         self.host, self.authorization, self.key = host, authorization, key
+        self.caller: Caller | None = None
+        self.turns: Turns | None = None
         self.url, self.scope = protocol.url, protocol.scope
         self.body = b""
         self.keep_alive, self.more_body = True, True
         self.response_started = self.response_complete = self.disconnected = False
         self.message_event = _UNUSED
 
-    @property
-    def path(self) -> str:
-        """The path, which has no escapes."""
-        return self.url.partition(b"?")[0].decode("ascii")
+    def checked_body(self, validator: SchemaValidator) -> Any:
+        check_literals(self.body)
+        return validator.validate_json(self.body)
+
+    def digest(self) -> bytes:
+        path, _, query = self.url.partition(b"?")
+        return hash_request(self.verb.method, path.decode("ascii"), query.decode("latin-1"), self.body)
 
     def at_end_of_turn(self, fn: Callable[[], None]) -> None:
         """See `app.api.together.kind.ShortRequest`, as for the others."""
@@ -94,7 +103,17 @@ class Short:
         tasks.add(task)
         task.add_done_callback(tasks.discard)
 
-    def answer(self, status: int, body: bytes, headers: Sequence[tuple[bytes, bytes]] | None = None) -> None:
+    def answer(self, status: int, body: bytes) -> None:
+        self._answer(status, body, None)
+
+    def refuse(self, problem: Problem) -> None:
+        self.fail(problem)
+
+    def fail(self, problem: Problem) -> None:
+        response = problem.response()
+        self._answer(response.status_code, bytes(response.body), response.raw_headers)
+
+    def _answer(self, status: int, body: bytes, headers: Sequence[tuple[bytes, bytes]] | None) -> None:
         protocol = self.protocol
         self.response_started = self.response_complete = True
         if not self.disconnected and not protocol.transport.is_closing():
@@ -103,7 +122,7 @@ class Short:
                 protocol.transport.close()
         protocol.on_response_complete()
 
-    def take_usual_way(self) -> None:
+    async def take_usual_way(self) -> None:
         self._usual(self)
 
     def _written(self, status: int, body: bytes, headers: Iterable[tuple[bytes, bytes]] | None) -> bytes:
@@ -123,11 +142,10 @@ def short_request(protocol: HttpToolsProtocol, lane: Lane, usual: Callable[[Shor
     """The request whose head was just read, if it is short by its head: a plain one, with a small body of JSON."""
     path, _, query = protocol.url.partition(b"?")
     parts = path.split(b"/")
-    if len(parts) != 6 or b"%" in path or b"#" in query or not path.isascii():
+    if not 5 <= len(parts) <= 6 or b"%" in path or b"#" in query or not path.isascii():
         return None
-    method = protocol.parser.get_method()
-    kind = lane.kinds.get((method, parts[2], parts[4]))
-    if kind is None or parts[0] or parts[1] != b"v1" or protocol.parser.get_http_version() != "1.1":
+    verb = lane.verb(protocol.parser.get_method(), parts)
+    if verb is None or parts[0] or parts[1] != b"v1" or protocol.parser.get_http_version() != "1.1":
         return None
     host = authorization = key = b""
     hosts = lengths = types = keys = 0
@@ -135,7 +153,7 @@ def short_request(protocol: HttpToolsProtocol, lane: Lane, usual: Callable[[Shor
         if name == b"host":
             host, hosts = value, hosts + 1
         elif name == b"content-length":
-            if len(value) > 5 or not value.isdigit() or int(value) > LARGEST:
+            if len(value) > 5 or not value.isdigit() or int(value) > lane.largest:
                 return None
             lengths += 1
         elif name == b"content-type":
@@ -156,6 +174,6 @@ def short_request(protocol: HttpToolsProtocol, lane: Lane, usual: Callable[[Shor
     if not (hosts == lengths == types == 1) or keys > 1:
         return None
     return Short(
-        protocol, kind, method.decode(), parts[3].decode("latin-1"), parts[5].decode("latin-1"), query, host,
-        authorization, key, usual,
+        protocol, verb, parts[3].decode("ascii"), parts[5].decode("ascii") if len(parts) > 5 else "",
+        query.decode("latin-1"), host, authorization, key.decode("latin-1"), usual,
     )  # fmt: skip

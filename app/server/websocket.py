@@ -9,6 +9,7 @@ and all else is left to it. The two never share a frame.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 from uvicorn._types import ASGIReceiveEvent, ASGISendEvent
@@ -24,7 +25,7 @@ except ImportError:
 
 from app.api.problems import Problem
 from app.server.limits import Unread, limits_of, refusal
-from app.streaming.websocket import LARGEST
+from app.streaming.websocket import LARGEST, READ, WRITE
 
 LARGEST_MESSAGE = 1 << 20
 """Bytes of a message, in all of its fragments, unless the application takes larger ones of this peer."""
@@ -177,47 +178,68 @@ class SocketProtocol(WebSocketsSansIOProtocol):
     async def receive(self) -> ASGIReceiveEvent:
         message = await self.queue.get()
         if self.read_paused and self.queue.empty():
-            self.read_paused = False
-            if self._rest:
-                self._take_rest()
-            if not self.read_paused:
-                self.transport.resume_reading()
+            self._read_on()
         return message
 
+    def _read_on(self) -> None:
+        """Parse more, or let more come: the application has taken all messages."""
+        self.read_paused = False
+        if self._rest:
+            self._take_rest()
+        if not self.read_paused:
+            self.transport.resume_reading()
+
+    def _read_now(self) -> list[ASGIReceiveEvent]:
+        """The messages that wait for the application."""
+        queue, found = self.queue, []
+        while not queue.empty():
+            found.append(queue.get_nowait())
+        if found and self.read_paused:
+            self._read_on()
+        return found
+
+    def _writes_now(self) -> bool:
+        """Whether what is sent can be written in frames at once."""
+        return (
+            self.writable.is_set()
+            and self.handshake_complete
+            and not self.disconnected
+            and not self.close_sent
+            and not self.conn.extensions
+            and self.conn.state is State.OPEN
+        )
+
+    def _write_now(self, messages: Sequence[str | bytes]) -> bool:
+        """Write messages in one piece; false where they have to wait, or one is too large for that."""
+        if not self._writes_now():
+            return False
+        pieces = []
+        for message in messages:
+            framed = _framed(message)
+            if framed is None:
+                return False
+            pieces.append(framed)
+        self.transport.write(b"".join(pieces))
+        return True
+
     async def send(self, message: ASGISendEvent) -> None:
-        if (
-            message["type"] != "websocket.send"
-            or not self.writable.is_set()
-            or not self.handshake_complete
-            or self.disconnected
-            or self.close_sent
-            or self.conn.extensions
-            or self.conn.state is not State.OPEN
-        ):
-            await super().send(message)
-            if message["type"] == "websocket.accept":
-                self._take_rest()
-                if not self.read_paused and not self.transport.is_closing():
-                    self.transport.resume_reading()
-            return
-        text = message.get("text")
-        if text is None:
-            kind, data = BINARY, message["bytes"] or b""
-        else:
-            kind, data = TEXT, text.encode()
-        size = len(data)
-        if size < 126:
-            self.transport.write(bytes((kind, size)) + data)
-        elif size <= 0xFFFF:
-            self.transport.write(bytes((kind, 126, size >> 8, size & 0xFF)) + data)
-        else:
-            await super().send(message)
+        if message["type"] == "websocket.send" and self._writes_now():
+            text = message.get("text")
+            framed = _framed((message["bytes"] or b"") if text is None else text)
+            if framed is not None:
+                self.transport.write(framed)
+                return
+        await super().send(message)
+        if message["type"] == "websocket.accept":
+            self._take_rest()
+            if not self.read_paused and not self.transport.is_closing():
+                self.transport.resume_reading()
 
     def handle_connect(self, event: Request) -> None:
         super().handle_connect(event)
         if self.handshake_initiated and hasattr(self, "scope"):
             extensions: dict[Any, Any] = self.scope["extensions"] or {}
-            extensions[LARGEST] = self._allow
+            extensions |= {LARGEST: self._allow, READ: self._read_now, WRITE: self._write_now}
 
     def _allow(self, most: int) -> None:
         """Take messages of up to so many bytes from now on."""
@@ -293,3 +315,14 @@ class SocketProtocol(WebSocketsSansIOProtocol):
         why = f"the handshake cannot be read: {error.__cause__ or error}"
         self.transport.write(refusal(Problem("malformed", why), self.default_headers))
         self.transport.close()
+
+
+def _framed(message: str | bytes) -> bytes | None:
+    """A message in one frame; None for a large one, which is left to the parser."""
+    kind, data = (TEXT, message.encode()) if isinstance(message, str) else (BINARY, message)
+    size = len(data)
+    if size < 126:
+        return bytes((kind, size)) + data
+    if size <= 0xFFFF:
+        return bytes((kind, 126, size >> 8, size & 0xFF)) + data
+    return None

@@ -42,8 +42,8 @@ Ref: TypeAlias = int | float | str
 class SocketRequest(NamedTuple):
     """A request of the API over a socket, which its client calls `ref`.
 
-    `body` is a value of JSON, None where there is none. What is `packed` came as MessagePack, and is answered so. A
-    `long` one takes some time to read and to write.
+    `body` is a value of JSON, None where there is none. What is `packed` came as MessagePack, and is answered so.
+    `size` is that of its frame, in bytes or characters.
     """
 
     ref: Ref
@@ -52,7 +52,12 @@ class SocketRequest(NamedTuple):
     headers: dict[str, str]
     body: Any
     packed: bool
-    long: bool = False
+    size: int = 0
+
+    @property
+    def long(self) -> bool:
+        """Whether it takes some time to read and to write."""
+        return self.size > LONG
 
 
 class Operation(dict[str, Any]):
@@ -86,8 +91,7 @@ def read_operation(frame: str | bytes, may_request: bool) -> Operation | SocketR
         raise Bad(Malformed(f"the message is not {kind}: {str(error)[:200]}"), known) from None
     whole = type(read) is dict
     if whole and read.get("op") == REQUEST:
-        request = _request(read, known)
-        return request._replace(long=True) if len(frame) > LONG else request
+        return _request(read, known, len(frame))
     if len(frame) > LARGEST_OPERATION:
         raise Bad(_too_large(), known)
     if not whole:
@@ -104,7 +108,7 @@ def _too_large() -> TooLarge:
     return TooLarge(f"an operation that is no request has at most {LARGEST_OPERATION} characters")
 
 
-def _request(read: dict[str, Any], known: Operation) -> SocketRequest:
+def _request(read: dict[str, Any], known: Operation, size: int) -> SocketRequest:
     """A request. Raises `Bad`."""
     get = read.get
     ref, method, path, headers = get("ref"), get("method"), get("path"), get("headers")
@@ -115,7 +119,7 @@ def _request(read: dict[str, Any], known: Operation) -> SocketRequest:
         and read.keys() <= _REQUEST_FIELDS
         and (headers is None or _are_headers(headers))
     ):
-        return SocketRequest(ref, method, path, headers or {}, get("body"), known.packed)  # type: ignore[arg-type]
+        return SocketRequest(ref, method, path, headers or {}, get("body"), known.packed, size)  # type: ignore[arg-type]
     known["op"] = REQUEST
     errors = []
     if "ref" not in read:

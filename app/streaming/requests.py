@@ -8,8 +8,9 @@ has taken the one before.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
-from typing import NamedTuple, Protocol
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, NamedTuple, Protocol
 
 from app.errors import Internal, ServiceError, TooMany
 from app.runtime import logs
@@ -47,26 +48,40 @@ class Peer(Protocol):
     async def leave(self) -> None:
         """Return when the peer has gone."""
 
+    def answer_together(self, request: SocketRequest, answered: Answered) -> None:
+        """Send the answer to a request that was taken for a group, with those of others that are answered now."""
+
+    async def carry_out(self, request: SocketRequest, work: Coroutine[Any, Any, Answered]) -> None:
+        """Carry out a request that was taken for a group by itself, and answer it."""
+
+    def run(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run a task for the requests of a group."""
+
 
 class Api(Protocol):
     """What carries out the requests of all sockets. `largest_frame` is how many bytes one may have."""
 
     largest_frame: int
 
-    async def respond(self, request: SocketRequest, caller: Caller, peer: Peer) -> Answered:
-        """Carry out a request of a caller; refusals are answers too. Raises only what is not expected."""
+    def take(self, request: SocketRequest, caller: Caller, peer: Peer) -> bool:
+        """Take a request for a group, which answers it; False for one that is for `respond`."""
+
+    def respond(self, request: SocketRequest, caller: Caller, peer: Peer) -> Coroutine[Any, Any, Answered]:
+        """Carry out a request of a caller; refusals are answers too. Its place among the writes of its peer is fixed
+        before the answer is awaited. Raises only what is not expected.
+        """
 
 
 class Requests:
     """The requests of one socket that are under way.
 
-    `answer` sends an answer and `refusal` makes one of an error; `drained` waits until the peer has taken all before.
+    `answer` sends answers and `refusal` makes one of an error; `drained` waits until the peer has taken all before.
     """
 
     def __init__(
         self,
         api: Api,
-        answer: Callable[[bytes | str], None],
+        answer: Callable[[Sequence[bytes | str]], None],
         refusal: Callable[[ServiceError], Answered],
         drained: Callable[[], Awaitable[None]],
     ) -> None:
@@ -76,17 +91,56 @@ class Requests:
         self._refusal = refusal
         self._drained = drained
         self._tasks: set[asyncio.Task[None]] = set()
+        self._groups: set[asyncio.Task[None]] = set()
+        self._grouped = 0
+        """Requests that were taken for groups and are not answered."""
+        self._none_grouped = asyncio.Event()
+        self._together: list[bytes | str] = []
         self._one_long = asyncio.Lock()
         self._left = asyncio.Event()
 
     def add(self, request: SocketRequest, caller: Caller) -> None:
         """Begin to carry out a request, or refuse it where too many are under way."""
-        if len(self._tasks) >= MOST_UNDER_WAY:
+        if len(self._tasks) + self._grouped >= MOST_UNDER_WAY:
             self.refuse(request, TooMany(f"{MOST_UNDER_WAY} requests of this socket wait for their answers"))
             return
-        task = asyncio.get_running_loop().create_task(self._run(request, caller))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        if self._api.take(request, caller, self):
+            self._grouped += 1
+            return
+        self._start(self._tasks, self._run(request, self._api.respond(request, caller, self)))
+
+    def run(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run a task for the requests of a group."""
+        self._start(self._groups, work)
+
+    def _start(self, tasks: set[asyncio.Task[None]], work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
+
+    def answer_together(self, request: SocketRequest, answered: Answered) -> None:
+        """Send the answer to a request that was taken for a group, with those of others that are answered now."""
+        if not self._together:
+            asyncio.get_running_loop().call_soon(self._send_together)
+        self._together.append(_packed(request, answered) if request.packed else _text(request, answered))
+        self._end_grouped()
+
+    def _send_together(self) -> None:
+        together, self._together = self._together, []
+        if together:
+            self._answer(together)
+
+    def _end_grouped(self) -> None:
+        self._grouped -= 1
+        if not self._grouped:
+            self._none_grouped.set()
+
+    async def carry_out(self, request: SocketRequest, work: Coroutine[Any, Any, Answered]) -> None:
+        """Carry out a request that was taken for a group by itself, and answer it."""
+        try:
+            await self._run(request, work)
+        finally:
+            self._end_grouped()
 
     def refuse(self, request: SocketRequest, error: ServiceError) -> None:
         """Answer a request that is not carried out."""
@@ -102,28 +156,35 @@ class Requests:
 
     async def finish(self, seconds: float) -> None:
         """Wait for the requests under way, at most so long."""
-        if self._tasks:
-            await asyncio.wait(self._tasks, timeout=seconds)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while self._tasks or self._grouped:
+                    if self._tasks:
+                        await asyncio.wait(self._tasks)
+                    else:
+                        self._none_grouped.clear()
+                        await self._none_grouped.wait()
+        self._send_together()
 
-    async def _run(self, request: SocketRequest, caller: Caller) -> None:
+    async def _run(self, request: SocketRequest, work: Coroutine[Any, Any, Answered]) -> None:
         try:
-            answered = await self._api.respond(request, caller, self)
+            answered = await work
             if answered.rest is None:
                 if request.packed and len(answered.body) > INLINE:
-                    self._answer(await asyncio.to_thread(_packed, request, answered))
+                    self._answer([await asyncio.to_thread(_packed, request, answered)])
                 else:
                     self._send(request, answered)
                 return
             async with self._one_long:
                 await self._drained()
                 whole = await answered.rest()
-                self._answer(await asyncio.to_thread(_packed if request.packed else _text, request, whole))
+                self._answer([await asyncio.to_thread(_packed if request.packed else _text, request, whole)])
         except Exception:
             log.exception("a request over a socket failed")
             self.refuse(request, Internal("the request failed; the service's log says why"))
 
     def _send(self, request: SocketRequest, answered: Answered) -> None:
-        self._answer(_packed(request, answered) if request.packed else _text(request, answered))
+        self._answer([_packed(request, answered) if request.packed else _text(request, answered)])
 
 
 def _text(request: SocketRequest, answered: Answered) -> str:

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Protocol
 
@@ -47,8 +48,10 @@ WITH_TICKET = frozenset({"subscribe", "unsubscribe", "ping"})
 MOVING = "maps/"
 """How the names of resources begin whose subscribers have a place."""
 
-LARGEST = "rankcast.largest"
-"""The extension of a socket's scope by which the server takes larger messages: a function of their bytes."""
+LARGEST, READ, WRITE = "rankcast.largest", "rankcast.read", "rankcast.write"
+"""Extensions of a socket's scope. By the first the server takes larger messages: a function of their bytes. The second
+returns what has come and can be had without waiting, in the form of what is received. The third sends messages at once,
+in one piece; it returns false where it has not, since they would have to wait."""
 
 TEXT, PACKED = "text", "packed"
 """What the frames of answers are."""
@@ -95,6 +98,7 @@ class StreamSocket:
         socket = _Socket(hub, self._keyring, self._refusal_of, receive, send)
         extensions = scope.get("extensions") or {}
         socket.work_with(self._carry, self._api, extensions.get(LARGEST, _ignore))
+        socket.exchange_by(extensions.get(READ, _nothing_more), extensions.get(WRITE, _not_now))
         await receive()
         try:
             handshake = HTTPConnection(scope)
@@ -160,8 +164,13 @@ class _Socket(Connection):
     def work_with(self, carry: Carry, api: Api, allow: Callable[[int], None]) -> None:
         """Apply moves by `carry`, and carry out requests by `api`; `allow` lets the peer send messages as large."""
         self._moves = Moves(carry, self._answer, self._refuse)
-        self._requests = Requests(api, self._queue_answer, self._refused, self._drained)
+        self._requests = Requests(api, self._queue_answers, self._refused, self._drained)
         self._allow_requests: Callable[[], None] = partial(allow, api.largest_frame)
+
+    def exchange_by(self, read: Callable[[], list[Any]], write: Callable[[Sequence[str | bytes]], bool]) -> None:
+        """Receive further messages of the peer by `read`, and send it messages by `write`, without waiting."""
+        self._read_more = read
+        self._write = write
 
     def readers(self) -> Iterable[Reader]:
         return self._open.values()
@@ -240,12 +249,17 @@ class _Socket(Connection):
         if self._caller is None:
             patience = asyncio.get_running_loop().call_later(SECONDS_TO_AUTHENTICATE, self._end_unless_known)
         try:
-            while (received := await self._receive())["type"] != "websocket.disconnect":
-                if self.ending is not None:
-                    continue
-                await self._take(received.get("text") or received.get("bytes") or "")
-                while self._answers.waiting >= MOST_ANSWERS or self._full:
-                    await self._drained()
+            some: deque[Any] = deque()
+            while True:
+                received = some.popleft() if some else await self._receive()
+                if received["type"] == "websocket.disconnect":
+                    break
+                if self.ending is None:
+                    await self._take(received.get("text") or received.get("bytes") or "")
+                    while self._answers.waiting >= MOST_ANSWERS or self._full:
+                        await self._drained()
+                if not some:
+                    some.extend(self._read_more())
         finally:
             self._moves.stop()
             self._requests.lose()
@@ -276,17 +290,22 @@ class _Socket(Connection):
 
     async def _take(self, frame: str | bytes) -> None:
         self._packs = isinstance(frame, bytes)
-        operation = Operation()
+        may_request = self._caller is not None and self._ticket is None
         try:
-            may_request = self._caller is not None and self._ticket is None
             if len(frame) > LONG and may_request:
                 read = await asyncio.to_thread(read_operation, frame, may_request)
             else:
                 read = read_operation(frame, may_request)
-            if isinstance(read, SocketRequest):
-                self._request(read)
-                return
-            operation = read
+        except Bad as bad:
+            self._refuse(bad.operation, bad.error)
+            return
+        if isinstance(read, SocketRequest):
+            self._request(read)
+        else:
+            await self._operate(read)
+
+    async def _operate(self, operation: Operation) -> None:
+        try:
             if self._ticket is not None and operation["op"] not in WITH_TICKET:
                 raise _with_ticket()
             match operation["op"]:
@@ -300,8 +319,6 @@ class _Socket(Connection):
                     self._answer(operation, {"event": "pong"})
                 case "auth":
                     await self._authenticate(operation)
-        except Bad as bad:
-            self._refuse(bad.operation, bad.error)
         except ServiceError as error:
             self._refuse(operation, error)
 
@@ -384,14 +401,21 @@ class _Socket(Connection):
         self._answer(operation, {"event": "error", "resource": None, "id": None, **named, "problem": problem})
 
     def _answer(self, operation: Operation, document: dict[str, Any]) -> None:
-        self._queue_answer(pack(document) if operation.packed else _compact(document))
+        self._queue_answers([pack(document) if operation.packed else _compact(document)])
 
-    def _queue_answer(self, frame: str | bytes) -> None:
-        """Queue an answer, unless nobody is there to take it."""
+    def _queue_answers(self, frames: Sequence[str | bytes]) -> None:
+        """Send answers, or queue them behind what is there, unless nobody is there to take them."""
         if self.lost:
             return
-        item = Message(-1, TEXT, frame.encode()) if isinstance(frame, str) else Message(-1, PACKED, frame)
-        self._answers.begin([item])
+        # Where the task that empties the queue has nothing to do, it need not be woken.
+        if self.waiter is not None and not self.queue and self._write(frames):
+            return
+        self._answers.begin(
+            [
+                Message(-1, TEXT, frame.encode()) if isinstance(frame, str) else Message(-1, PACKED, frame)
+                for frame in frames
+            ]
+        )
 
     def _refused(self, error: ServiceError) -> Answered:
         refusal = self._refusal_of(error)
@@ -400,6 +424,16 @@ class _Socket(Connection):
 
 def _ignore(most: int) -> None:
     """A server that takes messages of any size, or one."""
+
+
+def _nothing_more() -> list[Any]:
+    """A server that has messages one by one."""
+    return []
+
+
+def _not_now(frames: Sequence[str | bytes]) -> bool:
+    """A server that sends what it is given to send, and waits with it."""
+    return False
 
 
 def _unknown() -> Unauthorized:

@@ -57,6 +57,7 @@ class Ticket:
         self._hash = request_hash
         self._stored = False
         self._lacks = False
+        self._abandoned = False
 
     @property
     def lacks(self) -> bool:
@@ -84,8 +85,10 @@ class Ticket:
         self._answers.finish(self._place, self._hash, status, _pack(answer), self._stored)
 
     def abandon(self) -> None:
-        """Free the key of a refused request."""
-        self._answers.release(self._place)
+        """Free the key of a refused request. Idempotent."""
+        if not self._abandoned:
+            self._abandoned = True
+            self._answers.release(self._place)
 
 
 class _Kept(NamedTuple):

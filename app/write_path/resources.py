@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, Generic, TypeVar
 
 from app.resources.base import Job, ResourceType
@@ -56,7 +56,7 @@ class Resources(Generic[EngineT, ConfigT]):
         then: Callable[[Any], None] | None = None,
         accepted: Callable[[Any], None] | None = None,
         reader: EngineT | None = None,
-        requests: Callable[[Any], Sequence[tuple[Ticket, Skeleton]]] | None = None,
+        requests: Callable[[Any], Iterable[tuple[Ticket, Skeleton]]] | None = None,
     ) -> Awaitable[Any]:
         """Check, log and apply a command."""
         return self._writer.submit(

@@ -136,7 +136,7 @@ class Writer:
         then: Callable[[Any], None] | None = None,
         accepted: Callable[[Any], None] | None = None,
         reader: Any = None,
-        requests: Callable[[Any], Sequence[tuple[Ticket, Skeleton]]] | None = None,
+        requests: Callable[[Any], Iterable[tuple[Ticket, Skeleton]]] | None = None,
     ) -> Any:
         """Check, log and apply a command of a resource; return its job once it is durable and visible.
 
@@ -423,7 +423,7 @@ class Writer:
         then: Callable[[Any], None] | None = None,
         accepted: Callable[[Any], None] | None = None,
         entries: Sequence[LogEntry] | None = None,
-        requests: Callable[[Any], Sequence[tuple[Ticket, Skeleton]]] | None = None,
+        requests: Callable[[Any], Iterable[tuple[Ticket, Skeleton]]] | None = None,
     ) -> Any:
         """Add an accepted command to the next group.
 

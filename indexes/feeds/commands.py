@@ -23,6 +23,7 @@ class Post(Elements):
     `points` is (n, 2); `payload` maps an index to compact JSON text. A post without keywords is in no list. An id is
     taken while its post is in the window, and free again once an earlier post of the same command expires that one.
     With `skip` posts that do not apply are left out and reported; otherwise one of them refuses the whole command.
+    Those that came `apart`, in requests of their own, have all their faults reported. The log keeps neither.
     """
 
     ids: pa.StringArray
@@ -31,6 +32,7 @@ class Post(Elements):
     at: int = 0
     payload: dict[int, bytes] = field(default_factory=dict)
     skip: bool = False
+    apart: bool = False
 
 
 @dataclass(slots=True)

@@ -117,12 +117,12 @@ class FeedEngine(FeedStore, SubscriptionEngine[SubscriptionState]):
                 wrong = set()
             seen: set[str] = set()
             for i, key in enumerate(command.ids.to_pylist()):
-                if i not in wrong:
+                if i not in wrong or command.apart:
                     if pending.find(key) >= 0:
-                        twice = key in seen
+                        twice = key in seen and not command.apart
                         reason = f"{key!r} occurs twice in this request" if twice else f"{key!r} is taken"
                         faults.append(Fault("id", reason, "taken", i))
-                    else:
+                    elif i not in wrong:
                         kept.append(i)
                         seen.add(key)
                         pending.post(self._owner, key, undo)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from indexes.core.arrays import Bools
+from indexes.core.arrays import Bools, Ints
 from indexes.core.commands import Fault, Refused
 from indexes.core.ids import Packed
 from indexes.core.names import Names
@@ -26,12 +26,12 @@ EARTH = ((-180.0, 180.0), (-90.0, 90.0))
 
 class Accepted(NamedTuple):
     """Objects to be put that apply; `positions` are their places in the command where some were left out, `packed`
-    their sorted ids where there are many. `created` of them are new."""
+    their sorted ids where there are many. `makers` are the places in what was sent of those that make an object."""
 
     command: PutObjects
     faults: list[Fault]
     positions: list[int] | None
-    created: int
+    makers: Ints
     packed: Packed | None
 
 
@@ -43,7 +43,7 @@ def accept_put(config: MapConfig, command: PutObjects, pending: PendingObjects, 
     """
     large = len(command) > BULK
     check = partial(_check, config, command, pending, names)
-    ok, faults, created = (yield check) if large else check()
+    ok, faults, makers = (yield check) if large else check()
     if faults and not command.skip:
         raise Refused(sorted(faults, key=lambda fault: (fault.kind == "missing", fault.index)))
     positions = None
@@ -53,13 +53,13 @@ def accept_put(config: MapConfig, command: PutObjects, pending: PendingObjects, 
     packed: Packed | None = None
     if len(command) > BULK:
         packed = yield partial(packed_ids, command.ids)
-    return Accepted(command, faults, positions, created, packed)
+    return Accepted(command, faults, positions, makers, packed)
 
 
 def _check(
     config: MapConfig, command: PutObjects, pending: PendingObjects, names: Names
-) -> tuple[Bools, list[Fault], int]:
-    """Which elements apply, what is wrong with the others, and how many objects are new. An element for an unknown id
+) -> tuple[Bools, list[Fault], Ints]:
+    """Which elements apply, what is wrong with the others, and which make an object. An element for an unknown id
     has to give all values, unless one before it creates the object."""
     n = len(command)
     faults, bad = _element_faults(config, command)
@@ -85,7 +85,7 @@ def _check(
         for j in np.flatnonzero(np.isnan(command.values[i])).tolist():
             field = f"values.{config.attributes[j].name}"
             faults.append(Fault(field, "a new object needs a value", index=i))
-    return known & ~bad, faults, int((~there & (maker < n)).sum())
+    return known & ~bad, faults, np.sort(maker[~there & (maker < n)])
 
 
 def _element_faults(config: MapConfig, command: PutObjects) -> tuple[list[Fault], Bools]:

@@ -90,7 +90,7 @@ class MapEngine(MapStore, SubscriptionEngine[QueryState]):
         else:
             for key in dict.fromkeys(accepted.command.ids.to_pylist()):
                 self.pending_objects.put(self._owner, key, True, undo)
-        plan = PutPlan(self, accepted.command, self._owner, undo, accepted.created)
+        plan = PutPlan(self, accepted.command, self._owner, undo, accepted.makers)
         plan.faults, plan.positions = accepted.faults, accepted.positions
         return plan
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, asynccontextmanager, contextmanager, nullcontext
 from types import TracebackType
 from typing import Any, Self
@@ -146,11 +146,15 @@ class Socket:
 
     def send_all(self, values: Iterable[Any]) -> None:
         """Send text messages that come all at once."""
-        self._portal.call(self._put_all, [json.dumps(value) for value in values])
+        self._portal.call(self._put_all, "text", [json.dumps(value) for value in values])
 
-    async def _put_all(self, texts: list[str]) -> None:
-        for text in texts:
-            self._incoming.put_nowait({"type": "websocket.receive", "text": text})
+    def send_all_bytes(self, frames: list[bytes]) -> None:
+        """Send binary messages that come all at once."""
+        self._portal.call(self._put_all, "bytes", frames)
+
+    async def _put_all(self, kind: str, frames: Sequence[str | bytes]) -> None:
+        for frame in frames:
+            self._incoming.put_nowait({"type": "websocket.receive", kind: frame})
 
     def receive_text(self) -> str:
         """The next message, which is text."""

@@ -6,7 +6,9 @@ from __future__ import annotations
 
 import asyncio
 import signal
+from collections.abc import Callable
 from random import Random
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -14,24 +16,62 @@ from rankcast_client import AsyncRankcast, Retry
 from tests.support.live import StartService
 
 COUNT, WINDOW, KILLS = 3_000, 128, 3
-CONFIG = {"range_attributes": ["x"], "rank": {"attribute": "y"}, "ks": [3]}
 
 
-@pytest.mark.parametrize("packed", [False, True])
-def test_what_a_socket_answered_is_there_once(start_service: StartService, packed: bool) -> None:
+class Load(NamedTuple):
+    """Small writes to a resource of this `config`: the i-th one is `write(i)`, and `state` is what is there when all
+    are applied, in order of id, behind `shown`.
+    """
+
+    resource: str
+    config: dict[str, Any]
+    write: Callable[[int], tuple[str, str, dict[str, Any]]]
+    shown: str
+    state: dict[str, Any]
+
+
+LAST = {f"o{i % 500}": i for i in range(COUNT)}
+LOADS = {
+    "boards": Load(
+        "boards/b",
+        {"range_attributes": ["x"], "rank": {"attribute": "y"}, "ks": [3]},
+        lambda i: ("PUT", f"objects/o{i % 500}?messages=none", {"values": {"x": i % 100, "y": i}}),
+        "objects",
+        {id: {"x": i % 100, "y": i} for id, i in LAST.items()},
+    ),
+    "maps": Load(
+        "maps/m",
+        {"attributes": {"price": "low"}, "bounds": [0, 0, 100, 100]},
+        lambda i: ("PUT", f"objects/o{i % 500}", {"location": [i % 100, 1], "values": {"price": i}}),
+        "objects",
+        {id: {"price": i} for id, i in LAST.items()},
+    ),
+    "feeds": Load(
+        "feeds/f",
+        {"window": 20_000, "bounds": [0, 0, 100, 100]},
+        lambda i: ("POST", "posts", {"posts": [{"id": f"p{i}", "keywords": ["a"], "location": [i % 100, 1]}]}),
+        "posts",
+        {f"p{i}": None for i in range(COUNT)},
+    ),
+}
+
+
+@pytest.mark.parametrize(("kind", "packed"), [("boards", False), ("boards", True), ("maps", False), ("feeds", True)])
+def test_what_a_socket_answered_is_there_once(start_service: StartService, kind: str, packed: bool) -> None:
     draw = Random(7)
     service = start_service()
+    resource, config, asked, shown, state = LOADS[kind]
 
     async def run() -> None:
         nonlocal service
         answered: dict[int, int] = {}
         client = AsyncRankcast(service.url, retry=Retry(attempts=1_000, first=0.05, most=0.2))
         async with client, client.socket(window=WINDOW, packed=packed) as socket:
-            await socket.request("PUT", "/v1/boards/b", CONFIG)
+            await socket.request("PUT", f"/v1/{resource}", config)
 
             async def write(i: int) -> None:
-                body = {"values": {"x": i % 100, "y": i}}
-                found = await socket.request("PUT", f"/v1/boards/b/objects/o{i % 500}?messages=none", body)
+                method, path, body = asked(i)
+                found = await socket.request(method, f"/v1/{resource}/{path}", body)
                 answered[i] = found["seq"]
 
             load = asyncio.gather(*(write(i) for i in range(COUNT)))
@@ -43,12 +83,20 @@ def test_what_a_socket_answered_is_there_once(start_service: StartService, packe
                 service = await asyncio.to_thread(start_service, service.data)
                 client.base_url = service.url
                 client.http.base_url = service.url
-                assert ((await client.board("b").info()).seq or 0) >= last, "what was answered is there"
+                there = await socket.request("GET", f"/v1/{resource}")
+                assert there["seq"] >= last, "what was answered is there"
             await load
             assert answered == {i: i + 1 for i in range(COUNT)}, "each is applied once, in order"
             assert socket._pipeline.reconnects >= KILLS
-            objects = {entry.id: entry.values["y"] async for entry in client.board("b").objects()}
-            assert objects == {f"o{i % 500}": i for i in range(COUNT)}
+            found: dict[str, Any] = {}
+            cursor = ""
+            while True:
+                page = await socket.request("GET", f"/v1/{resource}/{shown}?limit=1000{cursor}")
+                found |= {item["id"]: item.get("values") for item in page["items"]}
+                if page["next"] is None:
+                    break
+                cursor = f"&cursor={page['next']}"
+            assert found == state
 
     asyncio.run(run())
     assert service.stop() == 0

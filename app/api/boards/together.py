@@ -3,124 +3,183 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import math
 from bisect import bisect_left
-from collections.abc import Container, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from app.api.boards.context import BoardContext, json_of
+from app.api.boards.models import BoardValidators
 from app.api.boards.routes.objects import INLINE, PIECE
-from app.api.bodies import check_literals
+from app.api.bulk import Place
 from app.api.chunked_response import fitting, portions
-from app.api.together.kind import Answer, Elsewhere, Place, ShortRequest
+from app.api.context import element_refusal
+from app.api.problems import Problem, from_refused, not_found
+from app.api.together.kind import Answer, Elsewhere, Outcome, ShortRequest, Verb, receipts
 from app.api.values import is_name, payload_text
 from app.rendering.boards import tile_sizes, tiles_at
 from app.security.callers import Caller
 from app.security.scopes import Need
 from app.write_path.idempotency import Ticket
 from app.write_path.writer import Skeleton
-from indexes.boards.commands import UPDATE, UPSERT, Events
+from indexes.boards.commands import DELETE, UPDATE, UPSERT, Events
+from indexes.boards.config import BoardConfig
 from indexes.boards.engine import BoardEngine
 from indexes.boards.plans.events import EventsPlan
+from indexes.core.commands import Fault, Refused
 
-_MESSAGES = {b"": "full", b"messages=full": "full", b"messages=count": "count", b"messages=none": "none"}
+_MESSAGES = {"": "", "messages=full": "full", "messages=count": "count", "messages=none": "none"}
+
+_OPS = {"upsert": UPSERT, "update": UPDATE, "delete": DELETE}
+
+_ONE_OF_MANY = -1
+"""The op of a verb whose requests have a list of events."""
+
+_NOTHING: dict[str, float] = {}
+_EVENTS = Place("events")
 
 
 class ObjectChange(NamedTuple):
-    """One request: what it says of an object, by the configuration of `board`."""
+    """One request: what it says of an object, by the configuration of the board `engine`. It `makes` the object where
+    that is told by its status, and is `listed` where its body has a list with one event."""
 
-    board: BoardEngine
+    engine: BoardEngine
+    op: int
     id: str
     values: dict[str, float]
     payload: bytes | None
     has_payload: bool
     messages: str
+    makes: bool
+    listed: bool
 
 
 class ObjectChanges:
-    """`PUT` or `PATCH` of single objects: see `app.api.together.kind.Kind`."""
+    """`PUT` or `PATCH` of single objects, and single events: see `app.api.together.kind.Kind`."""
 
-    route = "/v1/boards/{board}/objects/{id}"
-
-    def __init__(self, context: BoardContext, op: int) -> None:
+    def __init__(self, context: BoardContext) -> None:
         self._context = context
-        self._op = op
+        self._latest: tuple[BoardConfig, BoardValidators] | None = None
+        """The configuration that was read by last, and its validators."""
 
     def need(self, name: str) -> Need:
         return Need("boards", "publish", name)
 
     def read(self, request: ShortRequest, caller: Caller) -> ObjectChange:
         """The change that a request asks for. Raises whatever makes it take the usual way."""
-        messages = _MESSAGES[request.query]
-        if messages == "full":
-            caller.require_whole()
+        messages, op = _MESSAGES[request.query], request.verb.op
         board = self._context.resources.latest(request.name)
         config = board.latest_config
-        if len(config.range_attributes) != 1 or not is_name(request.id):
+        if len(config.range_attributes) != 1:
             raise Elsewhere
-        validators = self._context.validators(config)
-        check_literals(request.body)
-        body: dict[str, Any] = (validators.put_object if self._op == UPSERT else validators.patch_object).validate_json(
-            request.body
-        )
-        if body.get("id", request.id) != request.id:
-            raise Elsewhere
+        if self._latest is None or self._latest[0] is not config:
+            self._latest = config, self._context.validators(config)
+        validators = self._latest[1]
+        listed = op == _ONE_OF_MANY
+        body: dict[str, Any]
+        if listed:
+            whole: dict[str, Any] = request.checked_body(validators.events)
+            (body,) = whole.pop("events")
+            said = whole.pop("messages", messages)
+            if whole.pop("mode", "each") != "each" or whole.pop("on_error", "refuse") != "refuse" or whole:
+                raise Elsewhere
+            if messages and said != messages:
+                raise Elsewhere
+            messages, op, id = said, _OPS[body["op"]], body["id"]
+            if op == DELETE and len(body) > 2:
+                raise Elsewhere
+        else:
+            body, id = (
+                request.checked_body(validators.put_object if op == UPSERT else validators.patch_object),
+                request.id,
+            )
+            if body.get("id", id) != id or not is_name(id):
+                raise Elsewhere
+        messages = messages or "full"
+        if messages == "full":
+            caller.require_whole()
         has_payload = "payload" in body
         payload = payload_text(body["payload"], self._context.settings.max_payload) if has_payload else None
-        return ObjectChange(board, request.id, body.get("values", {}), payload, has_payload, messages)
+        values = body.get("values", _NOTHING)
+        return ObjectChange(board, op, id, values, payload, has_payload, messages, op == UPSERT and not listed, listed)
+
+    def subject(self, item: ObjectChange) -> str | None:
+        """Any number of requests may be about the same."""
+        return None
 
     async def apply(self, name: str, items: Sequence[ObjectChange], tickets: Sequence[Ticket | None]) -> EventsPlan:
         """Apply the changes as one command. Raises as `Writer.submit`."""
-        board, settings = items[0].board, self._context.settings
-        if any(item.board is not board for item in items):
-            raise Elsewhere
+        board, settings = items[0].engine, self._context.settings
         x_name, y_name = board.latest_config.range_attributes[0], board.latest_config.rank_attribute
-        n, nan = len(items), math.nan
+        nan = math.nan
+        full = any(item.messages == "full" for item in items)
         command = Events(
-            np.full(n, self._op, np.uint8),
+            np.frombuffer(bytes([item.op for item in items]), np.uint8),
             [item.id for item in items],
-            np.array([item.values.get(x_name, nan) for item in items]),
-            np.array([item.values.get(y_name, nan) for item in items]),
+            np.array([item.values.get(x_name, nan) for item in items], np.float64),
+            np.array([item.values.get(y_name, nan) for item in items], np.float64),
             {at: item.payload for at, item in enumerate(items) if item.has_payload},
             skip=True,
-            counted=True,
+            counted=full or any(item.messages == "count" for item in items),
         )
-        keep = settings.max_tiles if any(item.messages == "full" for item in items) else 0
 
-        def requests(plan: EventsPlan) -> list[tuple[Ticket, Skeleton]]:
-            found, made = [], plan.created
-            for event, at in enumerate(_positions(plan, n)):
-                ticket = tickets[at]
-                if ticket is not None:
-                    kept = _kept(plan, event, items[at], 0)
-                    found.append((ticket, Skeleton(self._status(event, made), kept)))
-            return found
+        def requests(plan: EventsPlan) -> Iterator[tuple[Ticket, Skeleton]]:
+            made = plan.created
+
+            def skeleton(event: int, at: int) -> Skeleton:
+                return Skeleton(_status(items[at], event in made), _kept(plan, event, items[at], 0))
+
+            return receipts(tickets, _positions(plan, len(items)), skeleton)
 
         plan: EventsPlan = await self._context.resources.submit(
-            name, command, keep=keep, reader=board, requests=requests if any(tickets) else None
+            name,
+            command,
+            keep=settings.max_tiles if full else 0,
+            reader=board,
+            requests=requests if any(tickets) else None,
         )
         return plan
 
-    async def answers(self, job: EventsPlan, items: Sequence[ObjectChange]) -> list[Answer | None]:
-        """Each with its own seq and tiles; None for those that did not apply."""
+    async def outcomes(self, job: EventsPlan, items: Sequence[ObjectChange]) -> list[Outcome]:
+        """Each with its own seq and tiles."""
         plan, n = job, len(items)
-        answers: list[Answer | None] = [None] * n
+        outcomes: list[Outcome] = [_UNKNOWN] * n
         tiles = _Tiles(plan, self._context.settings.max_answer)
-        created = plan.created
+        created, counts = plan.created, plan.counts or [0] * plan.count
         for event, at in enumerate(_positions(plan, n)):
-            item, count = items[at], plan.counts[event]
+            item, count = items[at], counts[event]
             kept = _kept(plan, event, item, count)
-            text = json.dumps(kept, separators=(",", ":"))
+            shown = "" if item.messages == "none" else f',"tile_count":{count}'
             if item.messages == "full":
-                text = f"{text[:-1]},{await tiles.field(event, count)}}}"
-            answers[at] = Answer(self._status(event, created), f"{text}\n".encode(), kept)
-        return answers
+                shown = f"{shown},{await tiles.field(event, count)}" if count else f'{shown},"tiles":[]'
+            text = f'{{"seq":{kept["seq"]},"applied":1{shown}}}\n'
+            outcomes[at] = Answer(_status(item, event in created), text.encode(), kept)
+        faults: dict[int, list[Fault]] = {}
+        for fault in plan.faults:
+            faults.setdefault(fault.index or 0, []).append(fault)
+        for at, those in faults.items():
+            outcomes[at] = _problem(items[at], those)
+        return outcomes
 
-    def _status(self, event: int, created: Container[int]) -> int:
-        return 201 if self._op == UPSERT and event in created else 200
+
+_UNKNOWN = Problem("internal")
+
+
+def _problem(item: ObjectChange, faults: list[Fault]) -> Problem:
+    """Why a change does not apply, as the routes say it."""
+    if item.listed:
+        return element_refusal(Refused([replace(fault, index=0) for fault in faults]), _EVENTS, lambda position: 0)
+    for fault in faults:
+        if fault.kind == "unknown":
+            return not_found("id", fault.reason)
+    return from_refused(Refused([replace(fault, index=None) for fault in faults]))
+
+
+def _status(item: ObjectChange, created: bool) -> int:
+    return 201 if item.makes and created else 200
 
 
 def _positions(plan: EventsPlan, n: int) -> Sequence[int]:
@@ -136,10 +195,15 @@ def _kept(plan: EventsPlan, event: int, item: ObjectChange, count: int) -> dict[
     return kept
 
 
-def object_changes(context: BoardContext) -> dict[Place, ObjectChanges]:
-    """The changes of objects that are carried out together, by method, resource type and part of the path."""
-    place = b"boards", b"objects"
-    return {(b"PUT", *place): ObjectChanges(context, UPSERT), (b"PATCH", *place): ObjectChanges(context, UPDATE)}
+def object_changes(context: BoardContext) -> list[Verb]:
+    """The changes of objects that are carried out together."""
+    kind = ObjectChanges(context)
+    one = "/v1/boards/{board}/objects/{id}"
+    return [
+        Verb(kind, "PUT", one, UPSERT),
+        Verb(kind, "PATCH", one, UPDATE),
+        Verb(kind, "POST", "/v1/boards/{board}/events", _ONE_OF_MANY),
+    ]
 
 
 class _Tiles:

@@ -2,57 +2,85 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
+from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
+from pydantic_core import SchemaValidator
+
+from app.api.problems import Problem
+from app.runtime.turns import Turns
 from app.security.callers import Caller
 from app.security.scopes import Need
 from app.write_path.idempotency import Ticket
+from app.write_path.writer import Skeleton
+
+ItemT = TypeVar("ItemT", bound="Item")
 
 
 class Answer(NamedTuple):
-    """The status and the JSON text of an answer, and what is kept of it for a retry."""
+    """The status and the JSON text of an answer, and what is kept of it for a retry; None for all of it."""
 
     status: int
     body: bytes
-    kept: dict[str, Any]
+    kept: dict[str, Any] | None
 
 
-Place = tuple[bytes, bytes, bytes]
-"""The method of requests of a kind, their type of resource, and the part of the path behind its name."""
+Outcome: TypeAlias = Answer | Problem
+"""What became of a request: a problem says why it changed nothing."""
+
+Place: TypeAlias = tuple[bytes, bytes, bytes, int] | tuple[str, str, str, int]
+"""The method of requests, their type of resource, the part of the path behind its name, and how many parts there are
+between slashes: in bytes as HTTP has them, or as text."""
 
 
 class Elsewhere(Exception):
     """A request takes the usual way."""
 
 
-class ShortRequest(Protocol):
-    """A small write that is complete, as `app.server.short` reads it off a connection.
-
-    `id` is that in its path, `query` what follows the path, `key` its Idempotency-Key, empty without one, `began` when
-    its head was read, by `time.perf_counter`.
-    """
-
-    kind: Kind
-    method: str
-    name: str
-    id: str
-    query: bytes
-    host: bytes
-    authorization: bytes
-    key: bytes
-    body: bytes
-    began: float
+class Item(Protocol):
+    """What a request says. `engine` is that by whose configuration it was read."""
 
     @property
-    def path(self) -> str:
-        """The path, which has no escapes."""
+    def engine(self) -> Any: ...
 
-    def answer(self, status: int, body: bytes, headers: Sequence[tuple[bytes, bytes]] | None = None) -> None:
-        """Send the answer, unless the client is gone. It is JSON where no other headers are given."""
 
-    def take_usual_way(self) -> None:
-        """Let the routes carry it out."""
+class ShortRequest(Protocol):
+    """A small write that is complete, as it was read off a connection.
+
+    `id` is that in its path, empty where there is none, `query` what follows the path, `key` its Idempotency-Key, empty
+    without one, `began` when its head was read, by `time.perf_counter`. `caller` is who sent it where the connection
+    has settled that, and `turns` are those of a connection whose writes to a resource keep their order; both None over
+    HTTP.
+    """
+
+    verb: Verb
+    name: str
+    id: str
+    query: str
+    host: bytes
+    authorization: bytes
+    key: str
+    began: float
+    caller: Caller | None
+    turns: Turns | None
+
+    def checked_body(self, validator: SchemaValidator) -> Any:
+        """The body, checked. Raises whatever makes the request take the usual way."""
+
+    def digest(self) -> bytes:
+        """What makes it the same request as another one under its key."""
+
+    def answer(self, status: int, body: bytes) -> None:
+        """Send an answer, which is JSON, unless the client is gone."""
+
+    def refuse(self, problem: Problem) -> None:
+        """Answer that it changed nothing, and why."""
+
+    def fail(self, problem: Problem) -> None:
+        """Answer what may have been carried out."""
+
+    async def take_usual_way(self) -> None:
+        """Have the routes carry it out. Returns where the next one of its connection may begin."""
 
     def at_end_of_turn(self, fn: Callable[[], None]) -> None:
         """Call a function once everything that has come on connections is read."""
@@ -61,20 +89,51 @@ class ShortRequest(Protocol):
         """Run a task that the server waits for when it ends."""
 
 
-class Kind(Protocol):
-    """Requests that can be carried out together. `route` is their path in metrics."""
-
-    route: str
+class Kind(Protocol[ItemT]):
+    """Requests that can be carried out together."""
 
     def need(self, name: str) -> Need:
         """The right that a request about this resource takes."""
 
-    def read(self, request: ShortRequest, caller: Caller) -> Any:
+    def read(self, request: ShortRequest, caller: Caller) -> ItemT:
         """What a request says. Raises whatever makes it take the usual way."""
 
-    def apply(self, name: str, items: Sequence[Any], tickets: Sequence[Ticket | None]) -> Awaitable[Any]:
-        """Carry out the requests about one resource, in order, and return the job. Responses to those with a ticket are
-        stored with it. Raises where nothing was changed."""
+    def subject(self, item: ItemT) -> str | None:
+        """What at most one request of a group is about; None where that does not matter."""
 
-    def answers(self, job: Any, items: Sequence[Any]) -> Awaitable[list[Answer | None]]:
-        """The answers to the requests; None for each that does not apply, and has changed nothing."""
+    def apply(self, name: str, items: Sequence[ItemT], tickets: Sequence[Ticket | None]) -> Awaitable[Any]:
+        """Carry out the requests about one resource, read by one engine, in order, and return the job. Responses to
+        those with a ticket are stored with it. Raises where nothing was changed."""
+
+    def outcomes(self, job: Any, items: Sequence[ItemT]) -> Awaitable[list[Outcome]]:
+        """The answers to the requests; a problem for each that does not apply, and has changed nothing."""
+
+
+class Verb:
+    """Requests of a kind that have one `method` and path. `route` is the latter in metrics, ``/v1/boards/{board}/...``,
+    `resources` the type of resource in it, `op` how the kind calls them."""
+
+    __slots__ = ("kind", "method", "op", "resources", "route")
+
+    def __init__(self, kind: Kind[Any], method: str, route: str, op: Any = None) -> None:
+        self.kind, self.method, self.route, self.op = kind, method, route, op
+        self.resources = route.split("/", 3)[2]
+
+
+def receipts(
+    tickets: Sequence[Ticket | None], positions: Sequence[int], skeleton: Callable[[int, int], Skeleton]
+) -> Iterator[tuple[Ticket, Skeleton]]:
+    """The tickets of the requests that apply, which have these positions in their group, each with the response to be
+    stored: `skeleton` gives it by the request's place among those that apply, and its position.
+
+    The keys of the others are free as soon as the order of commands is fixed, as a request behind them expects.
+    """
+    applies = set()
+    for event, at in enumerate(positions):
+        ticket = tickets[at]
+        applies.add(at)
+        if ticket is not None:
+            yield ticket, skeleton(event, at)
+    for at, ticket in enumerate(tickets):
+        if ticket is not None and at not in applies:
+            ticket.abandon()

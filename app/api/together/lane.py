@@ -3,135 +3,276 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import json
+from collections import deque
+from collections.abc import Callable, Iterable
 from time import perf_counter
-from typing import Any
+from typing import Any, TypeAlias
 
+from app.api.failures import refusal_of
 from app.api.guard import ENDING, host_is_ours
 from app.api.idempotency import KEY
 from app.api.problems import Problem
-from app.api.together.kind import Answer, Elsewhere, Kind, Place, ShortRequest
-from app.runtime import logs, tracing
+from app.api.responses import JsonResponse
+from app.api.together.kind import Answer, Elsewhere, Kind, Outcome, Place, ShortRequest, Verb
+from app.runtime import logs, tracing, turns
 from app.runtime.metrics import Metrics
+from app.runtime.turns import Turn, Turns
 from app.security.callers import NOBODY_ASKED, Caller
 from app.security.keyring import Keyring
 from app.settings import Settings
-from app.write_path.idempotency import Answers, Replay, Ticket, hash_request
+from app.write_path.idempotency import Answers, Replay, Ticket
 
 MOST = 256
 """Requests of a group."""
 
+LARGEST = 1 << 14
+"""Bytes of a body that is short."""
 
-Member = tuple[ShortRequest, Any, Ticket | None]
-"""A request of a group, what it says, and its ticket where it has an Idempotency-Key."""
+_PARTS = 1 + 3
+"""Parts of the path of a resource, such as ``/v1/boards/b``."""
+
+
+Slot: TypeAlias = tuple[str, str] | tuple[str, str, Turns]
+"""Where the lane has the open group of a resource, or of one connection."""
+
+Member: TypeAlias = tuple[ShortRequest, Any, str]
+"""A request of a group, what it says, and the id of who sent it."""
+
+
+class Group:
+    """The requests about a resource that came in one turn, with what they say and who sent them. `turn` is theirs on
+    the sockets that some of them came on, `keys` are their Idempotency-Keys with the owners of these. `slot` is where
+    the lane has it, `place` the resource."""
+
+    __slots__ = ("engine", "joined", "keys", "kind", "lead", "members", "place", "slot", "subjects", "turn")
+
+    def __init__(self, kind: Kind[Any], place: tuple[str, str], slot: Slot, engine: Any, lead: ShortRequest) -> None:
+        self.kind, self.place, self.slot, self.engine = kind, place, slot, engine
+        self.lead = lead
+        self.members: list[Member] = []
+        self.keys: set[tuple[str, str]] = set()
+        self.subjects: set[str] = set()
+        self.turn = Turn()
+        self.joined: list[Turns] = []
+
+    def takes(self, short: ShortRequest, kind: Kind[Any], item: Any, whose: str, subject: str | None) -> bool:
+        """Whether a request can be carried out together with those that are here."""
+        return (
+            self.kind is kind
+            and self.engine is item.engine
+            and (not short.key or (whose, short.key) not in self.keys)
+            and (subject is None or subject not in self.subjects)
+        )
+
+    def add(self, short: ShortRequest, item: Any, whose: str, subject: str | None) -> None:
+        """Add a request."""
+        self.members.append((short, item, whose))
+        if short.key:
+            self.keys.add((whose, short.key))
+        if subject is not None:
+            self.subjects.add(subject)
+        if short.turns is None:
+            # The server waits for the task of a request over HTTP.
+            self.lead = short
+        elif short.turns not in self.joined:
+            short.turns.join(self.place, self.turn)
+            self.joined.append(short.turns)
+
+    def leave(self) -> None:
+        """Give its turn back."""
+        for each in self.joined:
+            each.leave(self.place, self.turn)
 
 
 class Lane:
-    """Takes small writes of these `kinds` and answers them, in groups."""
+    """Takes small writes and answers them, in groups. `largest` is how many bytes a body may have."""
 
     def __init__(self, settings: Settings, keyring: Keyring, metrics: Metrics, ready: Callable[[], bool]) -> None:
-        self.kinds: dict[Place, Kind] = {}
         self.answers = Answers()
+        # A float in a body may become longer where MessagePack becomes JSON.
+        self.largest = min(LARGEST, settings.max_body // 4)
+        self._verbs: dict[Place, Verb] = {}
         self._settings = settings
         self._keyring = keyring
         self._metrics = metrics
         self._ready = ready
         self._log = logs.get("requests")
         self._open = settings.access_log != "all"
-        self._groups: dict[tuple[Kind, str], list[Member]] = {}
+        self._groups: dict[Slot, Group] = {}
+
+    def add(self, verbs: Iterable[Verb]) -> None:
+        """Take such requests from now on."""
+        for verb in verbs:
+            parts = verb.route.split("/")
+            at = verb.method, parts[2], parts[_PARTS], len(parts)
+            self._verbs[at] = self._verbs[at[0].encode(), at[1].encode(), at[2].encode(), at[3]] = verb
+
+    def verb(self, method: Any, parts: list[Any]) -> Verb | None:
+        """What requests with a method and the parts of a path are, all of them bytes or text; None for other ones."""
+        if len(parts) <= _PARTS:
+            return None
+        return self._verbs.get((method, parts[2], parts[_PARTS], len(parts)))
 
     def take(self, short: ShortRequest) -> bool:
         """Add a request that is complete to the group of its resource; False where it takes the usual way."""
         if tracing.tracer is not None or not self._open or not self._ready():
             return False
-        kind = short.kind
+        kind, name = short.verb.kind, short.name
         try:
             caller = self._caller(short, kind)
             item = kind.read(short, caller)
-            ticket = self._ticket(short, caller) if short.key else None
+            subject = kind.subject(item)
+            if short.key and not KEY.fullmatch(short.key):
+                return False
         except Exception:
             # Whatever it is, the usual way says what is wrong with it.
             return False
-        place = kind, short.name
-        group = self._groups.get(place)
+        place = short.verb.resources, name
+        slot = place if short.turns is None else self._slot(place, short.turns)
+        group = self._groups.get(slot)
+        if group is not None and not group.takes(short, kind, item, caller.id, subject):
+            self._begin(group)
+            group = None
         if group is None:
             if not self._groups:
                 short.at_end_of_turn(self._end_turn)
-            self._groups[place] = [(short, item, ticket)]
-        else:
-            group.append((short, item, ticket))
-            if len(group) >= MOST:
-                self._begin(place, self._groups.pop(place))
+            group = self._groups[slot] = Group(kind, place, slot, item.engine, short)
+        group.add(short, item, caller.id, subject)
+        if len(group.members) >= MOST:
+            self._begin(group)
         return True
 
-    def _caller(self, short: ShortRequest, kind: Kind) -> Caller:
-        if self._keyring.open:
+    def _slot(self, place: tuple[str, str], connection: Turns) -> Slot:
+        """Where a request of a connection belongs. What waits for others of its connection holds up no other one."""
+        shared = self._groups.get(place)
+        if (shared is None or connection not in shared.joined) and connection.waits(place):
+            return (*place, connection)
+        return place
+
+    def begin_before(self, place: tuple[str, ...], connection: Turns) -> None:
+        """Begin with what a connection has asked of a resource, since something else comes behind it there."""
+        if len(place) != 2:
+            return
+        for slot in (place, (*place, connection)):
+            group = self._groups.get(slot)
+            if group is not None and connection in group.joined:
+                self._begin(group)
+
+    def _caller(self, short: ShortRequest, kind: Kind[Any]) -> Caller:
+        keyring, caller = self._keyring, short.caller
+        if caller is not None:
+            if not keyring.open:
+                keyring.check(caller)
+                caller.require(kind.need(short.name))
+            return caller
+        if keyring.open:
             if not host_is_ours(self._settings, short.host):
                 raise Elsewhere
             return NOBODY_ASKED
-        caller = self._keyring.admit(short.authorization.decode("latin-1"))
+        caller = keyring.admit(short.authorization.decode("latin-1"))
         caller.require(kind.need(short.name))
         return caller
 
-    def _ticket(self, short: ShortRequest, caller: Caller) -> Ticket:
-        """What a new Idempotency-Key entitles its request to. Raises for one that came before."""
-        key = short.key.decode("latin-1")
-        if not KEY.fullmatch(key):
-            raise Elsewhere
-        row = None
-        if self.answers.elsewhere(caller.id, key):
-            if self.answers.remote:
-                raise Elsewhere
-            row = self.answers.find(caller.id, key)
-        digest = hash_request(short.method, short.path, short.query.decode("latin-1"), short.body)
-        ticket = self.answers.claim(caller.id, key, digest, row)
-        if isinstance(ticket, Replay):
-            raise Elsewhere
-        return ticket
-
     def _end_turn(self) -> None:
-        groups, self._groups = self._groups, {}
-        for place, group in groups.items():
-            self._begin(place, group)
+        for group in list(self._groups.values()):
+            self._begin(group)
 
-    def _begin(self, place: tuple[Kind, str], group: list[Member]) -> None:
-        self._metrics.requests_open.inc(len(group))
-        group[0][0].run(self._run(*place, group))
+    def _begin(self, group: Group) -> None:
+        del self._groups[group.slot]
+        self._metrics.requests_open.inc(len(group.members))
+        group.lead.run(self._run(group))
 
-    async def _run(self, kind: Kind, name: str, group: list[Member]) -> None:
+    async def _run(self, group: Group) -> None:
+        left = deque(group.members)
+        counted = len(left)
+        tickets: list[Ticket | None] = [None] * counted
         try:
-            items = [item for _, item, _ in group]
+            await group.turn.begin()
+            if group.keys:
+                tickets = await self._claim(left)
+            items = [item for _, item, _ in left]
             try:
-                job = await kind.apply(name, items, [ticket for _, _, ticket in group])
+                job = await group.kind.apply(group.place[1], items, tickets) if items else None
             except Exception:
-                # Nothing was changed, so that each can be carried out or refused for itself.
-                answers: list[Answer | None] = [None] * len(group)
-            else:
-                answers = await kind.answers(job, items)
+                self._metrics.requests_open.dec(counted)
+                counted = 0
+                await self._take_usual_way(left, tickets)
+                return
+            outcomes = await group.kind.outcomes(job, items) if items else []
+            observe = self._metrics.observe
+            for outcome, ticket in zip(outcomes, tickets, strict=True):
+                short, _, _ = left.popleft()
+                if ticket is not None or not isinstance(outcome, Answer):
+                    await self._answer(short, outcome, ticket)
+                    continue
+                # As in `_answer`, without the call: this is what most of them are.
+                short.answer(outcome.status, outcome.body)
+                observe(short.verb.method, short.verb.route, outcome.status, perf_counter() - short.began)
         except asyncio.CancelledError:
-            self._refuse(kind, group, Problem("not-ready", ENDING))
-            return
+            self._fail(left, Problem("not-ready", ENDING))
         except Exception:
-            self._log.exception("requests failed", route=kind.route, name=name)
-            self._refuse(kind, group, Problem("internal", "the request failed; the service's log says why"))
-            return
+            short, _, _ = group.members[0]
+            self._log.exception("requests failed", route=short.verb.route, name=group.place[1])
+            self._fail(left, Problem("internal", "the request failed; the service's log says why"))
         finally:
-            self._metrics.requests_open.dec(len(group))
-        observe, now = self._metrics.observe, perf_counter()
-        for (short, _, ticket), answer in zip(group, answers, strict=True):
-            if answer is None:
-                if ticket is not None:
-                    ticket.abandon()
-                short.take_usual_way()
-                continue
-            if ticket is not None:
-                ticket.complete(answer.status, answer.kept)
-            short.answer(answer.status, answer.body)
-            observe(short.method, kind.route, answer.status, now - short.began)
+            self._metrics.requests_open.dec(counted)
+            group.leave()
 
-    def _refuse(self, kind: Kind, group: list[Member], problem: Problem) -> None:
+    async def _claim(self, left: deque[Member]) -> list[Ticket | None]:
+        """Claim the keys of requests. Those whose keys came before are answered; the tickets of the others, which are
+        left."""
+        tickets: list[Ticket | None] = []
+        answers = self.answers
+        for _ in range(len(left)):
+            short, _, whose = left[0]
+            ticket: Ticket | Replay | None = None
+            refused: Exception | None = None
+            if short.key:
+                try:
+                    row = await answers.look_up(whose, short.key) if answers.elsewhere(whose, short.key) else None
+                    ticket = answers.claim(whose, short.key, short.digest(), row)
+                except Exception as error:
+                    refused = error
+            member = left.popleft()
+            if refused is not None:
+                await self._answer(short, refusal_of(refused), None)
+            elif isinstance(ticket, Replay):
+                await self._answer(short, Answer(ticket.status, bytes(JsonResponse(ticket.answer).body), {}), None)
+            else:
+                left.append(member)
+                tickets.append(ticket)
+        return tickets
+
+    async def _answer(self, short: ShortRequest, outcome: Outcome, ticket: Ticket | None) -> None:
+        if isinstance(outcome, Answer):
+            status = outcome.status
+            if ticket is not None:
+                ticket.complete(status, json.loads(outcome.body) if outcome.kept is None else outcome.kept)
+            short.answer(status, outcome.body)
+        else:
+            status = outcome.status_code
+            if ticket is not None:
+                ticket.abandon()
+            if short.turns is None:
+                # Nothing behind it waits, and the routes say it with all headers.
+                await short.take_usual_way()
+                return
+            short.refuse(outcome)
+        self._metrics.observe(short.verb.method, short.verb.route, status, perf_counter() - short.began)
+
+    async def _take_usual_way(self, left: deque[Member], tickets: list[Ticket | None]) -> None:
+        """Have what was not changed carried out or refused one by one, in order, before what is behind it."""
+        turns.keep()
+        for ticket in tickets:
+            if ticket is not None:
+                ticket.abandon()
+        while left:
+            await left.popleft()[0].take_usual_way()
+
+    def _fail(self, left: deque[Member], problem: Problem) -> None:
         """Answer what may have been carried out."""
-        response, now = problem.response(), perf_counter()
-        for short, _, _ in group:
-            short.answer(response.status_code, bytes(response.body), response.raw_headers)
-            self._metrics.observe(short.method, kind.route, response.status_code, now - short.began)
+        now = perf_counter()
+        for short, _, _ in left:
+            short.fail(problem)
+            self._metrics.observe(short.verb.method, short.verb.route, problem.status_code, now - short.began)

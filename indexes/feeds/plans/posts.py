@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from abc import abstractmethod
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from typing import Any
 
 from indexes.core.background import BackgroundTask
@@ -110,6 +110,12 @@ class PostPlan(SteppedPlan):
         """The ids of the posts, and the number of lists that held each right after it."""
         posts = zip(self.command.ids.to_pylist(), self.reached, strict=False)
         return {"results": [{"id": key, "reached": n} for key, n in posts]}
+
+    def fields_of(self, answer: Mapping[str, Any]) -> dict[str, Any]:
+        # An answer of several has as many results as posts from the beginning; one that stands alone may have none.
+        results, count = self.response_fields()["results"], len(answer.get("results", ()))
+        end = int(answer["seq"]) - self.first_seq + 1
+        return {"results": results[end - count : end] if 0 < count < self.count else results}
 
     def _has_room(self, budget: float) -> bool:
         """Whether there is room for ids; if not, they are merged in the background, which is awaited for `budget`."""

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import json
 from abc import abstractmethod
+from collections.abc import Mapping
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
+from indexes.core.arrays import Ints
 from indexes.core.background import BackgroundTask
 from indexes.core.cost import Cost
 from indexes.core.edit_plan import SlicedPlan
@@ -138,13 +140,15 @@ class ObjectPlan(SlicedPlan[MapStore]):
 
 
 class PutPlan(ObjectPlan):
-    """Puts objects. `created` of them are new; `applied` elements apply."""
+    """Puts objects. `makers` are the places in what was sent of those that make an object, `created` of them;
+    `applied` elements apply."""
 
     command: PutObjects
 
-    def __init__(self, engine: MapStore, command: PutObjects, owner: int, undo: Undo, created: int) -> None:
+    def __init__(self, engine: MapStore, command: PutObjects, owner: int, undo: Undo, makers: Ints) -> None:
         super().__init__(engine, command, len(command), owner, undo)
-        self.created = created
+        self.makers = makers
+        self.created = len(makers)
         self.applied = len(command)
         self._payload_indices = sorted(command.payload)
         self._put: Put | None = None
@@ -201,7 +205,14 @@ class PutPlan(ObjectPlan):
 
     def response_fields(self) -> dict[str, Any]:
         """Of a single object: its state after the change."""
-        view = self.engine.object(self.command.ids[0].as_py()) if self.count == 1 else None
+        return self._state_of(self.command.ids[0].as_py()) if self.count == 1 else {}
+
+    def fields_of(self, answer: Mapping[str, Any]) -> dict[str, Any]:
+        # An answer about one object of several has its id, which no other one of them has.
+        return self._state_of(answer["id"]) if "id" in answer else self.response_fields()
+
+    def _state_of(self, id: str) -> dict[str, Any]:
+        view = self.engine.object(id)
         if view is None:
             return {}
         payload = None if view.payload is None else json.loads(view.payload)

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from app.api.arrow import check_columns, ids_of, nulls, points_of, strings
 from app.api.bodies import BodyFormat
-from app.api.bulk import Columns, Elements, Read
+from app.api.bulk import Columns, Elements, Place, Read
 from app.api.element_errors import ElementError, ElementErrors
 from app.api.feeds.models import MOST_TEXT, FeedValidators
 from app.api.feeds.parsing.keywords import Words
@@ -50,6 +50,14 @@ class PostReader:
         ).take(kind, raw, query)
         command, indexes = columns.command(skip)
         return Read(command, skip, place, indexes, columns.errors)
+
+    def read_items(self, items: list[Any]) -> Read[Post]:
+        """The posts of bodies that are validated already, one of each; those that are wrong are skipped."""
+        columns = _Columns()
+        self._add_items(columns, Words(self._config.stop_words, columns.errors, needed=False), items)
+        command, indexes = columns.command(True)
+        command.apart = True
+        return Read(command, True, Place("posts"), indexes, columns.errors)
 
     def _add_items(self, columns: _Columns, words: Words, items: list[Any]) -> None:
         """Append validated elements; None is one that is known to be invalid."""

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from app.api.arrow import check_columns, floats, given_but_bad, ids_of, nulls, strings
 from app.api.bodies import BodyFormat
-from app.api.bulk import Elements, Read
+from app.api.bulk import Elements, Place, Read
 from app.api.element_errors import ElementError, ElementErrors
 from app.api.maps.models import MapValidators
 from app.api.models import OnErrorQuery
@@ -50,6 +50,13 @@ class ObjectReader:
         ).take(kind, raw, query)
         command, indexes = columns.command(skip, len(self._names))
         return Read(command, skip, place, indexes, columns.errors)
+
+    def read_items(self, items: list[Any]) -> Read[PutObjects]:
+        """The objects of bodies that are validated already, one of each; those that are wrong are skipped."""
+        columns = _Columns()
+        self._add_items(columns, items)
+        command, indexes = columns.command(True, len(self._names))
+        return Read(command, True, Place("objects"), indexes, columns.errors)
 
     def one(self, id: str, body: dict[str, Any], must_exist: bool) -> PutObjects:
         """The object that a PUT or a PATCH says. Raises the problem 422."""

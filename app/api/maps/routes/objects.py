@@ -25,7 +25,7 @@ from app.api.maps.models import (
 from app.api.maps.router import PUBLISH, READ, maps, router
 from app.api.models import DeletedResponse, IdsBody, NoQuery, OnErrorQuery, SeqResponse
 from app.api.pages import PageQuery, query
-from app.api.problems import not_found
+from app.api.problems import Problem, from_refused, not_found
 from app.api.responses import JsonResponse, json_response
 from app.api.routing import accepts
 from app.rendering.maps import map_json
@@ -37,7 +37,7 @@ from indexes.maps.engine import MapEngine
 from indexes.maps.plans.objects import PutPlan
 from indexes.maps.results import ObjectView
 
-_LEARNED = dict.fromkeys(("location", "values", "created", "payload"))
+LEARNED = dict.fromkeys(("location", "values", "created", "payload"))
 """Fields of the response that are known only after the change."""
 
 
@@ -110,15 +110,15 @@ async def _put(request: Request, must_exist: bool) -> Response:
             nonlocal text
             found = plan.engine.object(id)
             assert found is not None, "it was just put"
-            text = write.object(_shown(found), f'"seq":{plan.last_seq},')
+            text = write.object(shown_object(found), f'"seq":{plan.last_seq},')
 
         def skeleton(plan: PutPlan) -> Skeleton:
-            return Skeleton(_status(plan), {"seq": plan.last_seq, "id": id, **_LEARNED}, open=True)
+            return Skeleton(_status(plan), {"seq": plan.last_seq, "id": id, **LEARNED}, open=True)
 
         try:
             plan: PutPlan = await context.submit(request, command, ticket=ticket, skeleton=skeleton, then=show)
         except Refused as refused:
-            raise _about_one(refused) from None
+            raise about_one(refused) from None
         return Done(json_response(text, _status(plan)), {} if ticket is None else json.loads(text))
 
     return await context.once(request, raw, run)
@@ -162,17 +162,17 @@ def _status(plan: PutPlan) -> int:
 
 def _writer(engine: MapEngine) -> Callable[..., str]:
     write = map_json(engine.config).object
-    return lambda item, head="": write(_shown(item), head)
+    return lambda item, head="": write(shown_object(item), head)
 
 
-def _shown(item: ObjectView) -> ObjectView:
+def shown_object(item: ObjectView) -> ObjectView:
     """An object as GET shows it: one without a payload says so."""
     return item if item.payload is not None else item._replace(payload=b"null")
 
 
-def _about_one(refused: Refused) -> Exception:
+def about_one(refused: Refused) -> Problem:
     """A refused command about the object in the path, which is not found where it is unknown."""
     for fault in refused.faults:
         if fault.field == "id" and fault.kind in ("unknown", "missing"):
             return not_found("id", fault.reason)
-    return Refused([replace(fault, index=None) for fault in refused.faults])
+    return from_refused(Refused([replace(fault, index=None) for fault in refused.faults]))

@@ -1,0 +1,123 @@
+"""Requests whose body is a list with one element, carried out together as one list."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from pydantic_core import SchemaValidator
+
+from app.api.bulk import Place, Read
+from app.api.context import Context, element_refusal
+from app.api.element_errors import ElementErrors
+from app.api.problems import Problem
+from app.api.together.kind import Answer, Elsewhere, Outcome, ShortRequest, receipts
+from app.security.callers import Caller
+from app.security.scopes import Need
+from app.write_path.idempotency import Ticket
+from app.write_path.writer import Skeleton
+from indexes.core.commands import Fault, Refused
+
+EngineT = TypeVar("EngineT")
+ConfigT = TypeVar("ConfigT")
+
+_SKIPPED = Problem("internal")
+
+
+class Listed(NamedTuple):
+    """One request: its element, by the configuration of `engine`."""
+
+    engine: Any
+    element: dict[str, Any]
+
+
+class Applied(NamedTuple):
+    """The plan of a group: `read` are the elements that could be read, `positions` those of them that apply, as places
+    in the group."""
+
+    plan: Any
+    read: Read[Any]
+    positions: list[int]
+
+
+class Form(NamedTuple, Generic[ConfigT]):
+    """How requests about elements of one kind are read and answered.
+
+    `name` is that of the list in the body, which `validator` checks; `command` makes one of elements. The answer has
+    this `status` and the text that `text` gives for a plan and the place of an element in it; `kept` gives what is
+    stored of it before the plan is executed (False), and then (True).
+    """
+
+    name: str
+    status: int
+    validator: Callable[[ConfigT], SchemaValidator]
+    command: Callable[[ConfigT, list[dict[str, Any]]], Read[Any]]
+    text: Callable[[Any, int], str]
+    kept: Callable[[Any, int, bool], dict[str, Any]]
+
+
+class OneOfMany(Generic[EngineT, ConfigT]):
+    """Requests with one element: see `app.api.together.kind.Kind`."""
+
+    def __init__(self, context: Context[EngineT, ConfigT], form: Form[ConfigT]) -> None:
+        self._context = context
+        self._form = form
+        self._place = Place(form.name)
+
+    def need(self, name: str) -> Need:
+        return Need(f"{self._context.noun}s", "publish", name)
+
+    def read(self, request: ShortRequest, caller: Caller) -> Listed:
+        """The element of a request. Raises whatever makes it take the usual way."""
+        if request.query:
+            raise Elsewhere
+        engine = self._context.resources.latest(request.name)
+        config = self._context.config_of(engine)
+        body: dict[str, Any] = request.checked_body(self._form.validator(config))
+        (element,) = body.pop(self._form.name)
+        if body.pop("on_error", "refuse") != "refuse" or body:
+            raise Elsewhere
+        return Listed(engine, element)
+
+    def subject(self, item: Listed) -> str | None:
+        """Any number of requests may be about the same."""
+        return None
+
+    async def apply(self, name: str, items: Sequence[Listed], tickets: Sequence[Ticket | None]) -> Applied:
+        """Apply the elements as one command. Raises as `Writer.submit`."""
+        engine = items[0].engine
+        read = self._form.command(self._context.config_of(engine), [item.element for item in items])
+
+        def positions(plan: Any) -> list[int]:
+            return [read.place_of(at) for at in (range(plan.count) if plan.positions is None else plan.positions)]
+
+        def requests(plan: Any) -> Iterator[tuple[Ticket, Skeleton]]:
+            def skeleton(event: int, at: int) -> Skeleton:
+                return Skeleton(self._form.status, self._form.kept(plan, event, False))
+
+            return receipts(tickets, positions(plan), skeleton)
+
+        plan = await self._context.resources.submit(
+            name, read.command, reader=engine, requests=requests if any(tickets) else None
+        )
+        return Applied(plan, read, positions(plan))
+
+    async def outcomes(self, job: Applied, items: Sequence[Listed]) -> list[Outcome]:
+        """Each with its own seq."""
+        plan, read, form = job.plan, job.read, self._form
+        found: list[Outcome] = [_SKIPPED] * len(items)
+        for event, at in enumerate(job.positions):
+            text = f"{form.text(plan, event)}\n".encode()
+            found[at] = Answer(form.status, text, form.kept(plan, event, True))
+        faults: dict[int, list[Fault]] = {}
+        for fault in plan.faults:
+            faults.setdefault(read.place_of(fault.index or 0), []).append(replace(fault, index=0))
+        for at, those in faults.items():
+            found[at] = element_refusal(Refused(those), self._place, lambda position: 0)
+        errors: dict[int, ElementErrors] = {}
+        for error in read.errors:
+            errors.setdefault(error.index, ElementErrors()).append(replace(error, index=0))
+        for at, wrong in errors.items():
+            found[at] = self._place.refusal(wrong)
+        return found

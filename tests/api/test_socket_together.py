@@ -1,0 +1,473 @@
+"""Small writes of sockets that are carried out together: one row of the log, and the answers of the usual way."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import msgpack
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.api.boards.models import validators
+from app.api.socket_requests import SocketRequests
+from app.api.together.lane import Lane
+from app.storage.log import Log, LogUnavailable
+from app.streaming.operations import SocketRequest
+from tests.api.test_socket_requests import BOARD, Asker, socket_of, upsert
+from tests.support.running import Running
+from tests.support.service_fixtures import Start
+
+WINDOW = 100
+
+
+def rows(running: Running) -> int:
+    """The last row of the log."""
+    return running.service.writer.last_lsn
+
+
+def put(asker: Asker, id: str, x: float, y: float, query: str = "", **headers: str) -> dict[str, Any]:
+    return asker.frame("PUT", f"/v1/boards/b/objects/{id}{query}", {"values": {"x": x, "y": y}}, **headers)
+
+
+def receive(asker: Asker, count: int) -> list[dict[str, Any]]:
+    return [asker.socket.receive_json() for _ in range(count)]
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_window_is_one_row_of_the_log(start: Start, packed: bool) -> None:
+    running: Running = start()
+    running.client.put("/v1/boards/b", json=BOARD)
+    before = rows(running)
+    with socket_of(running.client) as asker:
+        frames = [
+            put(asker, f"o{n % 7}", n, -n)
+            if n % 3
+            else asker.frame("POST", "/v1/boards/b/events?messages=count", {"events": [upsert(f"o{n % 7}", n, n)]})
+            for n in range(WINDOW)
+        ]
+        if packed:
+            asker.socket.send_all_bytes([msgpack.packb(frame) for frame in frames])
+            answers = [msgpack.unpackb(asker.socket.receive_bytes()) for _ in frames]
+        else:
+            asker.socket.send_all(frames)
+            answers = receive(asker, WINDOW)
+    assert [answer["ref"] for answer in answers] == list(range(WINDOW))
+    assert [answer["body"]["seq"] for answer in answers] == list(range(1, WINDOW + 1))
+    assert rows(running) == before + 1
+
+
+Windows = list[list[dict[str, Any]]]
+
+
+def answers_of(running: Running, windows: Windows, packed: bool) -> list[list[str | bytes]]:
+    """The answers to windows of frames as they came, in order of their refs; each window comes at once."""
+    found: list[list[str | bytes]] = []
+    with socket_of(running.client) as asker:
+        for window in windows:
+            if packed:
+                asker.socket.send_all_bytes([msgpack.packb(frame) for frame in window])
+                some: list[Any] = [asker.socket.receive_bytes() for _ in window]
+                some.sort(key=lambda answer: msgpack.unpackb(answer)["ref"])
+            else:
+                asker.socket.send_all(window)
+                some = [asker.socket.receive_text() for _ in window]
+                some.sort(key=lambda answer: json.loads(answer)["ref"])
+            found.append(some)
+    return found
+
+
+class Ways:
+    """Two services with the same in them: one carries requests out together, the other the usual way."""
+
+    def __init__(self, start: Start, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._start, self._folder, self._monkeypatch = start, folder, monkeypatch
+
+    def compare(self, making: list[tuple[str, str, Any]], windows: Windows, packed: bool, shown: str) -> None:
+        """Send windows of requests to both, byte by byte with the same answers, and see that `shown` is the same."""
+        found = []
+        for name in ("together", "usual"):
+            running: Running = self._start(data=self._folder / name)
+            for method, path, body in making:
+                assert running.client.request(method, path, json=body).status_code < 300, path
+            if name == "usual":
+                self._monkeypatch.setattr(Lane, "take", lambda self, short: False)
+            before = rows(running)
+            answers = answers_of(running, windows, packed)
+            found.append((answers, rows(running) - before, running.client.get(shown).json()["items"]))
+        (some, fewer, state), (those, more, other) = found
+        for window, got, wanted in zip(windows, some, those, strict=True):
+            for frame, answer, expected in zip(window, got, wanted, strict=True):
+                assert answer == expected, frame
+        assert state == other
+        assert fewer < 0.8 * more
+
+
+@pytest.fixture
+def ways(start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ways:
+    return Ways(start, tmp_path, monkeypatch)
+
+
+def draw_request(draw: Random, asker: Asker) -> dict[str, Any]:
+    """A small write of an object of a few; one in three is out of the ordinary, or refused."""
+    id, query = f"o{draw.randrange(12)}", draw.choice(["", "?messages=full", "?messages=count", "?messages=none"])
+    body: dict[str, Any] = {"values": {"x": draw.randrange(40), "y": draw.choice([1.5, 2, 0, -3])}}
+    path, method = f"/v1/boards/b/objects/{id}", draw.choice(["PUT", "PUT", "PATCH", "DELETE"])
+    headers = {}
+    if draw.random() < 0.4:
+        headers = {draw.choice(["Idempotency-Key", "idempotency-key"]): f"k{draw.randrange(60)}"}
+    kind = draw.random()
+    if kind < 0.3:
+        event: dict[str, Any] = {"op": draw.choice(["upsert", "update", "delete"]), "id": id}
+        if event["op"] != "delete" or draw.random() < 0.2:
+            event |= body
+        body = {"events": [event] * draw.choice([1, 1, 1, 2])}
+        body |= draw.choice([{}, {"messages": "none"}, {"mode": "each"}, {"mode": "batch"}, {"on_error": "skip"}])
+        path, method = "/v1/boards/b/events", "POST"
+    elif kind < 0.35:
+        body = {"values": {"x": draw.choice(["wide", True, None, 1e301, 2**63 + 1025]), "y": 1}}
+    elif kind < 0.4:
+        path, method = f"/v1/boards/b/objects/unknown{draw.randrange(5)}", "PATCH"
+    elif kind < 0.45:
+        body["id"] = draw.choice([id, "another"])
+    elif kind < 0.5:
+        path, body = f"/v1/boards/b/objects/half{draw.randrange(9)}", {"values": {"y": 1}}
+    elif kind < 0.65:
+        body["payload"] = draw.choice([None, {"n": draw.randrange(9)}, "text", [2**63], ["[" * 9], "x" * 5_000])
+    elif kind < 0.7:
+        del body["values"]["x"]
+    elif kind < 0.75:
+        path = draw.choice(["/v1/boards/none/objects/a", "/v1/boards/b/objects/a%62", "/v1/boards/b/objects/.."])
+    elif kind < 0.8:
+        query = draw.choice(["?messages=some", "?more=1", "?messages=full&messages=none", "#messages"])
+    elif kind < 0.83:
+        headers = {"Idempotency-Key": draw.choice(["", "a b", "x" * 300])}
+    if kind >= 0.97:
+        headers["X-Request-Id"] = "mine"
+    return {**asker.frame(method, path + query, None if method == "DELETE" else body), "headers": headers}
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("seed", range(3))
+def test_answers_are_those_of_the_usual_way(ways: Ways, seed: int, packed: bool) -> None:
+    """Byte by byte, whatever comes beside a request: refusals, retries, the same key twice, other operations."""
+    draw, none = Random(seed), Asker(None)  # type: ignore[arg-type]
+    windows = [[draw_request(draw, none) for _ in range(draw.choice([1, 3, 40, WINDOW]))] for _ in range(12)]
+    asked = [{"id": f"s{n}", "range": {"x": [n, n + 9]}, "k": [1, 3][n % 2]} for n in range(0, 40, 3)]
+    making = [
+        ("PUT", "/v1/boards/b", BOARD | {"ks": [1, 3]}),
+        ("POST", "/v1/boards/b/subscriptions", {"subscriptions": asked}),
+    ]
+    ways.compare(making, windows, packed, "/v1/boards/b/objects?limit=1000")
+
+
+def draw_listed(draw: Random, asker: Asker, path: str, name: str, element: dict[str, Any]) -> dict[str, Any]:
+    """A request with a list of one element, or one that is out of the ordinary."""
+    body: dict[str, Any] = {name: [element] * (2 if draw.random() < 0.05 else 1)}
+    if draw.random() < 0.1:
+        body |= draw.choice([{"on_error": "skip"}, {"on_error": "refuse"}, {"more": 1}])
+    query = "?on_error=refuse" if draw.random() < 0.05 else ""
+    headers = {"Idempotency-Key": f"k{draw.randrange(99)}"} if draw.random() < 0.3 else {}
+    return {**asker.frame("POST", path + query, body), "headers": headers}
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_posts_are_answered_as_the_usual_way(ways: Ways, packed: bool) -> None:
+    draw, none = Random(4), Asker(None)  # type: ignore[arg-type]
+
+    def request() -> dict[str, Any]:
+        post: dict[str, Any] = {
+            "id": f"p{draw.randrange(300)}",
+            "keywords": draw.choice([["a"], ["a", "B"], {"a": 2, "c": 0.5}, ["c", "c"], [1], [], {"a": -1}]),
+            "location": draw.choice([[1, 2], [3.5, -4], [99, 99], [1], [1e6, 1]]),
+        }
+        if draw.random() < 0.2:
+            post["payload"] = draw.choice([None, {"n": 1}, "x" * 5_000])
+        if draw.random() < 0.2:
+            post["text"] = "some words of a text"
+            if draw.random() < 0.5:
+                del post["keywords"]
+        return draw_listed(draw, none, "/v1/feeds/f/posts", "posts", post)
+
+    windows = [[request() for _ in range(draw.choice([1, 3, 40, WINDOW]))] for _ in range(8)]
+    asked = [{"id": f"s{n}", "keywords": ["abc"[n % 3]], "location": [n, n], "k": 3} for n in range(9)]
+    making = [
+        ("PUT", "/v1/feeds/f", {"window": 50, "bounds": [-100, -100, 100, 100]}),
+        ("POST", "/v1/feeds/f/subscriptions", {"subscriptions": asked}),
+    ]
+    ways.compare(making, windows, packed, "/v1/feeds/f/posts?limit=1000")
+
+
+@pytest.mark.parametrize("single", [False, True])
+@pytest.mark.parametrize("packed", [False, True])
+def test_objects_of_maps_are_answered_as_the_usual_way(ways: Ways, packed: bool, single: bool) -> None:
+    draw, none = Random(5), Asker(None)  # type: ignore[arg-type]
+
+    def request() -> dict[str, Any]:
+        thing: dict[str, Any] = {"id": f"o{draw.randrange(90)}"}
+        if draw.random() < 0.9:
+            thing["location"] = draw.choice([[1, 2], [3.5, -4], [7, 7], [99, 99], [30, 3], [1]])
+        if draw.random() < 0.9:
+            whole = {"price": draw.randrange(9), "stars": draw.randrange(6)}
+            thing["values"] = draw.choice([whole, whole, whole, whole, {"price": 2.5}, {"stars": 9}, {"other": 1}])
+        if draw.random() < 0.2:
+            thing["payload"] = draw.choice([None, {"n": 1}, "x" * 5_000])
+        if single:
+            path = f"/v1/maps/m/objects/{thing['id']}{draw.choice(['', '', '', '', '?more=1'])}"
+            body = {name: value for name, value in thing.items() if name != "id" or draw.random() < 0.2}
+            headers = {"Idempotency-Key": f"k{draw.randrange(99)}"} if draw.random() < 0.3 else {}
+            return {**none.frame(draw.choice(["PUT"] * 9 + ["PATCH"]), path, body), "headers": headers}
+        return draw_listed(draw, none, "/v1/maps/m/objects", "objects", thing)
+
+    windows = [[request() for _ in range(draw.choice([1, 3, 40, WINDOW]))] for _ in range(8)]
+    attributes = {"price": "low", "stars": {"order": "high", "range": [0, 5]}}
+    query = {"kind": "skyline", "location": [10, 10]}
+    making = [
+        ("PUT", "/v1/maps/m", {"attributes": attributes, "bounds": [0, 0, 100, 100]}),
+        ("PUT", "/v1/maps/m/queries/q", query),
+    ]
+    ways.compare(making, windows, packed, "/v1/maps/m/objects?limit=1000")
+
+
+def test_the_same_key_twice_in_a_turn_is_carried_out_once(start: Start) -> None:
+    running: Running = start()
+    running.client.put("/v1/boards/b", json=BOARD)
+    with socket_of(running.client) as asker:
+        frames = [put(asker, "a", 1, 1, Idempotency_Key=key) for key in ("one", "two", "one", "two", "three")]
+        asker.socket.send_all(frames)
+        statuses = {answer["ref"]: answer["status"] for answer in receive(asker, 5)}
+        assert statuses == {0: 201, 1: 200, 2: 409, 3: 409, 4: 200}
+        asker.socket.send_all(frames)
+        again = {answer["ref"]: answer["body"] for answer in receive(asker, 5)}
+    assert {ref: body["seq"] for ref, body in again.items()} == {0: 1, 1: 2, 2: 1, 3: 2, 4: 3}
+    assert all(body["replayed"] for body in again.values())
+    assert running.client.get("/v1/boards/b").json()["seq"] == 3
+
+
+def test_writes_of_a_socket_keep_their_order_whatever_way_they_take(start: Start) -> None:
+    running: Running = start()
+    running.client.put("/v1/boards/b", json=BOARD)
+    with socket_of(running.client) as one, socket_of(running.client) as other:
+        for _ in range(5):
+            for asker in (one, other):
+                frames = []
+                for n in range(40):
+                    kind = n % 4
+                    if kind == 3:
+                        batch = {"events": [upsert(f"{id(asker)}", n, 0), upsert(f"{id(asker)}", n, n)]}
+                        frames.append(asker.frame("POST", "/v1/boards/b/events?messages=none", batch))
+                    elif kind == 2:
+                        frames.append(
+                            asker.frame("PUT", "/v1/boards/b/subscriptions/s", {"k": 3, "range": {"x": [n, n]}})
+                        )
+                    else:
+                        frames.append(put(asker, f"{id(asker)}", n, n, "?messages=none"))
+                asker.socket.send_all(frames)
+            for asker in (one, other):
+                answers = receive(asker, 40)
+                assert all(answer["status"] < 300 for answer in answers)
+                seqs = [answer["body"]["seq"] for answer in sorted(answers, key=lambda answer: answer["ref"])]
+                assert seqs == sorted(seqs)
+    assert running.client.get("/v1/boards/b").json()["objects"] == 2
+
+
+def test_sockets_share_a_group(start: Start) -> None:
+    running: Running = start()
+    running.client.put("/v1/boards/b", json=BOARD)
+    before = rows(running)
+    with socket_of(running.client) as one, socket_of(running.client) as other:
+
+        async def send() -> None:
+            for n in range(10):
+                for asker in (one, other):
+                    frame = put(asker, f"o{n}", n, n)
+                    asker.socket._incoming.put_nowait({"type": "websocket.receive", "text": json.dumps(frame)})
+
+        running.call(send)
+        seqs = [answer["body"]["seq"] for asker in (one, other) for answer in receive(asker, 10)]
+    assert sorted(seqs) == list(range(1, 21))
+    assert rows(running) == before + 1
+
+
+def test_who_waits_for_its_own_writes_holds_up_no_others(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    running: Running = start()
+    running.client.put("/v1/boards/b", json=BOARD)
+    released, answer = asyncio.Event(), SocketRequests._answer
+
+    async def late(self: SocketRequests, route: Any, request: SocketRequest, *given: Any) -> Any:
+        if request.path.endswith("/late"):
+            await released.wait()
+        return await answer(self, route, request, *given)
+
+    monkeypatch.setattr(SocketRequests, "_answer", late)
+    with socket_of(running.client) as one, socket_of(running.client) as other:
+        behind = [
+            one.frame("PUT", "/v1/boards/b/subscriptions/late", {"k": 3}),
+            put(one, "a", 1, 1),
+            put(one, "b", 1, 1),
+        ]
+
+        async def send() -> None:
+            for asker, frame in (*((one, frame) for frame in behind), (other, put(other, "c", 1, 1))):
+                asker.socket._incoming.put_nowait({"type": "websocket.receive", "text": json.dumps(frame)})
+
+        running.call(send)
+        assert other.socket.receive_json()["body"]["seq"] == 1
+        assert other.ask("PUT", "/v1/boards/b/objects/c", {"values": {"y": 3}})[0] == 200
+
+        async def release() -> None:
+            released.set()
+
+        running.call(release)
+        assert [answer["body"]["seq"] for answer in receive(one, 3)] == [3, 4, 5]
+
+
+def test_a_full_queue_refuses_each(start: Start) -> None:
+    running: Running = start()
+    running.client.put("/v1/boards/b", json=BOARD)
+    with socket_of(running.client) as asker:
+        running.service.writer._max_queue = 0
+        asker.socket.send_all([put(asker, f"o{n}", n, n, Idempotency_Key=f"k{n}") for n in range(20)])
+        for ref, answer in enumerate(receive(asker, 20)):
+            assert (answer["ref"], answer["status"], answer["body"]["type"]) == (ref, 503, "/problems/busy")
+            assert "Retry-After" in answer["headers"]
+        running.service.writer._max_queue = 1_000
+        asker.socket.send_all([put(asker, f"o{n}", n, n, Idempotency_Key=f"k{n}") for n in range(20)])
+        assert [answer["status"] for answer in receive(asker, 20)] == [201] * 20
+
+
+def test_a_log_that_fails_refuses_the_whole_group(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    running: Running = start()
+    running.client.put("/v1/boards/b", json=BOARD)
+    with socket_of(running.client) as asker:
+
+        def fail(*given: Any) -> None:
+            raise LogUnavailable("no room")
+
+        with monkeypatch.context() as broken:
+            broken.setattr(Log, "append", fail)
+            asker.socket.send_all([put(asker, f"o{n}", n, n, Idempotency_Key=f"k{n}") for n in range(20)])
+            for answer in receive(asker, 20):
+                assert (answer["status"], answer["body"]["type"]) == (503, "/problems/log-unavailable")
+        assert running.client.get("/v1/boards/b").json()["seq"] == 0
+        asker.socket.send_all([put(asker, f"o{n}", n, n, Idempotency_Key=f"k{n}") for n in range(20)])
+        assert [answer["body"]["seq"] for answer in receive(asker, 20)] == list(range(1, 21))
+
+
+def test_a_board_that_is_made_again_takes_what_comes_behind(start: Start) -> None:
+    running: Running = start()
+    running.client.put("/v1/boards/b", json=BOARD)
+    with socket_of(running.client) as asker:
+        asker.socket.send_all(
+            [
+                put(asker, "a", 1, 1),
+                asker.frame("DELETE", "/v1/boards/b"),
+                put(asker, "b", 1, 1),
+                asker.frame("PUT", "/v1/boards/b", {**BOARD, "ks": [5]}),
+                put(asker, "c", 1, 1),
+            ]
+        )
+        statuses = {answer["ref"]: answer["status"] for answer in receive(asker, 5)}
+    assert statuses == {0: 201, 1: 200, 2: 404, 3: 201, 4: 201}
+    assert [item["id"] for item in running.client.get("/v1/boards/b/objects").json()["items"]] == ["c"]
+
+
+def test_a_key_that_goes_between_two_requests_has_no_rights(start: Start) -> None:
+    running: Running = start()
+    client = running.client
+    admin = client.post("/v1/admin/keys", json={"name": "n", "scopes": ["admin"]}).json()["key"]
+    with socket_of(client, key=admin) as asker:
+        asker.good("PUT", "/v1/boards/b", BOARD)
+        one = asker.good("POST", "/v1/admin/keys", {"name": "n", "scopes": ["boards/b:publish"]})
+        other = asker.good("POST", "/v1/admin/keys", {"name": "n", "scopes": ["boards/c:publish"]})
+        with socket_of(client, key=other["key"]) as stranger:
+            stranger.socket.send_all([put(stranger, "a", 1, 1) for _ in range(3)])
+            assert [answer["status"] for answer in receive(stranger, 3)] == [403] * 3
+        with socket_of(client, key=one["key"]) as mine:
+            before = rows(running)
+            mine.socket.send_all([put(mine, "a", 1, 1) for _ in range(3)])
+            assert [answer["status"] for answer in receive(mine, 3)] == [201, 200, 200]
+            assert rows(running) == before + 1
+
+            async def revoke() -> None:
+                # What the removal of a key does first; the socket is told to end behind it.
+                keyring = client.app.state.keyring  # type: ignore[attr-defined]
+                keyring._by_id.pop(one["id"])
+                await asyncio.sleep(0)
+
+            running.call(revoke)
+            mine.socket.send_all([put(mine, "a", 1, 1) for _ in range(3)])
+            assert [answer["status"] for answer in receive(mine, 3)] == [401] * 3
+        assert asker.good("GET", "/v1/boards/b")["seq"] == 3
+
+
+def test_who_leaves_with_requests_under_way_harms_nobody(start: Start) -> None:
+    running: Running = start()
+    running.client.put("/v1/boards/b", json=BOARD)
+    with socket_of(running.client) as staying:
+        for n in range(5):
+            with socket_of(running.client) as leaving:
+                leaving.socket.send_all([put(leaving, f"left{n}-{i}", i, i) for i in range(30)])
+            staying.good("PUT", "/v1/boards/b/objects/stays", {"values": {"x": n, "y": n}})
+    assert running.client.get("/v1/boards/b").json()["objects"] == 151
+
+
+@given(st.integers(), st.floats())
+def test_numbers_are_checked_as_those_of_json_are(whole: int, real: float) -> None:
+    """A frame is parsed already where its body is checked; what is taken is taken as from the text."""
+    validator = validators(("x",), "y", 10, 10).put_object
+
+    def outcome(check: Any, given: Any) -> Any:
+        try:
+            return check(given)
+        except ValueError:
+            return None
+
+    for number in (whole, real, whole**9):
+        text = json.dumps({"values": {"x": number}})
+        if "NaN" in text or "Infinity" in text:
+            continue
+        assert outcome(validator.validate_python, json.loads(text)) == outcome(validator.validate_json, text)
+
+
+def test_answers_of_a_group_are_completed_by_the_log_alone(start: Start, tmp_path: Path) -> None:
+    running: Running = start(data=tmp_path / "data")
+    client = running.client
+    client.put("/v1/boards/b", json=BOARD)
+    asked = [{"id": f"s{n}", "range": {"x": [n, n + 9]}, "k": 3} for n in range(0, 40, 3)]
+    client.post("/v1/boards/b/subscriptions", json={"subscriptions": asked})
+    client.put("/v1/feeds/f", json={"window": 50, "bounds": [-100, -100, 100, 100]})
+    words = [{"id": f"s{n}", "keywords": ["abc"[n % 3]], "location": [n, n], "k": 3} for n in range(9)]
+    client.post("/v1/feeds/f/subscriptions", json={"subscriptions": words})
+    client.put("/v1/maps/m", json={"attributes": {"price": "low"}, "bounds": [0, 0, 100, 100]})
+
+    def frames(asker: Asker) -> list[dict[str, Any]]:
+        made = [put(asker, f"o{n % 7}", n, n % 5, "?messages=count", Idempotency_Key=f"o{n}") for n in range(20)]
+        for n in range(20):
+            post = {"id": f"p{n}", "keywords": ["abc"[n % 3]], "location": [n, 0]}
+            made.append(asker.frame("POST", "/v1/feeds/f/posts", {"posts": [post]}, Idempotency_Key=f"p{n}"))
+        for n in range(20):
+            thing = {"location": [n, 1], "values": {"price": n}}
+            made.append(asker.frame("PUT", f"/v1/maps/m/objects/m{n}", thing, Idempotency_Key=f"m{n}"))
+        return made
+
+    with socket_of(client) as asker:
+        before = rows(running)
+        asker.socket.send_all(frames(asker))
+        first = {answer["ref"]: answer["body"] for answer in receive(asker, 60)}
+        assert rows(running) == before + 3
+    stored = [row for row in running.service.stores.log.answers(0.0, 100) if row.key[0] in "opm"]
+    assert len(stored) == 60 and not all(row.complete for row in stored)
+    # As a kill would leave it: the answers are stored as they were before the commands were applied.
+    shutil.copytree(tmp_path / "data", tmp_path / "copy")
+    again: Running = start(data=tmp_path / "copy")
+    with socket_of(again.client) as asker:
+        asker.socket.send_all(frames(asker))
+        for answer in receive(asker, 60):
+            assert answer["body"] == {**first[answer["ref"]], "replayed": True}
+    assert len({body.get("tile_count") for body in first.values()}) > 2
