@@ -25,7 +25,7 @@ PROCESSES := tests/system
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help install setup run test test-system lint format site coverage client openapi settings bench bench-matchers bench-relays bench-maps bench-feeds bench-peers \
-    bench-durability bench-webhooks bench-connect bench-start bench-js js fuzz soak lock sbom audit image base-image clean java chromium warm
+    bench-durability bench-replicas bench-webhooks bench-connect bench-start bench-js js fuzz soak lock sbom audit image base-image clean java chromium warm
 
 help: ## this list
 	@echo 'make <target> [ARGS="..."]'
@@ -134,6 +134,9 @@ bench-peers: setup ## boards beside PostgreSQL, Redis and Unicast, written to do
 
 bench-durability: setup ## starts, snapshots and rebuilds on this machine, written to docs/results
 	$(BIN)/rankcast bench durability $(ARGS)
+
+bench-replicas: setup ## writes with and without replicas, joining and taking over, written to docs/results
+	$(BIN)/rankcast bench replicas $(ARGS)
 
 bench-webhooks: setup ## writes with and without receivers of webhooks, written to docs/results
 	$(BIN)/rankcast bench webhooks $(ARGS)

@@ -76,6 +76,24 @@ class Invalid(ServiceError):
         super().__init__(f"{errors[0].field}: {errors[0].reason}", errors)
 
 
+class NotReplicated(ServiceError):
+    """The write is in the log here, and not enough replicas have said in time that it is in theirs."""
+
+    code = "not-replicated"
+
+
+class NotPromoted(ServiceError):
+    """A replica does not become the leader."""
+
+    code = "not-promoted"
+
+
+class NotFollowed(ServiceError):
+    """The log cannot be followed from the row that a replica asks for."""
+
+    code = "not-followed"
+
+
 class TooMany(ServiceError):
     """A limit on what runs at the same time is reached."""
 

@@ -16,7 +16,7 @@ from fastapi import FastAPI
 from starlette.middleware import Middleware
 from starlette.routing import WebSocketRoute
 
-from app.api import admin, document, health, jobs, problems, tickets, webhooks
+from app.api import admin, document, health, jobs, problems, replicas, tickets, webhooks
 from app.api.boards import routes as boards
 from app.api.boards import together as board_writes
 from app.api.boards.context import BoardContext
@@ -34,6 +34,7 @@ from app.api.maps.context import MapContext
 from app.api.maps.routes.moves import carry
 from app.api.matchers import routes as matchers
 from app.api.matchers.context import MatcherContext
+from app.api.passing import Passing, PassOn
 from app.api.relays import routes as relays
 from app.api.relays.context import RelayContext
 from app.api.site import console
@@ -42,6 +43,7 @@ from app.api.socket_requests import SocketRequests
 from app.api.streams import SOCKETS, Sockets
 from app.api.together.lane import Lane
 from app.api.wired import Wired
+from app.errors import LogUnavailable
 from app.runtime import exporting, logs
 from app.runtime.lifecycle import Lifecycle
 from app.runtime.metrics import Metrics
@@ -53,6 +55,7 @@ from app.security.tokens import Tokens
 from app.service import Interrupted, Service
 from app.settings import Settings
 from app.storage import Stores, open_stores
+from app.storage.role import Role, give_up, read_role
 from app.streaming.websocket import StreamSocket
 from app.version import version
 from app.write_path.writer import PATIENCE
@@ -63,6 +66,8 @@ ROUTERS = (
     tickets.router,
     webhooks.router,
     jobs.router,
+    replicas.router,
+    replicas.protocol,
     boards.router,
     matchers.router,
     relays.router,
@@ -81,38 +86,74 @@ def create_app(settings: Settings | None = None, stores: Stores | None = None, l
     """
     settings = settings or Settings()
     log = logs.get("service")
-    lifecycle = Lifecycle()
+    lifecycle = Lifecycle(follows=bool(settings.follow))
     metrics = Metrics()
     metrics.ready.set_function(lambda: lifecycle.ready and lifecycle.refused() is None)
     keyring = Keyring(tokens=Tokens.of(settings))
 
-    lane = Lane(settings, keyring, metrics, lambda: lifecycle.ready)
+    lane = Lane(settings, keyring, metrics, lambda: lifecycle.ready and lifecycle.takes_small_writes())
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        opened = (
-            stores
-            if stores is not None
-            else await asyncio.to_thread(
-                open_stores, settings.data, settings.database, accept_log_end=settings.accept_log_end
-            )
-        )
-        service = Service(settings, opened, metrics, keyring)
+        opened: Stores | None = None
+        service: Service | None = None
         fetching: asyncio.Task[None] | None = None
         telemetry = exporting.begin(metrics)
-        requests = SocketRequests(app, Routes(ROUTERS), settings, metrics, lane, lambda: lifecycle.ready)
-        app.state.wired = wired = wire(service, opened, keyring, requests)
-        lane.answers = service.answers
-        lane.add(board_writes.object_changes(wired.boards))
-        lane.add(map_writes.object_changes(wired.maps))
-        lane.add(feed_writes.single_posts(wired.feeds))
-        lifecycle.kernels = service.kernels
-        lifecycle.refused = lambda: opened.log.refused
-        service.on_lost = lifecycle.fail
-        lifecycle.stopping.append(service.kernels.stop)  # requests that wait for kernels would hold up the end
+
+        def build(found: Stores, role: Role | None) -> Service:
+            """Connect everything to the stores that were opened."""
+            made = Service(settings, found, metrics, keyring, role)
+            passing = Passing(made.node, settings, metrics)
+            requests = SocketRequests(
+                app, Routes(ROUTERS), settings, metrics, lane, lambda: lifecycle.ready, passing.pass_socket_request
+            )
+            app.state.wired = wired = wire(made, found, keyring, requests)
+            app.state.passing = passing
+            lane.answers = made.answers
+            lane.add(board_writes.object_changes(wired.boards))
+            lane.add(map_writes.object_changes(wired.maps))
+            lane.add(feed_writes.single_posts(wired.feeds))
+            lifecycle.kernels = made.kernels
+            lifecycle.refused = lambda: found.log.refused
+            lifecycle.about_node, lifecycle.unready = made.node.about, made.node.unready
+            lifecycle.takes_small_writes = lambda: made.node.takes_small_writes
+            made.node.restart = lifecycle.start_anew
+            made.on_lost = lifecycle.fail
+            lifecycle.stopping.append(made.kernels.stop)  # requests that wait for kernels would hold up the end
+            return made
+
+        def admit(found: Stores) -> None:
+            nonlocal fetching
+            keyring.load(found.keys.all())
+            fetching = None if keyring.tokens is None else asyncio.create_task(keyring.tokens.keep_fresh())
+            check_door(settings, keyring)
 
         async def start() -> None:
-            await service.start()
+            nonlocal opened, service
+            if opened is None or service is None:
+                # What is opened depends on the other nodes, which may not be there yet.
+                from app.replication.joining import Cancelled, take_role
+
+                try:
+                    role = await asyncio.to_thread(take_role, settings, lambda: lifecycle.ending)
+                except Cancelled:
+                    raise Interrupted from None
+                opened = await asyncio.to_thread(
+                    open_stores, settings.data, settings.database, accept_log_end=settings.accept_log_end
+                )
+                if lifecycle.ending:
+                    raise Interrupted
+                service = build(opened, role)
+                admit(opened)
+            try:
+                await service.start()
+            except LogUnavailable as error:
+                if service.node.leads:
+                    raise
+                # What it holds is the leader's as well.
+                await asyncio.to_thread(give_up, settings.data, str(error))
+                lifecycle.start_anew(str(error))
+                raise Interrupted from error
             lifecycle.stopping.append(service.hub.stop)
             lifecycle.draining = service.hub.close_all
             lifecycle.failing = service.writer.failed
@@ -127,9 +168,15 @@ def create_app(settings: Settings | None = None, stores: Stores | None = None, l
                 lifecycle.failed()
 
         try:
-            keyring.load(opened.keys.all())
-            fetching = None if keyring.tokens is None else asyncio.create_task(keyring.tokens.keep_fresh())
-            check_door(settings, keyring)
+            in_group = bool(settings.follow or settings.peers) or read_role(settings.data).role is not None
+            if stores is not None or not listen_first or not in_group:
+                opened = stores
+                if opened is None:
+                    opened = await asyncio.to_thread(
+                        open_stores, settings.data, settings.database, accept_log_end=settings.accept_log_end
+                    )
+                service = build(opened, None)
+                admit(opened)
             starting = asyncio.create_task(start())
             if listen_first:
                 starting.add_done_callback(started)
@@ -137,15 +184,17 @@ def create_app(settings: Settings | None = None, stores: Stores | None = None, l
                 await starting
             yield
             lifecycle.stop()
-            service.interrupt()
+            if service is not None:
+                service.interrupt()
             await asyncio.wait([starting])
-            if starting.exception() is None:
+            if starting.exception() is None and service is not None:
                 await service.close(lifecycle.left(PATIENCE))
         finally:
             lifecycle.stop()
             if fetching is not None:
                 fetching.cancel()
-            opened.close()
+            if opened is not None:
+                opened.close()
             log.info("stopped")
             if telemetry is not None:
                 await telemetry.end()
@@ -162,6 +211,7 @@ def create_app(settings: Settings | None = None, stores: Stores | None = None, l
         telemetry={"tracing": False, "metrics": False, "logs": False},
         middleware=[
             Middleware(Guard, settings=settings, keyring=keyring, metrics=metrics, ready=lambda: lifecycle.ready),
+            Middleware(PassOn, routers=ROUTERS),
             Middleware(Direct, routers=ROUTERS, sockets=[SOCKETS]),
         ],
     )

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any
 
 from app.errors import DatabaseLost, LogUnavailable, ServiceError
 from app.links.peer import Peers
 from app.links.tree import LinkTree
+from app.replication.node import TERM, Node
 from app.resources.base import ResourceTypes
 from app.resources.boards import BoardType
 from app.resources.feeds import FeedType
@@ -24,6 +25,7 @@ from app.security.keyring import Keyring
 from app.security.sealing import Seal
 from app.settings import Settings
 from app.storage import Stores
+from app.storage.role import Role
 from app.storage.root import StorageAway, StorageRoot
 from app.storage.snapshots import Snapshots
 from app.streaming.boards import BoardSource
@@ -92,7 +94,9 @@ class Service:
     Hub and expiry use full names of resources, as ``boards/delays``.
     """
 
-    def __init__(self, settings: Settings, stores: Stores, metrics: Metrics, keyring: Keyring) -> None:
+    def __init__(
+        self, settings: Settings, stores: Stores, metrics: Metrics, keyring: Keyring, role: Role | None = None
+    ) -> None:
         seal_with(None if settings.seal_key is None else Seal(settings.seal_key.get_secret_value()))
         self.settings = settings
         self.metrics = metrics
@@ -116,7 +120,11 @@ class Service:
             FeedSource(self.feeds.get, self.feeds.between),
         )
         epoch = stores.directory.epoch
-        history = stores.history
+        role = role or Role(None, 0, epoch)
+        # The row that noted the present term may have been pruned.
+        term = stores.log.last_note(TERM) or (role.term if stores.log.pruned_through else 0)
+        role = role._replace(term=max(role.term, term))
+        history = stores.history(term)
         peers = Peers(hosts=settings.link_hosts, egress=Egress(settings.link_networks))
         self.links = LinkTree(self.relays, settings.service, history, settings.heartbeat_seconds, metrics, peers)
         self.hub = Hub(history, settings, sources, metrics)
@@ -137,7 +145,13 @@ class Service:
             each.on_drop = partial(self._dropped, each.prefix)
             each.on_rebuilt = partial(self._rebuilt, each.prefix)
             each.on_edit = partial(self._note_lifetimes, each.prefix)
-        self.writer.repair.rebuild = partial(rebuilt, self.snapshots, resource_types, stores.log)
+        rebuild = partial(rebuilt, self.snapshots, resource_types, stores.log)
+        self.writer.repair.rebuild = rebuild
+        self.node = Node(
+            settings, stores, self.writer, self.catalog, self.answers, self.hub, metrics, keyring, role, term, rebuild
+        )
+        self.node.on_lead = self._lead
+        self.node.link.touched = self._touched_here
         relays.on_done = partial(self._routed, relays.on_done)
         self.hub.on_open = self.expiry.touch
         keyring.on_removed.append(self.hub.end_key)
@@ -151,7 +165,8 @@ class Service:
         Nothing is served before; kernels that no resource needs yet may still be compiled afterwards.
         """
         await asyncio.to_thread(self.kernels.start)
-        await asyncio.to_thread(self.webhooks.load)
+        if self.node.leads:
+            await asyncio.to_thread(self.webhooks.load)
         self.maintenance.snapshot_lsn = await asyncio.to_thread(
             recover, self.snapshots, self.catalog, self.writer, self._log_progress, self.root
         )
@@ -164,6 +179,34 @@ class Service:
             feed = self.feeds.get(name)
             if feed is not None:
                 clock.clock.not_before(feed.now / 1000)
+        self._note_all_lifetimes()
+        interpreter.settle()
+        self.hub.start()
+        leads = lambda: self.node.leads  # noqa: E731
+        self.schedule = Schedule(self.settings, self.jobs, self.maintenance, self._grown, self._rows_to_replay, leads)
+        self.schedule.start()
+        self._run(self._expire_answers(), self._rebuild_churned(), self.schedule.by_rows(), self._mend_log())
+        self.node.start()
+        if self.node.leads:
+            await self._begin_to_lead()
+
+    async def _begin_to_lead(self) -> None:
+        """Start what only a leader does: all that writes by itself, or speaks to others."""
+        self.webhooks.start()
+        await self.links.start()
+        self._run(self.expiry.run(), self.ticks.run())
+
+    async def _lead(self) -> None:
+        """This replica is the leader from now on. Lifetimes start anew."""
+        self.links.enter(self.stores.history(self.node.term))
+        await asyncio.to_thread(self.webhooks.load)
+        self._note_all_lifetimes()
+        await self._begin_to_lead()
+
+    def _run(self, *tasks: Coroutine[Any, Any, None]) -> None:
+        self._background += [asyncio.create_task(task) for task in tasks]
+
+    def _note_all_lifetimes(self) -> None:
         for name in self.boards.names():
             board = self.boards.get(name)
             if board is not None:
@@ -173,21 +216,12 @@ class Service:
                 engine = resources.get(name)
                 if engine is not None:
                     self.expiry.note_lifetimes(resources.prefix + name, engine.ttl.items())
-        interpreter.settle()
-        self.hub.start()
-        self.webhooks.start()
-        self.schedule = Schedule(self.settings, self.jobs, self.maintenance, self._grown, self._rows_to_replay)
-        self.schedule.start()
-        await self.links.start()
-        background = (
-            self.expiry.run(),
-            self.ticks.run(),
-            self._expire_answers(),
-            self._rebuild_churned(),
-            self.schedule.by_rows(),
-            self._mend_log(),
-        )
-        self._background = [asyncio.create_task(task) for task in background]
+
+    def _touched_here(self, most: int) -> list[tuple[str, str]]:
+        """The subscriptions with a time to live that requests here named, or streams here follow, since the last time:
+        the leader starts their time anew.
+        """
+        return self.expiry.take_touched(self.hub.read_now(), most)
 
     def interrupt(self) -> None:
         """Stop starting: `start` raises `Interrupted` if it has not returned yet."""
@@ -228,15 +262,18 @@ class Service:
         self.kernels.stop()
         if self.schedule is not None:
             self.schedule.stop()
-        await self.webhooks.stop()
+        if self.node.leads:
+            await self.webhooks.stop()
         await self.links.close()
+        await self.node.stop()
         await self.jobs.close(min(PATIENCE, patience / 4))
         await self.hub.close_all()
         for task in self._background:
             task.cancel()
         await asyncio.gather(*self._background, return_exceptions=True)
         await self.writer.close(min(PATIENCE, patience / 2))
-        await self.webhooks.close()
+        if self.node.leads:
+            await self.webhooks.close()
 
     def _last_seq(self, resource: str) -> int:
         return self.catalog.entry(resource).last_seq

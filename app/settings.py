@@ -122,6 +122,29 @@ class Settings(BaseSettings):
         None, description="The Java for Spark; JAVA_HOME, or the java on the path, if left out."
     )
 
+    follow: Annotated[tuple[str, ...], NoDecode] = Field(
+        (),
+        description="URLs, separated by commas: be a replica of whichever of these nodes leads. The data directory is "
+        "empty, or that of a replica.",
+    )
+    peers: Annotated[tuple[str, ...], NoDecode] = Field(
+        (),
+        description="URLs, separated by commas, of all nodes that may lead: a leader that finds a higher term at one "
+        "of them steps down.",
+    )
+    key: SecretStr | None = Field(
+        None, description="The API key, with the scope admin, by which this node asks other nodes."
+    )
+    max_lag: float = Field(
+        10.0, gt=0, description="Seconds that a replica may be behind its leader before it is not ready."
+    )
+    sync_replicas: int = Field(
+        0, ge=0, le=64, description="Replicas that have a write on disk before it is answered; 0: none is waited for."
+    )
+    sync_seconds: float = Field(
+        5.0, gt=0, le=300, description="How long a write waits for these replicas before it is answered 503."
+    )
+
     service: str | None = Field(
         None,
         pattern=r"^[A-Za-z0-9._-]{1,128}$",
@@ -224,6 +247,21 @@ class Settings(BaseSettings):
         "errors", description="Requests that are logged; errors: status 500 and up."
     )
 
+    @field_validator("follow", "peers", mode="before")
+    @classmethod
+    def _urls(cls, value: object) -> object:
+        if isinstance(value, str):
+            return tuple(part.strip().rstrip("/") for part in value.split(",") if part.strip())
+        return value
+
+    @field_validator("follow", "peers")
+    @classmethod
+    def _are_urls(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for url in value:
+            if not re.fullmatch(r"https?://[^/@\s]+(/[^\s?#]*)?", url):
+                raise ValueError(f"{url!r} is not a URL such as http://10.0.0.5:8000")
+        return value
+
     @field_validator(
         "trusted_hosts", "link_hosts", "link_networks", "webhook_networks", "warm_first", "cors_origins", mode="before"
     )
@@ -240,6 +278,7 @@ class Settings(BaseSettings):
         "spark_python",
         "java_home",
         "seal_key",
+        "key",
         "jwt_secret",
         "jwt_jwks",
         "jwt_audience",

@@ -819,6 +819,14 @@ export type KeyPage = {
   items: Key[];
 };
 
+/** How far a replica is behind. */
+export type Lagging = {
+  /** Rows that the leader is known to have and this node has not applied. */
+  rows: number;
+  /** The age of the oldest of them, or of the leader's last sign of life. */
+  seconds: number;
+};
+
 /** A message of the relay on the other side, see `docs/relays.md`. */
 export type LinkMessage = {
   /** Number of the message on this link. */
@@ -1620,7 +1628,7 @@ export type PostsResponse = {
 /** A refused request (RFC 9457). */
 export type Problem = {
   /** What is wrong, for programs; a page of the service explains it. */
-  type: "/problems/malformed" | "/problems/unauthorized" | "/problems/forbidden" | "/problems/foreign-host" | "/problems/foreign-origin" | "/problems/not-found" | "/problems/method-not-allowed" | "/problems/too-slow" | "/problems/id-taken" | "/problems/in-use" | "/problems/different" | "/problems/cycle" | "/problems/last-admin" | "/problems/in-progress" | "/problems/too-large" | "/problems/unsupported-media-type" | "/problems/invalid" | "/problems/key-reused" | "/problems/too-many" | "/problems/internal" | "/problems/not-ready" | "/problems/queue-full" | "/problems/busy" | "/problems/log-unavailable";
+  type: "/problems/malformed" | "/problems/unauthorized" | "/problems/forbidden" | "/problems/foreign-host" | "/problems/foreign-origin" | "/problems/not-found" | "/problems/method-not-allowed" | "/problems/too-slow" | "/problems/id-taken" | "/problems/in-use" | "/problems/different" | "/problems/cycle" | "/problems/not-promoted" | "/problems/not-followed" | "/problems/last-admin" | "/problems/in-progress" | "/problems/too-large" | "/problems/unsupported-media-type" | "/problems/invalid" | "/problems/key-reused" | "/problems/too-many" | "/problems/internal" | "/problems/not-ready" | "/problems/queue-full" | "/problems/not-replicated" | "/problems/busy" | "/problems/log-unavailable";
   /** The same, for people. */
   title: string;
   /** The HTTP status. */
@@ -1634,6 +1642,22 @@ export type Problem = {
     /** What is wrong with it. */
     reason: string;
   }[];
+};
+
+/** How to promote. */
+export type PromoteBody = {
+  /** Also where a node that can be reached has more of the log: that is given up. */
+  force?: boolean;
+};
+
+/** The node after it was promoted. */
+export type PromoteResponse = {
+  /** `leader`. */
+  role: "leader" | "replica";
+  /** Its term. */
+  term: number;
+  /** The last row of the log. */
+  lsn: number;
 };
 
 /** An attribute: which end is better, and between which values those of objects lie. Some scores need that. */
@@ -1718,6 +1742,20 @@ export type Readiness = {
   compiling: string | null;
   /** The resources that have failed and are not rebuilt yet. */
   failed: string[];
+  /** Whether this node leads or follows. */
+  role: "leader" | "replica";
+  /** The last row of the log that reads show. */
+  lsn: number;
+  /** The last row of the log that is on disk here. */
+  durable: number;
+  /** How far this node is behind its leader; zeros at the leader. */
+  lag: Lagging;
+  /** The highest term that this node knows. */
+  term: number;
+  /** The epoch of the data directory, the same at all nodes of a group. */
+  epoch: string;
+  /** The id of this node. */
+  node: string;
 };
 
 /** What to rebuild, and where. */
@@ -1998,6 +2036,54 @@ export type RelaySummary = {
   statistics: { [name: string]: Json };
   /** Links by name. */
   links: { [name: string]: RelayLink };
+};
+
+/** A replica as the leader knows it. */
+export type Replica = {
+  /** Id of its data directory. */
+  node: string;
+  /** Its `RANKCAST_SERVICE`; empty where it has none. */
+  name: string;
+  /** The address that it asks from. */
+  address: string;
+  /** Whether it follows the log now. */
+  connected: boolean;
+  /** The last row that it has on disk. */
+  durable: number;
+  /** The last row that its reads show. */
+  lsn: number;
+  /** How far it is behind. */
+  lag: ReplicaLag;
+  /** When it began to follow, in RFC 3339. */
+  since: string;
+};
+
+/** How far a replica is behind. */
+export type ReplicaLag = {
+  /** Rows of the log that it has not applied. */
+  rows: number;
+  /** Seconds since it was last heard of. */
+  seconds: number;
+};
+
+/** This node, and those that follow it. */
+export type ReplicaPage = {
+  /** The `cursor` of the next page; null on the last one. */
+  next: string | null;
+  /** The id of this node. */
+  node: string;
+  /** Whether it leads or follows. */
+  role: "leader" | "replica";
+  /** The highest term that it knows. */
+  term: number;
+  /** The last row of the log that its reads show. */
+  lsn: number;
+  /** The URL of the leader that it follows; null at the leader. */
+  leader: string | null;
+  /** Replicas that have a write on disk before it is answered. */
+  sync_replicas: number;
+  /** The replicas that follow or followed, in order of node. */
+  items: Replica[];
 };
 
 /** A score; the smallest is the best. `weights` are by attribute, and `distance`; at least one is above 0. */
@@ -2521,6 +2607,8 @@ export interface Operations {
   admin_jobs_get: { response: JobResponse };
   admin_jobs_delete: { response: JobResponse };
   admin_jobs_stream: { response: unknown };
+  admin_replicas_list: { response: ReplicaPage };
+  admin_promote_create: { body: PromoteBody | null; response: PromoteResponse };
   boards_list: { response: BoardPage };
   boards_put: { body: BoardBody; response: Board };
   boards_get: { response: Board };

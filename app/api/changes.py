@@ -12,6 +12,7 @@ from starlette.responses import Response
 
 from app.api.idempotency import claim
 from app.api.responses import JsonResponse
+from app.errors import NotReplicated
 from app.runtime import logs
 from app.storage import Stores
 from app.storage.log import LogUnavailable, StoredAnswer
@@ -62,6 +63,10 @@ class Changes:
                 await self._note(self._about)
             except LogUnavailable as error:
                 self._log.warning(f"the next snapshot may lack a change of the {self._about}", error=str(error))
+            except NotReplicated:
+                if ticket:
+                    ticket.complete(status, answer)
+                raise
         except BaseException:
             if ticket:
                 ticket.abandon()

@@ -333,6 +333,17 @@ _WEBHOOK = {
     "waiting": 0,
     "created": _TIME,
 }
+_LAG = {"rows": 1, "seconds": 0.2}
+_REPLICA = {
+    "node": "8f0e1d2c3b4a5968",
+    "name": "second",
+    "address": "10.0.0.5",
+    "connected": True,
+    "durable": 1042,
+    "lsn": 1041,
+    "lag": _LAG,
+    "since": _TIME,
+}
 _JOB = {
     "job": "j2",
     "kind": "snapshot",
@@ -368,7 +379,34 @@ _COMMON: dict[str, Json] = {
     "JobResponse": _JOB,
     "JobPage": _page(_JOB),
     "Health": {"status": "ok"},
-    "Readiness": {"ready": True, "warm": 0.83, "resources": {"boards": 1.0}, "compiling": "boards.batch", "failed": []},
+    "Readiness": {
+        "ready": True,
+        "warm": 0.83,
+        "resources": {"boards": 1.0},
+        "compiling": "boards.batch",
+        "failed": [],
+        "role": "replica",
+        "lsn": 1041,
+        "durable": 1042,
+        "lag": _LAG,
+        "term": 1,
+        "epoch": "0a1b2c3d4e5f6071",
+        "node": "8f0e1d2c3b4a5968",
+    },
+    "Lagging": _LAG,
+    "ReplicaLag": _LAG,
+    "Replica": _REPLICA,
+    "ReplicaPage": {
+        "node": "1a2b3c4d5e6f7081",
+        "role": "leader",
+        "term": 1,
+        "lsn": 1042,
+        "leader": None,
+        "sync_replicas": 1,
+        **_page(_REPLICA),
+    },
+    "PromoteBody": {"force": False},
+    "PromoteResponse": {"role": "leader", "term": 1, "lsn": 1043},
     "Problem": {
         "type": "/problems/invalid",
         "title": "The request is not valid",

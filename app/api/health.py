@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated
+from typing import Annotated, Literal
 
 from fastapi import APIRouter
 from pydantic import Field
@@ -26,6 +26,13 @@ class Health(Strict):
     status: Annotated[str, Field(description="`ok`.")]
 
 
+class Lagging(Strict):
+    """How far a replica is behind."""
+
+    rows: Annotated[int, Field(description="Rows that the leader is known to have and this node has not applied.")]
+    seconds: Annotated[float, Field(description="The age of the oldest of them, or of the leader's last sign of life.")]
+
+
 class Readiness(Strict):
     """Whether the main path of every resource can be used, the share of all kernels that is compiled, the same for the
     main path of each resource, which can be used from 1 on, and the kernel that was compiled last while there are more
@@ -38,6 +45,13 @@ class Readiness(Strict):
     ]
     compiling: Annotated[str | None, Field(description="The kernel compiled last, while more are to come.")]
     failed: Annotated[list[str], Field(description="The resources that have failed and are not rebuilt yet.")]
+    role: Annotated[Literal["leader", "replica"], Field(description="Whether this node leads or follows.")]
+    lsn: Annotated[int, Field(description="The last row of the log that reads show.")]
+    durable: Annotated[int, Field(description="The last row of the log that is on disk here.")]
+    lag: Annotated[Lagging, Field(description="How far this node is behind its leader; zeros at the leader.")]
+    term: Annotated[int, Field(description="The highest term that this node knows.")]
+    epoch: Annotated[str, Field(description="The epoch of the data directory, the same at all nodes of a group.")]
+    node: Annotated[str, Field(description="The id of this node.")]
 
 
 @router.get("/healthz", response_model=Health)
@@ -49,8 +63,8 @@ async def healthz(_: Request) -> Response:
 @router.get("/readyz", response_model=Readiness)
 async def readyz(request: Request) -> Response:
     """Check that the log is replayed and takes writes, and the main path of every resource type can be used; 503 until
-    then, with the same fields. A resource that failed is named by `failed` until it is rebuilt; the service stays
-    ready."""
+    then, with the same fields. A replica is ready while it is at most `RANKCAST_MAX_LAG` seconds behind. A resource
+    that failed is named by `failed` until it is rebuilt; the service stays ready."""
     lifecycle: Lifecycle = request.app.state.lifecycle
     known, serving = lifecycle.kernels, lifecycle.ready
     shares = known.resources() if known is not None and serving else {}
@@ -59,11 +73,15 @@ async def readyz(request: Request) -> Response:
         "resources": {resource: math.floor(share * 100) / 100 for resource, share in shares.items()},
         "compiling": known.compiling if known is not None else None,
         "failed": lifecycle.failing(),
+        **lifecycle.about_node(),
     }
     closed = lifecycle.refused()
-    if known is not None and serving and known.serves_all and closed is None:
+    unready = lifecycle.unready()
+    if known is not None and serving and known.serves_all and closed is None and unready is None:
         return JsonResponse({"ready": True, **about})
     compiling = "kernels are being compiled" if closed is None else f"writes are refused, reads go on: {closed}"
+    if unready is not None and closed is None and known is not None and known.serves_all:
+        compiling = unready
     why = compiling if serving else "the service is starting or ending"
     refusal = Problem("not-ready", why)
     found = {**refusal.document(), "ready": False, **about}

@@ -52,4 +52,7 @@ async def claim(answers: Answers, request: Request, raw: bytes | bytearray, part
     digest = await asyncio.to_thread(hash_request, *parts) if len(raw) > _LARGE else hash_request(*parts)
     whose = scope.get("key_id", ANONYMOUS)
     row = await answers.look_up(whose, key) if answers.elsewhere(whose, key) else None
-    return answers.claim(whose, key, digest, row)
+    claimed = answers.claim(whose, key, digest, row)
+    if isinstance(claimed, Replay) and answers.confirmed is not None:
+        await answers.confirmed()
+    return claimed

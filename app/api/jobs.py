@@ -126,7 +126,9 @@ async def start_rebuild(request: Request) -> Response:
 
     def run(body: RebuildBody) -> Run:
         resources = _known(request, body.resources)
-        return partial(wired(request).service.maintenance.rebuild, resources=resources, engine=body.engine)
+        service = wired(request).service
+        leads = service.node.leads
+        return partial(service.maintenance.rebuild, resources=resources, engine=body.engine, rederive=leads)
 
     return await _start(request, "rebuild", _REBUILD, RebuildBody, run)
 

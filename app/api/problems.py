@@ -111,6 +111,18 @@ PROBLEMS: dict[str, ProblemType] = {
         "The links of relays form a tree, and this one would connect two relays that are connected already.",
         "Remove a link on the other way between them first.",
     ),
+    "not-promoted": ProblemType(
+        409,
+        "This node does not become the leader",
+        "Another node that can be reached has more of the log, or leads and does not hand over.",
+        "Promote the node that the detail names, or give up what this one lacks with force.",
+    ),
+    "not-followed": ProblemType(
+        409,
+        "The log cannot be followed from there",
+        "The row that a replica stands at was deleted from the log, or is another one here.",
+        "A replica takes a new snapshot by itself.",
+    ),
     "last-admin": ProblemType(
         409,
         "The last key with admin stays",
@@ -171,6 +183,13 @@ PROBLEMS: dict[str, ProblemType] = {
         "Too many messages wait for the service on the other side of a link.",
         _RETRY + " If it persists, see the state of the link with GET of the relay.",
     ),
+    "not-replicated": ProblemType(
+        503,
+        "The write is not known to be at the replicas",
+        "The write was carried out by the leader, but too few replicas have said in time that they have it on disk; or "
+        "the replica that was asked does not show it yet.",
+        _RETRY + " Without a key, read what is there first.",
+    ),
     "busy": ProblemType(
         503,
         "The writer's queue is full",
@@ -196,7 +215,14 @@ _BY_STATUS = {
     429: "too-many",
     503: "not-ready",
 }
-_RETRY_AFTER = {"not-ready": "1", "busy": "1", "queue-full": "5", "log-unavailable": "5", "too-many": "5"}
+_RETRY_AFTER = {
+    "not-ready": "1",
+    "busy": "1",
+    "queue-full": "5",
+    "log-unavailable": "5",
+    "not-replicated": "1",
+    "too-many": "5",
+}
 
 
 class Problem(HTTPException):

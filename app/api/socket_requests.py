@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from time import perf_counter
 from typing import Any
 from urllib.parse import unquote
@@ -42,6 +42,9 @@ from app.write_path.idempotency import hash_request
 LARGEST_HEAD = 1 << 16
 """Characters of a request's path and headers."""
 
+PassOn = Callable[[DirectRoute, Scope, bytes, str | None], Awaitable[Response | None]]
+"""Has a request carried out elsewhere, where it is not to be carried out here."""
+
 OWN = "websocket"
 """How the scope of a request says that it came over a socket."""
 
@@ -58,7 +61,9 @@ _GONE: Message = {"type": "http.disconnect"}
 
 
 class SocketRequests:
-    """Carries out the requests of all sockets; `ready` says whether the service takes any."""
+    """Carries out the requests of all sockets; `ready` says whether the service takes any, `pass_on` has those
+    carried out that are not a replica's.
+    """
 
     def __init__(
         self,
@@ -68,6 +73,7 @@ class SocketRequests:
         metrics: Metrics,
         lane: Lane,
         ready: Callable[[], bool],
+        pass_on: PassOn | None = None,
     ) -> None:
         self._app = app
         self._keyring: Keyring = app.state.keyring
@@ -75,6 +81,7 @@ class SocketRequests:
         self._settings = settings
         self._lane = lane
         self._ready = ready
+        self._pass_on = pass_on
         self.largest_frame = settings.max_body + LARGEST_HEAD
         self._accounting = Accounting(settings, metrics)
 
@@ -182,6 +189,10 @@ class SocketRequests:
             body = await asyncio.to_thread(self._body, request)
         else:
             body = self._body(request)
+        if self._pass_on is not None:
+            passed = await self._pass_on(route, scope, body, peer.secret)
+            if passed is not None:
+                return passed
         response: Response = await route.call(Request(scope, _receive(body, peer)))
         return response
 

@@ -251,6 +251,22 @@ def connect(page: Page) -> None:
         raise fail(str(failure)) from None
 
 
+@command(bench, "replicas")
+def replicas(page: Page) -> None:
+    """Writes alone, with a replica, with a synchronous one, and passed on by one; then joining, following, taking over.
+
+    Starts leaders and replicas of its own on free ports and temporary directories.
+    """
+    from bench.process import Failed
+    from bench.replicas.run import PAGE, run
+
+    try:
+        with interruptible():
+            run(page.quick, page.out or (None if page.quick else PAGE), typer.echo)
+    except Failed as failure:
+        raise fail(str(failure)) from None
+
+
 @command(bench, "start")
 def start(
     page: Page,

@@ -46,6 +46,8 @@ COMMANDS: Mapping[str, Lazy] = {
     "rebuild": Lazy("jobs", "Pack the indexes of resources again, from a snapshot that is taken first."),
     "verify": Lazy("jobs", "Compare every list and index of resources with a scan of their objects."),
     "jobs": Lazy("jobs", "List the jobs of a service: those that wait or run, and the last hundred."),
+    "replicas": Lazy("replicas", "List the replicas that follow a leader."),
+    "promote": Lazy("replicas", "Make the replica at --url the leader."),
     "restore": Lazy("restore", "Make a data directory from a snapshot, while no service uses it."),
     "warm": Lazy("kernels", "Compile the kernels into the cache, so that the service starts in seconds."),
     "kernels": Lazy("kernels", "Compiled kernels as one file."),

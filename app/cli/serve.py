@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import inspect
+import os
+import socket
+import sys
+import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
@@ -14,6 +18,9 @@ from pydantic import ValidationError
 from app.cli import fail
 from app.runtime import interpreter
 from app.settings import Settings
+
+PAUSE = 0.2
+"""Seconds before a process starts anew: one that cannot stay does not do so at once for ever."""
 
 
 def register(cli: typer.Typer) -> None:
@@ -94,8 +101,12 @@ def _serve(settings: Settings, stack: ExitStack) -> None:
     from app.server import serve as run
     from app.storage import open_stores
     from app.storage.directory import DirectoryUnusable
+    from app.storage.role import read_role
 
     logs.configure(settings)
+    if settings.follow or settings.peers or read_role(settings.data).role is not None:
+        _serve_in_group(settings, sockets)
+        return
     try:
         stores = open_stores(settings.data, settings.database, accept_log_end=settings.accept_log_end)
     except (DirectoryUnusable, LogUnavailable) as refusal:
@@ -115,3 +126,49 @@ def _serve(settings: Settings, stack: ExitStack) -> None:
         raise fail(f"the service has ended: {lost}") from None
     except Exception as error:
         raise fail(f"the service could not start: {error}") from None
+
+
+def _serve_in_group(settings: Settings, sockets: list[socket.socket]) -> None:
+    """Serve as one of several nodes: what part it plays is found out while it listens already."""
+    from app.errors import DatabaseLost, LogUnavailable
+    from app.main import create_app
+    from app.replication.joining import JoinFailed
+    from app.runtime.listening import CannotListen, listen
+    from app.security.door import DoorOpen
+    from app.server import serve as run
+    from app.storage.directory import DirectoryUnusable
+
+    if settings.database is not None and not settings.database.startswith("sqlite"):
+        raise fail("a node with replicas keeps its log in its data directory, or in a SQLite file of its own")
+    try:
+        sockets = sockets or listen(settings.host, settings.port)
+        app = create_app(settings, listen_first=True)
+        app.state.lifecycle.owns_process = True
+        app.state.lifecycle.anew = _start_anew
+        interpreter.keep_program()
+        run(app, settings, sockets)
+    except (DirectoryUnusable, LogUnavailable, DoorOpen, JoinFailed, CannotListen) as refusal:
+        raise fail(str(refusal)) from None
+    except DatabaseLost as lost:
+        raise fail(f"the service has ended: {lost}") from None
+    except Exception as error:
+        raise fail(f"the service could not start: {error}") from None
+    if app.state.lifecycle.again:
+        for one in sockets:
+            one.close()
+        time.sleep(PAUSE)
+        _start_anew()
+
+
+def _start_anew() -> None:
+    """Replace this process by a new one with the same command line."""
+    os.execv(sys.executable, _command_line())  # noqa: S606 (its own)
+
+
+def _command_line() -> list[str]:
+    """What starts this process anew."""
+    given = sys.argv[1:]
+    if sys.orig_argv[len(sys.orig_argv) - len(given) :] == given and len(sys.orig_argv) > len(given):
+        return [sys.executable, *sys.orig_argv[1:]]
+    # It was forked off another one.
+    return [sys.executable, "-c", "from app.cli.main import main; main()", *given]

@@ -96,6 +96,10 @@ class LinkTree:
         await asyncio.gather(*(sender.stop() for sender in senders), *self._tasks, return_exceptions=True)
         await self.peers.close()
 
+    def enter(self, epoch: str) -> None:
+        """Go on in another history, as when this service leads from now on: every queue begins again."""
+        self._epoch = epoch
+
     def changed(self, relay: str) -> None:
         """Apply a change of a relay: its links may have changed, or have something to send."""
         engine = self._relays.get(relay)

@@ -6,6 +6,7 @@ import os
 import threading
 import time
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 from app.runtime import logs
 from app.runtime.kernels import Kernels
@@ -21,17 +22,32 @@ class Lifecycle:
 
     `stopping` is called once, before open connections are waited for; `failed` when the service that listens already
     could not be started, or cannot go on, which `error` says. `owns_process`: the process has nothing else to do.
+    `follows`: it is to be a replica, unless it finds out that it leads.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, follows: bool = False) -> None:
         self.ready = False
         self.owns_process = False
+        self.ending = False
+        self.again = False
+        """Whether the process is to start anew once this service has ended."""
+        self.anew: Callable[[], None] = lambda: None
+        """Replaces the process by a new one."""
         self.kernels: Kernels | None = None
         self.error: BaseException | None = None
         self.failed: Callable[[], None] = lambda: None
         self.refused: Callable[[], str | None] = lambda: None
         self.failing: Callable[[], list[str]] = list
         """The resources that are being rebuilt."""
+        unknown = {"lsn": 0, "durable": 0, "lag": {"rows": 0, "seconds": 0.0}, "term": 0, "epoch": "", "node": ""}
+        self.about_node: Callable[[], dict[str, Any]] = lambda: {
+            "role": "replica" if follows else "leader",
+            **unknown,
+        }
+        """What is said of this node among its replicas; before it is known, with no epoch."""
+        self.unready: Callable[[], str | None] = lambda: None
+        """Why this node is not to be used, as a replica that is far behind; None where it is."""
+        self.takes_small_writes: Callable[[], bool] = lambda: True
         self.stopping: list[Callable[[], None]] = []
         self.draining: Callable[[], Awaitable[None]] | None = None
         self._until: float | None = None
@@ -40,6 +56,13 @@ class Lifecycle:
         """End, because the service cannot go on."""
         log.critical("the service cannot go on", error=str(error))
         self.error = error
+        self.stop()
+        self.failed()
+
+    def start_anew(self, why: str) -> None:
+        """End, and start the process anew with another part to play."""
+        log.warning("the service starts anew", why=why)
+        self.again = True
         self.stop()
         self.failed()
 
@@ -67,6 +90,7 @@ class Lifecycle:
     def stop(self) -> None:
         """Serve nothing more and end what would not end by itself."""
         self.ready = False
+        self.ending = True
         hooks, self.stopping = self.stopping, []
         for hook in hooks:
             hook()
@@ -74,4 +98,6 @@ class Lifecycle:
     def _end_now(self) -> None:
         """Leave without waiting for threads, which cannot be interrupted."""
         log.warning("ended without waiting for what still runs: it is durable, or was not answered")
+        if self.again:
+            self.anew()
         os._exit(0 if self.error is None else 1)

@@ -72,6 +72,9 @@ class Metrics:
         self.link_messages = Counter(
             "rankcast_link_messages", "Messages between relays, by direction.", ["link", "direction"], registry=r
         )
+        self.passed_requests = Counter(
+            "rankcast_passed_requests", "Requests that a replica passed on to its leader.", ["status"], registry=r
+        )
         self.webhook_requests = Counter(
             "rankcast_webhook_requests", "Requests to receivers of webhooks.", ["result"], registry=r
         )

@@ -66,6 +66,18 @@ class Keyring:
             self._by_id[key.id] = key
             self._by_hash[key.hash] = key, caller
 
+    def replace(self, keys: Iterable[KeyRow]) -> None:
+        """Let these keys in and no others, and end what those have open that are gone."""
+        found = list(keys)
+        was_open, gone = self.open, self._by_id.keys() - {key.id for key in found}
+        self._by_id.clear()
+        self._by_hash.clear()
+        self.load(found)
+        if was_open and not self.open:
+            self._notify(ANONYMOUS)
+        for key_id in sorted(gone):
+            self._notify(key_id)
+
     def get(self, key_id: str) -> KeyRow | None:
         """The key of an id."""
         return self._by_id.get(key_id)

@@ -24,11 +24,17 @@ class Stores:
     gate: Gate
 
     @property
-    def history(self) -> str:
-        """The id of the history of changes: the directory's epoch, or another where answered rows were given up."""
-        cuts = 0 if self.log.end is None else self.log.end.cuts
+    def cuts(self) -> int:
+        """How often answered rows were given up."""
+        return 0 if self.log.end is None else self.log.end.cuts
+
+    def history(self, term: int = 0) -> str:
+        """The id of the history of changes: the directory's epoch, or another where answered rows were given up; each
+        term of a leader that took over has its own.
+        """
         epoch = self.directory.epoch
-        return epoch if not cuts else sha256(f"{epoch}.{cuts}".encode()).hexdigest()[: len(epoch)]
+        found = epoch if not self.cuts else sha256(f"{epoch}.{self.cuts}".encode()).hexdigest()[: len(epoch)]
+        return found if not term else f"{found}t{term}"
 
     def close(self) -> None:
         """Close the database and release the directory."""

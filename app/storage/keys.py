@@ -68,6 +68,13 @@ class KeyStore:
                 connection.execute(sa.delete(keys_table).where(keys_table.c.id == key.id))
                 connection.execute(sa.insert(keys_table), _values(key))
 
+    def replace(self, keys: Iterable[KeyRow]) -> None:
+        """Store these keys in place of all that are there."""
+        with self._ownership.changing("the keys cannot be stored") as connection:
+            connection.execute(sa.delete(keys_table))
+            for key in keys:
+                connection.execute(sa.insert(keys_table), _values(key))
+
     def clear(self) -> None:
         """Delete every key."""
         with self._ownership.changing("the keys cannot be deleted") as connection:

@@ -33,6 +33,7 @@ from app.storage.session import Session
 __all__ = [
     "Checked",
     "CompletedAnswer",
+    "CopiedRow",
     "Log",
     "LogEntry",
     "LogRow",
@@ -129,6 +130,13 @@ class LogRow(NamedTuple):
     created_at: float
 
 
+class CopiedRow(NamedTuple):
+    """A row of another service's log with its checksum there, None where an older version wrote it."""
+
+    row: LogRow
+    checksum: bytes | None
+
+
 class Checked(NamedTuple):
     """What a check of the whole log found: how many rows it has, how many of them have no checksum, and what is wrong,
     by row.
@@ -178,6 +186,8 @@ class Log:
         self.last_lsn = 0
         self.pruned_through = 0
         self.end = LogEnd(home.path) if home is not None else None
+        self.on_append: Callable[[Sequence[CopiedRow], Sequence[StoredAnswer]], None] = lambda rows, answers: None
+        """Called in the thread of an `append` with what it has made durable."""
         self._home = home
         self._last_checksum = START
         engine = database.engine
@@ -232,6 +242,11 @@ class Log:
         return self.pruned_through + 1
 
     @property
+    def last_checksum(self) -> bytes:
+        """The checksum of the last row, `START` where it has none."""
+        return self._last_checksum
+
+    @property
     def in_doubt(self) -> bool:
         """Whether a failed write may have left rows that were reported as failed; `mend` deletes them."""
         return self._session.in_doubt
@@ -253,7 +268,7 @@ class Log:
 
     def append(
         self,
-        entries: Sequence[LogEntry],
+        entries: Sequence[LogEntry | CopiedRow],
         answers: Sequence[StoredAnswer] = (),
         completed: Sequence[CompletedAnswer] = (),
         now: float | None = None,
@@ -262,15 +277,21 @@ class Log:
         """Write commands and answers in one transaction, durable on return; answers the last lsn.
 
         The entries get the numbers from ``last_lsn + 1``. An answer replaces an older one under the same key; those
-        under `forgotten` (scope, key) are deleted. Raises `LogUnavailable` with everything rolled back.
+        under `forgotten` (scope, key) are deleted. Copied rows must follow the last one, by number and by checksum.
+        Raises `LogUnavailable` with everything rolled back.
         """
         created = time.time() if now is None else now
         lsn, before = self.last_lsn, self._last_checksum
-        rows = []
+        written: list[CopiedRow] = []
         for n, entry in enumerate(entries, 1):
-            row = (lsn + n, *entry, created)
-            before = checksum(before, row)
-            rows.append((*row, before))
+            copied = entry if isinstance(entry, CopiedRow) else None
+            row = copied.row if copied is not None else LogRow._make((lsn + n, *entry, created))
+            chained = None if copied is not None and copied.checksum is None else checksum(before, row)
+            if copied is not None and (row.lsn != lsn + n or chained != copied.checksum or (before and not chained)):
+                raise LogUnavailable(f"row {row.lsn} of another log does not follow row {lsn + n - 1} of this one")
+            before = chained or START
+            written.append(CopiedRow(row, chained))
+        rows = [(*row, chained) for row, chained in written]
 
         def write(cursor: Any) -> None:
             self._insert.run(cursor, rows)
@@ -281,6 +302,8 @@ class Log:
         self._session.transact(write)
         if rows:
             self._ends_at(lsn + len(rows), before)
+        if rows or answers:
+            self.on_append(written, answers)
         return self.last_lsn
 
     def sync_end(self) -> None:
@@ -359,8 +382,9 @@ class Log:
         self.pruned_through = 0
         self._ends_at(0, START)
 
-    def start_at(self, lsn: int, epoch: str) -> None:
-        """Let an empty log begin after a row that is elsewhere, with the history of this epoch.
+    def start_at(self, lsn: int, epoch: str, chained: bytes = START) -> None:
+        """Let an empty log begin after a row that is elsewhere, with the history of this epoch; with `chained`, the
+        checksum of that row, it goes on with the chain there.
 
         Raises `LogUnavailable` when it is not empty.
         """
@@ -370,10 +394,62 @@ class Log:
         def write(cursor: Any) -> None:
             self.ownership.meta.put(cursor, "pruned_through", str(lsn))
             self.ownership.meta.put(cursor, "epoch", epoch)
+            if chained:
+                self.ownership.meta.put(cursor, PRUNED_CHECKSUM, chained.hex())
 
         self._session.transact(write)
         self.pruned_through = lsn
-        self._ends_at(lsn, START)
+        self._ends_at(lsn, chained)
+
+    def copies(self, after_lsn: int, last: int) -> Iterator[CopiedRow]:
+        """The rows after a number up to another one as they are, unchecked, about `PIECE` bytes read at a time.
+
+        Raises `LogUnavailable`, also where rows are missing.
+        """
+        for found in self._rows(after_lsn, last):
+            after_lsn += 1
+            if found[0].lsn != after_lsn:
+                raise LogUnavailable(f"the log is damaged: after row {after_lsn - 1} comes row {found[0].lsn}")
+            yield CopiedRow(*found)
+        if after_lsn < last:
+            raise LogUnavailable(f"rows {after_lsn + 1} to {last} of the log are not there")
+
+    def checksum_at(self, lsn: int) -> bytes | None:
+        """The checksum of a row, `START` for one without; None where the row is neither there nor the last pruned one.
+
+        Raises `LogUnavailable`.
+        """
+        if not self.pruned_through <= lsn <= self.last_lsn:
+            return None
+        return self._checksum_before(lsn + 1)
+
+    def answers_between(self, first: int, last: int) -> list[StoredAnswer]:
+        """The stored responses of rows from one to another, in order of row. Raises `LogUnavailable`."""
+        columns = idempotency_table.c
+        query = sa.select(idempotency_table).where(columns.lsn.between(first, last))
+        query = query.order_by(columns.lsn, columns.created_at, columns.scope, columns.key)
+        with self.database.reading("the kept answers cannot be read") as connection:
+            return [StoredAnswer._make(row) for row in connection.execute(query)]
+
+    def answers_of(self, resource: str, first: int, last: int) -> list[tuple[str, str]]:
+        """Scope and key of the stored responses of a resource's rows from one to another. Raises `LogUnavailable`."""
+        answer, row = idempotency_table.c, log_table.c
+        query = sa.select(answer.scope, answer.key).where(answer.lsn.between(first, last), answer.lsn == row.lsn)
+        with self.database.reading("the kept answers cannot be read") as connection:
+            found = connection.execute(query.where(row.resource == resource)).all()
+        return [(scope, key) for scope, key in found]
+
+    def drop_answers(self, places: Sequence[tuple[str, str]]) -> None:
+        """Delete stored responses by scope and key. Raises `LogUnavailable`."""
+        if places:
+            self._session.transact(lambda cursor: self._forget.run(cursor, places))
+
+    def last_note(self, about: str) -> int:
+        """The `first_seq` of the last row that notes this, 0 where none is in the log. Raises `LogUnavailable`."""
+        columns = log_table.c
+        query = sa.select(sa.func.max(columns.first_seq)).where(columns.command == NOTE, columns.resource == about)
+        with self.database.reading("the log cannot be read") as connection:
+            return int(connection.execute(query).scalar() or 0)
 
     def replay(self, after_lsn: int = 0) -> Iterator[LogRow]:
         """All commands after a number, in order, read as they are taken: about `PIECE` bytes at a time.

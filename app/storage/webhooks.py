@@ -179,6 +179,14 @@ class WebhookStore:
                     connection.execute(sa.delete(table).where(table.c.name == row.name))
                 _replace(connection, row, positions, ())
 
+    def replace(self, webhooks: Iterable[StoredWebhook]) -> None:
+        """Store these webhooks in place of all that are there, with nothing that waits."""
+        with self._ownership.changing("the webhooks cannot be stored") as connection:
+            for table in _TABLES:
+                connection.execute(sa.delete(table))
+            for row, positions in webhooks:
+                _replace(connection, row, positions, ())
+
     def delete(self, name: str, answer: StoredAnswer | None = None) -> None:
         """Delete a webhook with all that belongs to it, if it is there."""
         with self._ownership.changing("the webhook cannot be deleted") as connection:

@@ -71,7 +71,7 @@ class Conflator:
         clock: Callable[[], float],
         sent: Callable[[], None],
     ) -> None:
-        self._epoch = epoch
+        self.epoch = epoch
         self._find = find
         self._between = between
         self._clock = clock
@@ -197,7 +197,7 @@ class Conflator:
 
     def _message(self, live_resource: LiveResource, channel: Channel, seq: int, entries: Entries) -> Message:
         text = _listed(live_resource).changes_json(entries, channel.form == "old")
-        return message(self._epoch, seq, CHANGE, f'{{"seq":{seq},"changes":{text}}}')
+        return message(self.epoch, seq, CHANGE, f'{{"seq":{seq},"changes":{text}}}')
 
     # --- timer --------------------------------------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from functools import partial
 from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
@@ -41,6 +41,9 @@ LONGEST_TIMER = 86_400.0
 """Seconds after which the time of day is looked at again: timers do not follow it."""
 
 MOST_SECONDS_BETWEEN_ROUNDS = 1.0
+
+MOST_TERMS = 16
+"""Epochs before the present one of which positions are taken."""
 
 CHANNEL, MESSAGE = 1_100, 150
 """Bytes of memory for a channel, and for a message besides its text, as measured."""
@@ -100,6 +103,7 @@ class Hub:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.epoch = epoch
+        self._earlier: deque[tuple[str, dict[str, int]]] = deque(maxlen=MOST_TERMS)
         self.limits = limits
         self.pump = Pump()
         self.on_open: Callable[[str, str], None] | None = None
@@ -122,6 +126,23 @@ class Hub:
             for event in (CHANGE, "tiles", "snapshot", "reset", READY, WIN, NOTIFICATION, RESULT, GONE)
         }
         self.conflator = Conflator(epoch, self._live_resources.get, self.between, clock, self._sent[CHANGE].inc)
+
+    def enter(self, epoch: str, seqs: dict[str, int]) -> None:
+        """Go on under another epoch, as when another service leads from now on.
+
+        Positions under the one before are good up to the last seq that each resource had in it, which is in `seqs`.
+        """
+        self._earlier.append((self.epoch, seqs))
+        self.epoch = self.conflator.epoch = epoch
+
+    def _position(self, resource: str, after: str) -> int | None:
+        """The seq of a cursor, None where it is none of this history."""
+        found = parse_cursor(after, self.epoch)
+        for epoch, seqs in self._earlier if found is None else ():
+            seq = parse_cursor(after, epoch)
+            if seq is not None and seq <= seqs.get(resource, -1):
+                return seq
+        return found
 
     # --- connections ------------------------------------------------------------------------------------------------
 
@@ -225,6 +246,13 @@ class Hub:
         live = self._live_of(resource, id)
         return live is not None and any(channel.readers for channel in live.channels())
 
+    def read_now(self) -> Iterator[tuple[str, str]]:
+        """The subscriptions that a stream is open of, by resource and id. O(live subscriptions)."""
+        for resource, live_resource in self._live_resources.items():
+            for id, live in live_resource.by_id.items():
+                if any(channel.readers for channel in live.channels()):
+                    yield resource, id
+
     def cursors(self, readers: Iterable[Reader]) -> dict[str, str]:
         """By resource, the cursor up to which all of these readers have every message, sent or in the queue.
 
@@ -305,7 +333,7 @@ class Hub:
         channel: Channel | None = getattr(live, form)
         missed, seq = None, None
         if channel is not None and (channel.readers or self._clock() - channel.left_at < self.limits.resume_seconds):
-            seq = None if after is None else parse_cursor(after, self.epoch)
+            seq = None if after is None else self._position(resource, after)
             if seq is not None and seq <= live_resource.delivered_seq(channel):
                 missed = channel.missed(seq)
         else:

@@ -44,6 +44,8 @@ class Peer(Protocol):
     """What carrying out a request needs of its socket."""
 
     turns: Turns
+    secret: str | None
+    """The key or token of the peer, where it has sent one."""
 
     async def leave(self) -> None:
         """Return when the peer has gone."""
@@ -86,6 +88,7 @@ class Requests:
         drained: Callable[[], Awaitable[None]],
     ) -> None:
         self.turns = Turns()
+        self.secret: str | None = None
         self._api = api
         self._answer = answer
         self._refusal = refusal

@@ -243,6 +243,7 @@ class _Socket(Connection):
             if self._keyring.tokens is not None:
                 await self._keyring.tokens.refresh()
             self._caller = self._keyring.identify(secret)
+        self._requests.secret = secret
 
     async def listen(self) -> None:
         patience = None

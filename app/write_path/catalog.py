@@ -159,11 +159,14 @@ class UndoMark(Mark):
 
 
 class Note(Mark):
-    """A row of the log that changes no resource, but something else that snapshots hold: `about` names it."""
+    """A row of the log that changes no resource, but something else that snapshots hold: `about` names it, `number`
+    says more.
+    """
 
-    def __init__(self, about: str) -> None:
+    def __init__(self, about: str, number: int = 0) -> None:
         super().__init__()
         self.about = about
+        self.number = number
 
 
 class CreateJob(_InstantJob):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from itertools import islice, takewhile
 from typing import Any, NamedTuple
 
@@ -78,7 +78,7 @@ class Ticket:
         """Add the fields that applying the command gave to the stored `answer`."""
         if self._lacks:
             self._lacks = False
-            self._answers.add_completed(self._place, _filled(answer, fields))
+            self._answers.add_completed(self._place, filled(answer, fields))
 
     def complete(self, status: int, answer: dict[str, Any]) -> None:
         """Note the response to the request."""
@@ -127,6 +127,8 @@ class Answers:
         self.in_memory = in_memory
         self.find = find
         self.remote = remote
+        self.confirmed: Callable[[], Awaitable[None]] | None = None
+        """Waits, where set, until enough replicas have what is in the log, so that a response may be given again."""
         self._some_left = False
         self._bytes = 0
         self._bytes_to_complete = 0
@@ -146,6 +148,23 @@ class Answers:
             if not row.complete:
                 self._awaited.setdefault(row.lsn, []).append(place)
 
+    def take(self, rows: Iterable[StoredAnswer]) -> None:
+        """Take responses that another service has stored with rows which are logged and applied here next."""
+        for row in rows:
+            place = (row.scope, row.key)
+            self._drop(place)
+            # One that is not complete stays in memory until its command is applied.
+            self._put(place, _kept(row)._replace(stored=row.complete))
+            if not row.complete:
+                self._awaited.setdefault(row.lsn, []).append(place)
+        self._make_room()
+
+    def forget(self, places: Iterable[tuple[str, str]]) -> None:
+        """Forget responses whose rows are undone."""
+        for place in places:
+            self._drop(place)
+            self._completed.pop(place, None)
+
     def awaits(self, lsn: int) -> bool:
         """Whether a response to the command in this row is incomplete."""
         return lsn in self._awaited
@@ -153,9 +172,11 @@ class Answers:
     def learn(self, lsn: int, fields_of: Callable[[Mapping[str, Any]], Mapping[str, Any]]) -> None:
         """Add the fields that replaying this row gave each response."""
         for place in self._awaited.pop(lsn):
+            if place not in self._kept:
+                continue
             answer = json.loads(self._kept[place].answer or b"{}")
-            text = _pack(_filled(answer, fields_of(answer)))
-            self._replace(place, self._kept[place]._replace(answer=text))
+            text = _pack(filled(answer, fields_of(answer)))
+            self._replace(place, self._kept[place]._replace(answer=text, stored=True))
             self._complete(place, text)
 
     def add_completed(self, place: tuple[str, str], answer: dict[str, Any]) -> None:
@@ -274,7 +295,7 @@ def hash_request(method: str, path: str, query: str, body: bytes) -> bytes:
     return digest.digest()
 
 
-def _filled(answer: dict[str, Any], fields: Mapping[str, Any]) -> dict[str, Any]:
+def filled(answer: dict[str, Any], fields: Mapping[str, Any]) -> dict[str, Any]:
     """A response with the fields that it lacked."""
     return {key: fields.get(key, value) for key, value in answer.items()}
 

@@ -62,8 +62,10 @@ class Maintenance(Protocol):
     async def snapshot(self, report: Report) -> dict[str, Any]:
         """Write a snapshot: ``{"lsn", "bytes", "seconds"}``."""
 
-    async def rebuild(self, report: Report, resources: list[str] | None, engine: str) -> dict[str, Any]:
-        """Take a snapshot and pack indexes again.
+    async def rebuild(
+        self, report: Report, resources: list[str] | None, engine: str, rederive: bool = True
+    ) -> dict[str, Any]:
+        """Take a snapshot and pack indexes again; with `rederive` relays forward the least possible afterwards.
 
         Returns ``{"engine", "rows", "seconds"}``, and for relays ``"rederived"``: the changes of what each forwards.
         """

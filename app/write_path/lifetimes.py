@@ -11,6 +11,7 @@ import heapq
 import math
 import time
 from collections.abc import Awaitable, Callable, Iterable
+from itertools import islice
 
 from app.runtime import logs
 
@@ -18,6 +19,9 @@ log = logs.get("expiry")
 
 Place = tuple[str, str]
 Lifetimes = Iterable[tuple[str, float | None]]
+
+SOON = 2.0
+"""Seconds before the end of its lifetime at which a subscription that is read is touched in any case."""
 
 SPARE = 1_024
 """Superfluous entries that the heap may hold before it is rebuilt."""
@@ -39,6 +43,8 @@ class Expiry:
         self._heap: list[tuple[float, Place]] = []
         self._next: dict[Place, float] = {}
         """The valid entry of a subscription in the heap. Others there are void."""
+        self._touched: dict[Place, None] | None = None
+        """What was touched since `take_touched`, where that is called."""
 
     def __len__(self) -> int:
         return len(self._deadlines)
@@ -63,6 +69,25 @@ class Expiry:
         deadline = self._deadlines.get((name, key))
         if deadline is not None:
             self._deadlines[name, key] = (self._clock() + deadline[1], deadline[1])
+            if self._touched is not None:
+                self._touched[name, key] = None
+
+    def take_touched(self, read: Iterable[Place], most: int) -> list[Place]:
+        """The subscriptions, at most so many, that were touched since the last call, and those of the ones being `read`
+        half of whose lifetime is over.
+        """
+        if self._touched is None:
+            self._touched = {}
+        if self._deadlines:
+            now = self._clock()
+            for place in read:
+                deadline = self._deadlines.get(place)
+                if deadline is not None and deadline[0] - now < max(deadline[1] / 2, SOON):
+                    self.touch(*place)
+        taken = list(islice(self._touched, most))
+        for place in taken:
+            del self._touched[place]
+        return taken
 
     def _set(self, name: str, key: str, seconds: float) -> None:
         due, place = self._clock() + seconds, (name, key)

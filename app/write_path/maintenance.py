@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import threading
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator
@@ -28,6 +29,9 @@ T = TypeVar("T")
 
 SHOWN = 100
 """Differences that a job's detail lists."""
+
+HOLD = 60.0
+"""Seconds that snapshots stay after a replica has asked for a piece of one."""
 
 log = logs.get("maintenance")
 
@@ -67,6 +71,11 @@ class Maintenance:
         self._writer = writer
         self._metrics = metrics
         self._root = root
+        self._held_until = -math.inf
+
+    def hold(self) -> None:
+        """Let no snapshot go, and nothing of the log, for a while: a replica fetches one. In any thread."""
+        self._held_until = time.monotonic() + HOLD
 
     @property
     def grown(self) -> bool:
@@ -266,6 +275,8 @@ class Maintenance:
 
     def _retire(self) -> int:
         """Drop old snapshots; return the row up to which the log is not needed, by those that are there."""
+        if time.monotonic() < self._held_until:
+            return 0
         oldest = self.snapshots.retire(self._settings.keep_snapshots, self._writer.last_lsn)
         self._claim_storage()
         if self._root is not None:

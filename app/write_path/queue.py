@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from app.resources.base import Job, ResourceType
 from app.runtime import logs, tracing
-from app.storage.log import NOTE, LogEntry, StoredAnswer
+from app.storage.log import NOTE, CopiedRow, LogEntry, StoredAnswer
 from app.write_path.catalog import Note
 from app.write_path.idempotency import Ticket
 
@@ -48,19 +48,22 @@ class Pending:
     """An accepted command that is not applied yet.
 
     Its rows of the log, of which `lsn` is the first once they are written, and its responses that are stored, whose row
-    is not known yet. `since` is when it was accepted, by `time.perf_counter`; `trace` are its spans, where its
-    request is traced.
+    is not known yet; copied rows have their `answers` as they are. `unsynced`: too few replicas have it. `since` is
+    when it was accepted, by `time.perf_counter`; `trace` are its spans, where its request is traced.
     """
 
-    __slots__ = ("entries", "future", "job", "lsn", "queue", "receipts", "since", "then", "trace")
+    __slots__ = (
+        "answers", "entries", "future", "job", "lsn", "queue", "receipts", "since", "then", "trace", "unsynced",
+    )  # fmt: skip
 
     def __init__(
         self,
         queue: ResourceQueue,
         job: Job,
-        entries: Sequence[LogEntry] = (),
+        entries: Sequence[LogEntry | CopiedRow] = (),
         receipts: Sequence[Receipt] = (),
         then: Callable[[Any], None] | None = None,
+        answers: Sequence[StoredAnswer] = (),
     ) -> None:
         self.queue = queue
         self.job = job
@@ -68,6 +71,8 @@ class Pending:
         self.lsn = 0
         self.receipts = receipts
         self.then = then
+        self.answers = answers
+        self.unsynced = False
         self.since = time.perf_counter()
         self.trace = None if tracing.tracer is None else tracing.tracer.command(queue.resource)
         self.future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -109,7 +114,7 @@ class ResourceQueue:
 def encoded(queue: ResourceQueue, job: Job) -> Sequence[LogEntry]:
     """A job's rows of the log; none where it changes nothing. Raises `Unwritable`."""
     if isinstance(job, Note):
-        return (LogEntry(job.about, 0, 0, NOTE, b""),)
+        return (LogEntry(job.about, job.number, job.number, NOTE, b""),)
     if not job.count or queue.resource_type is None:
         return ()
     entries, seq = [], job.first_seq

@@ -120,10 +120,10 @@ class Repair:
                 continue
             # It may have been deleted meanwhile.
             if queue.failed:
-                self._replace(queue, entry, fresh, last_seq)
+                self.replace(queue, entry, fresh, last_seq)
                 log.warning("resource rebuilt", resource=queue.resource, seq=entry.last_seq, undone=len(undone))
 
-    def _replace(self, queue: ResourceQueue, entry: Entry, fresh: Entry, last_seq: int) -> None:
+    def replace(self, queue: ResourceQueue, entry: Entry, fresh: Entry, last_seq: int) -> None:
         """Put a resource as it was rebuilt in place of the one that failed."""
         assert queue.resource_type is not None, "marks are not rebuilt"
         entry.engine, entry.latest = fresh.engine, fresh.latest

@@ -30,7 +30,8 @@ log = logs.get("schedule")
 class Schedule:
     """The runs of one service, from `start` to `stop`. A run that has not ended is not started a second time.
 
-    `grown` says whether the log has rows that the newest snapshot lacks, `rows` how many.
+    `grown` says whether the log has rows that the newest snapshot lacks, `rows` how many, `leads` whether a rebuild may
+    write commands: at a replica it packs indexes alone.
     """
 
     def __init__(
@@ -40,6 +41,7 @@ class Schedule:
         maintenance: Maintenance,
         grown: Callable[[], bool],
         rows: Callable[[], int] = lambda: 0,
+        leads: Callable[[], bool] = lambda: True,
     ) -> None:
         # The import takes 10 ms, which must not delay listening.
         from apscheduler.schedulers.asyncio import AsyncIOScheduler  # type: ignore[import-untyped, unused-ignore]
@@ -51,6 +53,7 @@ class Schedule:
         self._maintenance = maintenance
         self._grown = grown
         self._rows = rows
+        self._leads = leads
         self._stopped = True
         self._timezone = timezone_of(settings.nightly_timezone)
         self.scheduler = AsyncIOScheduler(timezone=self._timezone)
@@ -83,7 +86,7 @@ class Schedule:
     async def nightly(self) -> None:
         """Rebuild everything, then verify it if that is set; return when that is done."""
         engine = self._settings.nightly_engine
-        rebuild = partial(self._maintenance.rebuild, resources=None, engine=engine)
+        rebuild = partial(self._maintenance.rebuild, resources=None, engine=engine, rederive=self._leads())
         done = await self._run("nightly run", "rebuild", rebuild)
         if done is not None and done.state == "succeeded" and self._settings.nightly_verify:
             await self._run("nightly run", "verify", partial(self._maintenance.verify, resources=None, engine=engine))

@@ -10,20 +10,20 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Sized
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence, Sized
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from functools import partial
 from itertools import islice
 from typing import Any, NamedTuple, TypeVar
 
-from app.errors import LogUnavailable, NotReady
+from app.errors import LogUnavailable, NotReady, NotReplicated
 from app.resources.base import Droppable, Job, Work
 from app.runtime import clock, logs, tracing, turns
 from app.runtime.metrics import Metrics
-from app.storage.log import Log, LogEntry, StoredAnswer
+from app.storage.log import CopiedRow, Log, LogEntry, StoredAnswer
 from app.write_path.catalog import Catalog, DropFailedJob, DropJob, Mark, Note, UndoMark
-from app.write_path.idempotency import AT_START, Answers, Ticket
+from app.write_path.idempotency import AT_START, Answers, Ticket, filled
 from app.write_path.queue import (
     Encoding,
     Pending,
@@ -84,6 +84,10 @@ class ConsistentCut(NamedTuple):
 class Writer:
     """The owner of the log and the catalog; `submit` is the only way to change a resource. `repair` is of resources
     that have failed, `follower` follows subscriptions while the log is replayed.
+
+    `closed` says why no command is taken. A replica's commands come by `copy` alone, which `copies` says; `on_failed`
+    is called there with a resource that has failed. `synced(lsn)`, where set, returns whether enough replicas have the
+    log up to a row: it is waited for between log and engine.
     """
 
     def __init__(
@@ -104,6 +108,10 @@ class Writer:
         self._kernels = ThreadPoolExecutor(2, "kernel")
         self._tasks: set[asyncio.Task[None]] = set()
         self._closed = False
+        self.closed: str | None = None
+        self.copies = False
+        self.on_failed: Callable[[str], None] = lambda resource: None
+        self.synced: Callable[[int], Awaitable[bool]] | None = None
         self.repair = Repair(catalog, metrics, self._kernels, partial(self._enqueue, self._marks), self._refuse)
         self.follower: Follower | None = None
 
@@ -265,9 +273,9 @@ class Writer:
         if queue is not None and queue.failed:
             raise NotReady(f"{display_name(queue)} failed and is being rebuilt", retry_after=1)
 
-    async def note(self, about: str) -> None:
+    async def note(self, about: str, number: int = 0) -> None:
         """Log a row for a change outside the resources, so that a new snapshot is due."""
-        await self._enqueue(self._marks, Note(about))
+        await self._enqueue(self._marks, Note(about, number))
 
     async def maintain(self, resource: str, make: Callable[[Any], J]) -> J:
         """Run work of a resource's engine in the order of its commands; return the job when it is done.
@@ -320,6 +328,46 @@ class Writer:
             self.answers.give_back(completed)
             raise
 
+    def copy(
+        self,
+        resource: str | None,
+        job: Job,
+        rows: Sequence[CopiedRow],
+        answers: Sequence[StoredAnswer],
+        then: Callable[[Any], None] | None = None,
+    ) -> asyncio.Future[None]:
+        """Log rows of another log as they are there, and apply their command; None: they change no resource."""
+        queue = self._marks if resource is None else self._queue(resource)
+        pending = Pending(queue, job, rows, (), then, answers)
+        self.queued += 1
+        self._group.append(pending)
+        self._schedule()
+        return pending.future
+
+    async def check_copied(self, resource: str, command: Any) -> Job:
+        """Prepare a command of a copied row as a command of a client is, in pieces where it is long."""
+        if not _is_bulk(command):
+            job: Job = self.catalog.replay(resource, command)
+            return job
+        queue = self._queue(resource)
+        async with queue.accepting:
+            return await self._check(queue, command, 0, None)
+
+    async def in_kernel_thread(self, fn: Callable[[], T]) -> T:
+        """Run `fn` in one of the threads for long work."""
+        return await asyncio.get_running_loop().run_in_executor(self._kernels, fn)
+
+    async def replace(self, resource: str, rebuild: Callable[[str], Any], last_seq: int) -> None:
+        """Put a resource as its snapshot and the log say in place of the one that is there, which has no commands."""
+        queue, entry = self._queue(resource), self.catalog.entry(resource)
+        fresh = await self.in_kernel_thread(partial(rebuild, resource))
+        await self.between(resource, partial(self.repair.replace, queue, entry, fresh, last_seq))
+
+    async def drained(self) -> None:
+        """Return when all that was accepted is applied. Nothing more is accepted meanwhile."""
+        while self._group or self._flushing or any(one.pending or one.running for one in self._queues.values()):  # noqa: ASYNC110 (rare)
+            await asyncio.sleep(0.002)
+
     async def mend(self) -> None:
         """Delete the rows that a failed commit may have left in the log. Raises LogUnavailable."""
         if self._log.in_doubt:
@@ -352,6 +400,8 @@ class Writer:
 
     def _check_writable(self) -> None:
         """Refuse a write where the log takes none, before it joins a group with reads."""
+        if self.closed is not None:
+            raise NotReady(self.closed, retry_after=1)
         refused = self._log.refused
         if refused is not None:
             raise LogUnavailable(refused)
@@ -463,6 +513,7 @@ class Writer:
         """Log the group, here or, where that takes long, in the commit thread."""
         group, self._group = self._group, []
         large = any(pending.job.count > BULK for pending in group)
+        large = large or (self.synced is not None and any(pending.entries for pending in group))
         if large or self._log.database.remote or self._commit_cost > SLOW_COMMIT:
             self._spawn(self._commit_in_thread(group))
             return
@@ -489,14 +540,23 @@ class Writer:
             self._fail(group, LogUnavailable(f"the log cannot be written: {type(error).__name__}"))
             raise
         else:
+            await self._sync(group)
             self._apply(group)
         finally:
             self._flushing = False
             if self._group:
                 self._schedule()
 
+    async def _sync(self, group: list[Pending]) -> None:
+        """Wait until enough replicas have a group that was logged; mark it where they have not in time."""
+        logged = [pending for pending in group if pending.lsn]
+        if self.synced is None or not logged or await self.synced(self._log.last_lsn):
+            return
+        for pending in logged:
+            pending.unsynced = True
+
     def _commit(self, group: list[Pending]) -> None:
-        entries: list[LogEntry] = []
+        entries: list[LogEntry | CopiedRow] = []
         answers: list[StoredAnswer] = []
         forgotten: list[tuple[str, str]] = []
         now = clock.now()
@@ -510,6 +570,7 @@ class Writer:
                 forgotten += [(one.scope, one.key) for one in kept]
             pending.lsn = self._log.last_lsn + len(entries) + 1 if pending.entries else 0
             entries += pending.entries
+            answers += pending.answers
             if pending.receipts:
                 lsn = self._log.last_lsn + len(entries)
                 answers += [one.kept._replace(lsn=lsn, created_at=now) for one in pending.receipts]
@@ -555,6 +616,9 @@ class Writer:
         for pending in group:
             if pending.queue.failed and isinstance(pending.job, DropFailedJob):
                 self.repair.end(pending.queue)
+            elif pending.queue.failed and self.copies:
+                self._refuse(pending, already_failed(pending.queue))
+                continue
             elif pending.queue.failed:
                 pending.queue.undone.append(pending)
                 continue
@@ -635,6 +699,13 @@ class Writer:
         rebuild the resource.
         """
         why = self.repair.fail(queue, error)
+        if self.copies:
+            # A replica cannot undo anything: the leader does, if it fails there too.
+            undone, queue.undone = queue.undone, []
+            for pending in undone:
+                self._refuse(pending, why)
+            self.on_failed(queue.resource)
+            return
         unlogged = [pending for pending in self._group if pending.queue is queue]
         self._group = [pending for pending in self._group if pending.queue is not queue]
         for pending in unlogged:
@@ -676,8 +747,12 @@ class Writer:
         self.queued -= 1
         job = pending.job
         for ticket, skeleton, _ in pending.receipts:
+            fields = job.fields_of(skeleton.answer) if ticket.lacks else {}
             if ticket.lacks:
-                ticket.applied(skeleton.answer, job.fields_of(skeleton.answer))
+                ticket.applied(skeleton.answer, fields)
+            if pending.unsynced:
+                # It is in the log: a retry finds out whether replicas have it by then.
+                ticket.complete(skeleton.status, filled(skeleton.answer, fields))
         if job.count and pending.queue.resource_type is not None:
             pending.queue.resource_type.count(self._metrics, pending.queue.resource, job)
             self._metrics.delivery_seconds.observe(time.perf_counter() - pending.since)
@@ -691,7 +766,10 @@ class Writer:
         except Exception as error:
             pending.future.set_exception(error)
         else:
-            pending.future.set_result(None)
+            if pending.unsynced:
+                pending.future.set_exception(not_replicated())
+            else:
+                pending.future.set_result(None)
 
     def _spawn(self, work: Any) -> None:
         task = asyncio.get_running_loop().create_task(work)
@@ -728,6 +806,15 @@ class Writer:
                 log.warning("answers stay incomplete until the next start", error=str(error))
         self._committer.shutdown()
         self._kernels.shutdown()
+
+
+def not_replicated() -> NotReplicated:
+    """Why a write that is in the log is not answered."""
+    return NotReplicated(
+        "the write is in the leader's log, and too few replicas have said in time that it is in theirs: a retry under "
+        "its Idempotency-Key finds out",
+        retry_after=1,
+    )
 
 
 def _is_bulk(command: Any) -> bool:

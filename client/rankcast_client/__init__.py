@@ -114,6 +114,7 @@ from rankcast_client.relay_models import (
     unsubscribe,
 )
 from rankcast_client.relays import AsyncRelay, Notifications
+from rankcast_client.replica_calls import Promoted, Replica
 from rankcast_client.shapes import Disc, HalfPlane, Shape, Simplex
 from rankcast_client.signatures import BadSignature, verify
 from rankcast_client.sync import Board, Feed, Jobs, Map, Matcher, Moving, Rankcast, Relay, Webhooks
@@ -207,6 +208,7 @@ __all__ = [
     "PostReached",
     "Posted",
     "ProblemError",
+    "Promoted",
     "Published",
     "Put",
     "Queries",
@@ -220,6 +222,7 @@ __all__ = [
     "Rejected",
     "Relay",
     "RelayInfo",
+    "Replica",
     "Reset",
     "Result",
     "Results",

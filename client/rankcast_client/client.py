@@ -24,6 +24,7 @@ from rankcast_client.models import BoardInfo
 from rankcast_client.relay_calls import RELAYS
 from rankcast_client.relay_models import RelayInfo
 from rankcast_client.relays import AsyncRelay
+from rankcast_client.replica_calls import Promoted, Replica, promote, replicas
 from rankcast_client.ticket_calls import Ticket, make_ticket
 from rankcast_client.webhooks import AsyncWebhooks
 
@@ -108,6 +109,17 @@ class AsyncRankcast(AsyncConnection):
         `resource` is named as ``boards/delays``; without `ids` the ticket is for all of its subscriptions.
         """
         return await self.send(make_ticket(resource, ids, seconds))
+
+    def replicas(self) -> AsyncIterator[Replica]:
+        """The replicas that follow this node, in order of node."""
+        return self.listing(replicas)
+
+    async def promote(self, *, force: bool = False) -> Promoted:
+        """Make this node the leader.
+
+        Raises ProblemError with status 409 where another node has more of the log; `force` gives that up.
+        """
+        return await self.send(promote(force))
 
     async def ready(self) -> bool:
         """Whether the service can be used now. Does not retry and does not raise."""

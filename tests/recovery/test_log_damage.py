@@ -190,17 +190,17 @@ def test_a_log_that_ends_before_what_was_answered_is_refused(
 
 def test_an_end_that_is_accepted_is_the_end(stores: Stores, database: FreshDatabase, tmp_path: Path) -> None:
     history = open_stores(tmp_path / "data", database.url)
-    before = history.history
+    before = history.history()
     history.close()
     assert before == history.directory.epoch
     database.run("delete from log where lsn > 6")
     again = open_stores(tmp_path / "data", database.url, accept_log_end=6)
-    assert again.history != before, "streams would go on in a history that is not theirs"
+    assert again.history() != before, "streams would go on in a history that is not theirs"
     add(again.log, 7)
     again.close()
     # Said once: it is not accepted again, and the other history stays.
     third = open_stores(tmp_path / "data", database.url, accept_log_end=6)
-    assert third.history == again.history
+    assert third.history() == again.history()
     assert [row.lsn for row in third.log.replay()] == list(range(1, 8))
     third.close()
 

@@ -33,7 +33,9 @@ class FakeMaintenance:
     async def snapshot(self, report: Report) -> dict[str, Any]:
         return await self._work(report, ("snapshot",), {"lsn": 7, "bytes": 2_500_000, "seconds": 0.5})
 
-    async def rebuild(self, report: Report, resources: list[str] | None, engine: str) -> dict[str, Any]:
+    async def rebuild(
+        self, report: Report, resources: list[str] | None, engine: str, rederive: bool = True
+    ) -> dict[str, Any]:
         detail = {"engine": engine, "rows": 3, "seconds": 1.5, **self.more}
         return await self._work(report, ("rebuild", resources, engine), detail)
 

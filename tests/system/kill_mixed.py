@@ -212,11 +212,11 @@ def kill_mixed(
         writer.join(PATIENCE)
         assert not writer.is_alive() and writer.failure is None
     writes = [write for writer in writers for write in writer.writes]
-    _compare(start, service, writes)
+    compare(start, service, writes)
     return Outcome(done_kills, len(writes), sum(write.in_doubt for write in writes))
 
 
-def _compare(start: Callable[..., LiveService], service: LiveService, writes: list[Write]) -> None:
+def compare(start: Callable[..., LiveService], service: LiveService, writes: list[Write]) -> None:
     """Compare what is there with what the same requests make of a fresh service."""
     talk = Talk(service.url)
     found = state(talk)

@@ -34,6 +34,8 @@ LEFT_OUT = {
     "admin_keys_list": "`rankcast keys`",
     "admin_keys_delete": "`rankcast keys`",
     "admin_jobs_stream": "jobs are looked at",
+    "admin_promote_create": "`rankcast promote`",
+    "admin_replicas_list": "`rankcast replicas`",
     "relays_links_messages_receive": "the protocol between services",
     "relays_links_probe": "the protocol between services",
     "relays_subscriptions_stream": "followed on the WebSocket",

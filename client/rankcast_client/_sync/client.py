@@ -27,6 +27,7 @@ from rankcast_client.matches import MatcherInfo
 from rankcast_client.models import BoardInfo
 from rankcast_client.relay_calls import RELAYS
 from rankcast_client.relay_models import RelayInfo
+from rankcast_client.replica_calls import Promoted, Replica, promote, replicas
 from rankcast_client.ticket_calls import Ticket, make_ticket
 
 if TYPE_CHECKING:
@@ -110,6 +111,17 @@ class Rankcast(Connection):
         `resource` is named as ``boards/delays``; without `ids` the ticket is for all of its subscriptions.
         """
         return self.send(make_ticket(resource, ids, seconds))
+
+    def replicas(self) -> Iterator[Replica]:
+        """The replicas that follow this node, in order of node."""
+        return self.listing(replicas)
+
+    def promote(self, *, force: bool = False) -> Promoted:
+        """Make this node the leader.
+
+        Raises ProblemError with status 409 where another node has more of the log; `force` gives that up.
+        """
+        return self.send(promote(force))
 
     def ready(self) -> bool:
         """Whether the service can be used now. Does not retry and does not raise."""

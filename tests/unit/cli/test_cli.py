@@ -67,7 +67,7 @@ def test_the_version_is_said() -> None:
 
 @pytest.mark.parametrize(
     ("typed", "meant"),
-    [("rankcast re", {"relay", "rebuild", "restore"}), ("rankcast keys ", {"create", "list", "delete"})],
+    [("rankcast re", {"relay", "rebuild", "replicas", "restore"}), ("rankcast keys ", {"create", "list", "delete"})],
 )
 def test_a_shell_completes_commands(typed: str, meant: set[str]) -> None:
     at = str(len(typed.split(" ")) - 1)

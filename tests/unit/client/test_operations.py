@@ -30,6 +30,8 @@ TOP = Top(3, {"kind": "weighted_sum", "weights": {"distance": 1}})
 
 CALLS: list[Callable[[Any], Any]] = [
     lambda c: c.ready(),
+    lambda c: c.replicas(),
+    lambda c: c.promote(force=True),
     lambda c: c.jobs.snapshot(),
     lambda c: c.jobs.rebuild(),
     lambda c: c.jobs.verify(),

@@ -1,0 +1,271 @@
+"""Requests at a replica that are the leader's: passed on as they are, and answered when what they did is visible here.
+
+The leader answers a request that was passed on with the last row of its log then, in a header. Whoever asked meets its
+own write at this replica afterwards. What a node does for itself alone (its jobs, its tickets) is not passed on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from fastapi import APIRouter
+from starlette.requests import ClientDisconnect
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from app.api.fast_router import Routes
+from app.api.problems import Problem
+from app.api.routing import DirectRoute
+from app.replication.node import Node
+from app.runtime import logs
+from app.runtime.metrics import Metrics
+from app.settings import Settings
+
+if TYPE_CHECKING:
+    import httpx
+
+PASSED = b"rankcast-passed"
+"""The header of a request that was passed on: how it came, ``http`` or ``websocket``."""
+
+LSN = b"rankcast-lsn"
+"""The header of its answer: the last row of the leader's log."""
+
+OVER_SOCKET = b"websocket"
+
+OWN = (
+    "/v1/tickets",
+    "/v1/admin/jobs",
+    "/v1/admin/snapshots",
+    "/v1/admin/rebuilds",
+    "/v1/admin/verify",
+    "/v1/admin/promote",
+    "/v1/admin/replicas",
+    "/v1/admin/log",
+)
+"""How the paths begin of what a node does for itself."""
+
+LEADERS = "/v1/webhooks"
+"""How the paths begin of what only the leader knows, reads too."""
+
+QUESTIONS = frozenset({"top", "skyline", "explain"})
+"""The last parts of paths under which a POST asks."""
+
+PROBE = "probe"
+"""The last part of the path of a question that only the leader can answer: what is behind a link."""
+
+MATCH, NOTIFY = "match", b"notify"
+"""The last part of a path under which a POST asks, unless it says this."""
+
+WHOLE = 1 << 20
+"""Bytes of a body up to which it is passed on in one piece."""
+
+SECONDS = 300.0
+"""Seconds without a byte after which the leader is given up."""
+
+_DROPPED = frozenset(
+    {b"connection", b"date", b"host", b"keep-alive", b"origin", b"server", b"te", b"transfer-encoding", b"upgrade"}
+)
+_UNKNOWN = "whether the leader has carried it out is not known: sent again under its Idempotency-Key, it is done once"
+
+log = logs.get("replication")
+
+
+class Passing:
+    """Passes requests on to the leader of this node."""
+
+    def __init__(self, node: Node, settings: Settings, metrics: Metrics) -> None:
+        self.node = node
+        self._seconds = settings.sync_seconds
+        self._passed = metrics.passed_requests
+
+    def is_leaders(self, route: DirectRoute, path: str) -> bool:
+        """Whether a request at a replica is for the leader, as far as its head says."""
+        if path.startswith(LEADERS):
+            return True
+        last = path.rpartition("/")[2]
+        if last == PROBE:
+            return True
+        return route.writes and last not in QUESTIONS and not path.startswith(OWN)
+
+    async def pass_on(
+        self,
+        method: str,
+        target: str,
+        headers: Sequence[tuple[bytes, bytes]],
+        body: bytes | AsyncIterator[bytes] | None,
+    ) -> httpx.Response:
+        """The leader's answer, open, once what it did is visible here. Raises the problem 503."""
+        import httpx
+
+        leader = self.node.link.leader
+        if leader is None:
+            raise Problem("not-ready", "no leader is known at present; nothing was changed")
+        client = self.node.nodes.client
+        request = client.build_request(
+            method,
+            f"{leader.url}{target}",
+            headers=list(headers),
+            content=body,
+            timeout=httpx.Timeout(5.0, read=SECONDS),
+        )
+        if not any(name == b"authorization" for name, _ in headers):
+            # This node's own key is not for those who have none.
+            request.headers.pop("authorization", None)
+        try:
+            answer = await client.send(request, stream=True)
+        except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout):
+            self._passed.labels("unreachable").inc()
+            raise Problem("not-ready", "the leader cannot be reached; nothing was changed") from None
+        except httpx.HTTPError as error:
+            self._passed.labels("lost").inc()
+            log.warning("a request that was passed on has no answer", url=leader.url, error=str(error))
+            raise Problem("not-ready", _UNKNOWN) from None
+        self._passed.labels(str(answer.status_code)).inc()
+        lsn = answer.headers.get(LSN.decode(), "")
+        done = int(lsn) if answer.status_code < 300 and lsn.isascii() and lsn.isdigit() else 0
+        if not await self.node.link.reach(done, self._seconds):
+            await answer.aclose()
+            raise Problem("not-replicated", "the leader has carried it out, and this replica is not so far in time")
+        return answer
+
+    async def pass_socket_request(
+        self, route: DirectRoute, scope: Scope, body: bytes, secret: str | None
+    ) -> Response | None:
+        """The answer to a request over a socket; None where it is to be carried out here."""
+        path: str = scope["path"]
+        if self.node.leads or not self._is_passed(route, path, scope, body):
+            return None
+        headers = [*_forwarded(scope["headers"]), (PASSED, OVER_SOCKET)]
+        if secret is not None:
+            headers.append((b"authorization", f"Bearer {secret}".encode()))
+        answer = await self.pass_on(scope["method"], _target(scope), headers, body)
+        try:
+            whole = await answer.aread()
+        finally:
+            await answer.aclose()
+        return Response(whole, answer.status_code, _answered(answer))
+
+    def _is_passed(self, route: DirectRoute, path: str, scope: Scope, body: bytes) -> bool:
+        if not self.is_leaders(route, path):
+            return False
+        if path.endswith(f"/{MATCH}"):
+            return NOTIFY in body or NOTIFY in scope["query_string"]
+        return True
+
+
+class PassOn:
+    """ASGI middleware that passes on what is the leader's, and at the leader says how far the log is."""
+
+    def __init__(self, app: ASGIApp, routers: Sequence[APIRouter]) -> None:
+        self._app = app
+        self._routes = Routes(routers)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        passing: Passing | None = getattr(scope["app"].state, "passing", None) if scope["type"] == "http" else None
+        if passing is None:
+            await self._app(scope, receive, send)
+            return
+        passed = next((value for name, value in scope["headers"] if name == PASSED), None)
+        if passing.node.leads:
+            if passed is not None:
+                if passed == OVER_SOCKET:
+                    scope["way"] = OVER_SOCKET.decode()
+                send = _with_lsn(passing.node, send)
+            await self._app(scope, receive, send)
+            return
+        route = self._routes.find(scope, scope["method"])
+        if route is None or not passing.is_leaders(route, scope["path"]):
+            await self._app(scope, receive, send)
+            return
+        try:
+            if passed is not None:
+                raise Problem("not-ready", "this node is a replica, and does not pass on what was passed on to it")
+            await _pass(passing, scope, receive, send, self._app)
+        except Problem as problem:
+            await problem.response()(scope, receive, send)
+
+
+async def _pass(passing: Passing, scope: Scope, receive: Receive, send: Send, app: ASGIApp) -> None:
+    """Pass a request on and its answer back, both as they come."""
+    headers = [*_forwarded(scope["headers"]), (PASSED, b"http")]
+    length = next((value for name, value in scope["headers"] if name == b"content-length"), None)
+    chunked = any(name == b"transfer-encoding" for name, _ in scope["headers"])
+    body: bytes | AsyncIterator[bytes] | None = _pieces(receive)
+    if not chunked and int(length or 0) <= WHOLE:
+        whole = b"".join([piece async for piece in _pieces(receive)])
+        path = scope["path"]
+        if path.endswith(f"/{MATCH}") and NOTIFY not in whole and NOTIFY not in scope["query_string"]:
+            await app(scope, _again(whole, receive), send)
+            return
+        body = whole or None
+    answer = await passing.pass_on(scope["method"], _target(scope), headers, body)
+    try:
+        found = [
+            (name.lower(), value) for name, value in answer.headers.raw if name.lower() not in (*_DROPPED, LSN, _ID)
+        ]
+        await send({"type": "http.response.start", "status": answer.status_code, "headers": found})
+        async for piece in answer.aiter_raw():
+            await send({"type": "http.response.body", "body": piece, "more_body": True})
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+    finally:
+        await asyncio.shield(answer.aclose())
+
+
+_ID = b"x-request-id"
+
+
+def _forwarded(headers: Sequence[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    return [(name, value) for name, value in headers if name not in _DROPPED and name != PASSED]
+
+
+def _answered(answer: httpx.Response) -> dict[str, str]:
+    kept = ("content-type", "retry-after", "location", "etag")
+    return {name: answer.headers[name] for name in kept if name in answer.headers}
+
+
+def _target(scope: Scope) -> str:
+    raw: bytes = scope.get("raw_path") or scope["path"].encode()
+    query: bytes = scope["query_string"]
+    path = raw.partition(b"?")[0].decode("latin-1")
+    return path if not query else f"{path}?{query.decode('latin-1')}"
+
+
+async def _pieces(receive: Receive) -> AsyncIterator[bytes]:
+    """The pieces of a body."""
+    more = True
+    while more:
+        message = await receive()
+        if message["type"] != "http.request":
+            raise ClientDisconnect
+        more = message.get("more_body", False)
+        piece = message.get("body", b"")
+        if piece:
+            yield piece
+
+
+def _again(body: bytes, receive: Receive) -> Receive:
+    """`receive` with a body that was read."""
+    came = False
+
+    async def again() -> Message:
+        nonlocal came
+        if came:
+            return await receive()
+        came = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return again
+
+
+def _with_lsn(node: Node, send: Send) -> Send:
+    """`send` that says how far the log is when an answer begins."""
+
+    async def sending(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            lsn: Any = str(node.lsn).encode()
+            message = {**message, "headers": [*message.get("headers", ()), (LSN, lsn)]}
+        await send(message)
+
+    return sending
