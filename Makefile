@@ -25,7 +25,7 @@ PROCESSES := tests/system
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help install setup run test test-system lint format site coverage client openapi settings bench bench-matchers bench-relays bench-maps bench-feeds bench-peers \
-    bench-durability bench-replicas bench-webhooks bench-start bench-js js fuzz soak lock sbom audit image base-image clean java chromium warm
+    bench-durability bench-replicas bench-webhooks bench-connect bench-start bench-js js fuzz soak lock sbom audit image base-image clean java chromium warm
 
 help: ## this list
 	@echo 'make <target> [ARGS="..."]'
@@ -141,6 +141,9 @@ bench-replicas: setup ## writes with and without replicas, joining and taking ov
 bench-webhooks: setup ## writes with and without receivers of webhooks, written to docs/results
 	$(BIN)/rankcast bench webhooks $(ARGS)
 
+bench-connect: setup ## events from brokers into a board, written to docs/results
+	$(BIN)/rankcast bench connect $(ARGS)
+
 bench-start: $(RUNTIME) ## what a fresh clone takes to its first list, written to docs/results
 	$(BIN)/rankcast bench start $(ARGS)
 
@@ -161,12 +164,13 @@ PINNED := -c requirements/dev.lock
 
 # All packages together are pinned first, and the other locks take their versions from that.
 lock: ## pin all dependencies, newer ones with ARGS=--upgrade (needs uv)
-	$(LOCK) pyproject.toml --extra dev --extra demo --extra postgres --extra spark -o requirements/dev.lock $(ARGS)
+	$(LOCK) pyproject.toml --extra dev --extra demo --extra postgres --extra spark --extra connect -o requirements/dev.lock $(ARGS)
 	$(LOCK) requirements/build.in $(PINNED) -o requirements/build.lock $(ARGS)
 	$(LOCK) pyproject.toml $(PINNED) -o requirements/runtime.lock
 	$(LOCK) requirements/demo.in --no-deps $(PINNED) -o requirements/demo.lock
 	$(LOCK) pyproject.toml --extra postgres $(PINNED) -o requirements/postgres.lock
 	$(LOCK) pyproject.toml --extra postgres --extra otel $(PINNED) -o requirements/otel.lock
+	$(LOCK) pyproject.toml --extra connect $(PINNED) -o requirements/connect.lock
 	$(LOCK) pyproject.toml --extra postgres --extra spark $(PINNED) -o requirements/spark.lock
 	$(LOCK) pyproject.toml --extra peers $(PINNED) -o requirements/peers.lock $(ARGS)
 	$(LOCK) requirements/docs.in $(PINNED) -o requirements/docs.lock $(ARGS)

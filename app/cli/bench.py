@@ -233,6 +233,24 @@ def webhooks(page: Page) -> None:
         raise fail(str(failure)) from None
 
 
+@command(bench, "connect")
+def connect(page: Page) -> None:
+    """Events from NATS, Redis and RabbitMQ into a board, and the same requests by a bare loop, side by side.
+
+    Starts a service, NATS and Redis of its own on free ports and temporary directories; RabbitMQ is named by
+    RANKCAST_PEER_RABBITMQ (else on its usual local port). Those that are missing are left out. Needs the extra
+    `connect`. Targets that are missed are printed as missed.
+    """
+    from bench.connect.run import PAGE, run
+    from bench.process import Failed
+
+    try:
+        with interruptible():
+            run(page.quick, page.out or (None if page.quick else PAGE), typer.echo)
+    except Failed as failure:
+        raise fail(str(failure)) from None
+
+
 @command(bench, "replicas")
 def replicas(page: Page) -> None:
     """Writes alone, with a replica, with a synchronous one, and passed on by one; then joining, following, taking over.

@@ -40,6 +40,8 @@ COMMANDS: Mapping[str, Lazy] = {
     "map": Lazy("map", "Maps: objects with places, and answers with zones."),
     "feed": Lazy("feed", "Feeds: the most relevant recent posts nearby."),
     "webhooks": Lazy("webhooks", "Webhooks: events of subscriptions, sent to a URL."),
+    "connect": Lazy("connect", "Carry events from a broker into a resource, until SIGTERM or Ctrl-C."),
+    "publish": Lazy("publish", "Send stream events of subscriptions to a broker, until SIGTERM or Ctrl-C."),
     "plot": Lazy("plot", "Pictures: of what an event would do on a board, or of an answer of a map and its zone."),
     "snapshot": Lazy("jobs", "Write a snapshot of everything, from which the service starts faster."),
     "rebuild": Lazy("jobs", "Pack the indexes of resources again, from a snapshot that is taken first."),

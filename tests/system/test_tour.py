@@ -18,6 +18,7 @@ import pytest
 from app.resource_names import RESOURCES
 from tests.oracles.service import apply_changes
 from tests.spark.runtime import need_java
+from tests.support.brokers import server
 from tests.support.live import LiveService, StartService
 from tests.support.node import node
 from tests.support.pages import PAGES, ROOT, RUN, Block, blocks, blocks_of
@@ -25,7 +26,7 @@ from tests.support.patience import PATIENCE, wait_until
 from tests.support.ports import free_port
 from tests.system.tour import SERVICE, Tour, shows
 
-README, SPARK = "README.md", "docs/spark.md"
+README, SPARK, CONNECTORS = "README.md", "docs/spark.md", "docs/connectors.md"
 TOURS = {
     name: found
     for name, found in ((page.relative_to(ROOT).as_posix(), blocks_of(page)) for page in PAGES)
@@ -56,6 +57,8 @@ def take(shared: Callable[[], LiveService], tmp_path_factory: pytest.TempPathFac
         if page == SPARK:
             need_java()
         found = TOURS[page]
+        if page == CONNECTORS:
+            server("redis")
         if any(block.language == "javascript" for block in found):
             node()
         own = page == README or any(block.terminal == SERVICE for block in found)

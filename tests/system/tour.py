@@ -34,7 +34,8 @@ PORT = "8000"
 """What the pages and the defaults say."""
 
 ENDLESS = re.compile(
-    r"\bcurl\b[^|\n]* -\w*N|\brankcast\b[^|\n]* (serve|watch|demo(?! --verify))\b(?!.*--count)|--follow\b"
+    r"\bcurl\b[^|\n]* -\w*N|--follow\b"
+    r"|\brankcast\b[^|\n]* (serve|watch|publish|connect(?!.*--once)|demo(?! --verify))\b(?!.*--count)"
 )
 """Commands that go on until Ctrl-C."""
 

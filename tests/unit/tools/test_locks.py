@@ -15,7 +15,7 @@ from packaging.utils import canonicalize_name
 ROOT = Path(__file__).resolve().parents[3]
 LOCKS = {path.stem: path for path in sorted((ROOT / "requirements").glob("*.lock"))}
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-NEVER_TO_RUN = ("spark", "postgres", "plot", "peers", "dev")
+NEVER_TO_RUN = ("spark", "postgres", "plot", "peers", "connect", "dev")
 """Extras that the service and its demo run without."""
 
 
@@ -51,7 +51,7 @@ def test_a_package_has_the_same_version_in_all_locks() -> None:
     assert not {package: several for package, several in seen.items() if len(several) > 1}
 
 
-@pytest.mark.parametrize("larger", ["postgres", "spark", "peers", "dev"])
+@pytest.mark.parametrize("larger", ["postgres", "spark", "peers", "connect", "dev"])
 def test_what_runs_is_part_of_every_larger_lock(larger: str) -> None:
     assert versions(LOCKS["runtime"]).keys() <= versions(LOCKS[larger]).keys()
 
@@ -59,7 +59,7 @@ def test_what_runs_is_part_of_every_larger_lock(larger: str) -> None:
 def test_the_locks_hold_what_the_project_asks_for() -> None:
     extras = PROJECT["optional-dependencies"]
     asked = {"runtime": [], "postgres": ["postgres"], "spark": ["postgres", "spark"], "peers": ["peers"]}
-    asked["dev"] = ["dev", "demo", "postgres", "spark", "plot"]
+    asked |= {"connect": ["connect"], "dev": ["dev", "demo", "postgres", "spark", "plot", "connect"]}
     for name, chosen in asked.items():
         pinned = versions(LOCKS[name])
         wanted = [*PROJECT["dependencies"], *(one for extra in chosen for one in extras[extra])]

@@ -1,0 +1,1 @@
+"""Where stream events go: one module a broker, and one for those that FastStream publishes to."""
