@@ -20,6 +20,7 @@ import httpx
 from rankcast_client.calls import Call, Page, ResourceCalls, segment
 from rankcast_client.errors import ProblemError, Unreachable
 from rankcast_client.followers import Follower
+from rankcast_client.nodes import ASK_SECONDS, Nodes, role_of
 from rankcast_client.sse import Parser
 from rankcast_client.transport import BUSY, RECONNECT, STREAM_HEADERS, Retry, auth_headers, describe, problem_of
 
@@ -31,20 +32,23 @@ Sub = TypeVar("Sub")
 PAGE = 1_000
 """Elements of one page of a listing."""
 
+ADMIN = "/v1/admin/"
+"""How the paths begin that are asked of the leader, reads too: jobs are known where they run."""
+
 
 class AsyncConnection:
-    """The connections to one service, and how requests are sent: with retries, a write at most once."""
+    """The connections to the nodes of one service, and how requests are sent: with retries, a write at most once."""
 
     def __init__(
         self,
-        base_url: str = "http://127.0.0.1:8000",
+        base_url: str | Iterable[str] = "http://127.0.0.1:8000",
         key: str | None = None,
         *,
         retry: Retry | None = None,
         timeout: float = 60.0,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
-        self.base_url = base_url.rstrip("/")
+        self.nodes = Nodes(base_url)
         self.key = key
         self.retry = retry or Retry()
         self.http, self.streams = (
@@ -59,6 +63,15 @@ class AsyncConnection:
             for most in (100, None)
         )
         self.opened: WeakSet[Stream[Any]] = WeakSet()
+
+    @property
+    def base_url(self) -> str:
+        """The URL of the service; of several nodes the first."""
+        return self.nodes.urls[0]
+
+    @base_url.setter
+    def base_url(self, url: str | Iterable[str]) -> None:
+        self.nodes = Nodes(url)
 
     async def __aenter__(self) -> Self:
         return self
@@ -77,20 +90,22 @@ class AsyncConnection:
         await self.http.aclose()
         await self.streams.aclose()
 
-    async def send(self, call: Call[T], idempotency_key: str | None = None) -> T:
+    async def send(self, call: Call[T], idempotency_key: str | None = None, *, node: str | None = None) -> T:
         """Send one call, again where that is needed, and return its value.
 
         Raises ProblemError when refused, Unreachable when every attempt failed. A write carries the same
-        Idempotency-Key in every attempt, so that it is applied at most once even where a response was lost.
+        Idempotency-Key in every attempt, so that it is applied at most once even where a response was lost, and goes to
+        the node that is known to lead. With `node`, no other is asked.
         """
         key, headers = idempotency_key, dict(call.headers)
         if call.write:
             key = key or uuid.uuid4().hex
             headers["Idempotency-Key"] = key
-        failures, lost = 0, ""
+        failures, lost, again, tried = 0, "", False, set[str]()
         while True:
+            at = node or await self.choose(tried, call.write or call.path.startswith(ADMIN))
             request = self.http.build_request(
-                call.method, call.path, params=dict(call.params), content=call.content, headers=headers
+                call.method, at + call.path, params=dict(call.params), content=call.content, headers=headers
             )
             problem: ProblemError | None = None
             try:
@@ -99,18 +114,47 @@ class AsyncConnection:
                 raise
             except httpx.TransportError as error:
                 lost = describe(error)
+                self.nodes.failed(at)
             else:
+                self.nodes.worked(at)
                 if response.is_success:
                     return call.read(call.decode(response.content))
                 problem = problem_of(response)
                 # A 409 may be an earlier attempt, whose answer was lost or a 503 of a service that ended, in progress.
                 in_progress = problem.status == 409 and problem.slug == "in-progress"
-                if not (problem.status in BUSY or (failures and in_progress)):
+                if not (problem.status in BUSY or (again and in_progress)):
                     raise problem
+                self.nodes.doubt(at)
+            again = True
+            tried.add(at)
+            # A write that was refused for now is the leader's, whichever node is asked: that takes time, not a node.
+            if node is None and not (problem and call.write) and self.nodes.left(tried):
+                continue
             failures += 1
             if failures >= self.retry.attempts:
-                raise problem or Unreachable(f"{self.base_url} does not answer: {lost}", key)
+                raise problem or Unreachable(f"{self.nodes} does not answer: {lost}", key)
             await asyncio.sleep(self.retry.pause(failures, problem.retry_after if problem else None))
+
+    async def choose(self, tried: set[str], leads: bool = False) -> str:
+        """The node that is tried next, after those that were `tried`; with `leads`, first find out which leads."""
+        if leads and self.nodes.wants_leader:
+            said = {url: await self._about(url) for url in self.nodes.asking()}
+            self.nodes.learn(said)
+        return self.nodes.turn(tried)
+
+    async def follows(self, node: str) -> bool:
+        """Whether a node of several says that it is a replica, which may not have yet what others have."""
+        return self.nodes.several and role_of(await self._about(node)) == "replica"
+
+    async def _about(self, node: str) -> Any:
+        """What a node says of itself; None where it does not."""
+        try:
+            return (await self.http.get(f"{node}/readyz", timeout=ASK_SECONDS)).json()
+        except httpx.TransportError:
+            self.nodes.failed(node)
+        except ValueError:
+            pass
+        return None
 
     async def listing(self, get: Callable[[int, str | None], Call[Page[T]]]) -> AsyncIterator[T]:
         """All elements of a listing, fetched page by page."""
@@ -174,8 +218,8 @@ class AsyncSubscriptions(AsyncHandle[Info, Sub]):
 class Stream(AsyncIterator[E]):
     """The events of one subscription over lost connections.
 
-    Ends when the subscription or its resource is deleted; `gone` is true then. `before` is awaited before a message
-    whose event has that name is applied.
+    Ends when the subscription or its resource is deleted; `gone` is true then. `before` is awaited with the name of its
+    event and the node that sent it before a message is applied.
     """
 
     def __init__(
@@ -184,7 +228,7 @@ class Stream(AsyncIterator[E]):
         id: str,
         follower: Follower[E],
         heartbeat: float,
-        before: Callable[[str], Awaitable[None]] | None = None,
+        before: Callable[[str, str], Awaitable[None]] | None = None,
     ) -> None:
         self.id, client = id, resource.client
         path = resource._calls.path_of(resource.name, id, "stream")
@@ -247,7 +291,7 @@ class _Session(Generic[E]):
         path: str,
         follower: Follower[E],
         dead_after: float,
-        before: Callable[[str], Awaitable[None]] | None,
+        before: Callable[[str, str], Awaitable[None]] | None,
     ) -> None:
         self.gone = False
         self.connected = False
@@ -260,44 +304,56 @@ class _Session(Generic[E]):
         self._before = before
 
     async def run(self) -> AsyncGenerator[E, None]:
-        failures = 0
-        retry = self._client.retry
+        failures, tried = 0, set[str]()
+        client, retry = self._client, self._client.retry
         while not self.gone:
-            retry_after = None
+            refusal, retry_after, delivered = None, None, False
+            at = await client.choose(tried)
             try:
-                async with aclosing(self._connection()) as events:
+                async with aclosing(self._connection(at)) as events:
                     async for event in events:
-                        failures = 0
+                        failures, delivered = 0, True
                         yield event
                 why = "the stream ended"
             except httpx.TransportError as error:
                 why = describe(error)
+                client.nodes.failed(at)
+            except Unreachable as error:
+                # What a message needs could not be asked where it came from.
+                why = describe(error)
             except ProblemError as problem:
-                if problem.status == 404 and self._ever:
+                behind = problem.status == 404 and await client.follows(at)
+                if problem.status == 404 and self._ever and not behind:
                     self.gone = True
-                elif problem.status not in BUSY and not (problem.status == 429 and self._ever):
+                elif not behind and problem.status not in BUSY and not (problem.status == 429 and self._ever):
                     raise
-                why = str(problem)
+                why, refusal = str(problem), problem if behind else None
                 retry_after = problem.retry_after
             finally:
                 self.connected = self.follower.current = False
             if self.gone:
                 return
+            self.reconnects += self._ever
+            if delivered:
+                tried.clear()
+            tried.add(at)
+            # A node that gave something and broke is not left in a hurry: the next one may do the same.
+            if client.nodes.left(tried) and not delivered:
+                continue
             failures += 1
             if not self._ever and failures >= retry.attempts:
-                raise Unreachable(f"{self._client.base_url} does not answer: {why}")
-            self.reconnects += self._ever
+                raise refusal or Unreachable(f"{client.nodes} does not answer: {why}")
             await asyncio.sleep((RECONNECT if self._ever else retry).pause(failures, retry_after))
 
-    async def _connection(self) -> AsyncGenerator[E, None]:
-        """The events of one connection, until it ends or breaks."""
+    async def _connection(self, at: str) -> AsyncGenerator[E, None]:
+        """The events of one connection to a node, until it ends or breaks."""
         follower, http = self.follower, self._client.streams
         headers = dict(STREAM_HEADERS)
         if follower.cursor:
             headers["Last-Event-ID"] = follower.cursor
         async with http.stream(
             "GET",
-            self._path,
+            at + self._path,
             params={n: value if isinstance(value, str) else json.dumps(value) for n, value in follower.options.items()},
             headers=headers,
             timeout=httpx.Timeout(http.timeout.connect, read=self._dead_after),
@@ -306,6 +362,7 @@ class _Session(Generic[E]):
                 await response.aread()
                 raise problem_of(response)
             self.connected = self._ever = True
+            self._client.nodes.worked(at)
             parser = Parser()
             async for chunk in response.aiter_bytes():
                 for block in parser.feed(chunk):
@@ -317,7 +374,7 @@ class _Session(Generic[E]):
                         self.gone = True
                         return
                     if self._before is not None:
-                        await self._before(block.event)
+                        await self._before(block.event, at)
                     event = follower.take(block.event, json.loads(block.data))
                     if block.id is not None and follower.begun:
                         follower.cursor = block.id

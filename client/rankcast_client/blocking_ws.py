@@ -13,6 +13,7 @@ from rankcast_client import ws
 from rankcast_client.calls import Call
 from rankcast_client.client import AsyncRankcast
 from rankcast_client.models import Event, Messages, Mode, OnError, Published
+from rankcast_client.nodes import Nodes
 from rankcast_client.pipeline import WINDOW
 from rankcast_client.transport import Retry
 
@@ -22,7 +23,7 @@ T = TypeVar("T")
 class Connection(Protocol):
     """What a socket needs of the client that it is of."""
 
-    base_url: str
+    nodes: Nodes
     key: str | None
     retry: Retry
 
@@ -46,7 +47,7 @@ class Socket:
         self._thread.start()
 
         async def make() -> tuple[AsyncRankcast, ws.Socket]:
-            inner = AsyncRankcast(client.base_url, client.key, retry=client.retry)
+            inner = AsyncRankcast(client.nodes.urls, client.key, retry=client.retry)
             return inner, ws.Socket(inner, heartbeat=heartbeat, window=window, packed=packed)
 
         try:

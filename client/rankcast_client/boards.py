@@ -63,9 +63,11 @@ class Watch(Stream[StreamEvent]):
     ) -> None:
         self._follower = follower = ListFollower(form, ready=ready, old=old, squash=squash)
 
-        async def before(event: str) -> None:
+        async def before(event: str, node: str) -> None:
             if follower.needs_subscription(event):
-                follower.learn(await board.subscription(id), await board.info())
+                client, name = board.client, board.name
+                subscription = await client.send(BOARDS.get_subscription(name, id), node=node)
+                follower.learn(subscription, await client.send(BOARDS.info(name), node=node))
 
         super().__init__(board, id, follower, heartbeat, before)
 

@@ -21,15 +21,25 @@ Lost = (OSError, ConnectionClosed, InvalidHandshake, TimeoutError)
 
 
 async def connect_again(
-    client: AsyncConnection, retry: Retry, ever: bool, closed: Callable[[], bool]
-) -> ClientConnection:
-    """An open connection, after as many attempts as it takes, or as the client's `retry` says where there was none
-    `ever` before. Raises ProblemError when it is refused, and Unreachable."""
+    client: AsyncConnection,
+    retry: Retry,
+    ever: bool,
+    closed: Callable[[], bool],
+    tried: set[str],
+    leads: bool = False,
+) -> tuple[ClientConnection, str]:
+    """An open connection and its node, after as many attempts as it takes, or as the client's `retry` says where there
+    was none `ever` before.
+
+    Nodes that were `tried` come after the others; it is empty then. With `leads` the one that leads is preferred.
+    Raises ProblemError when it is refused, and Unreachable.
+    """
     failures = 0
     while not closed():
         retry_after = None
+        at = await client.choose(tried, leads)
         try:
-            return await _open(client)
+            connection = await _open(client, at)
         except InvalidStatus as refusal:
             problem = _problem_of(refusal)
             if 400 <= problem.status < 500 and problem.status != 429:
@@ -37,15 +47,23 @@ async def connect_again(
             why, retry_after = str(problem), problem.retry_after
         except Lost as error:
             why = describe(error)
+            client.nodes.failed(at)
+        else:
+            client.nodes.worked(at)
+            tried.clear()
+            return connection, at
+        tried.add(at)
+        if client.nodes.left(tried):
+            continue
         failures += 1
         if not ever and failures >= client.retry.attempts:
-            raise Unreachable(f"{client.base_url} does not answer: {why}")
+            raise Unreachable(f"{client.nodes} does not answer: {why}")
         await asyncio.sleep((retry if ever else client.retry).pause(failures, retry_after))
     raise Unreachable("this socket has been closed")
 
 
-async def _open(client: AsyncConnection) -> ClientConnection:
-    url = "ws" + client.base_url.removeprefix("http") + "/v1/stream"
+async def _open(client: AsyncConnection, node: str) -> ClientConnection:
+    url = "ws" + node.removeprefix("http") + "/v1/stream"
     headers = auth_headers(client.key)
     return await connect(url, additional_headers=headers, max_size=None, compression=None, ping_interval=None)
 

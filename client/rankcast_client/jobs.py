@@ -73,7 +73,7 @@ class AsyncJobs:
         Raises ProblemError when that is refused, with status 404 also when the service was restarted meanwhile and no
         longer knows the job, and Unreachable when it does not answer.
         """
-        follower = JobFollower(self._client.retry, self._client.base_url)
+        follower = JobFollower(self._client.retry, str(self._client.nodes))
         while not follower.over:
             try:
                 async with aclosing(self._blocks(id)) as blocks:
@@ -90,8 +90,9 @@ class AsyncJobs:
     async def _blocks(self, id: str) -> AsyncGenerator[Block, None]:
         http = self._client.streams
         timeout = httpx.Timeout(http.timeout.connect, read=SILENT_SECONDS)
+        at = await self._client.choose(set(), leads=True)
         async with http.stream(
-            "GET", job_calls.job_path(id, "stream"), headers=STREAM_HEADERS, timeout=timeout
+            "GET", at + job_calls.job_path(id, "stream"), headers=STREAM_HEADERS, timeout=timeout
         ) as response:
             if not response.is_success:
                 await response.aread()

@@ -72,6 +72,9 @@ class Pipeline:
         self._reader: asyncio.Task[None] | None = None
         self._ever = False
         self._closed = False
+        self._node = ""
+        self._tried: set[str] = set()
+        """Nodes whose connection was lost, until there is another one."""
 
     async def aclose(self) -> None:
         """Close the connection. Requests under way fail with Unreachable: whether they were applied is not known."""
@@ -150,7 +153,9 @@ class Pipeline:
         async with self._connecting:
             if self._connection is not None:
                 return
-            connection = await connect_again(self._client, RECONNECT, self._ever, lambda: self._closed)
+            connection, self._node = await connect_again(
+                self._client, RECONNECT, self._ever, lambda: self._closed, self._tried, leads=True
+            )
             self.reconnects += self._ever
             self._ever = True
             for under in tuple(self._under_way.values()):
@@ -217,6 +222,7 @@ class Pipeline:
     def _drop(self, connection: ClientConnection) -> None:
         if self._connection is connection:
             self._connection = None
+            self._tried.add(self._node)
         connection.transport.abort()
 
     def _refuse_largest(self, closed: ConnectionClosed) -> None:

@@ -17,7 +17,6 @@ from typing import Any, Self, TypeAlias, TypeVar
 
 from rankcast_client._base import AsyncConnection
 from rankcast_client.board_calls import BOARDS as BOARD_CALLS
-from rankcast_client.boards import AsyncBoard
 from rankcast_client.calls import Call, segment
 from rankcast_client.connecting import ClientConnection, ConnectionClosed, connect_again
 from rankcast_client.errors import ProblemError
@@ -116,6 +115,11 @@ class Socket(AsyncIterator[Message]):
         self._connection: ClientConnection | None = None
         self._connecting = asyncio.Lock()
         self._ever = False
+        self._node = ""
+        self._tried: set[str] = set()
+        """Nodes whose connection was lost, until there is another one."""
+        self._behind = 0
+        """How many nodes in a row did not have what is followed."""
         self._messages = self._run()
 
     async def __aenter__(self) -> Self:
@@ -265,7 +269,9 @@ class Socket(AsyncIterator[Message]):
         """The open connection; made, with all subscriptions resumed, where there is none."""
         async with self._connecting:
             if self._connection is None:
-                connection = await connect_again(self._client, RECONNECT, self._ever, lambda: self._closed)
+                connection, self._node = await connect_again(
+                    self._client, RECONNECT, self._ever, lambda: self._closed, self._tried
+                )
                 await self._begin(connection)
                 self._connection = connection
             return self._connection
@@ -318,10 +324,18 @@ class Socket(AsyncIterator[Message]):
         """Abort a connection; the next one resumes from the cursors."""
         if self._connection is connection:
             self._connection = None
+            self._tried.add(self._node)
             self._lose_moves()
             for follower in self._followed.values():
                 follower.current = False
         connection.transport.abort()
+
+    async def _leave_behind(self) -> None:
+        """Leave a replica that does not have yet, or any more, what was followed elsewhere."""
+        if self._connection is not None:
+            self._drop(self._connection)
+        self._behind += 1
+        await asyncio.sleep(RECONNECT.pause(self._behind))
 
     def _lose_moves(self) -> None:
         """Fail the moves whose responses are outstanding: whether they were applied is unknown."""
@@ -371,20 +385,24 @@ class Socket(AsyncIterator[Message]):
             follower.take(event, data)
             return Message(board, id, Gone(data.get("seq")), _listed(follower)[0], posts=_posts(follower))
         if event == "error":
-            del self._followed[key]
             problem = ProblemError.from_json(data["problem"])
+            if problem.status == 404 and follower.begun and await self._client.follows(self._node):
+                await self._leave_behind()
+                return None
+            del self._followed[key]
             follower.take(event, data)
             was_there = problem.status == 404 and follower.begun
             return Message(
                 board, id, Gone(None) if was_there else Refused(problem), _listed(follower)[0], posts=_posts(follower)
             )
         if isinstance(follower, ListFollower) and follower.needs_subscription(event):
-            handle = AsyncBoard(self._client, board)
             try:
-                follower.learn(await handle.subscription(id), await handle.info())
+                subscription = await self._client.send(BOARD_CALLS.get_subscription(board, id), node=self._node)
+                follower.learn(subscription, await self._client.send(BOARD_CALLS.info(board), node=self._node))
             except ProblemError as problem:
                 if problem.status != 404:
                     raise
+        self._behind = 0
         found = follower.take(event, data)
         if follower.begun and data.get("cursor"):
             follower.cursor = data["cursor"]

@@ -65,9 +65,11 @@ class Watch(Stream[StreamEvent]):
     ) -> None:
         self._follower = follower = ListFollower(form, ready=ready, old=old, squash=squash)
 
-        def before(event: str) -> None:
+        def before(event: str, node: str) -> None:
             if follower.needs_subscription(event):
-                follower.learn(board.subscription(id), board.info())
+                client, name = board.client, board.name
+                subscription = client.send(BOARDS.get_subscription(name, id), node=node)
+                follower.learn(subscription, client.send(BOARDS.info(name), node=node))
 
         super().__init__(board, id, follower, heartbeat, before)
 

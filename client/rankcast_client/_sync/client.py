@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 class Rankcast(Connection):
     """A connection to a Rankcast service.
 
+    `base_url` is its URL, or the URLs of its nodes: several, or a text with commas. They are tried in that order, and a
+    node that failed after the others for a moment; writes go to the one that leads, and once it is known all else too.
     `key` is an API key, if the service requires one. Requests that meet a 503 or a broken connection are sent again as
     `retry` says; writes carry an Idempotency-Key, so that none is ever applied twice. `timeout` is that of one attempt,
     in seconds. Use it in a `with`, or call `close()` in the end. Any number of threads may share it.
@@ -119,14 +121,20 @@ class Rankcast(Connection):
     def promote(self, *, force: bool = False) -> Promoted:
         """Make this node the leader.
 
-        Raises ProblemError with status 409 where another node has more of the log; `force` gives that up.
+        Raises ProblemError with status 409 where another node has more of the log; `force` gives that up. Raises
+        ValueError for a client of several nodes, which does not say which.
         """
+        if self.nodes.several:
+            raise ValueError(f"name the node that is to lead, one of {self.nodes}")
         return self.send(promote(force))
 
     def ready(self) -> bool:
-        """Whether the service can be used now. Does not retry and does not raise."""
-        try:
-            response = self.http.get("/readyz", timeout=5.0)
-        except httpx.TransportError:
-            return False
-        return response.status_code == 200
+        """Whether the service can be used now, at any of its nodes. Does not retry and does not raise."""
+        for node in self.nodes.ordered:
+            try:
+                response = self.http.get(f"{node}/readyz", timeout=5.0)
+            except httpx.TransportError:
+                continue
+            if response.status_code == 200:
+                return True
+        return False

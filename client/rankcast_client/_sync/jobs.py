@@ -75,7 +75,7 @@ class Jobs:
         Raises ProblemError when that is refused, with status 404 also when the service was restarted meanwhile and no
         longer knows the job, and Unreachable when it does not answer.
         """
-        follower = JobFollower(self._client.retry, self._client.base_url)
+        follower = JobFollower(self._client.retry, str(self._client.nodes))
         while not follower.over:
             try:
                 with closing(self._blocks(id)) as blocks:
@@ -92,7 +92,10 @@ class Jobs:
     def _blocks(self, id: str) -> Generator[Block, None, None]:
         http = self._client.streams
         timeout = httpx.Timeout(http.timeout.connect, read=SILENT_SECONDS)
-        with http.stream("GET", job_calls.job_path(id, "stream"), headers=STREAM_HEADERS, timeout=timeout) as response:
+        at = self._client.choose(set(), leads=True)
+        with http.stream(
+            "GET", at + job_calls.job_path(id, "stream"), headers=STREAM_HEADERS, timeout=timeout
+        ) as response:
             if not response.is_success:
                 response.read()
                 raise problem_of(response)
