@@ -31,8 +31,8 @@ export type WebSocketClass = new (url: string) => object;
 export interface RankcastOptions {
   /** An API key or token, or a function that gives one. */
   key?: string | (() => string | undefined | Promise<string | undefined>);
-  /** A function that gives a ticket for the next stream. */
-  ticket?: string | ((wanted: { resource: string; ids: string[] }) => string | Promise<string>);
+  /** A function that gives a ticket for the next stream, which is opened at the node `url` where there are several. */
+  ticket?: string | ((wanted: { resource: string; ids: string[]; url?: string }) => string | Promise<string>);
   retry?: Retry;
   /** Seconds of one attempt (60). */
   timeout?: number;
@@ -438,7 +438,8 @@ export function verifyWebhook(
 // The client
 
 export class Rankcast {
-  constructor(url?: string, options?: RankcastOptions);
+  /** `url` may be the URLs of several nodes: an array, or a text with commas. */
+  constructor(url?: string | string[], options?: RankcastOptions);
   readonly url: string;
   readonly jobs: Jobs;
   readonly webhooks: Webhooks;

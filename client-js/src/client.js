@@ -16,8 +16,11 @@ import { Watcher } from "./watcher.js";
 /**
  * A connection to a Rankcast service.
  *
+ * `url` is its URL, or the URLs of its nodes: an array, or a text with commas. They are tried in that order, and a node that failed
+ * after the others for a moment; writes go to the one that leads, and once it is known all else too.
+ *
  * `key` is an API key or token, or a function that gives one; `ticket` a function that gives a ticket for the next stream, called
- * with `{resource, ids}`. Requests that meet a 503 or a broken connection are sent again as `retry` says (`{attempts, first, most}`);
+ * with `{resource, ids}`, and with the `url` of the node where there are several. Requests that meet a 503 or a broken connection are sent again as `retry` says (`{attempts, first, most}`);
  * writes carry an Idempotency-Key, so that none is ever applied twice. `timeout` is that of one attempt and `heartbeat` the
  * service's setting, in seconds; `buffer` is how many events wait for a slow consumer.
  *
@@ -35,8 +38,9 @@ export class Rankcast {
   #sockets = new Set();
   #watchers = new Set();
 
+  /** The URL of the service; of several nodes the first. */
   get url() {
-    return this.#connection.base;
+    return this.#connection.nodes.urls[0];
   }
 
   /** A handle of the board with this name, whether it exists or not. Sends nothing. */
@@ -90,15 +94,18 @@ export class Rankcast {
     return this.#connection.send("POST", "/v1/tickets", { ...sending(options), body, asks: true });
   }
 
-  /** Whether the service can be used now. Does not retry and does not reject. */
+  /** Whether the service can be used now, at any of its nodes. Does not retry and does not reject. */
   async ready() {
-    try {
-      const response = await this.#connection.once("GET", "/readyz", { signal: AbortSignal.timeout(5_000) });
-      await response.text();
-      return response.status === 200;
-    } catch {
-      return false;
+    for (const node of this.#connection.nodes.ordered) {
+      try {
+        const response = await this.#connection.once("GET", "/readyz", { node, signal: AbortSignal.timeout(5_000) });
+        await response.text();
+        if (response.status === 200) return true;
+      } catch {
+        // The next one may be.
+      }
     }
+    return false;
   }
 
   /** Send any request of the API, with `{query, body, headers, signal, idempotencyKey}`. Resolves to the body of its response. */

@@ -1,6 +1,7 @@
 /** How requests are sent: with retries, a write at most once. */
 
 import { ProblemError, RankcastError, Unreachable, reason } from "./errors.js";
+import { Nodes } from "./nodes.js";
 import { BUSY, Deadline, REQUESTS, pause, sleep } from "./retry.js";
 
 const NAME = /^[A-Za-z0-9._:-]{1,128}$/;
@@ -11,6 +12,12 @@ const JSON_ELEMENTS = 1000;
 
 /** Elements of one page of a listing. */
 const PAGE = 1000;
+
+/** How the paths begin that are asked of the leader, reads too: jobs are known where they run. */
+const ADMIN = "/v1/admin/";
+
+/** Seconds that a node has to say what it is. */
+const ASK_SECONDS = 1;
 
 /** A name or an id in a path. Throws TypeError for what cannot be one, before it becomes another path. */
 export function segment(name) {
@@ -70,13 +77,11 @@ export function lines(elements) {
   return elements.map((element) => JSON.stringify(element)).join("\n");
 }
 
-/** The connection to one service: where it is, who asks, and how patiently. */
+/** The connection to the nodes of one service: where they are, who asks, and how patiently. */
 export class Connection {
   constructor(url, options) {
     const { key, ticket, retry, timeout = 60, heartbeat = 15, buffer = 256, maxMessage = 1 << 26 } = options;
-    const base = new URL(url, globalThis.location?.href);
-    if (base.protocol !== "http:" && base.protocol !== "https:") throw new TypeError(`${url} is no URL of HTTP`);
-    this.base = base.origin + base.pathname.replace(/\/+$/, "");
+    this.nodes = new Nodes(url);
     this.retry = { ...REQUESTS, ...retry };
     this.timeout = timeout;
     this.heartbeat = heartbeat;
@@ -124,11 +129,42 @@ export class Connection {
     return typeof this.#ticket === "function" ? await this.#ticket(wanted) : this.#ticket;
   }
 
-  /** Send one request without retries, by key or by ticket. Resolves to the response, whatever its status. */
-  async once(method, path, { query, body, contentType, headers = {}, signal, ticket } = {}) {
+  /** The node that is tried next, after those that were `tried`; with `leads`, first find out which leads. */
+  async choose(tried, leads = false) {
+    if (leads && this.nodes.wantsLeader) {
+      const asked = this.nodes.asking();
+      this.nodes.learn(await Promise.all(asked.map(async (node) => [node, await this.#about(node)])));
+    }
+    return this.nodes.turn(tried);
+  }
+
+  /** Whether a node of several says that it is a replica, which may not have yet what others have. */
+  async follows(node) {
+    return this.nodes.several && (await this.#about(node))?.role === "replica";
+  }
+
+  /** What a node says of itself; null where it does not. */
+  async #about(node) {
+    let text;
+    try {
+      const response = await this.once("GET", "/readyz", { node, signal: AbortSignal.timeout(ASK_SECONDS * 1000) });
+      text = await response.text();
+    } catch {
+      this.nodes.failed(node);
+      return null;
+    }
+    try {
+      return JSON.parse(text);
+    } catch {
+      return null;
+    }
+  }
+
+  /** Send one request to a node without retries, by key or by ticket. Resolves to the response, whatever its status. */
+  async once(method, path, { query, body, contentType, headers = {}, signal, ticket, node = this.nodes.urls[0] } = {}) {
     const asked = new URLSearchParams(ticket ? { ...query, ticket } : query).toString();
     const key = ticket ? undefined : await this.key();
-    return await this.fetch(this.base + path + (asked ? `${path.includes("?") ? "&" : "?"}${asked}` : ""), {
+    return await this.fetch(node + path + (asked ? `${path.includes("?") ? "&" : "?"}${asked}` : ""), {
       method,
       body,
       signal,
@@ -147,10 +183,12 @@ export class Connection {
    *
    * A body that is no string and no bytes is sent as JSON. Rejects with `ProblemError` when refused and `Unreachable` when
    * every attempt failed. A write carries the same Idempotency-Key in every attempt, so that it is applied at most once
-   * even where a response was lost; what `asks` changes nothing, whatever its method, and has none.
+   * even where a response was lost, and goes to the node that is known to lead; what `asks` changes nothing, whatever its
+   * method, and has none. With `node`, no other is asked.
    */
   async send(method, path, options = {}) {
     const { asks = false, read = JSON.parse } = options;
+    this.nodes.checkPath(path);
     const headers = { ...options.headers };
     let key = null;
     if (method !== "GET" && !asks) {
@@ -170,30 +208,41 @@ export class Connection {
   }
 
   async #attempts(method, path, request, read, signal, key) {
-    for (let failures = 1; ; failures++) {
+    const tried = new Set();
+    let again = false;
+    for (let failures = 1; ; ) {
+      const node = request.node ?? (await this.choose(tried, key !== null || path.startsWith(ADMIN)));
       let problem = null;
       let lost = null;
       const deadline = new Deadline(signal, this.timeout, `no response within ${this.timeout} s`);
       try {
         signal.throwIfAborted();
-        const response = await this.once(method, path, { ...request, signal: deadline.signal });
+        const response = await this.once(method, path, { ...request, node, signal: deadline.signal });
         const text = await response.text();
+        this.nodes.worked(node);
         if (response.ok) return text ? read(text) : {};
         problem = ProblemError.of(response.status, text, response.headers.get("retry-after"));
       } catch (error) {
         if (signal.aborted) throw signal.reason;
         if (error instanceof RankcastError || error instanceof SyntaxError) throw error;
         lost = error;
+        this.nodes.failed(node);
       } finally {
         deadline.release();
       }
       // A 409 may be an earlier attempt in progress, whose answer was lost.
-      const inProgress = problem?.slug === "in-progress" && failures > 1;
+      const inProgress = problem?.slug === "in-progress" && again;
       if (problem && !BUSY.has(problem.status) && !inProgress) throw problem;
+      if (problem) this.nodes.doubt(node);
+      again = true;
+      tried.add(node);
+      // A write that was refused for now is the leader's, whichever node is asked: that takes time, not a node.
+      if (request.node === undefined && !(problem && key !== null) && this.nodes.left(tried)) continue;
       if (failures >= this.retry.attempts) {
-        throw problem ?? new Unreachable(`${this.base} does not answer: ${reason(lost)}`, key, lost);
+        throw problem ?? new Unreachable(`${this.nodes} does not answer: ${reason(lost)}`, key, lost);
       }
       await sleep(pause(this.retry, failures, problem?.retryAfter), signal);
+      failures += 1;
     }
   }
 

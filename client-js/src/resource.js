@@ -2,9 +2,9 @@
 
 import { bulk, given, segment } from "./http.js";
 
-/** The options of a call that belong to how it is sent. */
-export function sending({ signal, idempotencyKey } = {}) {
-  return { signal, idempotencyKey };
+/** The options of a call that belong to how it is sent; `node` is not for others than this package. */
+export function sending({ signal, idempotencyKey, node } = {}) {
+  return { signal, idempotencyKey, node };
 }
 
 /** A resource by name, whether it exists or not. Throws TypeError for what cannot be a name. */

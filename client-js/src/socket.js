@@ -50,6 +50,8 @@ export class Socket {
   #lose = null;
   #wake = null;
   #admitted = null;
+  #node = null;
+  #tried = new Set();
 
   get closed() {
     return this.#closing.signal.aborted;
@@ -86,6 +88,11 @@ export class Socket {
    */
   request(method, path, body = undefined, headers = {}, { signal } = {}) {
     if (this.closed) return Promise.reject(new Unreachable("this socket has been closed"));
+    try {
+      this.#connection.nodes.checkPath(path);
+    } catch (error) {
+      return Promise.reject(error);
+    }
     if (this.#requests.size >= MOST_WAITING) {
       return Promise.reject(new RankcastError(`${MOST_WAITING} requests wait for a response`));
     }
@@ -114,7 +121,7 @@ export class Socket {
         abort();
         return;
       }
-      const request = { text, sent: false, again: false, pausing: false, failures: 0, resolve: settle(resolve), reject: settle(reject) };
+      const request = { text, writes: isWrite, sent: false, again: false, pausing: false, failures: 0, resolve: settle(resolve), reject: settle(reject) };
       this.#requests.set(ref, request);
       this.#sendRequests();
       this.#start();
@@ -196,27 +203,36 @@ export class Socket {
       let problem = null;
       let why = "the connection was lost";
       this.#delivered = false;
+      const writes = [...this.#requests.values()].some((request) => request.writes);
+      const node = (this.#node = await connection.choose(this.#tried, writes));
       try {
-        await this.#live();
+        await this.#live(node);
       } catch (error) {
         if (error instanceof ProblemError) problem = error;
+        else if (!(error instanceof Behind) && !this.closed) connection.nodes.failed(node);
         why = reason(error);
       }
       this.#down();
+      if (this.#delivered) this.#tried.clear();
+      this.#tried.add(node);
       if (this.closed || (!this.#kept && this.idle)) break;
-      failures = this.#delivered ? 1 : failures + 1;
-      if (problem !== null && FINAL.has(problem.status)) {
+      const elsewhere = connection.nodes.left(this.#tried);
+      if (problem !== null && FINAL.has(problem.status) && !(problem.status === 401 && connection.hasTickets && elsewhere)) {
         this.#failAll(problem);
         break;
       }
+      if (this.#delivered) failures = 0;
+      // A node that gave something and broke is not left in a hurry: the next one may do the same.
+      if (elsewhere && !this.#delivered) {
+        this.#lost();
+        continue;
+      }
+      failures += 1;
       if (!this.#ever && failures >= connection.retry.attempts) {
-        this.#failAll(problem ?? new Unreachable(`${connection.base} does not answer: ${why}`));
+        this.#failAll(problem ?? new Unreachable(`${connection.nodes} does not answer: ${why}`));
         break;
       }
-      if (this.#ever) {
-        this.reconnects += 1;
-        for (const watcher of this.#following.values()) watcher.reconnects += 1;
-      }
+      this.#lost();
       this.#wake = new AbortController();
       try {
         await sleep(pause(this.#ever ? RECONNECT : connection.retry, failures, problem?.retryAfter), this.#wake.signal);
@@ -226,6 +242,12 @@ export class Socket {
     }
     this.#admitted = null;
     this.#running = false;
+  }
+
+  #lost() {
+    if (!this.#ever) return;
+    this.reconnects += 1;
+    for (const watcher of this.#following.values()) watcher.reconnects += 1;
   }
 
   #failAll(error) {
@@ -252,16 +274,16 @@ export class Socket {
     this.#wake?.abort(new Error("closed"));
   }
 
-  /** One connection: settles when it has ended. */
-  async #live() {
+  /** One connection to a node: settles when it has ended. */
+  async #live(node) {
     const connection = this.#connection;
     // Whoever is followed in the same turn shares the ticket.
     await undefined;
     const ids = [...this.#following.values()].map((watcher) => watcher.id);
     this.#admitted = connection.hasTickets ? new Set(ids) : null;
-    const ticket = await connection.ticket({ resource: this.#resource(), ids });
+    const ticket = await connection.ticket({ resource: this.#resource(), ids, ...connection.nodes.named(node) });
     const key = ticket ? undefined : await connection.key();
-    const url = `ws${connection.base.slice(4)}/v1/stream${ticket ? `?ticket=${encodeURIComponent(ticket)}` : ""}`;
+    const url = `ws${node.slice(4)}/v1/stream${ticket ? `?ticket=${encodeURIComponent(ticket)}` : ""}`;
     const Implementation = await webSocket(connection.WebSocket);
     if (this.closed) return;
     const socket = new Implementation(url, ...(Implementation.isOurs ? [{ maxMessage: connection.maxMessage }] : []));
@@ -291,7 +313,7 @@ export class Socket {
         socket.onclose = ({ code }) => lose(new Error(`the WebSocket was closed with ${code}`));
       });
     } catch (error) {
-      if (!opened && !(error instanceof ProblemError) && !this.closed) await this.#askWhy(ticket);
+      if (!opened && !(error instanceof ProblemError) && !this.closed) await this.#askWhy(node, ticket);
       throw error;
     } finally {
       timers.map(clearTimeout);
@@ -323,12 +345,12 @@ export class Socket {
    * A browser does not say why a handshake was refused; the stream of one subscription, asked for with the same ticket, does.
    * Throws ProblemError where it is refused.
    */
-  async #askWhy(ticket) {
+  async #askWhy(node, ticket) {
     const [watcher] = this.#following.values();
     if (watcher === undefined) return;
     const asking = new AbortController();
     try {
-      const response = await this.#connection.once("GET", watcher.path, { ticket, signal: asking.signal });
+      const response = await this.#connection.once("GET", watcher.path, { node, ticket, signal: asking.signal });
       if (response.ok) return;
       throw ProblemError.of(response.status, await response.text(), response.headers.get("retry-after"));
     } catch (error) {
@@ -342,9 +364,10 @@ export class Socket {
   #up(socket) {
     this.#socket = socket;
     this.#ever = true;
+    this.#connection.nodes.worked(this.#node);
     this.connected = true;
     for (const watcher of this.#following.values()) {
-      watcher.setConnected(true);
+      watcher.setConnected(true, this.#node);
       this.#subscribe(watcher);
     }
     this.#resumed = ![...this.#following.values()].some((watcher) => watcher.begun);
@@ -395,7 +418,18 @@ export class Socket {
 
   #refuse(watcher, problem) {
     if (BUSY.has(problem.status)) throw ProblemError.of(problem.status, JSON.stringify(problem));
-    watcher.fail(new ProblemError(problem.status, problem));
+    const error = new ProblemError(problem.status, problem);
+    if (problem.status === 404 && watcher.begun) this.#refuseUnlessBehind(watcher, error);
+    else watcher.fail(error);
+  }
+
+  /** Leave a replica that does not have yet, or any more, what was followed elsewhere. */
+  async #refuseUnlessBehind(watcher, error) {
+    const { socket, lose } = { socket: this.#socket, lose: this.#lose };
+    const behind = await this.#connection.follows(this.#node);
+    if (this.#socket !== socket) return;
+    if (behind) lose(new Behind(error.message));
+    else watcher.fail(error);
   }
 
   /** An error about the socket itself, or about a request that could not be taken. */
@@ -448,6 +482,9 @@ export class Socket {
     else this.#sendRequests();
   }
 }
+
+/** A node does not have what others have. */
+class Behind extends Error {}
 
 function keyOf({ resource, id }) {
   return `${resource}/${id}`;

@@ -61,6 +61,7 @@ export class Watcher {
   #error = null;
   #held = null;
   #generation = 0;
+  #node = null;
 
   /** The query parameters of the stream, or the members of its `subscribe`. */
   get options() {
@@ -129,9 +130,10 @@ export class Watcher {
     else this.#transport = transport;
   }
 
-  /** A connection is there, or lost. */
-  setConnected(connected) {
+  /** A connection to a node is there, or lost. */
+  setConnected(connected, node = null) {
     this.connected = connected;
+    this.#node = node;
     if (!connected) {
       this.current = false;
       this.#generation += 1;
@@ -180,10 +182,12 @@ export class Watcher {
 
   /** Fetch what tiles need. A subscription that is changed from then on begins with a `reset`, and it is fetched again. */
   async #learn(generation) {
+    // Another node may not be so far.
+    const node = this.#node ?? undefined;
     try {
       const facts = this.#known ?? {
-        subscription: await this.#resource.subscription(this.id, { signal: this.#signal }),
-        board: await this.#resource.info({ signal: this.#signal }),
+        subscription: await this.#resource.subscription(this.id, { signal: this.#signal, node }),
+        board: await this.#resource.info({ signal: this.#signal, node }),
       };
       if (generation !== this.#generation || this.#ended) return;
       const held = this.#held;

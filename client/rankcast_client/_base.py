@@ -95,15 +95,18 @@ class AsyncConnection:
 
         Raises ProblemError when refused, Unreachable when every attempt failed. A write carries the same
         Idempotency-Key in every attempt, so that it is applied at most once even where a response was lost, and goes to
-        the node that is known to lead. With `node`, no other is asked.
+        the node that is known to lead. With `node`, no other is asked. Raises ValueError where several nodes are known and
+        a call is about one of them.
         """
+        if node is None:
+            self.nodes.check_path(call.path)
         key, headers = idempotency_key, dict(call.headers)
         if call.write:
             key = key or uuid.uuid4().hex
             headers["Idempotency-Key"] = key
         failures, lost, again, tried = 0, "", False, set[str]()
         while True:
-            at = node or await self.choose(tried, call.write or call.path.startswith(ADMIN))
+            at = node or await self._choose(tried, call.write or call.path.startswith(ADMIN))
             request = self.http.build_request(
                 call.method, at + call.path, params=dict(call.params), content=call.content, headers=headers
             )
@@ -135,14 +138,14 @@ class AsyncConnection:
                 raise problem or Unreachable(f"{self.nodes} does not answer: {lost}", key)
             await asyncio.sleep(self.retry.pause(failures, problem.retry_after if problem else None))
 
-    async def choose(self, tried: set[str], leads: bool = False) -> str:
+    async def _choose(self, tried: set[str], leads: bool = False) -> str:
         """The node that is tried next, after those that were `tried`; with `leads`, first find out which leads."""
         if leads and self.nodes.wants_leader:
             said = {url: await self._about(url) for url in self.nodes.asking()}
             self.nodes.learn(said)
         return self.nodes.turn(tried)
 
-    async def follows(self, node: str) -> bool:
+    async def _follows(self, node: str) -> bool:
         """Whether a node of several says that it is a replica, which may not have yet what others have."""
         return self.nodes.several and role_of(await self._about(node)) == "replica"
 
@@ -308,7 +311,7 @@ class _Session(Generic[E]):
         client, retry = self._client, self._client.retry
         while not self.gone:
             refusal, retry_after, delivered = None, None, False
-            at = await client.choose(tried)
+            at = await client._choose(tried)
             try:
                 async with aclosing(self._connection(at)) as events:
                     async for event in events:
@@ -322,7 +325,7 @@ class _Session(Generic[E]):
                 # What a message needs could not be asked where it came from.
                 why = describe(error)
             except ProblemError as problem:
-                behind = problem.status == 404 and await client.follows(at)
+                behind = problem.status == 404 and await client._follows(at)
                 if problem.status == 404 and self._ever and not behind:
                     self.gone = True
                 elif not behind and problem.status not in BUSY and not (problem.status == 429 and self._ever):

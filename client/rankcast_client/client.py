@@ -122,8 +122,6 @@ class AsyncRankcast(AsyncConnection):
         Raises ProblemError with status 409 where another node has more of the log; `force` gives that up. Raises
         ValueError for a client of several nodes, which does not say which.
         """
-        if self.nodes.several:
-            raise ValueError(f"name the node that is to lead, one of {self.nodes}")
         return await self.send(promote(force))
 
     async def ready(self) -> bool:

@@ -37,7 +37,7 @@ async def connect_again(
     failures = 0
     while not closed():
         retry_after = None
-        at = await client.choose(tried, leads)
+        at = await client._choose(tried, leads)
         try:
             connection = await _open(client, at)
         except InvalidStatus as refusal:

@@ -90,7 +90,7 @@ class AsyncJobs:
     async def _blocks(self, id: str) -> AsyncGenerator[Block, None]:
         http = self._client.streams
         timeout = httpx.Timeout(http.timeout.connect, read=SILENT_SECONDS)
-        at = await self._client.choose(set(), leads=True)
+        at = await self._client._choose(set(), leads=True)
         async with http.stream(
             "GET", at + job_calls.job_path(id, "stream"), headers=STREAM_HEADERS, timeout=timeout
         ) as response:

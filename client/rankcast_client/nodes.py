@@ -18,6 +18,9 @@ UNKNOWN = 1.0
 ASK_SECONDS = 1.0
 """Seconds that a node has to say what it is."""
 
+PROMOTE = "/v1/admin/promote"
+"""How the path begins that makes the node that is asked the leader."""
+
 MOST = 16
 """URLs that a client takes."""
 
@@ -54,6 +57,11 @@ class Nodes:
         away = {url: self._failed[url] for url in self.urls if self._is_away(url)}
         here = [url for url in self.urls if url not in away]
         return (*sorted(here, key=lambda url: url != self.leader), *sorted(away, key=lambda url: away[url]))
+
+    def check_path(self, path: str) -> None:
+        """Raise ValueError for a request that is about one node and does not say which."""
+        if self.several and path.startswith(PROMOTE):
+            raise ValueError(f"name the node that is to lead, one of {self}")
 
     def left(self, tried: Collection[str]) -> bool:
         """Whether one has not been tried."""

@@ -108,6 +108,7 @@ class Pipeline:
         return call.read(await self._send(call.method, path, _json_of(call), headers, call.write))
 
     async def _send(self, method: str, path: str, body: bytes | None, headers: dict[str, str], write: bool) -> Any:
+        self._client.nodes.check_path(path)
         if write and not any(name.lower() == "idempotency-key" for name in headers):
             headers["Idempotency-Key"] = uuid.uuid4().hex
         named = {"headers": headers} if headers else {}

@@ -386,7 +386,7 @@ class Socket(AsyncIterator[Message]):
             return Message(board, id, Gone(data.get("seq")), _listed(follower)[0], posts=_posts(follower))
         if event == "error":
             problem = ProblemError.from_json(data["problem"])
-            if problem.status == 404 and follower.begun and await self._client.follows(self._node):
+            if problem.status == 404 and follower.begun and await self._client._follows(self._node):
                 await self._leave_behind()
                 return None
             del self._followed[key]

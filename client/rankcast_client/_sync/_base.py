@@ -97,15 +97,18 @@ class Connection:
 
         Raises ProblemError when refused, Unreachable when every attempt failed. A write carries the same
         Idempotency-Key in every attempt, so that it is applied at most once even where a response was lost, and goes to
-        the node that is known to lead. With `node`, no other is asked.
+        the node that is known to lead. With `node`, no other is asked. Raises ValueError where several nodes are known and
+        a call is about one of them.
         """
+        if node is None:
+            self.nodes.check_path(call.path)
         key, headers = idempotency_key, dict(call.headers)
         if call.write:
             key = key or uuid.uuid4().hex
             headers["Idempotency-Key"] = key
         failures, lost, again, tried = 0, "", False, set[str]()
         while True:
-            at = node or self.choose(tried, call.write or call.path.startswith(ADMIN))
+            at = node or self._choose(tried, call.write or call.path.startswith(ADMIN))
             request = self.http.build_request(
                 call.method, at + call.path, params=dict(call.params), content=call.content, headers=headers
             )
@@ -137,14 +140,14 @@ class Connection:
                 raise problem or Unreachable(f"{self.nodes} does not answer: {lost}", key)
             time.sleep(self.retry.pause(failures, problem.retry_after if problem else None))
 
-    def choose(self, tried: set[str], leads: bool = False) -> str:
+    def _choose(self, tried: set[str], leads: bool = False) -> str:
         """The node that is tried next, after those that were `tried`; with `leads`, first find out which leads."""
         if leads and self.nodes.wants_leader:
             said = {url: self._about(url) for url in self.nodes.asking()}
             self.nodes.learn(said)
         return self.nodes.turn(tried)
 
-    def follows(self, node: str) -> bool:
+    def _follows(self, node: str) -> bool:
         """Whether a node of several says that it is a replica, which may not have yet what others have."""
         return self.nodes.several and role_of(self._about(node)) == "replica"
 
@@ -309,7 +312,7 @@ class _Session(Generic[E]):
         client, retry = self._client, self._client.retry
         while not self.gone:
             refusal, retry_after, delivered = None, None, False
-            at = client.choose(tried)
+            at = client._choose(tried)
             try:
                 with closing(self._connection(at)) as events:
                     for event in events:
@@ -323,7 +326,7 @@ class _Session(Generic[E]):
                 # What a message needs could not be asked where it came from.
                 why = describe(error)
             except ProblemError as problem:
-                behind = problem.status == 404 and client.follows(at)
+                behind = problem.status == 404 and client._follows(at)
                 if problem.status == 404 and self._ever and not behind:
                     self.gone = True
                 elif not behind and problem.status not in BUSY and not (problem.status == 429 and self._ever):

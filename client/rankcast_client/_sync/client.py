@@ -124,8 +124,6 @@ class Rankcast(Connection):
         Raises ProblemError with status 409 where another node has more of the log; `force` gives that up. Raises
         ValueError for a client of several nodes, which does not say which.
         """
-        if self.nodes.several:
-            raise ValueError(f"name the node that is to lead, one of {self.nodes}")
         return self.send(promote(force))
 
     def ready(self) -> bool:

@@ -92,7 +92,7 @@ class Jobs:
     def _blocks(self, id: str) -> Generator[Block, None, None]:
         http = self._client.streams
         timeout = httpx.Timeout(http.timeout.connect, read=SILENT_SECONDS)
-        at = self._client.choose(set(), leads=True)
+        at = self._client._choose(set(), leads=True)
         with http.stream(
             "GET", at + job_calls.job_path(id, "stream"), headers=STREAM_HEADERS, timeout=timeout
         ) as response:
