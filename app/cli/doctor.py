@@ -47,7 +47,7 @@ def doctor(
     from app.runtime import logs
 
     logs.silence()
-    findings = check_up(Place(data, database or None, storage or None, url or None, key or None))
+    findings = check_up(Place(data, database or None, storage or None, _first(url), key or None))
     for each in findings:
         if as_json:
             typer.echo(json.dumps(each._asdict(), ensure_ascii=False))
@@ -82,8 +82,13 @@ def support_bundle(
     logs.silence()
     try:
         names = write_bundle(
-            file, Place(data, database or None, storage or None, url or None, key or None), log, hash_names
+            file, Place(data, database or None, storage or None, _first(url), key or None), log, hash_names
         )
     except OSError as error:
         raise fail(f"{file} cannot be written: {error.strerror or error}") from None
     typer.echo(f"{file}: {', '.join(names)}")
+
+
+def _first(urls: str | None) -> str | None:
+    """The first of several nodes: what is looked at is one."""
+    return urls.partition(",")[0] if urls else None

@@ -173,11 +173,20 @@ def _stores(data: Path, database: str | None) -> Any:
 
 def _ask(url: str, key: str | None, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
     """The answer of a running service; ends the command when there is none or it is a refusal."""
+    from contextlib import suppress
+
     import httpx
 
     headers = {"Authorization": f"Bearer {key}"} if key else {}
+    *others, last = url.split(",")
+    for one in others:
+        # Whichever node can be reached passes it on.
+        with suppress(httpx.ConnectError, httpx.ConnectTimeout):
+            httpx.get(one.strip().rstrip("/") + "/healthz", timeout=5)
+            last = one
+            break
     try:
-        answer = httpx.request(method, url.rstrip("/") + path, json=body, headers=headers, timeout=30)
+        answer = httpx.request(method, last.strip().rstrip("/") + path, json=body, headers=headers, timeout=30)
         found: dict[str, Any] = answer.json()
     except (httpx.HTTPError, httpx.InvalidURL, json.JSONDecodeError) as error:
         raise fail(f"{url} does not answer: {error}") from None

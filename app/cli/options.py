@@ -44,20 +44,30 @@ Count = Annotated[int | None, typer.Option("--count", min=1, help="End after so 
 class Service:
     """The running service that a command speaks to."""
 
-    url: Annotated[str, typer.Option("--url", envvar="RANKCAST_URL", help="The running service.")] = (
-        "http://127.0.0.1:8000"
-    )
+    url: Annotated[
+        str, typer.Option("--url", envvar="RANKCAST_URL", help="The running service; of several nodes with commas.")
+    ] = "http://127.0.0.1:8000"
     key: Key = None
 
     def connected(self, timeout: float = 60.0) -> AbstractContextManager[Rankcast]:
         """A client of it; a failure ends the command."""
+        self._check()
         return connected(self.url, self.key, timeout)
 
     def connection(self) -> AsyncRankcast:
         """An asynchronous client of it, to be used inside `reporting_failures`."""
         from rankcast_client import AsyncRankcast
 
+        self._check()
         return AsyncRankcast(self.url, self.key)
+
+    def _check(self) -> None:
+        from rankcast_client.nodes import Nodes
+
+        try:
+            Nodes(self.url)
+        except ValueError as error:
+            raise typer.BadParameter(f"--url: {error}") from None
 
 
 @dataclass(frozen=True)

@@ -44,6 +44,8 @@ def promote(
 
     Example: rankcast promote --url http://127.0.0.1:8001
     """
+    if "," in service.url:
+        raise typer.BadParameter("name the one node that is to lead with --url")
     with service.connected() as client:
         done = client.promote(force=force)
     typer.echo(f"{done.role} in term {done.term}, at row {done.lsn}")

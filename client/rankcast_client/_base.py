@@ -95,8 +95,8 @@ class AsyncConnection:
 
         Raises ProblemError when refused, Unreachable when every attempt failed. A write carries the same
         Idempotency-Key in every attempt, so that it is applied at most once even where a response was lost, and goes to
-        the node that is known to lead. With `node`, no other is asked. Raises ValueError where several nodes are known and
-        a call is about one of them.
+        the node that is known to lead. With `node`, no other is asked. Raises ValueError for a call that is about one
+        node and does not say which of several.
         """
         if node is None:
             self.nodes.check_path(call.path)

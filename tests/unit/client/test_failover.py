@@ -352,7 +352,9 @@ class Peer:
                 connection.transport.abort()
             else:
                 body = {"seq": 1, "from": self.role}
-                await connection.send(json.dumps({"event": "response", "ref": said["ref"], "status": 200, "body": body}))
+                await connection.send(
+                    json.dumps({"event": "response", "ref": said["ref"], "status": 200, "body": body})
+                )
             if self.dies and said["op"] == "subscribe":
                 connection.transport.abort()
 
@@ -361,9 +363,7 @@ def with_peers(test: Callable[[AsyncRankcast], Any], *peers: Peer) -> None:
     async def main() -> None:
         async with AsyncExitStack() as stack:
             for peer in peers:
-                server = await stack.enter_async_context(
-                    serve(peer.talk, "127.0.0.1", 0, process_request=peer.respond)
-                )
+                server = await stack.enter_async_context(serve(peer.talk, "127.0.0.1", 0, process_request=peer.respond))
                 peer.url = f"http://127.0.0.1:{next(iter(server.sockets)).getsockname()[1]}"
             client = AsyncRankcast([peer.url for peer in peers], retry=QUICK)
             async with client, asyncio.timeout(PATIENCE):
@@ -386,7 +386,7 @@ def test_a_socket_goes_on_at_the_next_and_resumes() -> None:
             assert lists == [["a"], ["b"]]
 
     with_peers(test, first, second)
-    assert [one for one in second.heard if one["op"] == "subscribe"][0]["after"] == "e:4"
+    assert next(one for one in second.heard if one["op"] == "subscribe")["after"] == "e:4"
 
 
 def test_a_socket_leaves_a_replica_that_has_not_heard_of_what_it_follows() -> None:

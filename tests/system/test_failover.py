@@ -1,0 +1,111 @@
+"""Clients of a leader and a replica: the leader is killed, the replica promoted, and readers and writers go on."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rankcast_client import AsyncRankcast, Retry, upsert
+from tests.support.live import StartService
+from tests.support.node import node
+from tests.support.patience import PATIENCE, wait_until
+from tests.system.group import Group
+
+PATIENT = Retry(attempts=10_000, first=0.05, most=0.2)
+EVENTS = 400
+SCRIPT = Path(__file__).resolve().parent / "js" / "failover.mjs"
+
+pytestmark = pytest.mark.slow
+
+
+def group_of_two(start_service: StartService, folder: Path) -> Group:
+    group = Group(start_service, folder, 2, "--sync-replicas", "1")
+    group.lead()
+    group.follow(1)
+    return group
+
+
+def change_leader(group: Group) -> None:
+    """Kill the leader, promote the replica, and start the old leader, which follows."""
+    group.kill(0)
+    answer = group.promote(1)
+    assert answer.status_code == 200, answer.text
+    group.follow(0)
+
+
+async def read_and_write(group: Group) -> None:
+    """Write over HTTP and a socket, follow over both, and compare with what is asked."""
+    urls = [group.url(0), group.url(1)]
+    writer = AsyncRankcast(urls, retry=PATIENT)
+    # Readers know nothing of who leads.
+    reader = AsyncRankcast(",".join(urls), retry=PATIENT)
+    async with writer, reader, asyncio.timeout(PATIENCE), asyncio.TaskGroup() as tasks:
+        board = writer.board("py")
+        await board.put(["x"], "y", order="desc", ks=[5])
+        await board.put_subscription("mine", k=5)
+        streams = [reader.board("py").watch("mine", form=form, heartbeat=1) for form in ("changes", "tiles")]
+        socket = reader.socket(heartbeat=1)
+        await socket.subscribe("py", "mine")
+
+        async def follow(stream: Any) -> None:
+            async for _ in stream:
+                pass
+
+        following = [tasks.create_task(follow(one)) for one in (*streams, socket)]
+        async with writer.socket(heartbeat=1) as requests:
+            for n in range(EVENTS):
+                if n == EVENTS // 2:
+                    tasks.create_task(asyncio.to_thread(change_leader, group))
+                values = {"x": n % 10, "y": n * 37 % 101}
+                if n % 2:
+                    await board.publish(upsert(f"o{n % 30}", values))
+                else:
+                    path = f"/v1/boards/py/objects/o{n % 30}"
+                    await requests.request("PUT", path, {"values": values})
+        assert writer.nodes.leader == group.url(1)
+        asked = (await board.subscription("mine")).list
+        assert asked is not None
+        assert [entry.values["y"] for entry in asked] == sorted(latest().values(), reverse=True)[:5]
+        while not all(found == tuple(asked) for found in (*(one.list for one in streams), socket.list("py", "mine"))):
+            await asyncio.sleep(0.01)
+        assert len([one async for one in board.objects()]) == 30
+        for one in following:
+            one.cancel()
+        await socket.aclose()
+
+
+def latest() -> dict[str, int]:
+    """The value that ranks of each object in the end."""
+    return {f"o{n % 30}": n * 37 % 101 for n in range(EVENTS)}
+
+
+@pytest.mark.timeout(600)
+def test_a_python_reader_and_writer_go_on_at_the_promoted_replica(start_service: StartService, tmp_path: Path) -> None:
+    asyncio.run(read_and_write(group_of_two(start_service, tmp_path)))
+
+
+@pytest.mark.timeout(600)
+def test_a_javascript_reader_and_writer_go_on_at_the_promoted_replica(
+    start_service: StartService, tmp_path: Path
+) -> None:
+    group = group_of_two(start_service, tmp_path)
+    output = tmp_path / "output"
+    command = [node(), str(SCRIPT), group.urls, str(EVENTS)]
+    with output.open("w") as out, subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT) as running:
+        try:
+            wait_until(lambda: "half" in output.read_text() or running.poll() is not None)
+            change_leader(group)
+            assert running.wait(PATIENCE) == 0, output.read_text()
+        finally:
+            running.kill()
+    said = json.loads(output.read_text().splitlines()[-1])
+    assert said["answered"] == EVENTS
+    assert said["objects"] == 30
+    assert [y for _, _, y in json.loads(said["asked"])] == sorted(latest().values(), reverse=True)[:5]
+    assert said["lists"] == [said["asked"]] * 4
+    assert all(said["reconnects"]), said
