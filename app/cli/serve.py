@@ -98,7 +98,7 @@ def _serve(settings: Settings, stack: ExitStack) -> None:
     from app.security.door import DoorOpen, check_door
     from app.security.keyring import Keyring
     from app.security.tokens import Tokens
-    from app.server import serve as run
+    from app.server.serving import serve as run
     from app.storage import open_stores
     from app.storage.directory import DirectoryUnusable
     from app.storage.role import read_role
@@ -135,7 +135,7 @@ def _serve_in_group(settings: Settings, sockets: list[socket.socket]) -> None:
     from app.replication.joining import JoinFailed
     from app.runtime.listening import CannotListen, listen
     from app.security.door import DoorOpen
-    from app.server import serve as run
+    from app.server.serving import serve as run
     from app.storage.directory import DirectoryUnusable
 
     if settings.database is not None and not settings.database.startswith("sqlite"):
