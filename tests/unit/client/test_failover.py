@@ -322,8 +322,8 @@ def test_the_blocking_client_goes_on_too() -> None:
 class Peer:
     """A node with a WebSocket: it answers ``/readyz``, subscribes and requests."""
 
-    def __init__(self, role: str, *, list: str = "", known: bool = True, dies: bool = False) -> None:
-        self.role, self.list, self.known, self.dies = role, list, known, dies
+    def __init__(self, role: str, *, shows: str = "", known: bool = True, dies: bool = False) -> None:
+        self.role, self.shows, self.known, self.dies = role, shows, known, dies
         self.heard: list[dict[str, Any]] = []
         self.url = ""
 
@@ -343,7 +343,7 @@ class Peer:
                     unknown = {"type": "/problems/not-found", "title": "Unknown", "status": 404}
                     await connection.send(json.dumps({"event": "error", **head, "problem": unknown}))
                     continue
-                data = {"seq": 4, "list": listed((self.list, 1)), "cursor": "e:4"}
+                data = {"seq": 4, "list": listed((self.shows, 1)), "cursor": "e:4"}
                 event = "reset" if "after" in said else "snapshot"
                 await connection.send(json.dumps({"event": event, **head, **data}))
             elif said["op"] == "ping":
@@ -373,7 +373,7 @@ def with_peers(test: Callable[[AsyncRankcast], Any], *peers: Peer) -> None:
 
 
 def test_a_socket_goes_on_at_the_next_and_resumes() -> None:
-    first, second = Peer("leader", list="a", dies=True), Peer("replica", list="b")
+    first, second = Peer("leader", shows="a", dies=True), Peer("replica", shows="b")
 
     async def test(client: AsyncRankcast) -> None:
         async with client.socket() as socket:
@@ -390,13 +390,13 @@ def test_a_socket_goes_on_at_the_next_and_resumes() -> None:
 
 
 def test_a_socket_leaves_a_replica_that_has_not_heard_of_what_it_follows() -> None:
-    first, second = Peer("leader", list="a", dies=True), Peer("replica", known=False)
+    first, second = Peer("leader", shows="a", dies=True), Peer("replica", known=False)
 
     async def test(client: AsyncRankcast) -> None:
         async with client.socket() as socket:
             await socket.subscribe("delays", "mine")
             assert [entry.id for entry in (await anext(socket)).list] == ["a"]
-            first.dies, first.list = False, "c"
+            first.dies, first.shows = False, "c"
             message = await anext(socket)
             assert not isinstance(message.event, Gone)
             assert [entry.id for entry in message.list] == ["c"]
