@@ -5,7 +5,7 @@ exact lists, whoever leads.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+import signal
 from pathlib import Path
 
 import httpx
@@ -17,7 +17,8 @@ from tests.support.patience import wait_until
 from tests.system.group import Group
 from tests.system.http.following import SseFollower
 from tests.system.http.talk import Json, Talk
-from tests.system.test_zones import BOARD, Load, Reader, assert_no_errors, check_chains, explained, published
+from tests.system.test_replicas import start_alone
+from tests.system.test_zones import BOARD, CONFIG, Load, Reader, assert_no_errors, check_chains, explained, published
 
 BEATS = {"RANKCAST_HEARTBEAT_SECONDS": "1"}
 SENT = re.compile(r'^rankcast_zone_messages_total\{board="delays"\} ([0-9.e+]+)$', re.MULTILINE)
@@ -140,3 +141,93 @@ def test_a_replica_that_is_promoted_publishes_and_readers_have_exact_lists(
     kinds = [kind for reader in readers for kind in reader.kinds]
     assert kinds.count("change") > 20 and kinds.count("tiles") > 20 and kinds.count("reset") > 0
     assert_no_errors(gateways)
+
+
+def test_readers_of_a_board_that_is_quiet_in_the_promotion_see_what_comes(
+    start_service: StartService, start_gateway: StartGateway, nats: Nats, tmp_path: Path
+) -> None:
+    group = Group(start_service, tmp_path, 2, "--nats", nats.url)
+    group.lead()
+    group.follow(1)
+    gateway = start_gateway(group.url(1), nats.url, env=BEATS)
+    load = Load(group.url(1), 3)
+    load.begin(4)
+    readers = [Reader(load, [gateway.url], f"s{n}", "changes", transport, n) for n, transport in enumerate(("sse", "ws"))]
+    right(readers)
+    # The cut is the last that was written: nothing of its zones was ever published.
+    assert zones(group.url(0))["base"] == load.seq
+    group.in_step(0, 1)
+    group.kill(0)
+    assert group.promote(1).status_code == 200
+    for _ in range(6):
+        load.send("POST", f"{BOARD}/events", {"events": [load.event() for _ in range(8)], "messages": "none"})
+    right(readers)
+    for reader in readers:
+        reader.leave()
+    assert_no_errors([gateway])
+
+
+def test_what_a_lost_leader_published_alone_is_in_no_list_after_the_promotion(
+    start_service: StartService, start_gateway: StartGateway, nats: Nats, tmp_path: Path
+) -> None:
+    group = Group(start_service, tmp_path, 2, "--nats", nats.url)
+    group.lead()
+    group.follow(1)
+    gateway = start_gateway(group.url(1), nats.url, env=BEATS)
+    load = Load(group.url(0), 3)
+    load.send("PUT", BOARD, CONFIG)
+    load.send("PUT", f"{BOARD}/subscriptions/s", {"range": {"distance": [0, 100]}, "k": 2})
+    load.send("PUT", f"{BOARD}/objects/kept", {"values": {"distance": 1, "delay": 1}})
+    group.in_step(0, 1)
+    reader = SseFollower(gateway.url, f"{BOARD}/subscriptions/s/stream")
+    assert [entry["id"] for entry in reader.first().data["list"]] == ["kept"]
+    group.nodes[1].process.send_signal(signal.SIGSTOP)
+    for name in ("lost", "gone"):
+        lost = load.send("PUT", f"{BOARD}/objects/{name}", {"values": {"distance": 2, "delay": 9}})["seq"]
+    reader.wait(lambda: reader.said[-1].data["seq"] == lost)
+    group.kill(0)
+    group.nodes[1].stop(signal.SIGKILL)
+    start_alone(group, 1)
+    assert group.promote(1).status_code == 200
+    load.http = httpx.Client(base_url=group.url(1), timeout=60)
+    written = load.send("PUT", f"{BOARD}/objects/new", {"values": {"distance": 3, "delay": 5}})["seq"]
+    assert written < lost, "the history goes another way"
+    reader.wait_end()
+    again = SseFollower(gateway.url, f"{BOARD}/subscriptions/s/stream", last=reader.said[-1].position)
+    assert again.first().event == "reset"
+    again.wait(lambda: again.said[-1].data["seq"] >= written)
+    shown = again.said[-1].data
+    ids = [entry["id"] for entry in shown["list"]] if "list" in shown else [entry["id"] for entry in shown["changes"]]
+    assert "new" in ids and not {"lost", "gone"} & set(ids)
+    group.lead(0)
+    group.wait_for(0, role="replica", ready=True)
+    wait_until(lambda: zones(group.url(1))["published"] >= written, pause=0.05)
+    found = by_epoch(nats)
+    assert len(found) == 2 and all(check_chains(messages) for messages in found.values())
+    again.leave()
+
+
+def test_tickets_of_a_replica_open_streams_at_its_gateway(
+    start_service: StartService, start_gateway: StartGateway, nats: Nats, tmp_path: Path
+) -> None:
+    group = Group(start_service, tmp_path, 2, "--nats", nats.url)
+    group.lead()
+    key = httpx.post(f"{group.url(0)}/v1/admin/keys", json={"name": "ops", "scopes": ["admin"]}).json()["key"]
+    group.follow(1, "--key", key)
+    gateway = start_gateway(group.url(1), nats.url, env=BEATS, key=key)
+    ours = {"Authorization": f"Bearer {key}"}
+    http = httpx.Client(base_url=gateway.url, headers=ours, timeout=60)
+    http.put(BOARD, json=CONFIG).raise_for_status()
+    for id in ("s1", "s2"):
+        http.put(f"{BOARD}/subscriptions/{id}", json={"range": {"distance": [0, 9]}, "k": 2}).raise_for_status()
+    asked = {"resource": "boards/delays", "ids": ["s1"], "seconds": 60}
+    ticket = http.post("/v1/tickets", json=asked).json()["ticket"]
+    path = f"{BOARD}/subscriptions/s1/stream"
+    assert SseFollower(gateway.url, path).status == 401
+    assert SseFollower(gateway.url, path, ticket="rt_wrong").status == 401
+    assert SseFollower(gateway.url, f"{BOARD}/subscriptions/s2/stream", ticket=ticket).status in (401, 403)
+    reader = SseFollower(gateway.url, path, ticket=ticket)
+    assert reader.first().event == "snapshot"
+    http.put(f"{BOARD}/objects/o1", json={"values": {"distance": 1, "delay": 1}}).raise_for_status()
+    reader.wait(lambda: reader.said[-1].event == "change")
+    reader.leave()
