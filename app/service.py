@@ -210,7 +210,7 @@ class Service:
             self._run(self.balance.run())
 
     async def _lead(self) -> None:
-        """This replica is the leader from now on. Lifetimes start anew."""
+        """This replica is the leader from now on. Lifetimes restart."""
         history = self.stores.history(self.node.term)
         self.links.enter(history)
         self.zones.enter(history)
@@ -235,7 +235,7 @@ class Service:
 
     def _touched_here(self, most: int) -> list[tuple[str, str]]:
         """The subscriptions with a time to live that requests here named, or streams here follow, since the last time:
-        the leader starts their time anew.
+        the leader restarts their time.
         """
         return self.expiry.take_touched(self.hub.read_now(), most)
 

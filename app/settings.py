@@ -192,7 +192,7 @@ class Settings(BaseSettings):
     zone_drift: float = Field(
         2.0,
         ge=0,
-        description="The zones of a board are cut anew once the largest has so many times its share of the "
+        description="The zones of a board are cut again once the largest has so many times its share of the "
         "subscriptions; 0: never by itself.",
     )
 

@@ -128,7 +128,7 @@ _SUMMARIES = {
     "admin_snapshots_create": "Start a snapshot",
     "tickets_create": "Make a ticket for streams",
     "boards_explain": "Explain an event",
-    "boards_zones_create": "Cut the zones of a board anew",
+    "boards_zones_create": "Cut the zones of a board again",
 }
 """Where the general rule does not say it."""
 

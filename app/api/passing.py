@@ -288,10 +288,10 @@ def _again(body: bytes, receive: Receive) -> Receive:
 
 
 def _with_lsn(node: Node, send: Send) -> Send:
-    """`send` that says how far the log is when an answer begins."""
+    """`send` that says how far the log is when an answer begins; not where a request is refused."""
 
     async def sending(message: Message) -> None:
-        if message["type"] == "http.response.start":
+        if message["type"] == "http.response.start" and message["status"] < 300:
             lsn: Any = str(node.lsn).encode()
             message = {**message, "headers": [*message.get("headers", ()), (LSN, lsn)]}
         await send(message)

@@ -102,7 +102,7 @@ PROBLEMS: dict[str, ProblemType] = {
     "different": ProblemType(
         409,
         "It exists with another configuration",
-        "A resource of this name has another configuration, or was created anew while the request was read.",
+        "A resource of this name has another configuration, or was recreated while the request was read.",
         "PATCH what can be changed, or delete the resource and create it again.",
     ),
     "cycle": ProblemType(

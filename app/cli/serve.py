@@ -20,7 +20,7 @@ from app.runtime import interpreter
 from app.settings import Settings
 
 PAUSE = 0.2
-"""Seconds before a process starts anew: one that cannot stay does not do so at once for ever."""
+"""Seconds before a process restarts: one that cannot stay does not do so at once for ever."""
 
 
 def register(cli: typer.Typer) -> None:
@@ -98,7 +98,7 @@ def _serve(settings: Settings, stack: ExitStack) -> None:
     from app.security.door import DoorOpen, check_door
     from app.security.keyring import Keyring
     from app.security.tokens import Tokens
-    from app.server import serve as run
+    from app.server.serving import serve as run
     from app.storage import open_stores
     from app.storage.directory import DirectoryUnusable
     from app.storage.role import read_role
@@ -135,7 +135,7 @@ def _serve_in_group(settings: Settings, sockets: list[socket.socket]) -> None:
     from app.replication.joining import JoinFailed
     from app.runtime.listening import CannotListen, listen
     from app.security.door import DoorOpen
-    from app.server import serve as run
+    from app.server.serving import serve as run
     from app.storage.directory import DirectoryUnusable
 
     if settings.database is not None and not settings.database.startswith("sqlite"):
@@ -144,7 +144,7 @@ def _serve_in_group(settings: Settings, sockets: list[socket.socket]) -> None:
         sockets = sockets or listen(settings.host, settings.port)
         app = create_app(settings, listen_first=True)
         app.state.lifecycle.owns_process = True
-        app.state.lifecycle.anew = _start_anew
+        app.state.lifecycle.restart = _restart
         interpreter.keep_program()
         run(app, settings, sockets)
     except (DirectoryUnusable, LogUnavailable, DoorOpen, JoinFailed, CannotListen) as refusal:
@@ -157,16 +157,16 @@ def _serve_in_group(settings: Settings, sockets: list[socket.socket]) -> None:
         for one in sockets:
             one.close()
         time.sleep(PAUSE)
-        _start_anew()
+        _restart()
 
 
-def _start_anew() -> None:
+def _restart() -> None:
     """Replace this process by a new one with the same command line."""
     os.execv(sys.executable, _command_line())  # noqa: S606 (its own)
 
 
 def _command_line() -> list[str]:
-    """What starts this process anew."""
+    """What restarts this process."""
     given = sys.argv[1:]
     if sys.orig_argv[len(sys.orig_argv) - len(given) :] == given and len(sys.orig_argv) > len(given):
         return [sys.executable, *sys.orig_argv[1:]]

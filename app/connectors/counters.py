@@ -20,7 +20,7 @@ _COUNTED = {
 _SENT = {
     "events": "Stream events taken from the service.",
     "published": "Messages that the broker took.",
-    "resets": "Stream events that say where a stream begins anew.",
+    "resets": "Stream events that say where a stream begins again.",
     "batches": "Batches that the broker took.",
     "lost": "How often the connection to the broker was lost.",
     "reconnects": "How often the connection to the service was lost.",

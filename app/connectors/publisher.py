@@ -58,7 +58,7 @@ class Publisher:
             await wait_or(stop, pause(failures))
 
     def _cursors(self, held: Mapping[str, str]) -> dict[str, str | None]:
-        """Where to go on. A list that may be ahead of its cursor begins anew: a change to it could fit another list."""
+        """Where to go on. A list that may be ahead of its cursor begins again: a change might fit another list."""
         if self.state is None:
             return {id: (held[id] or UNKNOWN) if id in held else None for id in self.ids}
         known = self.state.cursors

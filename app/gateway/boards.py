@@ -1,4 +1,4 @@
-"""Boards with zones at a gateway: where their subscriptions are, and how lists begin, move and begin anew.
+"""Boards with zones at a gateway: where their subscriptions are, and how lists begin, move and begin again.
 
 A list comes from the service at a seq. From there on the messages of its zone keep it right. Whatever a zone cannot
 tell (a hole, a changed subscription, too much in one message) is answered by another list from the service.
@@ -166,7 +166,7 @@ class GatewayBoard:
     # --- zones ------------------------------------------------------------------------------------------------------
 
     def _join_soon(self, live: LiveZoned, start: dict[str, Any] | None) -> None:
-        """Let a list go on with its zone; without a `start` it begins anew from the service."""
+        """Let a list go on with its zone; without a `start` it begins again from the service."""
         live.stale = True
         before = self._tasks.get(live)
         if before is not None and before is not asyncio.current_task():
@@ -185,7 +185,7 @@ class GatewayBoard:
             await asyncio.wait([task])
 
     async def _join(self, live: LiveZoned, start: dict[str, Any] | None) -> None:
-        """Get a list where it is to begin anew, and follow its zone from there on."""
+        """Get a list where it is to begin again, and follow its zone from there on."""
         pause = RETRY
         while self.lives.get(live.id) is live:
             if start is None:
@@ -385,7 +385,7 @@ class GatewayBoard:
             self._join_soon(live, {"zone": {"version": version, "zone": zone["id"], "base": base}})
 
     def _again(self, lives: Any, least: int = -1) -> None:
-        """Let lists begin anew from the service, at a seq of at least `least`."""
+        """Let lists begin again from the service, at a seq of at least `least`."""
         for live in list(lives):
             self._leave(live)
             live.since = max(live.since, least)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import resource
 import socket
 
 import uvicorn
 
 from app.gateway.main import Gateway
-from app.gateway.sockets import LARGEST_FRAME
 from app.runtime import logs
 from app.runtime.listening import BACKLOG, bound_unread
+from app.server.http import HttpProtocol
+from app.server.limits import ServerConfig, limits_from, raise_file_limit
+from app.server.websocket import LARGEST_MESSAGE, SocketProtocol
 from app.settings import Settings
 
 
@@ -36,20 +37,17 @@ class Server(uvicorn.Server):
 
 def serve(gateway: Gateway, settings: Settings, sockets: list[socket.socket]) -> None:
     """Serve on sockets that listen until SIGTERM or SIGINT; a second signal does not wait."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = 1 << 20 if hard == resource.RLIM_INFINITY else min(hard, 1 << 20)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    raise_file_limit()
     for one in sockets:
         bound_unread(one, settings.unread_seconds)
-    config = uvicorn.Config(
+    config = ServerConfig(
         gateway,
+        limits_from(settings),
         loop="uvloop",
-        http="httptools",
-        ws="websockets-sansio",
-        ws_max_size=LARGEST_FRAME,
+        http=HttpProtocol,
+        ws=SocketProtocol,
+        ws_max_size=LARGEST_MESSAGE,
         ws_per_message_deflate=False,
-        ws_ping_interval=None,
         lifespan="on",
         log_config=None,
         access_log=False,

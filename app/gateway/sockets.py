@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
@@ -24,7 +25,7 @@ from app.streaming.moves import Moved
 from app.streaming.operations import SocketRequest
 from app.streaming.requests import Answered, Peer
 from app.streaming.sse import START, SseConnection
-from app.streaming.websocket import Refusal, Socket, not_now, nothing_more
+from app.streaming.websocket import LARGEST, Refusal, Socket, not_now, nothing_more
 
 LARGEST_FRAME = 16 << 20
 
@@ -109,7 +110,8 @@ class GatewaySockets:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         socket = GatewaySocket(self._hub, receive, send)
-        socket.work_with(_Carrier(self._hub, socket), _Api(self._hub, socket), _ignore)
+        allow = (scope.get("extensions") or {}).get(LARGEST, _ignore)
+        socket.work_with(_Carrier(self._hub, socket), _Api(self._hub, socket), allow)
         socket.exchange_by(nothing_more, not_now)
         await receive()
         handshake = HTTPConnection(scope)
@@ -151,6 +153,14 @@ class _Carrier:
         return found
 
 
+@dataclass
+class _Turn:
+    """Whose turn it is at one resource; `wanted` requests have it or wait for it."""
+
+    lock: asyncio.Lock
+    wanted: int = 0
+
+
 class _Api:
     """Requests of one socket, sent to the service. Writes to one resource go one after the other."""
 
@@ -159,7 +169,7 @@ class _Api:
     def __init__(self, hub: GatewayHub, socket: GatewaySocket) -> None:
         self._hub = hub
         self._socket = socket
-        self._locks: dict[tuple[str, ...], asyncio.Lock] = {}
+        self._turns: dict[tuple[str, ...], _Turn] = {}
 
     def take(self, request: SocketRequest, caller: Caller, peer: Peer) -> bool:
         """The service groups writes; here each is a request of its own."""
@@ -173,9 +183,15 @@ class _Api:
         if request.method == "GET":
             return await self._send(request)
         place = tuple(request.path.partition("?")[0].split("/", 4)[2:4])
-        lock = self._locks.setdefault(place, asyncio.Lock())
-        async with lock:
-            return await self._send(request)
+        turn = self._turns.setdefault(place, _Turn(asyncio.Lock()))
+        turn.wanted += 1
+        try:
+            async with turn.lock:
+                return await self._send(request)
+        finally:
+            turn.wanted -= 1
+            if not turn.wanted:
+                self._turns.pop(place)
 
     async def _send(self, request: SocketRequest) -> Answered:
         headers = {**dict(self._socket.credentials.headers), **request.headers}

@@ -50,7 +50,7 @@ class LeaderLink:
     """Follows the leader, whoever that is, in one task. Lives on the event loop.
 
     `role()` is this node's. `give_up(why)` is called once when this directory cannot go on: a new snapshot is needed.
-    `touched()` gives the subscriptions whose time to live starts anew.
+    `touched()` gives the subscriptions whose time to live restarts.
     """
 
     def __init__(

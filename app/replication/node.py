@@ -50,7 +50,7 @@ class Node:
     """One node of a group. Lives on the event loop.
 
     `term` is that of the last row of the log, the role's the highest that is known. `on_lead` is awaited when a replica
-    has become the leader; `restart` ends this process's service and starts it anew.
+    has become the leader; `restart` ends this process's service and restarts it.
     """
 
     def __init__(

@@ -30,8 +30,8 @@ class Lifecycle:
         self.owns_process = False
         self.ending = False
         self.again = False
-        """Whether the process is to start anew once this service has ended."""
-        self.anew: Callable[[], None] = lambda: None
+        """Whether the process is to restart once this service has ended."""
+        self.restart: Callable[[], None] = lambda: None
         """Replaces the process by a new one."""
         self.kernels: Kernels | None = None
         self.error: BaseException | None = None
@@ -60,8 +60,8 @@ class Lifecycle:
         self.failed()
 
     def start_anew(self, why: str) -> None:
-        """End, and start the process anew with another part to play."""
-        log.warning("the service starts anew", why=why)
+        """End, and restart the process in another role."""
+        log.warning("the service restarts", why=why)
         self.again = True
         self.stop()
         self.failed()
@@ -99,5 +99,5 @@ class Lifecycle:
         """Leave without waiting for threads, which cannot be interrupted."""
         log.warning("ended without waiting for what still runs: it is durable, or was not answered")
         if self.again:
-            self.anew()
+            self.restart()
         os._exit(0 if self.error is None else 1)

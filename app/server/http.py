@@ -11,12 +11,10 @@ import asyncio
 from typing import Any
 
 from uvicorn.protocols.http.flow_control import FlowControl
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from app.api.problems import Problem
-from app.api.together.lane import Lane
 from app.server.limits import Unread, limits_of, refusal
-from app.server.short import Short, short_request
 
 LARGEST_HEAD = 1 << 16
 """Bytes that a request may take up before its body, and between the pieces of it."""
@@ -55,7 +53,6 @@ class HttpProtocol(HttpToolsProtocol):
         "_came",
         "_gathered",
         "_in_head",
-        "_lane",
         "_limits",
         "_patience",
         "_problem",
@@ -73,7 +70,6 @@ class HttpProtocol(HttpToolsProtocol):
         super().connection_made(transport)
         self.flow = Flow(transport)
         self._limits = limits_of(self.config)
-        self._lane: Lane | None = getattr(getattr(self.app, "state", None), "lane", None)
         self._unread = Unread(self.loop, transport, self._limits.unread_seconds)
         self._gathered = self._came = 0
         self._in_head = True
@@ -144,16 +140,13 @@ class HttpProtocol(HttpToolsProtocol):
         """Whether what comes on the connection is still for this protocol."""
         return not self.transport.is_closing() and self.transport.get_protocol() is self
 
-    def on_headers_complete(self) -> None:
+    def _head_came(self) -> None:
         self._gathered, self._came, self._in_head = 0, 0, False
         if self._patience is not None:
             self._wait_no_more()
-        cycle = self.cycle
-        if self._lane is not None and (cycle is None or (cycle.response_complete and not self.pipeline)):
-            short = short_request(self, self._lane, self.take_usual_way)
-            if short is not None:
-                self.cycle = short
-                return
+
+    def on_headers_complete(self) -> None:
+        self._head_came()
         super().on_headers_complete()
         if self.pipeline:
             self.flow.held = True
@@ -168,40 +161,6 @@ class HttpProtocol(HttpToolsProtocol):
         if self._patience is not None:
             self._wait_no_more()
         super().on_message_complete()
-        cycle: RequestResponseCycle | Short = self.cycle
-        if isinstance(cycle, Short) and not cycle.response_complete:
-            assert self._lane is not None, "it made this request a short one"
-            if not self._lane.take(cycle):
-                self.take_usual_way(cycle)
-
-    def take_usual_way(self, short: Short) -> None:
-        """Carry out a request that was short as all others are."""
-        if self.transport.is_closing():
-            short.response_complete = True
-            return
-        path, _, query = short.url.partition(b"?")
-        scope = short.scope
-        scope["method"], scope["path"], scope["raw_path"] = short.verb.method, path.decode("ascii"), path
-        scope["query_string"] = query
-        cycle = RequestResponseCycle(
-            scope=scope,
-            transport=self.transport,
-            flow=self.flow,
-            logger=self.logger,
-            access_logger=self.access_logger,
-            access_log=self.access_log,
-            default_headers=self.server_state.default_headers,
-            message_event=asyncio.Event(),
-            expect_100_continue=False,
-            keep_alive=short.keep_alive,
-            on_response=self.on_response_complete,
-        )
-        cycle.body += short.body
-        cycle.more_body = False
-        cycle.message_event.set()
-        if self.cycle is short:
-            self.cycle = cycle
-        self._start_asgi_task(cycle, self.app)
 
     def _should_upgrade(self) -> bool:
         upgrades = super()._should_upgrade()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import resource
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
@@ -11,6 +12,9 @@ from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
 from app.api.problems import Problem
+from app.settings import Settings
+
+_MOST_FILES = 1 << 20
 
 
 class Limits(NamedTuple):
@@ -30,6 +34,11 @@ class ServerConfig(uvicorn.Config):
     def __init__(self, app: Any, limits: Limits, **others: Any) -> None:
         super().__init__(app, **others)
         self.limits = limits
+
+
+def limits_from(settings: Settings) -> Limits:
+    """The limits that settings ask for."""
+    return Limits(settings.head_seconds, settings.body_seconds, settings.body_rate, settings.unread_seconds)
 
 
 def limits_of(config: Config) -> Limits:
@@ -83,3 +92,11 @@ class Unread:
             self._transport.abort()
         else:
             self._wait()
+
+
+def raise_file_limit() -> None:
+    """Let the process open as many files, that is connections, as the system allows it."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _MOST_FILES if hard == resource.RLIM_INFINITY else min(hard, _MOST_FILES)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import resource
 import socket
 from types import FrameType
 
@@ -12,13 +11,11 @@ from fastapi import FastAPI
 from app.runtime import logs
 from app.runtime.lifecycle import AT_THE_END, Lifecycle
 from app.runtime.listening import BACKLOG, bound_unread
-from app.server.http import HttpProtocol
-from app.server.limits import Limits, ServerConfig
+from app.server.limits import ServerConfig, limits_from, raise_file_limit
+from app.server.short_way import ServiceProtocol
 from app.server.websocket import LARGEST_MESSAGE, SocketProtocol
 from app.service import Interrupted
 from app.settings import Settings
-
-_MOST_FILES = 1 << 20
 
 
 class Server(uvicorn.Server):
@@ -68,9 +65,9 @@ def serve(app: FastAPI, settings: Settings, sockets: list[socket.socket]) -> Non
         bound_unread(one, settings.unread_seconds)
     config = ServerConfig(
         app,
-        Limits(settings.head_seconds, settings.body_seconds, settings.body_rate, settings.unread_seconds),
+        limits_from(settings),
         loop="uvloop",
-        http=HttpProtocol,
+        http=ServiceProtocol,
         ws=SocketProtocol,
         ws_max_size=LARGEST_MESSAGE,
         ws_per_message_deflate=False,
@@ -87,11 +84,3 @@ def serve(app: FastAPI, settings: Settings, sockets: list[socket.socket]) -> Non
     error = app.state.lifecycle.error
     if error is not None and not isinstance(error, Interrupted):
         raise error
-
-
-def raise_file_limit() -> None:
-    """Let the process open as many files, that is connections, as the system allows it."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = _MOST_FILES if hard == resource.RLIM_INFINITY else min(hard, _MOST_FILES)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))

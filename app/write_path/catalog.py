@@ -72,7 +72,7 @@ class Catalog:
         if reader is not None and entry.latest is not reader:
             resource_type, name = self.resource_types.split(resource)
             raise Refused(
-                [Fault(resource_type.noun, f"{resource_type.noun} {name!r} was made anew meanwhile", "different")]
+                [Fault(resource_type.noun, f"{resource_type.noun} {name!r} was recreated meanwhile", "different")]
             )
         return entry.latest
 

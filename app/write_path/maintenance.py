@@ -338,7 +338,7 @@ class Maintenance:
                     log.info("indexes swapped", resource=resource, lsn=lsn, seconds=round(fold.seconds, 4))
                     return round(fold.seconds, 4)
                 if fold.abandoned:
-                    log.info("made anew meanwhile", resource=resource)
+                    log.info("recreated meanwhile", resource=resource)
                     return 0.0
         except Damaged as error:
             raise JobFailed(f"the image of {resource} is damaged: {error}") from error
@@ -360,8 +360,8 @@ class Maintenance:
             log.info("deleted meanwhile", resource=resource)
             return
         except (Busy, Failed, LogUnavailable) as error:
-            raise JobFailed(f"{resource} is laid out anew, but what it decided stands: {error}") from error
-        log.info("decided anew", resource=resource, seq=job.last_seq)
+            raise JobFailed(f"{resource} is laid out again, but what it decided stands: {error}") from error
+        log.info("decided again", resource=resource, seq=job.last_seq)
         rederived[resource] = maintenance.rederived(job)
 
     async def _write_lists(self, cut: ConsistentCut, names: list[str]) -> None:

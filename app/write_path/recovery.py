@@ -80,7 +80,7 @@ def _take_up(snapshots: Snapshots, catalog: Catalog, snapshot: Snapshot, resourc
     began = time.perf_counter()
     resource_type, _ = catalog.resource_types.split(resource)
     image = snapshots.packed(snapshot.lsn, resource)
-    indexes = "laid out anew" if image is None else "mapped"
+    indexes = "laid out again" if image is None else "mapped"
     engine = resource_type.engine_of(snapshot.states.pop(resource), image)
     catalog.restore(resource, engine, 0)
     taken = {**resource_type.sizes(engine), "indexes": indexes, "seconds": _since(began)}

@@ -1,4 +1,4 @@
-"""The balance of zones: how many subscriptions each has, and cutting them anew where they drift."""
+"""The balance of zones: how many subscriptions each has, and cutting them again where they drift."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ async def better_cut(board: BoardEngine, drift: float) -> tuple[Zone, ...] | Non
 
 
 class Balance:
-    """Cuts zones anew by itself. `names` are the boards, `cut` gives a board other zones."""
+    """Cuts zones again by itself. `names` are the boards, `cut` gives a board other zones."""
 
     def __init__(
         self,
@@ -92,7 +92,7 @@ class Balance:
                     log.warning("zones cannot be balanced yet", board=name, error=str(error))
 
     async def look(self, name: str) -> None:
-        """Cut the zones of one board anew, if they have drifted."""
+        """Cut the zones of one board again, if they have drifted."""
         board = self._find(name)
         if board is None or board.config.cut is None or self._seen.get(name) == board.seq:
             return
@@ -100,5 +100,5 @@ class Balance:
         zones = await better_cut(board, self._drift)
         if zones is not None:
             await self._cut(name, zones)
-            log.info("zones cut anew", board=name, zones=len(zones))
+            log.info("zones cut again", board=name, zones=len(zones))
         self._seen[name] = seq

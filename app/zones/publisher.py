@@ -394,7 +394,7 @@ class Publisher:
                 log.warning("zones go on under a new version: too much waited for NATS", board=chain.name)
                 await self._cut_again(resource)
             except Exception as error:
-                log.warning("zones cannot be cut anew yet", board=chain.name, error=str(error))
+                log.warning("zones cannot be cut again yet", board=chain.name, error=str(error))
                 await asyncio.sleep(LONGEST_PAUSE)
             finally:
                 del self._recutting[resource]

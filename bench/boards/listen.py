@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from app.server import raise_file_limit
+from app.server.limits import raise_file_limit
 from bench.closed_loop import generate
 from bench.exchange import Clock, Closed, Paced, milliseconds, request
 from bench.process import Failed

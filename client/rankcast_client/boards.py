@@ -238,7 +238,7 @@ class AsyncBoard(AsyncSubscriptions[BoardInfo, Subscription]):
         return await self.client.send(calls.zones(self.name))
 
     async def cut_zones(self) -> BoardZones:
-        """Cut the zones anew by the present subscriptions, under the next version."""
+        """Cut the zones again by the present subscriptions, under the next version."""
         return await self.client.send(calls.cut_zones(self.name))
 
     # Subscriptions

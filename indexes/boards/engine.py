@@ -93,7 +93,7 @@ class BoardEngine(BoardStore):
         return self._with_zones(config, command)
 
     def _with_zones(self, config: BoardConfig, command: Configure) -> BoardConfig:
-        """The configuration with the zones that a command asks for. Raises Refused: there are none to cut anew."""
+        """The configuration with the zones that a command asks for. Raises Refused: there are none to cut again."""
         wanted = config.zones if command.zones is None else command.zones or None
         if wanted is None and command.cut is not None:
             raise Refused([Fault("zones", "the board has no zones", "different")])

@@ -180,7 +180,7 @@ class Slice(NamedTuple):
     `gone` those of deleted ones, whose live slots are free again. `shifted` are the live slots of `moved` ones with
     another offset: their readers need the whole list, since the ranks they know have the old one.
 
-    Where the board has zones, all tiles and all changed subscriptions are there too, and whether it was cut anew.
+    Where the board has zones, all tiles and all changed subscriptions are there too, and whether it was cut again.
     """
 
     last_seq: int

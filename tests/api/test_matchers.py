@@ -618,7 +618,7 @@ def test_many_winners_are_not_worked_out_at_once(ads: AppClient, monkeypatch: py
 
 
 def test_room_is_that_of_the_matcher_that_was_asked(client: AppClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One that was made anew meanwhile, and has more in it, is another one."""
+    """One that was recreated meanwhile, and has more in it, is another one."""
     assert client.put(ADS, json=RELAXED).status_code == 201
     context, events = MatcherContext, [{"values": {"age": 1}}] * 2
     monkeypatch.setattr(match, "MOST_WINNERS", 1)

@@ -321,7 +321,7 @@ def test_without_the_log_a_rebuild_decides_nothing(make: Callable[..., House], m
 
         monkeypatch.setattr(RelayMaintenance, "fresh", breaks)
         relays = [life.engine(name).relay for name in ("a", "b")]
-        with pytest.raises(JobFailed, match="relays/b is laid out anew, but what it decided stands") as failed:
+        with pytest.raises(JobFailed, match="relays/b is laid out again, but what it decided stands") as failed:
             await life.maintenance.rebuild(quiet, None, "local")
         life.broken = False
         assert not any(life.engine(name).relay is old for name, old in zip(("a", "b"), relays, strict=True))

@@ -1,4 +1,4 @@
-"""A tiny board whose lists are sorted anew after every change, and connections that write down what they are sent."""
+"""A tiny board whose lists are sorted again after every change, and connections that write down what they are sent."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from app.runtime import interpreter
 interpreter.collect_seldom()
 
 import app.main  # noqa: E402  (after the collector was told)
-import app.server  # noqa: E402, F401
+import app.server.serving  # noqa: E402, F401
 from indexes.compiled import warming  # noqa: E402
 
 for group in warming.GROUPS:

@@ -146,7 +146,7 @@ def refused_start(data: Path, *options: str) -> str:
 
 
 class Scene:
-    """A service and a load on it. After each death `again` starts it anew and checks everything."""
+    """A service and a load on it. After each death `again` restarts it and checks everything."""
 
     def __init__(
         self, start_service: StartService, folder: Path, kinds: list[str], *options: str, load: type[Load] = Load

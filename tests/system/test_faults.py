@@ -99,7 +99,7 @@ def test_killed_while_an_image_is_written_and_swapped_in(start_service: StartSer
 
         def at_that_row(talk: Talk, counts: bool = counts, point: str = point) -> None:
             (taken,) = said(scene.service, "board taken up")
-            assert taken["indexes"] == ("mapped" if counts else "laid out anew"), point
+            assert taken["indexes"] == ("mapped" if counts else "laid out again"), point
             done(talk, "rebuilds")
             done(talk, "rebuilds")
             assert done(talk, "verify")["differences"] == []
@@ -226,7 +226,7 @@ def test_a_damaged_image_is_reported_and_laid_out_anew(start_service: StartServi
     service = start_service(data, *QUIET)
     (told,) = said(service, "image damaged")
     assert told["lsn"] == left.newer and str(file) in told["error"] and told["level"] == "error"
-    assert [line["indexes"] for line in said(service, "board taken up")] == ["laid out anew"]
+    assert [line["indexes"] for line in said(service, "board taken up")] == ["laid out again"]
     left.check(service)
     talk = Talk(service.url)
     done(talk, "rebuilds")

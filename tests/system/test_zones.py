@@ -10,6 +10,7 @@ import asyncio
 import json
 import os
 import signal
+import socket
 from collections.abc import Callable
 from random import Random
 from typing import Any
@@ -18,7 +19,7 @@ import httpx
 import pytest
 from websockets.sync.client import connect
 
-from tests.support.gateways import Nats, StartGateway, StartNats
+from tests.support.gateways import Nats, StartGateway, StartNats, zoned_pair
 from tests.support.live import LiveService, StartService
 from tests.support.patience import PATIENCE, wait_until
 from tests.system.http.following import Follower, SseFollower, WsFollower
@@ -473,3 +474,29 @@ def test_other_resources_are_streamed_through_a_gateway(
     assert sse.wait_end() == "clean"
     socket.leave()
     service.stop()
+
+
+def test_a_gateway_waits_for_no_client_for_ever(
+    start_service: StartService, start_nats: StartNats, start_gateway: StartGateway
+) -> None:
+    """The limits of connections are those of the service."""
+    limits = {"RANKCAST_HEAD_SECONDS": "1", "RANKCAST_BODY_SECONDS": "1", "RANKCAST_BODY_RATE": "1000000"}
+    gateway = zoned_pair(start_service, start_nats, start_gateway, limits)
+    head = b"POST /v1/boards/none/events HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+    for begun, status in (
+        (head, b"408"),
+        (head + b"Content-Length: 1000\r\n\r\n{", b"408"),
+        (b"GET /" + b"a" * 200_000, b"400"),
+        (b"GET /v1/stream HTTP/1.1\r\n" + b"a: b\r\n" * 40_000, b"400"),
+    ):
+        with socket.create_connection(("127.0.0.1", int(gateway.url.rsplit(":", 1)[1])), timeout=PATIENCE) as client:
+            said = b""
+            try:
+                client.sendall(begun)
+                while piece := client.recv(65_536):
+                    said += piece
+            except ConnectionResetError:
+                # More was sent than is read.
+                assert len(begun) > 100_000
+            assert said[:12] in (b"HTTP/1.1 " + status, b"" if len(begun) > 100_000 else b"-")
+    assert httpx.get(f"{gateway.url}/healthz").status_code == 200

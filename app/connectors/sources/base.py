@@ -42,7 +42,7 @@ class Source(Protocol):
 
     exact: bool
     identity: str
-    """What tells this source from others, and from one of this name that was made anew."""
+    """What tells this source from others, and from one of this name that was recreated."""
 
     drop: Callable[[Iterable[str]], None]
     """Called with lanes that others read from now on."""

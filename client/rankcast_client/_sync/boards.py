@@ -240,7 +240,7 @@ class Board(Subscriptions[BoardInfo, Subscription]):
         return self.client.send(calls.zones(self.name))
 
     def cut_zones(self) -> BoardZones:
-        """Cut the zones anew by the present subscriptions, under the next version."""
+        """Cut the zones again by the present subscriptions, under the next version."""
         return self.client.send(calls.cut_zones(self.name))
 
     # Subscriptions

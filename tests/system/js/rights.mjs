@@ -39,7 +39,7 @@ statuses.requests = [
   await refusal(owner.board("nothing").info()),
 ];
 
-// A ticket for one subscription, asked for anew at each connection.
+// A ticket for one subscription, asked for again at each connection.
 let made = 0;
 const page = new Rankcast(url, {
   async ticket({ resource, ids }) {

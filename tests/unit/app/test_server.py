@@ -7,7 +7,8 @@ import pytest
 
 from app.main import create_app
 from app.runtime.listening import CannotListen, address, listen
-from app.server import raise_file_limit, serve
+from app.server.limits import raise_file_limit
+from app.server.serving import serve
 from app.settings import Settings
 from tests.support.patience import PATIENCE
 

@@ -19,7 +19,7 @@ from typer.testing import CliRunner, Result
 
 from app.cli.main import cli
 from app.main import create_app
-from app.server import Server
+from app.server.serving import Server
 from app.settings import Settings
 from rankcast_client import Rankcast, Retry
 from tests.support.fake_maintenance import LIMIT, FakeMaintenance, different

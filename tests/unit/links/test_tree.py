@@ -121,7 +121,7 @@ def test_what_came_over_a_link_that_closes_a_cycle_goes_after_a_while() -> None:
         assert world.relays.engine.subscription_count == 0
         assert len(world.relays.commands) == 2, "it goes once"
         plan = await world.relays.submit("market", Receive("east", "e1", messages))
-        assert plan.next == 0, "the other side has to begin anew"
+        assert plan.next == 0, "the other side has to begin again"
         world.tree.forget("market", "north")
         assert not refused(lambda: world.hear("east", "east:market"))
 

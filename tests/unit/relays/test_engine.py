@@ -322,7 +322,7 @@ class Network(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def rebuild(self, data: st.DataObject) -> None:
-        """Indexes are laid out anew while something changes."""
+        """Indexes are laid out again while something changes."""
         node = self.pick(data)
         plan = node.engine.capture(journal=True)
         while not plan.done:

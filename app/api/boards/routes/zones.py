@@ -1,4 +1,4 @@
-"""The zones of boards: which there are, cutting them anew, and where a stream of a subscription goes on."""
+"""The zones of boards: which there are, cutting them again, and where a stream of a subscription goes on."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ async def get_zones(request: Request) -> Response:
 
 @router.post("/{board}/zones", response_model=BoardZones, dependencies=WRITE, openapi_extra=accepts())
 async def cut_zones(request: Request) -> Response:
-    """Cut the zones anew by the present subscriptions, under the next version. The old subjects end with `moved`."""
+    """Cut the zones again by the present subscriptions, under the next version. The old subjects end with `moved`."""
     context, name = boards(request), request.path_params["board"]
     query(request, NoQuery)
     raw = await read(request)

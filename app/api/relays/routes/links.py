@@ -54,7 +54,7 @@ async def receive_messages(request: Request) -> Response:
         body, messages = await asyncio.to_thread(_read, context, config, raw)
         # The link may have gone meanwhile, and the relay may be another one.
         if _config(request).attributes != config.attributes:
-            raise Problem("different", "the relay was made anew meanwhile")
+            raise Problem("different", "the relay was recreated meanwhile")
     tree, name = context.service.links, context.name(request)
     who = [body["identity"]] if body.get("identity") is not None else []
     await tree.received(name, link, frozenset([*who, *(body.get("behind") or ())]), messages)
