@@ -214,9 +214,7 @@ async def _pass_for_ticket(passing: Passing, scope: Scope, receive: Receive, sen
     await Response(whole, answer.status_code, _answered(answer))(scope, receive, send)
 
 
-async def _pass(
-    passing: Passing, route: DirectRoute, scope: Scope, receive: Receive, send: Send, app: ASGIApp
-) -> None:
+async def _pass(passing: Passing, route: DirectRoute, scope: Scope, receive: Receive, send: Send, app: ASGIApp) -> None:
     """Pass a request on and its answer back, both as they come."""
     headers = [*_forwarded(scope["headers"]), (PASSED, b"http")]
     length = next((value for name, value in scope["headers"] if name == b"content-length"), None)

@@ -1,5 +1,5 @@
-"""Zones in a group of nodes: the leader alone publishes, a replica that is promoted goes on, and readers at gateways have
-exact lists, whoever leads.
+"""Zones in a group of nodes: the leader alone publishes, a replica that is promoted goes on, and readers at gateways
+have exact lists, whoever leads.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from tests.support.gateways import Nats, StartGateway, StartNats
-from tests.support.live import LiveService, StartService
+from tests.support.live import StartService
 from tests.support.patience import wait_until
 from tests.system.group import Group
 from tests.system.http.following import SseFollower
@@ -154,7 +154,7 @@ def test_readers_of_a_board_that_is_quiet_in_the_promotion_see_what_comes(
     gateway = start_gateway(group.url(1), nats.url, env={"RANKCAST_HEARTBEAT_SECONDS": "600"})
     load = Load(group.url(1), 3)
     load.begin(4)
-    readers = [Reader(load, [gateway.url], f"s{n}", "changes", transport, n) for n, transport in enumerate(("sse", "ws"))]
+    readers = [Reader(load, [gateway.url], f"s{n}", "changes", ("sse", "ws")[n], n) for n in range(2)]
     right(readers)
     # The cut is the last that was written: nothing of its zones was ever published.
     assert zones(group.url(0))["base"] == load.seq
