@@ -183,12 +183,11 @@ def test_what_a_lost_leader_published_alone_is_in_no_list_after_the_promotion(
     group.in_step(0, 1)
     reader = SseFollower(gateway.url, f"{BOARD}/subscriptions/s/stream")
     assert [entry["id"] for entry in reader.first().data["list"]] == ["kept"]
-    group.nodes[1].process.send_signal(signal.SIGSTOP)
+    group.kill(1)
     for name in ("lost", "gone"):
         lost = load.send("PUT", f"{BOARD}/objects/{name}", {"values": {"distance": 2, "delay": 9}})["seq"]
     reader.wait(lambda: reader.said[-1].data["seq"] == lost)
     group.kill(0)
-    group.nodes[1].stop(signal.SIGKILL)
     start_alone(group, 1)
     assert group.promote(1).status_code == 200
     load.http = httpx.Client(base_url=group.url(1), timeout=60)
@@ -237,3 +236,35 @@ def test_tickets_of_a_replica_open_streams_at_its_gateway(
     assert http.delete(f"/v1/admin/keys/{made['id']}").status_code == 200
     reader.wait_end()
     assert SseFollower(gateway.url, path, ticket=ticket).status == 401
+
+
+def test_a_leader_that_was_stopped_and_replaced_publishes_nothing_for_the_new_one(
+    start_service: StartService, start_gateway: StartGateway, nats: Nats, tmp_path: Path
+) -> None:
+    group = Group(start_service, tmp_path, 2, "--nats", nats.url)
+    group.lead()
+    group.follow(1)
+    gateway = start_gateway(group.url(0), nats.url, env=BEATS)
+    load = Load(group.url(0), 3)
+    load.begin(8)
+    readers = [Reader(load, [gateway.url], f"s{n}", "changes", ("sse", "ws")[n % 2], n) for n in range(4)]
+    act(load, readers, 4)
+    right(readers)
+    all_published(load)
+    group.in_step(0, 1)
+    group.nodes[0].process.send_signal(signal.SIGSTOP)
+    assert group.promote(1, force=True).status_code == 200
+    load.http = httpx.Client(base_url=group.url(1), timeout=60)
+    for _ in range(6):
+        load.act([reader.id for reader in readers])
+    group.nodes[0].process.send_signal(signal.SIGCONT)
+    group.wait_for(0, role="replica", ready=True)
+    act(load, readers)
+    right(readers)
+    wait_until(lambda: zones(group.url(1))["published"] >= load.seq, pause=0.05)
+    assert sent(group.url(0)) == 0
+    old, new = by_epoch(nats).values()
+    assert check_chains(old) and check_chains(new) == sent(group.url(1))
+    for reader in readers:
+        reader.leave()
+    assert_no_errors([gateway])
