@@ -65,7 +65,8 @@ class Table:
         """The slots of the skyline at a place, ascending. O(d n) for each member."""
         if self.metric == EUCLIDEAN:
             dx, dy = self.columns.x - at[0], self.columns.y - at[1]
-            far = dx * dx + dy * dy
+            with np.errstate(over="ignore"):
+                far = dx * dx + dy * dy
         else:
             far = self.scores(self._nearness, at)
         rows = np.vstack([far, self.statics])

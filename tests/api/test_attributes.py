@@ -45,6 +45,7 @@ def test_a_board_says_its_attributes_and_takes_back_what_it_says(client: AppClie
         "epsilon": None,
         "sketch": None,
         "indexed": [],
+        "zones": None,
         "index": "kd-tree",
         "objects": 0,
         "subscriptions": 0,

@@ -28,8 +28,8 @@ def test_every_write_takes_an_idempotency_key(document: dict[str, Any]) -> None:
     for path, method, one in operations(document):
         names = {parameter["name"] for parameter in one.get("parameters", [])}
         # A question with a body is no write, and what comes over a link is numbered: it is taken once by itself.
-        # A ticket changes nothing that is kept.
-        asks = path.endswith(("/explain", "/probe", "/{map}/top", "/{map}/skyline", "/tickets"))
+        # A ticket changes nothing that is kept, and a node that leads already is promoted to what it is.
+        asks = path.endswith(("/explain", "/probe", "/{map}/top", "/{map}/skyline", "/tickets", "/admin/promote"))
         numbered = path.endswith("/links/{link}/messages")
         writes = method != "get" and not asks and not numbered
         assert ("Idempotency-Key" in names) == writes, (path, method)

@@ -23,10 +23,15 @@ MAY_DIFFER = ("statistics", "zone")
 """Counts of an engine's work start again with it, and a standing query may get another, equally right zone."""
 
 
+ADDED = {"zones": None}
+"""Fields that came later, with what they are where nothing was said of them."""
+
+
 def comparable(answer: Any) -> Any:
-    """An answer without what a restart may change."""
+    """An answer without what a restart may change, and without later fields that say nothing."""
     if isinstance(answer, dict):
-        return {name: comparable(value) for name, value in answer.items() if name not in MAY_DIFFER}
+        said = {name: value for name, value in answer.items() if name not in ADDED or value != ADDED[name]}
+        return {name: comparable(value) for name, value in said.items() if name not in MAY_DIFFER}
     return [comparable(each) for each in answer] if isinstance(answer, list) else answer
 
 

@@ -118,7 +118,9 @@ def ratio_of(scoring: Scoring, members: Members, o: int, p: int) -> float:
         elif b == 0.0:
             kappa = 0.0
         else:
-            kappa = (b / a) ** (1.0 / scoring.wd) * max(0.0, 1.0 - 16.0 * EPSILON - (32.0 * EPSILON) / scoring.wd)
+            # Below some weight the error is all there is, and the power, infinite.
+            sure = 1.0 - 16.0 * EPSILON - (32.0 * EPSILON) / scoring.wd
+            kappa = (b / a) ** (1.0 / scoring.wd) * sure if sure > 0.0 else 0.0
     elif b <= 0.0:
         kappa = np.inf
     else:

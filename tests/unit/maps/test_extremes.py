@@ -191,6 +191,7 @@ class World:
                 assert set(held.rows.ids) == set(asked.rows.ids) == self.skyline(at)
             else:
                 wanted = self.best(question, at)
+                assert held.radius is None or held.radius >= 0.0
                 assert ranked(asked) == wanted
                 # Within a zone the candidates give a right answer up to equal scores.
                 assert ranked(held) == wanted or (held.center != at and ranked(held)[1] == wanted[1])
@@ -210,6 +211,14 @@ def test_objects_at_the_ends_of_the_plane_do_not_fail_a_standing_expression() ->
         world.step("put", i, at, ((-1.0) ** i * 1e300, float(i), 0.0))
         world.check()
     world.engine.check()
+
+
+def test_a_weight_of_distance_that_counts_for_nothing_leaves_a_radius() -> None:
+    world = World("euclidean")
+    world.step("put", 0, (3.3, 1.0), (0.0, 2.5, 0.0))
+    world.step("put", 1, (7.0, 7.0), (0.0, TINY, 0.0))
+    world.ask("q0", Top(1, Score("weighted_product", (("rating", 1.0), ("distance", TINY)))), (1.0, 2.0))
+    world.check()
 
 
 @pytest.mark.parametrize("metric", ["euclidean", "manhattan"])
