@@ -7,6 +7,7 @@ own write at this replica afterwards. What a node does for itself alone (its job
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -16,12 +17,14 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.api.fast_router import Routes
-from app.api.problems import Problem
+from app.api.problems import Problem, from_error
 from app.api.routing import DirectRoute
+from app.errors import Forbidden, Unauthorized
 from app.replication.node import Node
 from app.runtime import logs
 from app.runtime.metrics import Metrics
 from app.settings import Settings
+from app.streaming.frames import encode_json
 
 if TYPE_CHECKING:
     import httpx
@@ -80,14 +83,15 @@ class Passing:
         self._seconds = settings.sync_seconds
         self._passed = metrics.passed_requests
 
-    def is_leaders(self, route: DirectRoute, path: str) -> bool:
+    def is_leaders(self, route: DirectRoute) -> bool:
         """Whether a request at a replica is for the leader, as far as its head says."""
-        if path.startswith(LEADERS):
+        # The route's path and not the request's: resources and ids may be called as its last part is.
+        if route.path.startswith(LEADERS):
             return True
-        last = path.rpartition("/")[2]
+        last = route.path.rpartition("/")[2]
         if last in ONLY_LEADER:
             return True
-        return route.writes and last not in QUESTIONS and not path.startswith(OWN)
+        return route.writes and last not in QUESTIONS and not route.path.startswith(OWN)
 
     async def pass_on(
         self,
@@ -95,8 +99,11 @@ class Passing:
         target: str,
         headers: Sequence[tuple[bytes, bytes]],
         body: bytes | AsyncIterator[bytes] | None,
+        own_key: bool = False,
     ) -> httpx.Response:
-        """The leader's answer, open, once what it did is visible here. Raises the problem 503."""
+        """The leader's answer, open, once what it did is visible here; with `own_key` this node asks for itself. Raises
+        the problem 503.
+        """
         import httpx
 
         leader = self.node.link.leader
@@ -110,7 +117,7 @@ class Passing:
             content=body,
             timeout=httpx.Timeout(5.0, read=SECONDS),
         )
-        if not any(name == b"authorization" for name, _ in headers):
+        if not own_key and not any(name == b"authorization" for name, _ in headers):
             # This node's own key is not for those who have none.
             request.headers.pop("authorization", None)
         try:
@@ -134,8 +141,7 @@ class Passing:
         self, route: DirectRoute, scope: Scope, body: bytes, secret: str | None
     ) -> Response | None:
         """The answer to a request over a socket; None where it is to be carried out here."""
-        path: str = scope["path"]
-        if self.node.leads or not self._is_passed(route, path, scope, body):
+        if self.node.leads or not self._is_passed(route, scope, body):
             return None
         headers = [*_forwarded(scope["headers"]), (PASSED, OVER_SOCKET)]
         if secret is not None:
@@ -147,10 +153,10 @@ class Passing:
             await answer.aclose()
         return Response(whole, answer.status_code, _answered(answer))
 
-    def _is_passed(self, route: DirectRoute, path: str, scope: Scope, body: bytes) -> bool:
-        if not self.is_leaders(route, path):
+    def _is_passed(self, route: DirectRoute, scope: Scope, body: bytes) -> bool:
+        if not self.is_leaders(route):
             return False
-        if path.endswith(f"/{MATCH}"):
+        if route.path.endswith(f"/{MATCH}"):
             return NOTIFY in body or NOTIFY in scope["query_string"]
         return True
 
@@ -176,18 +182,39 @@ class PassOn:
             await self._app(scope, receive, send)
             return
         route = self._routes.find(scope, scope["method"])
-        if route is None or not passing.is_leaders(route, scope["path"]):
+        if route is None or not passing.is_leaders(route):
             await self._app(scope, receive, send)
             return
         try:
             if passed is not None:
                 raise Problem("not-ready", "this node is a replica, and does not pass on what was passed on to it")
-            await _pass(passing, scope, receive, send, self._app)
+            if route.admission is not None and route.admission.has_ticket(scope):
+                route.admission.admit(scope)
+                await _pass_for_ticket(passing, scope, receive, send)
+            else:
+                await _pass(passing, route, scope, receive, send, self._app)
         except Problem as problem:
             await problem.response()(scope, receive, send)
+        except (Unauthorized, Forbidden) as error:
+            await from_error(error).response()(scope, receive, send)
 
 
-async def _pass(passing: Passing, scope: Scope, receive: Receive, send: Send, app: ASGIApp) -> None:
+async def _pass_for_ticket(passing: Passing, scope: Scope, receive: Receive, send: Send) -> None:
+    """Pass on what a ticket of this node lets in. The leader does not know it: this node asks, and says for whom."""
+    target = _target({**scope, "query_string": b""})
+    answer = await passing.pass_on(scope["method"], target, [(PASSED, b"http")], None, own_key=True)
+    try:
+        whole = await answer.aread()
+    finally:
+        await answer.aclose()
+    if answer.status_code == 200:
+        caller = scope["caller"]
+        found = {**json.loads(whole), "caller": {"id": caller.id, "expires": caller.expires}}
+        whole = encode_json(found).encode()
+    await Response(whole, answer.status_code, _answered(answer))(scope, receive, send)
+
+
+async def _pass(passing: Passing, route: DirectRoute, scope: Scope, receive: Receive, send: Send, app: ASGIApp) -> None:
     """Pass a request on and its answer back, both as they come."""
     headers = [*_forwarded(scope["headers"]), (PASSED, b"http")]
     length = next((value for name, value in scope["headers"] if name == b"content-length"), None)
@@ -195,8 +222,7 @@ async def _pass(passing: Passing, scope: Scope, receive: Receive, send: Send, ap
     body: bytes | AsyncIterator[bytes] | None = _pieces(receive)
     if not chunked and int(length or 0) <= WHOLE:
         whole = b"".join([piece async for piece in _pieces(receive)])
-        path = scope["path"]
-        if path.endswith(f"/{MATCH}") and NOTIFY not in whole and NOTIFY not in scope["query_string"]:
+        if route.path.endswith(f"/{MATCH}") and NOTIFY not in whole and NOTIFY not in scope["query_string"]:
             await app(scope, _again(whole, receive), send)
             return
         body = whole or None

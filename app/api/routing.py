@@ -124,10 +124,14 @@ class Admission:
         self._needed = needed
         self._takes_ticket = takes_ticket
 
+    def has_ticket(self, scope: Scope) -> bool:
+        """Whether a request comes with a ticket."""
+        return self._takes_ticket and b"ticket=" in scope["query_string"]
+
     def admit(self, scope: Scope) -> None:
         """Find the caller of a request by its head. Raises `Unauthorized` and `Forbidden`."""
         keyring: Keyring = scope["app"].state.keyring
-        if self._takes_ticket and b"ticket=" in scope["query_string"]:
+        if self.has_ticket(scope):
             _admit_ticket(keyring, scope)
             return
         if keyring.open:

@@ -11,13 +11,14 @@ import time
 from contextlib import suppress
 from typing import Any
 
-from app.errors import ServiceError
+from app.errors import NotReady, ServiceError
 from app.gateway.broker import Broker
 from app.gateway.lists import INF, Ranking, Tile
 from app.gateway.live import LiveZoned, LiveZonedBoard
 from app.gateway.upstream import Credentials, Passed, Upstream
 from app.gateway.zone import Said, Zone
 from app.runtime import logs
+from app.runtime.broker import epoch_of
 from indexes.boards.lists import ObjectView
 
 BEGIN_SECONDS = 5.0
@@ -114,7 +115,20 @@ class GatewayBoard:
         return [(seq, tiles) for seq, tiles in reached if tiles]
 
     async def _start(self, id: str, who: Credentials) -> dict[str, Any]:
-        return await self._upstream.ask(f"{self.path}/subscriptions/{id}/start", who)
+        found = await self._upstream.ask(f"{self.path}/subscriptions/{id}/start", who)
+        self._check_epoch(found["epoch"])
+        return found
+
+    async def _ask_zones(self, lives: list[LiveZoned]) -> dict[str, Any]:
+        found = await self._upstream.ask(f"{self.path}/zones", self._any_who(lives))
+        self._check_epoch(epoch_of(found["subject"]))
+        return found
+
+    def _check_epoch(self, epoch: str) -> None:
+        """Raise `NotReady` where the service has another history by now, as under a new leader: all streams end."""
+        if epoch != self.epoch:
+            self._hub.use_epoch(epoch)
+            raise NotReady("the service has another history", retry_after=1)
 
     def _take_over(self, live: LiveZoned, start: dict[str, Any]) -> None:
         """Begin a list as the service says it, at its seq."""
@@ -185,9 +199,6 @@ class GatewayBoard:
                     await asyncio.sleep(pause)
                     pause = min(2 * pause, LONGEST_RETRY)
                     continue
-                if start["epoch"] != self.epoch:
-                    self._hub.use_epoch(start["epoch"])
-                    return
                 if start["seq"] < live.since:
                     start = None
                     await asyncio.sleep(RETRY)
@@ -355,7 +366,7 @@ class GatewayBoard:
         pause = RETRY
         while True:
             try:
-                found = await self._upstream.ask(f"{self.path}/zones", self._any_who(lives))
+                found = await self._ask_zones(lives)
                 if found["version"] >= version:
                     break
             except ServiceError as error:
@@ -422,11 +433,11 @@ class GatewayBoard:
                     await self._start(live.id, self._who(live))
 
     async def look(self) -> None:
-        """Notice zones that are others although nobody said so."""
+        """Notice zones that are others, or of another history, although nobody said so."""
         lives = list(self.lives.values())
         if not lives:
             return
-        found = await self._upstream.ask(f"{self.path}/zones", self._any_who(lives))
+        found = await self._ask_zones(lives)
         late = {zone.version for zone in self._zones.values() if zone.version < found["version"]}
         for version in late & self._late_versions:
             self._again(live for live in lives if live.zone is not None and live.zone.version == version)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, TypeVar
 
 from app.errors import NotReady
@@ -223,13 +223,12 @@ class GatewayHub(Hub):
         """Now and then see that the callers are still let in, and that the zones are the same."""
         while True:
             await asyncio.sleep(self.limits.heartbeat_seconds)
-            for look in [self._check_callers, *(board.look for board in self.boards.values())]:
-                try:
-                    await look()
-                except (NotReady, Passed):
-                    pass
-                except Exception:
-                    log.exception("housekeeping failed")
+            await _done(self._check_callers)
+            await self.look_at_boards()
+
+    async def look_at_boards(self) -> bool:
+        """See that the zones of the boards, and their history, are those of the service; return whether they are."""
+        return all([await _done(board.look) for board in list(self.boards.values())])
 
     async def _check_callers(self) -> None:
         """End what callers have open that the service lets in no more."""
@@ -249,6 +248,18 @@ class GatewayHub(Hub):
         except Passed as refused:
             return refused.status_code != 401
         return True
+
+
+async def _done(look: Callable[[], Awaitable[None]]) -> bool:
+    """Whether the service let something be looked at."""
+    try:
+        await look()
+    except (NotReady, Passed):
+        return False
+    except Exception:
+        log.exception("housekeeping failed")
+        return False
+    return True
 
 
 async def _at_once(name: str, fn: Callable[[], T]) -> T:

@@ -98,11 +98,15 @@ class Gateway:
         await send({"type": "lifespan.shutdown.complete"})
 
     async def _look(self) -> None:
+        term = None
         while True:
             ready = await self.upstream.ready()
             if ready != self.ready:
                 log.info("the service is there" if ready else "the service is away", upstream=self.upstream.url)
             self.ready = ready
+            # Another leader publishes under a history of its own.
+            if self.upstream.term != term and await self.hub.look_at_boards():
+                term = self.upstream.term
             await asyncio.sleep(LOOK_EVERY)
 
     async def _websocket(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -70,6 +70,7 @@ class Upstream:
         own = () if key is None else (("authorization", f"Bearer {key}"),)
         self.own = Credentials(own)
         self.has_key = key is not None
+        self.term: int | None = None
         timeout = httpx.Timeout(ASK_SECONDS, connect=CONNECT_SECONDS, read=None, pool=None)
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=64)
         self.http = httpx.AsyncClient(base_url=self.url, timeout=timeout, limits=limits, trust_env=False)
@@ -92,11 +93,14 @@ class Upstream:
         return found
 
     async def ready(self) -> bool:
-        """Whether the service can be used."""
+        """Whether the service can be used; `term` is its leader's then."""
         try:
-            return (await self.http.get("/readyz", timeout=CONNECT_SECONDS)).status_code == 200
-        except httpx.HTTPError:
+            answer = await self.http.get("/readyz", timeout=CONNECT_SECONDS)
+            if answer.status_code == 200:
+                self.term = answer.json().get("term")
+        except (httpx.HTTPError, ValueError):
             return False
+        return answer.status_code == 200
 
 
 def away(error: Exception) -> NotReady:

@@ -34,6 +34,15 @@ def subject_of(epoch: str, board: str, version: int, zone: int | str) -> str:
     return f"rankcast.{epoch}.boards.{name}.{version}.{zone}"
 
 
+def epoch_of(subject: str) -> str:
+    """The epoch in a subject.
+
+    >>> epoch_of("rankcast.x3T9.boards.delays.4.")
+    'x3T9'
+    """
+    return subject.split(".", 2)[1]
+
+
 def keys_subject(epoch: str) -> str:
     """The subject on which the ids of deleted keys are said."""
     return f"rankcast.{epoch}.keys"
