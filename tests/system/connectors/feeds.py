@@ -73,11 +73,18 @@ class NatsFeed:
 
     def remove(self) -> None:
         async def remove(js: Any) -> None:
+            from nats.js.errors import NoKeysError
+
             for name in (self._name, f"{self._name}_{DEAD}"):
                 await js.delete_stream(name)
             places = await js.key_value("RANKCAST_CONNECT")
-            for key in await places.keys([f"{self._name}.>"]):
-                await places.purge(key)
+            try:
+                there = await places.keys()
+            except NoKeysError:
+                there = []
+            for key in there:
+                if self._name in key:
+                    await places.purge(key)
 
         self._run(remove)
 
