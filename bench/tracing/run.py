@@ -24,7 +24,7 @@ ROUNDS, QUICK_ROUNDS = 40, 2
 SHARE = 0.01
 """The share of requests that is sampled."""
 
-MOST_OFF, MOST_SAMPLED = 1.01, 1.05
+MOST_OFF, MOST_SAMPLED = 1.01, 1.03
 """How many times as much tracing may take."""
 
 
