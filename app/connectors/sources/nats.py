@@ -9,13 +9,14 @@ import re
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 from typing import Any
 
 from app.connectors.addresses import Address
 from app.connectors.errors import BrokerLost, ConnectorError, extra
 from app.connectors.messages import Chunk, Message, Span
 from app.connectors.pauses import quietly
+from app.connectors.reaching import reaching_nats
 from app.connectors.sources.base import SECONDS, WAIT, Options, Place, no_dead, parse_place, taken_over
 
 BUCKET = "RANKCAST_CONNECT"
@@ -59,7 +60,7 @@ class NatsSource:
 
     async def open(self) -> None:
         self._forget()
-        async with self._reaching():
+        with reaching_nats(self._address):
             self._connection = await self._nats.connect(
                 self._address.url, allow_reconnect=False, connect_timeout=SECONDS, error_cb=_ignore
             )
@@ -146,7 +147,7 @@ class NatsSource:
             await self._js.delete_consumer(self._stream, name)
 
     async def read(self, most: int) -> Chunk | None:
-        async with self._reaching():
+        with reaching_nats(self._address):
             if self._span is not None:
                 span, self._span = self._span, None
                 return Chunk("", await self._read_to_end_of(span, most), span)
@@ -195,7 +196,7 @@ class NatsSource:
         return True
 
     async def done(self, span: Span, messages: Sequence[Message], dead: Sequence[bytes], more: bool) -> bool:
-        async with self._reaching():
+        with reaching_nats(self._address):
             for first in range(0, len(dead), TOGETHER):
                 await asyncio.gather(*map(self._bury, range(first, len(dead)), dead[first : first + TOGETHER]))
             for message in messages if self._each else messages[-1:]:
@@ -213,7 +214,7 @@ class NatsSource:
 
     async def _keep(self, place: Place) -> None:
         """Keep the place, unless another connector has kept one since."""
-        async with self._reaching():
+        with reaching_nats(self._address):
             try:
                 if self._revision is None:
                     self._revision = await self._kv.create(self._key, place.dump())
@@ -226,16 +227,6 @@ class NatsSource:
         connection, self._connection = self._connection, None
         if connection is not None:
             await quietly(connection.close())
-
-    @asynccontextmanager
-    async def _reaching(self) -> AsyncIterator[None]:
-        errors = self._nats.errors
-        try:
-            yield
-        except errors.AuthorizationError as error:
-            raise ConnectorError(f"{self._address} refuses: {error}") from None
-        except (errors.Error, OSError, TimeoutError) as error:
-            raise BrokerLost(str(error) or type(error).__name__) from None
 
 
 class _Pull:

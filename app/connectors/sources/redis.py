@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from app.connectors.addresses import Address
-from app.connectors.errors import BrokerLost, ConnectorError, extra
+from app.connectors.errors import ConnectorError, extra
 from app.connectors.messages import Chunk, Message, Span
 from app.connectors.pauses import quietly
+from app.connectors.reaching import reaching_redis
 from app.connectors.sources.base import SECONDS, WAIT, Options, Place, parse_place, taken_over
 
 # Dead letters, the acknowledgement and the position are one step, and none of it where another connector came.
@@ -44,7 +44,7 @@ class RedisSource:
         self._at = "0-0"
 
     async def open(self) -> None:
-        async with self._reaching():
+        with reaching_redis(self._address):
             self._client = connected(self._redis, self._address)
             self._script = self._client.register_script(_KEEP)
             kept = await self._client.get(self._kept)
@@ -63,7 +63,7 @@ class RedisSource:
                     raise
 
     async def read(self, most: int) -> Chunk | None:
-        async with self._reaching():
+        with reaching_redis(self._address):
             if self._span is not None:
                 span, self._span = self._span, None
                 entries = await self._client.xrange(self._stream, span.first, span.last)
@@ -95,7 +95,7 @@ class RedisSource:
 
     async def _keep(self, place: Place, acknowledged: str = "", dead: Sequence[bytes] = ()) -> None:
         state = place.dump()
-        async with self._reaching():
+        with reaching_redis(self._address):
             kept = await self._script(
                 keys=[self._kept, self._stream, f"{self._stream}.dead"],
                 args=[self._state, state, acknowledged, self._group, *dead],
@@ -108,20 +108,6 @@ class RedisSource:
         client, self._client = self._client, None
         if client is not None:
             await quietly(client.aclose())
-
-    @asynccontextmanager
-    async def _reaching(self) -> AsyncIterator[None]:
-        with_errors = self._errors
-        try:
-            yield
-        except (with_errors.AuthenticationError, with_errors.NoPermissionError) as error:
-            raise ConnectorError(f"{self._address} refuses: {error}") from None
-        except (with_errors.ConnectionError, with_errors.TimeoutError, OSError, TimeoutError) as error:
-            raise BrokerLost(str(error) or type(error).__name__) from None
-        except with_errors.ResponseError as error:
-            if str(error).startswith(("LOADING", "READONLY", "CLUSTERDOWN", "MASTERDOWN", "TRYAGAIN")):
-                raise BrokerLost(str(error)) from None
-            raise ConnectorError(f"{self._address} refuses: {error}") from None
 
 
 def connected(redis: Any, address: Address) -> Any:

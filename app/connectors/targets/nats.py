@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from app.connectors.addresses import Address
-from app.connectors.errors import BrokerLost, ConnectorError, extra
+from app.connectors.errors import ConnectorError, extra
 from app.connectors.following import StreamEvent
 from app.connectors.pauses import quietly
+from app.connectors.reaching import reaching_nats
 from app.connectors.sources.base import SECONDS
 from app.connectors.targets.base import in_order
 
@@ -33,7 +33,7 @@ class NatsTarget:
         self._connection: Any = None
 
     async def open(self, ids: Iterable[str]) -> Mapping[str, str]:
-        async with self._reaching():
+        with reaching_nats(self._address):
             self._connection = await self._nats.connect(
                 self._address.url, allow_reconnect=False, connect_timeout=SECONDS, error_cb=_ignore
             )
@@ -62,7 +62,7 @@ class NatsTarget:
         return f"{self._address.path}.{id.replace('.', '%2E')}"
 
     async def publish(self, events: Sequence[StreamEvent]) -> None:
-        async with self._reaching():
+        with reaching_nats(self._address):
             try:
                 await in_order(events, self._send)
             except ExceptionGroup as errors:
@@ -82,16 +82,6 @@ class NatsTarget:
         connection, self._connection = self._connection, None
         if connection is not None:
             await quietly(connection.close())
-
-    @asynccontextmanager
-    async def _reaching(self) -> AsyncIterator[None]:
-        errors = self._nats.errors
-        try:
-            yield
-        except errors.AuthorizationError as error:
-            raise ConnectorError(f"{self._address} refuses: {error}") from None
-        except (errors.Error, OSError, TimeoutError) as error:
-            raise BrokerLost(str(error) or type(error).__name__) from None
 
 
 def _cursor(raw: bytes, where: str) -> str:
