@@ -185,7 +185,7 @@ def _singular(noun: str) -> str:
     return noun[:-3] + "y" if noun.endswith("ies") else noun.removesuffix("s")
 
 
-# --- what FastAPI is told ---------------------------------------------------------------------------------------------
+# --- what FastAPI documents -------------------------------------------------------------------------------------------
 
 
 def documented(path: str, endpoint: Callable[..., Any], options: dict[str, Any]) -> dict[str, Any]:

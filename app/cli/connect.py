@@ -74,7 +74,7 @@ def connect(
     max_message: Annotated[
         int, typer.Option("--max-message", metavar="BYTES", min=1, max=8 << 20, help="Larger messages are refused.")
     ] = 256 << 10,
-    k: Annotated[int, typer.Option("-k", min=1, max=1_000, help="Matchers: how many winners hear of an event.")] = 20,
+    k: Annotated[int, typer.Option("-k", min=1, max=1_000, help="Matchers: how many winners an event notifies.")] = 20,
     once: Annotated[bool, typer.Option("--once", help="End when nothing waits.")] = False,
     metrics_port: Metrics = None,
     metrics_host: MetricsHost = "127.0.0.1",

@@ -44,7 +44,7 @@ _EVENTS = Place("events")
 
 class ObjectChange(NamedTuple):
     """One request: what it says of an object, by the configuration of the board `engine`. It `makes` the object where
-    that is told by its status, and is `listed` where its body has a list with one event."""
+    which its status says, and is `listed` where its body has a list with one event."""
 
     engine: BoardEngine
     op: int

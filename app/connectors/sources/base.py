@@ -21,7 +21,7 @@ SECONDS = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What a source is told: who reads, where it begins when nothing is kept, and how much may be read ahead.
+    """The options of a source: who reads, where it begins when nothing is kept, and how much may be read ahead.
 
     `dead_elsewhere` says that dead letters do not go to the broker; `field` is the one of a Redis entry, ``*`` all.
     """
