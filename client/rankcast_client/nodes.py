@@ -80,6 +80,10 @@ class Nodes:
     def failed(self, url: str) -> None:
         """Note that a node could not be reached. One that led is asked no more whether it does, but others are."""
         self._failed[url] = self._clock()
+        self.lost(url)
+
+    def lost(self, url: str) -> None:
+        """Note that a connection to a node ended. If it led, who leads now is asked before the next write."""
         if url == self.leader:
             self.leader, self._ask_at = None, 0.0
 

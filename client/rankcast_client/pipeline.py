@@ -224,6 +224,7 @@ class Pipeline:
         if self._connection is connection:
             self._connection = None
             self._tried.add(self._node)
+            self._client.nodes.lost(self._node)
         connection.transport.abort()
 
     def _refuse_largest(self, closed: ConnectionClosed) -> None:

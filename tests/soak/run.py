@@ -22,6 +22,7 @@ from tests.soak.readers import Readers
 from tests.soak.record import Minute, Record, page, percentiles
 from tests.soak.service import SoakService
 from tests.soak.writers import Checked, checked
+from tests.support.patience import PATIENCE
 from tests.system.faults import done
 from tests.system.http.talk import Json, Talk
 from tests.system.killing import Write
@@ -173,6 +174,12 @@ class Soak:
             for writer in one.writers:
                 writer.done = True
                 writer.let_go()
+        # Each that rested writes once more before it sees that it is done.
+        for one in self.resources:
+            for writer in one.writers:
+                writer.join(PATIENCE)
+                if writer.failure is not None:
+                    raise writer.failure
         self.readers.close()
         talk = Talk(self.service.url)
         left = {

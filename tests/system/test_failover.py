@@ -60,7 +60,12 @@ async def read_and_write(group: Group) -> None:
         async with writer.socket(heartbeat=1) as requests:
             for n in range(EVENTS):
                 if n == EVENTS // 2:
-                    tasks.create_task(asyncio.to_thread(change_leader, group))
+                    changing = tasks.create_task(asyncio.to_thread(change_leader, group))
+                if n == EVENTS - 1:
+                    # The last write comes when the writer knows who leads, or asks first.
+                    await changing
+                    while not (writer.nodes.leader == urls[1] or writer.nodes.wants_leader):
+                        await asyncio.sleep(0.01)
                 values = {"x": n % 10, "y": n * 37 % 101}
                 if n % 2:
                     await board.publish(upsert(f"o{n % 30}", values))

@@ -94,6 +94,17 @@ def test_a_leader_that_fails_is_forgotten_and_asked_for_at_once() -> None:
     assert nodes.wants_leader
 
 
+def test_who_leads_is_asked_after_a_connection_to_the_leader_ended_though_it_may_be_back() -> None:
+    nodes, _ = three()
+    nodes.learn({B: {"role": "leader", "term": 1}})
+    nodes.lost(A)
+    assert not nodes.wants_leader
+    nodes.lost(B)
+    assert nodes.leader is None
+    assert nodes.wants_leader
+    assert nodes.asking() == (A, B, C)
+
+
 @pytest.mark.parametrize("said", [None, [], "leader", {}, {"role": 1}, {"role": ["leader"]}, {"role": "replica"}])
 def test_what_says_nothing_of_leading_does_not_lead(said: object) -> None:
     nodes, _ = three()
