@@ -180,7 +180,13 @@ class BoardJson(ListJson):
         return repeat("") if rows.where is None else map(self._reached, rows.where)
 
     def tiles(self, rows: TileRows, events: Iterable[int | None]) -> str:
-        """Tiles by column, in the order in which they apply; `events` are the indexes of the events they belong to."""
+        """Tiles by column, in the order in which they apply, separated by commas; `events` are the indexes of the
+        events they belong to.
+        """
+        return ",".join(self.each_tile(rows, events))
+
+    def each_tile(self, rows: TileRows, events: Iterable[int | None]) -> list[str]:
+        """As `tiles`, each by itself."""
         texts = iter(numbers(rows.numbers))
         x, y = self._x, self._y
         where = self._reaches(rows)
@@ -195,7 +201,7 @@ class BoardJson(ListJson):
                 f'"object":{{"id":"{id}",'
                 f'{x}{next(texts)}{y}{next(texts)}}},"created":{created}{more},"gone":{"true" if gone else "false"}}}}}'
             )
-        return ",".join(found)
+        return found
 
 
 class SpaceJson(BoardJson):
@@ -241,8 +247,8 @@ class SpaceJson(BoardJson):
             return f'"box":{{{self._named(_grouped(texts, 4))}}}'
         return _shaped(shape, _grouped(texts, 2))
 
-    def tiles(self, rows: TileRows, events: Iterable[int | None]) -> str:
-        """As `BoardJson.tiles`."""
+    def each_tile(self, rows: TileRows, events: Iterable[int | None]) -> list[str]:
+        """As `BoardJson.each_tile`."""
         assert rows.shape is not None
         texts, size = numbers(rows.numbers), rows.numbers.shape[1]
         found = []
@@ -257,7 +263,7 @@ class SpaceJson(BoardJson):
                 f'"object":{{"id":"{id}","values":{{{self._named(mine[-1 - self._d :])}}},"created":{created}{more},'
                 f'"gone":{"true" if gone else "false"}}}}}'
             )
-        return ",".join(found)
+        return found
 
 
 def _grouped(texts: Sequence[str], n: int) -> list[str]:

@@ -13,6 +13,7 @@ from typing import Any
 
 from pydantic_core import SchemaValidator
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+from uvicorn.server import ServerState
 
 from app.api.bodies import check_literals
 from app.api.problems import Problem
@@ -26,7 +27,7 @@ _PLAIN = frozenset({b"accept", b"accept-encoding", b"accept-language", b"user-ag
 """Headers that change nothing about a request."""
 
 _IDS = count(1)
-_START = token_hex(4)
+_START = token_hex(4).encode()
 
 
 class _Unused:
@@ -126,16 +127,28 @@ class Short:
         self._usual(self)
 
     def _written(self, status: int, body: bytes, headers: Iterable[tuple[bytes, bytes]] | None) -> bytes:
-        defaults = self.protocol.server_state.default_headers
-        pieces = [STATUS_LINE[status], *(b"%s: %s\r\n" % pair for pair in defaults)]
+        head = STATUS_LINE[status] + _lines_of(self.protocol.server_state)
         if headers is None:
-            pieces.append(b"content-length: %d\r\ncontent-type: application/json\r\n" % len(body))
+            head += b"content-length: %d\r\ncontent-type: application/json\r\n" % len(body)
         else:
-            pieces += [b"%s: %s\r\n" % pair for pair in headers]
-        pieces.append(b"x-request-id: %s-s%d\r\n" % (_START.encode(), next(_IDS)))
-        if not self.keep_alive:
-            pieces.append(b"connection: close\r\n")
-        return b"".join((*pieces, b"\r\n", body))
+            head += _lines(headers)
+        last = b"" if self.keep_alive else b"connection: close\r\n"
+        return b"%bx-request-id: %b-s%d\r\n%b\r\n%b" % (head, _START, next(_IDS), last, body)
+
+
+_default: tuple[list[tuple[bytes, bytes]], bytes] = [], b""
+"""The headers of every response, which uvicorn makes afresh once a second, and their lines."""
+
+
+def _lines_of(state: ServerState) -> bytes:
+    global _default
+    if state.default_headers is not _default[0]:
+        _default = state.default_headers, _lines(state.default_headers)
+    return _default[1]
+
+
+def _lines(headers: Iterable[tuple[bytes, bytes]]) -> bytes:
+    return b"".join([b"%b: %b\r\n" % pair for pair in headers])
 
 
 def short_request(protocol: HttpToolsProtocol, lane: Lane, usual: Callable[[Short], None]) -> Short | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -15,11 +16,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.api.boards.models import validators
+from app.api.boards.together import ObjectChanges
 from app.api.socket_requests import SocketRequests
 from app.api.together.lane import Lane
 from app.storage.log import Log, LogUnavailable
 from app.streaming.operations import SocketRequest
 from tests.api.test_socket_requests import BOARD, Asker, socket_of, upsert
+from tests.support.patience import wait_until
 from tests.support.running import Running
 from tests.support.service_fixtures import Start
 
@@ -60,6 +63,39 @@ def test_a_window_is_one_row_of_the_log(start: Start, packed: bool) -> None:
     assert [answer["ref"] for answer in answers] == list(range(WINDOW))
     assert [answer["body"]["seq"] for answer in answers] == list(range(1, WINDOW + 1))
     assert rows(running) == before + 1
+
+
+def test_what_comes_while_others_are_applied_is_one_row_but_for_keys_in_progress(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    running: Running = start()
+    running.client.put("/v1/boards/b", json=BOARD)
+    running.client.put("/v1/boards/c", json=BOARD)
+    released, apply, sizes = asyncio.Event(), ObjectChanges.apply, list[tuple[str, int]]()
+
+    async def late(self: ObjectChanges, name: str, items: Sequence[Any], tickets: Any) -> Any:
+        sizes.append((name, len(items)))
+        if name == "b" and len(sizes) == 1:
+            await released.wait()
+        return await apply(self, name, items, tickets)
+
+    async def release() -> None:
+        released.set()
+
+    monkeypatch.setattr(ObjectChanges, "apply", late)
+    with socket_of(running.client) as one, socket_of(running.client) as two, socket_of(running.client) as three:
+        one.socket.send_all([put(one, "a", 1, 1, Idempotency_Key="first")])
+        wait_until(lambda: sizes)
+        three.socket.send_all([put(three, "a", 1, 1, Idempotency_Key="first")])
+        assert receive(three, 1)[0]["status"] == 409
+        for n in range(3):
+            two.socket.send_all([put(two, f"o{n}", n, n), put(two, f"p{n}", n, n)])
+            # Each has come when what came with it about another board is answered.
+            assert one.ask("PUT", f"/v1/boards/c/objects/o{n}", {"values": {"x": n, "y": n}})[0] == 201
+        running.call(release)
+        assert [answer["status"] for answer in receive(two, 6)] == [201] * 6
+        assert receive(one, 1)[0]["body"]["seq"] == 1
+    assert [size for size in sizes if size[0] == "b"] == [("b", 1), ("b", 6)]
 
 
 Windows = list[list[dict[str, Any]]]

@@ -39,6 +39,7 @@ _ONE_OF_MANY = -1
 """The op of a verb whose requests have a list of events."""
 
 _NOTHING: dict[str, float] = {}
+_CUT = ',"truncated":true'
 _EVENTS = Place("events")
 
 
@@ -212,10 +213,29 @@ class _Tiles:
     def __init__(self, plan: EventsPlan, most: int) -> None:
         self._kept = plan.kept
         self._most = most
-        self._write = json_of(plan.engine.config).tiles
+        self._write = json_of(plan.engine.config)
+        self._whole = self._written_whole()
+
+    def _written_whole(self) -> dict[int, list[str]] | None:
+        """The tiles of all events, written in one go; None where that takes too long or an answer may be too large.
+
+        It saves the answers of a group what a call costs that writes only a few.
+        """
+        if sum(len(rows.id) for rows in self._kept) > INLINE:
+            return None
+        if sum(sum(tile_sizes(rows)) for rows in self._kept) > min(PIECE, self._most):
+            return None
+        found: dict[int, list[str]] = {}
+        for rows in self._kept:
+            for event, text in zip(rows.event, self._write.each_tile(rows, [0] * len(rows.id)), strict=True):
+                found.setdefault(event, []).append(text)
+        return found
 
     async def field(self, event: int, count: int) -> str:
         """The field of the tiles of an event, of which there are so many; it says where some are left out."""
+        if self._whole is not None:
+            whole = self._whole.get(event, [])
+            return _tiles_field(whole, len(whole) < count)
         texts: list[str] = []
         written, room = 0, self._most
         for rows in self._kept if count else ():
@@ -229,9 +249,12 @@ class _Tiles:
             for at in portions(sizes[:fit], INLINE, PIECE):
                 if texts:
                     await asyncio.sleep(0)
-                texts.append(self._write(tiles_at(some, at), [0] * len(at)))
+                texts.append(self._write.tiles(tiles_at(some, at), [0] * len(at)))
             written += fit
             if fit < len(sizes):
                 break
-        cut = ',"truncated":true' if written < count else ""
-        return f'"tiles":[{",".join(texts)}]{cut}'
+        return _tiles_field(texts, written < count)
+
+
+def _tiles_field(texts: list[str], cut: bool) -> str:
+    return f'"tiles":[{",".join(texts)}]{_CUT if cut else ""}'

@@ -100,6 +100,9 @@ class Lane:
         self._log = logs.get("requests")
         self._open = settings.access_log != "all"
         self._groups: dict[Slot, Group] = {}
+        self._applying: dict[tuple[str, str], list[Group]] = {}
+        """The groups of a resource that are on their way into the log and the engine."""
+        self._turn_ends = False
 
     def add(self, verbs: Iterable[Verb]) -> None:
         """Take such requests from now on."""
@@ -134,9 +137,10 @@ class Lane:
         if group is not None and not group.takes(short, kind, item, caller.id, subject):
             self._begin(group)
             group = None
+        if not self._turn_ends:
+            self._turn_ends = True
+            short.at_end_of_turn(self._end_turn)
         if group is None:
-            if not self._groups:
-                short.at_end_of_turn(self._end_turn)
             group = self._groups[slot] = Group(kind, place, slot, item.engine, short)
         group.add(short, item, caller.id, subject)
         if len(group.members) >= MOST:
@@ -175,8 +179,32 @@ class Lane:
         return caller
 
     def _end_turn(self) -> None:
+        """Begin with the groups of the turn, but for those that wait for another one of their resource."""
+        self._turn_ends = False
         for group in list(self._groups.values()):
-            self._begin(group)
+            if not self._waits(group):
+                self._begin(group)
+
+    def _waits(self, group: Group) -> bool:
+        """Whether a group stays open until another one of its resource is applied: it could not be committed before,
+        and grows meanwhile. One with a key that is in progress says so at once.
+        """
+        applying = self._applying.get(group.place)
+        return applying is not None and all(group.keys.isdisjoint(one.keys) for one in applying)
+
+    async def _apply(self, group: Group, items: list[Any], tickets: list[Ticket | None]) -> Any:
+        """Carry out the requests of a group, and then begin with what waits for it."""
+        place = group.place
+        applying = self._applying.setdefault(place, [])
+        applying.append(group)
+        try:
+            return await group.kind.apply(place[1], items, tickets)
+        finally:
+            applying.remove(group)
+            if not applying:
+                del self._applying[place]
+                for waiting in [one for one in self._groups.values() if one.place == place]:
+                    self._begin(waiting)
 
     def _begin(self, group: Group) -> None:
         del self._groups[group.slot]
@@ -193,7 +221,7 @@ class Lane:
                 tickets = await self._claim(left)
             items = [item for _, item, _ in left]
             try:
-                job = await group.kind.apply(group.place[1], items, tickets) if items else None
+                job = await self._apply(group, items, tickets) if items else None
             except Exception:
                 self._metrics.requests_open.dec(counted)
                 counted = 0
