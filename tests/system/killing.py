@@ -116,7 +116,8 @@ def killed(
     Returns the last service, and all that was written in the order of its seqs.
     """
     service = start_service()
-    assert httpx.put(service.url + path, json=config).status_code == 201
+    made = httpx.put(service.url + path, json=config, timeout=PATIENCE)
+    assert made.status_code == 201, made.text[:500]
 
     def let_go() -> None:
         for writer in writers:
