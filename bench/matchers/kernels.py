@@ -293,6 +293,11 @@ class Rescored:
     def _ask(self) -> None:
         top_of_runs(self.index.arrays, self._rec, 0, 2, self._events, self._walk, self._answers)
 
+    def answers(self) -> Ints32:
+        """The best of each point, now."""
+        self._ask()
+        return self._answers.rows.copy()
+
     def compare(self) -> None:
         """Raise AssertionError unless both answer the same."""
         assert self._theirs is None or (self._theirs.topk(self._q, K)[0] == self._answers.rows).all()
