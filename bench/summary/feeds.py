@@ -40,6 +40,9 @@ EPOCH_LIMIT = "one pass of the window over all subscriptions, whose scores all c
 HTTP_LIMIT = "parsing keywords, and the recipients' buffers, on two cores with the load generator"
 GROUPED = "groups, leaf 1000"
 
+STREAMS = 200
+"""Lists that are followed over HTTP."""
+
 
 def whole(size: Size) -> Iterator[Row]:
     """A post with its evaluations, beside the prototype's and groups, the index of the paper."""
@@ -121,7 +124,12 @@ def large(size: Size) -> Iterator[Row]:
 def http(size: Size) -> Iterator[Row]:
     """Durable posts over HTTP, in batches; lists and streams are compared with a scan."""
     sized = service.Size(
-        size.subscriptions, size.window, requests=size.requests, rounds=size.http_rounds, vocabulary=size.vocabulary
+        size.subscriptions,
+        size.window,
+        requests=size.requests,
+        rounds=size.http_rounds,
+        streams=min(STREAMS, size.subscriptions),
+        vocabulary=size.vocabulary,
     )
     rate = service.show(Report(lambda _: None), sized)
     yield Row(
