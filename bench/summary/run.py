@@ -50,7 +50,7 @@ def run(
     say: Callable[[str], None] = print,
     measure: Measure | None = None,
 ) -> Report:
-    """Measure the tables that are named, all by default, and write the page to `out`.
+    """Measure the tables that are named, all by default, and write the page to `out`, also when Ctrl-C ends it.
 
     `quick` takes fewer rounds, and smaller sizes only where a row says so; `measure` measures a table.
 
@@ -62,9 +62,12 @@ def run(
     began = time.monotonic()
     with page("All resources on one page", command, quick, out, say) as report:
         done: dict[str, Done] = {}
-        for number, name in enumerate(names):
-            report.progress(f"{TABLES[name].title.lower()}, {number + 1} of {len(names)}; load {load()}")
-            done[name] = _measured(name, quick, say, measure or in_a_process)
+        try:
+            for number, name in enumerate(names):
+                report.progress(f"{TABLES[name].title.lower()}, {number + 1} of {len(names)}; load {load()}")
+                done[name] = _measured(name, quick, say, measure or in_a_process)
+        except KeyboardInterrupt:
+            say("ended early; the page has what was measured")
         rows = [row for one in done.values() for row in one.rows]
         judged = [row for row in rows if row.met is not None]
         report.text(_about(quick, time.monotonic() - began))
@@ -72,6 +75,9 @@ def run(
             f"{sum(row.met is True for row in judged)} of {len(judged)} targets are met; "
             f"{len(rows) - len(judged)} rows are not judged, since what they are compared with is not there."
         )
+        left = [f"`{name}`" for name in names if name not in done]
+        if left:
+            report.text(f"**Ended early**, without {', '.join(left)}.")
         for name, one in done.items():
             report.heading(TABLES[name].title)
             if one.rows:
@@ -81,6 +87,8 @@ def run(
             report.text(f"`--only {name}`, {one.seconds:.0f} s.")
     if done and all(one.failure and not one.rows for one in done.values()):
         raise Failed("no table could be measured")
+    if left:
+        raise KeyboardInterrupt
     return report
 
 

@@ -1,5 +1,4 @@
-"""The page of all resources: how it is put together, what a failing table leaves, and each table at a tiny size. How
-fast anything is is not asked."""
+"""The page of all resources: how it is put together, what a failing table leaves, and tables at a tiny size."""
 
 from __future__ import annotations
 
@@ -75,6 +74,19 @@ def test_when_nothing_can_be_measured_the_command_fails_after_writing_the_page(t
     with pytest.raises(Failed, match="no table"):
         run.run(("relaxed",), True, page, lambda _: None, pretended)
     assert "**Failed**: relaxed is broken" in page.read_text()
+
+
+def test_a_run_that_is_ended_early_leaves_what_was_measured(tmp_path: Path) -> None:
+    def interrupted(name: str, quick: bool) -> Iterator[Row]:
+        if name != "painting":
+            raise KeyboardInterrupt
+        yield a_row("one")
+
+    page = tmp_path / "summary.md"
+    with pytest.raises(KeyboardInterrupt):
+        run.run(("painting", "batches", "relaxed"), True, page, lambda _: None, interrupted)
+    text = page.read_text()
+    assert "| one |" in text and "**Ended early**, without `batches`, `relaxed`." in text
 
 
 def test_a_process_that_fails_or_is_late_fails_its_table_alone(monkeypatch: pytest.MonkeyPatch) -> None:
