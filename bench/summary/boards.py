@@ -31,9 +31,9 @@ class Size(NamedTuple):
 
 QUICK = Size(sparse=20_000, dense=50_000, unicast=100, batches=(1_000, 10_000), rounds=3)
 
-DENSE_LIMIT = "misses: the object's node and its neighbours on the way out, each another line of memory"
-SPARSE_LIMIT = "{} tiles an event that must exist, and misses of the snaps in a subscription index beyond the cache"
-BATCH_LIMIT = "both object indexes are moved on; few objects of a batch are near enough to each other to share a search"
+DENSE_LIMIT = "{} tiles an event that must exist"
+SPARSE_LIMIT = DENSE_LIMIT + ", and the subscriptions near it, fetched once"
+BATCH_LIMIT = "{} of the tiles are left and must exist; both object indexes are moved on"
 
 
 def painting(size: Size) -> Iterator[Row]:
@@ -56,14 +56,14 @@ def painting(size: Size) -> Iterator[Row]:
             one.name.partition(", ")[2]: _relative(timed[0], found) * ours
             for one, found in zip(contenders[1:], timed[1:], strict=True)
         }
-        paper, limit = "", DENSE_LIMIT
+        paper, tiles = "", count(timed[0].made / events)
         if not dense:
             some = world.events[: size.unicast]
             ways = [kernels.unicast(world, forest, some, walk) for walk in (False, True)]
             by_calls, by_walk = (one.middle for one in raced(ways, 1))
             paper = "Unicast, " + against(ours, {"a call a subscription": by_calls, "by a walk": by_walk})
-            limit = SPARSE_LIMIT.format(count(timed[0].made / events))
         shown = f"n = {n:,}, m = {size.m:,}, {events:,} events"
+        limit = (DENSE_LIMIT if dense else SPARSE_LIMIT).format(tiles)
         yield times_faster(name, shown, wanted, ours, rivals, paper=paper, limit=limit)
 
 
@@ -85,7 +85,7 @@ def batches(size: Size) -> Iterator[Row]:
                 "at least 1.0 times",
                 f"{ratio(factor)} times, {batch.middle:.2f} us an event, one by one {singly.middle:.2f} us",
                 factor >= 1.0,
-                limit=f"{BATCH_LIMIT} ({batch.made / max(1, singly.made):.0%} of the tiles are left)",
+                limit=BATCH_LIMIT.format(f"{batch.made / max(1, singly.made):.0%}"),
             )
 
 

@@ -30,9 +30,9 @@ class Size(NamedTuple):
 QUICK = Size(walks=20, sky_walks=30, zones=150, rounds=5, asks=2_000, skylines=1_000, http_rounds=2)
 
 WANTED = 5_000.0
-TOP_LIMIT = "nodes that supreme opens too; the m - 1 further candidates are ranked on the way"
-SKY_LIMIT = "a search of the skyline, which supreme makes too; the zone is cut by members that must be in the answer"
-HTTP_LIMIT = "the members and corners of each answer, which must be written as JSON"
+TOP_LIMIT = "the search that supreme makes too, for m - 1 more candidates"
+SKY_LIMIT = "the search that supreme makes too; then the zone is cut"
+HTTP_LIMIT = "bytes of the answers: members, and the corners of the zone"
 
 
 def top_zones(size: Size) -> Iterator[Row]:

@@ -32,10 +32,10 @@ PAUSE_MS = 5.0
 RELAXED = {2: 15.0, 4: 150.0}
 """Microseconds wanted by dimensions."""
 
-WALK_LIMIT = "the blocks of 64 intervals that a walk in order of score opens: one line of memory a column each"
-CHURN_LIMIT = "two runs and a tail beside the base are walked too; holes of what has changed are read"
-CHANGE_LIMIT = "bytes moved: a run is laid out again when its tail is full, which is the pause"
-RELAXED_LIMIT = "columns of boxes read by block until the bound of the rest is below the k-th score"
+WALK_LIMIT = "bytes moved: blocks of 64 intervals in order of score, until k are found"
+CHURN_LIMIT = "runs and a tail of what has changed, walked beside the base; holes where it was"
+CHANGE_LIMIT = "bytes moved: a run that is full is merged into the next one, which is the pause"
+RELAXED_LIMIT = "bytes moved: blocks of boxes, until the bound of the rest is below the k-th score"
 
 
 def one_dimension(size: Size) -> Iterator[Row]:

@@ -25,8 +25,8 @@ class Size(NamedTuple):
 
 QUICK = Size(notifications=30)
 
-COVER_LIMIT = "misses: leaves of the k-d tree, of which a box in 16 dimensions opens many"
-SLAB_LIMIT = "{} recipients that must be named, and four rows of bits read; ends in the slab of the point"
+COVER_LIMIT = "the leaves that a search of so many dimensions opens"
+SLAB_LIMIT = "{} recipients that must be named; four rows of bits, and ends in the slab of the point"
 
 
 def covering(size: Size) -> Iterator[Row]:

@@ -24,6 +24,10 @@ class Row(NamedTuple):
     peer: str = ""
     limit: str = ""
 
+    def plain(self) -> list[str | bool | None]:
+        """As JSON has it: a comparison of numbers of numpy is none of Python's."""
+        return [None if value is None else value if isinstance(value, str) else bool(value) for value in self]
+
     def cells(self) -> tuple[str, ...]:
         """As the table shows it."""
         verdict = "" if self.met is None else "met" if self.met else "**missed**"

@@ -51,7 +51,7 @@ def main() -> None:
     job = json.load(sys.stdin)
     table = TABLES[job["table"]]
     for row in table.rows(table.quick if job["quick"] else table.full):
-        print(json.dumps(row), flush=True)
+        print(json.dumps(row.plain()), flush=True)
 
 
 if __name__ == "__main__":

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 import typer
 from typer.testing import CliRunner
@@ -102,6 +104,8 @@ def test_targets_are_judged_by_the_fastest_of_the_prototype() -> None:
     assert row.prototype == "fast 5.0 us (2.50 times ours), slow 9.0 us (4.50 times ours)"
     assert times_faster("a", "n", 2.5, 2.0, {"fast": 5.0}).met is True
     assert times_faster("a", "n", 2.5, 2.0, {}).met is None
+    row = times_faster("a", "n", 2.5, np.float64(2.0), {"fast": np.float64(5.0)})
+    assert Row(*json.loads(json.dumps(row.plain()))) == row
 
 
 def test_every_table_without_a_service_is_run() -> None:
