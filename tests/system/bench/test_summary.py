@@ -31,9 +31,8 @@ TINY = {
     "feeds": feeds.Size(60, 100, 30, 5, 1, 100),
     "epochs": feeds.Size(60, 100, 64, 5, 1, 100),
     "large-feeds": feeds.Size(60, 100, 30, 5, 1, 100),
-    "bytes": bytes.Size(*[200] * 5),
 }
-ROWS = {"painting": 3, "batches": 4, "intervals": 3, "relaxed": 2, "bytes": 5}
+ROWS = {"painting": 3, "batches": 4, "intervals": 3, "relaxed": 2}
 """One row where nothing is said."""
 
 
@@ -108,11 +107,11 @@ def test_targets_are_judged_by_the_fastest_of_the_prototype() -> None:
     assert Row(*json.loads(json.dumps(row.plain()))) == row
 
 
-def test_every_table_without_a_service_is_run() -> None:
-    assert TABLES.keys() - TINY.keys() == {"maps-http", "feeds-http", "start"}
+def test_every_table_that_needs_no_process_of_its_own_is_run() -> None:
+    assert TABLES.keys() - TINY.keys() == {"bytes", "maps-http", "feeds-http", "start"}
 
 
-@pytest.mark.parametrize("name", [name for name in TINY if name != "bytes"])
+@pytest.mark.parametrize("name", TINY)
 def test_a_table_has_its_rows(name: str) -> None:
     rows = list(TABLES[name].rows(TINY[name]))
     assert len(rows) == ROWS.get(name, 1)
@@ -128,7 +127,7 @@ def test_bytes_are_those_of_the_subscriptions(monkeypatch: pytest.MonkeyPatch) -
     found = memory.measure("matchers", 100_000)
     assert 30 < found.bytes < 1_000 and found.text == pytest.approx(5.9, abs=0.1)
     monkeypatch.setattr(bytes, "measure", lambda resource, m: memory.Measured(40.0, 6.0))
-    rows = list(bytes.resident(TINY["bytes"]))
+    rows = list(bytes.resident(bytes.Size()))
     assert [row.name.rpartition(" ")[2] for row in rows] == list(memory.MADE)
     assert all(row.met and row.ours == "40 bytes" and "22 of the id" in row.limit for row in rows)
 
