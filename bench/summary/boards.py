@@ -29,7 +29,7 @@ class Size(NamedTuple):
     rounds: int = 5
 
 
-QUICK = Size(sparse=20_000, dense=50_000, unicast=100, batches=(1_000, 10_000), rounds=3)
+QUICK = Size(sparse=20_000, dense=50_000, unicast=100, rounds=3)
 
 DENSE_LIMIT = "{} tiles an event that must exist"
 SPARSE_LIMIT = DENSE_LIMIT + ", and the subscriptions near it, fetched once"

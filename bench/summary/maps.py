@@ -27,7 +27,7 @@ class Size(NamedTuple):
     http_rounds: int = 3
 
 
-QUICK = Size(walks=20, sky_walks=30, zones=150, rounds=5, asks=2_000, skylines=1_000, http_rounds=2)
+QUICK = Size(sky_walks=50, rounds=5, asks=2_000, skylines=1_000, http_rounds=2)
 
 WANTED = 5_000.0
 TOP_LIMIT = "the search that supreme makes too, for m - 1 more candidates"
