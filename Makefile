@@ -24,7 +24,7 @@ PROCESSES := tests/system
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install setup run test test-system lint format site coverage client openapi settings bench bench-matchers bench-relays bench-maps bench-feeds bench-peers \
+.PHONY: help install setup run test test-system lint format site coverage client openapi settings bench bench-all bench-matchers bench-relays bench-maps bench-feeds bench-peers \
     bench-durability bench-replicas bench-webhooks bench-connect bench-start bench-js js fuzz soak lock sbom audit image base-image clean java chromium warm
 
 help: ## this list
@@ -113,6 +113,9 @@ openapi: $(DEV) ## write openapi.yaml, asyncapi.yaml and client-js/api.d.ts from
 
 settings: $(DEV) ## write docs/settings.md from the settings class
 	$(BIN)/python -m tools.settings_page
+
+bench-all: setup ## all resources on one page in less than 15 minutes, written to docs/results
+	$(BIN)/rankcast bench all --quick $(ARGS)
 
 bench: setup ## speed on this machine, written to docs/results
 	$(BIN)/rankcast bench boards $(ARGS)

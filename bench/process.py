@@ -40,6 +40,8 @@ class Server:
         self.process = process
         self.port = port
         self.log = log
+        self.ready_seconds = 0.0
+        """From its start to the first 200 of /readyz."""
 
     @property
     def pid(self) -> int:
@@ -104,7 +106,7 @@ class Server:
                 self.ask("GET", "/readyz", seconds=2.0)
                 return
             except (OSError, http.client.HTTPException, Failed):
-                time.sleep(0.05)
+                time.sleep(0.01)
         raise Failed(f"the server is not ready (exit {self.process.poll()}):\n{self.tail()}")
 
     def settle(self, seconds: float = START_SECONDS) -> None:
@@ -187,6 +189,7 @@ def serving(
     """A server on a free port, ready; `command` is what the interpreter is given, and takes ``--port``."""
     port = free_port()
     log = folder / f"{name}.log"
+    began = time.perf_counter()
     with log.open("wb") as output:
         process = subprocess.Popen(
             [checkout.python, *command, "--port", str(port)],
@@ -199,6 +202,7 @@ def serving(
     server = Server(process, port, log)
     try:
         server.wait()
+        server.ready_seconds = time.perf_counter() - began
         yield server
         if process.poll() is not None:
             raise Failed(f"{name} ended by itself with status {process.returncode}:\n{server.tail()}")

@@ -62,6 +62,34 @@ def _need_checkout() -> None:
         raise fail("benchmarks are not part of the installed package: run this in a checkout of the repository")
 
 
+@command(bench, "all")
+def all_(
+    page: Page,
+    only: Annotated[
+        list[str] | None, typer.Option("--only", help="A table by name, as the page shows it. May be repeated.")
+    ] = None,
+) -> None:
+    """Measure all resources for one page, beside the papers, the prototypes and what one would use instead.
+
+    With --quick in less than 15 minutes, kernels being compiled. The page is docs/results/summary.md unless --out is
+    given. Each table is measured by a process of its own; one that fails is shown as failed, and the others go on.
+    Prototypes are named by RANKCAST_PROTOTYPE, RANKCAST_PROTOTYPE_MATCHERS, _RELAYS, _MAPS and _FEEDS. Starts services
+    of its own on free ports and temporary directories. Needs Linux. Targets that are missed are printed as missed.
+    """
+    from bench.process import Failed
+    from bench.summary.run import PAGE, run
+    from bench.summary.tables import TABLES
+
+    for name in only or ():
+        if name not in TABLES:
+            raise typer.BadParameter(f"there is no table {name!r}, only {', '.join(TABLES)}")
+    try:
+        with interruptible():
+            run(only or (), page.quick, page.out or PAGE, typer.echo)
+    except Failed as failure:
+        raise fail(str(failure)) from None
+
+
 @command(bench, "boards")
 def boards(
     page: WholePage,

@@ -76,53 +76,44 @@ class Bench:
         judged = []
         for name, events in ((DENSE, size.dense), (SPARSE, size.sparse)):
             some = world.events[:events]
-            contenders = [self._ours(world, forest, name == DENSE, some)]
+            contenders = [ours(world, forest, name == DENSE, some)]
             if self._theirs is not None:
-                contenders += self._rivals(self._theirs, world, kd, name == DENSE, some)
+                contenders += rivals(self._theirs, world, kd, name == DENSE, some)
             timed = raced(contenders, size.rounds)
-            ours = timed[0]
+            mine = timed[0]
             for contender, one in zip(contenders, timed, strict=True):
-                faster = [b / a for a, b in zip(ours.micros, one.micros, strict=True)]
+                faster = [b / a for a, b in zip(mine.micros, one.micros, strict=True)]
                 rows.append(
                     (
                         contender.name,
                         middle(one.micros, 2),
                         f"{1e6 / one.middle:,.0f}",
                         f"{one.made / events:.2f}",
-                        "" if one is ours else ratio(median(faster)),
-                        "" if one is ours else " ".join(ratio(value) for value in faster),
+                        "" if one is mine else ratio(median(faster)),
+                        "" if one is mine else " ".join(ratio(value) for value in faster),
                     )
                 )
             if len(timed) > 1:
                 rival = min(timed[1:], key=lambda one: one.middle)
-                judged.append((name, ours, rival))
+                judged.append((name, mine, rival))
         self._report.table(
             ("kernel", "us/event", "events/s", "tiles/event", "ours is faster by", "in each round"),
             rows,
             text=("in each round",),
         )
-        for name, ours, rival in judged:
-            factor = median(b / a for a, b in zip(ours.micros, rival.micros, strict=True))
+        for name, mine, rival in judged:
+            factor = median(b / a for a, b in zip(mine.micros, rival.micros, strict=True))
             self._report.verdict(
                 f"{name} at n = {n:,} at least as fast as the prototype's fastest",
-                f"{ours.middle:.2f} us against {rival.middle:.2f} us an event, {ratio(factor)} times as fast",
+                f"{mine.middle:.2f} us against {rival.middle:.2f} us an event, {ratio(factor)} times as fast",
                 factor >= 1.0,
             )
 
     def _unicast(self, world: World, n: int, forest: Any, kd: Any) -> None:
         size = self._size
         events = world.events[: size.unicast]
-        work, _ = scratch(K)
-        recipients = make_recipients(size.m)
-
-        def ours(name: str, walk: bool) -> Contender:
-            def run(objects: Any) -> int:
-                return int(unicast_events(objects, forest, K, work, events, n, COIN, walk, recipients)[0])
-
-            return Contender(name, run, len(events), start=lambda: object_index(world))
-
-        walked = ours("Unicast, exact, by a walk from the object", True)
-        contenders = [ours("Unicast, exact, by `min_y`", False), walked]
+        walked = unicast(world, forest, events, True)
+        contenders = [unicast(world, forest, events, False), walked]
         theirs = self._theirs
         if theirs is not None:
             buffers = (np.empty(size.m), np.empty(size.m), np.empty(size.m, np.int32), np.empty(size.m, np.int64))
@@ -135,7 +126,7 @@ class Bench:
                 )
             )
         timed = raced(contenders, 1)
-        sparse = raced([self._ours(world, forest, False, events)], size.rounds)[0]
+        sparse = raced([ours(world, forest, False, events)], size.rounds)[0]
         rows = []
         for contender, one in zip(contenders, timed, strict=True):
             rate, factor = f"{1e6 / one.middle:,.0f}", ratio(one.middle / sparse.middle)
@@ -159,24 +150,41 @@ class Bench:
             by_calls / sparse.middle >= AT_LEAST,
         )
 
-    def _ours(self, world: World, forest: Any, dense: bool, events: Floats) -> Contender:
-        context, n = PaintContext(forest, np.array([K]), dense, 0, *scratch(K)), len(world.x)
-        return Contender(
-            DENSE if dense else SPARSE,
-            lambda objects: int(paint_events(objects, context, events, n, COIN)),
-            len(events),
-            start=lambda: object_index(world),
-        )
 
-    def _rivals(self, theirs: Prototype, world: World, kd: Any, dense: bool, events: Floats) -> list[Contender]:
-        def start() -> Any:
-            return theirs.objects(world, K)
+def ours(world: World, forest: Any, dense: bool, events: Floats) -> Contender:
+    """Paint-Dense or Paint-Sparse, which makes the tiles of these events from the world's first state."""
+    context, n = PaintContext(forest, np.array([K]), dense, 0, *scratch(K)), len(world.x)
+    return Contender(
+        DENSE if dense else SPARSE,
+        lambda objects: int(paint_events(objects, context, events, n, COIN)),
+        len(events),
+        start=lambda: object_index(world),
+    )
 
-        if dense:
-            ways = {"outward walk": lambda s: theirs.paint_dense(s, world, events, COIN, K)}
-        else:
-            ways = {
-                "snaps": lambda s: theirs.paint_sparse(s, kd, world, events, COIN, K),
-                "hybrid": lambda s: theirs.paint_hybrid(s, kd, world, events, COIN, K),
-            }
-        return [Contender(f"prototype, {name}", run, len(events), start=start) for name, run in ways.items()]
+
+def unicast(world: World, forest: Any, events: Floats, walk: bool) -> Contender:
+    """Exact Unicast, which names every recipient: by a walk from the object, or by `min_y` for each subscription."""
+    work, _ = scratch(K)
+    recipients, n = make_recipients(len(forest.pos)), len(world.x)
+
+    def run(objects: Any) -> int:
+        return int(unicast_events(objects, forest, K, work, events, n, COIN, walk, recipients)[0])
+
+    name = "Unicast, exact, by a walk from the object" if walk else "Unicast, exact, by `min_y`"
+    return Contender(name, run, len(events), start=lambda: object_index(world))
+
+
+def rivals(theirs: Prototype, world: World, kd: Any, dense: bool, events: Floats) -> list[Contender]:
+    """The prototype's ways to the same tiles; `kd` is its subscription index."""
+
+    def start() -> Any:
+        return theirs.objects(world, K)
+
+    if dense:
+        ways = {"outward walk": lambda s: theirs.paint_dense(s, world, events, COIN, K)}
+    else:
+        ways = {
+            "snaps": lambda s: theirs.paint_sparse(s, kd, world, events, COIN, K),
+            "hybrid": lambda s: theirs.paint_hybrid(s, kd, world, events, COIN, K),
+        }
+    return [Contender(f"prototype, {name}", run, len(events), start=start) for name, run in ways.items()]

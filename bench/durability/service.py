@@ -65,14 +65,14 @@ class Bench:
             empty.mkdir()
             with service(empty, *OPTIONS) as server:
                 time.sleep(1.0)
-                nothing = _memory(server)
+                nothing = memory_of(server)
             with board_service(self._size, folder, *OPTIONS) as (server, _):
                 register(server, self._size.m)
-                self._tail(server)
+                self.send_tail(server)
             self._starts(folder, nothing)
             self._jobs(folder)
 
-    def _tail(self, server: Server) -> None:
+    def send_tail(self, server: Server) -> None:
         """Send the next `tail` events."""
         size = self._size
         some = self._world.events[self._sent : self._sent + size.tail]
@@ -91,15 +91,15 @@ class Bench:
             "`/readyz`, with kernels from the cache; the parts are what the service logs. The log after the snapshot "
             f"holds {size.tail:,} events in batches of 1,000; without a snapshot it also holds everything before."
         )
-        rows = [self._start(folder, "the log alone")]
+        rows = [self.start(folder, "the log alone")]
         with service(folder, *OPTIONS) as server:
-            _job(server, "snapshots")
-            self._tail(server)
-        rows.append(self._start(folder, "a snapshot and the log after it"))
+            run_to_end(server, "snapshots")
+            self.send_tail(server)
+        rows.append(self.start(folder, "a snapshot and the log after it"))
         with service(folder, *OPTIONS) as server:
-            _job(server, "rebuilds", {"engine": "local"})
-            self._tail(server)
-        rows.append(self._start(folder, "an image, its snapshot and the log after it"))
+            run_to_end(server, "rebuilds", {"engine": "local"})
+            self.send_tail(server)
+        rows.append(self.start(folder, "an image, its snapshot and the log after it"))
         report.table(("from", "seconds", "snapshot", "indexes", "log", "resident MB"), [row[1] for row in rows])
         seconds, _, memory = rows[-1]
         report.verdict(
@@ -122,13 +122,13 @@ class Bench:
             top <= BYTES_WANTED,
         )
 
-    def _start(self, folder: Path, what: str) -> tuple[float, tuple[str, ...], Memory]:
-        began = time.perf_counter()
+    def start(self, folder: Path, what: str) -> tuple[float, tuple[str, ...], Memory]:
+        """Start a service once: seconds until it was ready, a row of the table, and its memory."""
         with service(folder, *OPTIONS) as server:
-            seconds = time.perf_counter() - began
+            seconds = server.ready_seconds
             parts_of = _part_seconds(server.log)
             time.sleep(1.0)
-            memory = _memory(server)
+            memory = memory_of(server)
         parts = [parts_of.get(event, 0.0) for event in ("snapshot read", "board taken up", "log replayed")]
         shown = (what, f"{seconds:.2f}", *(f"{part:.2f}" if part else "" for part in parts), count(sum(memory) / 1e6))
         return seconds, shown, memory
@@ -164,7 +164,7 @@ class Bench:
             sending = asyncio.create_task(steady.run())
             await asyncio.sleep(1.0 + size.quiet)
             begin = time.perf_counter()
-            await asyncio.to_thread(_job, server, kind, body)
+            await asyncio.to_thread(run_to_end, server, kind, body)
             end = time.perf_counter()
             await asyncio.sleep(1.0)
             steady.stop()
@@ -190,7 +190,7 @@ class Bench:
     def _after(self, server: Server, folder: Path, engines: list[str]) -> None:
         size, report = self._size, self._report
         report.heading("Afterwards")
-        checked, seconds = _timed(partial(_job, server, "verify", {"engine": "local"}))
+        checked, seconds = _timed(partial(run_to_end, server, "verify", {"engine": "local"}))
         report.text(
             f"Verification in the service: {checked['compared']:,} lists compared with a scan in {seconds:.1f} s, "
             f"{len(checked['differences'])} differences."
@@ -200,7 +200,7 @@ class Bench:
         )
         digests = {}
         for engine in engines:
-            built, seconds = _timed(partial(_job, server, "rebuilds", {"engine": engine}))
+            built, seconds = _timed(partial(run_to_end, server, "rebuilds", {"engine": engine}))
             images = folder / "data" / "images"
             newest = images / max((p.name for p in images.iterdir()), key=int) / RESOURCE
             digests[engine] = json.loads((newest / "manifest.json").read_text())
@@ -214,7 +214,7 @@ class Bench:
                 "the manifests with the SHA-256 of every file are the same" if same else "they differ",
                 same,
             )
-            audit, seconds = _timed(partial(_job, server, "verify", {"engine": "spark"}))
+            audit, seconds = _timed(partial(run_to_end, server, "verify", {"engine": "spark"}))
             found = len(audit["differences"])
             report.text(f"Audit on Spark: {audit['compared']:,} lists in {seconds:.1f} s, {found} differences.")
             report.verdict(
@@ -222,7 +222,7 @@ class Bench:
             )
 
 
-def _job(server: Server, kind: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
+def run_to_end(server: Server, kind: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
     """Run a job to its end; its detail. Raises `Failed`."""
     job = server.ask("POST", f"/v1/admin/{kind}", json.dumps(body or {}).encode())["job"]
     while True:
@@ -259,7 +259,8 @@ def _swapped_at(log: Path) -> float:
     return datetime.fromisoformat(times[-1]).timestamp()
 
 
-def _memory(server: Server) -> Memory:
+def memory_of(server: Server) -> Memory:
+    """What a service has resident."""
     found = {}
     for line in Path(f"/proc/{server.pid}/status").read_text().splitlines():
         if line.startswith(("RssAnon:", "RssFile:")):

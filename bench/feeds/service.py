@@ -47,8 +47,9 @@ class Size(NamedTuple):
 QUICK = Size(2_000, 400, 50, 4, 2, 20, 5, 2_000)
 
 
-def show(report: Report, size: Size) -> None:
-    """Fill the window, subscribe, send the rounds, of which the first only warms up, and compare. Raises `Failed`."""
+def show(report: Report, size: Size) -> float:
+    """Fill the window, subscribe, send the rounds, of which the first only warms up, and compare; returns the posts a
+    second. Raises `Failed`."""
     sent = size.batch * size.requests
     world = make_world(size.subscriptions, size.window + (size.rounds + 1) * sent, size.vocabulary)
     with tempfile.TemporaryDirectory() as folder, service(Path(folder)) as server:
@@ -69,6 +70,7 @@ def show(report: Report, size: Size) -> None:
         _compare(server, world, size)
         resident = server.resident()
     _report(report, size, found["rounds"][1:], found["changes"], seconds, resident)
+    return median(rates(found["rounds"][1:], size.batch))
 
 
 def fill(server: Server, world: World, size: Size) -> float:

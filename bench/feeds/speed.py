@@ -49,7 +49,7 @@ class Bench:
     def __init__(self, report: Report, size: Size, folder: Path | None = None) -> None:
         self._report = report
         self._size = size
-        self._theirs = prototypes.load_feeds(folder)
+        self.theirs = prototypes.load_feeds(folder)
 
     def show(self) -> None:
         """Run everything."""
@@ -60,26 +60,26 @@ class Bench:
             f"thread, microseconds of thread time a post, the median of {size.rounds} rounds in alternation. The "
             "prototype's posts are its own, by the same law."
         )
-        prototypes.say_missing(self._report, self._theirs, prototypes.FEEDS)
+        prototypes.say_missing(self._report, self.theirs, prototypes.FEEDS)
         world = make_world(size.subscriptions, size.window + (size.rounds + 1) * size.posts, size.vocabulary)
         self._report.heading("By index", 3)
-        rounds = self._race(
+        rounds = self.race(
             {
-                WHOLE: lambda: self._ours(world, ComparedIndex(BRUTE), size.scanned),
-                "an inverted file": lambda: self._ours(world, ComparedIndex(INVERTED)),
-                "CIQ": lambda: self._ours(world, ComparedIndex(CIQ)),
-                GROUPED: lambda: self._ours(world, ComparedIndex(GROUPS, capacity=8_000)),
-                "groups, leaf 1000": lambda: self._ours(world, ComparedIndex(GROUPS)),
-                "groups, single postings only": lambda: self._ours(world, ComparedIndex(GROUPS, ("single",))),
-                OURS: lambda: self._ours(world, OrderedIndex()),
-                **({THEIRS: self._prototype} if self._theirs else {}),
+                WHOLE: lambda: self.ours(world, ComparedIndex(BRUTE), size.scanned),
+                "an inverted file": lambda: self.ours(world, ComparedIndex(INVERTED)),
+                "CIQ": lambda: self.ours(world, ComparedIndex(CIQ)),
+                GROUPED: lambda: self.ours(world, ComparedIndex(GROUPS, capacity=8_000)),
+                "groups, leaf 1000": lambda: self.ours(world, ComparedIndex(GROUPS)),
+                "groups, single postings only": lambda: self.ours(world, ComparedIndex(GROUPS, ("single",))),
+                OURS: lambda: self.ours(world, OrderedIndex()),
+                **({THEIRS: self.prototype} if self.theirs else {}),
             }
         )
         self._judge(rounds)
         self._report.heading("By buffer", 3)
-        self._race({buffer: partial(self._ours, world, OrderedIndex(), buffer=buffer) for buffer in BUFFERS})
+        self.race({buffer: partial(self.ours, world, OrderedIndex(), buffer=buffer) for buffer in BUFFERS})
 
-    def _race(self, ways: dict[str, Callable[[], Iterator[Round]]]) -> dict[str, Round]:
+    def race(self, ways: dict[str, Callable[[], Iterator[Round]]]) -> dict[str, Round]:
         """Run rounds of all in alternation; the first of each is not counted."""
         running = {}
         for name, begin in ways.items():
@@ -119,7 +119,8 @@ class Bench:
         )
         return found
 
-    def _ours(self, world: World, index: SubscriptionIndex, posts: int = 0, buffer: str = "cost") -> Iterator[Round]:
+    def ours(self, world: World, index: SubscriptionIndex, posts: int = 0, buffer: str = "cost") -> Iterator[Round]:
+        """Rounds of so many posts to a feed with this index, one after the other."""
         size = self._size
         posts = posts or size.posts
         feed = feed_of(world, size.window, buffer, index)
@@ -130,9 +131,10 @@ class Bench:
             yield measure(feed, world.posts.part(at, at + posts), world.places[at : at + posts])
             at += posts
 
-    def _prototype(self) -> Iterator[Round]:
-        assert self._theirs is not None
-        size, (skype, skype2) = self._size, self._theirs
+    def prototype(self) -> Iterator[Round]:
+        """Rounds of posts of the prototype's own. It has to be there."""
+        assert self.theirs is not None
+        size, (skype, skype2) = self._size, self.theirs
         make, posts = skype.gen(
             size.subscriptions, size.window + (size.rounds + 1) * size.posts, size.vocabulary, seed=1
         )  # fmt: skip

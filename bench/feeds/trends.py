@@ -102,25 +102,25 @@ def _show_rules(report: Report, size: Size) -> None:
         "Groups with leaves of 1000, with all pruning rules, without one of them, and with none: Lemma 6 for "
         "whole cells, Theorem 5.3 for groups, 5.4 for the rest of a group, and bounds of single postings."
     )
-    world, feed = _feed(size.base, size, (len(RULES) + 2) * (size.rounds + 1))
+    world, feed = feed_without_index(size.base, size, (len(RULES) + 2) * (size.rounds + 1))
     at, rows = size.base.window, []
     sets = {"all": RULES, **{f"no {rule}": tuple(r for r in RULES if r != rule) for rule in RULES}, "none": ()}
     for name, rules in sets.items():
         report.progress(name)
-        one = _measured(feed, world, ComparedIndex(GROUPS, rules), at, size)
+        one = measured(feed, world, ComparedIndex(GROUPS, rules), at, size)
         at += (size.rounds + 1) * size.posts
         rows.append((name, f"{one.find:.1f}", count(one.visited), count(one.scored), count(one.hits)))
     report.table(("rules", "us to find", "postings", "scores", "hits"), rows, text=("rules",))
 
 
 def _by_both(setting: Setting, size: Size) -> tuple[Round, Round]:
-    world, feed = _feed(setting, size, 2 * (size.rounds + 1))
-    ours = _measured(feed, world, OrderedIndex(), setting.window, size)
+    world, feed = feed_without_index(setting, size, 2 * (size.rounds + 1))
+    ours = measured(feed, world, OrderedIndex(), setting.window, size)
     at = setting.window + (size.rounds + 1) * size.posts
-    return ours, _measured(feed, world, ComparedIndex(GROUPS), at, size)
+    return ours, measured(feed, world, ComparedIndex(GROUPS), at, size)
 
 
-def _feed(setting: Setting, size: Size, rounds: int) -> tuple[World, FeedIndex]:
+def feed_without_index(setting: Setting, size: Size, rounds: int) -> tuple[World, FeedIndex]:
     """A feed whose subscriptions are not indexed yet, and posts for so many rounds."""
     n = setting.subscriptions
     world = make_world(n, setting.window + rounds * size.posts, size.vocabulary, setting.words)
@@ -131,7 +131,7 @@ def _feed(setting: Setting, size: Size, rounds: int) -> tuple[World, FeedIndex]:
     return world, feed
 
 
-def _measured(feed: FeedIndex, world: World, index: SubscriptionIndex, at: int, size: Size) -> Round:
+def measured(feed: FeedIndex, world: World, index: SubscriptionIndex, at: int, size: Size) -> Round:
     """Measure rounds of the posts from number `at` on; the first is not counted."""
     find_by(feed, index)
     rounds: list[Round] = []

@@ -60,7 +60,7 @@ QUICK = Size(5_000, 500, 5, 5, 100, 2, 5_000, 300, 30, 100, 200, 20, 2)
 def show(report: Report, size: Size) -> None:
     """Run everything. Raises `Failed` for a wrong answer."""
     report.progress("zones over HTTP")
-    _show_zones(report, size)
+    show_zones(report, size)
     for kind, standing, followed in (
         ("top", size.standing, size.followed),
         ("skyline", size.standing_skylines, size.standing_skylines),
@@ -69,7 +69,8 @@ def show(report: Report, size: Size) -> None:
         _show_standing(report, size, kind, standing, followed)
 
 
-def _show_zones(report: Report, size: Size) -> None:
+def show_zones(report: Report, size: Size) -> dict[str, float]:
+    """Ask for zones of top-k and of skylines, one and some a request; zones a second by kind of request."""
     world = make_world(size.n, 2, True, "uniform", size.asks, 1)
     places = world.walks[:, 0].tolist()
     with tempfile.TemporaryDirectory() as folder, service(Path(folder)) as server:
@@ -117,6 +118,7 @@ def _show_zones(report: Report, size: Size) -> None:
     report.verdict(f"{TOPS_WANTED:,.0f} top-k zones/s over HTTP", f"{best:,.0f} zones/s", best >= TOPS_WANTED)
     best = max(middles[runs[2][0]], middles[runs[3][0]])
     report.verdict(f"{SKYLINES_WANTED:,.0f} skyline zones/s over HTTP", f"{best:,.0f} zones/s", best >= SKYLINES_WANTED)
+    return middles
 
 
 def _show_standing(report: Report, size: Size, kind: str, standing: int, followed: int) -> None:

@@ -77,6 +77,13 @@ class Walked(NamedTuple):
     empty: int
 
 
+class Zoned(NamedTuple):
+    """All zones of the walks, as a multiple of the time of supreme; and microseconds of each way."""
+
+    cost: float
+    micros: dict[str, float]
+
+
 class Bench:
     """The races, written to a report."""
 
@@ -96,10 +103,11 @@ class Bench:
         )
         prototypes.say_missing(self._report, self._theirs, prototypes.MAPS)
         for load in size.loads:
-            self._load(load)
+            self.measure(load)
         self._basic()
 
-    def _load(self, load: Load) -> None:
+    def measure(self, load: Load) -> Zoned:
+        """Race all ways in one world, and judge."""
         size = self._size
         self._report.heading(str(load), 3)
         self._report.progress("walks")
@@ -147,6 +155,7 @@ class Bench:
                 f"{ratio(theirs / micros[TWO])} times as fast",
                 micros[TWO] <= theirs,
             )
+        return Zoned(cost, micros)
 
     def _contenders(
         self, world: World, index: PlaceIndex, searcher: SkylineSearch, asked: np.ndarray

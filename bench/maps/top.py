@@ -69,6 +69,13 @@ class Size(NamedTuple):
 QUICK = Size(5_000, 4, 600, 5, (1, 5), 2, KINDS[:2])
 
 
+class Costs(NamedTuple):
+    """All searches of each way along the walks, as a multiple of the time of supreme; and microseconds of one."""
+
+    of_supreme: dict[str, float]
+    micros: dict[str, float]
+
+
 class Bench:
     """The races, written to a report."""
 
@@ -90,9 +97,10 @@ class Bench:
         world = make_world(size.n, 2, True, "uniform", size.queries, size.seconds)
         index = PlaceIndex.build(world.points, world.statics)
         for kind in size.kinds:
-            self._kind(world, index, kind)
+            self.measure(world, index, kind)
 
-    def _kind(self, world: World, index: PlaceIndex, kind: Kind) -> None:
+    def measure(self, world: World, index: PlaceIndex, kind: Kind) -> Costs:
+        """Race all ways by one score, and judge a weighted sum."""
         size, s = self._size, kind.make()
         self._report.heading(kind.name, 3)
         self._report.progress("walks")
@@ -124,9 +132,12 @@ class Bench:
         self._report.table(head, rows)
         if kind.mode == 0:
             self._judge(micros, places, supreme)
+        return Costs({name: micros[name] * places[name] / supreme for name in micros}, micros)
 
     def _judge(self, micros: Mapping[str, float], places: Mapping[str, int], supreme: float) -> None:
         for m, allowed in ((self._size.k, RELAXED), (1, UNRELAXED)):
+            if f"zone, m = {m}" not in micros:
+                continue
             cost = micros[f"zone, m = {m}"] * places[f"zone, m = {m}"]
             self._report.verdict(
                 f"a weighted sum's zones of m = {m} at most {allowed:g} times supreme",

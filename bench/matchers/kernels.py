@@ -115,7 +115,7 @@ class Bench:
             bytes_each[kind] = index.nbytes / size.n
             note = f"built in {built:.2f} s, {bytes_each[kind]:.1f} bytes an interval"
             contenders.append(Contender(kind, partial(index.top_many, mine, K), len(mine), note))
-        contenders.append(_scan(columns, world.points[: size.few, 0], truth))
+        contenders.append(scan(columns, world.points[: size.few, 0], truth))
         theirs = (
             list(_prototypes(self._theirs, columns, world.points[:, 0].copy(), size, truth)) if self._theirs else []
         )
@@ -145,11 +145,11 @@ class Bench:
         """One dimension while scores change: microseconds an event and changes a second, by how much has changed."""
         size = self._size
         world = make_world(size.n, 1, points=size.points)
-        rescored = _Rescored(world, self._theirs)
+        rescored = Rescored(world, self._theirs)
         rng = np.random.default_rng(1)
         changed = rng.permutation(size.n).astype(np.int32)
         factor = rng.uniform(0.5, 2.0, size.n)
-        small = _Rescored(make_world(COMPILING, 1, points=10), self._theirs)
+        small = Rescored(make_world(COMPILING, 1, points=10), self._theirs)
         small.change(np.arange(COMPILING, dtype=np.int32), np.ones(COMPILING))
         table = []
         at = 0
@@ -206,12 +206,12 @@ class Bench:
         world = make_world(size.n, d, points=size.few)
         self._report.heading(f"{d} dimensions", 3)
         for mode in ("exact", "relaxed"):
-            contenders = list(self._ways(world, mode, d))
-            rivals = list(_rivals(self._theirs.ranked, world, mode, size)) if self._theirs else []
-            times = self._table(f"{mode}, `index`", contenders + rivals)
-            self._against(f"{mode}, d = {d}", times["auto"], [times[one.name] for one in rivals[:1]])
+            contenders = list(ways(world, mode, d, size))
+            others = list(rivals(self._theirs.ranked, world, mode, size)) if self._theirs else []
+            times = self._table(f"{mode}, `index`", contenders + others)
+            self._against(f"{mode}, d = {d}", times["auto"], [times[one.name] for one in others[:1]])
             if mode == "relaxed":
-                for kind, one in zip(("sopt-r", "ir"), rivals[1:], strict=False):
+                for kind, one in zip(("sopt-r", "ir"), others[1:], strict=False):
                     self._against(f"Threshold Algorithm over {kind}, d = {d}", times[kind], [times[one.name]])
                 factor = min(times["sopt-r"], times["ir"]) / times["auto"]
                 self._report.verdict(
@@ -226,26 +226,28 @@ class Bench:
                     times["auto"] < EXACT_MICROS,
                 )
 
-    def _ways(self, world: World, mode: str, d: int) -> Iterator[Contender]:
-        """Ours, by the index that a matcher is configured with. Answers are compared."""
-        size = self._size
-        events = np.repeat(world.points, 2, axis=1)
-        scores = world.weight if mode == "relaxed" else world.weight.sum(axis=1)[:, None]
-        truth: Ints32 | None = None
-        for kind in ("auto", "sopt-r", "ir"):
-            matcher = Matcher(MatcherConfig(tuple(f"d{j}" for j in range(d)), mode, "sum", kind))  # type: ignore[arg-type]
-            began = time.perf_counter()
-            matcher.hold(Subscriptions(world.lo, world.hi, scores), afresh=True)
-            built = time.perf_counter() - began
-            mine = events if kind == "auto" or mode == "exact" else events[: _fewer(size)]
-            found = matcher.match(mine, K)
-            truth = found.rows.copy() if truth is None else truth
-            assert (found.rows == truth[: len(mine)]).all(), kind
-            note = f"{found.looked_at.mean():,.0f} entries, inserted in {built:.1f} s"
-            yield Contender(kind, partial(matcher.match, mine, K), len(mine), note)
+
+def ways(
+    world: World, mode: str, d: int, size: Size, kinds: Sequence[str] = ("auto", "sopt-r", "ir")
+) -> Iterator[Contender]:
+    """Ours, by the index that a matcher is configured with. Answers are compared."""
+    events = np.repeat(world.points, 2, axis=1)
+    scores = world.weight if mode == "relaxed" else world.weight.sum(axis=1)[:, None]
+    truth: Ints32 | None = None
+    for kind in kinds:
+        matcher = Matcher(MatcherConfig(tuple(f"d{j}" for j in range(d)), mode, "sum", kind))  # type: ignore[arg-type]
+        began = time.perf_counter()
+        matcher.hold(Subscriptions(world.lo, world.hi, scores), afresh=True)
+        built = time.perf_counter() - began
+        mine = events if kind == "auto" or mode == "exact" else events[: _fewer(size)]
+        found = matcher.match(mine, K)
+        truth = found.rows.copy() if truth is None else truth
+        assert (found.rows == truth[: len(mine)]).all(), kind
+        note = f"{found.looked_at.mean():,.0f} entries, inserted in {built:.1f} s"
+        yield Contender(kind, partial(matcher.match, mine, K), len(mine), note)
 
 
-class _Rescored:
+class Rescored:
     """One dimension of ours and, if there, of the prototype's, whose scores change in step."""
 
     def __init__(self, world: World, theirs: prototypes.Matchers | None) -> None:
@@ -255,6 +257,8 @@ class _Rescored:
         self.index = RunIndex.build(self._rec, np.arange(n, dtype=np.int32), 1, False)
         events = len(self._events)
         self._answers, self._walk = new_answers(events, K), new_walk(K)
+        self.longest = 0.0
+        """Seconds of the longest batch of changes so far."""
         self._theirs: Any = None
         if theirs is not None:
             columns = (column[:, 0].copy() for column in (world.lo, world.hi, world.weight))
@@ -270,7 +274,9 @@ class _Rescored:
             self.index.remove(self._rec, part)
             self._rec[part, 2] = fresh
             self.index.add(self._rec, part)
-            spent[0] += time.thread_time() - began
+            took = time.thread_time() - began
+            spent[0] += took
+            self.longest = max(self.longest, took)
             if self._theirs is not None:
                 nothing = np.zeros(len(part))
                 began = time.thread_time()
@@ -287,6 +293,11 @@ class _Rescored:
     def _ask(self) -> None:
         top_of_runs(self.index.arrays, self._rec, 0, 2, self._events, self._walk, self._answers)
 
+    def answers(self) -> Ints32:
+        """The best of each point, now."""
+        self._ask()
+        return self._answers.rows.copy()
+
     def compare(self) -> None:
         """Raise AssertionError unless both answer the same."""
         assert self._theirs is None or (self._theirs.topk(self._q, K)[0] == self._answers.rows).all()
@@ -295,7 +306,7 @@ class _Rescored:
 SCAN = "numpy, scan in order of score"
 
 
-def _scan(columns: Sequence[Floats], q: Floats, truth: Any) -> Contender:
+def scan(columns: Sequence[Floats], q: Floats, truth: Any) -> Contender:
     """By numpy: ever longer prefixes of the order of scores, until k are found."""
     order = np.argsort(-columns[2], kind="stable")
     left, right = columns[0][order], columns[1][order]
@@ -340,7 +351,7 @@ def _prototypes(
     yield "sopt-r", Contender("prototype, sopt-r, mask walk", lambda: dynamic.topk(q, K), len(q), note)
 
 
-def _rivals(ranked: Any, world: World, mode: str, size: Size) -> Iterator[Contender]:
+def rivals(ranked: Any, world: World, mode: str, size: Size) -> Iterator[Contender]:
     """The prototype's blocks, and in relaxed mode its Threshold Algorithm over SOPT-R-trees and over IR-trees."""
     q = world.points
     ids, total = np.full((len(q), K), -1, np.int32), np.zeros((len(q), K))

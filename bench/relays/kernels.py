@@ -28,6 +28,18 @@ class Size(NamedTuple):
     scans: int = 1
 
 
+SLABS, NUMPY = "slabs", "numpy scan"
+
+
+class Notified(NamedTuple):
+    """Microseconds a notification in each round, by way; boxes that one meets; seconds to lay out, and bytes."""
+
+    micros: dict[str, list[float]]
+    met: float
+    built: float
+    nbytes: int
+
+
 QUICK = Size(5_000, (6, 16), 20_000, (4,), 10, 2, 1)
 
 
@@ -84,36 +96,42 @@ class Bench:
         """Which boxes hold a point: the slabs, and numpy over columns, one condition after the other."""
         size = self._size
         self._report.progress(f"notifications, {attributes} attributes")
-        lo, hi = make_boxes(size.boxes, attributes)
-        points = as_table(lo, hi)
-        SlabIndex(attributes).load(points, np.arange(1, dtype=np.int32))  # what is compiled by now is not timed
-        index = SlabIndex(attributes)
-        began = time.thread_time()
-        index.load(points, np.arange(size.boxes, dtype=np.int32))
-        built = time.thread_time() - began
-        values = np.random.default_rng(1).uniform(0, MOST, (size.notifications, attributes))
-        columns = columns_of(lo, hi)
-
-        def slabs() -> list[Any]:
-            slots, upto = index.containing(points, values)
-            return np.split(slots, upto[:-1])
-
-        def scan() -> list[Any]:
-            return [holding(columns, point, point) for point in values]
-
-        found = slabs()
-        assert all(np.array_equal(np.sort(a), b) for a, b in zip(found, scan(), strict=True))
-        contenders = [Contender(name, run, len(values)) for name, run in (("slabs", slabs), ("numpy scan", scan))]
-        micros = {one.name: mine for one, mine in zip(contenders, race(contenders, size.rounds), strict=True)}
+        found = notified(attributes, size)
         self._report.text(
-            f"{size.boxes:,} boxes in {attributes} attributes, {np.mean([len(one) for one in found]):,.0f} of them met "
-            f"on average; laid out in {built / size.boxes * 1e6:.2f} us and {index.nbytes / size.boxes:.0f} bytes each."
+            f"{size.boxes:,} boxes in {attributes} attributes, {found.met:,.0f} of them met on average; laid out in "
+            f"{found.built / size.boxes * 1e6:.2f} us and {found.nbytes / size.boxes:.0f} bytes each."
         )
-        self._report.table(("way", "us/notification"), [(name, middle(mine, 0)) for name, mine in micros.items()])
-        times = median(micros["numpy scan"]) / median(micros["slabs"])
+        self._report.table(("way", "us/notification"), [(name, middle(mine, 0)) for name, mine in found.micros.items()])
+        times = median(found.micros[NUMPY]) / median(found.micros[SLABS])
         if attributes == 4:
             self._report.verdict(
                 "a notification among boxes of 4 attributes at least 20 times as fast as a scan by numpy",
                 f"{ratio(times)} times",
                 times >= 20,
             )
+
+
+def notified(attributes: int, size: Size) -> Notified:
+    """Race the slabs with numpy over columns, whose answers are compared first."""
+    lo, hi = make_boxes(size.boxes, attributes)
+    points = as_table(lo, hi)
+    SlabIndex(attributes).load(points, np.arange(1, dtype=np.int32))  # what is compiled by now is not timed
+    index = SlabIndex(attributes)
+    began = time.thread_time()
+    index.load(points, np.arange(size.boxes, dtype=np.int32))
+    built = time.thread_time() - began
+    values = np.random.default_rng(1).uniform(0, MOST, (size.notifications, attributes))
+    columns = columns_of(lo, hi)
+
+    def slabs() -> list[Any]:
+        slots, upto = index.containing(points, values)
+        return np.split(slots, upto[:-1])
+
+    def scan() -> list[Any]:
+        return [holding(columns, point, point) for point in values]
+
+    found = slabs()
+    assert all(np.array_equal(np.sort(a), b) for a, b in zip(found, scan(), strict=True))
+    contenders = [Contender(name, run, len(values)) for name, run in ((SLABS, slabs), (NUMPY, scan))]
+    micros = {one.name: mine for one, mine in zip(contenders, race(contenders, size.rounds), strict=True)}
+    return Notified(micros, float(np.mean([len(one) for one in found])), built, index.nbytes)

@@ -1,0 +1,94 @@
+"""Boards in the summary: painting, and batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from statistics import median
+from typing import NamedTuple
+
+from bench.boards import batch_speed, kernels, prototype
+from bench.boards.workload import make_world, subscription_index
+from bench.race import Raced, raced
+from bench.report import count, ratio
+from bench.summary.rows import Row, against, times_faster
+
+BIG = 1_000_000
+
+
+class Size(NamedTuple):
+    """Subscriptions; objects of the small and the large board; events of a round by Paint-Sparse, Paint-Dense and
+    Unicast; sizes of batches; rounds."""
+
+    m: int = 2_000_000
+    small: int = 10_000
+    large: int = BIG
+    sparse: int = 50_000
+    dense: int = 200_000
+    unicast: int = 500
+    batches: tuple[int, ...] = (1_000, 10_000, 50_000)
+    rounds: int = 5
+
+
+QUICK = Size(sparse=20_000, dense=50_000, unicast=100, rounds=3)
+
+DENSE_LIMIT = "{} tiles an event that must exist"
+SPARSE_LIMIT = DENSE_LIMIT + ", and the subscriptions near it, fetched once"
+BATCH_LIMIT = "{} of the tiles are left and must exist; both object indexes are moved on"
+
+
+def painting(size: Size) -> Iterator[Row]:
+    """Paint-Sparse at the small n, Paint-Dense at both, beside the prototype; and exact Unicast."""
+    theirs = prototype.load(None)
+    forest = subscription_index(size.m)
+    kd = theirs.ranges(size.m) if theirs else None
+    for name, n, events, wanted in (
+        (kernels.SPARSE, size.small, size.sparse, 3.0),
+        (kernels.DENSE, size.small, size.dense, 2.2),
+        (kernels.DENSE, size.large, size.dense, 1.8),
+    ):
+        world, dense = make_world(n, events), name == kernels.DENSE
+        contenders = [kernels.ours(world, forest, dense, world.events)]
+        if theirs is not None:
+            contenders += kernels.rivals(theirs, world, kd, dense, world.events)
+        timed = raced(contenders, size.rounds)
+        ours = timed[0].middle
+        rivals = {
+            one.name.partition(", ")[2]: _relative(timed[0], found) * ours
+            for one, found in zip(contenders[1:], timed[1:], strict=True)
+        }
+        paper, tiles = "", count(timed[0].made / events)
+        if not dense:
+            some = world.events[: size.unicast]
+            ways = [kernels.unicast(world, forest, some, walk) for walk in (False, True)]
+            by_calls, by_walk = (one.middle for one in raced(ways, 1))
+            paper = "Unicast, " + against(ours, {"a call a subscription": by_calls, "by a walk": by_walk})
+        shown = f"n = {n:,}, m = {size.m:,}, {events:,} events"
+        limit = (DENSE_LIMIT if dense else SPARSE_LIMIT).format(tiles)
+        yield times_faster(name, shown, wanted, ours, rivals, paper=paper, limit=limit)
+
+
+def batches(size: Size) -> Iterator[Row]:
+    """A batch beside the same events one by one, in a large board."""
+    forest = subscription_index(size.m)
+    world = make_world(size.large, max(size.batches))
+    every = batch_speed.changes_of(world)
+    for dense in (False, True):
+        for events in size.batches:
+            some = batch_speed.changes(every.row[:events], every.y[:events])
+            singly, batch = batch_speed.race(
+                world, forest, dense, some, 3 * size.rounds if events < 5_000 else size.rounds
+            )
+            factor = _relative(batch, singly)
+            yield Row(
+                f"a batch beside its events one by one, {'dense' if dense else 'sparse'}",
+                f"n = {size.large:,}, m = {size.m:,}, {events:,} events",
+                "at least 1.0 times",
+                f"{ratio(factor)} times, {batch.middle:.2f} us an event, one by one {singly.middle:.2f} us",
+                factor >= 1.0,
+                limit=BATCH_LIMIT.format(f"{batch.made / max(1, singly.made):.0%}"),
+            )
+
+
+def _relative(ours: Raced, other: Raced) -> float:
+    """How many times our time the other takes: the median of the rounds."""
+    return median(b / a for a, b in zip(ours.micros, other.micros, strict=True))

@@ -1,0 +1,143 @@
+"""Feeds in the summary: posts to the engine's index, epochs, and posts over HTTP."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from bench.baselines.compared_feeds import GROUPS, ComparedIndex
+from bench.feeds import service, speed, trends
+from bench.feeds.workload import make_world
+from bench.report import Report, count, ratio
+from bench.summary.rows import NO_PROTOTYPE, Row, against, micros
+from indexes.feeds.config import FeedConfig
+from indexes.feeds.feed import FeedIndex
+from indexes.feeds.subscription_index import OrderedIndex
+
+
+class Size(NamedTuple):
+    """Subscriptions, and of the large feed; posts of the window, of a round, rounds; words; requests over HTTP and
+    their rounds."""
+
+    subscriptions: int = 100_000
+    large: int = 1_000_000
+    window: int = 20_000
+    posts: int = 2_000
+    rounds: int = 5
+    vocabulary: int = 50_000
+    requests: int = 20
+    http_rounds: int = 5
+
+
+QUICK = Size(posts=1_000, rounds=3, requests=10, http_rounds=2)
+
+WHOLE_LIMIT = "{} buffers a post that it must enter; a line of memory a candidate, and one for its words"
+EPOCH_LIMIT = "one pass of the window over all subscriptions, whose scores all change"
+GROUPED = "groups, leaf 1000"
+
+STREAMS = 200
+"""Lists that are followed over HTTP."""
+
+
+def whole(size: Size) -> Iterator[Row]:
+    """A post with its evaluations, beside the prototype's and groups, the index of the paper."""
+    sized = speed.Size(size.subscriptions, size.window, size.posts, size.rounds, vocabulary=size.vocabulary)
+    bench = speed.Bench(Report(lambda _: None), sized, None)
+    world = make_world(size.subscriptions, size.window + (size.rounds + 1) * size.posts, size.vocabulary)
+    ways = {
+        speed.OURS: lambda: bench.ours(world, OrderedIndex()),
+        GROUPED: lambda: bench.ours(world, ComparedIndex(GROUPS)),
+    }
+    if bench.theirs is not None:
+        ways[speed.THEIRS] = bench.prototype
+    found = bench.race(ways)
+    mine = found[speed.OURS].whole
+    its = {"a post": found[speed.THEIRS].whole} if speed.THEIRS in found else {}
+    factor = its["a post"] / mine if its else 0.0
+    yield Row(
+        "feeds, the whole system",
+        _shown(size.subscriptions, size),
+        "3 times the prototype",
+        f"{ratio(factor)} times, {micros(mine)} a post" if its else f"{micros(mine)} a post",
+        factor >= 3.0 if its else None,
+        paper=against(mine, {"groups": found[GROUPED].whole}),
+        prototype=against(mine, its) or NO_PROTOTYPE,
+        limit=WHOLE_LIMIT.format(count(found[speed.OURS].hits)),
+    )
+
+
+def epoch(size: Size) -> Iterator[Row]:
+    """A change of all weights: the post that brings it about, by the wall."""
+    n, window = size.subscriptions, size.window
+    epoch_seconds(min(n, 300), min(window, 300), min(size.vocabulary, 1_000))  # what it compiles is not timed
+    seconds = epoch_seconds(n, window, size.vocabulary)
+    yield Row(
+        "an epoch of weights",
+        f"{n:,} subscriptions, a window of {window:,} posts",
+        "0.5 s",
+        f"{seconds:.2f} s",
+        seconds <= 0.5,
+        limit=EPOCH_LIMIT,
+    )
+
+
+def epoch_seconds(n: int, window: int, vocabulary: int, k: int = 10) -> float:
+    """Fill a window, subscribe, publish what is missing to an epoch, and time the post at whose end it begins."""
+    world = make_world(n, 2 * window + 1, vocabulary)
+    feed = FeedIndex(FeedConfig((0, 0, 1, 1), window))
+    feed.documents([{f"{word:09}": 1.0 for word in range(vocabulary)}])
+    feed.post(world.posts.part(0, window), world.places[:window])
+    feed.subscribe(world.subscriptions, world.homes, np.full(n, k), world.alpha)
+    last = window + feed.before_epoch(0) - 1
+    if last > window:
+        feed.post(world.posts.part(window, last), world.places[window:last])
+    before = feed.epoch.last
+    began = time.perf_counter()
+    feed.post(world.posts.part(last, last + 1), world.places[last : last + 1])
+    seconds = time.perf_counter() - began
+    assert feed.epoch.last != before
+    return seconds
+
+
+def large(size: Size) -> Iterator[Row]:
+    """A post to a feed of many subscriptions."""
+    setting = trends.BASE._replace(subscriptions=size.large, window=size.window)
+    sized = trends.Size(rounds=size.rounds, posts=size.posts, vocabulary=size.vocabulary)
+    world, feed = trends.feed_without_index(setting, sized, size.rounds + 1)
+    found = trends.measured(feed, world, OrderedIndex(), setting.window, sized)
+    rate = 1e6 / found.whole
+    yield Row(
+        "feeds, many subscriptions",
+        _shown(size.large, size),
+        "3,000 posts/s",
+        f"{rate:,.0f} posts/s, {micros(found.whole)} a post, {micros(found.find)} to find",
+        rate >= 3_000,
+        limit=WHOLE_LIMIT.format(count(found.hits)),
+    )
+
+
+def http(size: Size) -> Iterator[Row]:
+    """Durable posts over HTTP, in batches; lists and streams are compared with a scan."""
+    sized = service.Size(
+        size.subscriptions,
+        size.window,
+        requests=size.requests,
+        rounds=size.http_rounds,
+        streams=min(STREAMS, size.subscriptions),
+        vocabulary=size.vocabulary,
+    )
+    rate = service.show(Report(lambda _: None), sized)
+    yield Row(
+        "posts over HTTP",
+        f"{size.subscriptions:,} subscriptions, {sized.batch} posts a request",
+        "12,000 posts/s",
+        f"{rate:,.0f} posts/s",
+        rate >= 12_000,
+    )
+
+
+def _shown(subscriptions: int, size: Size) -> str:
+    return f"{subscriptions:,} subscriptions, a window of {size.window:,}, k = 10, {size.posts:,} posts a round"
