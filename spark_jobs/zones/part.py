@@ -131,8 +131,10 @@ class Part:
         if zone.l_hi < EVERYWHERE.l_hi:
             l_inner = min(l_inner, float(np.nextafter(zone.l_hi, -np.inf)))
         r_inner, r_outer = max(r_inner, zone.r_lo), min(r_outer, zone.r_hi)
+        # The index has unbounded ends at the greatest numbers.
+        l_inner, r_inner = max(l_inner, -MAX), min(r_inner, MAX)
         if l_outer >= l_inner or r_inner >= r_outer:
             return 0
         forest = painter.subscriptions.arrays
         q = painter.class_of(k)
-        return int(count(forest, q, l_outer, max(l_inner, -MAX), min(r_inner, MAX), r_outer))
+        return int(count(forest, q, l_outer, l_inner, r_inner, r_outer))
