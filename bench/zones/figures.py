@@ -227,9 +227,13 @@ def _figure_20(report: Report, size: Size) -> None:
         rows.append((f"{k:,}", *map(count, numbers), "0", "" if spent is None else f"{spent * 1e6:.0f}"))
     report.table(
         (
-            "k", "the paper's 2 k s / n", "first_k, half are better", "first_k, a random object",",
-            ""min_y, a random object",
-            "ours", "ours: us to paint an event",
+            "k",
+            "the paper's 2 k s / n",
+            "first_k, half are better",
+            "first_k, a random object",
+            "min_y, a random object",
+            "ours",
+            "ours: us to paint an event",
         ),
         rows,
     )  # fmt: skip
