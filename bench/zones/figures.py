@@ -202,9 +202,11 @@ def _said(report: Report, figure: int, paper: float, text: str, ours: float, k: 
         report,
         [
             Claim(
-                f"Figure {figure}: {text}; ours: all links below Unicast on",
-                f"the overlay at k = {k}, orders of magnitude",
-                paper, paper, ours, "JSON of some 140 bytes a tile in place of 36, over two links whatever the zone",
+                f"Figure {figure}: {text}; ours: all links below Unicast at k = {k}, orders of magnitude",
+                paper,
+                paper,
+                ours,
+                "JSON of some 140 bytes a tile in place of 36, over two links whatever the zone",
             )
         ],
     )  # fmt: skip
