@@ -182,7 +182,7 @@ def test_a_worker_holds_no_more_parts_than_it_may(tmp_path: Path) -> None:
 def test_areas_of_two_cuts_overlap_where_they_have_a_point_in_common() -> None:
     rng = np.random.default_rng(1)
     points = [np.round(rng.random(500) * 10) for _ in range(4)]
-    cuts = [cut_zones(*points[:2], 5), cut_zones(*points[2:], 7)]
+    cuts = [cut_zones(points[0], points[1], 5), cut_zones(points[2], points[3], 7)]
     lines = sorted({side + step for cut in cuts for zone in cut for side in zone for step in (-0.5, 0, 0.5)})
     grid = [(l, r) for l in lines for r in lines]
     l, r = (np.array(side) for side in zip(*grid, strict=True))
