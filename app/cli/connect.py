@@ -83,9 +83,10 @@ def connect(
 
     Messages are JSON: an event or a list. They are sent in the order of the
     source, as many a request as wait, and acknowledged when the service has
-    answered; while it is away they wait at the broker. From NATS JetStream,
-    Redis streams and Kafka each arrives exactly once, whatever ends in
-    between; from RabbitMQ and MQTT at least once.
+    answered; while it is away they wait at the broker. Of several nodes,
+    named by --url with commas, another one is asked when one does not answer.
+    From NATS JetStream, Redis streams and Kafka each arrives exactly once,
+    whatever ends in between; from RabbitMQ and MQTT at least once.
 
     Ends with one line of JSON that says what was counted.
 

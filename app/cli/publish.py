@@ -49,9 +49,10 @@ def publish(
     """Send stream events of subscriptions to a broker, until SIGTERM or Ctrl-C.
 
     Each is the JSON that the WebSocket has. After any end they go on where
-    they were: NATS JetStream and Redis hold the cursors themselves, and have
-    each event exactly once; for Kafka, MQTT and RabbitMQ a file holds them,
-    and an event may come twice. What could not be resumed is a `reset`.
+    they were, of several nodes, named by --url with commas, at another: NATS
+    JetStream and Redis hold the cursors themselves, and have each event
+    exactly once; for Kafka, MQTT and RabbitMQ a file holds them, and an event
+    may come twice. What could not be resumed is a `reset`.
 
     Ends with one line of JSON that says what was counted, by itself when all
     subscriptions are gone.

@@ -1,4 +1,4 @@
-"""Stream events of subscriptions, over one WebSocket that is opened again where it was."""
+"""Stream events of subscriptions, over one WebSocket that is opened again where it was, at the same node or another."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidSta
 
 from app.connectors.errors import ConnectorError
 from app.connectors.pauses import pause
+from app.connectors.service import nodes_of
 
 UNKNOWN = "unknown:0"
 """A cursor that the service does not know: it answers by `reset`."""
@@ -43,7 +44,10 @@ class ServiceLost(Exception):
 
 
 class Following:
-    """Follows subscriptions of one resource. Events wait in `events`, at most `ahead`; more are not read."""
+    """Follows subscriptions of one resource. Events wait in `events`, at most `ahead`; more are not read.
+
+    `url` may name several nodes, with commas, of which cursors are good at each: it goes on at another one.
+    """
 
     def __init__(
         self,
@@ -55,11 +59,11 @@ class Following:
         away: Callable[[str | None], None],
         ahead: int = 1_000,
     ) -> None:
-        if not url.startswith(("http://", "https://")):
+        self._nodes = nodes_of(url)
+        if not all(node.startswith(("http://", "https://")) for node in self._nodes.urls):
             raise ConnectorError("the URL of the service begins with http:// or https://")
         self.events: asyncio.Queue[StreamEvent] = asyncio.Queue(ahead)
         self.reconnects = 0
-        self._url = "ws" + url.rstrip("/").removeprefix("http") + "/v1/stream"
         self._headers = {"Authorization": f"Bearer {key}"} if key else {}
         self._resource, self._options, self._away = resource, options, away
         self._cursors = dict(cursors)
@@ -67,12 +71,16 @@ class Following:
 
     async def run(self) -> None:
         """Follow until every subscription is gone. Raises ConnectorError where that cannot be."""
-        failures, was_away = 0, False
+        failures, was_away, nodes = 0, False, self._nodes
+        tried: set[str] = set()
         while self._cursors:
+            node = nodes.turn(tried)
+            tried.add(node)
+            at = f"ws{node.removeprefix('http')}/v1/stream"
             try:
                 async with asyncio.timeout(SILENT_SECONDS):
                     socket = await connect(
-                        self._url, additional_headers=self._headers, max_size=LARGEST, compression=None,
+                        at, additional_headers=self._headers, max_size=LARGEST, compression=None,
                         ping_interval=None, open_timeout=10.0,
                     )  # fmt: skip
                 async with socket:
@@ -80,6 +88,7 @@ class Following:
                         self._away(None)
                         was_away = False
                     failures = 0
+                    nodes.worked(node)
                     await self._follow(socket)
                     return
             except InvalidURI:
@@ -91,8 +100,11 @@ class Following:
                 why = str(status)
             except (ServiceLost, *_LOST) as error:
                 why = str(error) or type(error).__name__
-            failures += 1
             self.reconnects += 1
+            nodes.failed(node)
+            if nodes.left(tried):
+                continue
+            failures += 1
             if not was_away:
                 self._away(why)
                 was_away = True

@@ -1,4 +1,4 @@
-"""The service as a connector uses it: one request after the other, each until it is answered."""
+"""The service as a connector uses it: one request after the other, each until one of its nodes answers it."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import httpx
 
 from app.connectors.errors import ConnectorError, TakenBefore, Unreadable
 from app.connectors.pauses import pause
+from rankcast_client.nodes import ASK_SECONDS, Nodes
 
 BUSY = frozenset({425, 429, 500, 502, 503, 504})
 """Statuses after which the same request may succeed."""
@@ -25,16 +26,19 @@ _LONGEST_ANSWER = 64 << 20
 
 
 class Service:
-    """The running service. `away` is called with the reason when it stops answering, and with None when it is back."""
+    """The running service. `url` may name several nodes, with commas: a request goes on at another one, under the same
+    key. `away` is called with the reason when none of them answers, and with None when one is back.
+    """
 
     def __init__(self, url: str, key: str | None, away: Callable[[str | None], None]) -> None:
+        self._nodes = nodes_of(url)
         self._away = away
         self._is_away = False
         headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {key}"} if key else {})
         try:
-            self._http = httpx.AsyncClient(
-                base_url=url.rstrip("/"), headers=headers, timeout=httpx.Timeout(SECONDS, connect=10.0)
-            )
+            for node in self._nodes.urls:
+                httpx.URL(node)
+            self._http = httpx.AsyncClient(headers=headers, timeout=httpx.Timeout(SECONDS, connect=10.0))
         except (httpx.InvalidURL, TypeError) as error:
             raise ConnectorError(f"the URL of the service is none: {error}") from None
 
@@ -47,16 +51,23 @@ class Service:
         Raises Unreadable, TakenBefore, and ConnectorError where it refuses.
         """
         headers = {} if key is None else {"Idempotency-Key": key}
-        failures = 0
+        failures, nodes = 0, self._nodes
+        tried: set[str] = set()
         while True:
             asked = 0.0
+            if nodes.wants_leader:
+                await self._ask_who_leads()
+            node = nodes.turn(tried)
+            tried.add(node)
             try:
-                answer = await self._http.post(path, content=body, headers=headers)
+                answer = await self._http.post(node + path, content=body, headers=headers)
             except (httpx.UnsupportedProtocol, httpx.LocalProtocolError, httpx.InvalidURL) as error:
                 raise ConnectorError(f"the service cannot be asked: {error}") from None
             except httpx.TransportError as error:
                 why = str(error) or type(error).__name__
+                nodes.failed(node)
             else:
+                nodes.worked(node)
                 if answer.is_success:
                     self._note(None)
                     return _object(answer)
@@ -70,14 +81,37 @@ class Service:
                 if answer.status_code not in BUSY and slug != "in-progress":
                     raise ConnectorError(f"the service refuses: {why}")
                 asked = _seconds(answer.headers.get("retry-after"))
+                nodes.doubt(node)
+            if nodes.left(tried):
+                continue
             failures += 1
             self._note(why)
             await asyncio.sleep(pause(failures, asked))
+
+    async def _ask_who_leads(self) -> None:
+        """Ask the nodes what they are. One that does not say it in time is none that leads."""
+
+        async def ask(node: str) -> tuple[str, Any]:
+            try:
+                answer = await self._http.get(f"{node}/readyz", timeout=ASK_SECONDS)
+                return node, _problem(answer)
+            except (httpx.TransportError, httpx.InvalidURL):
+                return node, None
+
+        self._nodes.learn(dict(await asyncio.gather(*map(ask, self._nodes.asking()))))
 
     def _note(self, why: str | None) -> None:
         if self._is_away != (why is not None):
             self._is_away = why is not None
             self._away(why)
+
+
+def nodes_of(url: str) -> Nodes:
+    """The nodes of a service by their URLs, with commas. Raises ConnectorError."""
+    try:
+        return Nodes(url)
+    except ValueError as error:
+        raise ConnectorError(f"the URL of the service is none: {error}") from None
 
 
 def _object(answer: httpx.Response) -> Mapping[str, Any]:

@@ -125,7 +125,7 @@ class Stage(Memory):
         """CN-Relax at the default m."""
 
         def measure() -> Relaxed:
-            x = self._world(seed).x[self.events(seed).row]
+            x = self.world(seed).x[self.events(seed).row]
             return cn_relax(x, self.forest(self.size.m, seed), self.network(), seed)
 
         return self._once(("relaxed", seed), measure)
@@ -136,12 +136,12 @@ class Stage(Memory):
 
     def objects(self, seed: int) -> Any:
         """The object index in the first state."""
-        world = self._world(seed)
+        world = self.world(seed)
         return fresh(world.x, world.y)
 
     def events(self, seed: int, model: int = COIN) -> Sequence:
         """The events of a seed."""
-        return self._once(("events", seed, model), lambda: sequence(self._world(seed), model))
+        return self._once(("events", seed, model), lambda: sequence(self.world(seed), model))
 
     def forest(self, m: int, seed: int) -> Forest:
         """The subscriptions of a seed, seed 1 being those of Tables I, III and IV."""
@@ -150,5 +150,6 @@ class Stage(Memory):
             self._forest = ((m, seed), subscription_index(m, seed + 6))
         return self._forest[1]
 
-    def _world(self, seed: int) -> World:
+    def world(self, seed: int) -> World:
+        """The objects of a seed, and the random numbers of its events."""
         return self._once(("world", seed), lambda: make_world(self.size.n, self.size.events, seed))

@@ -157,8 +157,9 @@ class Replay(Memory):
         ends = np.sort(np.random.default_rng(7).uniform(low, high, (size.m, 2)), 1)
         if decimals is not None:
             ends = np.round(ends, decimals)
-        self._ends = ends[:, 0].copy(), ends[:, 1].copy()
-        self._forest: Forest = indexed(*self._ends)
+        # The ends (l, r) of the subscriptions.
+        self.ends = ends[:, 0].copy(), ends[:, 1].copy()
+        self._forest: Forest = indexed(*self.ends)
         self._net: Network = make_network(size.nodes, size.brokers, 1, low, high)
 
     def played(self, one: Approach, k: int) -> Played:
@@ -176,7 +177,7 @@ class Replay(Memory):
     def unicasts(self, k: int) -> Unicasts:
         """Unicast over the network."""
         gateway = np.empty(self._size.m, np.int32)
-        zones_of(self._net.zones, *self._ends, gateway)
+        zones_of(self._net.zones, *self.ends, gateway)
         trace = self.trace
         start = fresh(trace.x, trace.y)
         return self._once(("unicasts", k), lambda: unicasts(start, self._forest, gateway, trace.events, k, self._net))

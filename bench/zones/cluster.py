@@ -19,6 +19,7 @@ from app.rendering.boards import board_json
 from app.rendering.lists import ListJson
 from app.zones.table import ZoneTable
 from bench.report import RESULTS, Report, count, page
+from bench.zones import figures
 from indexes.boards.commands import UPDATE, UPSERT, Events
 from indexes.boards.config import BoardConfig
 from indexes.boards.engine import BoardEngine
@@ -28,9 +29,6 @@ from indexes.core.arrays import Floats
 
 PAGE = RESULTS / "zones.md"
 K = 10
-PAPER_MESSAGE = 36
-"""Bytes of the paper's message, of six numbers and an id."""
-
 CLUSTERS, SPREAD = 10, 0.05
 
 
@@ -42,9 +40,11 @@ class Size(NamedTuple):
     all: int = 1_000_000_000
     sample: int = 400_000
     zones: tuple[int, ...] = (16, 64, 256, 1_024)
+    gateways: int = 16
+    figures: figures.Size = figures.Size()
 
 
-QUICK = Size(500, 100, 1_000_000_000, 10_000, (4, 16))
+QUICK = Size(500, 100, 1_000_000_000, 10_000, (4, 16), 4, figures.QUICK)
 
 
 class Painted(NamedTuple):
@@ -62,12 +62,16 @@ def run(quick: bool = False, out: Path | None = None, say: Callable[[str], None]
         report.text(
             f"{size.objects:,} objects, {size.events:,} events, k = {K}; tiles of Paint-Dense, since {size.all:,}",
             f"subscriptions leave no gap. The plane is cut by a sample of {size.sample:,} of them. A message is what",
-            "one event publishes to one zone. Balance is the largest zone's share, 1 where all are equal.",
+            "one event publishes to one zone. Balance is the largest zone's share, 1 where all are",
+            "equal. Zones are dealt",
+            f"to {size.gateways} gateways, neighbours together (to fewer where there are fewer",
+            "zones), and readers are sent",
+            "to the gateway of their zone: what the busiest one takes from NATS is in the last columns.",
         )
         for name, (l, r) in (("uniform", _uniform(size.sample)), ("clustered", _clustered(size.sample))):
             report.progress(name)
             _one(report, size, name, l, r)
-        _beside(report)
+        figures.show(report, size.figures)
     return report
 
 
@@ -85,11 +89,29 @@ def _one(report: Report, size: Size, name: str, l: Floats, r: Floats) -> None:
         for how, zones in (("subscriptions", by_count), ("rate", by_rate)):
             rows.append(_row(size, n, how, zones, painted, texts, l, r))
     report.table(
-        ("zones", "cut by", "messages an event", "bytes an event", "balance of subscriptions", "balance of messages"),
+        (
+            "zones", "cut by", "messages an event", "bytes an event", "balance of subscriptions", "balance of messages",
+            "largest zone, subscriptions", "busiest gateway, messages", "busiest gateway, bytes",
+        ),
         rows,
-    )
+    )  # fmt: skip
     make, deliver = _publisher_cost(painted, cut_zones(l, r, size.zones[-1])), _delivery_cost(painted)
     deliveries = share * size.all
+    n = size.zones[-1]
+    largest = imbalance(counts_of(cut_zones(l, r, n), l, r), n) / n
+    report.table(
+        (
+            "subscriptions", "lists reached by an event", "told one by one, bytes", f"largest of {n:,} zones",
+            "cores of gateways at an event a second",
+        ),
+        [
+            (
+                f"{m:,}", count(share * m), count(share * m * float(np.mean(texts))), count(largest * m),
+                count(share * m * deliver),
+            )
+            for m in (size.all // 1_000, size.all // 100, size.all // 10, size.all)
+        ],
+    )  # fmt: skip
     report.text(
         f"An event reaches {share:.3%} of the lists: {count(deliveries)} of {size.all:,}. Told one by one that is",
         f"{count(unicast)} bytes an event. To make the messages of an event for {size.zones[-1]:,} zones takes",
@@ -179,22 +201,28 @@ def _row(
 ) -> tuple[str, ...]:
     table = ZoneTable(Cut(1, 0, zones))
     pairs = set()
-    per_zone = np.zeros(len(zones))
-    nbytes = 0
+    per_zone, sizes = np.zeros(len(zones)), np.zeros(len(zones))
     for row, zone in table.touched(painted.sides):
-        nbytes += texts[row]
+        sizes[zone] += texts[row]
         pair = int(painted.event[row]), zone
         if pair not in pairs:
             pairs.add(pair)
             per_zone[zone] += 1
-            nbytes += len('{"seq":1000000,"prev":1000000,"tiles":[]}')
+            sizes[zone] += figures.ENVELOPE
+    gateways = min(size.gateways, len(zones))
+    gateway = np.arange(len(zones)) * gateways // len(zones)
+    taken, read = (np.bincount(gateway, weights=one).max() / size.events for one in (per_zone, sizes))
+    share = imbalance(counts_of(zones, l, r), n) / n
     return (
         f"{n:,}",
         how,
         f"{len(pairs) / size.events:.2f}",
-        count(nbytes / size.events),
-        f"{imbalance(counts_of(zones, l, r), n):.2f}",
+        count(sizes.sum() / size.events),
+        f"{share * n:.2f}",
         f"{per_zone.max() * len(zones) / max(1.0, per_zone.sum()):.2f}",
+        count(share * size.all),
+        f"{taken:.3f}",
+        count(read),
     )
 
 
@@ -226,17 +254,3 @@ def _delivery_cost(painted: Painted, lists: int = 2_000) -> float:
         entries = kept.apply_all([tile], 0)
         f'{{"seq":1,"changes":{write.changes(entries)}}}'.encode()
     return (time.perf_counter() - began) / len(tiles)
-
-
-def _beside(report: Report) -> None:
-    report.heading("Beside the paper", 2)
-    report.text(
-        "In the paper's Figure 14 (2,000,000 subscriptions, 1,000 brokers) Paint-Sparse leads Unicast by about an",
-        "order of magnitude of bytes on the links of the broker network, and in Figure 17 on a trace.",
-        "`docs/results/boards.md` has both networks again, hop by hop. A message there has",
-        f"{PAPER_MESSAGE} bytes and is forwarded from zone to zone; here it is JSON with the object's values, and the",
-        "broker is one hop away from the service and from each gateway, so that its links carry the messages of the",
-        "tables above. Unicast grows with the subscriptions; messages to zones grow with the zones that a tile",
-        "touches, and not with who is in them. Figure 20 has objects spread over the owners of zones, who ask each",
-        "other; here all objects are in one service, which asks nobody.",
-    )

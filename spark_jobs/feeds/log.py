@@ -15,12 +15,17 @@ from urllib.parse import quote, unquote, urlsplit
 
 from formats.commands import MORE, UNREADABLE, fields_of
 
-_LOG = "SELECT lsn, command, payload FROM log WHERE resource = {0} AND lsn > {0} AND lsn <= {0} ORDER BY lsn"
+_LOG = (
+    "SELECT lsn, command, payload, first_seq, last_seq FROM log "
+    "WHERE resource = {0} AND lsn > {0} AND lsn <= {0} ORDER BY lsn"
+)
 _END = "SELECT max(lsn), min(lsn) FROM log"
 _ENDS = (
     "SELECT lsn FROM log WHERE resource = {0} AND lsn > {0} AND command NOT LIKE {0} ORDER BY lsn LIMIT 1 OFFSET {0}"
 )
-_MADE = "SELECT lsn, payload FROM log WHERE resource = {0} AND command = 'create' ORDER BY lsn DESC"
+_MADE = (
+    "SELECT lsn, payload, first_seq, last_seq FROM log WHERE resource = {0} AND command = 'create' ORDER BY lsn DESC"
+)
 _UNDONE = "SELECT lsn, payload FROM log WHERE resource = {0} AND lsn > {0} AND command = 'undone' ORDER BY lsn"
 _PRUNED = "SELECT value FROM meta WHERE key = 'pruned_through'"
 
@@ -30,11 +35,13 @@ class LogError(Exception):
 
 
 class LogRow(NamedTuple):
-    """A row of the log: a command of one resource, or a part of a long one."""
+    """A row of the log: a command of one resource, or a part of a long one, and the seqs that it takes."""
 
     lsn: int
     command: str
     payload: bytes
+    first_seq: int = 0
+    last_seq: int = 0
 
 
 def url_of(storage: str, log: str | None) -> str:
@@ -88,8 +95,8 @@ class LogReader:
                     f"rows {one.since} to {after} were followed, and row {one.lsn} undoes them: delete the checkpoint, "
                     "to begin again from a snapshot"
                 )
-        for lsn, command, payload in found:
-            row = LogRow(int(lsn), command, bytes(payload))
+        for lsn, command, payload, first_seq, last_seq in found:
+            row = LogRow(int(lsn), command, bytes(payload), int(first_seq), int(last_seq))
             if row.lsn in undone:
                 if undone[row.lsn].dropped:
                     yield row._replace(command="drop")
@@ -99,9 +106,9 @@ class LogReader:
     def created(self, resource: str) -> LogRow | None:
         """The row that created a resource last, and is not undone. Raises `LogError`."""
         undone = self._undone(resource, 0)
-        for lsn, payload in self._ask(_MADE, (resource,)):
+        for lsn, payload, first_seq, last_seq in self._ask(_MADE, (resource,)):
             if not any(one.since <= lsn < one.lsn for one in undone):
-                return LogRow(int(lsn), "create", bytes(payload))
+                return LogRow(int(lsn), "create", bytes(payload), int(first_seq), int(last_seq))
         return None
 
     def _undone(self, resource: str, after: int) -> list[Undone]:
