@@ -46,7 +46,7 @@ def create_key(
         list[str],
         typer.Option(
             "--scope",
-            help="admin, or <resources>[/<name>]:<right> with the rights read, subscribe, publish and write, as "
+            help="admin, or <resources>\\[/<name>]:<right> with the rights read, subscribe, publish and write, as "
             "boards/delays:read; may be repeated.",
         ),
     ],
