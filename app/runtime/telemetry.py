@@ -19,7 +19,7 @@ from typing import Any
 
 from opentelemetry import trace
 from opentelemetry._logs import LogRecord, SeverityNumber
-from opentelemetry.context import Context
+from opentelemetry.context import Context, create_key
 from opentelemetry.exporter.otlp.proto.http._log_exporter import OTLPLogExporter
 from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
@@ -30,7 +30,15 @@ from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import Tracer, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.sdk.trace.id_generator import RandomIdGenerator
-from opentelemetry.sdk.trace.sampling import Decision
+from opentelemetry.sdk.trace.sampling import (
+    ALWAYS_OFF,
+    Decision,
+    ParentBased,
+    ParentBasedTraceIdRatio,
+    Sampler,
+    SamplingResult,
+    TraceIdRatioBased,
+)
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from opentelemetry.trace import Link, Span, SpanKind, Status, StatusCode
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
@@ -43,6 +51,11 @@ from app.version import version
 
 MOST_CAUSES = 16
 """Commands that one request to a neighbour names."""
+
+_LOW = TraceIdRatioBased.TRACE_ID_LIMIT
+_NO_CONTEXT = Context()
+_SAID = create_key("rankcast-said")
+"""Where a context has what the sampler said of the span that begins in it."""
 
 _TRACE_HEADERS = frozenset({b"traceparent", b"tracestate"})
 _PROPAGATOR = TraceContextTextMapPropagator()
@@ -58,6 +71,17 @@ def _running() -> Span | None:
     """The current span. A task that outlives the request in which it was started has none."""
     span = _current.get()
     return span if span is not None and span.is_recording() else None
+
+
+def _about(method: str) -> dict[str, str]:
+    """What is known of a request before it has a route."""
+    return {"http.request.method": method}
+
+
+def _context_of(headers: Sequence[tuple[bytes, bytes]]) -> Context:
+    """The caller's span, if the headers name one."""
+    found = {name.decode(): value.decode("latin-1") for name, value in headers if name in _TRACE_HEADERS}
+    return _PROPAGATOR.extract(found, Context())
 
 
 def _nanoseconds(at: float) -> int:
@@ -143,6 +167,47 @@ class ChosenIds(RandomIdGenerator):
         return super().generate_trace_id() if id is None else id
 
 
+def bound_of(sampler: Sampler) -> int:
+    """From which low half of its id on a trace that begins here is not sampled, for the samplers of the SDK.
+
+    >>> from opentelemetry.sdk.trace.sampling import DEFAULT_OFF, DEFAULT_ON
+    >>> bound_of(DEFAULT_OFF), bound_of(ParentBasedTraceIdRatio(0.25)) == 1 << 62, bound_of(DEFAULT_ON) == 1 << 64
+    (0, True, True)
+    """
+    if type(sampler) in (ParentBased, ParentBasedTraceIdRatio):
+        sampler = getattr(sampler, "_root", sampler)
+    if type(sampler) is TraceIdRatioBased:
+        return sampler.bound
+    return 0 if sampler is ALWAYS_OFF else _LOW + 1
+
+
+class AskedOnce(Sampler):
+    """A sampler that is not asked again about a span whose context has what it said."""
+
+    def __init__(self, sampler: Sampler) -> None:
+        self._sampler = sampler
+
+    def should_sample(self, parent_context: Context | None, *given: Any, **named: Any) -> SamplingResult:
+        """What was said, else what the sampler says."""
+        said = None if parent_context is None else parent_context.get(_SAID)
+        if isinstance(said, SamplingResult):
+            return said
+        return self._sampler.should_sample(parent_context, *given, **named)
+
+    def get_description(self) -> str:
+        """That of the sampler."""
+        return self._sampler.get_description()
+
+
+class Sampled(tracing.Sampling):
+    """A request that has a span. `outer` is the context of that, `id` the id of its trace unless a caller chose it."""
+
+    __slots__ = ("id", "outer")
+
+    def __init__(self, outer: Context, id: int | None) -> None:
+        self.outer, self.id = outer, id
+
+
 class SpanTracer:
     """See `app.runtime.tracing.Tracer`."""
 
@@ -150,25 +215,48 @@ class SpanTracer:
         self.applied: Sequence[Any] = ()
         self._tracer = tracer
         self._ids = tracer.id_generator = ChosenIds()
+        self._sampler = tracer.sampler
+        self._bound = bound_of(self._sampler)
+        tracer.sampler = AskedOnce(self._sampler)
 
-    def request(self, method: str, headers: Sequence[tuple[bytes, bytes]]) -> RequestSpan | None:
-        """A server's span. Ids of a caller's trace are taken as they are, and its decision about sampling."""
-        found = {name.decode(): value.decode("latin-1") for name, value in headers if name in _TRACE_HEADERS}
-        if not found:
-            # The SDK decides only once it has made a span: most of its cost where few requests are sampled.
+    def sample(self, method: str, headers: Sequence[tuple[bytes, bytes]]) -> tracing.Sampling:
+        """`UNSAMPLED`, or a `Sampled` for `request`. The sampler is asked where a caller may decide, and where it may
+        say yes: to be told no by it costs several times as much as to look at the id.
+        """
+        for name, _ in headers:
+            if name in _TRACE_HEADERS:
+                return self._ask(method, _context_of(headers))
+        id = self._ids.generate_trace_id()
+        return tracing.UNSAMPLED if id & _LOW >= self._bound else self._ask(method, _NO_CONTEXT, id)
+
+    def _ask(self, method: str, outer: Context, id: int | None = None) -> tracing.Sampling:
+        """What the SDK's sampler says. Ids of a caller's trace are taken as they are."""
+        caller = trace.get_current_span(outer).get_span_context()
+        if not caller.is_valid and id is None:
             id = self._ids.generate_trace_id()
-            decided = self._tracer.sampler.should_sample(None, id, method, SpanKind.SERVER)
-            if decided.decision is Decision.DROP:
-                _current.set(None)
-                return None
-            self._ids.chosen = id
-        outer = _PROPAGATOR.extract(found, Context()) if found else Context()
-        about = {"http.request.method": method}
-        span = self._tracer.start_span(method, outer, SpanKind.SERVER, attributes=about)
-        if span.is_recording():
-            return RequestSpan(span, method)
-        _current.set(None)
-        return None
+        said = self._sampler.should_sample(outer, id or caller.trace_id, method, SpanKind.SERVER, _about(method))
+        if said.decision is Decision.DROP:
+            return tracing.UNSAMPLED
+        return Sampled(Context({**outer, _SAID: said}), id)
+
+    def request(
+        self, method: str, headers: Sequence[tuple[bytes, bytes]], sampling: tracing.Sampling | None = None
+    ) -> RequestSpan | None:
+        """A server's span, of the trace that the sampler was asked about."""
+        if sampling is None:
+            sampling = self.sample(method, headers)
+        if not isinstance(sampling, Sampled):
+            self.detach()
+            return None
+        self._ids.chosen = sampling.id
+        return RequestSpan(
+            self._tracer.start_span(method, sampling.outer, SpanKind.SERVER, attributes=_about(method)), method
+        )
+
+    def detach(self) -> None:
+        """Have no current span in this task."""
+        if _current.get() is not None:
+            _current.set(None)
 
     def command(self, resource: str) -> CommandSpans | None:
         """The spans of a command."""

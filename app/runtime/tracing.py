@@ -24,6 +24,16 @@ ENDPOINTS = tuple(f"OTEL_EXPORTER_OTLP_{signal}ENDPOINT" for signal in ("", "TRA
 """The variables of which one turns telemetry on."""
 
 
+class Sampling:
+    """What the sampler says of a request, asked once and before there is a span."""
+
+    __slots__ = ()
+
+
+UNSAMPLED = Sampling()
+"""The request has no spans."""
+
+
 class RequestTrace(Protocol):
     """The span of a request, current in the task that began it."""
 
@@ -51,8 +61,16 @@ class Tracer(Protocol):
 
     applied: Sequence[CommandTrace]
 
-    def request(self, method: str, headers: Sequence[tuple[bytes, bytes]]) -> RequestTrace | None:
-        """Begin the span of a request, in the trace of its `traceparent`; None where it is not sampled."""
+    def sample(self, method: str, headers: Sequence[tuple[bytes, bytes]]) -> Sampling:
+        """Ask the sampler about a request, in the trace of its `traceparent` or one whose id is chosen now."""
+
+    def request(
+        self, method: str, headers: Sequence[tuple[bytes, bytes]], sampling: Sampling | None = None
+    ) -> RequestTrace | None:
+        """Begin the span of a request, as `sampling` says, or `sample` where that was not asked; None without one."""
+
+    def detach(self) -> None:
+        """Have the current task work for no request, whatever began it."""
 
     def command(self, resource: str) -> CommandTrace | None:
         """The spans of a command of the current request; None where that has none."""

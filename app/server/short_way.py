@@ -6,6 +6,7 @@ import asyncio
 
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
+from app.api.accounting import SAMPLING
 from app.api.together.lane import Lane
 from app.server.http import HttpProtocol
 from app.server.short import Short, short_request
@@ -47,6 +48,7 @@ class ServiceProtocol(HttpProtocol):
         scope = short.scope
         scope["method"], scope["path"], scope["raw_path"] = short.verb.method, path.decode("ascii"), path
         scope["query_string"] = query
+        scope[SAMPLING] = short.sampling  # type: ignore[literal-required]
         cycle = RequestResponseCycle(
             scope=scope,
             transport=self.transport,

@@ -116,8 +116,13 @@ class Lane:
 
     def take(self, short: ShortRequest) -> bool:
         """Add a request that is complete to the group of its resource; False where it takes the usual way."""
-        if tracing.tracer is not None or not self._open or not self._ready():
+        if not self._open or not self._ready():
             return False
+        if tracing.tracer is not None:
+            short.sampling = tracing.tracer.sample(short.verb.method, short.headers())
+            if short.sampling is not tracing.UNSAMPLED:
+                # Spans are of one request, and the usual way has them all.
+                return False
         kind, name = short.verb.kind, short.name
         try:
             caller = self._caller(short, kind)
@@ -186,6 +191,9 @@ class Lane:
     async def _run(self, group: Group) -> None:
         left = deque(group.members)
         counted = len(left)
+        if tracing.tracer is not None:
+            # What was sampled may have led to these being read.
+            tracing.tracer.detach()
         tickets: list[Ticket | None] = [None] * counted
         try:
             await group.turn.begin()
