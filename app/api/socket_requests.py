@@ -30,7 +30,7 @@ from app.api.together.kind import Verb
 from app.api.together.lane import Lane
 from app.errors import FieldError
 from app.runtime.metrics import Metrics
-from app.runtime.tracing import Sampling
+from app.runtime.tracing import RequestTrace, Sampling
 from app.runtime.turns import Turn, Turns
 from app.security.callers import Caller
 from app.security.keyring import Keyring
@@ -307,6 +307,7 @@ class ShortOnSocket:
         "name",
         "query",
         "sampling",
+        "trace",
         "turns",
         "verb",
     )
@@ -321,6 +322,7 @@ class ShortOnSocket:
         self.caller: Caller | None = caller
         self.turns: Turns | None = peer.turns
         self.sampling: Sampling | None = None
+        self.trace: RequestTrace | None = None
         self._caller = caller
         self.host = self.authorization = b""
 

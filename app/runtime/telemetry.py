@@ -11,10 +11,12 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from contextvars import ContextVar, Token
 from functools import partial
+from itertools import chain, islice
+from random import getrandbits
 from typing import Any
 
 from opentelemetry import trace
@@ -52,7 +54,9 @@ from app.version import version
 MOST_CAUSES = 16
 """Commands that one request to a neighbour names."""
 
-_LOW = TraceIdRatioBased.TRACE_ID_LIMIT
+_HALF = 64
+"""Bits of half the id of a trace; samplers look at the low half."""
+
 _NO_CONTEXT = Context()
 _SAID = create_key("rankcast-said")
 """Where a context has what the sampler said of the span that begins in it."""
@@ -61,16 +65,15 @@ _TRACE_HEADERS = frozenset({b"traceparent", b"tracestate"})
 _PROPAGATOR = TraceContextTextMapPropagator()
 _SCOPE = "rankcast"
 
-_current: ContextVar[Span | None] = ContextVar("rankcast_span", default=None)
-"""The span of the request, or of the request to a neighbour, that this task works for."""
+_current: ContextVar[Sequence[Span]] = ContextVar("rankcast_spans", default=())
+"""The spans of the requests, or of the request to a neighbour, that this task works for."""
 
 log = logs.get("telemetry")
 
 
 def _running() -> Span | None:
-    """The current span. A task that outlives the request in which it was started has none."""
-    span = _current.get()
-    return span if span is not None and span.is_recording() else None
+    """The current span, the first of several. A task that outlives the request in which it was started has none."""
+    return next((span for span in _current.get() if span.is_recording()), None)
 
 
 def _about(method: str) -> dict[str, str]:
@@ -93,23 +96,28 @@ class RequestSpan:
     """See `app.runtime.tracing.RequestTrace`."""
 
     def __init__(self, span: Span, method: str) -> None:
-        self._span = span
+        self.span = span
         self._method = method
-        self._token: Token[Span | None] = _current.set(span)
+        self._token: Token[Sequence[Span]] | None = None
+
+    def attach(self) -> None:
+        """Let the current task work for the request alone, until the end of its span."""
+        self._token = _current.set((self.span,))
 
     def end(self, route: str, status: int) -> None:
         """End the span, whose name is the method and the route."""
-        with suppress(ValueError):  # a generator was closed in another context than it began in
-            _current.reset(self._token)
-        self._span.update_name(f"{self._method} {route}")
-        self._span.set_attributes({"http.route": route, "http.response.status_code": status})
+        if self._token is not None:
+            with suppress(ValueError):  # a generator was closed in another context than it began in
+                _current.reset(self._token)
+        self.span.update_name(f"{self._method} {route}")
+        self.span.set_attributes({"http.route": route, "http.response.status_code": status})
         if status >= 500 or status == 0:
-            self._span.set_status(Status(StatusCode.ERROR))
-        self._span.end()
+            self.span.set_status(Status(StatusCode.ERROR))
+        self.span.end()
 
 
-class CommandSpans:
-    """See `app.runtime.tracing.CommandTrace`. The span `group` begins with it."""
+class SpansBelow:
+    """The spans of a command below those of one request. The span `group` begins with it."""
 
     __slots__ = ("_execution", "_group", "_request", "_resource", "_tracer")
 
@@ -156,6 +164,36 @@ class CommandSpans:
         return self._request if self._execution is None else trace.set_span_in_context(self._execution, Context())
 
 
+class CommandSpans:
+    """See `app.runtime.tracing.CommandTrace`. The spans of each request that the command carries out."""
+
+    __slots__ = ("_all",)
+
+    def __init__(self, tracer: trace.Tracer, requests: Iterable[Span], resource: str) -> None:
+        self._all = [SpansBelow(tracer, request, resource) for request in requests]
+
+    def committed(self, began: float, commands: int) -> None:
+        for one in self._all:
+            one.committed(began, commands)
+
+    def failed(self, why: str) -> None:
+        for one in self._all:
+            one.failed(why)
+
+    def executing(self) -> None:
+        for one in self._all:
+            one.executing()
+
+    def executed(self, seq: int) -> None:
+        for one in self._all:
+            one.executed(seq)
+
+    @property
+    def contexts(self) -> Iterator[Context]:
+        """The contexts of what publishing causes."""
+        return (one.context for one in self._all)
+
+
 class ChosenIds(RandomIdGenerator):
     """Ids of traces of which one may be chosen beforehand. Traces begin on the event loop alone."""
 
@@ -178,7 +216,7 @@ def bound_of(sampler: Sampler) -> int:
         sampler = getattr(sampler, "_root", sampler)
     if type(sampler) is TraceIdRatioBased:
         return sampler.bound
-    return 0 if sampler is ALWAYS_OFF else _LOW + 1
+    return 0 if sampler is ALWAYS_OFF else 1 << _HALF
 
 
 class AskedOnce(Sampler):
@@ -200,18 +238,32 @@ class AskedOnce(Sampler):
 
 
 class Sampled(tracing.Sampling):
-    """A request that has a span. `outer` is the context of that, `id` the id of its trace unless a caller chose it."""
+    """A request that has a span. `outer` is the context of that, `id` the id of its trace unless a caller chose it.
+    `begun` is the span once there is one.
+    """
 
-    __slots__ = ("id", "outer")
+    __slots__ = ("_since", "begun", "id", "method", "outer")
 
-    def __init__(self, outer: Context, id: int | None) -> None:
-        self.outer, self.id = outer, id
+    def __init__(self, method: str, outer: Context, id: int | None) -> None:
+        self.method, self.outer, self.id = method, outer, id
+        self._since = time.time_ns()
+        self.begun: RequestSpan | None = None
+
+    def begin(self, tracer: Tracer, ids: ChosenIds) -> RequestSpan:
+        """The request's span, which begins once and when the sampler was asked."""
+        if self.begun is None:
+            ids.chosen = self.id
+            about, since = _about(self.method), self._since
+            span = tracer.start_span(self.method, self.outer, SpanKind.SERVER, about, start_time=since)
+            self.begun = RequestSpan(span, self.method)
+        return self.begun
 
 
 class SpanTracer:
-    """See `app.runtime.tracing.Tracer`."""
+    """See `app.runtime.tracing.Tracer`. `bits` gives so many random bits, for ids."""
 
-    def __init__(self, tracer: Tracer) -> None:
+    def __init__(self, tracer: Tracer, bits: Callable[[int], int] = getrandbits) -> None:
+        self._bits = bits
         self.applied: Sequence[Any] = ()
         self._tracer = tracer
         self._ids = tracer.id_generator = ChosenIds()
@@ -226,18 +278,19 @@ class SpanTracer:
         for name, _ in headers:
             if name in _TRACE_HEADERS:
                 return self._ask(method, _context_of(headers))
-        id = self._ids.generate_trace_id()
-        return tracing.UNSAMPLED if id & _LOW >= self._bound else self._ask(method, _NO_CONTEXT, id)
+        low = self._bits(_HALF)
+        return tracing.UNSAMPLED if low >= self._bound else self._ask(method, _NO_CONTEXT, low)
 
-    def _ask(self, method: str, outer: Context, id: int | None = None) -> tracing.Sampling:
+    def _ask(self, method: str, outer: Context, low: int | None = None) -> tracing.Sampling:
         """What the SDK's sampler says. Ids of a caller's trace are taken as they are."""
-        caller = trace.get_current_span(outer).get_span_context()
-        if not caller.is_valid and id is None:
-            id = self._ids.generate_trace_id()
+        caller, id = trace.get_current_span(outer).get_span_context(), None
+        if not caller.is_valid:
+            low = self._bits(_HALF) if low is None else low
+            id = self._bits(_HALF) << _HALF | low or 1
         said = self._sampler.should_sample(outer, id or caller.trace_id, method, SpanKind.SERVER, _about(method))
         if said.decision is Decision.DROP:
             return tracing.UNSAMPLED
-        return Sampled(Context({**outer, _SAID: said}), id)
+        return Sampled(method, Context({**outer, _SAID: said}), id)
 
     def request(
         self, method: str, headers: Sequence[tuple[bytes, bytes]], sampling: tracing.Sampling | None = None
@@ -245,23 +298,34 @@ class SpanTracer:
         """A server's span, of the trace that the sampler was asked about."""
         if sampling is None:
             sampling = self.sample(method, headers)
-        if not isinstance(sampling, Sampled):
-            self.detach()
-            return None
-        self._ids.chosen = sampling.id
-        return RequestSpan(
-            self._tracer.start_span(method, sampling.outer, SpanKind.SERVER, attributes=_about(method)), method
-        )
+        if isinstance(sampling, Sampled):
+            span = sampling.begin(self._tracer, self._ids)
+            span.attach()
+            return span
+        self._detach()
+        return None
 
-    def detach(self) -> None:
-        """Have no current span in this task."""
-        if _current.get() is not None:
-            _current.set(None)
+    def together(self, requests: Sequence[tracing.Traced]) -> None:
+        """The spans of servers, all of them those of the current task."""
+        spans = []
+        for request in requests:
+            if isinstance(request.sampling, Sampled):
+                request.trace = begun = request.sampling.begin(self._tracer, self._ids)
+                spans.append(begun.span)
+        if spans:
+            _current.set(spans)
+        else:
+            self._detach()
+
+    def _detach(self) -> None:
+        """Have the current task work for no request, whatever began it."""
+        if _current.get():
+            _current.set(())
 
     def command(self, resource: str) -> CommandSpans | None:
         """The spans of a command."""
-        request = _running()
-        return None if request is None else CommandSpans(self._tracer, request, resource)
+        requests = [span for span in _current.get() if span.is_recording()]
+        return CommandSpans(self._tracer, requests, resource) if requests else None
 
     def delivery(self, resource: str, cursor: str) -> AbstractContextManager[None]:
         """A span in each command's `execution`."""
@@ -270,7 +334,8 @@ class SpanTracer:
     @contextmanager
     def _delivery(self, resource: str, cursor: str) -> Iterator[None]:
         about = {"rankcast.resource": resource, "rankcast.cursor": cursor}
-        spans = [self._tracer.start_span("delivery", each.context, attributes=about) for each in self.applied]
+        causes = self._causes()
+        spans = [self._tracer.start_span("delivery", one, attributes=about) for one in causes]
         try:
             yield
         finally:
@@ -279,7 +344,10 @@ class SpanTracer:
 
     def cause(self, causes: list[Any]) -> None:
         """Keep the contexts of the commands, as long as there are few."""
-        causes.extend(each.context for each in self.applied[: MOST_CAUSES - len(causes)])
+        causes.extend(islice(self._causes(), MOST_CAUSES - len(causes)))
+
+    def _causes(self) -> Iterator[Context]:
+        return chain.from_iterable(command.contexts for command in self.applied)
 
     def link(self, relay: str, link: str, causes: list[Any]) -> AbstractContextManager[None]:
         return self._caused("link", {"rankcast.resource": f"relays/{relay}", "rankcast.link": link}, causes)
@@ -295,7 +363,7 @@ class SpanTracer:
             return
         links = [Link(trace.get_current_span(other).get_span_context()) for other in causes[1:]]
         span = self._tracer.start_span(name, causes[0], SpanKind.CLIENT, attributes=about, links=links)
-        token = _current.set(span)
+        token = _current.set((span,))
         try:
             yield
         except Exception as error:

@@ -40,8 +40,15 @@ class RequestTrace(Protocol):
     def end(self, route: str, status: int) -> None: ...
 
 
+class Traced(Protocol):
+    """A request that is carried out with others: what the sampler has said of it, and its span once that has begun."""
+
+    sampling: Sampling | None
+    trace: RequestTrace | None
+
+
 class CommandTrace(Protocol):
-    """The spans of one command, below those of its request. Times are those of `time.perf_counter`."""
+    """The spans of one command, below those of its requests. Times are those of `time.perf_counter`."""
 
     def committed(self, began: float, commands: int) -> None:
         """It is durable since now; the transaction began then, and wrote so many commands."""
@@ -69,11 +76,13 @@ class Tracer(Protocol):
     ) -> RequestTrace | None:
         """Begin the span of a request, as `sampling` says, or `sample` where that was not asked; None without one."""
 
-    def detach(self) -> None:
-        """Have the current task work for no request, whatever began it."""
+    def together(self, requests: Sequence[Traced]) -> None:
+        """Begin the spans of those requests that are sampled; from now on the current task works for them, and for no
+        other one, whatever began it.
+        """
 
     def command(self, resource: str) -> CommandTrace | None:
-        """The spans of a command of the current request; None where that has none."""
+        """The spans of a command of the current requests; None where those have none."""
 
     def delivery(self, resource: str, cursor: str) -> AbstractContextManager[None]:
         """The delivery of a slice of the commands in `applied`; readers have it at this cursor."""

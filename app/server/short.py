@@ -18,7 +18,7 @@ from app.api.bodies import check_literals
 from app.api.problems import Problem
 from app.api.together.kind import Verb
 from app.api.together.lane import Lane
-from app.runtime.tracing import Sampling
+from app.runtime.tracing import RequestTrace, Sampling
 from app.runtime.turns import Turns
 from app.security.callers import Caller
 from app.write_path.idempotency import hash_request
@@ -66,6 +66,7 @@ class Short:
         "response_started",
         "sampling",
         "scope",
+        "trace",
         "turns",
         "url",
         "verb",
@@ -82,6 +83,7 @@ class Short:
         self.caller: Caller | None = None
         self.turns: Turns | None = None
         self.sampling: Sampling | None = None
+        self.trace: RequestTrace | None = None
         self.url, self.scope = protocol.url, protocol.scope
         self.body = b""
         self.keep_alive, self.more_body = True, True

@@ -43,6 +43,8 @@ class ServiceProtocol(HttpProtocol):
         """Carry out a request that was short as all others are."""
         if self.transport.is_closing():
             short.response_complete = True
+            if short.trace is not None:
+                short.trace.end(short.verb.route, 499)
             return
         path, _, query = short.url.partition(b"?")
         scope = short.scope

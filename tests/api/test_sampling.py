@@ -1,4 +1,4 @@
-"""Which requests are traced: as the sampler says when it is asked once, and the others go as if none were."""
+"""Which requests are traced: as the sampler says when it is asked once. All go as if none were."""
 
 from __future__ import annotations
 
@@ -26,12 +26,13 @@ from opentelemetry.sdk.trace.sampling import (
     Sampler,
     TraceIdRatioBased,
 )
-from opentelemetry.trace import SpanKind
+from opentelemetry.trace import SpanKind, StatusCode
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 from uvicorn.server import ServerState
 
+from app.errors import LogUnavailable
 from app.runtime import tracing
-from app.runtime.telemetry import ChosenIds, SpanTracer
+from app.runtime.telemetry import SpanTracer
 from app.server.limits import Limits, ServerConfig
 from app.server.short_way import ServiceProtocol
 from tests.api.test_socket_requests import Asker, socket_of
@@ -114,12 +115,12 @@ HEADERS: st.SearchStrategy[dict[str, str]] = st.one_of(
 def test_a_request_has_the_span_that_the_sdk_makes_of_it(sampler: Sampler, id: int, headers: dict[str, str]) -> None:
     wanted = sdks_own(sampler, id, headers)
     sdk, memory = sdk_tracer(sampler)
-    tracer = SpanTracer(sdk)
-    assert isinstance(sdk.id_generator, ChosenIds)
+    halves: list[int] = []
+    tracer = SpanTracer(sdk, lambda bits: halves.pop(0))
     raw = [(b"host", b"localhost"), *((name.encode(), value.encode()) for name, value in headers.items())]
     for asked_before in (False, True):
         memory.clear()
-        sdk.id_generator.chosen = id
+        halves[:] = id % LOW, id // LOW
         sampling = tracer.sample("GET", raw) if asked_before else None
         if sampling is not None:
             # Others may be asked about in between.
@@ -215,7 +216,7 @@ def http(start: Start) -> Iterator[Http]:
         yield found
 
 
-def test_small_writes_that_are_not_sampled_go_together(http: Http, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_small_writes_that_are_not_sampled_have_no_spans(http: Http, monkeypatch: pytest.MonkeyPatch) -> None:
     memory = install(monkeypatch, DEFAULT_OFF)
     for n, value in enumerate((None, traceparent(1, False), "x")):
         got = http.put(f"o{n}", n) if value is None else http.put(f"o{n}", n, traceparent=value)
@@ -227,7 +228,7 @@ def test_small_writes_that_are_sampled_have_all_their_spans(http: Http, monkeypa
     memory = install(monkeypatch, DEFAULT_OFF)
     for n in range(6):
         got = http.put("a", n, traceparent=traceparent(n, n % 2 == 1), tracestate="a=b")
-        assert got.status in (200, 201) and got.together == (n % 2 == 0)
+        assert got.status in (200, 201) and got.together
     wait_until(lambda: len(memory.get_finished_spans()) >= 3 * len(CHAIN))
     assert ours(memory) == dict.fromkeys((1, 3, 5), CHAIN)
     requests = [span for span in memory.get_finished_spans() if span.name == OBJECT]
@@ -237,7 +238,7 @@ def test_small_writes_that_are_sampled_have_all_their_spans(http: Http, monkeypa
 def test_all_writes_have_traces_where_all_are_sampled(http: Http, monkeypatch: pytest.MonkeyPatch) -> None:
     memory = install(monkeypatch, ALWAYS_ON)
     for n in range(5):
-        assert http.put("a", n).status in (200, 201)
+        assert http.put("a", n).together
     wait_until(lambda: len(memory.get_finished_spans()) >= 5 * len(CHAIN))
     assert [sorted(span.name for span in spans) for spans in by_trace(memory).values()] == [CHAIN] * 5
 
@@ -260,11 +261,11 @@ def test_the_sampler_is_asked_once_about_each_request(http: Http, monkeypatch: p
             got = http.ask(method, f"/v1/boards/b/{path}", body)
             asked += 1
             assert got.status in status, got
-            if got.together:
-                assert not sampler.asked[-1][1]
     assert len(sampler.asked) == asked
     wait_until(lambda: len(requests_of(memory)) >= len(sampler.wanted))
     assert requests_of(memory) == sampler.wanted
+    said = [span.attributes or {} for span in memory.get_finished_spans() if " " in span.name]
+    assert {about["http.response.status_code"] for about in said} == {200, 404, 422}
 
 
 def requests_of(memory: InMemorySpanExporter) -> list[int]:
@@ -332,18 +333,63 @@ def test_a_window_that_is_not_sampled_is_one_row_of_the_log(start: Start, monkey
 
 
 def test_those_of_a_window_that_are_sampled_have_their_spans(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each its own, of the one command that all of them are, down to what its readers get."""
+    running: Running = start()
+    running.client.put("/v1/boards/b", json=BOARD)
+    running.client.put("/v1/boards/b/subscriptions/mine", json={"k": 3}).raise_for_status()
+    memory = install(monkeypatch, DEFAULT_OFF)
+    with socket_of(running.client) as asker, socket_of(running.client) as reader:
+        reader.socket.send_json({"op": "subscribe", "resource": "boards/b", "id": "mine"})
+        assert reader.socket.receive_json()["event"] == "snapshot"
+        before = running.service.writer.last_lsn
+        frames = [put(asker, f"o{n}", n, traceparent=traceparent(n, n in (4, 9))) for n in range(20)]
+        assert set(exchange(asker, frames).values()) == {201}
+        assert running.service.writer.last_lsn == before + 1
+        epoch = reader.socket.receive_json()["cursor"].partition(":")[0]
+    cursor = f"{epoch}:{running.client.get('/v1/boards/b').json()['seq']}"
+    spans = {(trace_of(span), span.name): span for span in memory.get_finished_spans() if trace_of(span) < 20}
+    assert ours(memory) == dict.fromkeys((4, 9), sorted([*CHAIN, "delivery"]))
+    for n in (4, 9):
+        assert f"{above(spans[n, OBJECT]):016x}" == PARENT
+        for name, parent in (("group", OBJECT), ("commit", "group"), ("execution", OBJECT), ("delivery", "execution")):
+            found, outer = spans[n, name], spans[n, parent]
+            assert outer.context is not None and above(found) == outer.context.span_id, name
+            assert inside(found, outer), name
+        assert spans[n, "delivery"].attributes == {"rankcast.resource": "boards/b", "rankcast.cursor": cursor}
+
+
+def trace_of(span: ReadableSpan) -> int:
+    assert span.context is not None
+    return span.context.trace_id - int(TRACE.format(0), 16)
+
+
+def above(span: ReadableSpan) -> int:
+    assert span.parent is not None
+    return span.parent.span_id
+
+
+def inside(inner: ReadableSpan, outer: ReadableSpan) -> bool:
+    assert inner.start_time and outer.start_time and inner.end_time and outer.end_time
+    return outer.start_time <= inner.start_time and inner.end_time <= outer.end_time
+
+
+def test_a_window_that_cannot_be_logged_ends_the_spans_of_its_group_with_errors(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its requests are then tried one by one, in the same spans."""
     running: Running = start()
     running.client.put("/v1/boards/b", json=BOARD)
     memory = install(monkeypatch, DEFAULT_OFF)
+
+    def refuse(*given: object) -> int:
+        raise LogUnavailable("no disk")
+
+    running.service.stores.log.append = refuse  # type: ignore[method-assign,assignment]
     with socket_of(running.client) as asker:
-        frames = [put(asker, f"o{n}", n, traceparent=traceparent(n, n in (4, 9))) for n in range(20)]
-        assert set(exchange(asker, frames).values()) == {201}
-        # They keep their order among the others.
-        shown = [asker.good("GET", f"/v1/boards/b/objects/o{n}") for n in range(20)]
-    assert [item["values"]["x"] for item in shown] == list(range(20))
-    assert ours(memory) == {4: CHAIN, 9: CHAIN}
-    requests = [span for span in memory.get_finished_spans() if span.name == OBJECT]
-    assert {f"{span.parent.span_id:016x}" for span in requests if span.parent} == {PARENT}
+        frames = [put(asker, f"o{n}", n, traceparent=traceparent(n, n == 1)) for n in range(3)]
+        assert set(exchange(asker, frames).values()) == {503}
+    assert ours(memory) == {1: [OBJECT, "group", "group"]}
+    assert {span.status.status_code for span in memory.get_finished_spans()} == {StatusCode.ERROR}
 
 
 def test_the_sampler_is_asked_once_about_each_request_of_a_socket(

@@ -120,9 +120,6 @@ class Lane:
             return False
         if tracing.tracer is not None:
             short.sampling = tracing.tracer.sample(short.verb.method, short.headers())
-            if short.sampling is not tracing.UNSAMPLED:
-                # Spans are of one request, and the usual way has them all.
-                return False
         kind, name = short.verb.kind, short.name
         try:
             caller = self._caller(short, kind)
@@ -192,8 +189,7 @@ class Lane:
         left = deque(group.members)
         counted = len(left)
         if tracing.tracer is not None:
-            # What was sampled may have led to these being read.
-            tracing.tracer.detach()
+            tracing.tracer.together([short for short, _, _ in left])
         tickets: list[Ticket | None] = [None] * counted
         try:
             await group.turn.begin()
@@ -217,6 +213,8 @@ class Lane:
                 # As in `_answer`, without the call: this is what most of them are.
                 short.answer(outcome.status, outcome.body)
                 observe(short.verb.method, short.verb.route, outcome.status, perf_counter() - short.began)
+                if short.trace is not None:
+                    short.trace.end(short.verb.route, outcome.status)
         except asyncio.CancelledError:
             self._fail(left, Problem("not-ready", ENDING))
         except Exception:
@@ -268,6 +266,8 @@ class Lane:
                 return
             short.refuse(outcome)
         self._metrics.observe(short.verb.method, short.verb.route, status, perf_counter() - short.began)
+        if short.trace is not None:
+            short.trace.end(short.verb.route, status)
 
     async def _take_usual_way(self, left: deque[Member], tickets: list[Ticket | None]) -> None:
         """Have what was not changed carried out or refused one by one, in order, before what is behind it."""
@@ -284,3 +284,5 @@ class Lane:
         for short, _, _ in left:
             short.fail(problem)
             self._metrics.observe(short.verb.method, short.verb.route, problem.status_code, now - short.began)
+            if short.trace is not None:
+                short.trace.end(short.verb.route, problem.status_code)
