@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping
 from time import perf_counter
 from typing import Any
 from urllib.parse import unquote
@@ -326,7 +326,7 @@ class ShortOnSocket:
         self._caller = caller
         self.host = self.authorization = b""
 
-    def headers(self) -> list[tuple[bytes, bytes]]:
+    def headers(self) -> Iterable[tuple[bytes, bytes]]:
         found = self._request.headers
         return [(name.encode(), found[name].encode()) for name in _TRACED if name in found]
 

@@ -81,7 +81,7 @@ def _about(method: str) -> dict[str, str]:
     return {"http.request.method": method}
 
 
-def _context_of(headers: Sequence[tuple[bytes, bytes]]) -> Context:
+def _context_of(headers: Iterable[tuple[bytes, bytes]]) -> Context:
     """The caller's span, if the headers name one."""
     found = {name.decode(): value.decode("latin-1") for name, value in headers if name in _TRACE_HEADERS}
     return _PROPAGATOR.extract(found, Context())
@@ -271,7 +271,7 @@ class SpanTracer:
         self._bound = bound_of(self._sampler)
         tracer.sampler = AskedOnce(self._sampler)
 
-    def sample(self, method: str, headers: Sequence[tuple[bytes, bytes]]) -> tracing.Sampling:
+    def sample(self, method: str, headers: Iterable[tuple[bytes, bytes]]) -> tracing.Sampling:
         """`UNSAMPLED`, or a `Sampled` for `request`. The sampler is asked where a caller may decide, and where it may
         say yes: to be told no by it costs several times as much as to look at the id.
         """
@@ -293,7 +293,7 @@ class SpanTracer:
         return Sampled(method, Context({**outer, _SAID: said}), id)
 
     def request(
-        self, method: str, headers: Sequence[tuple[bytes, bytes]], sampling: tracing.Sampling | None = None
+        self, method: str, headers: Iterable[tuple[bytes, bytes]], sampling: tracing.Sampling | None = None
     ) -> RequestSpan | None:
         """A server's span, of the trace that the sampler was asked about."""
         if sampling is None:

@@ -16,7 +16,7 @@ look at that one attribute and no more, and nothing of OpenTelemetry's SDK is im
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, MutableMapping, Sequence
+from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
@@ -68,11 +68,11 @@ class Tracer(Protocol):
 
     applied: Sequence[CommandTrace]
 
-    def sample(self, method: str, headers: Sequence[tuple[bytes, bytes]]) -> Sampling:
+    def sample(self, method: str, headers: Iterable[tuple[bytes, bytes]]) -> Sampling:
         """Ask the sampler about a request, in the trace of its `traceparent` or one whose id is chosen now."""
 
     def request(
-        self, method: str, headers: Sequence[tuple[bytes, bytes]], sampling: Sampling | None = None
+        self, method: str, headers: Iterable[tuple[bytes, bytes]], sampling: Sampling | None = None
     ) -> RequestTrace | None:
         """Begin the span of a request, as `sampling` says, or `sample` where that was not asked; None without one."""
 

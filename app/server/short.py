@@ -90,8 +90,8 @@ class Short:
         self.response_started = self.response_complete = self.disconnected = False
         self.message_event = _UNUSED
 
-    def headers(self) -> Sequence[tuple[bytes, bytes]]:
-        return list(self.scope["headers"])
+    def headers(self) -> Iterable[tuple[bytes, bytes]]:
+        return self.scope["headers"]
 
     def checked_body(self, validator: SchemaValidator) -> Any:
         check_literals(self.body)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from pydantic_core import SchemaValidator
@@ -67,7 +67,7 @@ class ShortRequest(Protocol):
     sampling: Sampling | None
     trace: RequestTrace | None
 
-    def headers(self) -> Sequence[tuple[bytes, bytes]]:
+    def headers(self) -> Iterable[tuple[bytes, bytes]]:
         """The headers as they came, at least those by which it is traced."""
 
     def checked_body(self, validator: SchemaValidator) -> Any:
