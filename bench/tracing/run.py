@@ -13,7 +13,7 @@ from statistics import median
 from typing import TypeAlias
 
 from bench.commits import requests
-from bench.commits.run import Case, sent
+from bench.commits.run import sent
 from bench.process import HOST, OURS, Checkout, Server, service
 from bench.report import RESULTS, Report, count, page, spread
 from bench.tracing.removed import copy_to
@@ -105,9 +105,8 @@ def run(quick: bool = False, out: Path | None = None, say: Callable[[str], None]
             f"Three services take the same requests in turns, in {rounds} rounds of {generations} generations of fresh "
             f"processes: one whose sources have none of the {sites} places that ask for tracing, one with tracing off, "
             f"and one that samples {SHARE:.0%} of its requests and exports them, with metrics and logs, to a collector "
-            "on this machine. Microseconds of the service's processor time an item, exports included: medians, the "
-            "medians of the ratios of all rounds with the least and the greatest, and behind them the ratios of the "
-            "least times. The lower of the two is what tracing costs: each alone has noise of some percent. A board of "
+            "on this machine. Microseconds of the service's processor time an item, exports included: medians, and the "
+            "medians of the ratios of all rounds with the least and the greatest. A board of "
             f"{size.objects:,} objects and {size.subscriptions:,} subscriptions."
         )
         times: Times = {}
@@ -148,11 +147,9 @@ def _compared(times: Times) -> tuple[list[Sequence[str]], list[float], list[floa
     rows: list[Sequence[str]] = []
     all_off, all_on = [], []
     for name, (removed, off, on) in times.items():
-        shown = []
-        for other, costs in ((off, all_off), (on, all_on)):
-            case = Case(name, removed, other)
-            costs.append(min(case.typical, case.least))
-            ratios = spread([b / a for a, b in zip(removed, other, strict=True)], lambda value: f"{value:.2f}")
-            shown.append(f"{case.typical:.3f} {ratios}, {case.least:.3f}")
+        ratios = [[b / a for a, b in zip(removed, other, strict=True)] for other in (off, on)]
+        all_off.append(median(ratios[0]))
+        all_on.append(median(ratios[1]))
+        shown = [f"{median(one):.3f} {spread(one, lambda value: f'{value:.2f}')}" for one in ratios]
         rows.append((name, *(count(median(one)) for one in (removed, off, on)), *shown))
     return rows, all_off, all_on
