@@ -23,7 +23,7 @@ PAGE = RESULTS / "tracing.md"
 ROUNDS, QUICK_ROUNDS = 45, 2
 """Of a generation."""
 
-GENERATIONS, QUICK_GENERATIONS = 3, 1
+GENERATIONS, QUICK_GENERATIONS = 6, 1
 """So many times all services start afresh: where a process has its memory can alone make some percent."""
 
 SHARE = 0.01
