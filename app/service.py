@@ -223,15 +223,11 @@ class Service:
         self._background += [asyncio.create_task(task) for task in tasks]
 
     def _note_all_lifetimes(self) -> None:
-        for name in self.boards.names():
-            board = self.boards.get(name)
-            if board is not None:
-                self.expiry.note_lifetimes(self.boards.prefix + name, board.subscribers.lifetimes())
-        for resources in (self.matchers, self.relays, self.maps, self.feeds):
+        for resources in (self.boards, self.matchers, self.relays, self.maps, self.feeds):
             for name in resources.names():
                 engine = resources.get(name)
                 if engine is not None:
-                    self.expiry.note_lifetimes(resources.prefix + name, engine.ttl.items())
+                    self.expiry.note_lifetimes(resources.prefix + name, resources.resource_type.lifetimes(engine))
 
     def _touched_here(self, most: int) -> list[tuple[str, str]]:
         """The subscriptions with a time to live that requests here named, or streams here follow, since the last time:

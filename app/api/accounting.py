@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import re
 import secrets
-from collections.abc import Sequence
 from time import perf_counter
 
 from starlette.types import Scope
@@ -15,6 +14,9 @@ from app.runtime.metrics import Metrics
 from app.settings import Settings
 
 ALWAYS_SERVED = frozenset({"/healthz", "/readyz", "/metrics"})
+
+SAMPLING = "rankcast.sampling"
+"""Where the scope of a request has what the sampler has said of it, if that was asked already."""
 
 REQUEST_ID = re.compile(rb"[A-Za-z0-9._:-]{1,128}")
 _UNMATCHED = "unmatched"
@@ -34,10 +36,12 @@ class Accounting:
         """An id for a request that came without one."""
         return f"{self._start}-{next(self._numbers)}".encode()
 
-    def begin(self, method: str, headers: Sequence[tuple[bytes, bytes]]) -> tracing.RequestTrace | None:
+    def begin(self, scope: Scope) -> tracing.RequestTrace | None:
         """A request has come; its trace in the current task, where it is traced."""
         self._metrics.requests_open.inc()
-        return None if tracing.tracer is None else tracing.tracer.request(method, headers)
+        if tracing.tracer is None:
+            return None
+        return tracing.tracer.request(scope["method"], scope["headers"], scope.get(SAMPLING))
 
     def end(
         self, scope: Scope, status: int, started: float, seconds: float | None, trace: tracing.RequestTrace | None

@@ -76,7 +76,7 @@ class Guard:
                 message = {**message, "headers": [*message.get("headers", ()), *added]}
             await send(message)
 
-        trace = self._accounting.begin(scope["method"], scope["headers"])
+        trace = self._accounting.begin(scope)
         try:
             refusal = self._refusal(scope, headers)
             if refusal is not None:

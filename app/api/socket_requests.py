@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping
 from time import perf_counter
 from typing import Any
 from urllib.parse import unquote
@@ -20,7 +20,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Message, Receive, Scope
 
-from app.api.accounting import REQUEST_ID, Accounting
+from app.api.accounting import REQUEST_ID, SAMPLING, Accounting
 from app.api.bodies import PLAIN, BodyFormat
 from app.api.failures import problem_of
 from app.api.fast_router import Routes
@@ -30,6 +30,7 @@ from app.api.together.kind import Verb
 from app.api.together.lane import Lane
 from app.errors import FieldError
 from app.runtime.metrics import Metrics
+from app.runtime.tracing import RequestTrace, Sampling
 from app.runtime.turns import Turn, Turns
 from app.security.callers import Caller
 from app.security.keyring import Keyring
@@ -54,6 +55,9 @@ _TARGET = re.compile(r"/[!\"$-~]*")
 _HEADER = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _JSON_TYPE = (b"content-type", b"application/json")
 _PLAIN_HEADERS = [_JSON_TYPE]
+_TRACED = ("traceparent", "tracestate")
+"""Headers that change nothing but whether a request is traced."""
+
 _BULK = frozenset({BodyFormat.NDJSON.value, BodyFormat.ARROW.value})
 _SHOWN = {b"retry-after": "Retry-After", b"location": "Location", b"etag": "ETag"}
 _SEQ = re.compile(rb'\{"seq":(\d+)[,}]')
@@ -85,28 +89,43 @@ class SocketRequests:
         self.largest_frame = settings.max_body + LARGEST_HEAD
         self._accounting = Accounting(settings, metrics)
 
-    def take(self, request: SocketRequest, caller: Caller, peer: Peer) -> bool:
-        """Take a request for the lane of small writes, if it is one of those by its path and headers."""
+    def begin(self, request: SocketRequest, caller: Caller, peer: Peer) -> Coroutine[Any, Any, Answered] | None:
+        """Have the lane of small writes answer a request, or return what carries it out."""
+        short = self._short(request, caller, peer)
+        if short is None:
+            return self.respond(request, caller, peer)
+        return None if self._lane.take(short) else self.respond(request, caller, peer, sampling=short.sampling)
+
+    def _short(self, request: SocketRequest, caller: Caller, peer: Peer) -> ShortOnSocket | None:
+        """A request as a short one, if it is one by its path and headers."""
         lane = self._lane
         if request.size > lane.largest or request.body is None:
-            return False
+            return None
         path, _, query = request.path.partition("?")
         parts = path.split("/")
         verb = lane.verb(request.method, parts)
         if verb is None or parts[0] or parts[1] != "v1" or "%" in path or "#" in query:
-            return False
+            return None
         key = ""
-        for name, key in request.headers.items():
-            if name.lower() != "idempotency-key" or not key or len(request.headers) > 1:
-                return False
+        for name, value in request.headers.items():
+            if name in _TRACED and value.isascii() and value.isprintable():
+                continue
+            if name.lower() != "idempotency-key" or not value or key:
+                return None
+            key = value
         id = parts[5] if len(parts) > 5 else ""
-        return lane.take(ShortOnSocket(self, request, caller, peer, verb, parts[3], id, query, key))
+        return ShortOnSocket(self, request, caller, peer, verb, parts[3], id, query, key)
 
     def respond(
-        self, request: SocketRequest, caller: Caller, peer: Peer, ordered: bool = True
+        self,
+        request: SocketRequest,
+        caller: Caller,
+        peer: Peer,
+        ordered: bool = True,
+        sampling: Sampling | None = None,
     ) -> Coroutine[Any, Any, Answered]:
         """Carry out a request of a caller; what is refused is answered by its problem. One that is not `ordered` has no
-        turn: whoever asks for it sees to that."""
+        turn: whoever asks for it sees to that. `sampling` is what the sampler of traces has said of it."""
         started = perf_counter()
         path, _, query = request.path.partition("?")
         scope: Scope = {
@@ -118,6 +137,7 @@ class SocketRequests:
             "app": self._app,
             "way": OWN,
             "root_path": "",
+            SAMPLING: sampling,
         }
         route, turn, problem = None, None, _headers(request, scope)
         if problem is None:
@@ -144,7 +164,7 @@ class SocketRequests:
         trace, status = None, 500
         try:
             scope["request_id"] = self._request_id(scope) if request.headers else self._accounting.new_id().decode()
-            trace = self._accounting.begin(request.method, scope["headers"])
+            trace = self._accounting.begin(scope)
             if isinstance(found, DirectRoute):
                 response = await self._call(found, request, scope, caller, peer, turn)
             else:
@@ -286,6 +306,8 @@ class ShortOnSocket:
         "key",
         "name",
         "query",
+        "sampling",
+        "trace",
         "turns",
         "verb",
     )
@@ -299,8 +321,14 @@ class ShortOnSocket:
         self.verb, self.name, self.id, self.query, self.key = verb, name, id, query, key
         self.caller: Caller | None = caller
         self.turns: Turns | None = peer.turns
+        self.sampling: Sampling | None = None
+        self.trace: RequestTrace | None = None
         self._caller = caller
         self.host = self.authorization = b""
+
+    def headers(self) -> Iterable[tuple[bytes, bytes]]:
+        found = self._request.headers
+        return [(name.encode(), found[name].encode()) for name in _TRACED if name in found]
 
     def checked_body(self, validator: SchemaValidator) -> Any:
         if not self._request.packed:
@@ -327,7 +355,8 @@ class ShortOnSocket:
     async def take_usual_way(self) -> None:
         """Have the routes carry it out, within the turn of its group. Returns when it is answered."""
         request, caller, peer = self._request, self._caller, self._peer
-        await peer.carry_out(request, self._requests.respond(request, caller, peer, ordered=False))
+        work = self._requests.respond(request, caller, peer, ordered=False, sampling=self.sampling)
+        await peer.carry_out(request, work)
 
     def at_end_of_turn(self, fn: Callable[[], None]) -> None:
         asyncio.get_running_loop().call_soon(fn)

@@ -171,12 +171,8 @@ class _Api:
         self._socket = socket
         self._turns: dict[tuple[str, ...], _Turn] = {}
 
-    def take(self, request: SocketRequest, caller: Caller, peer: Peer) -> bool:
-        """The service groups writes; here each is a request of its own."""
-        return False
-
-    async def respond(self, request: SocketRequest, caller: Caller, peer: Peer) -> Answered:
-        """Send a request, and answer as the service does."""
+    async def begin(self, request: SocketRequest, caller: Caller, peer: Peer) -> Answered:
+        """Send a request, and answer as the service does. The service groups writes; here each is a request."""
         refused = _refused(request)
         if refused is not None:
             return _answered(refused)

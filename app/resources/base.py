@@ -114,6 +114,11 @@ class ResourceType(ABC):
         """One pass for several jobs that are not `alone`."""
         raise NotImplementedError(f"jobs of {self.prefix} are alone")
 
+    def lifetimes(self, engine: Any) -> Iterable[tuple[str, float]]:
+        """The subscriptions of a resource that have a time to live, and that in seconds."""
+        found: Iterable[tuple[str, float]] = engine.ttl.items()
+        return found
+
     def count(self, metrics: Metrics, resource: str, job: Job) -> None:
         """Count a job that was applied."""
         metrics.applied(resource, type(job.command).__name__, job.count)

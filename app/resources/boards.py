@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
 from app.resources.base import Job, ResourceType
@@ -60,6 +60,9 @@ class BoardType(ResourceType):
 
     def together(self, jobs: Sequence[EventsPlan]) -> EventsGroup:
         return EventsGroup(jobs)
+
+    def lifetimes(self, engine: BoardEngine) -> Iterator[tuple[str, float]]:
+        return engine.subscribers.lifetimes()
 
     def count(self, metrics: Metrics, resource: str, job: Job) -> None:
         tiles = job.tile_count if isinstance(job, EventsPlan) else 0

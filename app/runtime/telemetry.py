@@ -11,15 +11,17 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from contextvars import ContextVar, Token
 from functools import partial
+from itertools import chain, islice
+from random import getrandbits
 from typing import Any
 
 from opentelemetry import trace
 from opentelemetry._logs import LogRecord, SeverityNumber
-from opentelemetry.context import Context
+from opentelemetry.context import Context, create_key
 from opentelemetry.exporter.otlp.proto.http._log_exporter import OTLPLogExporter
 from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
@@ -30,7 +32,15 @@ from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import Tracer, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.sdk.trace.id_generator import RandomIdGenerator
-from opentelemetry.sdk.trace.sampling import Decision
+from opentelemetry.sdk.trace.sampling import (
+    ALWAYS_OFF,
+    Decision,
+    ParentBased,
+    ParentBasedTraceIdRatio,
+    Sampler,
+    SamplingResult,
+    TraceIdRatioBased,
+)
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from opentelemetry.trace import Link, Span, SpanKind, Status, StatusCode
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
@@ -44,20 +54,37 @@ from app.version import version
 MOST_CAUSES = 16
 """Commands that one request to a neighbour names."""
 
+_HALF = 64
+"""Bits of half the id of a trace; samplers look at the low half."""
+
+_NO_CONTEXT = Context()
+_SAID = create_key("rankcast-said")
+"""Where a context has what the sampler said of the span that begins in it."""
+
 _TRACE_HEADERS = frozenset({b"traceparent", b"tracestate"})
 _PROPAGATOR = TraceContextTextMapPropagator()
 _SCOPE = "rankcast"
 
-_current: ContextVar[Span | None] = ContextVar("rankcast_span", default=None)
-"""The span of the request, or of the request to a neighbour, that this task works for."""
+_current: ContextVar[Sequence[Span]] = ContextVar("rankcast_spans", default=())
+"""The spans of the requests, or of the request to a neighbour, that this task works for."""
 
 log = logs.get("telemetry")
 
 
 def _running() -> Span | None:
-    """The current span. A task that outlives the request in which it was started has none."""
-    span = _current.get()
-    return span if span is not None and span.is_recording() else None
+    """The current span, the first of several. A task that outlives the request in which it was started has none."""
+    return next((span for span in _current.get() if span.is_recording()), None)
+
+
+def _about(method: str) -> dict[str, str]:
+    """What is known of a request before it has a route."""
+    return {"http.request.method": method}
+
+
+def _context_of(headers: Iterable[tuple[bytes, bytes]]) -> Context:
+    """The caller's span, if the headers name one."""
+    found = {name.decode(): value.decode("latin-1") for name, value in headers if name in _TRACE_HEADERS}
+    return _PROPAGATOR.extract(found, Context())
 
 
 def _nanoseconds(at: float) -> int:
@@ -69,23 +96,28 @@ class RequestSpan:
     """See `app.runtime.tracing.RequestTrace`."""
 
     def __init__(self, span: Span, method: str) -> None:
-        self._span = span
+        self.span = span
         self._method = method
-        self._token: Token[Span | None] = _current.set(span)
+        self._token: Token[Sequence[Span]] | None = None
+
+    def attach(self) -> None:
+        """Let the current task work for the request alone, until the end of its span."""
+        self._token = _current.set((self.span,))
 
     def end(self, route: str, status: int) -> None:
         """End the span, whose name is the method and the route."""
-        with suppress(ValueError):  # a generator was closed in another context than it began in
-            _current.reset(self._token)
-        self._span.update_name(f"{self._method} {route}")
-        self._span.set_attributes({"http.route": route, "http.response.status_code": status})
+        if self._token is not None:
+            with suppress(ValueError):  # a generator was closed in another context than it began in
+                _current.reset(self._token)
+        self.span.update_name(f"{self._method} {route}")
+        self.span.set_attributes({"http.route": route, "http.response.status_code": status})
         if status >= 500 or status == 0:
-            self._span.set_status(Status(StatusCode.ERROR))
-        self._span.end()
+            self.span.set_status(Status(StatusCode.ERROR))
+        self.span.end()
 
 
-class CommandSpans:
-    """See `app.runtime.tracing.CommandTrace`. The span `group` begins with it."""
+class SpansBelow:
+    """The spans of a command below those of one request. The span `group` begins with it."""
 
     __slots__ = ("_execution", "_group", "_request", "_resource", "_tracer")
 
@@ -132,6 +164,36 @@ class CommandSpans:
         return self._request if self._execution is None else trace.set_span_in_context(self._execution, Context())
 
 
+class CommandSpans:
+    """See `app.runtime.tracing.CommandTrace`. The spans of each request that the command carries out."""
+
+    __slots__ = ("_all",)
+
+    def __init__(self, tracer: trace.Tracer, requests: Iterable[Span], resource: str) -> None:
+        self._all = [SpansBelow(tracer, request, resource) for request in requests]
+
+    def committed(self, began: float, commands: int) -> None:
+        for one in self._all:
+            one.committed(began, commands)
+
+    def failed(self, why: str) -> None:
+        for one in self._all:
+            one.failed(why)
+
+    def executing(self) -> None:
+        for one in self._all:
+            one.executing()
+
+    def executed(self, seq: int) -> None:
+        for one in self._all:
+            one.executed(seq)
+
+    @property
+    def contexts(self) -> Iterator[Context]:
+        """The contexts of what publishing causes."""
+        return (one.context for one in self._all)
+
+
 class ChosenIds(RandomIdGenerator):
     """Ids of traces of which one may be chosen beforehand. Traces begin on the event loop alone."""
 
@@ -143,37 +205,127 @@ class ChosenIds(RandomIdGenerator):
         return super().generate_trace_id() if id is None else id
 
 
-class SpanTracer:
-    """See `app.runtime.tracing.Tracer`."""
+def bound_of(sampler: Sampler) -> int:
+    """From which low half of its id on a trace that begins here is not sampled, for the samplers of the SDK.
 
-    def __init__(self, tracer: Tracer) -> None:
+    >>> from opentelemetry.sdk.trace.sampling import DEFAULT_OFF, DEFAULT_ON
+    >>> bound_of(DEFAULT_OFF), bound_of(ParentBasedTraceIdRatio(0.25)) == 1 << 62, bound_of(DEFAULT_ON) == 1 << 64
+    (0, True, True)
+    """
+    if type(sampler) in (ParentBased, ParentBasedTraceIdRatio):
+        sampler = getattr(sampler, "_root", sampler)
+    if type(sampler) is TraceIdRatioBased:
+        return sampler.bound
+    return 0 if sampler is ALWAYS_OFF else 1 << _HALF
+
+
+class AskedOnce(Sampler):
+    """A sampler that is not asked again about a span whose context has what it said."""
+
+    def __init__(self, sampler: Sampler) -> None:
+        self._sampler = sampler
+
+    def should_sample(self, parent_context: Context | None, *given: Any, **named: Any) -> SamplingResult:
+        """What was said, else what the sampler says."""
+        said = None if parent_context is None else parent_context.get(_SAID)
+        if isinstance(said, SamplingResult):
+            return said
+        return self._sampler.should_sample(parent_context, *given, **named)
+
+    def get_description(self) -> str:
+        """That of the sampler."""
+        return self._sampler.get_description()
+
+
+class Sampled(tracing.Sampling):
+    """A request that has a span. `outer` is the context of that, `id` the id of its trace unless a caller chose it.
+    `begun` is the span once there is one.
+    """
+
+    __slots__ = ("_since", "begun", "id", "method", "outer")
+
+    def __init__(self, method: str, outer: Context, id: int | None) -> None:
+        self.method, self.outer, self.id = method, outer, id
+        self._since = time.time_ns()
+        self.begun: RequestSpan | None = None
+
+    def begin(self, tracer: Tracer, ids: ChosenIds) -> RequestSpan:
+        """The request's span, which begins once and when the sampler was asked."""
+        if self.begun is None:
+            ids.chosen = self.id
+            about, since = _about(self.method), self._since
+            span = tracer.start_span(self.method, self.outer, SpanKind.SERVER, about, start_time=since)
+            self.begun = RequestSpan(span, self.method)
+        return self.begun
+
+
+class SpanTracer:
+    """See `app.runtime.tracing.Tracer`. `bits` gives so many random bits, for ids."""
+
+    def __init__(self, tracer: Tracer, bits: Callable[[int], int] = getrandbits) -> None:
+        self._bits = bits
         self.applied: Sequence[Any] = ()
         self._tracer = tracer
         self._ids = tracer.id_generator = ChosenIds()
+        self._sampler = tracer.sampler
+        self._bound = bound_of(self._sampler)
+        tracer.sampler = AskedOnce(self._sampler)
 
-    def request(self, method: str, headers: Sequence[tuple[bytes, bytes]]) -> RequestSpan | None:
-        """A server's span. Ids of a caller's trace are taken as they are, and its decision about sampling."""
-        found = {name.decode(): value.decode("latin-1") for name, value in headers if name in _TRACE_HEADERS}
-        if not found:
-            # The SDK decides only once it has made a span: most of its cost where few requests are sampled.
-            id = self._ids.generate_trace_id()
-            decided = self._tracer.sampler.should_sample(None, id, method, SpanKind.SERVER)
-            if decided.decision is Decision.DROP:
-                _current.set(None)
-                return None
-            self._ids.chosen = id
-        outer = _PROPAGATOR.extract(found, Context()) if found else Context()
-        about = {"http.request.method": method}
-        span = self._tracer.start_span(method, outer, SpanKind.SERVER, attributes=about)
-        if span.is_recording():
-            return RequestSpan(span, method)
-        _current.set(None)
+    def sample(self, method: str, headers: Iterable[tuple[bytes, bytes]]) -> tracing.Sampling:
+        """`UNSAMPLED`, or a `Sampled` for `request`. The sampler is asked where a caller may decide, and where it may
+        say yes: to be told no by it costs several times as much as to look at the id.
+        """
+        for name, _ in headers:
+            if name in _TRACE_HEADERS:
+                return self._ask(method, _context_of(headers))
+        low = self._bits(_HALF)
+        return tracing.UNSAMPLED if low >= self._bound else self._ask(method, _NO_CONTEXT, low)
+
+    def _ask(self, method: str, outer: Context, low: int | None = None) -> tracing.Sampling:
+        """What the SDK's sampler says. Ids of a caller's trace are taken as they are."""
+        caller, id = trace.get_current_span(outer).get_span_context(), None
+        if not caller.is_valid:
+            low = self._bits(_HALF) if low is None else low
+            id = self._bits(_HALF) << _HALF | low or 1
+        said = self._sampler.should_sample(outer, id or caller.trace_id, method, SpanKind.SERVER, _about(method))
+        if said.decision is Decision.DROP:
+            return tracing.UNSAMPLED
+        return Sampled(method, Context({**outer, _SAID: said}), id)
+
+    def request(
+        self, method: str, headers: Iterable[tuple[bytes, bytes]], sampling: tracing.Sampling | None = None
+    ) -> RequestSpan | None:
+        """A server's span, of the trace that the sampler was asked about."""
+        if sampling is None:
+            sampling = self.sample(method, headers)
+        if isinstance(sampling, Sampled):
+            span = sampling.begin(self._tracer, self._ids)
+            span.attach()
+            return span
+        self._detach()
         return None
+
+    def together(self, requests: Sequence[tracing.Traced]) -> None:
+        """The spans of servers, all of them those of the current task."""
+        spans = []
+        for request in requests:
+            if isinstance(request.sampling, Sampled):
+                request.trace = begun = request.sampling.begin(self._tracer, self._ids)
+                spans.append(begun.span)
+        if spans:
+            _current.set(spans)
+        else:
+            self._detach()
+
+    def _detach(self) -> None:
+        """Have the current task work for no request, whatever began it."""
+        if _current.get():
+            _current.set(())
 
     def command(self, resource: str) -> CommandSpans | None:
         """The spans of a command."""
-        request = _running()
-        return None if request is None else CommandSpans(self._tracer, request, resource)
+        requests = [span for span in _current.get() if span.is_recording()]
+        return CommandSpans(self._tracer, requests, resource) if requests else None
 
     def delivery(self, resource: str, cursor: str) -> AbstractContextManager[None]:
         """A span in each command's `execution`."""
@@ -182,7 +334,8 @@ class SpanTracer:
     @contextmanager
     def _delivery(self, resource: str, cursor: str) -> Iterator[None]:
         about = {"rankcast.resource": resource, "rankcast.cursor": cursor}
-        spans = [self._tracer.start_span("delivery", each.context, attributes=about) for each in self.applied]
+        causes = self._causes()
+        spans = [self._tracer.start_span("delivery", one, attributes=about) for one in causes]
         try:
             yield
         finally:
@@ -191,7 +344,10 @@ class SpanTracer:
 
     def cause(self, causes: list[Any]) -> None:
         """Keep the contexts of the commands, as long as there are few."""
-        causes.extend(each.context for each in self.applied[: MOST_CAUSES - len(causes)])
+        causes.extend(islice(self._causes(), MOST_CAUSES - len(causes)))
+
+    def _causes(self) -> Iterator[Context]:
+        return chain.from_iterable(command.contexts for command in self.applied)
 
     def link(self, relay: str, link: str, causes: list[Any]) -> AbstractContextManager[None]:
         return self._caused("link", {"rankcast.resource": f"relays/{relay}", "rankcast.link": link}, causes)
@@ -207,7 +363,7 @@ class SpanTracer:
             return
         links = [Link(trace.get_current_span(other).get_span_context()) for other in causes[1:]]
         span = self._tracer.start_span(name, causes[0], SpanKind.CLIENT, attributes=about, links=links)
-        token = _current.set(span)
+        token = _current.set((span,))
         try:
             yield
         except Exception as error:

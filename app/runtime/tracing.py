@@ -16,12 +16,22 @@ look at that one attribute and no more, and nothing of OpenTelemetry's SDK is im
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, MutableMapping, Sequence
+from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 ENDPOINTS = tuple(f"OTEL_EXPORTER_OTLP_{signal}ENDPOINT" for signal in ("", "TRACES_", "METRICS_", "LOGS_"))
 """The variables of which one turns telemetry on."""
+
+
+class Sampling:
+    """What the sampler says of a request, asked once and before there is a span."""
+
+    __slots__ = ()
+
+
+UNSAMPLED = Sampling()
+"""The request has no spans."""
 
 
 class RequestTrace(Protocol):
@@ -30,8 +40,15 @@ class RequestTrace(Protocol):
     def end(self, route: str, status: int) -> None: ...
 
 
+class Traced(Protocol):
+    """A request that is carried out with others: what the sampler has said of it, and its span once that has begun."""
+
+    sampling: Sampling | None
+    trace: RequestTrace | None
+
+
 class CommandTrace(Protocol):
-    """The spans of one command, below those of its request. Times are those of `time.perf_counter`."""
+    """The spans of one command, below those of its requests. Times are those of `time.perf_counter`."""
 
     def committed(self, began: float, commands: int) -> None:
         """It is durable since now; the transaction began then, and wrote so many commands."""
@@ -51,11 +68,21 @@ class Tracer(Protocol):
 
     applied: Sequence[CommandTrace]
 
-    def request(self, method: str, headers: Sequence[tuple[bytes, bytes]]) -> RequestTrace | None:
-        """Begin the span of a request, in the trace of its `traceparent`; None where it is not sampled."""
+    def sample(self, method: str, headers: Iterable[tuple[bytes, bytes]]) -> Sampling:
+        """Ask the sampler about a request, in the trace of its `traceparent` or one whose id is chosen now."""
+
+    def request(
+        self, method: str, headers: Iterable[tuple[bytes, bytes]], sampling: Sampling | None = None
+    ) -> RequestTrace | None:
+        """Begin the span of a request, as `sampling` says, or `sample` where that was not asked; None without one."""
+
+    def together(self, requests: Sequence[Traced]) -> None:
+        """Begin the spans of those requests that are sampled; from now on the current task works for them, and for no
+        other one, whatever began it.
+        """
 
     def command(self, resource: str) -> CommandTrace | None:
-        """The spans of a command of the current request; None where that has none."""
+        """The spans of a command of the current requests; None where those have none."""
 
     def delivery(self, resource: str, cursor: str) -> AbstractContextManager[None]:
         """The delivery of a slice of the commands in `applied`; readers have it at this cursor."""

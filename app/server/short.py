@@ -19,12 +19,13 @@ from app.api.bodies import check_literals
 from app.api.problems import Problem
 from app.api.together.kind import Verb
 from app.api.together.lane import Lane
+from app.runtime.tracing import RequestTrace, Sampling
 from app.runtime.turns import Turns
 from app.security.callers import Caller
 from app.write_path.idempotency import hash_request
 
-_PLAIN = frozenset({b"accept", b"accept-encoding", b"accept-language", b"user-agent"})
-"""Headers that change nothing about a request."""
+_PLAIN = frozenset({b"accept", b"accept-encoding", b"accept-language", b"traceparent", b"tracestate", b"user-agent"})
+"""Headers that change nothing about a request; whether it is traced is asked later."""
 
 _IDS = count(1)
 _START = token_hex(4).encode()
@@ -64,7 +65,9 @@ class Short:
         "query",
         "response_complete",
         "response_started",
+        "sampling",
         "scope",
+        "trace",
         "turns",
         "url",
         "verb",
@@ -80,11 +83,16 @@ class Short:
         self.host, self.authorization, self.key = host, authorization, key
         self.caller: Caller | None = None
         self.turns: Turns | None = None
+        self.sampling: Sampling | None = None
+        self.trace: RequestTrace | None = None
         self.url, self.scope = protocol.url, protocol.scope
         self.body = b""
         self.keep_alive, self.more_body = True, True
         self.response_started = self.response_complete = self.disconnected = False
         self.message_event = _UNUSED
+
+    def headers(self) -> Iterable[tuple[bytes, bytes]]:
+        return self.scope["headers"]
 
     def checked_body(self, validator: SchemaValidator) -> Any:
         check_literals(self.body)

@@ -6,6 +6,7 @@ import asyncio
 
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
+from app.api.accounting import SAMPLING
 from app.api.together.lane import Lane
 from app.server.http import HttpProtocol
 from app.server.short import Short, short_request
@@ -42,11 +43,14 @@ class ServiceProtocol(HttpProtocol):
         """Carry out a request that was short as all others are."""
         if self.transport.is_closing():
             short.response_complete = True
+            if short.trace is not None:
+                short.trace.end(short.verb.route, 499)
             return
         path, _, query = short.url.partition(b"?")
         scope = short.scope
         scope["method"], scope["path"], scope["raw_path"] = short.verb.method, path.decode("ascii"), path
         scope["query_string"] = query
+        scope[SAMPLING] = short.sampling  # type: ignore[literal-required]
         cycle = RequestResponseCycle(
             scope=scope,
             transport=self.transport,

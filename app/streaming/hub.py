@@ -476,10 +476,11 @@ class Hub:
         live_resource = self._live_resources.get(resource)
         if live_resource is None:
             return
-        if tracing.tracer is None:
+        tracer = tracing.tracer
+        if tracer is None or not tracer.applied:
             live_resource.deliver(slice)
         else:
-            with tracing.tracer.delivery(resource, f"{self.epoch}:{slice.last_seq}"):
+            with tracer.delivery(resource, f"{self.epoch}:{slice.last_seq}"):
                 live_resource.deliver(slice)
 
     def resource_gone(self, resource: str, seq: int) -> None:

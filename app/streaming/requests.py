@@ -65,12 +65,11 @@ class Api(Protocol):
 
     largest_frame: int
 
-    def take(self, request: SocketRequest, caller: Caller, peer: Peer) -> bool:
-        """Take a request for a group, which answers it; False for one that is for `respond`."""
+    def begin(self, request: SocketRequest, caller: Caller, peer: Peer) -> Coroutine[Any, Any, Answered] | None:
+        """Take a request of a caller for a group, which answers it, and return None; or return what carries it out.
 
-    def respond(self, request: SocketRequest, caller: Caller, peer: Peer) -> Coroutine[Any, Any, Answered]:
-        """Carry out a request of a caller; refusals are answers too. Its place among the writes of its peer is fixed
-        before the answer is awaited. Raises only what is not expected.
+        Refusals are answers too. Its place among the writes of its peer is fixed before the answer is awaited. Awaiting
+        raises only what is not expected.
         """
 
 
@@ -107,10 +106,11 @@ class Requests:
         if len(self._tasks) + self._grouped >= MOST_UNDER_WAY:
             self.refuse(request, TooMany(f"{MOST_UNDER_WAY} requests of this socket wait for their answers"))
             return
-        if self._api.take(request, caller, self):
+        work = self._api.begin(request, caller, self)
+        if work is None:
             self._grouped += 1
-            return
-        self._start(self._tasks, self._run(request, self._api.respond(request, caller, self)))
+        else:
+            self._start(self._tasks, self._run(request, work))
 
     def run(self, work: Coroutine[Any, Any, None]) -> None:
         """Run a task for the requests of a group."""

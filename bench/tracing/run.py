@@ -10,6 +10,7 @@ from contextlib import ExitStack, contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from statistics import median
+from typing import TypeAlias
 
 from bench.commits import requests
 from bench.commits.run import sent
@@ -19,13 +20,21 @@ from bench.tracing.removed import copy_to
 
 PAGE = RESULTS / "tracing.md"
 
-ROUNDS, QUICK_ROUNDS = 40, 2
+ROUNDS, QUICK_ROUNDS = 45, 2
+"""Of a generation."""
+
+GENERATIONS, QUICK_GENERATIONS = 6, 1
+"""So many times all services start afresh: where a process has its memory can alone make some percent."""
 
 SHARE = 0.01
 """The share of requests that is sampled."""
 
 MOST_OFF, MOST_SAMPLED = 1.01, 1.03
 """How many times as much tracing may take."""
+
+
+Times: TypeAlias = dict[str, list[list[float]]]
+"""Of each kind of request, for each service, those of all rounds."""
 
 
 class Collector(ThreadingHTTPServer):
@@ -81,6 +90,7 @@ def run(quick: bool = False, out: Path | None = None, say: Callable[[str], None]
     """
     size = requests.QUICK if quick else requests.Size(ROUNDS, 2_000, 10_000)
     rounds = QUICK_ROUNDS if quick else ROUNDS
+    generations = QUICK_GENERATIONS if quick else GENERATIONS
     with page("The cost of tracing", "tracing", quick, out, say) as report, ExitStack() as stack:
         root = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="rankcast-tracing-")))
         sites = copy_to(root / "removed")
@@ -91,20 +101,24 @@ def run(quick: bool = False, out: Path | None = None, say: Callable[[str], None]
             OURS._replace(variables=quiet),
             OURS._replace(variables={**quiet, **sampled(gatherer.server_port)}),
         )
-        servers = []
-        for number, checkout in enumerate(checkouts):
-            folder = root / str(number)
-            folder.mkdir()
-            servers.append(stack.enter_context(service(folder, checkout=checkout)))
         report.text(
-            f"Three services take the same requests in turns, in {rounds} rounds: one whose sources have none of the "
-            f"{sites} places that ask for tracing, one with tracing off, and one that samples {SHARE:.0%} of its "
-            f"requests and exports them, with metrics and logs, to a collector on this machine. Microseconds of the "
-            "service's processor time an item, exports included: medians, and the medians of the ratios of all rounds "
-            "with the least and the greatest. A board of "
+            f"Three services take the same requests in turns, in {rounds} rounds of {generations} generations of fresh "
+            f"processes: one whose sources have none of the {sites} places that ask for tracing, one with tracing off, "
+            f"and one that samples {SHARE:.0%} of its requests and exports them, with metrics and logs, to a collector "
+            "on this machine. Microseconds of the service's processor time an item, exports included: medians, and the "
+            "medians of the ratios of all rounds with the least and the greatest. A board of "
             f"{size.objects:,} objects and {size.subscriptions:,} subscriptions."
         )
-        rows, off, on = _measured(servers, size, rounds)
+        times: Times = {}
+        for generation in range(generations):
+            with ExitStack() as running:
+                servers = []
+                for number, checkout in enumerate(checkouts):
+                    folder = root / f"{generation}-{number}"
+                    folder.mkdir()
+                    servers.append(running.enter_context(service(folder, checkout=checkout)))
+                _measure(servers, size, rounds, times)
+        rows, off, on = _compared(times)
         report.table(("request", "us removed", "off", "sampled", "off / removed", "sampled / removed"), rows)
         report.text(f"The collector was sent {gatherer.taken:,} exports.")
         worst = max(off)
@@ -115,20 +129,21 @@ def run(quick: bool = False, out: Path | None = None, say: Callable[[str], None]
     return report
 
 
-def _measured(
-    servers: list[Server], size: requests.Size, rounds: int
-) -> tuple[list[Sequence[str]], list[float], list[float]]:
-    """The rows of the table, and the ratios of each kind of request."""
+def _measure(servers: list[Server], size: requests.Size, rounds: int, times: Times) -> None:
+    """Add the times of so many rounds."""
     bursts = requests.boards(servers, size)
-    times: dict[str, list[list[float]]] = {burst.name: [[], [], []] for burst in bursts}
     for number in range(rounds + 1):
         for burst in bursts:
             payloads = next(burst.bursts)
-            order = [(number + i) % 3 for i in range(3)]
-            for i in order:
+            found = times.setdefault(burst.name, [[] for _ in servers])
+            for i in ((number + turn) % len(servers) for turn in range(len(servers))):
                 spent, _ = sent(servers[i], burst, payloads)
                 if number:  # the first only warms up
-                    times[burst.name][i].append(spent)
+                    found[i].append(spent)
+
+
+def _compared(times: Times) -> tuple[list[Sequence[str]], list[float], list[float]]:
+    """The rows of the table, and the ratios of each kind of request."""
     rows: list[Sequence[str]] = []
     all_off, all_on = [], []
     for name, (removed, off, on) in times.items():

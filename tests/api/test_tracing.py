@@ -18,21 +18,20 @@ import structlog
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
-from opentelemetry.sdk.trace import ReadableSpan, Tracer, TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ParentBased, Sampler
+from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ParentBased
 from opentelemetry.trace import StatusCode
 
 from app.errors import LogUnavailable
 from app.links.peer import Peers
 from app.main import create_app
 from app.runtime import logs, tracing
-from app.runtime.telemetry import SpanTracer
 from app.settings import Settings
 from tests.support.app_client import AppClient
 from tests.support.patience import wait_until
 from tests.support.service_fixtures import Start
+from tests.support.traces import install
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 MARKET = "/v1/relays/market"
@@ -42,19 +41,9 @@ EVENTS = {"events": [{"op": "upsert", "id": "a", "values": {"x": 1, "y": 2}}]}
 HOST = {"Host": "127.0.0.1"}
 
 
-def _install(monkeypatch: pytest.MonkeyPatch, sampler: Sampler | None = None) -> InMemorySpanExporter:
-    memory = InMemorySpanExporter()
-    provider = TracerProvider(sampler=sampler)
-    provider.add_span_processor(SimpleSpanProcessor(memory))
-    tracer = provider.get_tracer("test")
-    assert isinstance(tracer, Tracer)
-    monkeypatch.setattr(tracing, "tracer", SpanTracer(tracer))
-    return memory
-
-
 @pytest.fixture
 def spans(monkeypatch: pytest.MonkeyPatch) -> InMemorySpanExporter:
-    return _install(monkeypatch)
+    return install(monkeypatch)
 
 
 def _by_name(memory: InMemorySpanExporter) -> dict[str, ReadableSpan]:
@@ -153,7 +142,7 @@ def test_a_write_that_is_not_logged_ends_its_spans_with_an_error(start: Start, s
 def test_what_is_not_sampled_leaves_no_span_and_a_caller_decides(
     client: AppClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    memory = _install(monkeypatch, ParentBased(ALWAYS_OFF))
+    memory = install(monkeypatch, ParentBased(ALWAYS_OFF))
     client.put("/v1/boards/b", json=CONFIG).raise_for_status()
     assert not memory.get_finished_spans()
     headers = {"traceparent": f"00-{TRACE}-{PARENT}-01"}

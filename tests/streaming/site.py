@@ -101,10 +101,7 @@ class NoApi:
 
     largest_frame = 1 << 20
 
-    def take(self, request: SocketRequest, caller: Caller, peer: requests.Peer) -> bool:
-        return False
-
-    async def respond(self, request: SocketRequest, caller: Caller, peer: requests.Peer) -> Answered:
+    async def begin(self, request: SocketRequest, caller: Caller, peer: requests.Peer) -> Answered:
         return Answered(404, b"")
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from pydantic_core import SchemaValidator
 
 from app.api.problems import Problem
+from app.runtime.tracing import RequestTrace, Sampling
 from app.runtime.turns import Turns
 from app.security.callers import Caller
 from app.security.scopes import Need
@@ -50,7 +51,7 @@ class ShortRequest(Protocol):
     `id` is that in its path, empty where there is none, `query` what follows the path, `key` its Idempotency-Key, empty
     without one, `began` when its head was read, by `time.perf_counter`. `caller` is who sent it where the connection
     has settled that, and `turns` are those of a connection whose writes to a resource keep their order; both None over
-    HTTP.
+    HTTP. `sampling` is what the sampler of traces said of it, None before that is asked, `trace` its span.
     """
 
     verb: Verb
@@ -63,6 +64,11 @@ class ShortRequest(Protocol):
     began: float
     caller: Caller | None
     turns: Turns | None
+    sampling: Sampling | None
+    trace: RequestTrace | None
+
+    def headers(self) -> Iterable[tuple[bytes, bytes]]:
+        """The headers as they came, at least those by which it is traced."""
 
     def checked_body(self, validator: SchemaValidator) -> Any:
         """The body, checked. Raises whatever makes the request take the usual way."""

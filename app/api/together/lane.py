@@ -119,8 +119,10 @@ class Lane:
 
     def take(self, short: ShortRequest) -> bool:
         """Add a request that is complete to the group of its resource; False where it takes the usual way."""
-        if tracing.tracer is not None or not self._open or not self._ready():
+        if not self._open or not self._ready():
             return False
+        if tracing.tracer is not None:
+            short.sampling = tracing.tracer.sample(short.verb.method, short.headers())
         kind, name = short.verb.kind, short.name
         try:
             caller = self._caller(short, kind)
@@ -214,6 +216,8 @@ class Lane:
     async def _run(self, group: Group) -> None:
         left = deque(group.members)
         counted = len(left)
+        if tracing.tracer is not None:
+            tracing.tracer.together([short for short, _, _ in left])
         tickets: list[Ticket | None] = [None] * counted
         try:
             await group.turn.begin()
@@ -237,6 +241,8 @@ class Lane:
                 # As in `_answer`, without the call: this is what most of them are.
                 short.answer(outcome.status, outcome.body)
                 observe(short.verb.method, short.verb.route, outcome.status, perf_counter() - short.began)
+                if short.trace is not None:
+                    short.trace.end(short.verb.route, outcome.status)
         except asyncio.CancelledError:
             self._fail(left, Problem("not-ready", ENDING))
         except Exception:
@@ -288,6 +294,8 @@ class Lane:
                 return
             short.refuse(outcome)
         self._metrics.observe(short.verb.method, short.verb.route, status, perf_counter() - short.began)
+        if short.trace is not None:
+            short.trace.end(short.verb.route, status)
 
     async def _take_usual_way(self, left: deque[Member], tickets: list[Ticket | None]) -> None:
         """Have what was not changed carried out or refused one by one, in order, before what is behind it."""
@@ -304,3 +312,5 @@ class Lane:
         for short, _, _ in left:
             short.fail(problem)
             self._metrics.observe(short.verb.method, short.verb.route, problem.status_code, now - short.began)
+            if short.trace is not None:
+                short.trace.end(short.verb.route, problem.status_code)
