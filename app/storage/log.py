@@ -456,7 +456,9 @@ class Log:
     def last_note(self, about: str) -> int:
         """The `first_seq` of the last row that notes this, 0 where none is in the log. Raises `LogUnavailable`."""
         columns = log_table.c
-        query = sa.select(sa.func.max(columns.first_seq)).where(columns.command == NOTE, columns.resource == about)
+        query = sa.select(sa.func.max(columns.first_seq)).where(
+            columns.command == NOTE, columns.resource == about, columns.lsn <= self.last_lsn
+        )
         with self.database.reading("the log cannot be read") as connection:
             return int(connection.execute(query).scalar() or 0)
 

@@ -40,8 +40,10 @@ PATIENCE = 5.0
 
 _RETRY = 0.05
 
-_IDLE = "set local idle_in_transaction_session_timeout = '15s'"
-"""A service that is stopped in the middle of a change holds its locks no longer than that."""
+_IDLE = "set local idle_in_transaction_session_timeout = '8s'"
+"""A service that is stopped in the middle of a change holds its locks no longer than
+that, which is shorter than others wait for them.
+"""
 _CLASS = int.from_bytes(b"RANK")
 _KEY = f"({_CLASS}::bigint << 32) | 'meta'::regclass::oid::bigint"
 _TRY_LOCK = f"select pg_try_advisory_lock({_KEY})"
@@ -84,8 +86,8 @@ class Meta:
 
 class Ownership:
     """This service's lock of a database. `lost` is the reason why nothing may be written any more, `refused` why
-    nothing is to be written for now; `on_failure` is called after a write that failed. `token` is this service's, `guest` says that it
-    only reads what another one writes there.
+    nothing is to be written for now; `on_failure` is called after a write that failed. `token` is this service's,
+    `guest` says that it only reads what another one writes there.
     """
 
     def __init__(self, database: Database) -> None:

@@ -175,12 +175,13 @@ class SharedLog(Log):
     def _check_has(self, cursor: Any, last: int) -> None:
         """Raise `OtherHistory` where the database, which ends at a row, lacks what this node has taken."""
         if last < self.last_lsn:
-            raise OtherHistory(
-                f"the database {self.database.name} has lost rows: it ends at {last}, and {self.last_lsn} was there"
-            )
+            raise OtherHistory(self._shorter(last))
         stored = self._stored_checksum(cursor, self.last_lsn) if self.last_lsn > self.pruned_through else b""
         if self.last_lsn > self.pruned_through and stored != self.last_checksum:
             raise OtherHistory(f"row {self.last_lsn} of the database {self.database.name} is another one than it was")
+
+    def _shorter(self, last: int) -> str:
+        return f"the database {self.database.name} has lost rows: it ends at {last}, and {self.last_lsn} was there"
 
     def lead(self) -> None:
         """Write from now on: the lease was taken, and this node has all that is there."""
@@ -236,9 +237,7 @@ class SharedLog(Log):
         if seen.lease is not None and seen.lease.history != self._history:
             raise OtherHistory(f"rows were given up: the history is {seen.lease.history}, and {self._history} here")
         if seen.last < self.last_lsn:
-            raise LogUnavailable(
-                f"the database {self.database.name} has lost rows: it ends at {seen.last}, and {self.last_lsn} was there"
-            )
+            raise LogUnavailable(self._shorter(seen.last))
 
     def incomplete_answers(self, first: int, last: int) -> list[StoredAnswer]:
         """The stored responses of rows from one to another that lack what applying gives. Raises `LogUnavailable`."""
@@ -381,6 +380,16 @@ class Marks:
         if not isinstance(found, dict):
             raise LogUnavailable(f"{self._file} is damaged")
         return {str(name): str(value) for name, value in found.items()}
+
+
+def lease_of(url: str) -> LeaseState | None:
+    """The lease in a database; None where no node has led with it. Raises `LogUnavailable`."""
+    database = Database.named(url)
+    try:
+        with database.reading(f"the database {database.name} cannot be opened") as connection:
+            return Lease.look(_driver(connection).cursor())
+    finally:
+        database.close()
 
 
 def _driver(connection: sa.Connection) -> Any:
