@@ -151,7 +151,7 @@ def create_app(settings: Settings | None = None, stores: Stores | None = None, l
             try:
                 await service.start()
             except LogUnavailable as error:
-                if service.node.leads:
+                if service.node.leads or not await asyncio.to_thread(opened.log.reachable):
                     raise
                 # What it holds is the leader's as well.
                 await asyncio.to_thread(give_up, settings.data, str(error))

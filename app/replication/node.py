@@ -342,6 +342,8 @@ class Node:
                 log.error("this node cannot lead", error=str(error))
             except Diverged as error:
                 await self._give_up(str(error))
+            except Exception as error:
+                log.exception("this node cannot lead", error=str(error))
 
     async def _begin_term(self, term: int, others: list[Status] | None, began: float, handed_over: bool) -> None:
         """Lead in a new term, and tell the other nodes; without them, whoever has let the lease expire is not asked."""

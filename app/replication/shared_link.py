@@ -52,6 +52,7 @@ class SharedLink(Link):
         self._seconds = seconds
         self._every = min(LOOK_EVERY, seconds / 7)
         self._lease: LeaseState | None = None
+        self._known_lease = asyncio.Event()
         self._since = 0.0
         self._after = 0
         self._first = True
@@ -111,6 +112,7 @@ class SharedLink(Link):
         lease = self._lease = seen.lease
         if lease is None:
             return 0
+        self._known_lease.set()
         now = time.monotonic()
         self.heard = now - max(0.0, lease.age)
         behind = lease.confirmed - self.applied > MOST_BEHIND
@@ -150,6 +152,7 @@ class SharedLink(Link):
         reporting: asyncio.Task[None] | None = None
         told: Status | None = None
         try:
+            await self._known_lease.wait()
             while True:
                 lease = self._lease
                 if lease is not None and (self.leader is None or self.leader.node != lease.node):

@@ -327,6 +327,14 @@ class Log:
         """Why nothing is written for now, or any more; None while it is."""
         return self.ownership.lost or self.ownership.refused
 
+    def reachable(self) -> bool:
+        """Whether the database answers."""
+        try:
+            self.ownership.recall("format")
+        except LogUnavailable:
+            return False
+        return True
+
     def reclaim(self) -> None:
         """Give the room of SQLite's write-ahead log back to the disk. Raises `LogUnavailable`."""
         if not self.database.remote:
