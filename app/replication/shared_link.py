@@ -81,6 +81,7 @@ class SharedLink(Link):
         async def run(work: Callable[..., T], *given: Any) -> T:
             return await loop.run_in_executor(thread, work, *given)
 
+        self._known_lease.clear()
         finding = asyncio.create_task(self._keep_leader())
         self._since = time.monotonic()
         log.info("following the log in the database", database=self._shared.database.name, after=target)
