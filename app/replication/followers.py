@@ -115,7 +115,7 @@ class Followers:
         return found
 
     def note(self, node: str, durable: int, applied: int, name: str = "", address: str = "") -> None:
-        """Note how far a replica is. One that does not follow is passed over, unless it reads the log that nodes share."""
+        """Note how far a replica is. One that does not follow is passed over, unless nodes share the log."""
         found = self._known.get(node)
         if found is None and self.shared:
             found = self.add(node, name, address, durable)
