@@ -56,6 +56,7 @@ from app.service import Interrupted, Service
 from app.settings import Settings
 from app.storage import Stores, open_stores
 from app.storage.role import Role, give_up, read_role
+from app.storage.shared_log import OtherHistory
 from app.streaming.websocket import StreamSocket
 from app.version import version
 from app.write_path.writer import PATIENCE
@@ -132,23 +133,25 @@ def create_app(settings: Settings | None = None, stores: Stores | None = None, l
             nonlocal opened, service
             if opened is None or service is None:
                 # What is opened depends on the other nodes, which may not be there yet.
-                from app.replication.joining import Cancelled, take_role
+                from app.replication.joining import Cancelled, open_in_group
 
                 try:
-                    role = await asyncio.to_thread(take_role, settings, lambda: lifecycle.ending)
+                    found, role = await asyncio.to_thread(open_in_group, settings, lambda: lifecycle.ending)
                 except Cancelled:
                     raise Interrupted from None
-                opened = await asyncio.to_thread(
-                    open_stores, settings.data, settings.database, accept_log_end=settings.accept_log_end
-                )
+                except OtherHistory as error:
+                    await asyncio.to_thread(give_up, settings.data, str(error))
+                    lifecycle.start_anew(str(error))
+                    raise Interrupted from error
+                opened = found
                 if lifecycle.ending:
                     raise Interrupted
-                service = build(opened, role)
-                admit(opened)
+                service = build(found, role)
+                admit(found)
             try:
                 await service.start()
             except LogUnavailable as error:
-                if service.node.leads:
+                if service.node.leads or not await asyncio.to_thread(opened.log.reachable):
                     raise
                 # What it holds is the leader's as well.
                 await asyncio.to_thread(give_up, settings.data, str(error))

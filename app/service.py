@@ -10,7 +10,7 @@ from typing import Any
 from app.errors import DatabaseLost, LogUnavailable, ServiceError
 from app.links.peer import Peers
 from app.links.tree import LinkTree
-from app.replication.node import TERM, Node
+from app.replication.node import Node
 from app.resources.base import ResourceTypes
 from app.resources.boards import BoardType
 from app.resources.feeds import FeedType
@@ -25,6 +25,7 @@ from app.security.keyring import Keyring
 from app.security.sealing import Seal
 from app.settings import Settings
 from app.storage import Stores
+from app.storage.lease import TERM
 from app.storage.role import Role
 from app.storage.root import StorageAway, StorageRoot
 from app.storage.snapshots import Snapshots
@@ -140,7 +141,7 @@ class Service:
         self.jobs = Jobs(metrics, Numbers(stores.directory.path / "JOBS"), ready=self.kernels.need_all)
         root = Folder.at(settings.storage or stores.directory.path)
         self.snapshots = Snapshots(root, epoch, resource_types)
-        self.root = StorageRoot(root, settings.storage or root.path, stores.log.ownership)
+        self.root = StorageRoot(root, settings.storage or root.path, stores.marks)
         self.maintenance = Maintenance(settings, stores, self.catalog, self.writer, self.snapshots, metrics, self.root)
         self.maintenance.on_cut = self._flush
         self.schedule: Schedule | None = None
@@ -196,6 +197,7 @@ class Service:
         self.schedule = Schedule(self.settings, self.jobs, self.maintenance, self._grown, self._rows_to_replay, leads)
         self.schedule.start()
         self._run(self._expire_answers(), self._rebuild_churned(), self.schedule.by_rows(), self._mend_log())
+        await self.node.open_term()
         self.node.start()
         if self.node.leads:
             await self._begin_to_lead()
@@ -357,6 +359,8 @@ class Service:
             await asyncio.sleep(MEND_EVERY)
             await asyncio.to_thread(self.stores.gate.look)
             lost = await asyncio.to_thread(self.stores.log.ownership.look)
+            if lost is not None and self.node.lose(lost):
+                return
             if lost is not None:
                 self.on_lost(DatabaseLost(lost))
                 return

@@ -144,6 +144,13 @@ class Settings(BaseSettings):
     sync_seconds: float = Field(
         5.0, gt=0, le=300, description="How long a write waits for these replicas before it is answered 503."
     )
+    failover_seconds: float = Field(
+        10.0,
+        ge=0,
+        le=3600,
+        description="With a log on PostgreSQL that nodes share: a replica leads by itself within about so many seconds "
+        "after the leader was lost; 0: only once it is promoted.",
+    )
 
     service: str | None = Field(
         None,
@@ -373,6 +380,19 @@ class Settings(BaseSettings):
         if self.jwt_secret is not None and self.jwt_jwks is not None:
             raise ValueError("jwt_secret and jwt_jwks do not go together: tokens are signed in one way")
         return self
+
+    @property
+    def lease_seconds(self) -> float:
+        """How long the leader of a shared log has it without prolonging that: what is left of the time until another
+        one leads is for finding out, and for the rest of the log.
+        """
+        return 0.7 * (self.failover_seconds or 10.0)
+
+    @property
+    def shares_log(self) -> bool:
+        """Whether this node has its log on a server, where the other nodes have it too."""
+        remote = self.database is not None and not self.database.startswith("sqlite")
+        return remote and bool(self.follow or self.peers)
 
     @property
     def loopback(self) -> bool:

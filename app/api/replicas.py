@@ -98,6 +98,7 @@ class _Term(Strict):
 
 class _Progress(Strict):
     node: Annotated[str, Field(pattern=NAME_PATTERN)]
+    name: Annotated[str, Field(max_length=128)] = ""
     term: Annotated[int, Field(ge=0, lt=MOST_TERM)]
     durable: Annotated[int, Field(ge=0)]
     applied: Annotated[int, Field(ge=0)]
@@ -129,7 +130,7 @@ async def list_replicas(request: Request) -> Response:
     after = page.after
     found = [one for one in node.followers.all() if after is None or one.node > after]
     last = wired(request).service.writer.last_lsn
-    items = [_shown(one, last) for one in found[: page.limit]]
+    items = [_shown(one, last, node.followers.shared) for one in found[: page.limit]]
     leader = node.link.leader
     about = {
         "node": node.role.node,
@@ -193,7 +194,8 @@ async def note_progress(request: Request) -> Response:
     if said.term > node.term:
         await node.hear(said.term, said.node)
     _check_leads(node)
-    node.followers.note(said.node, said.durable, said.applied)
+    address = request.client.host if request.client is not None else ""
+    node.followers.note(said.node, said.durable, said.applied, said.name, address)
     for resource, id in said.touched:
         wired(request).service.expiry.touch(resource, id)
     return JsonResponse({"term": node.term})
@@ -261,12 +263,12 @@ def _number(request: Request) -> int:
     return int(text)
 
 
-def _shown(one: Follower, last: int) -> dict[str, Any]:
+def _shown(one: Follower, last: int, shared: bool) -> dict[str, Any]:
     return {
         "node": one.node,
         "name": one.name,
         "address": one.address,
-        "connected": one.connections > 0,
+        "connected": one.follows(shared),
         "durable": one.durable,
         "lsn": one.applied,
         "lag": {"rows": last - one.applied, "seconds": round(time.monotonic() - one.heard, 3)},

@@ -138,8 +138,11 @@ def _serve_in_group(settings: Settings, sockets: list[socket.socket]) -> None:
     from app.server.serving import serve as run
     from app.storage.directory import DirectoryUnusable
 
-    if settings.database is not None and not settings.database.startswith("sqlite"):
-        raise fail("a node with replicas keeps its log in its data directory, or in a SQLite file of its own")
+    if settings.shares_log and settings.sync_replicas:
+        raise fail(
+            "RANKCAST_SYNC_REPLICAS: replicas that share a log on PostgreSQL have none of their own to be waited for; "
+            "the server's synchronous_commit is the setting for it"
+        )
     try:
         sockets = sockets or listen(settings.host, settings.port)
         app = create_app(settings, listen_first=True)

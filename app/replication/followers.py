@@ -19,6 +19,9 @@ from app.storage.log import NOTE, CopiedRow, StoredAnswer
 BEAT = 1.0
 """Seconds between two signs of life."""
 
+SILENT = 5.0
+"""Seconds after which a replica that has said nothing does not follow."""
+
 PIECE, PIECE_ROWS = 1 << 20, 1_000
 """Bytes and rows of one frame, about."""
 
@@ -47,12 +50,17 @@ class Follower:
     heard: float = field(default_factory=time.monotonic)
     connections: int = 0
 
+    def follows(self, shared: bool) -> bool:
+        """Whether it follows now: over a connection, or, where nodes share the log, as far as it has said lately."""
+        return self.connections > 0 or (shared and time.monotonic() - self.heard < SILENT)
+
 
 class Followers:
     """The followers of this service. Lives on the event loop. `term` is this service's, at present."""
 
     def __init__(self, stores: Stores, metrics: Metrics, term: Callable[[], int], wanted: int, seconds: float) -> None:
         self.tap = Tap()
+        self.shared = stores.shared is not None
         self._stores = stores
         self._term = term
         self._wanted = wanted
@@ -106,9 +114,11 @@ class Followers:
         self._known[node] = found
         return found
 
-    def note(self, node: str, durable: int, applied: int) -> None:
-        """Note how far a replica is. One that does not follow is passed over."""
+    def note(self, node: str, durable: int, applied: int, name: str = "", address: str = "") -> None:
+        """Note how far a replica is. One that does not follow is passed over, unless nodes share the log."""
         found = self._known.get(node)
+        if found is None and self.shared:
+            found = self.add(node, name, address, durable)
         if found is None:
             return
         last = self._stores.log.last_lsn
@@ -212,7 +222,7 @@ class Followers:
         return {one.name or one.node: last - one.applied for one in self._known.values()}
 
     def _connected(self) -> Mapping[str, float]:
-        return {one.name or one.node: float(one.connections > 0) for one in self._known.values()}
+        return {one.name or one.node: float(one.follows(self.shared)) for one in self._known.values()}
 
 
 def _noted(rows: list[CopiedRow]) -> tuple[str, ...]:

@@ -23,12 +23,14 @@ from app.errors import LogUnavailable
 from app.replication.nodes import SECONDS, Status, headers_of, leader_of, status_of
 from app.runtime import logs
 from app.settings import Settings
-from app.storage import open_stores
+from app.storage import Stores, open_stores
 from app.storage.directory import EPOCH, RESTORING, DirectoryUnusable, make_private, sync_folder, write_durably
+from app.storage.lease import LeaseHeld
 from app.storage.lockfile import Taken, take
 from app.storage.log_end import LogEnd
 from app.storage.role import FILE as ROLE
 from app.storage.role import LEADER, REJOIN, REPLICA, Role, read_role, write_role
+from app.storage.shared_log import Sharing, lease_of
 from app.storage.snapshots import read_answers, read_keys, read_webhooks
 from formats.folder import MANIFEST, Damaged, Folder, is_inside
 
@@ -91,18 +93,20 @@ def take_role(settings: Settings, cancelled: Callable[[], bool]) -> Role:
         return own
     epoch = _epoch_of(data)
     with httpx.Client(headers=headers_of(key), timeout=SECONDS, trust_env=False) as http:
+        whole = epoch is not None and not (data / REJOIN).exists() and not (data / RESTORING).exists()
         leader = leader_of([one for one in _statuses(http, urls) if one.node != own.node], epoch)
-        if own.role == LEADER or (own.role is None and not settings.follow):
+        if settings.shares_log:
+            own = _shared_role(settings, own, epoch, whole)
+            if own.role == LEADER:
+                return _stored(data, own)
+        elif own.role == LEADER or (own.role is None and not settings.follow):
             if leader is None or leader.rank <= (own.term, own.node):
                 return _stored(data, own._replace(role=LEADER))
             log.warning("another node leads with a higher term: this one follows", url=leader.url, term=leader.term)
         elif own.role is None and epoch is not None and not (data / RESTORING).exists():
-            raise JoinFailed(
-                f"the data directory {data} has a history of its own, and a replica's begins as its leader's: start it "
-                "with an empty directory"
-            )
+            raise _has_history(data)
         own = own._replace(role=REPLICA)
-        if epoch is not None and not (data / REJOIN).exists() and not (data / RESTORING).exists():
+        if whole:
             return _stored(data, own)
         while True:
             leader = _find_leader(http, urls, own, epoch, cancelled)
@@ -115,10 +119,54 @@ def take_role(settings: Settings, cancelled: Callable[[], bool]) -> Role:
         return _install(settings, data, manifest, own)
 
 
+def open_in_group(settings: Settings, cancelled: Callable[[], bool]) -> tuple[Stores, Role]:
+    """Find out the role of the data directory, and open what it has in that role. In a thread.
+
+    Raises as `take_role` and `open_stores`.
+    """
+    while True:
+        role = take_role(settings, cancelled)
+        sharing = None
+        if settings.shares_log:
+            sharing = Sharing(role.node, role.term, settings.lease_seconds, role.role == LEADER)
+        try:
+            stores = open_stores(
+                settings.data, settings.database, accept_log_end=settings.accept_log_end, sharing=sharing
+            )
+        except LeaseHeld as held:
+            log.warning("another node was quicker to lead", why=str(held))
+            _pause(AGAIN, cancelled)
+            continue
+        if cancelled():
+            stores.close()
+            raise Cancelled
+        return stores, role
+
+
+def _shared_role(settings: Settings, own: Role, epoch: str | None, whole: bool) -> Role:
+    """As the lease says: who had it last leads, where its directory is `whole`, and the others follow. Raises
+    `JoinFailed` and `LogUnavailable`.
+    """
+    lease = lease_of(settings.database or "")
+    mine = own.role == LEADER or (own.role is None and not settings.follow)
+    if (lease.node == own.node and whole) if lease is not None else mine:
+        return own._replace(role=LEADER, term=max(own.term, 0 if lease is None else lease.term))
+    if own.role is None and epoch is not None and whole and settings.follow:
+        raise _has_history(settings.data)
+    return own._replace(role=REPLICA)
+
+
 def _stored(data: Path, role: Role) -> Role:
     if read_role(data) != role:
         write_role(data, role)
     return role
+
+
+def _has_history(data: Path) -> JoinFailed:
+    return JoinFailed(
+        f"the data directory {data} has a history of its own, and a replica's begins as its leader's: start it with an "
+        "empty directory"
+    )
 
 
 def _epoch_of(data: Path) -> str | None:
@@ -286,11 +334,21 @@ def _install(settings: Settings, data: Path, manifest: Manifest, own: Role) -> R
     finally:
         os.close(lock)
     write_durably(data / EPOCH, manifest.epoch + "\n")
-    if manifest.cuts:
+    shared = settings.shares_log
+    if manifest.cuts or shared:
         end = LogEnd(data)
         end.cuts = manifest.cuts
-        end.note(0, b"")
+        end.note(manifest.lsn if shared else 0, manifest.checksum if shared else b"")
         end.close()
+    root = Folder.at(settings.storage or data)
+    if shared:
+        # The rest is in the database, and not this node's alone.
+        try:
+            _drop_others(root, manifest.epoch)
+            _place(data / STAGING, root, manifest)
+        except (Damaged, ValueError, OSError) as error:
+            raise JoinFailed(f"{error}; {data} is not whole") from error
+        return _joined(data, manifest, own)
     try:
         stores = open_stores(data, settings.database, restoring=True)
     except (DirectoryUnusable, LogUnavailable) as error:
@@ -299,7 +357,6 @@ def _install(settings: Settings, data: Path, manifest: Manifest, own: Role) -> R
         stores.keys.clear()
         stores.webhooks.clear()
         stores.log.clear(manifest.epoch)
-        root = Folder.at(settings.storage or data)
         _drop_others(root, manifest.epoch)
         _place(data / STAGING, root, manifest)
         stores.log.start_at(manifest.lsn, manifest.epoch, manifest.checksum)
@@ -312,6 +369,11 @@ def _install(settings: Settings, data: Path, manifest: Manifest, own: Role) -> R
         raise JoinFailed(f"{error}; {data} is not whole") from error
     finally:
         stores.close()
+    return _joined(data, manifest, own)
+
+
+def _joined(data: Path, manifest: Manifest, own: Role) -> Role:
+    """The data directory is a replica's."""
     role = own._replace(role=REPLICA, term=max(own.term, manifest.term))
     write_role(data, role)
     shutil.rmtree(data / STAGING)

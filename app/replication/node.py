@@ -12,25 +12,25 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from app.errors import NotFollowed, NotPromoted, NotReady
-from app.replication.follower import Lag, LeaderLink
+from app.errors import LogUnavailable, NotFollowed, NotPromoted, NotReady
+from app.replication.follower import LeaderLink
 from app.replication.followers import Followers
+from app.replication.link import Lag, Link
 from app.replication.nodes import Nodes, Status, Unreachable, leader_of
-from app.runtime import logs
+from app.replication.shared_link import SharedLink
+from app.runtime import clock, logs
 from app.runtime.metrics import Metrics
 from app.security.keyring import Keyring
 from app.settings import Settings
 from app.storage import Stores
+from app.storage.lease import TERM, LeaseHeld, LeaseState
 from app.storage.log import LogRow
 from app.storage.role import LEADER, REPLICA, Role, give_up, write_role
 from app.streaming.hub import Hub
 from app.write_path.catalog import Catalog
-from app.write_path.following import Following
-from app.write_path.idempotency import Answers
+from app.write_path.following import Diverged, Following
+from app.write_path.idempotency import AT_START, Answers
 from app.write_path.writer import Writer, not_replicated
-
-TERM = "term"
-"""What the first row of a term notes."""
 
 LOOK_EVERY = 1.0
 """Seconds between two times that a leader asks the other nodes for a higher term."""
@@ -75,9 +75,12 @@ class Node:
         self.nodes = Nodes((*settings.follow, *settings.peers), key)
         self.followers = Followers(stores, metrics, lambda: self.term, settings.sync_replicas, settings.sync_seconds)
         self.following = Following(writer, catalog, stores.log, answers, rebuild)
-        self.link = LeaderLink(
-            stores, self.following, keyring, self.nodes, settings.service or "", lambda: self.role, self._give_up
-        )
+        parts = (stores, self.following, keyring, self.nodes, settings.service or "", lambda: self.role, self._give_up)
+        self._shared = stores.shared
+        self.link: Link = LeaderLink(*parts)
+        if stores.shared is not None:
+            self.link = link = SharedLink(stores.shared, settings.lease_seconds, *parts)
+            link.on_vacant = self._vacant
         self.term = term
         self._settings = settings
         self._stores = stores
@@ -165,6 +168,14 @@ class Node:
         else:
             self.link.start()
 
+    async def open_term(self) -> None:
+        """Note the term of a lease that was taken by an earlier process of this node, which did not come to that."""
+        term = self._shared.lease.term if self._shared is not None and self.leads else None
+        if term is not None and term > self.term:
+            await self._writer.note(TERM, term)
+            self._enter(term)
+            self.role = self.role._replace(term=term)
+
     def _lead(self) -> None:
         self._stores.log.on_append = self.followers.tap.add
         self.followers.start()
@@ -173,6 +184,21 @@ class Node:
             self._answers.confirmed = self._confirmed
         if self.nodes.urls:
             self._spawn(self._look())
+        if self._shared is not None:
+            loop = asyncio.get_running_loop()
+
+            def lost() -> None:
+                loop.call_soon_threadsafe(self.lose, "another node has the lease")
+
+            self._shared.keeper.on_lost = lost
+            self._spawn(self._beat())
+
+    async def _beat(self) -> None:
+        """Say that the event loop runs, without which the lease is not prolonged."""
+        assert self._shared is not None
+        while self.leads:
+            self._shared.keeper.beat()
+            await asyncio.sleep(self._settings.lease_seconds / 10)
 
     async def stop(self) -> None:
         """Neither lead nor follow any more; what waits for replicas is not answered."""
@@ -230,6 +256,20 @@ class Node:
         else:
             log.error("this node follows nobody: name the others in RANKCAST_PEERS, and start it again")
 
+    def lose(self, why: str) -> bool:
+        """The log is another node's: find out at a new start what to be. Returns whether that is so, as it is where
+        nodes share the log.
+        """
+        if self._shared is None:
+            return False
+        if not self._leaving:
+            self._leaving = True
+            self.fenced = self._writer.closed = why
+            log.warning("stepping down", term=self.term, why=why, lsn=self._stores.log.last_lsn)
+            self.followers.end()
+            self.restart(why)
+        return True
+
     async def _store(self, role: Role) -> None:
         self.role = self.role._replace(term=role.term) if self.leads else role
         await asyncio.to_thread(write_role, self._stores.directory.path, role)
@@ -271,7 +311,7 @@ class Node:
         epoch = self._stores.directory.epoch
         found = [one for one in await self._others() if one.epoch == epoch]
         more = [one for one in found if one.role == REPLICA and one.lsn > self._stores.log.last_lsn]
-        if more and not force:
+        if more and not force and self._shared is None:
             best = max(more, key=lambda one: one.lsn)
             raise NotPromoted(
                 f"{best.url} has the log up to row {best.lsn}, this node up to {self._stores.log.last_lsn}: promote "
@@ -281,20 +321,55 @@ class Node:
         leader = leader_of(found, epoch)
         if leader is not None:
             await self._take_over(leader, term, force)
+        await self._begin_term(term, found, began, handed_over=leader is not None)
+
+    def _vacant(self, lease: LeaseState) -> None:
+        """Nobody leads the log that nodes share."""
+        if self._settings.failover_seconds and not self._one_at_a_time.locked() and not self._leaving:
+            self._spawn(self._lead_by_itself(lease))
+
+    async def _lead_by_itself(self, lease: LeaseState) -> None:
+        """Take a lease that nobody has, and lead."""
+        async with self._one_at_a_time:
+            if self.leads or self._leaving:
+                return
+            log.warning("nobody leads: this node takes the lease", node=lease.node, term=lease.term)
+            try:
+                await self._begin_term(lease.term + 1, None, time.monotonic(), handed_over=False)
+            except LeaseHeld as held:
+                log.info("another node was quicker", why=str(held))
+            except LogUnavailable as error:
+                log.error("this node cannot lead", error=str(error))
+            except Diverged as error:
+                await self._give_up(str(error))
+            except Exception as error:
+                log.exception("this node cannot lead", error=str(error))
+
+    async def _begin_term(self, term: int, others: list[Status] | None, began: float, handed_over: bool) -> None:
+        """Lead in a new term, and tell the other nodes; without them, whoever has let the lease expire is not asked."""
         handed = time.monotonic()
         await self.link.stop()
-        self._writer.copies = False
         try:
+            if self._shared is not None:
+                term = await self._take_lease(term, force=others is not None)
+            taken = time.monotonic()
+            self._writer.copies = False
             await self._writer.note(TERM, term)
             await asyncio.to_thread(write_role, self._stores.directory.path, self.role._replace(role=LEADER, term=term))
         except BaseException:
             self._writer.copies = True
-            self.link.start()
+            if self._shared is not None:
+                await asyncio.to_thread(self._shared.give_back)
+            if not self._leaving:
+                self.link.start()
             raise
+        if self._shared is not None:
+            since = clock.now() - self._answers.seconds
+            self._answers.reload(await asyncio.to_thread(self._shared.answers, since, AT_START))
         self._enter(term)
         self.role = self.role._replace(role=LEADER, term=term)
-        told = [self._tell(one, term) for one in found]
-        await asyncio.gather(*told)
+        if others is not None:
+            await asyncio.gather(*[self._tell(one, term) for one in others])
         self._lead()
         self._writer.closed = None
         await self.on_lead()
@@ -302,10 +377,19 @@ class Node:
             "this node leads",
             term=term,
             lsn=self._stores.log.last_lsn,
-            handed_over=leader is not None,
+            handed_over=handed_over,
             seconds=round(time.monotonic() - began, 3),
             taking_over=round(handed - began, 3),
+            catching_up=round(taken - handed, 3),
         )
+
+    async def _take_lease(self, term: int, force: bool) -> int:
+        """Take the lease, and then all that the log has; return its term."""
+        assert self._shared is not None and isinstance(self.link, SharedLink)
+        end = await asyncio.to_thread(self._shared.take, term, force)
+        await self.link.catch_up(end)
+        self._shared.lead()
+        return self._shared.lease.term or term
 
     async def _take_over(self, leader: Status, term: int, force: bool) -> None:
         """Let a leader that can be reached end its writes, and take all that it has."""

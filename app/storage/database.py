@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
+from urllib.parse import urlencode
 
 import sqlalchemy as sa
 from sqlalchemy import event
@@ -46,7 +47,7 @@ class Database:
     def named(cls, url: str) -> Database:
         """The database of a URL. Raises `LogUnavailable` when it is none that can be used, or its driver is missing."""
         try:
-            parsed = sa.make_url(url)
+            parsed = sa.make_url(_spread(url))
         except (sa.exc.ArgumentError, ValueError):
             raise LogUnavailable(
                 "the database URL cannot be read; one is like postgresql://user@host:5432/name"
@@ -133,6 +134,21 @@ class Statement:
         self.run(cursor, [values])
         row = cursor.fetchone()
         return None if row is None else row[0]
+
+
+def _spread(url: str) -> str:
+    """A URL of several servers with ports as SQLAlchemy reads it, each in a parameter of its own.
+
+    >>> _spread("postgresql://u@a:5432,b:5433/log?target_session_attrs=read-write")
+    'postgresql://u@/log?target_session_attrs=read-write&host=a%3A5432&host=b%3A5433'
+    """
+    scheme, found, rest = url.partition("://")
+    place, _, path = rest.partition("/")
+    user, at, hosts = place.rpartition("@")
+    if not found or not scheme.startswith("postgresql") or "," not in hosts or ":" not in hosts:
+        return url
+    several = urlencode([("host", host) for host in hosts.split(",")])
+    return f"{scheme}://{user}{at}/{path}{'&' if '?' in path else '?'}{several}"
 
 
 def plain(error: BaseException) -> str:

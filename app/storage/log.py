@@ -25,6 +25,7 @@ from app.runtime import logs
 from app.storage.chain import START, Chain, checksum
 from app.storage.database import Database, Statement, metadata, plain
 from app.storage.directory import DataDirectory, make_private_file
+from app.storage.lease import Lease
 from app.storage.log_end import LogEnd
 from app.storage.ownership import PATIENCE, UNCHECKED_FORMAT, Ownership, meta_table
 from app.storage.peek import read_only
@@ -220,16 +221,18 @@ class Log:
         another data directory's, or when rows that were answered are missing at its end, unless that is accepted:
         `accept_end` is then its last row.
         """
-        log = cls(Database.named(url), home)
+        return cls(Database.named(url), home)._opened(patience, accept_end)
+
+    def _opened(self, patience: float, accept_end: int | None) -> Self:
         try:
-            log._start(patience, accept_end)
-        except log.database.errors as error:
-            log.close()
-            raise LogUnavailable(f"the database {log.database.name} cannot be opened: {plain(error)}") from error
+            self._start(patience, accept_end)
+        except self.database.errors as error:
+            self.close()
+            raise LogUnavailable(f"the database {self.database.name} cannot be opened: {plain(error)}") from error
         except BaseException:
-            log.close()
+            self.close()
             raise
-        return log
+        return self
 
     @property
     def engine(self) -> sa.Engine:
@@ -280,17 +283,7 @@ class Log:
         under `forgotten` (scope, key) are deleted. Copied rows must follow the last one, by number and by checksum.
         Raises `LogUnavailable` with everything rolled back.
         """
-        created = time.time() if now is None else now
-        lsn, before = self.last_lsn, self._last_checksum
-        written: list[CopiedRow] = []
-        for n, entry in enumerate(entries, 1):
-            copied = entry if isinstance(entry, CopiedRow) else None
-            row = copied.row if copied is not None else LogRow._make((lsn + n, *entry, created))
-            chained = None if copied is not None and copied.checksum is None else checksum(before, row)
-            if copied is not None and (row.lsn != lsn + n or chained != copied.checksum or (before and not chained)):
-                raise LogUnavailable(f"row {row.lsn} of another log does not follow row {lsn + n - 1} of this one")
-            before = chained or START
-            written.append(CopiedRow(row, chained))
+        written, before = self._chained(entries, time.time() if now is None else now)
         rows = [(*row, chained) for row, chained in written]
 
         def write(cursor: Any) -> None:
@@ -301,10 +294,26 @@ class Log:
 
         self._session.transact(write)
         if rows:
-            self._ends_at(lsn + len(rows), before)
+            self._ends_at(self.last_lsn + len(rows), before)
         if rows or answers:
             self.on_append(written, answers)
         return self.last_lsn
+
+    def _chained(self, entries: Sequence[LogEntry | CopiedRow], created: float) -> tuple[list[CopiedRow], bytes]:
+        """The rows behind the last one, and the checksum of the last of them. Raises `LogUnavailable` for copied rows
+        that do not follow.
+        """
+        lsn, before = self.last_lsn, self._last_checksum
+        written: list[CopiedRow] = []
+        for n, entry in enumerate(entries, 1):
+            copied = entry if isinstance(entry, CopiedRow) else None
+            row = copied.row if copied is not None else LogRow._make((lsn + n, *entry, created))
+            chained = None if copied is not None and copied.checksum is None else checksum(before, row)
+            if copied is not None and (row.lsn != lsn + n or chained != copied.checksum or (before and not chained)):
+                raise LogUnavailable(f"row {row.lsn} of another log does not follow row {lsn + n - 1} of this one")
+            before = chained or START
+            written.append(CopiedRow(row, chained))
+        return written, before
 
     def sync_end(self) -> None:
         """Flush to disk where the log ends, so that it is known after a loss of power too. May run in any thread;
@@ -317,6 +326,14 @@ class Log:
     def refused(self) -> str | None:
         """Why nothing is written for now, or any more; None while it is."""
         return self.ownership.lost or self.ownership.refused
+
+    def reachable(self) -> bool:
+        """Whether the database answers."""
+        try:
+            self.ownership.recall("format")
+        except LogUnavailable:
+            return False
+        return True
 
     def reclaim(self) -> None:
         """Give the room of SQLite's write-ahead log back to the disk. Raises `LogUnavailable`."""
@@ -447,7 +464,9 @@ class Log:
     def last_note(self, about: str) -> int:
         """The `first_seq` of the last row that notes this, 0 where none is in the log. Raises `LogUnavailable`."""
         columns = log_table.c
-        query = sa.select(sa.func.max(columns.first_seq)).where(columns.command == NOTE, columns.resource == about)
+        query = sa.select(sa.func.max(columns.first_seq)).where(
+            columns.command == NOTE, columns.resource == about, columns.lsn <= self.last_lsn
+        )
         with self.database.reading("the log cannot be read") as connection:
             return int(connection.execute(query).scalar() or 0)
 
@@ -562,6 +581,7 @@ class Log:
                 # Two services that start at once would both make the tables.
                 connection.exec_driver_sql(f"select pg_advisory_xact_lock({MAKING})")
             metadata.create_all(connection)
+            self._make(connection)
 
         def begin(cursor: Any) -> tuple[int, bytes, int]:
             home = self._home
@@ -572,9 +592,19 @@ class Log:
                 self._add_columns(cursor, "keys", {"expires_at": "double precision", "version": KEY_VERSION})
             self.pruned_through = self._stored_pruned_through(cursor)
             last = self._stored_last(cursor)
-            return last, self._stored_checksum(cursor, last), cuts or self._check_end(cursor, accept_end)
+            done = last, self._stored_checksum(cursor, last), cuts or self._check_end(cursor, accept_end)
+            self._take(cursor, last, done[2])
+            return done
 
         self._ends_at(*self._session.begin(begin, patience))
+
+    def _make(self, connection: sa.Connection) -> None:
+        """Make further tables."""
+
+    def _take(self, cursor: Any, last: int, cuts: int) -> None:
+        """Have the log for oneself, in the transaction that begins; `cuts` are ends accepted just now."""
+        if self.database.remote:
+            Lease.end(cursor)
 
     def _add_columns(self, cursor: Any, table: str, columns: dict[str, str]) -> None:
         """Add the columns that a table lacks."""

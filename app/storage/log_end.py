@@ -11,6 +11,7 @@ import os
 import struct
 import zlib
 from contextlib import suppress
+from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
 
@@ -84,6 +85,11 @@ class LogEnd:
     def _open(self) -> None:
         self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         sync_folder(self.path.parent)
+
+
+def history_of(epoch: str, cuts: int) -> str:
+    """The id of a history of changes: its epoch, or another where answered rows were given up."""
+    return epoch if not cuts else sha256(f"{epoch}.{cuts}".encode()).hexdigest()[: len(epoch)]
 
 
 def _read(path: Path) -> Position | None:

@@ -39,6 +39,11 @@ PATIENCE = 5.0
 """Seconds that a start waits for a lock: PostgreSQL may need a moment to notice that the last service has ended."""
 
 _RETRY = 0.05
+
+_IDLE = "set local idle_in_transaction_session_timeout = '8s'"
+"""A service that is stopped in the middle of a change holds its locks no longer than
+that, which is shorter than others wait for them.
+"""
 _CLASS = int.from_bytes(b"RANK")
 _KEY = f"({_CLASS}::bigint << 32) | 'meta'::regclass::oid::bigint"
 _TRY_LOCK = f"select pg_try_advisory_lock({_KEY})"
@@ -81,16 +86,18 @@ class Meta:
 
 class Ownership:
     """This service's lock of a database. `lost` is the reason why nothing may be written any more, `refused` why
-    nothing is to be written for now; `on_failure` is called after a write that failed.
+    nothing is to be written for now; `on_failure` is called after a write that failed. `token` is this service's,
+    `guest` says that it only reads what another one writes there.
     """
 
     def __init__(self, database: Database) -> None:
+        self.guest = False
         self.lost: str | None = None
         self.refused: str | None = None
         self.on_failure: Callable[[], None] = lambda: None
         self.database = database
         self.meta = Meta(database.engine)
-        self._token = secrets.token_hex(16)
+        self.token = secrets.token_hex(16)
         self._file: int | None = None
         self._locked = False
         self._session: tuple[int, str] | None = None
@@ -133,6 +140,14 @@ class Ownership:
         row = cursor.fetchone()
         self._session = None if row is None else (row[0], row[1])
 
+    def evict(self, cursor: Any) -> None:
+        """End the session that has PostgreSQL's lock, and with it what it has not committed, unless it is ours."""
+        cursor.execute("select pg_stat_clear_snapshot()")
+        cursor.execute(_HOLDER)
+        holder = cursor.fetchone()
+        if holder is not None and (holder[0], holder[1]) != self._session:
+            cursor.execute("select pg_terminate_backend(%s)", (holder[0],))
+
     def session_lost(self) -> None:
         """The session that wrote is closed, and its lock is gone with it."""
         self._locked = False
@@ -149,7 +164,7 @@ class Ownership:
             raise LogUnavailable(f"{self._named} has format {found[:20]!r}; this service reads 1 to {FORMAT}")
         if found != str(FORMAT):
             self.meta.put(cursor, "format", str(FORMAT))
-        self.meta.put(cursor, "owner", self._token)
+        self.meta.put(cursor, "owner", self.token)
         theirs = self.meta.get(cursor, "epoch")
         if epoch is not None and theirs is None:
             self.meta.put(cursor, "epoch", epoch)
@@ -182,6 +197,8 @@ class Ownership:
         owner = sa.select(meta_table.c.value).where(meta_table.c.key == "owner").with_for_update(read=True)
         try:
             with self.database.engine.begin() as connection:
+                if self.database.remote:
+                    connection.exec_driver_sql(_IDLE)
                 yield connection
                 self._check(connection.execute(owner).scalar_one_or_none())
         except self.database.errors as error:
@@ -190,7 +207,7 @@ class Ownership:
 
     def check_writable(self) -> None:
         """Raise `LogUnavailable` where nothing may be written, or not for now."""
-        why = self.lost or self.refused
+        why = self.lost or self.refused or (f"this service only reads {self._named}" if self.guest else None)
         if why is not None:
             raise LogUnavailable(why)
 
@@ -198,7 +215,7 @@ class Ownership:
         """Why nothing may be written any more, asked of a database that another service can take over: a service that
         has no writes would not notice.
         """
-        if self.lost is None and self.database.remote:
+        if self.lost is None and self.database.remote and not self.guest:
             with suppress(LogUnavailable):
                 self._check(self.recall("owner"))
         return self.lost
@@ -233,5 +250,5 @@ class Ownership:
         return f"the database {self.database.name}"
 
     def _check(self, owner: str | None) -> None:
-        if owner != self._token:
+        if owner != self.token:
             raise self.lose(f"another service has taken {self._named} over")

@@ -10,10 +10,9 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Protocol
 
 from app.storage.directory import make_private
-from app.storage.ownership import Ownership
 from formats.folder import Damaged, Folder
 
 FILE = "STORAGE"
@@ -25,6 +24,16 @@ MOST = 16
 """Roots that are remembered."""
 
 
+class Memory(Protocol):
+    """What remembers values by key; both raise `LogUnavailable`."""
+
+    def recall(self, key: str, /) -> str | None:
+        """The value of a key."""
+
+    def remember(self, key: str, value: str, /) -> None:
+        """Set the value of a key."""
+
+
 class StorageAway(Exception):
     """The storage root is not the one that it was; the message says what is wrong, and what to do."""
 
@@ -32,10 +41,10 @@ class StorageAway(Exception):
 class StorageRoot:
     """A storage root, by the `name` that the settings give it. Every call reads or writes the database or the root."""
 
-    def __init__(self, folder: Folder, name: str, ownership: Ownership) -> None:
+    def __init__(self, folder: Folder, name: str, memory: Memory) -> None:
         self._folder = folder
         self._name = name
-        self._ownership = ownership
+        self._memory = memory
 
     def fault(self) -> str | None:
         """What is wrong with the root; None where it is the one that it was, or is not known. Raises `LogUnavailable`
@@ -85,7 +94,7 @@ class StorageRoot:
 
     def _known(self) -> dict[str, Any]:
         try:
-            found = json.loads(self._ownership.recall(KEY) or "{}")
+            found = json.loads(self._memory.recall(KEY) or "{}")
             return {
                 name: {"id": str(about["id"]), "snapshots": list(about["snapshots"])} for name, about in found.items()
             }
@@ -94,7 +103,7 @@ class StorageRoot:
             return {}
 
     def _remember(self, known: dict[str, Any]) -> None:
-        self._ownership.remember(KEY, json.dumps(known))
+        self._memory.remember(KEY, json.dumps(known))
 
     def _found(self) -> str | None:
         """The id in the marker; None where there is none."""

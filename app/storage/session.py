@@ -22,10 +22,15 @@ class Session:
     When a commit fails it is not known whether the database took it: the connection may have gone in between. So after
     any failure the next transaction first makes sure that the database is still ours and calls `repair`, which deletes
     what no one was told of, before it does its own work: all in one transaction.
+
+    `fence` goes before the work of each transaction but the first, and fails where it may not be done; `explain` says
+    why, of the error that it failed with.
     """
 
     def __init__(self, ownership: Ownership, repair: Callable[[Any], None]) -> None:
         self.in_doubt = False
+        self.fence: Callable[[Any], None] = lambda cursor: None
+        self.explain: Callable[[Exception], LogUnavailable | None] = lambda error: None
         self._ownership = ownership
         self._database = ownership.database
         self._repair = repair
@@ -57,11 +62,14 @@ class Session:
         except self._database.errors as error:
             if fresh or not self._gone(error):
                 self._ownership.on_failure()
-                raise LogUnavailable(f"the log cannot be written: {plain(error)}") from error
+                raise self._why(error) from error
         try:
             return self._once(write)
         except self._database.errors as error:
-            raise LogUnavailable(f"the log cannot be written: {plain(error)}") from error
+            raise self._why(error) from error
+
+    def _why(self, error: Exception) -> LogUnavailable:
+        return self.explain(error) or LogUnavailable(f"the log cannot be written: {plain(error)}")
 
     def close(self) -> None:
         """Roll back and give up the connection; the next transaction takes a fresh one."""
@@ -80,6 +88,7 @@ class Session:
                 self._ownership.again(cursor)
                 self._repair(cursor)
             with self._in_one_go():
+                self.fence(cursor)
                 done = write(cursor)
                 self._commit()
             self.in_doubt = False

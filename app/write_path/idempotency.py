@@ -159,6 +159,13 @@ class Answers:
                 self._awaited.setdefault(row.lsn, []).append(place)
         self._make_room()
 
+    def reload(self, rows: list[StoredAnswer]) -> None:
+        """Load the stored responses of a log that another service has written until now, oldest first: the latest
+        `AT_START`, and incomplete ones.
+        """
+        self.take(rows)
+        self._some_left = self._some_left or len(rows) >= AT_START
+
     def forget(self, places: Iterable[tuple[str, str]]) -> None:
         """Forget responses whose rows are undone."""
         for place in places:

@@ -127,6 +127,8 @@ class Proxy:
         self._unaware = False
         self._word: bytes | None = None
         self._then: Callable[[], object] = bool
+        self._held: bytes | None = None
+        self._let_go = threading.Event()
         threading.Thread(target=self._accept, daemon=True).start()
 
     def silence(self) -> None:
@@ -136,6 +138,15 @@ class Proxy:
     def silence_at(self, word: bytes, then: Callable[[], object]) -> None:
         """Fall silent just before these bytes are sent on, and call `then`."""
         self._word, self._then = word, then
+
+    def hold_at(self, word: bytes, then: Callable[[], object]) -> None:
+        """Send on what comes before these bytes, call `then`, and hold the rest back until `let_go`."""
+        self._held, self._then = word, then
+        self._let_go.clear()
+
+    def let_go(self) -> None:
+        """Send on what is held back."""
+        self._let_go.set()
 
     def speak(self) -> None:
         """Answer again. Connections from before the silence are cut."""
@@ -176,6 +187,12 @@ class Proxy:
                     self._word = None
                     self.silence()
                     self._then()
+                elif self._held is not None and self._held in data:
+                    at, self._held = data.index(self._held), None
+                    target.sendall(data[:at])
+                    self._then()
+                    self._let_go.wait()
+                    data = data[at:]
                 target.sendall(data)
         if self._unaware and not answers:
             return

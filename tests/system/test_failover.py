@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -38,8 +39,8 @@ def change_leader(group: Group) -> None:
     group.follow(0)
 
 
-async def read_and_write(group: Group) -> None:
-    """Write over HTTP and a socket, follow over both, and compare with what is asked."""
+async def read_and_write(group: Group, change: Callable[[Group], None] = change_leader) -> None:
+    """Write over HTTP and a socket, follow over both while the leader changes, and compare with what is asked."""
     urls = [group.url(0), group.url(1)]
     writer = AsyncRankcast(urls, retry=PATIENT)
     # Readers know nothing of who leads.
@@ -60,7 +61,7 @@ async def read_and_write(group: Group) -> None:
         async with writer.socket(heartbeat=1) as requests:
             for n in range(EVENTS):
                 if n == EVENTS // 2:
-                    changing = tasks.create_task(asyncio.to_thread(change_leader, group))
+                    changing = tasks.create_task(asyncio.to_thread(change, group))
                 if n == EVENTS - 1:
                     # The last write comes when the writer knows who leads, or asks first.
                     await changing

@@ -1,0 +1,184 @@
+"""Nodes that share a log on PostgreSQL: one leads by a lease, and another takes over by itself."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import subprocess
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.support.databases import Proxy
+from tests.support.live import StartService, serve_command
+from tests.support.patience import PATIENCE, wait_until
+from tests.system.faults import done
+from tests.system.group import Group
+from tests.system.http.talk import Talk
+from tests.system.kill_boards import CONFIG
+from tests.system.kill_mixed import compare
+from tests.system.postgres import PostgresServer, own_postgres
+from tests.system.test_failover import read_and_write
+from tests.system.test_replicas import make_all, show_the_same, wait_for_writes, writing
+
+QUICK = ("--failover-seconds", "3")
+"""A leader that is lost is replaced soon; on a busy machine also one that is there, so nothing depends on who leads."""
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[PostgresServer]:
+    with own_postgres() as made:
+        yield made
+
+
+@pytest.fixture
+def url(server: PostgresServer) -> str:
+    """An empty database."""
+    return server.new_database()
+
+
+def leader_of(group: Group, *nodes: int) -> int:
+    """Wait until one of these nodes leads, and return it."""
+    found: list[int] = []
+
+    def leads() -> bool:
+        about = {node: group.about(node) for node in nodes}
+        found[:] = [node for node in nodes if about[node].get("role") == "leader" and about[node].get("ready")]
+        return len(found) == 1
+
+    wait_until(leads, 120, 0.05, lambda: [(group.about(node), group.log(node)[-4000:]) for node in nodes])
+    return found[0]
+
+
+@pytest.mark.timeout(600)
+def test_a_replica_leads_by_itself_when_the_leader_is_killed(
+    start_service: StartService, url: str, tmp_path: Path
+) -> None:
+    """No write is lost or doubled: what was answered is what a fresh service makes of the same requests."""
+    group = Group(start_service, tmp_path, 2, "--database", url, *QUICK)
+    group.lead()
+    make_all(group.url(0))
+    group.follow(1)
+    with writing(group.url(0), group.url(1)) as writers:
+        wait_for_writes(writers, 40)
+        group.kill(0)
+        assert leader_of(group, 1) == 1
+        for writer in writers:
+            writer.url = group.url(1)
+        wait_for_writes(writers, 40)
+        group.follow(0)
+        for writer in writers[::2]:
+            writer.url = group.url(0)
+        wait_for_writes(writers, 40)
+    show_the_same(group, 0, 1)
+    compare(start_service, group.nodes[leader_of(group, 0, 1)], [one for writer in writers for one in writer.writes])
+
+
+@pytest.mark.timeout(600)
+def test_readers_and_writers_go_on_at_the_node_that_leads_by_itself(
+    start_service: StartService, url: str, tmp_path: Path
+) -> None:
+    """Streams of four kinds show in the end what is asked for, at whichever node."""
+
+    def change(group: Group) -> None:
+        group.kill(0)
+        assert leader_of(group, 1) == 1
+        group.follow(0)
+
+    group = Group(start_service, tmp_path, 2, "--database", url, *QUICK)
+    group.lead()
+    group.follow(1)
+    asyncio.run(read_and_write(group, change))
+
+
+@pytest.mark.timeout(600)
+def test_a_leader_that_is_stopped_in_the_middle_of_a_commit_answers_nothing_and_steps_down(
+    start_service: StartService, server: PostgresServer, url: str, tmp_path: Path
+) -> None:
+    """Its rows are at the server, and not committed, when another node takes the lease."""
+    proxy = Proxy("127.0.0.1", server.port)
+    group = Group(start_service, tmp_path, 2, *QUICK)
+    leader = group.lead(0, "--database", url.replace(f":{server.port}/", f":{proxy.port}/"))
+    talk = Talk(leader.url)
+    talk.good("PUT", "/v1/boards/b", CONFIG)
+    group.follow(1, "--database", url)
+    group.in_step(0, 1)
+    stopped = threading.Event()
+
+    def stop() -> None:
+        leader.process.send_signal(signal.SIGSTOP)
+        stopped.set()
+
+    answers: list[httpx.Response] = []
+
+    def write() -> None:
+        try:
+            headers = {"Idempotency-Key": "one"}
+            path = f"{leader.url}/v1/boards/b/subscriptions/s"
+            answers.append(httpx.put(path, json={"k": 2}, headers=headers, timeout=PATIENCE))
+        except httpx.TransportError:
+            pass
+
+    proxy.hold_at(b"COMMIT", stop)
+    writer = threading.Thread(target=write)
+    writer.start()
+    assert stopped.wait(PATIENCE)
+    assert leader_of(group, 1) == 1
+    other = Talk(group.url(1))
+    assert other.good("PUT", "/v1/boards/b/subscriptions/t", {"k": 2})["seq"] == 1
+    leader.process.send_signal(signal.SIGCONT)
+    proxy.let_go()
+    writer.join(PATIENCE)
+    assert not writer.is_alive()
+    assert all(answer.status_code == 503 for answer in answers), answers
+    group.wait_for(0, role="replica", ready=True)
+    assert "stepping down" in group.log(0)
+    again = other.good("PUT", "/v1/boards/b/subscriptions/s", {"k": 2}, headers={"Idempotency-Key": "one"})
+    assert again["seq"] == 2 and "replayed" not in again
+    group.in_step(0, 1)
+    assert Talk(group.url(0)).state("b") == other.state("b")
+    proxy.close()
+
+
+@pytest.mark.timeout(600)
+def test_everything_goes_on_when_postgres_restarts_and_when_nodes_are_promoted_or_end(
+    start_service: StartService, server: PostgresServer, url: str, tmp_path: Path
+) -> None:
+    group = Group(start_service, tmp_path, 2, "--database", url, "--failover-seconds", "60")
+    group.lead()
+    make_all(group.url(0))
+    done(Talk(group.url(0)), "snapshots")
+    group.follow(1)
+    with writing(group.url(0), group.url(1)) as writers:
+        for writer in writers[5:]:
+            writer.done = True
+        wait_for_writes(writers, 30)
+        server.stop("immediate")
+        server.start()
+        wait_for_writes(writers, 30)
+        assert group.about(0)["term"] == 0, "the leader is the same"
+        answer = group.promote(1)
+        assert answer.status_code == 200, answer.text
+        assert (answer.json()["role"], answer.json()["term"]) == ("leader", 1)
+        group.wait_for(0, role="replica", ready=True, term=1)
+        wait_for_writes(writers, 30)
+        # A leader that ends gives the lease back: nobody waits until it expires.
+        assert group.nodes[1].stop() == 0
+        assert leader_of(group, 0) == 0
+        assert group.about(0)["term"] == 2
+        group.follow(1)
+        wait_for_writes(writers, 30)
+    found = Talk(group.url(0)).good("GET", "/v1/admin/replicas")
+    assert [(one["connected"], one["durable"]) for one in found["items"]] == [(True, group.in_step(0, 1))]
+    show_the_same(group, 0, 1)
+    compare(start_service, group.nodes[0], [one for writer in writers for one in writer.writes])
+
+
+def test_synchronous_replicas_of_a_shared_log_are_refused(url: str, tmp_path: Path) -> None:
+    options = ("--database", url, "--peers", "http://127.0.0.1:1", "--sync-replicas", "1")
+    command = serve_command("--data", tmp_path / "data", *options)
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    assert ended.returncode == 1 and "synchronous_commit" in ended.stderr
