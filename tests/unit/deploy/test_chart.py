@@ -25,7 +25,7 @@ SCHEMA = json.loads((CHART / "values.schema.json").read_text())
 OWN = {"host", "port", "data", "nats", "database", "key", "seal_key", "jwt_secret"}
 """Settings that the chart gives by itself, or from secrets."""
 
-OF_A_GROUP = {"follow", "peers", "max_lag", "sync_replicas", "sync_seconds"}
+OF_A_GROUP = {"follow", "peers", "failover_seconds", "max_lag", "sync_replicas", "sync_seconds"}
 """Settings of several nodes; the chart has one."""
 
 GATEWAY = {"RANKCAST_UPSTREAM"}
