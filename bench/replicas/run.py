@@ -14,13 +14,18 @@ from typing import Any, NamedTuple
 
 from bench.closed_loop import Result, closed_loop
 from bench.process import HOST, Failed, Server, cpu_seconds, service
+from bench.replicas import failing
 from bench.report import RESULTS, Report, count, page
 
 PAGE = RESULTS / "replicas.md"
 BOARD = {"range_attributes": ["x"], "rank": {"attribute": "y"}, "ks": [10]}
 PATH = "/v1/boards/b"
 SUBSCRIPTIONS_A_REQUEST = 50_000
-WAIT = 120.0
+WAIT = 300.0
+RATE = 1_000
+"""Events a second."""
+
+JOIN_WANTED = 3
 
 CASES = {
     "alone": "no replica",
@@ -31,16 +36,20 @@ CASES = {
 
 
 class Size(NamedTuple):
-    """Writes, one after the other, in each of so many rounds; a board of so many objects and subscriptions; reads."""
+    """Writes, one after the other, in each of so many rounds; a board of so many objects and subscriptions; reads; and
+    a board of `many` subscriptions that takes events for so many seconds.
+    """
 
     writes: int = 300
     rounds: int = 3
     objects: int = 10_000
     subscriptions: int = 200_000
     reads: int = 2_000
+    many: int = 2_000_000
+    seconds: int = 20
 
 
-QUICK = Size(20, 1, 100, 1_000, 50)
+QUICK = Size(20, 1, 100, 1_000, 50, 2_000, 1)
 
 
 class Pair(NamedTuple):
@@ -58,6 +67,8 @@ def run(quick: bool = False, out: Path | None = None, say: Callable[[str], None]
             _writes(report, stack, size)
         with ExitStack() as stack:
             _joining(report, stack, size)
+        _many(report, size._replace(subscriptions=size.many))
+        failing.show(report, size.rounds)
     return report
 
 
@@ -102,8 +113,7 @@ def _joining(report: Report, stack: ExitStack, size: Size) -> None:
     pair = _pair(stack, folder, "alone")
     leader = pair.leader
     _fill(leader, size)
-    job = leader.ask("POST", "/v1/admin/rebuilds", b"{}")["job"]
-    _until(lambda: leader.ask("GET", f"/v1/admin/jobs/{job}")["state"] == "succeeded", "the rebuild does not end")
+    _finish(leader, "rebuilds")
     report.progress("a replica joins")
     began = time.perf_counter()
     own = folder / "replica"
@@ -143,6 +153,62 @@ def _joining(report: Report, stack: ExitStack, size: Size) -> None:
         ("promotion and first write", f"{written * 1e3:,.0f} ms"),
     ]
     report.table(("measured", "value"), rows)
+
+
+def _many(report: Report, size: Size) -> None:
+    """A start from the data directory, a replica that joins, and its lag under steady events."""
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        own, other = folder / "leader", folder / "replica"
+        own.mkdir()
+        other.mkdir()
+        report.progress(f"a board of {size.subscriptions:,} subscriptions")
+        with service(own) as first:
+            _fill(first, size)
+            _finish(first, "rebuilds")
+        report.progress("a start from the data directory")
+        leader = stack.enter_context(service(own))
+        report.progress("a replica joins")
+        replica = stack.enter_context(service(other, "--follow", f"http://{HOST}:{leader.port}"))
+        report.progress(f"{RATE:,} events a second")
+        lags, sent = _lags(leader, replica, size)
+    report.heading("Many subscriptions")
+    report.text(
+        f"A board of {size.objects:,} objects and {size.subscriptions:,} subscriptions, in a snapshot with packed",
+        "indexes. Until a service answers that it is ready, with kernels compiled before: one that starts from its",
+        "data directory, and a replica of it that starts from nothing. Then events in requests of 100 for",
+        f"{size.seconds} s, {sent:,.0f} a second ({RATE:,} wanted), and how far the replica says that it is behind.",
+    )
+    started, joined = leader.ready_seconds, replica.ready_seconds
+    rows = [
+        ("start from the data directory", f"{started:.2f} s"),
+        ("a new replica", f"{joined:.2f} s"),
+        ("lag, median", f"{median(lags) * 1e3:,.0f} ms"),
+        ("lag, greatest", f"{max(lags) * 1e3:,.0f} ms"),
+    ]
+    report.table(("measured", "value"), rows)
+    wanted = f"a new replica is ready in at most {JOIN_WANTED} times a local start"
+    report.verdict(wanted, f"{joined / started:.2f} times", joined <= JOIN_WANTED * started)
+
+
+def _lags(leader: Server, replica: Server, size: Size) -> tuple[list[float], float]:
+    """The lag of a replica, in seconds, while its leader takes events; and how many events a second it took."""
+    draw, lags, sent = Random(3), list[float](), 0
+    began = time.perf_counter()
+    for number in range(size.seconds * RATE // 100):
+        body = json.dumps({"messages": "none", "events": _events(draw, size, 100)}).encode()
+        leader.ask("POST", f"{PATH}/events", body)
+        sent += 100
+        due = began + (number + 1) * 100 / RATE
+        lags.append(replica.ask("GET", "/readyz")["lag"]["seconds"])
+        time.sleep(max(0.0, due - time.perf_counter()))
+    return lags, sent / (time.perf_counter() - began)
+
+
+def _finish(server: Server, jobs: str) -> None:
+    """Run a job to its end."""
+    job = server.ask("POST", f"/v1/admin/{jobs}", b"{}")["job"]
+    _until(lambda: server.ask("GET", f"/v1/admin/jobs/{job}")["state"] == "succeeded", f"{jobs} do not end")
 
 
 def _pair(stack: ExitStack, folder: Path, case: str) -> Pair:

@@ -13,3 +13,5 @@ def test_a_run_writes_its_page(tmp_path: Path) -> None:
     text = page.read_text()
     assert all(f"| {case} |" in text for case in run.CASES.values())
     assert "promotion and first write" in text
+    assert "| a new replica |" in text
+    assert "| promoted by hand |" in text or "no PostgreSQL answers" in text
