@@ -370,6 +370,21 @@ def test_a_board_that_is_made_anew_meanwhile_keeps_its_own_indexes(
     running.is_right()
 
 
+def test_a_board_that_is_made_with_more_attributes_meanwhile_goes_on(
+    running: Running, during: Callable[[Callable[[], None]], None]
+) -> None:
+    path, wide = "/v1/boards/a", {"range_attributes": ["x", "z"], "rank": {"attribute": "y"}, "ks": [2]}
+
+    def anew() -> None:
+        running.drop("a")
+        assert running.client.put(path, json=wide).status_code == 201
+
+    during(anew)
+    running.done("rebuilds")
+    answer = running.client.put(f"{path}/objects/o", json={"values": {"x": 1, "y": 2, "z": 3}})
+    assert answer.status_code == 201, "it did not fail"
+
+
 def test_a_damaged_image_is_not_used(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
     write = write_image
 

@@ -139,10 +139,9 @@ class FoldPlan(maintenance.FoldPlan[BoardStore]):
 
     def _fold(self, budget: float) -> None:
         subscribers, painter = self.engine.subscribers, self.engine.painter
-        assert isinstance(painter, Painter), "boards with several range attributes have no packed indexes"
-        # The rebuild may give up meanwhile, in another thread.
+        # The rebuild may give up meanwhile, in another thread, or the board was made again, maybe of another kind.
         touched = subscribers.touched
-        if touched is None:
+        if touched is None or not isinstance(painter, Painter):
             self.abandoned = True
             return
         some, left = [np.empty(0, np.int32)], FOLD
