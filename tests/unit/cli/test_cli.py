@@ -33,6 +33,24 @@ def test_the_list_of_commands_says_what_each_says_of_itself() -> None:
             assert re.search(rf"\b{name} +{re.escape(lazy.help)}", listed), name
 
 
+def every_command() -> Iterator[list[str]]:
+    """The words of each command, those of groups too."""
+    left: list[tuple[Any, list[str]]] = [(typer.main.get_command(cli), [])]
+    while left:
+        group, words = left.pop()
+        yield words
+        if hasattr(group, "list_commands"):
+            with group.make_context("rankcast", [], resilient_parsing=True) as ctx:
+                left += [(group.get_command(ctx, name), [*words, name]) for name in group.list_commands(ctx)]
+
+
+def test_every_command_says_what_it_takes() -> None:
+    asked = list(every_command())
+    assert ["keys", "create"] in asked
+    for words in asked:
+        assert "Usage: " in run(*words, "--help").output, words
+
+
 def test_no_module_of_commands_is_forgotten() -> None:
     modules = {
         path.stem for path in Path(app.cli.__file__).parent.glob("*.py") if "\ndef register(" in path.read_text()
