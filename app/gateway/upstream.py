@@ -10,6 +10,7 @@ import httpx
 from starlette.responses import Response
 
 from app.errors import NotReady, ServiceError
+from app.runtime.plain_transport import PlainTransport
 
 PROBLEM = "application/problem+json"
 ASK_SECONDS = 10.0
@@ -73,7 +74,9 @@ class Upstream:
         self.term: int | None = None
         timeout = httpx.Timeout(ASK_SECONDS, connect=CONNECT_SECONDS, read=None, pool=None)
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=64)
-        self.http = httpx.AsyncClient(base_url=self.url, timeout=timeout, limits=limits, trust_env=False)
+        self.http = httpx.AsyncClient(
+            base_url=self.url, timeout=timeout, transport=PlainTransport(limits=limits, trust_env=False)
+        )
 
     async def close(self) -> None:
         """Close its connections."""

@@ -61,10 +61,13 @@ class Nodes:
         if self._client is None:
             import httpx
 
+            from app.runtime.plain_transport import PlainTransport
+
             limits = httpx.Limits(max_connections=None, max_keepalive_connections=64)
             timeout = httpx.Timeout(SECONDS, read=60.0)
+            transport = PlainTransport(limits=limits, trust_env=False)
             self._client = httpx.AsyncClient(
-                headers=headers_of(self._key), timeout=timeout, limits=limits, trust_env=False, follow_redirects=False
+                headers=headers_of(self._key), timeout=timeout, transport=transport, follow_redirects=False
             )
         return self._client
 
