@@ -29,7 +29,7 @@ K = 10
 SECONDS_WANTED = 20.0
 BYTES_WANTED = 250.0
 EVENTS_WANTED = 40_000.0
-SLOWER_WANTED = 1.5
+SINGLE_WANTED = 2.0
 
 BATCH = 1_000
 FEW, MANY = 2, 32
@@ -295,12 +295,12 @@ class Bench:
             )
         head = "", "requests/s", *RATE_COLUMNS, "server CPU, us/request", "CPU of one core"
         report.table((*head, "slower than plain", "slower than frame"), rows)
-        slower_by = median(b / a for a, b in zip(each["full"], each["bare"], strict=True))
+        single = median(a / b for a, b in zip(each["full"], each["bare"], strict=True))
         report.verdict(
-            f"single events at {MANY} connections at most {SLOWER_WANTED} times slower than a plain FastAPI endpoint "
+            f"single events at {MANY} connections at least {SINGLE_WANTED} times as fast as a plain FastAPI endpoint "
             "that commits one row",
-            f"{median(each['full']):,.0f} requests/s, {ratio(slower_by)} times slower",
-            slower_by <= SLOWER_WANTED,
+            f"{median(each['full']):,.0f} requests/s, {ratio(single)} times as fast",
+            single >= SINGLE_WANTED,
         )
         faster = median(a / b for a, b in zip(each["socket"], each["bare"], strict=True))
         report.verdict(

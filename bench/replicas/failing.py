@@ -106,14 +106,14 @@ def _changes(folder: Path, url: str, rounds: int) -> tuple[list[Change], list[Ch
         for _ in range(rounds):
             replica = node(f"http://{HOST}:{leader.port}")
             _in_step(leader, replica)
-            began = time.perf_counter()
+            began, before = time.perf_counter(), len(_led(replica))
             replica.ask("POST", "/v1/admin/promote", b"{}")
-            asked.append(_until_it_writes(replica, began))
+            asked.append(_until_it_writes(replica, began, before))
             _in_step(replica, leader)
             # The leader of before follows now.
-            began = time.perf_counter()
+            began, before = time.perf_counter(), len(_led(leader))
             os.kill(replica.pid, signal.SIGKILL)
-            lost.append(_until_it_writes(leader, began))
+            lost.append(_until_it_writes(leader, began, before))
     return lost, asked
 
 
@@ -144,16 +144,28 @@ def _in_step(leader: Server, replica: Server) -> None:
         time.sleep(0.02)
 
 
-def _until_it_writes(server: Server, began: float) -> Change:
+def _until_it_writes(server: Server, began: float, before: int) -> Change:
+    """Wait until a node leads and has answered a write; its log has said so so many times `before`."""
     end = time.monotonic() + WAIT
     body = json.dumps({"values": {"x": 1, "y": time.time()}}).encode()
     while _about(server).get("role") != "leader" or not _answers(server, body):
-        if time.monotonic() > end:
-            raise Failed(f"no node leads:\n{server.tail()}")
+        _check(server, end)
         time.sleep(0.005)
     seconds = time.perf_counter() - began
-    said = [json.loads(line) for line in server.log.read_text().splitlines() if '"this node leads"' in line]
+    while len(said := _led(server)) == before:
+        _check(server, end)
+        time.sleep(0.005)
     return Change(seconds, said[-1]["taking_over"], said[-1]["catching_up"])
+
+
+def _led(server: Server) -> list[dict[str, Any]]:
+    """What a node has logged each time that it began to lead."""
+    return [json.loads(line) for line in server.log.read_text().splitlines() if '"this node leads"' in line]
+
+
+def _check(server: Server, end: float) -> None:
+    if time.monotonic() > end:
+        raise Failed(f"no node leads:\n{server.tail()}")
 
 
 def _answers(server: Server, body: bytes) -> bool:
