@@ -56,7 +56,7 @@ Batches = Iterator[pa.RecordBatch]
 
 
 class Work(NamedTuple):
-    """What all tasks of a round are given, in plain values, since they are unpickled before the project's classes can be
+    """What all tasks of a round get, in plain values, since they are unpickled before the project's classes can be
     imported. `since` is the round with which the layout began, `base` the round before which the base was written."""
 
     system: fs.FileSystem
