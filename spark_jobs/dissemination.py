@@ -36,11 +36,12 @@ from indexes.boards.config import BoardConfig
 from indexes.boards.engine import BoardEngine
 from indexes.boards.zones import Cut
 from indexes.core.commands import Create
+from spark_jobs.common.batches import BatchJob
 from spark_jobs.common.boards import of_one_attribute
-from spark_jobs.common.command import Failed, make_parser, name_of, run, spark_options, user_errors
+from spark_jobs.common.command import Failed, make_parser, name_of, run
 from spark_jobs.common.inputs import check
 from spark_jobs.common.progress import Progress
-from spark_jobs.common.session import Running, SparkFailed, session
+from spark_jobs.common.session import Running
 from spark_jobs.feeds.log import LogError, LogReader, url_of
 from spark_jobs.zones.bases import write
 from spark_jobs.zones.inputs import Unfit, config_of_wire, empty_state, rows_of, write_subscriptions
@@ -53,7 +54,7 @@ FIRST = "first"
 """The folder of a checkpoint with the state that a stream begins with, where that is no snapshot."""
 
 
-class Dissemination:
+class Dissemination(BatchJob):
     """A run: its input, and the execution of batches."""
 
     def __init__(self, given: argparse.Namespace, progress: Progress) -> None:
@@ -79,7 +80,6 @@ class Dissemination:
         self.log = None if given.events is not None else LogReader(url_of(given.storage or ".", given.log))
         self.steps = DisseminationSteps(checkpoint, output, self.name, given.paint, given.base_every, given.held)
         self.batches = 0
-        self.failed: Exception | None = None
         self._first: tuple[BoardConfig, Folder, int, int] | None = None
 
     def open(self) -> dict[str, str]:
@@ -143,44 +143,23 @@ class Dissemination:
 
     def follow(self, running: Running, options: dict[str, str]) -> None:
         """Execute all available batches, or continue until stopped."""
-        from spark_jobs.zones.source import NAME, BoardSource
+        from spark_jobs.zones.source import BoardSource
 
-        running.spark.dataSource.register(BoardSource)
-        stream = running.spark.readStream.format(NAME).options(**options).load().writeStream
-
-        def each(frame: Any, batch: int) -> None:
-            try:
-                self.take(running, frame, batch)
-            except Exception as error:
-                self.failed = error  # Spark only keeps its text
-                raise
-
-        place = self.steps.checkpoint / "spark"
-        path = str(place) if place.local is not None else f"{self.given.checkpoint.rstrip('/')}/spark"
-        stream = stream.foreachBatch(each).option("checkpointLocation", path)
-        trigger = {"processingTime": "0 seconds"} if self.given.follow else {"availableNow": True}
-        # A signal interrupts the wait, while Java holds the connection; a call to stop would wait for it.
-        stream.trigger(**trigger).start().awaitTermination()
+        self.execute(running, BoardSource, options, self.steps.checkpoint)
 
 
 def disseminate(given: argparse.Namespace, progress: Progress) -> tuple[dict[str, Any], int]:
     """Run the job; returns its last line and exit code."""
     began = time.monotonic()
     progress.step(0.0, "opening the checkpoint")
-    job = None
     try:
         job = Dissemination(given, progress)
         options = job.open()
         progress.step(0.02, "starting Spark")
-        settings = {"spark.sql.adaptive.enabled": "false", "spark.sql.streaming.stopTimeout": "10s"}
-        with user_errors(LogError), session(f"Rankcast {job.resource}", spark_options(given), settings) as running:
+        with job.session(LogError, Left, LogError, Unfit) as running:
             job.begin(running)
             progress.step(0.1, "following the board")
             job.follow(running, options)
-    except SparkFailed:
-        if job is not None and isinstance(job.failed, (Left, LogError, Unfit)):
-            raise Failed(str(job.failed)) from job.failed
-        raise
     except (Left, LogError, Unfit, Unlike) as error:
         raise Failed(str(error)) from error
     return {**report(job), "seconds": round(time.monotonic() - began, 1)}, 0

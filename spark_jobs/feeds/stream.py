@@ -39,10 +39,11 @@ from formats.feeds import epoch_at, posts_at, read_state, subscriptions_at
 from formats.folder import Folder
 from indexes.feeds.config import FeedConfig
 from indexes.feeds.state import FeedState
-from spark_jobs.common.command import Failed, make_parser, name_of, run, spark_options, user_errors
+from spark_jobs.common.batches import BatchJob
+from spark_jobs.common.command import Failed, make_parser, name_of, run
 from spark_jobs.common.inputs import check
 from spark_jobs.common.progress import Progress
-from spark_jobs.common.session import Running, SparkFailed, session
+from spark_jobs.common.session import Running
 from spark_jobs.feeds.board import Board
 from spark_jobs.feeds.commands import Left, config_of_wire, created_by
 from spark_jobs.feeds.front import Gone, Operation, Row
@@ -70,7 +71,7 @@ class Sinks:
         self.rows += len(rows)
 
 
-class Stream:
+class Stream(BatchJob):
     """A run: its input, and the execution of batches."""
 
     def __init__(self, given: argparse.Namespace, progress: Progress) -> None:
@@ -96,7 +97,6 @@ class Stream:
         self.sinks = Sinks(sinks)
         self.log = None if given.posts is not None else LogReader(url_of(given.storage or ".", given.log))
         self.batches = 0
-        self.failed: Exception | None = None
         self.state: FeedState | None = None
         self.after = 0
         self.steps: FeedSteps
@@ -161,24 +161,9 @@ class Stream:
 
     def follow(self, running: Running, options: dict[str, str]) -> None:
         """Execute all available batches, or continue until stopped."""
-        from spark_jobs.feeds.source import NAME, FeedSource
+        from spark_jobs.feeds.source import FeedSource
 
-        running.spark.dataSource.register(FeedSource)
-        stream = running.spark.readStream.format(NAME).options(**options).load().writeStream
-
-        def each(frame: Any, batch: int) -> None:
-            try:
-                self.take(running, frame, batch)
-            except Exception as error:
-                self.failed = error  # Spark only keeps its text
-                raise
-
-        place = self.checkpoint / "spark"
-        path = str(place) if place.local is not None else f"{self.given.checkpoint.rstrip('/')}/spark"
-        stream = stream.foreachBatch(each).option("checkpointLocation", path)
-        trigger = {"processingTime": "0 seconds"} if self.given.follow else {"availableNow": True}
-        # A signal interrupts the wait, while Java holds the connection; a call to stop would wait for it.
-        stream.trigger(**trigger).start().awaitTermination()
+        self.execute(running, FeedSource, options, self.checkpoint)
 
 
 def stream(given: argparse.Namespace, progress: Progress) -> tuple[dict[str, Any], int]:
@@ -189,15 +174,10 @@ def stream(given: argparse.Namespace, progress: Progress) -> tuple[dict[str, Any
     try:
         options = job.open()
         progress.step(0.02, "starting Spark")
-        settings = {"spark.sql.adaptive.enabled": "false", "spark.sql.streaming.stopTimeout": "10s"}
-        with user_errors(LogError), session(f"Rankcast {job.resource}", spark_options(given), settings) as running:
+        with job.session(LogError, Left, LogError, Undelivered, Unfit) as running:
             job.begin(running)
             progress.step(0.1, "following the feed")
             job.follow(running, options)
-    except SparkFailed:
-        if isinstance(job.failed, (Left, LogError, Undelivered, Unfit)):
-            raise Failed(str(job.failed)) from job.failed
-        raise
     except (Left, LogError, Undelivered, Unfit, Unlike, json.JSONDecodeError) as error:
         raise Failed(str(error)) from error
     return {**report(job), "seconds": round(time.monotonic() - began, 1)}, 0
