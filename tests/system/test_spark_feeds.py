@@ -7,13 +7,7 @@ killed on the way.
 from __future__ import annotations
 
 import io
-import json
-import os
-import signal
-import subprocess
-import sys
 import time
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +36,7 @@ from spark_jobs.feeds.steps import FeedSteps
 from spark_jobs.rebuild.feeds import build
 from tests.spark.boards import contents
 from tests.spark.feed_sessions import Alone
+from tests.spark.process import JobProcess
 from tests.spark.runtime import need_java
 
 CONFIG = FeedConfig((0.0, 0.0, 4.0, 3.0), posts=150)
@@ -145,32 +140,11 @@ def test_words_are_counted_to_the_bytes_of_the_service(tmp_path: Path) -> None:
     assert [path.name for path in (tmp_path / "images" / str(lsn) / "feeds").iterdir()] == ["city"]
 
 
-class Job:
-    """The job as a process of its own, and all that it starts."""
-
-    def __init__(self, data: Path, work: Path) -> None:
-        command = [sys.executable, "-m", "spark_jobs.feeds.stream", "--storage", str(data), "--resource", "feeds/city"]
-        command += ["--checkpoint", str(work / "checkpoint"), "--output", str(work / "lists"), "--rows", "2"]
-        command += ["--mechanism", "prefix", "--partitions", "2", "--master", "local[2]"]
-        self.process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
-        )
-
-    def end(self) -> dict[str, Any]:
-        """Its last line."""
-        out, err = self.process.communicate(timeout=PATIENCE)
-        assert self.process.returncode == 0, (out, err[-4000:])
-        last: dict[str, Any] = json.loads(out.splitlines()[-1])
-        return last
-
-    def kill(self) -> None:
-        """It and Spark's Java at once."""
-        with suppress(ProcessLookupError):
-            os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.wait()
-        assert self.process.stdout is not None and self.process.stderr is not None
-        self.process.stdout.close()
-        self.process.stderr.close()
+def job_of(data: Path, work: Path) -> JobProcess:
+    """The job over the log of a data directory."""
+    where = ("--checkpoint", work / "checkpoint", "--output", work / "lists", "--rows", 2)
+    how = ("--mechanism", "prefix", "--partitions", 2)
+    return JobProcess("spark_jobs.feeds.stream", "--storage", data, "--resource", "feeds/city", *where, *how)
 
 
 def test_a_job_that_was_killed_goes_on_with_the_same_lists(tmp_path: Path) -> None:
@@ -197,7 +171,7 @@ def test_a_job_that_was_killed_goes_on_with_the_same_lists(tmp_path: Path) -> No
             expected.append(plain.lists())
     with_log.close()
 
-    job = Job(data, work)
+    job = job_of(data, work)
     try:
         give_up = time.monotonic() + PATIENCE
         while not (work / "lists" / "batch-0000000001.parquet").exists():
@@ -208,7 +182,7 @@ def test_a_job_that_was_killed_goes_on_with_the_same_lists(tmp_path: Path) -> No
         job.kill()
     done = len(list((work / "lists").glob("batch-*[0-9].parquet")))
     assert done < len(expected)
-    last = Job(data, work).end()
+    last = job_of(data, work).end()
     assert last["posts"] == len(plain.ids) and last["lsn"] == 9
     found = after_each(work / "lists")
     assert [found[number] for number in sorted(found)] == expected
