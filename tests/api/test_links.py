@@ -133,7 +133,7 @@ def test_what_the_other_side_cannot_take_is_found_among_much_else(
     validated = bodies.validated
 
     def unread(raw: bytes, *rest: Any) -> Any:
-        if b"bad" in raw:
+        if b'"bad"' in raw:  # an epoch of hexadecimal digits may have it without quotes
             raise Problem(slug)
         return validated(raw, *rest)
 

@@ -326,7 +326,10 @@ def test_a_long_command_is_taken_back_while_it_is_encoded(
     run(tmp_path, lambda writer: _same_objects(writer, ["o0"]))
 
 
-def test_long_work_lets_reads_and_other_boards_go_on(tmp_path: Path) -> None:
+def test_long_work_lets_reads_and_other_boards_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # However fast the machine is, the work takes many slices.
+    monkeypatch.setattr("app.write_path.writer.SLICE", 0.0005)
+
     async def story(writer: Writer) -> None:
         await writer.put("boards/a", CONFIG)
         await writer.put("boards/b", CONFIG)
