@@ -32,6 +32,9 @@ from indexes.maps.kernels.skyline_scratch import (
 UP = 1.0 + 1e-12
 """The factor for distances that must not be too small."""
 
+BLUR = 2.0**-49
+"""More than the relative error of two computed squared distances, and of the place that they are from, together."""
+
 
 @internal
 def first_lanes(n: int) -> int:
@@ -51,6 +54,16 @@ def measure(scratch: SkylineScratch) -> None:
 def pair(near: int, far: int) -> int:
     """The label of an edge beyond which the object in slot `far` is nearer than the one in slot `near`."""
     return (near << PAIR) | far
+
+
+@internal
+def blur(scratch: SkylineScratch, far: float, other: float) -> float:
+    """More than the rounding error of half the difference of the squared distances from any point of the zone to two
+    objects that are at these squared distances from the place. Objects or places that are far beyond the bounds, or two
+    objects that are close to each other, make it count: without it their bisector is not where computed distances
+    change their order."""
+    reach = scratch.reach[SQUARED_RADIUS]
+    return BLUR * (far + other + 2.0 * reach)
 
 
 @inlined
@@ -99,6 +112,7 @@ def cut(scratch: SkylineScratch, slot: int, px: float, py: float, x: float, y: f
                 scratch.size[FULL] = NO_VERTICES
                 n = 0
             else:
+                c += blur(scratch, scratch.far[s], far)
                 n = clip(scratch.part, n, ax, ay, c, s, scratch.spare, scratch.reach[LEAST])
         b += LANES
     if n > 0:
@@ -110,7 +124,7 @@ def cut(scratch: SkylineScratch, slot: int, px: float, py: float, x: float, y: f
                 scratch,
                 ox - scratch.x[first],
                 oy - scratch.y[first],
-                (far - scratch.far[first]) * 0.5,
+                (far - scratch.far[first]) * 0.5 - blur(scratch, scratch.far[first], far),
                 pair(scratch.member[first], slot),
             )
         elif scratch.size[N_CUT] + n > scratch.cut_x.size or 2 * scratch.size[N_ZONE] > scratch.zone.x.size:

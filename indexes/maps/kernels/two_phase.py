@@ -24,7 +24,7 @@ import numpy as np
 from indexes.compiled.jit import inlined, internal, kernel
 from indexes.compiled.simd import LANES, high_bit, lanes_from, lanes_max, lanes_upto, low_bit
 from indexes.core.arrays import Floats, int64
-from indexes.maps.kernels.cuts import UP, cut, first_lanes, is_covered, measure, nearest_better, pair, shrink
+from indexes.maps.kernels.cuts import UP, blur, cut, first_lanes, is_covered, measure, nearest_better, pair, shrink
 from indexes.maps.kernels.entries import (
     BY_DISTANCE,
     BY_ENTRY,
@@ -364,7 +364,8 @@ def _accept(view: View, scratch: SkylineScratch, entry: int, far: float, x: floa
             while mask != 0 and size[N_ZONE] > 0:
                 o = b + low_bit(mask)
                 mask &= mask - 1
-                ax, ay, c = sx - scratch.x[o], sy - scratch.y[o], (far - scratch.far[o]) * 0.5
+                ax, ay = sx - scratch.x[o], sy - scratch.y[o]
+                c = (far - scratch.far[o]) * 0.5 - blur(scratch, scratch.far[o], far)
                 if scratch.place_x[o] == px and scratch.place_y[o] == py:
                     pass  # the same object twice
                 elif not c > 0.0:

@@ -127,7 +127,7 @@ class TopBatchUpdater:
             mine = slice(begins[i], begins[i] + int(after.number[i]))
             # Copies: a part would hold on to the arrays of all.
             own = {name: getattr(after, name)[mine].copy() for name in CANDIDATES}
-            found[i] = replace(zones[i], radius=float(after.radius[i]), **own)
+            found[i] = replace(zones[i], radius=max(0.0, float(after.radius[i])), **own)
         return effects, found
 
 

@@ -36,7 +36,7 @@ GROWN = 0.05
 """How far the bounds are extended round a place outside them, as a share of their longer side."""
 
 MARGIN = 1e-9
-"""How far inside a zone a place has to be, as a share of the longer side of the bounds."""
+"""How far inside a zone a place has to be, as a share of the longer side of its box."""
 
 
 class Zone(NamedTuple):
@@ -118,7 +118,7 @@ class SkylineSearch:
         """The skyline at (x, y), and its zone within the bounds (see `box_around`)."""
         box = box_around(np.asarray(bounds, np.float64), x, y)
         self.search(search, index, x, y, box, True)
-        margin = float(MARGIN * max(bounds[2] - bounds[0], bounds[3] - bounds[1]))
+        margin = float(MARGIN * max(box[2] - box[0], box[3] - box[1]))
         return read_zone(self._scratch, np.array([x, y], np.float64), box, margin)
 
     def search(

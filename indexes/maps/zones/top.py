@@ -136,7 +136,7 @@ class TopSearch:
                     places=where[mine],
                     statics=statics[mine],
                     created=created[mine],
-                    radius=float(rows.radius[q]),
+                    radius=max(0.0, float(rows.radius[q])),
                 )
             )
         return found

@@ -124,8 +124,8 @@ def weighted(score: Any, weights: Mapping[str, float], D: float, named: Mapping[
 class World:
     """A map with its objects and the questions of its standing queries, kept a second time in dictionaries."""
 
-    def __init__(self, metric: Any) -> None:
-        self.engine = MapEngine(MapConfig(ATTRIBUTES, (-1e300, -1e300, 1e300, 1e300), metric))
+    def __init__(self, metric: Any, bounds: Any = (-1e300, -1e300, 1e300, 1e300)) -> None:
+        self.engine = MapEngine(MapConfig(ATTRIBUTES, bounds, metric))
         self.engine.wake()
         self.metric = metric
         self.objects: dict[str, Any] = {}
@@ -235,3 +235,26 @@ def test_standing_queries_hold_what_is_asked(metric: str, asked: list[Any], chan
         world.step(*change)
         world.check()
     world.engine.check()
+
+
+FAR = [0.0, 1.0, 5.0, 7.0, 10.0, 1e-9, 1.0 + 1e-9, 1e6, 1e6 + 1e-3, 1e10, 1e10 + 1.0, 2.0**53, 2.0**53 - 5.0, 2.0**64]
+
+afar = st.tuples(st.sampled_from(FAR), st.sampled_from(FAR))
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "manhattan"])
+@settings(max_examples=150, deadline=None)
+@given(
+    objects=st.lists(st.tuples(afar, st.integers(-3, 3).map(float)), min_size=1, max_size=6),
+    asked=st.lists(st.tuples(st.one_of(st.just(Skyline()), tops()), afar), min_size=1, max_size=2),
+    moves=st.lists(st.tuples(st.integers(0, 1), afar), min_size=1, max_size=8),
+)
+def test_clients_move_far_beyond_the_bounds(metric: str, objects: Any, asked: Any, moves: Any) -> None:
+    world = World(metric, (0.0, 0.0, 10.0, 10.0))
+    for i, (where, price) in enumerate(objects):
+        world.step("put", i, where, (price, 2.5, 0.0))
+    for i, (question, at) in enumerate(asked):
+        world.ask(f"q{i}", question, at)
+    for i, at in moves:
+        world.step("move", i, at)
+        world.check()

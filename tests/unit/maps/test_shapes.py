@@ -56,7 +56,10 @@ def test_a_hole_is_a_hole() -> None:
 
 def test_only_the_piece_that_holds_the_place_is_given() -> None:
     rings = component(zone_of(STRIP, WORSE[[0, 3, 4]], 0.125, 0.125))
-    assert rings == [[[0.0, 0.0], [0.375, 0.0], [0.375, 1.0], [0.0, 1.0], [0.0, 0.0]]]
+    assert rings is not None and len(rings) == 1
+    # It ends before the bisector by more than the rounding error of distances.
+    expected = np.array([[0.0, 0.0], [0.375, 0.0], [0.375, 1.0], [0.0, 1.0], [0.0, 0.0]])
+    assert np.abs(np.array(rings[0]) - expected).max() < 1e-12 and 0.0 < 0.375 - rings[0][1][0]
 
 
 def test_a_zone_without_area_is_null() -> None:
@@ -70,7 +73,7 @@ def test_a_zone_too_small_for_numbers_where_it_is_is_null() -> None:
 
 
 def test_a_place_that_no_piece_of_its_zone_holds_has_none_of_them() -> None:
-    for seed, place, cutters in ((15145, (1 / 6, 2 / 3), 1), (361, (1.0, 0.5), 0)):
+    for seed, place, cutters in ((1811, (1.0, 0.5), 1), (5451, (2 / 3, 0.0), 0)):
         world = make_world(seed)  # one of few such: the place is on the border of what is left out, on all sides
         zone = zone_of(world.points, world.statics, *place)
         assert not zone.empty and not zone.holds(*place) and len(zone.cut_end) == cutters
