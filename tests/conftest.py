@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from typing import Any
 
 from hypothesis import HealthCheck, settings
@@ -11,6 +12,10 @@ from tests.support.gateways import start_gateway, start_nats
 from tests.support.live import start_service
 
 __all__ = ["start_gateway", "start_nats", "start_service"]
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # In the background of a script; the processes that tests start would ignore it as well.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # A kernel compiles at its first call, so time says nothing about an example.
 _COMMON: Any = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large]}
