@@ -59,7 +59,7 @@ def test_only_the_piece_that_holds_the_place_is_given() -> None:
     assert rings is not None and len(rings) == 1
     # It ends before the bisector by more than the rounding error of distances.
     expected = np.array([[0.0, 0.0], [0.375, 0.0], [0.375, 1.0], [0.0, 1.0], [0.0, 0.0]])
-    assert np.abs(np.array(rings[0]) - expected).max() < 1e-12 and 0.0 < 0.375 - rings[0][1][0]
+    assert np.abs(np.array(rings[0]) - expected).max() < 1e-12 and 0.375 - rings[0][1][0] > 0.0
 
 
 def test_a_zone_without_area_is_null() -> None:
