@@ -72,6 +72,6 @@ class Committer:
         finally:
             self._checkpointing = False
 
-    def close(self) -> None:
-        """End the thread once its work is done."""
-        self._thread.shutdown()
+    def shutdown(self, wait: bool = True) -> None:
+        """End the thread, once its work is done."""
+        self._thread.shutdown(wait)

@@ -220,6 +220,10 @@ class Writer:
             job = accept()
         return await self._enqueue(queue, job, ticket, skeleton, then)
 
+    async def make_room(self) -> None:
+        """Get the memory for the copies of a `consistent_cut` that comes soon, so that its turns are short."""
+        await self.in_kernel_thread(partial(_make_room, list(self.catalog.entries.values())))
+
     async def consistent_cut(self, journal: Collection[str] = (), indexes: Collection[str] = ()) -> ConsistentCut:
         """Copy the state of all resources at one row of the log, each in its turn.
 
@@ -231,7 +235,6 @@ class Writer:
             Failed: a resource fails meanwhile.
             LogUnavailable: what was accepted before could not be logged.
         """
-        await self.in_kernel_thread(partial(_make_room, list(self.catalog.entries.values())))
         await self.repair.settled()
         async with AsyncExitStack() as held:
             mine: set[str] = set()
@@ -813,7 +816,7 @@ class Writer:
                 self._log.complete_answers(completed)
             except LogUnavailable as error:
                 log.warning("answers stay incomplete until the next start", error=str(error))
-        self._committer.close()
+        self._committer.shutdown()
         self._kernels.shutdown()
 
 
