@@ -467,7 +467,12 @@ def test_a_commit_waits_in_the_thread_while_that_is_busy(tmp_path: Path) -> None
         await writer.submit("boards/a", upsert(("p", 1.0, 2.0)))
         assert threads == [threading.get_ident()], "a short commit is made on the loop"
         go, began = threading.Event(), threading.Event()
-        pruning = asyncio.create_task(writer._committer.run(lambda: began.set() or go.wait(60)))
+
+        def hold() -> None:
+            began.set()
+            go.wait(60)
+
+        pruning = asyncio.create_task(writer._committer.run(hold))
         await asyncio.to_thread(began.wait, 60)
         write = asyncio.create_task(writer.submit("boards/a", upsert(("q", 1.0, 2.0))))
         for _ in range(50):

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from indexes.core.aligned import LINE_BYTES
 from indexes.core.room import Room
@@ -14,7 +17,12 @@ def test_a_copy_is_that_of_numpy(size: int) -> None:
     room = Room(size)
     rng = np.random.default_rng(1)
     sides = rng.random((2, 40))
-    arrays = [rng.integers(0, 9, 13).astype(np.uint8), sides[:, :31], np.arange(7, dtype=np.int32), np.empty(0)]
+    arrays: list[NDArray[Any]] = [
+        rng.integers(0, 9, 13).astype(np.uint8),
+        sides[:, :31],
+        np.arange(7, dtype=np.int32),
+        np.empty(0),
+    ]
     copies = [room.copy(array) for array in arrays]
     for array, copy in zip(arrays, copies, strict=True):
         assert (copy.dtype, copy.shape) == (array.dtype, array.shape) and copy.flags.c_contiguous
