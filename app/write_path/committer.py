@@ -13,7 +13,7 @@ from app.storage.log import Log
 
 T = TypeVar("T")
 
-CHECKPOINT = 8 << 20
+CHECKPOINT = 4 << 20
 """Bytes of SQLite's write-ahead log after which they are moved into the database."""
 
 log = logs.get("writer")
@@ -22,8 +22,8 @@ log = logs.get("writer")
 class Committer:
     """One thread, one piece of work after another. Lives on the event loop.
 
-    While it is `busy` a commit on the event loop would wait for a lock, of ours or of the database, and everything else
-    with it: such a commit takes its turn in the thread.
+    While it is `busy` a commit on the event loop would wait for a lock, of ours or of the database, or for the disk, and
+    everything else with it: such a commit takes its turn in the thread.
     """
 
     def __init__(self, log_store: Log) -> None:
@@ -36,8 +36,8 @@ class Committer:
 
     @property
     def busy(self) -> bool:
-        """Whether work waits or runs."""
-        return self._begun != self._ended
+        """Whether work waits or runs, or a checkpoint is made."""
+        return self._begun != self._ended or self._checkpointing
 
     async def run(self, work: Callable[..., T], *args: object) -> T:
         """Run `work` in its turn; it runs also when nobody awaits it any more."""

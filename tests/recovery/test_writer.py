@@ -523,7 +523,7 @@ def test_the_write_ahead_log_is_moved_in_between_commits(tmp_path: Path, monkeyp
             while writer._committer._checkpointing:
                 await asyncio.sleep(0.001)
         assert threading.get_ident() not in threads
-        assert len(threads) >= 2 * 20
+        assert len(threads) >= 2 * 20, "twice each time: beside commits, and without any"
         assert (tmp_path / "log.db-wal").stat().st_size < 4 * 50_000
         assert writer._log.last_lsn == 201
 
