@@ -22,7 +22,7 @@ log = logs.get("writer")
 class Committer:
     """One thread, one piece of work after another. Lives on the event loop.
 
-    While it is `busy` a commit on the event loop would wait for a lock, of ours or of the database, or for the disk, and
+    While it is `busy` a commit on the event loop would wait for the disk or a lock, of ours or of the database, and
     everything else with it: such a commit takes its turn in the thread.
     """
 
