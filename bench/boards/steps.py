@@ -35,8 +35,8 @@ class Size(NamedTuple):
 
     n: int = 10_000
     m: int = 200_000
-    rounds: int = 5
-    requests: int = 300
+    rounds: int = 10
+    requests: int = 500
 
 
 QUICK = Size(m=20_000, rounds=2, requests=100)
