@@ -10,8 +10,10 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -24,6 +26,12 @@ LACKING = 2
 """The format of a folder that does not hold all that its kind does. Versions that do not know it pass it over."""
 MANIFEST = "manifest.json"
 _CHUNK = 1 << 22
+
+FLUSHED = 1 << 20
+"""Bytes of a local file that are flushed to disk at a time."""
+
+REST = 0.02
+"""The most seconds that the disk is left to others after that."""
 
 
 class Damaged(Exception):
@@ -202,9 +210,14 @@ class Draft:
         """A new file of the folder, durable on leaving. `about` goes into the manifest with its size and SHA-256."""
         path = f"{self.folder.path}/{name}"
         self.folder.system.create_dir(path.rpartition("/")[0], recursive=True)
-        with self.folder.system.open_output_stream(path) as out:
-            sink = Sink(out)
-            yield sink
+        if self.folder.local is not None:
+            with Path(path).open("wb", buffering=0) as file:
+                sink = Sink(file, partial(getattr(os, "fdatasync", os.fsync), file.fileno()))
+                yield sink
+        else:
+            with self.folder.system.open_output_stream(path) as out:
+                sink = Sink(out)
+                yield sink
         self._sync(path)
         self.files[name] = {"bytes": sink.size, "sha256": sink.digest.hexdigest(), **about}
 
@@ -229,20 +242,36 @@ class Draft:
 
 
 class Sink:
-    """A stream that computes the size and the SHA-256 of its content."""
+    """A stream that computes the size and the SHA-256 of its content.
+
+    What is written is flushed to disk every `FLUSHED` bytes, and the disk is then left to others for as long as that
+    took: whoever else waits for it, as each commit of the log does, waits for a piece and not for a whole file.
+    """
 
     closed = False
 
-    def __init__(self, out: pa.NativeFile) -> None:
+    def __init__(self, out: Any, flush: Callable[[], None] | None = None) -> None:
         self.digest = hashlib.sha256()
         self.size = 0
         self._out = out
+        self._flush = flush
+        self._flushed = 0
 
     def write(self, data: Any) -> int:
         view = memoryview(data).cast("B")
-        self._out.write(view)
+        at = 0
+        while at < view.nbytes:
+            # A raw file may take less than it is given.
+            piece = view[at : at + FLUSHED]
+            taken = self._out.write(piece)
+            at += len(piece) if taken is None else taken
+            self.size += len(piece) if taken is None else taken
+            if self._flush is not None and self.size - self._flushed >= FLUSHED:
+                self._flushed = self.size
+                began = time.perf_counter()
+                self._flush()
+                time.sleep(min(time.perf_counter() - began, REST))
         self.digest.update(view)
-        self.size += view.nbytes
         return view.nbytes
 
     def tell(self) -> int:

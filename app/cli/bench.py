@@ -245,6 +245,22 @@ def durability(
         raise fail(str(failure)) from None
 
 
+@command(bench, "pauses")
+def pauses(page: Page) -> None:
+    """The longest time to an answer while a snapshot, or a rebuild with its swap, goes on, and without either.
+
+    Starts a service of its own on a free port and a temporary directory. Targets that are missed are printed as missed.
+    """
+    from bench.durability.pauses import PAGE, run
+    from bench.process import Failed
+
+    try:
+        with interruptible():
+            run(page.quick, page.out or (None if page.quick else PAGE), typer.echo)
+    except Failed as failure:
+        raise fail(str(failure)) from None
+
+
 @command(bench, "webhooks")
 def webhooks(page: Page) -> None:
     """Single writes with no webhook, with a receiver that hangs, and with one that takes every event, side by side.
@@ -370,6 +386,22 @@ def socket(page: Page) -> None:
     Starts services of its own on free ports and temporary directories. Targets that are missed are printed as missed.
     """
     from bench.boards.socket import PAGE, run
+    from bench.process import Failed
+
+    try:
+        with interruptible():
+            run(page.quick, page.out or (None if page.quick else PAGE), typer.echo)
+    except Failed as failure:
+        raise fail(str(failure)) from None
+
+
+@command(bench, "steps")
+def steps(page: Page) -> None:
+    """What a small write on one connection costs, step by step, beside a plain FastAPI route.
+
+    Starts services of its own on free ports and temporary directories. Targets that are missed are printed as missed.
+    """
+    from bench.boards.steps import PAGE, run
     from bench.process import Failed
 
     try:

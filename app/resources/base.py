@@ -90,6 +90,9 @@ class ResourceType(ABC):
     def make(self, config: Any, first_seq: int) -> Engine:
         """A new engine; its creation has the seq `first_seq`."""
 
+    def make_room(self, engine: Any) -> None:  # noqa: B027 (most need nothing)
+        """Prepare for a capture that comes soon, so that it takes less time in its turn. In any thread."""
+
     def change(self, engine: Any, config: Any) -> Job:
         """Accept a PUT of an existing resource; unless overridden nothing may change. Raises `Refused`."""
         self.check_fixed(engine.config, config)

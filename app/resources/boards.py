@@ -50,6 +50,9 @@ class BoardType(ResourceType):
     def make(self, config: BoardConfig, first_seq: int) -> BoardEngine:
         return BoardEngine(config, first_seq)
 
+    def make_room(self, engine: BoardEngine) -> None:
+        engine.make_room()
+
     def change(self, engine: BoardEngine, config: BoardConfig) -> Plan[BoardStore]:
         """The list lengths on offer, the algorithm and the number of zones may change.
 

@@ -52,10 +52,16 @@ FORGET = 1_000
 """Answers that are forgotten in one transaction: no commit waits longer than that takes."""
 
 PIECE = 4 << 20
-"""Bytes of rows that are read, or deleted in one transaction, at a time."""
+"""Bytes of rows that are read at a time."""
 
 PIECE_ROWS = 1_000
 """The most rows of such a piece."""
+
+PRUNED = 1 << 19
+"""Bytes of rows that are deleted in one transaction: no commit waits longer than that takes."""
+
+FRAME = 8_192
+"""Bytes of SQLite's write-ahead log that a small transaction takes, its pages being written whole."""
 
 NOTE = "note"
 """The command of a row that changes no resource."""
@@ -191,6 +197,8 @@ class Log:
         """Called in the thread of an `append` with what it has made durable."""
         self._home = home
         self._last_checksum = START
+        self._written = 0
+        self._moved = 0
         engine = database.engine
         self._session = Session(self.ownership, self._repair)
         self._insert = Statement(engine, sa.insert(log_table), [c.name for c in log_table.c])
@@ -293,6 +301,7 @@ class Log:
             self._complete.run(cursor, completed)
 
         self._session.transact(write)
+        self._written += FRAME + sum(len(row.payload) for row, _ in written) + sum(len(one.answer) for one in answers)
         if rows:
             self._ends_at(self.last_lsn + len(rows), before)
         if rows or answers:
@@ -334,6 +343,22 @@ class Log:
         except LogUnavailable:
             return False
         return True
+
+    @property
+    def write_ahead(self) -> int:
+        """About how many bytes of SQLite's write-ahead log `append` has added since the last `checkpoint`."""
+        return 0 if self.database.remote else self._written - self._moved
+
+    def checkpoint(self) -> None:
+        """Move what SQLite's write-ahead log holds into the database, without holding up anyone who writes. May run in
+        any thread, once at a time. Raises `LogUnavailable`.
+        """
+        if self.database.remote:
+            return
+        until = self._written
+        with self.database.reading("the log cannot be read") as connection:
+            connection.exec_driver_sql("pragma wal_checkpoint(passive)")
+        self._moved = until
 
     def reclaim(self) -> None:
         """Give the room of SQLite's write-ahead log back to the disk. Raises `LogUnavailable`."""
@@ -505,7 +530,7 @@ class Log:
             return [LogRow._make(row) for row in connection.execute(query)]
 
     def prune(self, through_lsn: int) -> bool:
-        """Delete rows up to a number, about `PIECE` bytes of them; answers whether there are more to delete.
+        """Delete rows up to a number, about `PRUNED` bytes of them; answers whether there are more to delete.
 
         For rows that nothing will be replayed from. Raises `LogUnavailable`.
         """
@@ -513,7 +538,7 @@ class Log:
         if through <= self.pruned_through:
             return False
         with self.database.reading("the log cannot be read") as connection:
-            until = _piece(connection, log_table.c.lsn <= through) or through
+            until = _piece(connection, log_table.c.lsn <= through, PRUNED) or through
             chained = connection.execute(sa.select(log_table.c.checksum).where(log_table.c.lsn == until)).scalar()
         with self.ownership.changing("the log cannot be pruned") as connection:
             connection.execute(sa.delete(log_table).where(log_table.c.lsn <= until))
@@ -667,7 +692,7 @@ class Log:
         lsn = log_table.c.lsn
         while after_lsn < last:
             with self.database.reading("the log cannot be read") as connection:
-                until = _piece(connection, lsn.between(after_lsn + 1, last))
+                until = _piece(connection, lsn.between(after_lsn + 1, last), PIECE)
                 query = sa.select(*ROW, log_table.c.checksum).where(lsn.between(after_lsn + 1, until)).order_by(lsn)
                 rows = connection.execute(query).all()
             for *row, stored in rows:
@@ -723,13 +748,13 @@ def _bytes(hexadecimal: str | None) -> bytes:
         return b"damaged"
 
 
-def _piece(connection: sa.Connection, which: sa.ColumnElement[bool]) -> int:
-    """The last of the first rows, in order, that are together about `PIECE` bytes; 0 when there are none."""
+def _piece(connection: sa.Connection, which: sa.ColumnElement[bool], most: int) -> int:
+    """The last of the first rows, in order, that are together about `most` bytes; 0 when there are none."""
     lsn, size = log_table.c.lsn, sa.func.length(log_table.c.payload)
     total, until = 0, 0
     for row in connection.execute(sa.select(lsn, size).where(which).order_by(lsn).limit(PIECE_ROWS)):
         total += row[1]
-        if until and total > PIECE:
+        if until and total > most:
             break
         until = row[0]
     return until

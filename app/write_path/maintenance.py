@@ -216,6 +216,7 @@ class Maintenance:
         report(0.0, "copying the state")
 
         async def whole() -> ConsistentCut:
+            await self._writer.make_room()
             found = await self._writer.consistent_cut(journal or (), indexes or ())
             # Replay recomputes the fields of responses that only applying gives; from a snapshot on it cannot.
             await self._writer.write_answers()

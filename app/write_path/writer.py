@@ -22,7 +22,8 @@ from app.resources.base import Droppable, Job, Work
 from app.runtime import clock, logs, tracing, turns
 from app.runtime.metrics import Metrics
 from app.storage.log import CopiedRow, Log, LogEntry, StoredAnswer
-from app.write_path.catalog import Catalog, DropFailedJob, DropJob, Mark, Note, UndoMark
+from app.write_path.catalog import Catalog, DropFailedJob, DropJob, Entry, Mark, Note, UndoMark
+from app.write_path.committer import Committer
 from app.write_path.idempotency import AT_START, Answers, Ticket, filled
 from app.write_path.queue import (
     Encoding,
@@ -104,7 +105,7 @@ class Writer:
         self._group: list[Pending] = []
         self._flushing = False
         self._commit_cost = 0.0
-        self._committer = ThreadPoolExecutor(1, "commit")
+        self._committer = Committer(log_store)
         self._kernels = ThreadPoolExecutor(2, "kernel")
         self._tasks: set[asyncio.Task[None]] = set()
         self._closed = False
@@ -219,6 +220,10 @@ class Writer:
             job = accept()
         return await self._enqueue(queue, job, ticket, skeleton, then)
 
+    async def make_room(self) -> None:
+        """Get the memory for the copies of a `consistent_cut` that comes soon, so that its turns are short."""
+        await self.in_kernel_thread(partial(_make_room, list(self.catalog.entries.values())))
+
     async def consistent_cut(self, journal: Collection[str] = (), indexes: Collection[str] = ()) -> ConsistentCut:
         """Copy the state of all resources at one row of the log, each in its turn.
 
@@ -315,7 +320,7 @@ class Writer:
                 raise
 
         loop = asyncio.get_running_loop()
-        await loop.run_in_executor(self._committer, write)
+        await self._committer.run(write)
 
     async def complete_answers(self) -> None:
         """Replace the stored responses that applying completed, without waiting for the next write. Raises
@@ -323,7 +328,7 @@ class Writer:
         """
         completed = self.answers.take_completed()
         try:
-            await asyncio.get_running_loop().run_in_executor(self._committer, self._log.complete_answers, completed)
+            await self._committer.run(self._log.complete_answers, completed)
         except LogUnavailable:
             self.answers.give_back(completed)
             raise
@@ -371,12 +376,12 @@ class Writer:
     async def mend(self) -> None:
         """Delete the rows that a failed commit may have left in the log. Raises LogUnavailable."""
         if self._log.in_doubt:
-            await asyncio.get_running_loop().run_in_executor(self._committer, self._log.mend)
+            await self._committer.run(self._log.mend)
 
     async def prune(self, through_lsn: int) -> None:
         """Delete the log up to a row, a few rows at a time, so that commits go in between. Raises LogUnavailable."""
         # It sleeps so that others commit.
-        while await asyncio.get_running_loop().run_in_executor(self._committer, self._log.prune, through_lsn):  # noqa: ASYNC110
+        while await self._committer.run(self._log.prune, through_lsn):  # noqa: ASYNC110
             await asyncio.sleep(0.02)
 
     @property
@@ -514,7 +519,7 @@ class Writer:
         group, self._group = self._group, []
         large = any(pending.job.count > BULK for pending in group)
         large = large or (self.synced is not None and any(pending.entries for pending in group))
-        if large or self._log.database.remote or self._commit_cost > SLOW_COMMIT:
+        if large or self._log.database.remote or self._commit_cost > SLOW_COMMIT or self._committer.busy:
             self._spawn(self._commit_in_thread(group))
             return
         try:
@@ -525,6 +530,7 @@ class Writer:
             self._fail(group, LogUnavailable(f"the log cannot be written: {type(error).__name__}"))
             raise
         else:
+            self._committed()
             self._apply(group)
         finally:
             self._flushing = False
@@ -533,19 +539,25 @@ class Writer:
 
     async def _commit_in_thread(self, group: list[Pending]) -> None:
         try:
-            await asyncio.get_running_loop().run_in_executor(self._committer, self._commit, group)
+            await self._committer.run(self._commit, group)
         except LogUnavailable as error:
             self._fail(group, error)
         except BaseException as error:
             self._fail(group, LogUnavailable(f"the log cannot be written: {type(error).__name__}"))
             raise
         else:
+            self._committed()
             await self._sync(group)
             self._apply(group)
         finally:
             self._flushing = False
             if self._group:
                 self._schedule()
+
+    def _committed(self) -> None:
+        """A group is in the log: see to it that the write-ahead log stays short."""
+        if self._committer.due:
+            self._spawn(self._committer.checkpoint())
 
     async def _sync(self, group: list[Pending]) -> None:
         """Wait until enough replicas have a group that was logged; mark it where they have not in time."""
@@ -779,7 +791,7 @@ class Writer:
     async def forget_answers(self) -> None:
         """Delete stored responses that are older than the limit. Raises LogUnavailable."""
         before = self.answers.expire()
-        while await asyncio.get_running_loop().run_in_executor(self._committer, self._log.forget_answers, before):
+        while await self._committer.run(self._log.forget_answers, before):
             pass
 
     async def close(self, patience: float = PATIENCE) -> None:
@@ -806,6 +818,13 @@ class Writer:
                 log.warning("answers stay incomplete until the next start", error=str(error))
         self._committer.shutdown()
         self._kernels.shutdown()
+
+
+def _make_room(entries: Iterable[Entry]) -> None:
+    for entry in entries:
+        engine = entry.latest
+        if engine is not None:
+            entry.resource_type.make_room(engine)
 
 
 def not_replicated() -> NotReplicated:

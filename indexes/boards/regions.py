@@ -22,6 +22,7 @@ import numpy.typing as npt
 
 from indexes.boards.space.kernels.shapes import BOX, SHAPES, offered, width
 from indexes.core.arrays import Bytes, Floats
+from indexes.core.room import Room
 
 REVERSED = "the lower end lies above the upper end"
 NEGATIVE = "must be 0 or more"
@@ -143,6 +144,10 @@ class Regions:
         if isinstance(at, slice):
             return Regions(self.d, self.shape[at].copy(), self.sides[:, at].copy())
         return Regions(self.d, self.shape.take(at), self.sides.take(at, axis=1))
+
+    def first(self, n: int, room: Room) -> Regions:
+        """Copies of the first `n`, in this room."""
+        return Regions(self.d, room.copy(self.shape[:n]), room.copy(self.sides[:, :n]))
 
     def place(self, at: npt.NDArray[np.integer], regions: Regions) -> None:
         """Replace those at these places."""

@@ -15,7 +15,9 @@ from indexes.boards.parts import new_painter
 from indexes.boards.regions import Region
 from indexes.boards.results import ListEntry, ObjectView, SubscriptionView, net_entries, place_of
 from indexes.boards.subscriptions import Subscribers
+from indexes.core.aligned import LINE_BYTES
 from indexes.core.pending_subscriptions import PendingSubscriptions
+from indexes.core.room import Room
 
 NEARLY_FULL = 0.97
 """Share of the room of a class from which on it should be laid out in larger arrays, before a write has to do it."""
@@ -46,6 +48,14 @@ class BoardStore:
         self.painter = new_painter(config)
         self.live_of: dict[int, int] = {}
         self._live: dict[int, LiveSubscription] = {}
+        self.room = Room()
+
+    def make_room(self) -> None:
+        """Get the memory that the next capture copies subscriptions into, so that it does not take long in its turn. In
+        any thread."""
+        of, high = self.subscribers, self.subscribers.high
+        columns = (of.regions.shape[:high], of.regions.sides[:, :high], of.k[:high], of.offset[:high], of.ids.base.row)
+        self.room = Room(sum(column.nbytes + LINE_BYTES for column in columns))
 
     @property
     def object_count(self) -> int:

@@ -391,7 +391,7 @@ def test_pruning_is_cut_by_rows_and_by_bytes(
     log: Log, database: FreshDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(log_module, "PIECE_ROWS", 7)
-    monkeypatch.setattr(log_module, "PIECE", 100)
+    monkeypatch.setattr(log_module, "PRUNED", 100)
     log.append([entry(n) for n in range(20)])
     log.append([entry(20 + n, bytes(60)) for n in range(4)])
     log.append([entry(24, bytes(1000)), entry(25)])
@@ -403,6 +403,35 @@ def test_pruning_is_cut_by_rows_and_by_bytes(
         log.append([entry(26)])
     assert left == [7, 14, 21, 22, 23, 24, 25]
     assert log.pruned_through == 26
+
+
+def test_a_checkpoint_lets_the_write_ahead_log_begin_anew(log: Log, database: FreshDatabase) -> None:
+    if log.database.remote:
+        log.append([entry(0)])
+        log.checkpoint()
+        assert log.write_ahead == 0
+        return
+    file = Path(f"{log.database.engine.url.database}-wal")
+    sizes = []
+    for n in range(6):
+        log.append([entry(n, bytes(100_000))])
+        assert log.write_ahead > 100_000
+        log.checkpoint()
+        assert log.write_ahead == 0
+        sizes.append(file.stat().st_size)
+    assert sizes[-1] < 2 * 100_000 + 100_000, sizes
+    assert [row.payload for row in log.replay()] == [bytes(100_000)] * 6
+
+
+def test_rows_are_written_while_another_reads_and_a_checkpoint_is_made(log: Log) -> None:
+    log.append([entry(n, bytes(5_000)) for n in range(20)])
+    rows = log.replay()
+    first = next(rows)
+    log.checkpoint()
+    log.append([entry(20)])
+    log.checkpoint()
+    assert [first.lsn, *(row.lsn for row in rows)] == list(range(1, 21))
+    assert [row.lsn for row in log.replay(20)] == [21]
 
 
 def test_pruning_fails_whole(log: Log, database: FreshDatabase) -> None:

@@ -449,3 +449,102 @@ def test_what_was_read_for_a_board_that_is_made_anew_before_its_turn_is_refused(
         assert anew.object_count == 1
 
     run(tmp_path, story)
+
+
+def test_a_commit_waits_in_the_thread_while_that_is_busy(tmp_path: Path) -> None:
+    """On the loop it would wait for the database's lock, and all reads with it."""
+
+    async def story(writer: Writer) -> None:
+        await writer.put("boards/a", CONFIG)
+        threads: list[int] = []
+        append = writer._log.append
+
+        def noting(*args: Any, **more: Any) -> int:
+            threads.append(threading.get_ident())
+            return append(*args, **more)
+
+        writer._log.append = noting  # type: ignore[method-assign]
+        await writer.submit("boards/a", upsert(("p", 1.0, 2.0)))
+        assert threads == [threading.get_ident()], "a short commit is made on the loop"
+        go, began = threading.Event(), threading.Event()
+
+        def hold() -> None:
+            began.set()
+            go.wait(60)
+
+        pruning = asyncio.create_task(writer._committer.run(hold))
+        await asyncio.to_thread(began.wait, 60)
+        write = asyncio.create_task(writer.submit("boards/a", upsert(("q", 1.0, 2.0))))
+        for _ in range(50):
+            await asyncio.sleep(0)
+        assert not write.done() and len(threads) == 1, "the loop goes on, and the write waits"
+        go.set()
+        await write
+        await pruning
+        assert len(threads) == 2 and threads[1] != threading.get_ident()
+        await writer.submit("boards/a", upsert(("r", 1.0, 2.0)))
+        assert threads[2] == threading.get_ident()
+
+    run(tmp_path, story)
+
+
+def test_work_in_the_commit_thread_ends_although_nobody_waits_for_it(tmp_path: Path) -> None:
+    async def story(writer: Writer) -> None:
+        go = threading.Event()
+        task = asyncio.create_task(writer._committer.run(go.wait, 60))
+        await asyncio.sleep(0)
+        assert writer._committer.busy
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+        assert writer._committer.busy
+        go.set()
+        await writer._committer.run(lambda: None)
+        assert not writer._committer.busy
+
+    run(tmp_path, story)
+
+
+def test_the_write_ahead_log_is_moved_in_between_commits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.write_path.committer.CHECKPOINT", 50_000)
+
+    async def story(writer: Writer) -> None:
+        threads: list[int] = []
+        checkpoint = writer._log.checkpoint
+
+        def noting() -> None:
+            threads.append(threading.get_ident())
+            checkpoint()
+
+        writer._log.checkpoint = noting  # type: ignore[method-assign]
+        await writer.put("boards/a", CONFIG)
+        for n in range(200):
+            await writer.submit("boards/a", upsert((f"o{n}", 1.0, 2.0)))
+            while writer._committer._checkpointing:
+                await asyncio.sleep(0.001)
+        assert threading.get_ident() not in threads
+        assert len(threads) >= 2 * 20, "twice each time: beside commits, and without any"
+        assert (tmp_path / "log.db-wal").stat().st_size < 4 * 50_000
+        assert writer._log.last_lsn == 201
+
+    run(tmp_path, story)
+
+
+def test_a_checkpoint_that_fails_harms_no_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.write_path.committer.CHECKPOINT", 0)
+    failed = []
+
+    def fail() -> None:
+        failed.append(True)
+        raise LogUnavailable("the disk is full")
+
+    async def story(writer: Writer) -> None:
+        writer._log.checkpoint = fail  # type: ignore[method-assign]
+        await writer.put("boards/a", CONFIG)
+        for n in range(5):
+            await writer.submit("boards/a", upsert((f"o{n}", 1.0, 2.0)))
+            while writer._committer._checkpointing:
+                await asyncio.sleep(0.001)
+        assert len(failed) >= 5 and writer._log.last_lsn == 6
+
+    run(tmp_path, story)

@@ -19,6 +19,7 @@ from indexes.boards.subscription_index import SubscriptionIndex
 from indexes.core import maintenance
 from indexes.core.arrays import Floats, Ints, Rows
 from indexes.core.ids import Packed
+from indexes.core.room import Room
 
 FOLD = 4_000
 """Changed subscriptions that are folded in at once: some milliseconds."""
@@ -76,6 +77,7 @@ class CapturePlan(maintenance.CapturePlan[BoardStore, Captured]):
     def __init__(self, engine: BoardStore, journal: bool = False, indexes: bool = False) -> None:
         super().__init__(engine, journal, indexes)
         self._reserved = engine.catalogue.reserved()
+        self._room, engine.room = engine.room, Room()
 
     @property
     def seconds(self) -> float:
@@ -85,7 +87,7 @@ class CapturePlan(maintenance.CapturePlan[BoardStore, Captured]):
         board, catalogue, subscribers = self.engine, self.engine.catalogue, self.engine.subscribers
         next_created, object_rows, free_objects = self._reserved
         x, y, c, row = catalogue.view.contents()
-        ids, high = subscribers.ids, subscribers.high
+        ids, high, room = subscribers.ids, subscribers.high, self._room
         return Captured(
             config=board.config,
             sign=catalogue.sign,
@@ -101,12 +103,12 @@ class CapturePlan(maintenance.CapturePlan[BoardStore, Captured]):
             row=row,
             object_ids=catalogue.ids.copy(),
             payloads=catalogue.payloads.copy(),
-            regions=subscribers.regions.take(slice(high)),
-            k=subscribers.k[:high].copy(),
-            offset=subscribers.offset[:high].copy(),
+            regions=subscribers.regions.first(high, room),
+            k=room.copy(subscribers.k[:high]),
+            offset=room.copy(subscribers.offset[:high]),
             ttl=subscribers.ttl.copy(),
             texts=board.filters.texts.copy(),
-            ids=ids.base._replace(row=ids.base.row.copy()),
+            ids=ids.base._replace(row=room.copy(ids.base.row)),
             recent=ids.recent.copy(),
             indexes=self._copy_indexes() if self._with_indexes else None,
         )

@@ -285,3 +285,22 @@ def test_worn_grows_with_changes_and_is_gone_after_a_rebuild() -> None:
     for i in range(10):
         before.apply(SetSubscription(f"s{i}", between(0.1, 0.2), 3))
     assert before.churn == pytest.approx(20 / 1000)
+
+
+@settings(deadline=None)
+@given(config=configs, before=scripts, after=scripts)
+def test_a_capture_copies_into_the_room_that_was_made(config: BoardConfig, before: list, after: list) -> None:
+    board = BoardEngine(config)
+    for command in before:
+        board.apply(command)
+    without = state_of(captured(board))
+    board.make_room()
+    room = board.room
+    found = captured(board)
+    high = board.subscribers.high
+    for column in (found.k, found.offset, found.regions.shape, found.regions.sides, found.ids.row):
+        assert not column.size or np.shares_memory(column, room._memory)
+    assert (len(found.k), board.room is room) == (high, False)
+    for command in after:
+        board.apply(command)
+    same_columns(state_of(found), without)

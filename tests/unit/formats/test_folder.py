@@ -1,11 +1,12 @@
 """A folder counts when its manifest is there, and tells what is wrong with it."""
 
+import hashlib
 import os
 from pathlib import Path
 
 import pytest
 
-from formats.folder import MANIFEST, Damaged, Folder
+from formats.folder import MANIFEST, Damaged, Folder, Sink
 
 
 @pytest.fixture
@@ -135,3 +136,35 @@ def test_a_folder_above_that_may_not_be_listed_does_no_harm(
     monkeypatch.setattr(os, "open", strict)
     write(folder)
     assert folder.verify()["lsn"] == 12
+
+
+def test_a_file_is_flushed_in_pieces_as_it_grows(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("formats.folder.FLUSHED", 1000)
+    flushed: list[int] = []
+    draft = folder.draft()
+    data = bytes(range(256)) * 16
+    monkeypatch.setattr("os.fdatasync", lambda handle: flushed.append(os.fstat(handle).st_size))
+    with draft.file("a") as out:
+        assert out.write(data) == 4096
+        assert flushed == [1000, 2000, 3000, 4000]
+        assert [out.write(b"x" * 3), out.tell()] == [3, 4099]
+        out.write(b"y" * 901)
+        assert flushed[4:] == [5000], "what came in small pieces counts together"
+    draft.publish({})
+    assert folder.verify()["files"]["a"]["bytes"] == 5000
+    with folder.open("a") as file:
+        assert file.read() == data + b"x" * 3 + b"y" * 901
+
+
+def test_a_raw_file_that_takes_less_than_it_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    taken: list[bytes] = []
+
+    class Slow:
+        def write(self, piece: memoryview) -> int:
+            taken.append(bytes(piece[:7]))
+            return len(taken[-1])
+
+    sink = Sink(Slow())
+    assert sink.write(bytes(range(20))) == 20
+    assert (b"".join(taken), sink.size) == (bytes(range(20)), 20)
+    assert sink.digest.hexdigest() == hashlib.sha256(bytes(range(20))).hexdigest()

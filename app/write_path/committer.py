@@ -1,0 +1,77 @@
+"""The thread in which the log is written where that may take long, and what the log needs from time to time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+from app.errors import LogUnavailable
+from app.runtime import logs
+from app.storage.log import Log
+
+T = TypeVar("T")
+
+CHECKPOINT = 4 << 20
+"""Bytes of SQLite's write-ahead log after which they are moved into the database."""
+
+log = logs.get("writer")
+
+
+class Committer:
+    """One thread, one piece of work after another. Lives on the event loop.
+
+    While it is `busy` a commit on the event loop would wait for the disk or a lock, of ours or of the database, and
+    everything else with it: such a commit takes its turn in the thread.
+    """
+
+    def __init__(self, log_store: Log) -> None:
+        self._log = log_store
+        self._thread = ThreadPoolExecutor(1, "commit")
+        self._checkpointing = False
+        # Each is counted by one thread alone.
+        self._begun = 0
+        self._ended = 0
+
+    @property
+    def busy(self) -> bool:
+        """Whether work waits or runs, or a checkpoint is made."""
+        return self._begun != self._ended or self._checkpointing
+
+    async def run(self, work: Callable[..., T], *args: object) -> T:
+        """Run `work` in its turn; it runs also when nobody awaits it any more."""
+
+        def counted() -> T:
+            try:
+                return work(*args)
+            finally:
+                self._ended += 1
+
+        future = asyncio.get_running_loop().run_in_executor(self._thread, counted)
+        self._begun += 1
+        return await asyncio.shield(future)
+
+    @property
+    def due(self) -> bool:
+        """Whether the write-ahead log has grown enough for a `checkpoint`, and none is going on."""
+        return self._log.write_ahead > CHECKPOINT and not self._checkpointing
+
+    async def checkpoint(self) -> None:
+        """Move the write-ahead log into the database.
+
+        SQLite would do that in a commit, for a tenth of a second. Most is moved in a thread of its own with commits in
+        between, and what these have added in a second pass without: only when nothing is left does the file begin anew.
+        """
+        self._checkpointing = True
+        try:
+            await asyncio.to_thread(self._log.checkpoint)
+            await self.run(self._log.checkpoint)
+        except LogUnavailable as error:
+            log.warning("the write-ahead log stays as long as it is", error=str(error))
+        finally:
+            self._checkpointing = False
+
+    def shutdown(self, wait: bool = True) -> None:
+        """End the thread, once its work is done."""
+        self._thread.shutdown(wait)

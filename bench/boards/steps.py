@@ -1,0 +1,135 @@
+"""`rankcast bench steps`: a small write on one connection, step by step, and the floor below it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import tempfile
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from statistics import median
+from typing import NamedTuple
+
+from bench.boards.load import Events
+from bench.boards.marked import STEPS
+from bench.boards.service import BOARD, K, make_board, register
+from bench.boards.workload import make_world
+from bench.exchange import Closed
+from bench.process import HOST, Failed, serving
+from bench.report import RESULTS, Report, page
+
+PAGE = RESULTS / "steps.md"
+
+FLOOR = ("commit",)
+"""Steps that no code of ours can shorten; so is what the client waits for beside all steps."""
+
+MORE = (
+    " Where others share the machine, times are longer the more of them there are, and the least tenth compares better "
+    "than the median."
+)
+
+
+class Size(NamedTuple):
+    """How much is run: requests a round."""
+
+    n: int = 10_000
+    m: int = 200_000
+    rounds: int = 10
+    requests: int = 500
+
+
+QUICK = Size(m=20_000, rounds=2, requests=100)
+
+
+class Found(NamedTuple):
+    """Seconds: of each step of each request, and from sending to answer at the service and at the plain route."""
+
+    steps: list[list[float]]
+    service: list[float]
+    plain: list[float]
+
+
+def run(quick: bool = False, out: Path | None = None, say: Callable[[str], None] = print) -> Report:
+    """Measure, reporting each piece as it is done; with `out` the page is written there."""
+    size = QUICK if quick else Size()
+    with page("A small write on one connection, by step", "steps", quick, out, say, MORE) as report:
+        report.text(
+            f"n = {size.n:,}, m = {size.m:,}, k = {K}. {size.rounds} rounds of {size.requests:,} "
+            "`PUT .../objects/{id}?messages=none` with both values, one after the other on one connection, and as many "
+            "to a plain FastAPI route that commits one row through the same writer and log and applies nothing. "
+            "Microseconds by the clock; clocks between the steps cost about 3 of them."
+        )
+        show(report, _measure(size))
+    return report
+
+
+def show(report: Report, found: Found) -> None:
+    """Write the table, and judge the whole."""
+    if not found.steps:
+        raise Failed("no request went through all steps")
+    columns = list(zip(*found.steps, strict=True))
+    rows, floor = [], [0.0, 0.0]
+    rest = [tenth(found.service), median(found.service)]
+    for mark, text, seconds in zip(STEPS, STEPS.values(), columns, strict=True):
+        both = tenth(seconds), median(seconds)
+        rest = [whole - one for whole, one in zip(rest, both, strict=True)]
+        if mark in FLOOR:
+            floor = [whole + one for whole, one in zip(floor, both, strict=True)]
+        rows.append((text, *map(_us, both)))
+    rows.append(("the rest: loop, kernel, client", *map(_us, rest)))
+    floor = [whole + one for whole, one in zip(floor, rest, strict=True)]
+    rows.append(("**all, as the client sees it**", _us(tenth(found.service)), _us(median(found.service))))
+    rows.append(("of that the floor: commit and rest", *map(_us, floor)))
+    rows.append(("plain FastAPI route that commits one row", _us(tenth(found.plain)), _us(median(found.plain))))
+    report.table(("step", "least tenth, us", "median"), rows)
+    times = median(found.service) / median(found.plain)
+    report.verdict(
+        "at one connection no slower than a plain FastAPI route that commits one row, by the median",
+        f"{_us(median(found.service))} us against {_us(median(found.plain))}, {times:.2f} times as long",
+        times <= 1.0,
+    )
+
+
+def tenth(seconds: Sequence[float]) -> float:
+    """A value that a tenth lie below.
+
+    >>> tenth([5.0, 1.0, 2.0, 3.0, 4.0, 6.0, 7.0, 8.0, 9.0, 10.0, 11.0])
+    2.0
+    """
+    return sorted(seconds)[len(seconds) // 10]
+
+
+def _us(seconds: float) -> str:
+    return f"{seconds * 1e6:.0f}"
+
+
+def _measure(size: Size) -> Found:
+    world = make_world(size.n, 1)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        times = folder / "steps.json"
+        service, plain = [], []
+        with ExitStack() as stack:
+            marked = ["-m", "bench.boards.marked", str(times), "serve", "--host", HOST, "--data", str(folder / "data")]
+            server = stack.enter_context(serving(folder, "service", marked, "json"))
+            bare = stack.enter_context(
+                serving(folder, "bare", ["-m", "bench.boards.floor", "bare", "--data", str(folder / "bare")])
+            )
+            server.settle()
+            make_board(server, world)
+            register(server, size.m)
+            events = Events({"seed": 5, "x": world.x.tolist(), "y": world.y.tolist(), "board": BOARD})
+            for _ in range(size.rounds):
+                payloads = events.singles(size.requests, "?messages=none")
+                service += asyncio.run(_round(server.port, payloads))
+                plain += asyncio.run(_round(bare.port, payloads))
+        return Found(json.loads(times.read_text()), service, plain)
+
+
+async def _round(port: int, payloads: Sequence[bytes]) -> list[float]:
+    load = Closed(payloads)
+    answered = await load.run(port, 1)
+    if set(load.statuses) - {200, 201}:
+        raise Failed(f"requests were answered {load.statuses}: {answered['last']}")
+    return load.seconds
