@@ -266,9 +266,10 @@ class Checker:
 
     def halve(self) -> None:
         """Connections between nodes are cut in the middle of what passes, one after the other."""
+        before = self._cuts()
         for proxy in self.proxies:
             proxy.halves = True
-        wait_for_writes(self.writers, BETWEEN // 2)
+        wait_until(lambda: self._cuts() >= before + 3)
         for proxy in self.proxies:
             proxy.halves = False
 
@@ -276,6 +277,9 @@ class Checker:
         """The clock of a node jumps by hours, and stays there."""
         self.clocks[node].set(self.draw.uniform(-CLOCK_HOURS, CLOCK_HOURS) * 3600)
         wait_for_writes(self.writers, BETWEEN // 2)
+
+    def _cuts(self) -> int:
+        return sum(proxy.cuts for proxy in self.proxies)
 
     @contextmanager
     def _links(self, how: str) -> Iterator[None]:
