@@ -34,6 +34,8 @@ class Group:
         """The URLs by which nodes reach each other, where these are others than those of clients."""
         self.env: dict[int, dict[str, str]] = {}
         """The environment of a node, where it has one of its own."""
+        self.own: dict[int, tuple[str, ...]] = {}
+        """The options of a node beside those of all."""
         self.nodes: dict[int, LiveService] = {}
 
     def url(self, node: int) -> str:
@@ -62,7 +64,14 @@ class Group:
         return self._begin(node, "--follow", by or self.urls, *options)
 
     def _begin(self, node: int, *options: str) -> LiveService:
-        service = self._start(self.data(node), *self._options, *options, env=self.env.get(node), port=self.ports[node])
+        service = self._start(
+            self.data(node),
+            *self._options,
+            *self.own.get(node, ()),
+            *options,
+            env=self.env.get(node),
+            port=self.ports[node],
+        )
         self.nodes[node] = service
         return service
 

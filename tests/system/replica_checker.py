@@ -10,6 +10,7 @@ service, has at that seq. So no seq was shown two ways, and no stream had a hole
 from __future__ import annotations
 
 import json
+import os
 import signal
 import threading
 import time
@@ -44,6 +45,9 @@ DISK = 256 * MIB
 
 CLOCK_HOURS = 9.0
 """How far the clocks of nodes are off at most: two may differ by less than keys are remembered."""
+
+ROUNDS = int(os.environ.get("RANKCAST_ROUNDS", "100"))
+"""Faults of the soak."""
 
 BETWEEN = 30
 """Writes that are answered between two faults."""
@@ -306,6 +310,7 @@ class Checker:
         with writing(group.url(0), group.url(1), kind=OwnWrites) as self.writers:
             for number, fault in enumerate(faults):
                 wait_for_writes(self.writers, BETWEEN)
+                self.find_leader()
                 began = time.monotonic()
                 self.faults[fault]()
                 self.seconds.setdefault(fault, []).append(time.monotonic() - began)
@@ -326,6 +331,11 @@ class Checker:
             f"{len(faults)} faults, {len(writes)} writes, {doubtful} in doubt, {reads} read back; "
             f"{streams} streams with {lists} lists, {whole} of them whole; term {term}"
         )
+
+    def chosen(self, rounds: int | None) -> list[str]:
+        """So many faults at random, or each kind once."""
+        faults = list(self.faults)
+        return self.draw.sample(faults, len(faults)) if rounds is None else self.draw.choices(faults, k=rounds)
 
     def find_leader(self) -> None:
         """Find out who leads, where nodes decide that by themselves."""
@@ -400,7 +410,7 @@ class OwnLogs(Checker):
 @contextmanager
 def two_nodes(start: StartService, folder: Path, *options: str) -> Iterator[tuple[Group, list[SystemClock]]]:
     """A group of two, each with a disk and a clock of its own, that are not started yet."""
-    group = Group(start, folder, 2, "--heartbeat-seconds", "1", *options)
+    group = Group(start, folder, 2, "--heartbeat-seconds", "1", "--snapshot-rows", "200", *options)
     with ExitStack() as disks:
         clocks = []
         for node in (0, 1):
@@ -408,6 +418,13 @@ def two_nodes(start: StartService, folder: Path, *options: str) -> Iterator[tupl
             clocks.append(SystemClock(folder / f"clock{node}"))
             group.env[node] = clocks[node].env
         yield group, clocks
+
+
+def seed() -> int:
+    """What the faults of a soak are drawn with: RANKCAST_SEED, or another one each time, which is printed."""
+    found = int(os.environ.get("RANKCAST_SEED", str(time.time_ns())))
+    print(f"RANKCAST_SEED={found}", flush=True)
+    return found
 
 
 def settle(writes: list[Write], url: str) -> None:

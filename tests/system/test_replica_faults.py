@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import time
 from pathlib import Path
 
 import pytest
 
 from tests.support.live import StartService
-from tests.system.replica_checker import OwnLogs, two_nodes
-
-ROUNDS = int(os.environ.get("RANKCAST_ROUNDS", "100"))
-"""Faults of the soak."""
+from tests.system.replica_checker import ROUNDS, OwnLogs, seed, two_nodes
 
 SYNCHRONOUS = ("--sync-replicas", "1", "--sync-seconds", "1")
 
@@ -25,12 +20,7 @@ def under_faults(start_service: StartService, folder: Path, seed: int, rounds: i
         group.reached_by = [proxy.url for proxy in checker.proxies]
         group.lead()
         group.follow(1)
-        faults = list(checker.faults)
-        if rounds is None:
-            checker.draw.shuffle(faults)
-        else:
-            faults = checker.draw.choices(faults, k=rounds)
-        found = checker.run(start_service, faults)
+        found = checker.run(start_service, checker.chosen(rounds))
         checker.close()
         return found
 
@@ -42,6 +32,4 @@ def test_each_fault_loses_nothing_and_doubles_nothing(start_service: StartServic
 
 @pytest.mark.soak
 def test_many_faults_lose_nothing_and_double_nothing(start_service: StartService, tmp_path: Path) -> None:
-    seed = int(os.environ.get("RANKCAST_SEED", str(time.time_ns())))
-    print(f"seed {seed}")
-    print(under_faults(start_service, tmp_path, seed, ROUNDS))
+    print(under_faults(start_service, tmp_path, seed(), ROUNDS))
