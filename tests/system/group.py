@@ -13,7 +13,7 @@ from typing import Any
 import httpx
 
 from tests.support.live import LiveService, StartService
-from tests.support.patience import wait_until
+from tests.support.patience import PATIENCE, wait_until
 from tests.support.ports import free_port
 
 WHOLE = 20
@@ -99,12 +99,12 @@ class Group:
             found.update(self.about(node))
             return all(found.get(name) == value for name, value in expected.items())
 
-        wait_until(says, 120, 0.05, lambda: (found, self.log(node)[-4000:]))
+        wait_until(says, PATIENCE, 0.05, lambda: (found, self.log(node)[-4000:]))
         return found
 
     def in_step(self, *nodes: int) -> int:
         """Wait until nodes show the same row, which is returned."""
-        wait_until(lambda: len({self.about(node).get("lsn") for node in nodes}) == 1, 120, 0.02)
+        wait_until(lambda: len({self.about(node).get("lsn") for node in nodes}) == 1, PATIENCE, 0.02)
         return int(self.about(nodes[0])["lsn"])
 
     def log(self, node: int) -> str:

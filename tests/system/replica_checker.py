@@ -312,9 +312,10 @@ class Checker:
                 wait_for_writes(self.writers, BETWEEN)
                 self.find_leader()
                 began = time.monotonic()
+                print(f"{number + 1}: {fault}", end=" ", flush=True)
                 self.faults[fault]()
                 self.seconds.setdefault(fault, []).append(time.monotonic() - began)
-                print(f"{number + 1}: {fault} {self.seconds[fault][-1]:.1f} s", flush=True)
+                print(f"{self.seconds[fault][-1]:.1f} s", flush=True)
             wait_for_writes(self.writers, BETWEEN)
         self.find_leader()
         group.wait_for(self.replica, role="replica", ready=True)
@@ -333,8 +334,8 @@ class Checker:
         )
 
     def chosen(self, rounds: int | None) -> list[str]:
-        """So many faults at random, or each kind once."""
-        faults = list(self.faults)
+        """So many faults at random, or each kind once; of those that RANKCAST_FAULTS names, if it does."""
+        faults = [one for one in os.environ.get("RANKCAST_FAULTS", "").split(",") if one] or list(self.faults)
         return self.draw.sample(faults, len(faults)) if rounds is None else self.draw.choices(faults, k=rounds)
 
     def find_leader(self) -> None:

@@ -49,7 +49,7 @@ def leader_of(group: Group, *nodes: int) -> int:
         found[:] = [node for node in nodes if about[node].get("role") == "leader" and about[node].get("ready")]
         return len(found) == 1
 
-    wait_until(leads, 120, 0.05, lambda: [(group.about(node), group.log(node)[-4000:]) for node in nodes])
+    wait_until(leads, PATIENCE, 0.05, lambda: [(group.about(node), group.log(node)[-4000:]) for node in nodes])
     return found[0]
 
 
