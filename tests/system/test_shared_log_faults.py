@@ -81,14 +81,18 @@ class SharedLog(Checker):
     def restart_postgres(self) -> None:
         """The server crashes, is away until a write is refused for it, and comes back."""
         self.server.stop("immediate")
-        self.refused("restart")
-        self.server.start()
+        try:
+            self.refused("restart")
+        finally:
+            self.server.start()
 
     def freeze_postgres(self) -> None:
         """The server hangs until the lease has run out."""
         self.server.freeze()
-        self.refused("freeze")
-        self.server.thaw()
+        try:
+            self.refused("freeze")
+        finally:
+            self.server.thaw()
 
     def silence_way(self, node: int) -> None:
         """A node does not hear the server; if it leads, another one leads soon."""
