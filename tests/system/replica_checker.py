@@ -333,10 +333,10 @@ class Checker:
             f"{streams} streams with {lists} lists, {whole} of them whole; term {term}"
         )
 
-    def chosen(self, rounds: int | None) -> list[str]:
-        """So many faults at random, or each kind once; of those that RANKCAST_FAULTS names, if it does."""
-        faults = [one for one in os.environ.get("RANKCAST_FAULTS", "").split(",") if one] or list(self.faults)
-        return self.draw.sample(faults, len(faults)) if rounds is None else self.draw.choices(faults, k=rounds)
+    def drawn(self, rounds: int) -> list[str]:
+        """So many faults at random; of those that RANKCAST_FAULTS names, if it does."""
+        named = [one for one in os.environ.get("RANKCAST_FAULTS", "").split(",") if one]
+        return self.draw.choices(named or list(self.faults), k=rounds)
 
     def find_leader(self) -> None:
         """Find out who leads, where nodes decide that by themselves."""
