@@ -74,7 +74,7 @@ class OwnWrites(Mixed):
             answer = http.get(self.root)
             if answer.status_code == 200:
                 self.reads += 1
-                assert answer.json()["seq"] >= write.seq, (write.key, http.base_url, answer.text, write.seq)
+                assert answer.json()["seq"] >= write.seq, (write.key, http.base_url, answer.text, write.answer)
 
 
 class Wanderer(threading.Thread):
