@@ -171,9 +171,13 @@ class Proxy:
         while True:
             try:
                 client, _ = self._listener.accept()
-                server = socket.create_connection(self._to)
             except OSError:
                 return
+            try:
+                server = socket.create_connection(self._to)
+            except OSError:
+                client.close()
+                continue
             self._open += [client, server]
             threading.Thread(target=self._pass_on, args=(client, server, False), daemon=True).start()
             threading.Thread(target=self._pass_on, args=(server, client, True), daemon=True).start()

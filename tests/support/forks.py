@@ -53,11 +53,13 @@ class Forked:
 
 def _run(arguments: list[str], env: dict[str, str], log: Path) -> None:
     from app.cli.main import main
+    from tests.support.clocks import go_by_setting
 
     with log.open("wb") as output:
         for number in (1, 2):
             os.dup2(output.fileno(), number)
     os.environ.clear()
     os.environ.update(env)
+    go_by_setting()
     sys.argv = ["rankcast", *arguments]
     main()

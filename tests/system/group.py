@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import socket
 import threading
+import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,11 @@ from typing import Any
 import httpx
 
 from tests.support.live import LiveService, StartService
-from tests.support.patience import wait_until
+from tests.support.patience import PATIENCE, wait_until
 from tests.support.ports import free_port
+
+WHOLE = 20
+"""Pieces of a connection that pass whole while a proxy halves."""
 
 QUICK = ("--max-lag", "10", "--shutdown-seconds", "3")
 
@@ -28,6 +32,10 @@ class Group:
         self.ports = [free_port() for _ in range(nodes)]
         self.reached_by: list[str] | None = None
         """The URLs by which nodes reach each other, where these are others than those of clients."""
+        self.env: dict[int, dict[str, str]] = {}
+        """The environment of a node, where it has one of its own."""
+        self.own: dict[int, tuple[str, ...]] = {}
+        """The options of a node beside those of all."""
         self.nodes: dict[int, LiveService] = {}
 
     def url(self, node: int) -> str:
@@ -41,6 +49,10 @@ class Group:
 
     def data(self, node: int) -> Path:
         """The data directory of a node."""
+        return self.disk(node) / "data"
+
+    def disk(self, node: int) -> Path:
+        """The folder of a node, where a disk of its own may be mounted."""
         return self._folder / f"node{node}"
 
     def lead(self, node: int = 0, *options: str) -> LiveService:
@@ -52,7 +64,14 @@ class Group:
         return self._begin(node, "--follow", by or self.urls, *options)
 
     def _begin(self, node: int, *options: str) -> LiveService:
-        service = self._start(self.data(node), *self._options, *options, port=self.ports[node])
+        service = self._start(
+            self.data(node),
+            *self._options,
+            *self.own.get(node, ()),
+            *options,
+            env=self.env.get(node),
+            port=self.ports[node],
+        )
         self.nodes[node] = service
         return service
 
@@ -80,12 +99,12 @@ class Group:
             found.update(self.about(node))
             return all(found.get(name) == value for name, value in expected.items())
 
-        wait_until(says, 120, 0.05, lambda: (found, self.log(node)[-4000:]))
+        wait_until(says, PATIENCE, 0.05, lambda: (found, self.log(node)[-4000:]))
         return found
 
     def in_step(self, *nodes: int) -> int:
         """Wait until nodes show the same row, which is returned."""
-        wait_until(lambda: len({self.about(node).get("lsn") for node in nodes}) == 1, 120, 0.02)
+        wait_until(lambda: len({self.about(node).get("lsn") for node in nodes}) == 1, PATIENCE, 0.02)
         return int(self.about(nodes[0])["lsn"])
 
     def log(self, node: int) -> str:
@@ -95,7 +114,8 @@ class Group:
 
 class Proxy:
     """A TCP proxy to a port. `cut_after` bytes from there it cuts the connection, once; `cut` cuts all there are and
-    lets none begin until `mend`.
+    lets none begin, `silence` lets them be and nothing pass, both until `mend`. Each piece of at most 16 KiB waits for
+    `delay` seconds. While it `halves`, every connection passes some pieces and half of another, and is cut.
     """
 
     def __init__(self, port: int) -> None:
@@ -103,6 +123,10 @@ class Proxy:
         self.passed = 0
         self.cut_after: int | None = None
         self.cuts = 0
+        self.delay = 0.0
+        self.halves = False
+        self._passes = threading.Event()
+        self._passes.set()
         self._target = port
         self._down = False
         self._open: set[socket.socket] = set()
@@ -120,13 +144,19 @@ class Proxy:
         for one in list(self._open):
             _close(one)
 
+    def silence(self) -> None:
+        """Let nothing pass, unnoticed."""
+        self._passes.clear()
+
     def mend(self) -> None:
         """Let everything pass again."""
         self._down = False
+        self._passes.set()
 
     def close(self) -> None:
         """Listen no more."""
         self.cut()
+        self._passes.set()
         self._listener.close()
 
     def _accept(self) -> None:
@@ -147,7 +177,16 @@ class Proxy:
 
     def _pump(self, source: socket.socket, sink: socket.socket, counts: bool) -> None:
         with suppress(OSError):
+            left = WHOLE
             while piece := source.recv(1 << 14):
+                time.sleep(self.delay)
+                self._passes.wait()
+                if self.halves:
+                    left -= 1
+                    if not left:
+                        self.cuts += 1
+                        sink.sendall(piece[: len(piece) // 2])
+                        break
                 if counts:
                     self.passed += len(piece)
                     if self.cut_after is not None and self.passed > self.cut_after:

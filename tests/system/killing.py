@@ -89,6 +89,9 @@ class Writer(threading.Thread):
     def rest(self) -> None:
         """Called before each request."""
 
+    def after(self, http: httpx.Client, write: Write) -> None:
+        """Called when a request has been answered, with the client that sent it."""
+
     def run(self) -> None:
         try:
             with httpx.Client(timeout=PATIENCE) as http:
@@ -103,6 +106,7 @@ class Writer(threading.Thread):
                         write.send(http)
                         if write.answer is None:
                             time.sleep(0.02)
+                    self.after(http, write)
         except BaseException as error:
             self.failure = error
             raise

@@ -16,7 +16,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from tests.support.patience import PATIENCE
+from tests.support.patience import PATIENCE, wait_until
 from tests.support.ports import free_port
 
 _USERS = ("postgres", "nobody")
@@ -26,13 +26,17 @@ _USERS = ("postgres", "nobody")
 class PostgresServer:
     """A server on a port of the loopback address, with its data in `folder`."""
 
-    def __init__(self, bin_folder: Path, folder: Path, user: str | None) -> None:
+    def __init__(self, bin_folder: Path, folder: Path, user: str | None, of: PostgresServer | None = None) -> None:
         self.port = free_port()
         self._bin = bin_folder
         self._user = user
         self._data = folder / "data"
         self._log = folder / "log"
-        self._run("initdb", "--auth=trust", "--username=test", "--encoding=UTF8", "--locale=C", "--no-sync")
+        if of is None:
+            self._run("initdb", "--auth=trust", "--username=test", "--encoding=UTF8", "--locale=C", "--no-sync")
+        else:
+            server = ("--host=127.0.0.1", f"--port={of.port}", "--username=test")
+            self._run("pg_basebackup", *server, "--write-recovery-conf", "--checkpoint=fast", "--no-sync")
         options = f"listen_addresses='127.0.0.1'\nport={self.port}\nunix_socket_directories=''\n"
         with (self._data / "postgresql.conf").open("a") as config:
             config.write(options)
@@ -44,6 +48,28 @@ class PostgresServer:
     def stop(self, mode: str = "fast") -> None:
         """Stop it: `immediate` is as if it had crashed."""
         self._run("pg_ctl", "stop", "--wait", f"--mode={mode}")
+
+    @contextmanager
+    def standby(self) -> Iterator[PostgresServer]:
+        """A standby that runs, without which nothing is committed here from now on; gone afterwards."""
+        folder = Path(tempfile.mkdtemp(prefix="rankcast-postgres-"))
+        if self._user is not None:
+            shutil.chown(folder, self._user)
+        try:
+            made = PostgresServer(self._bin, folder, self._user, self)
+            made.start()
+            self.ask("alter system set synchronous_standby_names = '*'")
+            self.ask("select pg_reload_conf()")
+            wait_until(lambda: self.ask("select 1 from pg_stat_replication where sync_state = 'sync'"))
+            yield made
+        finally:
+            if (folder / "data" / "postmaster.pid").exists():
+                made.stop("immediate")
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def promote(self) -> None:
+        """Let a standby take writes."""
+        self._run("pg_ctl", "promote", "--wait")
 
     def freeze(self) -> None:
         """Stop its processes where they are: connections stay open, and nothing answers."""
@@ -123,7 +149,7 @@ def _bin_folder() -> Path | None:
         candidates.append(Path(asked.stdout.strip()))
     on_path = shutil.which("initdb")
     if on_path is not None:
-        candidates.append(Path(on_path).parent)
+        candidates.append(Path(on_path).resolve().parent)
     return next(
         (path for path in reversed(candidates) if (path / "initdb").exists() and (path / "pg_ctl").exists()), None
     )

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import errno
 import os
-import shutil
 import signal
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,55 +11,17 @@ import pytest
 
 from tests.support.live import StartService
 from tests.support.patience import wait_until
+from tests.system.disks import MIB, fill, small_disk, used
 from tests.system.faults import QUIET, done, failed, kept
 from tests.system.http.talk import Json, Talk, problem
 from tests.system.load import Load
-
-MIB = 1 << 20
 
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Path]:
     """A small disk of its own."""
-    place = tmp_path / "disk"
-    place.mkdir()
-    try:
-        mounted = subprocess.run(
-            ["mount", "-t", "tmpfs", "-o", f"size={24 * MIB}", "tmpfs", place],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        told = mounted.stderr.strip() if mounted.returncode else ""
-    except FileNotFoundError as error:
-        told = str(error)
-    if told:
-        if os.environ.get("CI") == "true" and os.geteuid() == 0:
-            pytest.fail(f"no disk can be mounted: {told}")
-        pytest.skip(f"no disk can be mounted: {told}")
-    yield place
-    subprocess.run(["umount", "--lazy", place], check=True)
-
-
-def used(disk: Path) -> int:
-    """Bytes."""
-    return shutil.disk_usage(disk).used
-
-
-def fill(disk: Path, leave: int) -> Path:
-    """Leave so many bytes free; returns the file that takes up the rest.
-
-    The service writes meanwhile: what was free a moment ago may be taken, which is as good as filled.
-    """
-    filler = disk / "filler"
-    with filler.open("wb", buffering=0) as out:
-        while (left := shutil.disk_usage(disk).free - leave) > 0:
-            try:
-                out.write(b"x" * min(left, MIB))
-            except OSError as error:
-                if error.errno != errno.ENOSPC:
-                    raise
-    return filler
+    with small_disk(tmp_path / "disk", 24 * MIB) as place:
+        yield place
 
 
 def add_payloads(load: Load, talk: Talk, count: int) -> None:

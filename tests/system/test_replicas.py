@@ -28,9 +28,9 @@ CONFIG = CONFIGS[BOARD]
 
 
 @contextmanager
-def writing(*urls: str) -> Iterator[list[Mixed]]:
+def writing(*urls: str, kind: type[Mixed] = Mixed) -> Iterator[list[Mixed]]:
     """Writers of all five resources at these URLs, in turn; they have ended, each answered, behind the block."""
-    writers = [Mixed(number, root) for number, root in enumerate([*CONFIGS, *CONFIGS])]
+    writers = [kind(number, root) for number, root in enumerate([*CONFIGS, *CONFIGS])]
     for i, writer in enumerate(writers):
         writer.url = urls[i % len(urls)]
         writer.go.set()

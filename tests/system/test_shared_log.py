@@ -49,7 +49,7 @@ def leader_of(group: Group, *nodes: int) -> int:
         found[:] = [node for node in nodes if about[node].get("role") == "leader" and about[node].get("ready")]
         return len(found) == 1
 
-    wait_until(leads, 120, 0.05, lambda: [(group.about(node), group.log(node)[-4000:]) for node in nodes])
+    wait_until(leads, PATIENCE, 0.05, lambda: [(group.about(node), group.log(node)[-4000:]) for node in nodes])
     return found[0]
 
 
@@ -175,6 +175,33 @@ def test_everything_goes_on_when_postgres_restarts_and_when_nodes_are_promoted_o
     assert [(one["connected"], one["durable"]) for one in found["items"]] == [(True, group.in_step(0, 1))]
     show_the_same(group, 0, 1)
     compare(start_service, group.nodes[0], [one for writer in writers for one in writer.writes])
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("nodes", [pytest.param(1, marks=pytest.mark.soak), 2])
+def test_nothing_is_lost_when_a_synchronous_standby_of_the_server_takes_over(
+    start_service: StartService, tmp_path: Path, nodes: int
+) -> None:
+    """Of a service alone, and of a group with one log: they have both servers in their URL, and are not restarted."""
+    with own_postgres() as server, server.standby() as standby:
+        name = server.new_database().rpartition("/")[2]
+        servers = f"127.0.0.1:{server.port},127.0.0.1:{standby.port}"
+        url = f"postgresql://test@{servers}/{name}?target_session_attrs=read-write"
+        group = Group(start_service, tmp_path, nodes, "--database", url, "--failover-seconds", "60")
+        if nodes == 1:
+            group.nodes[0] = start_service(group.data(0), "--database", url, port=group.ports[0])
+        else:
+            group.lead()
+            group.follow(1)
+        make_all(group.url(0))
+        with writing(*(group.url(node) for node in range(nodes))) as writers:
+            wait_for_writes(writers, 40)
+            server.stop("immediate")
+            standby.promote()
+            wait_for_writes(writers, 40)
+        if nodes == 2:
+            show_the_same(group, 0, 1)
+        compare(start_service, group.nodes[0], [one for writer in writers for one in writer.writes])
 
 
 def test_synchronous_replicas_of_a_shared_log_are_refused(url: str, tmp_path: Path) -> None:
