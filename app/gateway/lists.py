@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from indexes.boards.lists import ListEntry, ObjectView, net_entries
@@ -110,11 +110,38 @@ class KeptList:
                 items.pop()
                 keys.pop()
 
-    def apply_all(self, tiles: Iterable[Tile], offset: int) -> tuple[ListEntry, ...]:
+    def apply_all(self, tiles: Sequence[Tile], offset: int) -> tuple[ListEntry, ...]:
         """Take the tiles of one seq, in order; return what they change of the ranks behind an offset. O(k)."""
+        if len(tiles) == 1 and not offset:
+            return self._apply_one(tiles[0])
         before = self.items.copy()
         for tile in tiles:
             self.apply(tile)
         if offset:
             return net_entries(before[offset:], self.items[offset:], offset, offset)
         return net_entries(before, self.items)
+
+    def _apply_one(self, tile: Tile) -> tuple[ListEntry, ...]:
+        """As `apply_all` of one tile, which most seqs have: what it changes is seen without comparing lists."""
+        items, keys, new, place = self.items, self._keys, tile.object, tile.key
+        id = new.id
+        for was, old in enumerate(items):
+            if old.id == id:
+                del items[was], keys[was]
+                if tile.gone:
+                    return (ListEntry(id, was + 1, None, None, old),)
+                at = bisect_left(keys, place)
+                items.insert(at, new)
+                keys.insert(at, place)
+                return () if old == new else (ListEntry(id, was + 1, at + 1, new, old),)
+        at = bisect_left(keys, place)
+        if tile.gone or at >= self.k:
+            return ()
+        items.insert(at, new)
+        keys.insert(at, place)
+        entered = ListEntry(id, None, at + 1, new, None)
+        if len(items) <= self.k:
+            return (entered,)
+        last = items.pop()
+        keys.pop()
+        return ListEntry(last.id, self.k, None, None, last), entered
