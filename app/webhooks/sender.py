@@ -266,7 +266,8 @@ class Sender(Connection):
             for entry in reversed(entries):
                 if entry.n <= self._stored_n:
                     break
-                added.append(OutboxRow(self.row.name, entry.n, entry.reader.id, *entry.item))
+                item = entry.item
+                added.append(OutboxRow(self.row.name, entry.n, entry.reader.id, item.seq, item.event, item.block))
         found = Progress(self.row, positions, self._left, self._taken, self._void_ns, added[::-1])
         self._before = (self._stored_n, self._changed)
         self._stored_n, self._void_ns, self._changed, self._left, self.dirty = self._n, [], {}, [], False
