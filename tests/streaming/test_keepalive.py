@@ -7,9 +7,11 @@ import json
 import socket
 from typing import Any
 
+import pytest
 import uvicorn
 import websockets
 from websockets.exceptions import ConnectionClosed
+from websockets.frames import Frame, Opcode
 
 from app.server.limits import Limits, ServerConfig
 from app.server.websocket import SocketProtocol
@@ -83,20 +85,15 @@ def test_a_peer_that_sends_nothing_is_given_up() -> None:
     async def case(app: Slow, port: int) -> None:
         url = f"ws://127.0.0.1:{port}/"
         async with websockets.connect(url, proxy=None, compression=None, ping_interval=None) as peer:
-            peer.protocol.send_pong = lambda data: None  # type: ignore[method-assign]
-            for name in ("recv_frame",):
-                original = getattr(peer.protocol, name)
+            original = peer.protocol.recv_frame
 
-                def deaf(frame: Any, original: Any = original) -> None:
-                    if frame.opcode != 9:
-                        original(frame)
+            def deaf(frame: Frame) -> None:
+                if frame.opcode is not Opcode.PING:
+                    original(frame)
 
-                setattr(peer.protocol, name, deaf)
-            try:
+            peer.protocol.recv_frame = deaf  # type: ignore[method-assign]
+            with pytest.raises(ConnectionClosed) as closed:
                 await peer.recv()
-            except ConnectionClosed as closed:
-                assert closed.rcvd is not None and closed.rcvd.code == 1011
-            else:
-                raise AssertionError("it is still open")
+            assert closed.value.rcvd is not None and closed.value.rcvd.code == 1011
 
     asyncio.run(follow(case))
