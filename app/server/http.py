@@ -152,7 +152,8 @@ class HttpProtocol(HttpToolsProtocol):
         super().on_headers_complete()
         # There is no path where the connection goes over to another protocol.
         if self.scope.get("path", "").endswith("/stream"):
-            self.scope["extensions"] = {CHUNK: partial(_write_chunk, self.cycle)}
+            extensions: dict[str, Any] = {CHUNK: partial(_write_chunk, self.cycle)}
+            self.scope["extensions"] = extensions
         if self.pipeline:
             self.flow.held = True
 

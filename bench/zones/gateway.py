@@ -228,8 +228,8 @@ def _show(report: Report, size: Size, found: list[Measured], zones: dict[str, An
         f"{size.fast:g} events a second each list changes about once a second. Readers are streams of changes, up to",
         "500 on a socket, in one process, which searches what comes for the time at which the event was sent.",
         "Processor time is user and system of all threads. Everything shares one machine, and with whatever else runs",
-        "on it, so that latencies are upper bounds; where the shares of a core add up to the cores of the machine, they say",
-        "nothing of a gateway that has a core.",
+        "on it, so that latencies are upper bounds; where the shares of a core add up to the cores of the machine,",
+        "they say nothing of a gateway that has a core.",
         *((f"All of it ran at the priority (nice) {os.nice(0)}, before what else ran.",) if os.nice(0) < 0 else ()),
     )
     rows = []

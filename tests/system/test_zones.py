@@ -321,6 +321,7 @@ class Reader:
         return [(one["id"], one["values"]) for one in self.list] == [(one["id"], one["values"]) for one in wanted]
 
 
+@pytest.mark.timeout(max(900, 90 * KILLS))
 def test_lists_are_exact_while_gateways_nats_and_the_service_are_killed(
     start_service: StartService, start_gateway: StartGateway, nats: Nats
 ) -> None:
