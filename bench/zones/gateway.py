@@ -24,6 +24,9 @@ BOARD = {"range_attributes": ["x"], "rank": {"attribute": "y"}, "ks": [10], "zon
 PATH = "/v1/boards/b"
 WIDTH = 50.0
 WANTED_MS = 250
+LAST_SECONDS = 120.0
+"""How long what the ranges ask for is waited for."""
+
 QUIET_LOOKS = 10
 """Looks in a row at which nothing more has come, until readers have had everything."""
 
@@ -193,7 +196,8 @@ def _at_rate(
     elapsed = time.monotonic() - began
     _wait_published(server)
     after, told, quiet = spent(), readers.ask(""), 0
-    while quiet < QUIET_LOOKS:
+    until = time.monotonic() + LAST_SECONDS
+    while quiet < QUIET_LOOKS or (told["best"] < wanted and time.monotonic() < until):
         more = readers.ask("")
         quiet = 0 if more["changes"] else quiet + 1
         for name in ("changes", "best", "resets", "bytes", "processor"):
