@@ -59,6 +59,8 @@ class GatewayBoard:
         self._late_versions: set[int] = set()
         self._settled = float("-inf")
         self._named: dict[str, float] = {}
+        self._mortal: dict[LiveZoned, None] = {}
+        """Those that have a lifetime."""
         self.path = f"/v1/{self.resource}"
 
     # --- lists ------------------------------------------------------------------------------------------------------
@@ -92,6 +94,7 @@ class GatewayBoard:
 
     def drop(self, live: LiveZoned) -> None:
         """A subscription is not followed any more."""
+        self._mortal.pop(live, None)
         if self.lives.get(live.id) is live:
             del self.lives[live.id]
             self._named.pop(live.id, None)
@@ -135,6 +138,10 @@ class GatewayBoard:
         live.l = -INF if start["l"] is None else float(start["l"])
         live.r = INF if start["r"] is None else float(start["r"])
         live.k, live.offset, live.ttl = start["k"], start["offset"], start["ttl"]
+        if live.ttl is not None:
+            self._mortal[live] = None
+        else:
+            self._mortal.pop(live, None)
         live.kept.k = live.k
         live.kept.reset(map(self.ranking.object, start["list"]), self.ranking)
         live.since = start["seq"]
@@ -360,6 +367,7 @@ class GatewayBoard:
             zone.close()
         self._zones.clear()
         self.lives.clear()
+        self._mortal.clear()
 
     async def _move(self, lives: list[LiveZoned], version: int) -> None:
         """Let lists that are right where a version begins go on in its zones."""
@@ -425,7 +433,7 @@ class GatewayBoard:
     async def keep_alive(self) -> None:
         """Name subscriptions with a lifetime, which the service would delete: it does not see their readers."""
         now = time.monotonic()
-        for live in list(self.lives.values()):
+        for live in list(self._mortal):
             due = live.ttl is not None and now - self._named.get(live.id, 0.0) > live.ttl / ALIVE
             if due and self._hub.is_read(self.resource, live.id):
                 self._named[live.id] = now

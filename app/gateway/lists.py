@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from indexes.boards.lists import ListEntry, ObjectView, net_entries
@@ -81,40 +81,55 @@ def _compact(value: Any) -> bytes:
 class KeptList:
     """The best k objects of one subscription, kept right by the tiles that reach it."""
 
-    __slots__ = ("_keys", "items", "k")
+    __slots__ = ("_ids", "_keys", "items", "k")
 
     def __init__(self, k: int) -> None:
         self.k = k
         self.items: list[ObjectView] = []
         self._keys: list[tuple[float, int]] = []
+        self._ids: list[str] = []
 
     def reset(self, items: Iterable[ObjectView], ranking: Ranking) -> None:
         """Start over from a list that is right, best first."""
         self.items = list(items)
         self._keys = [ranking.key(item) for item in self.items]
+        self._ids = [item.id for item in self.items]
 
-    def apply(self, tile: Tile) -> None:
-        """Take a tile that reaches this subscription. O(k)."""
-        items, keys, new = self.items, self._keys, tile.object
-        for place, item in enumerate(items):
-            if item.id == new.id:
-                del items[place], keys[place]
-                break
-        if tile.gone:
-            return
-        place = bisect_left(keys, tile.key)
-        if place < self.k:
-            items.insert(place, new)
-            keys.insert(place, tile.key)
-            if len(items) > self.k:
-                items.pop()
-                keys.pop()
-
-    def apply_all(self, tiles: Iterable[Tile], offset: int) -> tuple[ListEntry, ...]:
+    def apply_all(self, tiles: Sequence[Tile], offset: int) -> tuple[ListEntry, ...]:
         """Take the tiles of one seq, in order; return what they change of the ranks behind an offset. O(k)."""
+        if len(tiles) == 1 and not offset:
+            return self.apply(tiles[0])
         before = self.items.copy()
         for tile in tiles:
             self.apply(tile)
         if offset:
             return net_entries(before[offset:], self.items[offset:], offset, offset)
         return net_entries(before, self.items)
+
+    def apply(self, tile: Tile) -> tuple[ListEntry, ...]:
+        """Take a tile that reaches this subscription; return what it changes, seen without comparing lists. O(k)."""
+        items, keys, ids, new, place = self.items, self._keys, self._ids, tile.object, tile.key
+        id = new.id
+        if id in ids:
+            was = ids.index(id)
+            old = items[was]
+            del items[was], keys[was], ids[was]
+            if tile.gone:
+                return (ListEntry(id, was + 1, None, None, old),)
+            at = bisect_left(keys, place)
+            items.insert(at, new)
+            keys.insert(at, place)
+            ids.insert(at, id)
+            return () if old == new else (ListEntry(id, was + 1, at + 1, new, old),)
+        at = bisect_left(keys, place)
+        if tile.gone or at >= self.k:
+            return ()
+        items.insert(at, new)
+        keys.insert(at, place)
+        ids.insert(at, id)
+        entered = ListEntry(id, None, at + 1, new, None)
+        if len(items) <= self.k:
+            return (entered,)
+        keys.pop()
+        last, k = ids.pop(), self.k
+        return ListEntry(last, k, None, None, items.pop()), entered

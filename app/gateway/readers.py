@@ -75,8 +75,12 @@ class Readers(Generic[P]):
             west, east = max(-FAR, tile.l_outer), max(-FAR, tile.l_inner)
             south, north = min(FAR, tile.r_inner), min(FAR, tile.r_outer)
             near = (members[number] for number in tree.intersection((west, south, east, north)))
+        # As `Tile.reaches`, without a call for each: those of another k are in another tree.
+        l_outer, l_inner, r_inner, r_outer = tile[2:6]
         for one in near:
-            if tile.reaches(one.l, one.r, one.k):
+            l, r = one.l, one.r
+            west, east = l_outer < l or l_outer == -INF, r < r_outer or r_outer == INF
+            if west and east and l <= l_inner and r_inner <= r:
                 yield one
 
 

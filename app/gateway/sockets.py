@@ -25,7 +25,7 @@ from app.streaming.moves import Moved
 from app.streaming.operations import SocketRequest
 from app.streaming.requests import Answered, Peer
 from app.streaming.sse import START, SseConnection
-from app.streaming.websocket import LARGEST, Refusal, Socket, not_now, nothing_more
+from app.streaming.websocket import FRAMES, LARGEST, Refusal, Socket, not_now, nothing_more
 
 LARGEST_FRAME = 16 << 20
 
@@ -110,9 +110,10 @@ class GatewaySockets:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         socket = GatewaySocket(self._hub, receive, send)
-        allow = (scope.get("extensions") or {}).get(LARGEST, _ignore)
-        socket.work_with(_Carrier(self._hub, socket), _Api(self._hub, socket), allow)
+        extensions = scope.get("extensions") or {}
+        socket.work_with(_Carrier(self._hub, socket), _Api(self._hub, socket), extensions.get(LARGEST, _ignore))
         socket.exchange_by(nothing_more, not_now)
+        socket.send_by(extensions.get(FRAMES, not_now))
         await receive()
         handshake = HTTPConnection(scope)
         try:
@@ -247,6 +248,7 @@ async def stream(
 ) -> None:
     """Serve a stream of a board with zones."""
     connection = GatewayStream(hub, receive, send, ready, squash)
+    connection.write_by(scope)
     connection.credentials = who
     hub.add_connection(connection)
     try:

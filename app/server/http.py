@@ -8,6 +8,7 @@ client has not taken what it was sent: what is behind stays in the socket. Heads
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import Any
 
 from uvicorn.protocols.http.flow_control import FlowControl
@@ -15,6 +16,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from app.api.problems import Problem
 from app.server.limits import Unread, limits_of, refusal
+from app.streaming.sse import CHUNK
 
 LARGEST_HEAD = 1 << 16
 """Bytes that a request may take up before its body, and between the pieces of it."""
@@ -148,6 +150,10 @@ class HttpProtocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         self._head_came()
         super().on_headers_complete()
+        # There is no path where the connection goes over to another protocol.
+        if self.scope.get("path", "").endswith("/stream"):
+            extensions: dict[str, Any] = {CHUNK: partial(_write_chunk, self.cycle)}
+            self.scope["extensions"] = extensions
         if self.pipeline:
             self.flow.held = True
 
@@ -260,3 +266,12 @@ class HttpProtocol(HttpToolsProtocol):
     @staticmethod
     def _too_slow(what: str, seconds: float) -> Problem:
         return Problem("too-slow", f"too little of the {what} of a request came in {seconds:g} s")
+
+
+def _write_chunk(cycle: Any, body: bytes) -> bool:
+    """Write a piece of a body that is sent in chunks; false where it has to wait."""
+    if cycle.flow.write_paused or cycle.disconnected or cycle.response_complete or not cycle.chunked_encoding:
+        return False
+    if body:
+        cycle.transport.write(b"%x\r\n%b\r\n" % (len(body), body))
+    return True

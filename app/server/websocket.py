@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from struct import Struct
 from typing import Any
 
 from uvicorn._types import ASGIReceiveEvent, ASGISendEvent
@@ -25,7 +26,8 @@ except ImportError:
 
 from app.api.problems import Problem
 from app.server.limits import Unread, limits_of, refusal
-from app.streaming.websocket import LARGEST, READ, WRITE
+from app.streaming.websocket import FRAMES, LARGEST, READ, WRITE
+from app.streaming.websocket import Frame as Parts
 
 LARGEST_MESSAGE = 1 << 20
 """Bytes of a message, in all of its fragments, unless the application takes larger ones of this peer."""
@@ -43,6 +45,9 @@ MOST_IDLE_FRAMES = 100
 
 MOST_PONGS = 1 << 14
 """Bytes of pongs that are written while the write buffer is full."""
+
+_MIDDLE, _LONG = Struct("!BBH").pack, Struct("!BBQ").pack
+"""Heads of frames that are not small."""
 
 SLICE = 1 << 12
 """Bytes of frames that are parsed at a time; no more are while a message waits."""
@@ -63,6 +68,8 @@ class SocketProtocol(WebSocketsSansIOProtocol):
     """Bytes of a frame that the parser has begun and are still to come."""
     _in_fragments = False
     """Whether a message has begun whose last fragment has not come."""
+    _heard = False
+    """Whether something was read since the last ping, or a pong was waited for in vain."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
@@ -91,6 +98,7 @@ class SocketProtocol(WebSocketsSansIOProtocol):
     # --- frames -----------------------------------------------------------------------------------------------------
 
     def data_received(self, data: bytes) -> None:
+        self._heard = True
         self._rest += data
         self._take_rest()
 
@@ -183,6 +191,7 @@ class SocketProtocol(WebSocketsSansIOProtocol):
 
     def _read_on(self) -> None:
         """Parse more, or let more come: the application has taken all messages."""
+        self._heard = True
         self.read_paused = False
         if self._rest:
             self._take_rest()
@@ -222,6 +231,23 @@ class SocketProtocol(WebSocketsSansIOProtocol):
         self.transport.write(b"".join(pieces))
         return True
 
+    def _write_frames(self, frames: Sequence[Parts]) -> bool:
+        """Write messages in one piece; false where they have to wait."""
+        if not self._writes_now():
+            return False
+        pieces: list[bytes] = []
+        for text, head, rest in frames:
+            kind, size = TEXT if text else BINARY, len(head) + len(rest)
+            if 126 <= size <= 0xFFFF:
+                pieces += (_MIDDLE(kind, 126, size), head, rest)
+            elif size < 126:
+                pieces += (bytes((kind, size)), head, rest)
+            else:
+                pieces += (_LONG(kind, 127, size), head, rest)
+        if pieces:
+            self.transport.write(b"".join(pieces))
+        return True
+
     async def send(self, message: ASGISendEvent) -> None:
         if message["type"] == "websocket.send" and self._writes_now():
             text = message.get("text")
@@ -239,7 +265,12 @@ class SocketProtocol(WebSocketsSansIOProtocol):
         super().handle_connect(event)
         if self.handshake_initiated and hasattr(self, "scope"):
             extensions: dict[Any, Any] = self.scope["extensions"] or {}
-            extensions |= {LARGEST: self._allow, READ: self._read_now, WRITE: self._write_now}
+            extensions |= {
+                LARGEST: self._allow,
+                READ: self._read_now,
+                WRITE: self._write_now,
+                FRAMES: self._write_frames,
+            }
 
     def _allow(self, most: int) -> None:
         """Take messages of up to so many bytes from now on."""
@@ -276,6 +307,18 @@ class SocketProtocol(WebSocketsSansIOProtocol):
     def handle_pong(self, event: Frame) -> None:
         if not self.transport.is_closing() and self._may_idle():
             super().handle_pong(event)
+
+    def send_keepalive_ping(self) -> None:
+        self._heard = False
+        super().send_keepalive_ping()
+
+    def keepalive_timeout(self) -> None:
+        if (self.read_paused or self._heard) and self.ping_timeout is not None:
+            # The pong may have come: it is read when what came ahead of it has been taken.
+            self._heard = False
+            self.pong_timer = self.loop.call_later(self.ping_timeout, self.keepalive_timeout)
+        else:
+            super().keepalive_timeout()
 
     def _begin(self, event: Frame) -> None:
         self._fragments = 1

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, Protocol
 
 from app.errors import FieldError, Invalid
 from indexes.boards.lists import ListEntry, ObjectView
@@ -38,27 +38,42 @@ def with_old(form: Form) -> Form:
     return "old"
 
 
-class Message(NamedTuple):
+class Message:
     """One message of a stream. `block` is the whole SSE block, made once and shared by all who read it."""
 
-    seq: int
-    event: str
-    block: bytes
+    __slots__ = ("_rest", "block", "event", "seq")
+
+    def __init__(self, seq: int, event: str, block: bytes) -> None:
+        self.seq = seq
+        self.event = event
+        self.block = block
+        self._rest: bytes | None = None
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Message) and (self.block, self.event) == (other.block, other.event)
+
+    def __hash__(self) -> int:
+        return hash(self.block)
+
+    @property
+    def rest(self) -> bytes:
+        """The same message as a WebSocket has it, behind the names of its stream: the event, the cursor and the data.
+
+        Made once, when it is first asked for.
+
+        >>> message("e", 43, "gone", '{"seq":43}').rest
+        b'"event":"gone","cursor":"e:43","seq":43}'
+        """
+        rest = self._rest
+        if rest is None:
+            head, event, data = self.block.split(b"\n", 2)
+            rest = self._rest = b'"event":"%b","cursor":"%b",%b' % (event[7:], head[4:], data[7:-2])
+        return rest
 
 
 def message(epoch: str, seq: int, event: str, data: str) -> Message:
     """A message at `epoch:seq`; `data` is a JSON object in one line."""
     return Message(seq, event, f"id: {epoch}:{seq}\nevent: {event}\ndata: {data}\n\n".encode())
-
-
-def socket_text(prefix: str, item: Message) -> str:
-    """The same message for a WebSocket: one object that starts with `prefix`, then the event, the cursor and the data.
-
-    >>> socket_text('{"id":"mine",', message("e", 43, "gone", '{"seq":43}'))
-    '{"id":"mine","event":"gone","cursor":"e:43","seq":43}'
-    """
-    head, event, data = item.block.decode().split("\n", 2)
-    return f'{prefix}"event":"{event[7:]}","cursor":"{head[4:]}",{data[7:-2]}'
 
 
 def parse_cursor(text: str, epoch: str) -> int | None:

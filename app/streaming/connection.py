@@ -34,12 +34,12 @@ class Pump:
     """Wakes connections a few at a time, so that a change that reaches thousands leaves the loop room for others."""
 
     def __init__(self) -> None:
-        self._asleep: deque[asyncio.Future[None]] = deque()
+        self._asleep: deque[tuple[Connection, asyncio.Future[None]]] = deque()
         self._running = False
 
-    def wake(self, waiter: asyncio.Future[None]) -> None:
-        """Resolve `waiter` soon. O(1)."""
-        self._asleep.append(waiter)
+    def wake(self, connection: Connection, waiter: asyncio.Future[None]) -> None:
+        """Let a connection, whose task waits for `waiter`, go on soon. O(1)."""
+        self._asleep.append((connection, waiter))
         if not self._running:
             self._running = True
             waiter.get_loop().call_soon(self._run)
@@ -47,12 +47,12 @@ class Pump:
     def _run(self) -> None:
         asleep = self._asleep
         for _ in range(min(WAKE_AT_ONCE, len(asleep))):
-            waiter = asleep.popleft()
+            connection, waiter = asleep.popleft()
             if not waiter.done():
-                waiter.set_result(None)
+                connection.go_on(waiter)
         self._running = bool(asleep)
         if asleep:
-            asleep[0].get_loop().call_soon(self._run)
+            asleep[0][1].get_loop().call_soon(self._run)
 
 
 class Reader:
@@ -66,7 +66,7 @@ class Reader:
     __slots__ = ("channel", "conflation", "connection", "nbytes", "prefix", "room", "void", "waiting", "wants_ready")
 
     def __init__(
-        self, connection: Connection, prefix: str = "{", wants_ready: bool = False, conflation: float | None = None
+        self, connection: Connection, prefix: bytes = b"{", wants_ready: bool = False, conflation: float | None = None
     ) -> None:
         self.connection = connection
         self.prefix = prefix
@@ -187,25 +187,46 @@ class Connection(ABC):
     def on_finish(self, reader: Reader) -> None:
         """A stream has its last message in the queue."""
 
-    def take(self) -> tuple[Reader, Message] | None:
-        """The next message to send. O(1), amortised over what is void."""
-        queue = self.queue
-        while queue:
-            reader, item = queue.popleft()
-            size = len(item.block)
-            reader.waiting -= 1
-            reader.nbytes -= size
-            self.nbytes -= size
-            if not reader.waiting:
-                reader.room = self.limit
+    def send_now(self) -> None:  # noqa: B027 - not all can
+        """Send what is in the queue, all or some of it, if that can be done without waiting."""
+
+    def go_on(self, waiter: asyncio.Future[None]) -> None:
+        """Do what there is to do: at once where nothing but messages waits, which saves a turn of the task, else in
+        the task, which waits for `waiter`.
+        """
+        if self.queue and not self.late and not self.heartbeat_due and self.ending is None:
+            try:
+                self.send_now()
+            except Exception as error:
+                waiter.set_exception(error)
+                return
+            if not self.queue:
+                self.waiter = waiter
+                return
+        waiter.set_result(None)
+
+    def take_some(self, most: int) -> list[tuple[Reader, Message]]:
+        """The next messages to send, until they have so many bytes. O(messages), amortised over what is void."""
+        queue, limit, size, found = self.queue, self.limit, 0, []
+        while queue and size < most:
+            entry = reader, item = queue.popleft()
+            nbytes = len(item.block)
+            waiting = reader.waiting = reader.waiting - 1
+            reader.nbytes -= nbytes
+            self.nbytes -= nbytes
+            if not waiting:
+                reader.room = limit
             if not reader.void or item.event == GONE:
                 if item.event == READY:
                     reader.wants_ready = False
-                return reader, item
-            self._void -= 1
-            self._void_bytes -= size
-        self.begun = 0
-        return None
+                size += nbytes
+                found.append(entry)
+            else:
+                self._void -= 1
+                self._void_bytes -= nbytes
+        if not queue:
+            self.begun = 0
+        return found
 
     def append(self, reader: Reader, item: Message) -> None:
         """Queue a message. O(1)."""
@@ -246,7 +267,7 @@ class Connection(ABC):
         waiter = self.waiter
         if waiter is not None:
             self.waiter = None
-            self.hub.pump.wake(waiter)
+            self.hub.pump.wake(self, waiter)
 
     def end(self, code: int, drop: bool = False) -> None:
         """End the connection once the queue is empty, or at once with what is in it dropped."""

@@ -6,7 +6,7 @@ queued while the connection was busy are sent in one piece.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
@@ -16,6 +16,10 @@ from app.security.keyring import Keyring
 from app.streaming.buffer import Form
 from app.streaming.connection import PIECE, Connection, Reader
 from app.streaming.hub import Hub
+
+CHUNK = "rankcast.chunk"
+"""Extension of a request's scope: writes a piece of the body that has begun, if that can be done without waiting, and
+says whether; of an empty one it says whether it would."""
 
 START = {
     "type": "http.response.start",
@@ -63,6 +67,7 @@ class EventStream(Response):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self._keyring.check(self._caller)
         stream = SseConnection(self._hub, receive, send, self._ready, self._squash)
+        stream.write_by(scope)
         self._hub.add_connection(stream)
         self._hub.bind(stream, self._caller)
         try:
@@ -84,6 +89,11 @@ class SseConnection(Connection):
         self.reader = Reader(self, wants_ready=ready, conflation=squash)
         self._receive = receive
         self._send = send
+        self._write: Callable[[bytes], bool] = _not_now
+
+    def write_by(self, scope: Scope) -> None:
+        """Send by what the server of this request has for it, without waiting."""
+        self._write = (scope.get("extensions") or {}).get(CHUNK, _not_now)
 
     def readers(self) -> Iterable[Reader]:
         return (self.reader,)
@@ -93,12 +103,17 @@ class SseConnection(Connection):
             pass
 
     async def send_queue(self) -> None:
-        blocks, size = [], 0
-        while size < PIECE and (entry := self.take()) is not None:
-            blocks.append(entry[1].block)
-            size += len(entry[1].block)
-        if blocks:
-            await self._send({"type": "http.response.body", "body": b"".join(blocks), "more_body": True})
+        body = self._taken()
+        if body:
+            await self._send({"type": "http.response.body", "body": body, "more_body": True})
+
+    def send_now(self) -> None:
+        if self._write(b""):
+            self._write(self._taken())
+
+    def _taken(self) -> bytes:
+        some = self.take_some(PIECE)
+        return some[0][1].block if len(some) == 1 else b"".join([item.block for _, item in some])
 
     async def send_heartbeat(self) -> None:
         for cursor in self.hub.cursors(self.readers()).values():
@@ -109,3 +124,8 @@ class SseConnection(Connection):
 
     def on_finish(self, reader: Reader) -> None:
         self.end(1000)
+
+
+def _not_now(body: bytes) -> bool:
+    """A server that sends what it is given to send, and waits with it."""
+    return False

@@ -24,7 +24,7 @@ from app.security.keyring import Keyring
 from app.security.scopes import Need
 from app.security.tickets import Ticket, Tickets
 from app.security.tokens import UnknownSigningKey
-from app.streaming.buffer import Message, socket_text
+from app.streaming.buffer import Message
 from app.streaming.connection import POLICY, Connection, Reader
 from app.streaming.frames import pack, pack_json
 from app.streaming.hub import Hub
@@ -48,10 +48,17 @@ WITH_TICKET = frozenset({"subscribe", "unsubscribe", "ping"})
 MOVING = "maps/"
 """How the names of resources begin whose subscribers have a place."""
 
-LARGEST, READ, WRITE = "rankcast.largest", "rankcast.read", "rankcast.write"
+LARGEST, READ, WRITE, FRAMES = "rankcast.largest", "rankcast.read", "rankcast.write", "rankcast.frames"
 """Extensions of a socket's scope. By the first the server takes larger messages: a function of their bytes. The second
 returns what has come and can be had without waiting, in the form of what is received. The third sends messages at once,
-in one piece; it returns false where it has not, since they would have to wait."""
+in one piece; it returns false where it has not, since they would have to wait. The fourth does the same with messages
+in two parts, and of any size; of none it says whether it would send any."""
+
+Frame = tuple[bool, bytes, bytes]
+"""A message: whether it is text, and the two parts of its bytes."""
+
+AT_ONCE = 1 << 16
+"""Bytes of messages that are sent in one piece, beyond which a peer that is slow is not written to."""
 
 TEXT, PACKED = "text", "packed"
 """What the frames of answers are."""
@@ -99,6 +106,7 @@ class StreamSocket:
         extensions = scope.get("extensions") or {}
         socket.work_with(self._carry, self._api, extensions.get(LARGEST, _ignore))
         socket.exchange_by(extensions.get(READ, nothing_more), extensions.get(WRITE, not_now))
+        socket.send_by(extensions.get(FRAMES, not_now))
         await receive()
         try:
             handshake = HTTPConnection(scope)
@@ -124,7 +132,7 @@ class Entry(Reader):
         self.packed = operation.packed
         wants_ready, squash = operation.get("ready", False), operation.get("squash")
         prefix = f'{{"resource":{json.dumps(key[0])},"id":{json.dumps(key[1])},'
-        super().__init__(connection, prefix, wants_ready, squash)
+        super().__init__(connection, prefix.encode(), wants_ready, squash)
 
 
 class Socket(Connection):
@@ -166,20 +174,38 @@ class Socket(Connection):
         self._read_more = read
         self._write = write
 
+    def send_by(self, frames: Callable[[Sequence[Frame]], bool]) -> None:
+        """Send the peer messages in two parts by `frames`, without waiting."""
+        self._write_frames = frames
+
     def readers(self) -> Iterable[Reader]:
         return self._open.values()
 
     async def send_queue(self) -> None:
-        while (entry := self.take()) is not None:
-            reader, item = entry
-            if reader is not self._answers:
-                text = socket_text(reader.prefix, item)
-                await self._send_frame(pack_json(text) if isinstance(reader, Entry) and reader.packed else text)
-            elif item.event == TEXT:
-                await self._send({"type": "websocket.send", "text": item.block.decode()})
-            else:
-                await self._send({"type": "websocket.send", "bytes": item.block})
+        while some := self.take_some(AT_ONCE):
+            frames = self._frames(some)
+            if self._write_frames(frames):
+                continue
+            for text, head, rest in frames:
+                await self._send_frame((head + rest).decode() if text else head + rest)
         self._emptied.set()
+
+    def send_now(self) -> None:
+        if self._write_frames(()):
+            self._write_frames(self._frames(self.take_some(AT_ONCE)))
+            if not self.queue:
+                self._emptied.set()
+
+    def _frames(self, some: list[tuple[Reader, Message]]) -> list[Frame]:
+        answers, found = self._answers, []
+        for reader, item in some:
+            if reader is answers:
+                found.append((item.event == TEXT, item.block, b""))
+            elif isinstance(reader, Entry) and reader.packed:
+                found.append((False, pack_json(reader.prefix + item.rest), b""))
+            else:
+                found.append((True, reader.prefix, item.rest))
+        return found
 
     async def _send_frame(self, frame: str | bytes) -> None:
         kind = "text" if isinstance(frame, str) else "bytes"
@@ -444,7 +470,7 @@ def nothing_more() -> list[Any]:
     return []
 
 
-def not_now(frames: Sequence[str | bytes]) -> bool:
+def not_now(frames: Sequence[Any]) -> bool:
     """A server that sends what it is given to send, and waits with it."""
     return False
 

@@ -19,7 +19,7 @@ from app.errors import NotFound, ServiceError
 from app.runtime import logs, tracing
 from app.runtime.metrics import Metrics
 from app.storage.webhooks import OutboxRow, PositionRow, Progress, Stage, WebhookRow
-from app.streaming.buffer import GONE, Form, Message, message, socket_text
+from app.streaming.buffer import GONE, Form, Message, message
 from app.streaming.connection import Connection, Reader
 from app.streaming.hub import Hub
 from app.webhooks.receivers import Outcome, Receiver, Receivers
@@ -266,7 +266,8 @@ class Sender(Connection):
             for entry in reversed(entries):
                 if entry.n <= self._stored_n:
                     break
-                added.append(OutboxRow(self.row.name, entry.n, entry.reader.id, *entry.item))
+                item = entry.item
+                added.append(OutboxRow(self.row.name, entry.n, entry.reader.id, item.seq, item.event, item.block))
         found = Progress(self.row, positions, self._left, self._taken, self._void_ns, added[::-1])
         self._before = (self._stored_n, self._changed)
         self._stored_n, self._void_ns, self._changed, self._left, self.dirty = self._n, [], {}, [], False
@@ -421,8 +422,8 @@ class Sender(Connection):
 
     def _body(self) -> bytes:
         prefix = f'{{"resource":"{self.row.resource}","id":"'
-        events = [socket_text(f'{prefix}{entry.reader.id}",', entry.item) for entry in self._batch]
-        return (f"[{','.join(events)}]" if self._as_list else events[0]).encode()
+        events = [f'{prefix}{entry.reader.id}",'.encode() + entry.item.rest for entry in self._batch]
+        return b"[%b]" % b",".join(events) if self._as_list else events[0]
 
     async def _post(self, id: str, body: bytes) -> Outcome:
         if self._secret is None:

@@ -11,7 +11,6 @@ from typing import Any, TypeVar
 
 from app.runtime.metrics import Metrics
 from app.streaming.boards import BoardSource
-from app.streaming.buffer import socket_text
 from app.streaming.connection import Connection, Reader
 from app.streaming.hub import Hub
 from indexes.boards.config import BoardConfig
@@ -312,7 +311,7 @@ class Tap(Connection):
         squash: float | None = None,
     ) -> Reader:
         """Open a stream here; its messages carry the id, and as `stream` the number of streams opened before."""
-        reader = Reader(self, f'{{"id":"{id}","stream":{self.opened},', ready, squash)
+        reader = Reader(self, f'{{"id":"{id}","stream":{self.opened},'.encode(), ready, squash)
         self.opened += 1
         await self.hub.open_stream(reader, f"{self.resources}/{board}", id, form, after, replaces)
         if replaces is not None:
@@ -344,9 +343,9 @@ class Tap(Connection):
         await self._gone.wait()
 
     async def send_queue(self) -> None:
-        while (entry := self.take()) is not None:
-            reader, item = entry
-            await self._send(json.loads(socket_text(reader.prefix, item)))
+        while some := self.take_some(1):
+            reader, item = some[0]
+            await self._send(json.loads(reader.prefix + item.rest))
 
     async def send_heartbeat(self) -> None:
         for cursor in self.hub.cursors(self.open).values():

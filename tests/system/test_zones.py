@@ -321,6 +321,7 @@ class Reader:
         return [(one["id"], one["values"]) for one in self.list] == [(one["id"], one["values"]) for one in wanted]
 
 
+@pytest.mark.timeout(max(900, 90 * KILLS))
 def test_lists_are_exact_while_gateways_nats_and_the_service_are_killed(
     start_service: StartService, start_gateway: StartGateway, nats: Nats
 ) -> None:
@@ -374,6 +375,7 @@ def test_lists_are_exact_while_gateways_nats_and_the_service_are_killed(
                 reader.take()
         for reader in readers:
             wait_until(reader.right, seconds=60, pause=0.05, why=lambda reader=reader: explained(reader))  # type: ignore[misc]
+        print(f"{kill + 1} of {KILLS} kills: all lists are right", flush=True)
     for reader in readers:
         reader.leave()
     kinds = [kind for reader in readers for kind in reader.kinds]

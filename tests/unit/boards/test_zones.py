@@ -12,7 +12,7 @@ from formats import board_commands, boards
 from indexes.boards.commands import DELETE, UPDATE, UPSERT, Configure, Events
 from indexes.boards.config import BoardConfig
 from indexes.boards.engine import BoardEngine
-from indexes.boards.lists import ObjectView
+from indexes.boards.lists import ObjectView, net_entries
 from indexes.boards.regions import between
 from indexes.boards.results import TileView
 from indexes.boards.zones import Cut, Zone, counts_of, cut_zones, fields_of_zones, imbalance, zone_of, zones_of_fields
@@ -121,7 +121,8 @@ def test_lists_kept_by_tiles_alone_are_the_boards(batch: bool) -> None:
                     assert isinstance(view, TileView)
                     tile = ranking.tile(number, said(view))
                     for point in readers.reached(tile):
-                        point.kept.apply(tile)
+                        before = point.kept.items.copy()
+                        assert point.kept.apply(tile) == net_entries(before, point.kept.items)
         for point in readers:
             wanted = [(one.id, one.x, one.y) for one in engine.top(between(point.l, point.r), 2)]
             assert [(one.id, one.x, one.y) for one in point.kept.items] == wanted
