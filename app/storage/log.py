@@ -577,9 +577,13 @@ class Log:
                 yield StoredAnswer._make(row)
 
     def answer(self, scope: str, key: str) -> StoredAnswer | None:
-        """The answer kept under a key. Raises `LogUnavailable`."""
+        """The answer kept under a key; none to a command beyond the last row, which a failed commit may have left and
+        the next one deletes. Raises `LogUnavailable`.
+        """
         columns = idempotency_table.c
-        query = sa.select(idempotency_table).where(columns.scope == scope, columns.key == key)
+        # Read before the answer is: the last row may grow meanwhile, once what was left is deleted.
+        last = self.last_lsn
+        query = sa.select(idempotency_table).where(columns.scope == scope, columns.key == key, columns.lsn <= last)
         with self.database.reading("the kept answers cannot be read") as connection:
             row = connection.execute(query).one_or_none()
         return None if row is None else StoredAnswer._make(row)

@@ -126,7 +126,7 @@ def test_answers_are_kept_completed_and_forgotten(log: Log) -> None:
 
 
 def test_only_the_latest_answers_are_read_and_those_that_lack_something(log: Log) -> None:
-    log.append([], [answer(f"{n}", float(n // 3))._replace(complete=n % 10 > 0) for n in range(100)])
+    log.append([entry(0)], [answer(f"{n}", float(n // 3))._replace(complete=n % 10 > 0) for n in range(100)])
     found = log.answers(10.0, 20)
     assert [row.created_at for row in found] == sorted(row.created_at for row in found)
     assert len({row.key for row in found}) == len(found)
@@ -194,6 +194,19 @@ def test_a_commit_in_doubt_is_taken_back_without_another_write(log: Log, databas
     log.mend()
     assert not log.in_doubt
     assert stored(database) == [1]
+
+
+def test_an_answer_in_doubt_is_not_given(log: Log, database: FreshDatabase) -> None:
+    """The request is carried out again, since its rows are deleted before anything else is written."""
+    leave_a_commit_in_doubt(log, database)
+    left = answer("b")._replace(lsn=2)
+    database.run(
+        "insert into idempotency (scope, key, request_hash, lsn, status, answer, complete, created_at) select "
+        f"'{left.scope}', '{left.key}', payload, 2, 200, payload, true, 1.0 from log where lsn = 1"
+    )
+    assert log.answer(left.scope, left.key) is None
+    log.append([entry(1)], [left])
+    assert log.answer(left.scope, left.key) == left
 
 
 def test_closing_takes_back_what_is_in_doubt(log: Log, database: FreshDatabase) -> None:
