@@ -160,7 +160,7 @@ def plain(error: BaseException) -> str:
 
 def _set_pragmas(connection: DBAPIConnection, _record: object) -> None:
     cursor = connection.cursor()
-    # A checkpoint in a commit takes long: they are made in a thread (`app.write_path.committer`), long before this.
+    # A checkpoint in a commit takes long: they are made in a thread (`app.write_path.commit_thread`), long before this.
     for pragma in ("journal_mode=WAL", "synchronous=FULL", "busy_timeout=10000", "wal_autocheckpoint=16000"):
         cursor.execute(f"PRAGMA {pragma}")
     cursor.close()

@@ -23,7 +23,7 @@ from app.runtime import clock, logs, tracing, turns
 from app.runtime.metrics import Metrics
 from app.storage.log import CopiedRow, Log, LogEntry, StoredAnswer
 from app.write_path.catalog import Catalog, DropFailedJob, DropJob, Entry, Mark, Note, UndoMark
-from app.write_path.committer import Committer
+from app.write_path.commit_thread import CommitThread
 from app.write_path.idempotency import AT_START, Answers, Ticket, filled
 from app.write_path.queue import (
     Encoding,
@@ -105,7 +105,7 @@ class Writer:
         self._group: list[Pending] = []
         self._flushing = False
         self._commit_cost = 0.0
-        self._committer = Committer(log_store)
+        self._commit_thread = CommitThread(log_store)
         self._kernels = ThreadPoolExecutor(2, "kernel")
         self._tasks: set[asyncio.Task[None]] = set()
         self._closed = False
@@ -320,7 +320,7 @@ class Writer:
                 raise
 
         loop = asyncio.get_running_loop()
-        await self._committer.run(write)
+        await self._commit_thread.run(write)
 
     async def complete_answers(self) -> None:
         """Replace the stored responses that applying completed, without waiting for the next write. Raises
@@ -328,7 +328,7 @@ class Writer:
         """
         completed = self.answers.take_completed()
         try:
-            await self._committer.run(self._log.complete_answers, completed)
+            await self._commit_thread.run(self._log.complete_answers, completed)
         except LogUnavailable:
             self.answers.give_back(completed)
             raise
@@ -376,12 +376,12 @@ class Writer:
     async def mend(self) -> None:
         """Delete the rows that a failed commit may have left in the log. Raises LogUnavailable."""
         if self._log.in_doubt:
-            await self._committer.run(self._log.mend)
+            await self._commit_thread.run(self._log.mend)
 
     async def prune(self, through_lsn: int) -> None:
         """Delete the log up to a row, a few rows at a time, so that commits go in between. Raises LogUnavailable."""
         # It sleeps so that others commit.
-        while await self._committer.run(self._log.prune, through_lsn):  # noqa: ASYNC110
+        while await self._commit_thread.run(self._log.prune, through_lsn):  # noqa: ASYNC110
             await asyncio.sleep(0.02)
 
     @property
@@ -519,7 +519,7 @@ class Writer:
         group, self._group = self._group, []
         large = any(pending.job.count > BULK for pending in group)
         large = large or (self.synced is not None and any(pending.entries for pending in group))
-        if large or self._log.database.remote or self._commit_cost > SLOW_COMMIT or self._committer.busy:
+        if large or self._log.database.remote or self._commit_cost > SLOW_COMMIT or self._commit_thread.busy:
             self._spawn(self._commit_in_thread(group))
             return
         try:
@@ -539,7 +539,7 @@ class Writer:
 
     async def _commit_in_thread(self, group: list[Pending]) -> None:
         try:
-            await self._committer.run(self._commit, group)
+            await self._commit_thread.run(self._commit, group)
         except LogUnavailable as error:
             self._fail(group, error)
         except BaseException as error:
@@ -556,8 +556,8 @@ class Writer:
 
     def _committed(self) -> None:
         """A group is in the log: see to it that the write-ahead log stays short."""
-        if self._committer.due:
-            self._spawn(self._committer.checkpoint())
+        if self._commit_thread.due:
+            self._spawn(self._commit_thread.checkpoint())
 
     async def _sync(self, group: list[Pending]) -> None:
         """Wait until enough replicas have a group that was logged; mark it where they have not in time."""
@@ -791,7 +791,7 @@ class Writer:
     async def forget_answers(self) -> None:
         """Delete stored responses that are older than the limit. Raises LogUnavailable."""
         before = self.answers.expire()
-        while await self._committer.run(self._log.forget_answers, before):
+        while await self._commit_thread.run(self._log.forget_answers, before):
             pass
 
     async def close(self, patience: float = PATIENCE) -> None:
@@ -816,7 +816,7 @@ class Writer:
                 self._log.complete_answers(completed)
             except LogUnavailable as error:
                 log.warning("answers stay incomplete until the next start", error=str(error))
-        self._committer.shutdown()
+        self._commit_thread.shutdown()
         self._kernels.shutdown()
 
 

@@ -472,7 +472,7 @@ def test_a_commit_waits_in_the_thread_while_that_is_busy(tmp_path: Path) -> None
             began.set()
             go.wait(60)
 
-        pruning = asyncio.create_task(writer._committer.run(hold))
+        pruning = asyncio.create_task(writer._commit_thread.run(hold))
         await asyncio.to_thread(began.wait, 60)
         write = asyncio.create_task(writer.submit("boards/a", upsert(("q", 1.0, 2.0))))
         for _ in range(50):
@@ -491,22 +491,22 @@ def test_a_commit_waits_in_the_thread_while_that_is_busy(tmp_path: Path) -> None
 def test_work_in_the_commit_thread_ends_although_nobody_waits_for_it(tmp_path: Path) -> None:
     async def story(writer: Writer) -> None:
         go = threading.Event()
-        task = asyncio.create_task(writer._committer.run(go.wait, 60))
+        task = asyncio.create_task(writer._commit_thread.run(go.wait, 60))
         await asyncio.sleep(0)
-        assert writer._committer.busy
+        assert writer._commit_thread.busy
         task.cancel()
         with suppress(asyncio.CancelledError):
             await task
-        assert writer._committer.busy
+        assert writer._commit_thread.busy
         go.set()
-        await writer._committer.run(lambda: None)
-        assert not writer._committer.busy
+        await writer._commit_thread.run(lambda: None)
+        assert not writer._commit_thread.busy
 
     run(tmp_path, story)
 
 
 def test_the_write_ahead_log_is_moved_in_between_commits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.write_path.committer.CHECKPOINT", 50_000)
+    monkeypatch.setattr("app.write_path.commit_thread.CHECKPOINT", 50_000)
 
     async def story(writer: Writer) -> None:
         threads: list[int] = []
@@ -520,7 +520,7 @@ def test_the_write_ahead_log_is_moved_in_between_commits(tmp_path: Path, monkeyp
         await writer.put("boards/a", CONFIG)
         for n in range(200):
             await writer.submit("boards/a", upsert((f"o{n}", 1.0, 2.0)))
-            while writer._committer._checkpointing:
+            while writer._commit_thread._checkpointing:
                 await asyncio.sleep(0.001)
         assert threading.get_ident() not in threads
         assert len(threads) >= 2 * 20, "twice each time: beside commits, and without any"
@@ -531,7 +531,7 @@ def test_the_write_ahead_log_is_moved_in_between_commits(tmp_path: Path, monkeyp
 
 
 def test_a_checkpoint_that_fails_harms_no_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.write_path.committer.CHECKPOINT", 0)
+    monkeypatch.setattr("app.write_path.commit_thread.CHECKPOINT", 0)
     failed = []
 
     def fail() -> None:
@@ -543,7 +543,7 @@ def test_a_checkpoint_that_fails_harms_no_write(tmp_path: Path, monkeypatch: pyt
         await writer.put("boards/a", CONFIG)
         for n in range(5):
             await writer.submit("boards/a", upsert((f"o{n}", 1.0, 2.0)))
-            while writer._committer._checkpointing:
+            while writer._commit_thread._checkpointing:
                 await asyncio.sleep(0.001)
         assert len(failed) >= 5 and writer._log.last_lsn == 6
 

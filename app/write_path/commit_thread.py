@@ -19,7 +19,7 @@ CHECKPOINT = 4 << 20
 log = logs.get("writer")
 
 
-class Committer:
+class CommitThread:
     """One thread, one piece of work after another. Lives on the event loop.
 
     While it is `busy` a commit on the event loop would wait for the disk or a lock, of ours or of the database, and
