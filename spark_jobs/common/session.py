@@ -230,12 +230,13 @@ def _end(spark: SparkSession, at_once: bool) -> None:
 
 def _raise_if_java_ended(spark: SparkSession, error: Exception) -> None:
     """Raise `SparkFailed` if the end of the JVM caused the error."""
-    from py4j.protocol import Py4JNetworkError
+    from py4j.protocol import Py4JError, Py4JJavaError
 
     gateway = spark.sparkContext._gateway
     if gateway is None:
         return
-    if isinstance(error, (Py4JNetworkError, OSError)):
+    # A connection that breaks in a call is a plain Py4JError; what Java raises has a type of its own.
+    if isinstance(error, (Py4JError, OSError)) and not isinstance(error, Py4JJavaError):
         with suppress(subprocess.TimeoutExpired):  # the JVM may end a moment after its connection
             gateway.proc.wait(_SECONDS_TO_END)
     code = gateway.proc.poll()
