@@ -373,9 +373,12 @@ def test_what_was_answered_survives_a_kill(start_service: StartService) -> None:
             wire.send(one.sent)
             again = wire.receive().body
             if there == one.value:
-                # A higher y is better, so that it reaches those whose range holds its x, the same ones each time.
                 assert again["replayed"] and again["seq"] <= seq
-                assert again["tile_count"] == one.answer["tile_count"], (again, one.answer)
+                # Replay completes what only applying gives. The answer to the write before says nothing of this one: whom
+                # it reaches depends on how far the others were.
+                assert isinstance(again["tile_count"], int)
+                if one.answered == one.value:
+                    assert again["tile_count"] == one.answer["tile_count"], (again, one.answer)
             else:
                 seq += 1
                 assert again["seq"] == seq and "replayed" not in again
