@@ -374,8 +374,8 @@ def test_what_was_answered_survives_a_kill(start_service: StartService) -> None:
             again = wire.receive().body
             if there == one.value:
                 assert again["replayed"] and again["seq"] <= seq
-                # Replay completes what only applying gives. The answer to the write before says nothing of this one: whom
-                # it reaches depends on how far the others were.
+                # Replay completes what only applying gives. The answer to the write before says nothing of this one:
+                # whom it reaches depends on how far the others were.
                 assert isinstance(again["tile_count"], int)
                 if one.answered == one.value:
                     assert again["tile_count"] == one.answer["tile_count"], (again, one.answer)
