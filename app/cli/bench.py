@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -39,6 +41,10 @@ class Page:
     quick: Annotated[bool, typer.Option("--quick", help="Small sizes, for a first look.")] = False
     out: Annotated[Path | None, typer.Option("--out", help="Write the page here in place of docs/results.")] = None
 
+    def place(self, whole: Path) -> Path | None:
+        """Where the page goes: nowhere for a first look, unless a place is named."""
+        return self.out or (None if self.quick else whole)
+
 
 @dataclass(frozen=True)
 class WholePage(Page):
@@ -49,6 +55,18 @@ class WholePage(Page):
 
 def _prototype(variable: str) -> Any:
     return typer.Option("--prototype", envvar=variable, help="Folder of the kernels to compare ours with.")
+
+
+@contextmanager
+def _measuring() -> Iterator[None]:
+    """Measure until done or interrupted; what keeps a measurement from being made ends the command with its reason."""
+    from bench.process import Failed
+
+    try:
+        with interruptible():
+            yield
+    except Failed as failure:
+        raise fail(str(failure)) from None
 
 
 def register(app: typer.Typer) -> None:
@@ -76,18 +94,14 @@ def all_(
     Prototypes are named by RANKCAST_PROTOTYPE, RANKCAST_PROTOTYPE_MATCHERS, _RELAYS, _MAPS and _FEEDS. Starts services
     of its own on free ports and temporary directories. Needs Linux. Targets that are missed are printed as missed.
     """
-    from bench.process import Failed
     from bench.summary.run import PAGE, run
     from bench.summary.tables import TABLES
 
     for name in only or ():
         if name not in TABLES:
             raise typer.BadParameter(f"there is no table {name!r}, only {', '.join(TABLES)}")
-    try:
-        with interruptible():
-            run(only or (), page.quick, page.out or PAGE, typer.echo)
-    except Failed as failure:
-        raise fail(str(failure)) from None
+    with _measuring():
+        run(only or (), page.quick, page.out or PAGE, typer.echo)
 
 
 @command(bench, "boards")
@@ -194,13 +208,9 @@ def feeds(
     Starts a service of its own on a free port and a temporary directory. Targets that are missed are printed as missed.
     """
     from bench.feeds.run import PAGE, run
-    from bench.process import Failed
 
-    try:
-        with interruptible():
-            run(page.quick, prototype, page.out or (None if page.quick or http else PAGE), typer.echo, spark, http)
-    except Failed as failure:
-        raise fail(str(failure)) from None
+    with _measuring():
+        run(page.quick, prototype, page.out or (None if page.quick or http else PAGE), typer.echo, spark, http)
 
 
 @command(bench, "js")
@@ -211,13 +221,9 @@ def js(page: Page) -> None:
     missed are printed as missed.
     """
     from bench.js.run import PAGE, run
-    from bench.process import Failed
 
-    try:
-        with interruptible():
-            run(page.quick, page.out or (None if page.quick else PAGE), typer.echo)
-    except Failed as failure:
-        raise fail(str(failure)) from None
+    with _measuring():
+        run(page.quick, page.place(PAGE), typer.echo)
 
 
 @command(bench, "durability")
@@ -232,17 +238,13 @@ def durability(
     Starts services of its own on free ports and temporary directories. Targets that are missed are printed as missed.
     """
     from bench.durability.run import PAGE, PARTS, run
-    from bench.process import Failed
 
     chosen = {"churn": churn, "service": service}
     parts, out = [part for part in PARTS if chosen[part]], page.out
     if not parts:
-        parts, out = list(PARTS), out or (None if page.quick else PAGE)
-    try:
-        with interruptible():
-            run(parts, page.quick, spark, out, typer.echo)
-    except Failed as failure:
-        raise fail(str(failure)) from None
+        parts, out = list(PARTS), page.place(PAGE)
+    with _measuring():
+        run(parts, page.quick, spark, out, typer.echo)
 
 
 @command(bench, "pauses")
@@ -252,13 +254,9 @@ def pauses(page: Page) -> None:
     Starts a service of its own on a free port and a temporary directory. Targets that are missed are printed as missed.
     """
     from bench.durability.pauses import PAGE, run
-    from bench.process import Failed
 
-    try:
-        with interruptible():
-            run(page.quick, page.out or (None if page.quick else PAGE), typer.echo)
-    except Failed as failure:
-        raise fail(str(failure)) from None
+    with _measuring():
+        run(page.quick, page.place(PAGE), typer.echo)
 
 
 @command(bench, "webhooks")
@@ -267,14 +265,10 @@ def webhooks(page: Page) -> None:
 
     Starts services and receivers of its own on free ports and temporary directories.
     """
-    from bench.process import Failed
     from bench.webhooks.run import PAGE, run
 
-    try:
-        with interruptible():
-            run(page.quick, page.out or (None if page.quick else PAGE), typer.echo)
-    except Failed as failure:
-        raise fail(str(failure)) from None
+    with _measuring():
+        run(page.quick, page.place(PAGE), typer.echo)
 
 
 @command(bench, "connect")
@@ -286,13 +280,9 @@ def connect(page: Page) -> None:
     `connect`. Targets that are missed are printed as missed.
     """
     from bench.connect.run import PAGE, run
-    from bench.process import Failed
 
-    try:
-        with interruptible():
-            run(page.quick, page.out or (None if page.quick else PAGE), typer.echo)
-    except Failed as failure:
-        raise fail(str(failure)) from None
+    with _measuring():
+        run(page.quick, page.place(PAGE), typer.echo)
 
 
 @command(bench, "replicas")
@@ -301,14 +291,10 @@ def replicas(page: Page) -> None:
 
     Starts leaders and replicas of its own on free ports and temporary directories.
     """
-    from bench.process import Failed
     from bench.replicas.run import PAGE, run
 
-    try:
-        with interruptible():
-            run(page.quick, page.out or (None if page.quick else PAGE), typer.echo)
-    except Failed as failure:
-        raise fail(str(failure)) from None
+    with _measuring():
+        run(page.quick, page.place(PAGE), typer.echo)
 
 
 @command(bench, "gateway")
@@ -317,14 +303,10 @@ def gateway(page: Page) -> None:
 
     Starts NATS, a service and two gateways of its own on free ports and temporary directories. Needs nats-server.
     """
-    from bench.process import Failed
     from bench.zones.gateway import PAGE, run
 
-    try:
-        with interruptible():
-            run(page.quick, page.out or (None if page.quick else PAGE), typer.echo)
-    except Failed as failure:
-        raise fail(str(failure)) from None
+    with _measuring():
+        run(page.quick, page.place(PAGE), typer.echo)
 
 
 @command(bench, "zones")
@@ -333,7 +315,7 @@ def zones(page: Page) -> None:
     from bench.zones.cluster import PAGE, run
 
     with interruptible():
-        run(page.quick, page.out or (None if page.quick else PAGE), typer.echo)
+        run(page.quick, page.place(PAGE), typer.echo)
 
 
 @command(bench, "start")
@@ -349,14 +331,10 @@ def start(
     compiles all kernels. Takes some minutes, with uv and pip where both are there. Needs Linux. Targets that are missed
     are printed as missed.
     """
-    from bench.process import Failed
     from bench.start.run import PAGE, run
 
-    try:
-        with interruptible():
-            run(commit, before, prototype, page.quick, page.out or (None if page.quick else PAGE), typer.echo)
-    except Failed as failure:
-        raise fail(str(failure)) from None
+    with _measuring():
+        run(commit, before, prototype, page.quick, page.place(PAGE), typer.echo)
 
 
 @command(bench, "compare")
@@ -370,13 +348,9 @@ def compare(
     the kernels of both before. Missed is printed if a case is more than 3% slower.
     """
     from bench.commits.run import PAGE, run
-    from bench.process import Failed
 
-    try:
-        with interruptible():
-            run(base, page.quick, page.out or (None if page.quick else PAGE), typer.echo)
-    except Failed as failure:
-        raise fail(str(failure)) from None
+    with _measuring():
+        run(base, page.quick, page.place(PAGE), typer.echo)
 
 
 @command(bench, "socket")
@@ -386,13 +360,9 @@ def socket(page: Page) -> None:
     Starts services of its own on free ports and temporary directories. Targets that are missed are printed as missed.
     """
     from bench.boards.socket import PAGE, run
-    from bench.process import Failed
 
-    try:
-        with interruptible():
-            run(page.quick, page.out or (None if page.quick else PAGE), typer.echo)
-    except Failed as failure:
-        raise fail(str(failure)) from None
+    with _measuring():
+        run(page.quick, page.place(PAGE), typer.echo)
 
 
 @command(bench, "steps")
@@ -402,13 +372,9 @@ def steps(page: Page) -> None:
     Starts services of its own on free ports and temporary directories. Targets that are missed are printed as missed.
     """
     from bench.boards.steps import PAGE, run
-    from bench.process import Failed
 
-    try:
-        with interruptible():
-            run(page.quick, page.out or (None if page.quick else PAGE), typer.echo)
-    except Failed as failure:
-        raise fail(str(failure)) from None
+    with _measuring():
+        run(page.quick, page.place(PAGE), typer.echo)
 
 
 @command(bench, "tracing")
@@ -420,14 +386,10 @@ def tracing(
     Starts three services on free ports and temporary directories, and a collector. Sampling needs the extra `otel`.
     Targets that are missed are printed as missed.
     """
-    from bench.process import Failed
     from bench.tracing.run import PAGE, run
 
-    try:
-        with interruptible():
-            run(page.quick, page.out or (None if page.quick else PAGE), typer.echo)
-    except Failed as failure:
-        raise fail(str(failure)) from None
+    with _measuring():
+        run(page.quick, page.place(PAGE), typer.echo)
 
 
 @command(bench, "peers")
@@ -440,13 +402,9 @@ def peers(
     works in a schema and under keys of its own. It starts a service of its own on a free port.
     """
     from bench.peers.run import PAGE, run
-    from bench.process import Failed
 
-    try:
-        with interruptible():
-            run(page.quick, page.out or (None if page.quick else PAGE), typer.echo)
-    except Failed as failure:
-        raise fail(str(failure)) from None
+    with _measuring():
+        run(page.quick, page.place(PAGE), typer.echo)
 
 
 def _reproduce(
@@ -456,8 +414,6 @@ def _reproduce(
 
     `bench` has PAGE, PARTS and `run`, `shown` the TABLES and FIGURES of the paper that it shows.
     """
-    from bench.process import Failed
-
     _known("table", paper.table, shown.TABLES)
     _known("figure", paper.figure, shown.FIGURES)
     named, quick, out = {} if page.everything else named, page.quick, page.out
@@ -468,11 +424,8 @@ def _reproduce(
         tables, figures = sorted(set(paper.table or ())), sorted(set(paper.figure or ()))
     if not parts:
         parts, out = list(bench.PARTS), out or (None if quick else bench.PAGE)
-    try:
-        with interruptible():
-            bench.run(parts, tables, figures, quick, prototype, out, typer.echo)
-    except Failed as failure:
-        raise fail(str(failure)) from None
+    with _measuring():
+        bench.run(parts, tables, figures, quick, prototype, out, typer.echo)
 
 
 def _known(kind: str, wanted: list[int] | None, there: tuple[int, ...]) -> None:

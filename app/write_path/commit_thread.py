@@ -61,7 +61,8 @@ class CommitThread:
         """Move the write-ahead log into the database.
 
         SQLite would do that in a commit, for a tenth of a second. Most is moved in a thread of its own with commits in
-        between, and what these have added in a second pass without: only when nothing is left does the file begin anew.
+        between, and what these have added in a second pass without: only when nothing is left is the file written from
+        its start again.
         """
         self._checkpointing = True
         try:

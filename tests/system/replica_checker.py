@@ -298,7 +298,7 @@ class Checker:
     # --- a run --------------------------------------------------------------------------------------------------------
 
     def run(self, start: StartService, faults: Sequence[str]) -> str:
-        """Let these faults happen one after the other, and check what is left; returns what there was."""
+        """Let these faults happen one after the other, and check the state after them; returns what was counted."""
         group = self.group
         make_all(group.url(0))
         watched = {"range": {"x": [WATCHED.l, WATCHED.r]}, "k": WATCHED.k}
