@@ -17,6 +17,10 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import numba
+
+# Registers types of arguments, and would be loaded by the first call of a kernel, while another thread may be looking a
+# type up: `functools.singledispatch` then raises RuntimeError.
+import numba.experimental.function_type
 from numba import types
 from numba.core.registry import CPUDispatcher
 
