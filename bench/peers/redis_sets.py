@@ -71,11 +71,12 @@ class RedisPeer:
         self._socket = socket.create_connection((connection.get("host", "127.0.0.1"), connection.get("port", 6379)))
         self._socket.sendall(f"PSUBSCRIBE {CHANNEL}*\r\n".encode())
         self.received = 0
-        threading.Thread(target=self._listen, daemon=True).start()
+        self._listener = threading.Thread(target=self._listen, daemon=True)
+        self._listener.start()
 
     def _listen(self) -> None:
         piece = bytearray(1 << 18)
-        # Closing the socket ends the thread, by an empty read or a reset.
+        # Shutting the socket down ends the thread, by an empty read or a reset.
         with suppress(ConnectionResetError):
             while size := self._socket.recv_into(piece):
                 self.received += size
@@ -110,6 +111,7 @@ class RedisPeer:
 
     def close(self) -> None:
         self._socket.shutdown(socket.SHUT_RDWR)
+        self._listener.join()
         self._socket.close()
         self._redis.delete(X, Y)
         self._redis.close()

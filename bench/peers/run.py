@@ -23,6 +23,12 @@ REDIS = os.environ.get("RANKCAST_PEER_REDIS", "redis://127.0.0.1:6379/0")
 
 BATCH = 1_000
 
+WINDOW = 128
+"""Updates under way on the socket."""
+
+RANKCAST, BY_SOCKET, POSTGRESQL, REDIS_SETS = 0, 1, 3, 4
+"""Rows of the table."""
+
 
 class Size(NamedTuple):
     """How much is run: each peer takes updates for so many `seconds`, at most `updates`."""
@@ -32,11 +38,12 @@ class Size(NamedTuple):
     k: int = 10
     updates: int = 3_000
     batches: int = 20
+    piped: int = 20_000
     seconds: float = 20.0
     compared: int = 500
 
 
-QUICK = Size(n=2_000, ms=(100, 2_000), updates=200, batches=2, seconds=3.0, compared=50)
+QUICK = Size(n=2_000, ms=(100, 2_000), updates=200, batches=2, piped=400, seconds=3.0, compared=50)
 
 
 class Measured(NamedTuple):
@@ -66,7 +73,9 @@ def run(quick: bool = False, out: Path | None = None, say: Callable[[str], None]
             "Rankcast and PostgreSQL make each update durable, Redis keeps nothing. Unicast and Paint-Sparse are "
             "kernels alone, in this process, 24 bytes a message as the paper counts. After the last update the lists "
             f"of {size.compared} subscriptions are compared with a scan: all are equal, or this page is not written. "
-            f"Each peer is given {size.seconds:.0f} s, or {size.updates:,} updates."
+            f"Each peer is given {size.seconds:.0f} s, or {size.updates:,} updates. Over the socket one client sends "
+            f"{size.piped:,} updates, one a request, without waiting for answers: up to {WINDOW} are under way, each "
+            "is answered on its own with its tiles, and its time is that from its frame to its answer."
         )
         for m in size.ms:
             _show(report, size, m)
@@ -74,11 +83,11 @@ def run(quick: bool = False, out: Path | None = None, say: Callable[[str], None]
 
 
 def _show(report: Report, size: Size, m: int) -> None:
-    peers = make_peers(size.n, m, size.k, max(size.updates, size.batches * BATCH))
+    peers = make_peers(size.n, m, size.k, size.updates + size.piped + size.batches * BATCH)
     lists = lists_at(peers, 0, np.arange(m))
     measured = [found for make in _makers(peers, lists) for found in _measure(make, peers, size)]
     report.heading(f"m = {m:,}")
-    best = measured[0].rate
+    best = measured[RANKCAST].rate
     report.table(
         ("", "updates/s", "ms, p50", "p99", "bytes an update", "memory, MB", "updates", "Rankcast is faster by"),
         [
@@ -95,6 +104,15 @@ def _show(report: Report, size: Size, m: int) -> None:
             for one in measured
         ],
     )  # fmt: skip
+    socket, others = measured[BY_SOCKET], (measured[POSTGRESQL], measured[REDIS_SETS])
+    report.verdict(
+        f"m = {m:,}: over one socket more updates/s than PostgreSQL and than Redis",
+        f"{count(socket.rate)}, " + " and ".join(f"{ratio(socket.rate / one.rate)} times" for one in others),
+        all(socket.rate > one.rate for one in others),
+    )
+    ahead = [one.name for one in others if one.rate > best]
+    if ahead:
+        report.text(f"One request at a time over HTTP Rankcast is slower here than {' and '.join(ahead)}.")
 
 
 def _makers(peers: Peers, lists: Lists) -> Iterator[Callable[[], Peer]]:
@@ -129,7 +147,25 @@ def _measure(make: Callable[[], Peer], peers: Peers, size: Size) -> Iterator[Mea
         p50, p99 = np.percentile(np.array(took) * 1e3, [50, 99]).tolist()
         yield Measured(peer.name, done / elapsed, p50, p99, sent / done, peer.memory(), done)
         if isinstance(peer, RankcastPeer):
+            yield _by_socket(peer, peers, done, size)
+            done += size.piped
             yield _in_batches(peer, peers, done, size)
+
+
+def _by_socket(peer: RankcastPeer, peers: Peers, done: int, size: Size) -> Measured:
+    some = slice(done, done + size.piped)
+    found = peer.update_by_socket(peers.object[some].tolist(), peers.new_y[some].tolist(), WINDOW)
+    _compare(peer, peers, done + size.piped, size)
+    ms, updates = found["ms"], found["requests"]
+    return Measured(
+        f"the same over one socket, {WINDOW} under way",
+        updates / found["elapsed"],
+        ms["p50"],
+        ms["p99"],
+        found["answer_bytes"] / updates,
+        peer.memory(),
+        updates,
+    )
 
 
 def _in_batches(peer: RankcastPeer, peers: Peers, done: int, size: Size) -> Measured:

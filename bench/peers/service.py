@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import http.client
 import json
 import tempfile
@@ -14,8 +15,13 @@ import pyarrow as pa
 
 from bench.peers.world import Peers
 from bench.process import HOST, Failed, service
+from bench.socket_exchange import Pipelined, frame
 
 BOARD = "/v1/boards/peers"
+
+
+async def _send(frames: list[bytes], window: int, port: int) -> dict[str, Any]:
+    return await Pipelined(frames, window).run(port)
 
 
 class RankcastPeer:
@@ -43,6 +49,22 @@ class RankcastPeer:
 
     def update(self, item: int, y: float) -> int:
         return len(self._ask("PATCH", f"{BOARD}/objects/o{item}", {"values": {"y": y}}))
+
+    def update_by_socket(self, items: list[int], values: list[float], window: int) -> dict[str, Any]:
+        """Updates one a request over one WebSocket, `window` of them under way; what `Pipelined.run` returns.
+
+        Raises:
+            Failed: an update is refused.
+        """
+        frames = []
+        for ref, (item, y) in enumerate(zip(items, values, strict=True)):
+            body = {"values": {"y": y}}
+            asked = {"op": "request", "ref": ref, "method": "PATCH", "path": f"{BOARD}/objects/o{item}", "body": body}
+            frames.append(frame(json.dumps(asked).encode()))
+        found = asyncio.run(_send(frames, window, self._server.port))
+        if found["statuses"].keys() != {"200"}:
+            raise Failed(f"updates over the socket are refused: {found['last']}")
+        return found
 
     def update_many(self, items: list[int], values: list[float]) -> int:
         """Many updates in one request; returns the bytes of the answer, which has all tiles."""

@@ -30,10 +30,18 @@ def servers() -> None:
 
 
 def test_all_peers_end_with_the_right_lists(servers: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    size = peers.Size(n=120, ms=(30,), k=3, updates=25, batches=2, seconds=30.0, compared=30)
+    size = peers.Size(n=120, ms=(30,), k=3, updates=25, batches=2, piped=300, seconds=30.0, compared=30)
     monkeypatch.setattr(peers, "QUICK", size)
     page = peers.run(quick=True, say=lambda _: None).page()
-    for row in ("Rankcast (HTTP", "the same in batches", "PostgreSQL", "Redis", "Unicast", "Paint-Sparse"):
+    for row in (
+        "Rankcast (HTTP",
+        "the same over one socket",
+        "the same in batches",
+        "PostgreSQL",
+        "Redis",
+        "Unicast",
+        "Paint-Sparse",
+    ):
         assert f"| {row}" in page
 
 
