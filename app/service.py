@@ -164,7 +164,7 @@ class Service:
         self.writer.follower = Followers(self.webhooks, self.zones)
         relays.on_done = partial(self._routed, relays.on_done)
         self.hub.on_open = self.expiry.touch
-        keyring.on_removed += [self.hub.end_key, self.zones.key_gone]
+        keyring.on_removed += [self.hub.connections.end_key, self.zones.key_gone]
         self.on_lost: Callable[[DatabaseLost], None] = lambda lost: None
         self._background: list[asyncio.Task[None]] = []
         self._interrupted = False

@@ -273,8 +273,8 @@ class JobStream(Response):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self._keyring.check(self._caller)
         stream = _Stream(self._hub, receive, send, self._job)
-        self._hub.add_connection(stream)
-        self._hub.bind(stream, self._caller)
+        self._hub.connections.add(stream)
+        self._hub.connections.bind(stream, self._caller)
         unwatch = self._job.watch(stream.show)
         try:
             stream.show()
@@ -282,7 +282,7 @@ class JobStream(Response):
             await stream.run()
         finally:
             unwatch()
-            self._hub.remove_connection(stream)
+            self._hub.connections.remove(stream)
 
 
 class _Stream(Connection):

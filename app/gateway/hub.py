@@ -98,7 +98,7 @@ class GatewayHub(Hub):
         said = start["caller"]
         caller = Caller(said["id"], EVERYTHING, expires=said["expires"])
         if caller.id not in reader.connection.keys:
-            self.bind(reader.connection, caller)
+            self.connections.bind(reader.connection, caller)
         name = resource.removeprefix(BOARDS)
         board = self.boards.get(name)
         if board is None:
@@ -184,7 +184,7 @@ class GatewayHub(Hub):
             self._live_resources.clear()
             self._live = 0
         self.epoch = self.conflator.epoch = epoch
-        self._broker.note(keys_subject(epoch), lambda data: self.end_key(data.decode("utf-8", "replace")))
+        self._broker.note(keys_subject(epoch), lambda data: self.connections.end_key(data.decode("utf-8", "replace")))
 
     def send_away(self, live: LiveZoned) -> None:
         """End the connections that follow a subscription: their peers come back to where it can be followed."""
@@ -233,13 +233,13 @@ class GatewayHub(Hub):
     async def _check_callers(self) -> None:
         """End what callers have open that the service lets in no more."""
         found: dict[str, Credentials] = {}
-        for connection in self._connections:
+        for connection in self.connections:
             who: Credentials = connection.credentials  # type: ignore[attr-defined]
             if who.ticket is None:
                 found.update(dict.fromkeys(connection.keys, who))
         for key_id, who in found.items():
             if not await self.lets_in(who):
-                self.end_key(key_id)
+                self.connections.end_key(key_id)
 
     async def lets_in(self, who: Credentials) -> bool:
         """Whether the service knows who this is. Raises `NotReady`."""

@@ -250,10 +250,10 @@ async def stream(
     connection = GatewayStream(hub, receive, send, ready, squash)
     connection.write_by(scope)
     connection.credentials = who
-    hub.add_connection(connection)
+    hub.connections.add(connection)
     try:
         await hub.follow(connection.reader, resource, id, form, after, start)
         await send(START)
         await connection.run()
     finally:
-        hub.remove_connection(connection)
+        hub.connections.remove(connection)

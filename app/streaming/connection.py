@@ -117,6 +117,12 @@ class Reader:
         self.connection.wake()
 
 
+class OpenConnections(Protocol):
+    """What a connection needs of `app.streaming.connections.Connections`."""
+
+    def remove(self, connection: Connection, /) -> None: ...
+
+
 class ConnectionHub(Protocol):
     """What a connection needs of `app.streaming.hub.Hub`."""
 
@@ -124,7 +130,8 @@ class ConnectionHub(Protocol):
 
     @property
     def conflator(self) -> Conflating: ...
-    def remove_connection(self, connection: Connection, /) -> None: ...
+    @property
+    def connections(self) -> OpenConnections: ...
     async def catch_up(self, connection: Connection, /) -> None: ...
 
 
@@ -274,7 +281,7 @@ class Connection(ABC):
         if self.ending is None:
             self.ending = code
         if drop:
-            self.hub.remove_connection(self)
+            self.hub.connections.remove(self)
             self.queue.clear()
             self.late.clear()
             self.nbytes = self._void_bytes = 0
@@ -302,7 +309,7 @@ class Connection(ABC):
                 raise
         finally:
             self._task = None
-            self.hub.remove_connection(self)
+            self.hub.connections.remove(self)
             listener.cancel()
         if listener.done() and not listener.cancelled():
             listener.result()

@@ -1,4 +1,4 @@
-"""The hub: live subscriptions, their channels and the open connections of one service.
+"""The hub: live subscriptions and their channels of one service, and its open connections.
 
 A subscription is live from its first stream until `resume_seconds` after the last one closed. All work on a resource is
 done between two of its slices, so a stream begins at one seq and continues with every change after it. Resources have
@@ -14,10 +14,9 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator
 from functools import partial
 from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
-from app.errors import NotFound, NotReady, ServiceError, TooMany
+from app.errors import NotFound, NotReady
 from app.runtime import logs, tracing
 from app.runtime.metrics import Metrics
-from app.security.callers import Caller
 from app.streaming.buffer import (
     CHANGE,
     GONE,
@@ -32,14 +31,11 @@ from app.streaming.buffer import (
     parse_cursor,
 )
 from app.streaming.conflation import Conflator
-from app.streaming.connection import GOING_AWAY, POLICY, Connection, Pump, Reader
+from app.streaming.connection import Connection, Pump, Reader
+from app.streaming.connections import PATIENCE, ConnectionLimits, Connections, too_many
 from app.streaming.protocols import LiveResource, LiveSubscription, Source, StreamedEngine
 
 T = TypeVar("T")
-PATIENCE = 5.0
-LONGEST_TIMER = 86_400.0
-"""Seconds after which the time of day is looked at again: timers do not follow it."""
-
 MOST_SECONDS_BETWEEN_ROUNDS = 1.0
 
 MOST_TERMS = 16
@@ -49,11 +45,9 @@ CHANNEL, MESSAGE = 1_100, 150
 """Bytes of memory for a channel, and for a message besides its text, as measured."""
 
 
-class Limits(Protocol):
+class Limits(ConnectionLimits, Protocol):
     """The settings that the hub uses."""
 
-    @property
-    def max_streams(self) -> int: ...
     @property
     def stream_queue(self) -> int: ...
     @property
@@ -62,8 +56,6 @@ class Limits(Protocol):
     def resume_seconds(self) -> float: ...
     @property
     def resume_changes(self) -> int: ...
-    @property
-    def heartbeat_seconds(self) -> float: ...
 
 
 class Counts(NamedTuple):
@@ -112,20 +104,19 @@ class Hub:
         self._log = logs.get("delivery")
         self._clock = clock
         self._live_resources: dict[str, LiveResource] = {}
-        self._connections: dict[Connection, bool] = {}
-        """Open connections, and whether each counts toward the limit."""
-        self._counted = 0
+        self.connections = Connections(limits, metrics, self._now, self.close_stream, self._expire_stream)
         self._streams = 0
         self._live = 0
         self._left: deque[tuple[float, Channel]] = deque()
-        self._beats: deque[tuple[float, Connection]] = deque()
         self._housekeeping: asyncio.Task[None] | None = None
-        self._closing = False
         self._sent = {
             event: metrics.stream_messages.labels(event)
             for event in (CHANGE, "tiles", "snapshot", "reset", READY, WIN, NOTIFICATION, RESULT, GONE)
         }
         self.conflator = Conflator(epoch, self._live_resources.get, self.between, clock, self._sent[CHANGE].inc)
+
+    def _now(self) -> float:
+        return self._clock()
 
     def enter(self, epoch: str, seqs: dict[str, int]) -> None:
         """Go on under another epoch, as when another service leads from now on.
@@ -144,102 +135,25 @@ class Hub:
                 return seq
         return found
 
-    # --- connections ------------------------------------------------------------------------------------------------
-
-    def add_connection(self, connection: Connection, counts: bool = True) -> None:
-        """Add a connection. One that has not sent its key yet does not count toward the limit.
-
-        Raises the problems 429 (too many) and 503 (the service is ending).
-        """
-        if self._closing:
-            raise NotReady("the service is ending")
-        if counts:
-            self._check_connections()
-        self._connections[connection] = False
-        if not connection.lasting:
-            self._beats.append((self._clock() + self.limits.heartbeat_seconds, connection))
-        if counts:
-            self.count_connection(connection)
-
-    def count_connection(self, connection: Connection) -> None:
-        """Let a connection count from now on, if it is open and does not yet. Raises the problem 429."""
-        if self._connections.get(connection) is False:
-            self._check_connections()
-            self._connections[connection] = True
-            self._counted += 1
-            self._metrics.streams.labels(connection.transport).inc()
-
-    def remove_connection(self, connection: Connection) -> None:
-        """Remove a connection with all its streams. Idempotent."""
-        if self._connections.pop(connection, False):
-            self._counted -= 1
-            self._metrics.streams.labels(connection.transport).dec()
-        for timer in connection.timers:
-            timer.cancel()
-        connection.timers.clear()
-        for reader in list(connection.readers()):
-            self.close_stream(reader)
-
-    def bind(self, connection: Connection, caller: Caller) -> None:
-        """Let a connection end when its caller is shut out, or its time is over. It may have several callers."""
-        connection.keys.add(caller.id)
-        if caller.expires is not None:
-            seconds = max(0.0, caller.expires - time.time())
-            timer = asyncio.get_running_loop().call_later(min(seconds, LONGEST_TIMER), self._expire, connection, caller)
-            connection.timers.append(timer)
-
-    def _expire(self, connection: Connection, caller: Caller) -> None:
-        """End the streams of a caller whose time is over with `gone`, and its connection with them."""
-        if connection not in self._connections:
-            return
-        if not caller.expired():
-            self.bind(connection, caller)
-            return
-        for reader in list(connection.readers()):
-            channel = reader.channel
-            if channel is not None:
-                live_resource = self._live_resources.get(channel.resource)
-                seq = 0 if live_resource is None else live_resource.delivered_seq(channel)
-                self.close_stream(reader)
-                reader.finish(self.message(seq, GONE, f'{{"seq":{seq},"reason":"expired"}}'))
-        connection.end(POLICY)
-        asyncio.get_running_loop().call_later(PATIENCE, connection.abort)
-
-    def end_key(self, key_id: str) -> None:
-        """End every connection that was opened with an API key."""
-        for connection in [connection for connection in self._connections if key_id in connection.keys]:
-            connection.end(POLICY, drop=True)
-            asyncio.get_running_loop().call_later(PATIENCE, connection.abort)
-
     def start(self) -> None:
         """Start housekeeping: heartbeats, and dropping channels that were not resumed."""
         self._housekeeping = asyncio.create_task(self._housekeep())
 
     def stop(self) -> None:
         """Accept no more connections, and end those of clients as soon as their queues are empty."""
-        self._closing = True
         if self._housekeeping is not None:
             self._housekeeping.cancel()
         self.conflator.stop()
-        for connection in self._of_clients():
-            connection.end(GOING_AWAY)
+        self.connections.stop()
 
     async def close_all(self, seconds: float = PATIENCE) -> None:
         """Stop, and return when all of clients have ended; those that still send are aborted after `seconds`."""
         self.stop()
-        loop = asyncio.get_running_loop()
-        give_up = loop.time() + seconds
-        while self._of_clients() and loop.time() < give_up:  # noqa: ASYNC110 - or until the time is up
-            await asyncio.sleep(0.01)
-        for connection in self._of_clients():
-            connection.abort()
-
-    def _of_clients(self) -> list[Connection]:
-        return [connection for connection in self._connections if not connection.lasting]
+        await self.connections.wait_closed(seconds)
 
     def counts(self) -> Counts:
         """How much is open now."""
-        return Counts(len(self._connections), self._streams, self._live)
+        return Counts(len(self.connections), self._streams, self._live)
 
     def is_read(self, resource: str, id: str) -> bool:
         """Whether a stream of this subscription is open."""
@@ -326,7 +240,7 @@ class Hub:
     def _attach(
         self, reader: Reader, resource: str, id: str, form: Form, after: str | None, replaces: Reader | None
     ) -> None:
-        if reader.void or reader.connection not in self._connections:
+        if reader.void or reader.connection not in self.connections:
             return
         self._check_room(replaces)
         live_resource, live = self._follow(resource, id)
@@ -434,6 +348,15 @@ class Hub:
             self._left.append((channel.left_at + self.limits.resume_seconds, channel))
         self._touch(channel)
 
+    def _expire_stream(self, reader: Reader) -> None:
+        """Close a stream with `gone`, since the time of its caller is over."""
+        channel = reader.channel
+        if channel is not None:
+            live_resource = self._live_resources.get(channel.resource)
+            seq = 0 if live_resource is None else live_resource.delivered_seq(channel)
+            self.close_stream(reader)
+            reader.finish(self.message(seq, GONE, f'{{"seq":{seq},"reason":"expired"}}'))
+
     async def catch_up(self, connection: Connection) -> None:
         """Queue whole lists for readers of a connection that fell behind, for some where there is much. Its queue is
         empty.
@@ -456,18 +379,11 @@ class Hub:
                 self._begin(live_resource, reader, [first])
                 self._metrics.stream_collapses.inc()
 
-    def _check_connections(self) -> None:
-        if self._counted >= self.limits.max_streams:
-            raise self._too_many()
-
     def _check_room(self, replaces: Reader | None) -> None:
-        if self._closing:
+        if self.connections.closing:
             raise NotReady("the service is ending")
         if replaces is None and self._streams >= self.limits.max_streams:
-            raise self._too_many()
-
-    def _too_many(self) -> ServiceError:
-        return TooMany(f"{self.limits.max_streams} streams are open, which is the limit")
+            raise too_many(self.limits)
 
     # --- delivery -------------------------------------------------------------------------------------------------
 
@@ -560,13 +476,7 @@ class Hub:
 
     async def send_heartbeats(self) -> None:
         """Send a heartbeat to every connection for which one is due."""
-        now = self._clock()
-        due: list[Connection] = []
-        while self._beats and self._beats[0][0] <= now:
-            connection = self._beats.popleft()[1]
-            if connection in self._connections:
-                due.append(connection)
-                self._beats.append((now + self.limits.heartbeat_seconds, connection))
+        due = self.connections.take_due()
         channels = [reader.channel for connection in due for reader in connection.readers()]
         resources = {channel.resource for channel in channels if channel is not None}
         for resource in resources:

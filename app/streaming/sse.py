@@ -68,14 +68,14 @@ class EventStream(Response):
         self._keyring.check(self._caller)
         stream = SseConnection(self._hub, receive, send, self._ready, self._squash)
         stream.write_by(scope)
-        self._hub.add_connection(stream)
-        self._hub.bind(stream, self._caller)
+        self._hub.connections.add(stream)
+        self._hub.connections.bind(stream, self._caller)
         try:
             await self._hub.open_stream(stream.reader, self._resource, self._id, self._form, self._after)
             await send(START)
             await stream.run()
         finally:
-            self._hub.remove_connection(stream)
+            self._hub.connections.remove(stream)
 
 
 class SseConnection(Connection):

@@ -246,7 +246,7 @@ class Socket(Connection):
 
     def enter(self) -> None:
         """Be a connection of the hub. Raises as `Hub.add_connection`."""
-        self.hub.add_connection(self, counts=self.known)
+        self.hub.connections.add(self, counts=self.known)
         self.bind()
 
     async def carry(self) -> None:
@@ -255,13 +255,13 @@ class Socket(Connection):
             await self._send({"type": "websocket.accept"})
             await self.run()
         finally:
-            self.hub.remove_connection(self)
+            self.hub.connections.remove(self)
             await self.finish()
 
     def bind(self) -> None:
         """Let the socket end with its caller."""
         if self._caller is not None:
-            self.hub.bind(self, self._caller)
+            self.hub.connections.bind(self, self._caller)
             if self._ticket is None:
                 self._allow_requests()
 
@@ -417,7 +417,7 @@ class Socket(Connection):
     async def _authenticate(self, operation: Operation) -> None:
         try:
             await self._authenticated(operation["key"])
-            self.hub.count_connection(self)
+            self.hub.connections.count(self)
         except Unauthorized:
             self._wrong_keys += 1
             if self._wrong_keys >= MOST_WRONG_KEYS:

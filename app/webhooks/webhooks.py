@@ -119,7 +119,7 @@ class Webhooks:
         except LogUnavailable as error:
             log.warning("how far webhooks are is not stored", error=str(error))
         for sender in self._senders.values():
-            self.hub.remove_connection(sender)
+            self.hub.connections.remove(sender)
 
     async def flush(self) -> None:
         """Store how far webhooks are now. Raises `LogUnavailable`."""
@@ -160,7 +160,7 @@ class Webhooks:
 
     def _add(self, row: WebhookRow) -> Sender:
         sender = self._senders[row.name] = Sender(self, row, self._opened(row.secret))
-        self.hub.add_connection(sender, counts=False)
+        self.hub.connections.add(sender, counts=False)
         return sender
 
     def form(self, resource: str) -> Form:
@@ -260,7 +260,7 @@ class Webhooks:
         async with self._storing:
             await _whole(asyncio.to_thread(self._store.delete, name, answer))
             sender = self._senders.pop(name)
-            self.hub.remove_connection(sender)
+            self.hub.connections.remove(sender)
             await sender.stop()
 
     async def enable(self, name: str, answer: StoredAnswer | None = None) -> None:

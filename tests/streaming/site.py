@@ -53,7 +53,7 @@ class Site:
         self.secret, self.key = new_key("test", ["boards:read"])
         if keys:
             self.keyring.add(self.key)
-        self.keyring.on_removed.append(self.service.hub.end_key)
+        self.keyring.on_removed.append(self.service.hub.connections.end_key)
         self.port = 0
         self.moved: list[tuple[str, list[str], list[Any]]] = []
         self.may_move = asyncio.Event()

@@ -87,7 +87,7 @@ class Service:
 
     async def tap(self, id: str, after: str | None = None) -> Fed:
         tap = Fed(self.hub, self.limits.stream_queue)
-        self.hub.add_connection(tap)
+        self.hub.connections.add(tap)
         tap.start()
         try:
             await tap.follow("city", id, "changes", after)

@@ -736,7 +736,7 @@ async def test_a_deleted_key_ends_its_connections_at_once() -> None:
     await quiet()
     mine.flowing.clear()
     service.deliver(better(service, 1))
-    service.hub.end_key("k1")
+    service.hub.connections.end_key("k1")
     mine.flowing.set()
     service.deliver(better(service, 2))
     await quiet()
@@ -751,7 +751,7 @@ async def test_thousands_are_woken_in_turns() -> None:
     service = ready(limits=Limits(max_streams=5000))
     taps = [Tap(service.hub, 256) for _ in range(1000)]
     for tap in taps:
-        service.hub.add_connection(tap)
+        service.hub.connections.add(tap)
         tap.start()
         await tap.follow("delays", "mine")
     await quiet(20)

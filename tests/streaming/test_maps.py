@@ -102,7 +102,7 @@ class Service:
     async def tap(self, id: str, after: str | None = None, ready: bool = False) -> Tap:
         """A connection with one stream."""
         tap = Mapped(self.hub, self.limits.stream_queue)
-        self.hub.add_connection(tap)
+        self.hub.connections.add(tap)
         tap.start()
         try:
             await tap.follow("food", id, "results", after, ready=ready)

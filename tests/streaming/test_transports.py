@@ -160,7 +160,7 @@ async def stuck(site: Site) -> AsyncIterator[asyncio.StreamReader]:
         reader, writer = await asyncio.open_connection(sock=raw, limit=1 << 16)
         writer.write(f"GET {PATH} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode())
         await wait_until_async(lambda: site.service.hub.counts().streams == 1)
-        (stream,) = site.service.hub._connections
+        (stream,) = site.service.hub.connections
         async with site.follow() as quick:
             await quick.next()
             for i in range(5000):

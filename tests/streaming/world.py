@@ -255,7 +255,7 @@ class Service:
     def connect(self) -> Tap:
         """A connection without a stream."""
         tap = Tap(self.hub, self.limits.stream_queue)
-        self.hub.add_connection(tap)
+        self.hub.connections.add(tap)
         tap.start()
         return tap
 
