@@ -151,7 +151,13 @@ def create_app(settings: Settings | None = None, stores: Stores | None = None, l
             try:
                 await service.start()
             except LogUnavailable as error:
-                if service.node.leads or not await asyncio.to_thread(opened.log.reachable):
+                if not await asyncio.to_thread(opened.log.reachable):
+                    if settings.shares_log:
+                        # The next start waits for the database.
+                        lifecycle.start_anew(str(error))
+                        raise Interrupted from error
+                    raise
+                if service.node.leads:
                     raise
                 # What it holds is the leader's as well.
                 await asyncio.to_thread(give_up, settings.data, str(error))

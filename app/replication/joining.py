@@ -122,14 +122,18 @@ def take_role(settings: Settings, cancelled: Callable[[], bool]) -> Role:
 def open_in_group(settings: Settings, cancelled: Callable[[], bool]) -> tuple[Stores, Role]:
     """Find out the role of the data directory, and open what it has in that role. In a thread.
 
+    A node that has had a role waits for a shared database that cannot be reached, as it waits for the other nodes: it
+    may have restarted because of that. At the first start this is an error, since the URL may be wrong.
+
     Raises as `take_role` and `open_stores`.
     """
+    knows_database = settings.shares_log and read_role(settings.data).role is not None
     while True:
-        role = take_role(settings, cancelled)
-        sharing = None
-        if settings.shares_log:
-            sharing = Sharing(role.node, role.term, settings.lease_seconds, role.role == LEADER)
         try:
+            role = take_role(settings, cancelled)
+            sharing = None
+            if settings.shares_log:
+                sharing = Sharing(role.node, role.term, settings.lease_seconds, role.role == LEADER)
             stores = open_stores(
                 settings.data, settings.database, accept_log_end=settings.accept_log_end, sharing=sharing
             )
@@ -137,10 +141,25 @@ def open_in_group(settings: Settings, cancelled: Callable[[], bool]) -> tuple[St
             log.warning("another node was quicker to lead", why=str(held))
             _pause(AGAIN, cancelled)
             continue
+        except LogUnavailable as error:
+            if not knows_database or database_answers(settings):
+                raise
+            log.warning("waiting for the database", why=str(error))
+            _pause(AGAIN, cancelled)
+            continue
         if cancelled():
             stores.close()
             raise Cancelled
         return stores, role
+
+
+def database_answers(settings: Settings) -> bool:
+    """Whether the shared database can be reached."""
+    try:
+        lease_of(settings.database or "")
+    except LogUnavailable:
+        return False
+    return True
 
 
 def _shared_role(settings: Settings, own: Role, epoch: str | None, whole: bool) -> Role:

@@ -17,6 +17,7 @@ from tests.support.live import StartService, serve_command
 from tests.support.patience import PATIENCE, wait_until
 from tests.system.faults import done
 from tests.system.group import Group
+from tests.system.group import Proxy as GroupProxy
 from tests.system.http.talk import Talk
 from tests.system.kill_boards import CONFIG
 from tests.system.kill_mixed import compare
@@ -92,6 +93,46 @@ def test_readers_and_writers_go_on_at_the_node_that_leads_by_itself(
     group.lead()
     group.follow(1)
     asyncio.run(read_and_write(group, change))
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("node", [0, 1], ids=["leader", "replica"])
+def test_a_node_that_cannot_reach_the_server_when_it_restarts_waits_for_it(
+    start_service: StartService, server: PostgresServer, url: str, tmp_path: Path, node: int
+) -> None:
+    """As one does that lost its lease since the server was away. At its first start a node ends with the reason."""
+    way = GroupProxy(server.port)
+    by_way = ("--database", url.replace(f":{server.port}/", f":{way.port}/"))
+    group = Group(start_service, tmp_path, 2, *QUICK)
+    group.own[node] = by_way
+    group.own[1 - node] = ("--database", url)
+    group.lead()
+    group.follow(1)
+    group.in_step(0, 1)
+    group.kill(node)
+    way.cut()
+    begin = serve_command(
+        "--data", group.data(node), *group.own[node], *QUICK, "--peers", group.urls, port=group.ports[node]
+    )
+    log = tmp_path / "restarted"
+    with log.open("w") as written, subprocess.Popen(begin, stdout=written, stderr=subprocess.STDOUT) as process:
+        try:
+            wait_until(
+                lambda: process.poll() is not None or log.read_text().count("waiting for the database") >= 2,
+                PATIENCE,
+                why=log.read_text,
+            )
+            assert process.poll() is None, log.read_text()
+            assert group.about(node).get("ready") is not True
+            way.mend()
+            group.wait_for(node, ready=True)
+        finally:
+            process.kill()
+    way.cut()
+    fresh = serve_command("--data", tmp_path / "fresh", *by_way, *QUICK, "--peers", group.urls)
+    refused = subprocess.run(fresh, check=False, capture_output=True, text=True, timeout=PATIENCE)
+    assert refused.returncode != 0 and "the database" in refused.stderr
+    way.close()
 
 
 @pytest.mark.timeout(600)
