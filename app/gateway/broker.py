@@ -94,6 +94,15 @@ class Broker:
         if subscription is not None:
             self._spawn(_unsubscribe(subscription))
 
+    def renew(self, consumer: Consumer) -> None:
+        """Consume once more from where it was: its messages do not come, although NATS is there."""
+        subscription = consumer.subscription
+        if self._client is None or subscription is None or consumer.ended:
+            return
+        consumer.subscription = None
+        self._spawn(_unsubscribe(subscription))
+        self._begin(self._client, consumer)
+
     def note(self, subject: str, take: Callable[[bytes], None]) -> None:
         """Take what is said on a subject while there is a connection."""
         if subject not in self._notes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import deque
 from typing import Any, NamedTuple, Protocol
 
@@ -12,10 +13,16 @@ from app.gateway.broker import Broker, Consumer
 from app.gateway.lists import Ranking, Tile
 from app.gateway.live import LiveZoned
 from app.gateway.readers import Readers
+from app.runtime import logs
 from app.runtime.broker import subject_of
 
 KEPT, KEPT_BYTES = 4_096, 8 << 20
 """Messages of a zone, and their bytes, that are kept for those who come back."""
+
+BEHIND_SECONDS = 10.0
+"""How long a zone may lack a message that NATS has, with none coming, before its readers begin again."""
+
+log = logs.get("gateway")
 
 
 class Said(NamedTuple):
@@ -66,6 +73,8 @@ class Zone:
         self._owner = owner
         self._broker = broker
         self._nbytes = 0
+        self._behind: tuple[int, float] | None = None
+        """The seq at which it lacked messages that NATS has, and since when."""
         subject = subject_of(owner.epoch, owner.name, version, number)
         self._consumer = Consumer(subject, self._take, self._begun)
         broker.add(self._consumer)
@@ -77,8 +86,18 @@ class Zone:
 
     def settle(self, published: int, last: int) -> None:
         """NATS has everything up to a seq, and the zone's last message by then had the seq `last`."""
-        if self.ready.is_set() and self.at >= last:
+        if not self.ready.is_set() or not self._broker.connected:
+            self._behind = None
+        elif self.at >= last:
             self.at = max(self.at, published)
+            self._behind = None
+        elif self._behind is None or self._behind[0] != self.at:
+            self._behind = self.at, time.monotonic()
+        elif time.monotonic() - self._behind[1] > BEHIND_SECONDS:
+            self._behind = None
+            log.warning("messages of a zone do not come", subject=self._consumer.subject, at=self.at, last=last)
+            self._skip(last)
+            self._broker.renew(self._consumer)
 
     def since(self, seq: int) -> list[Said] | None:
         """The messages after a seq; None where they are not all kept."""
@@ -89,6 +108,13 @@ class Zone:
     def _begun(self, there: bool) -> None:
         self.ready.set()
 
+    def _skip(self, through: int) -> None:
+        """Go on after a seq although messages up to there are not known; who needs them gets a list."""
+        self.kept.clear()
+        self._nbytes = 0
+        self.at = self.floor = through
+        self._owner.missed(self, through)
+
     def left_at(self, seq: int) -> float | None:
         """When, at the earliest, a reader that has everything up to a seq has left; None where that is not known."""
         at = None
@@ -98,23 +124,19 @@ class Zone:
             at = said.time
         return at
 
-    def _take(self, data: bytes, time: float) -> None:
+    def _take(self, data: bytes, published_at: float) -> None:
         found: dict[str, Any] = from_json(data, cache_strings="keys")
         seq, prev = int(found["seq"]), int(found["prev"])
         if seq <= self.at:
             return
         owner = self._owner
         if prev > self.at:
-            # What came before is not known; who needs it gets a list.
-            self.kept.clear()
-            self._nbytes = 0
-            self.at = self.floor = prev
-            owner.missed(self, prev)
+            self._skip(prev)
         ranking = owner.ranking
         gone = found.get("gone")
         said = Said(
             seq,
-            time,
+            published_at,
             [ranking.tile(number, tile) for number, tile in enumerate(found["tiles"])],
             found.get("changed") or {},
             gone if isinstance(gone, dict) else {},
