@@ -55,6 +55,7 @@ from app.security.tokens import Tokens
 from app.service import Interrupted, Service
 from app.settings import Settings
 from app.storage import Stores, open_stores
+from app.storage.gate import FULL, free, wait_for_room
 from app.storage.role import Role, give_up, read_role
 from app.storage.shared_log import OtherHistory
 from app.streaming.websocket import StreamSocket
@@ -130,6 +131,22 @@ def create_app(settings: Settings | None = None, stores: Stores | None = None, l
             check_door(settings, keyring)
 
         async def start() -> None:
+            had_role = await asyncio.to_thread(lambda: read_role(settings.data).role is not None)
+            try:
+                await begin()
+            except Interrupted:
+                raise
+            except Exception as error:
+                # Whatever failed, a full disk explains it, and a node of a group that is down helps nobody. The first
+                # start fails at once: it is watched.
+                if not had_role or free(settings.data) >= FULL:
+                    raise
+                log.warning("waiting for room on the disk", data=str(settings.data), error=str(error))
+                if await asyncio.to_thread(wait_for_room, settings.data, lambda: lifecycle.ending):
+                    lifecycle.start_anew("there is room on the disk again")
+                raise Interrupted from error
+
+        async def begin() -> None:
             nonlocal opened, service
             if opened is None or service is None:
                 # What is opened depends on the other nodes, which may not be there yet.

@@ -6,6 +6,8 @@ What was written while neither held would be found by nobody, or fail half-way. 
 from __future__ import annotations
 
 import os
+import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -19,6 +21,9 @@ FULL = 1 << 20
 
 ROOM = 2 << 20
 """Free bytes from which on writes are let in again."""
+
+LOOK_SECONDS = 0.2
+"""Seconds between two looks for room."""
 
 logger = logs.get("log")
 
@@ -83,3 +88,12 @@ def free(folder: Path) -> int:
     except OSError:
         return ROOM
     return found.f_bavail * found.f_frsize
+
+
+def wait_for_room(folder: Path, cancelled: Callable[[], bool]) -> bool:
+    """Return once the disk of a folder has room, which is true, or it is cancelled. In a thread."""
+    while not cancelled():
+        if free(folder) >= ROOM:
+            return True
+        time.sleep(LOOK_SECONDS)
+    return False

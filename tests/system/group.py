@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import signal
 import socket
+import subprocess
 import threading
 import time
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import httpx
 
-from tests.support.live import LiveService, StartService
+from tests.support.live import LiveService, StartService, serve_command
 from tests.support.patience import PATIENCE, wait_until
 from tests.support.ports import free_port
 
@@ -74,6 +76,21 @@ class Group:
         )
         self.nodes[node] = service
         return service
+
+    @contextmanager
+    def starting(self, node: int, until: Callable[[str], bool]) -> Iterator[None]:
+        """Start a node that cannot become ready yet, whose output becomes so; at the end it is killed."""
+        options = (*self._options, *self.own.get(node, ()), "--peers", self.urls)
+        command = serve_command("--data", self.data(node), *options, port=self.ports[node])
+        log = self._folder / f"starting{node}"
+        with log.open("w") as out, subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT) as process:
+            try:
+                wait_until(lambda: process.poll() is not None or until(log.read_text()), PATIENCE, why=log.read_text)
+                assert process.poll() is None, log.read_text()
+                assert self.about(node).get("ready") is not True
+                yield
+            finally:
+                process.kill()
 
     def kill(self, node: int) -> None:
         """Kill a node."""

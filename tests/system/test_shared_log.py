@@ -111,23 +111,9 @@ def test_a_node_that_cannot_reach_the_server_when_it_restarts_waits_for_it(
     group.in_step(0, 1)
     group.kill(node)
     way.cut()
-    begin = serve_command(
-        "--data", group.data(node), *group.own[node], *QUICK, "--peers", group.urls, port=group.ports[node]
-    )
-    log = tmp_path / "restarted"
-    with log.open("w") as written, subprocess.Popen(begin, stdout=written, stderr=subprocess.STDOUT) as process:
-        try:
-            wait_until(
-                lambda: process.poll() is not None or log.read_text().count("waiting for the database") >= 2,
-                PATIENCE,
-                why=log.read_text,
-            )
-            assert process.poll() is None, log.read_text()
-            assert group.about(node).get("ready") is not True
-            way.mend()
-            group.wait_for(node, ready=True)
-        finally:
-            process.kill()
+    with group.starting(node, lambda log: log.count("waiting for the database") >= 2):
+        way.mend()
+        group.wait_for(node, ready=True)
     way.cut()
     fresh = serve_command("--data", tmp_path / "fresh", *by_way, *QUICK, "--peers", group.urls)
     refused = subprocess.run(fresh, check=False, capture_output=True, text=True, timeout=PATIENCE)
