@@ -6,17 +6,19 @@ Nobody is promoted by hand. Faults of the server and of the ways to it are among
 from __future__ import annotations
 
 import signal
+import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
+import httpx
 import pytest
 
 from tests.support.databases import Proxy
 from tests.support.live import StartService
+from tests.support.patience import PATIENCE, wait_until
 from tests.system.disks import fill
-from tests.system.faults import failed
 from tests.system.group import Group
-from tests.system.http.talk import Talk
 from tests.system.postgres import PostgresServer, own_postgres
 from tests.system.replica_checker import BETWEEN, ROUNDS, Checker, seed, two_nodes
 from tests.system.test_replicas import wait_for_writes
@@ -26,6 +28,9 @@ FAILOVER = ("--failover-seconds", "5")
 
 FAULTS = ("postgres hangs", "clock of leader", "full leader", "cut", "way of leader")
 """Those of the short test; the soak has more, and `test_shared_log` kills and stops leaders and restarts the server."""
+
+WAITS = "waiting for room on the disk"
+"""What a node logs that cannot start before its disk has room."""
 
 
 @pytest.fixture(scope="module")
@@ -74,12 +79,29 @@ class SharedLog(Checker):
         wait_for_writes(self.writers, BETWEEN // 2)
 
     def full(self, node: int) -> None:
-        """A snapshot does not fit, and nothing else needs the disk."""
+        """A snapshot does not fit, and nothing else needs the disk; a node that restarts waits for room."""
+        waited = self.group.log(node).count(WAITS)
         filler = fill(self.group.disk(node), 0)
-        told = failed(Talk(self.group.url(node)), "snapshots")
-        assert "full" in told.lower() or "no space left" in told.lower(), told
+        wait_until(lambda: self._snapshot_fails(node) or self.group.log(node).count(WAITS) > waited, pause=0.1)
         wait_for_writes(self.writers, BETWEEN // 2)
         filler.unlink()
+
+    def _snapshot_fails(self, node: int) -> bool:
+        """Whether a snapshot at a full node has failed; false where the node restarts meanwhile."""
+        with httpx.Client(base_url=self.group.url(node), timeout=PATIENCE) as http, suppress(httpx.TransportError):
+            begun = http.post("/v1/admin/snapshots", json={})
+            while begun.status_code == 202:
+                job = http.get(f"/v1/admin/jobs/{begun.json()['job']}")
+                if job.status_code != 200:
+                    break
+                state, detail = job.json()["state"], job.json()["detail"]
+                assert state != "succeeded", detail
+                if state == "failed":
+                    told = detail["error"].lower()
+                    assert "full" in told or "no space left" in told, told
+                    return True
+                time.sleep(0.02)
+        return False
 
     def restart_postgres(self) -> None:
         """The server crashes, is away until a write is refused for it, and comes back."""
