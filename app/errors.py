@@ -120,5 +120,13 @@ class LogUnavailable(Exception):
     """The database cannot be reached or written. What was being written is not there."""
 
 
+class DatabaseFailed(LogUnavailable):
+    """The database's driver failed: most likely it cannot be reached, or has ended the connection."""
+
+
+class LogTaken(LogUnavailable):
+    """Another service has taken the log over; this one writes no more."""
+
+
 class DatabaseLost(Exception):
     """The database is another service's now, or lacks what was written: this service has ended for good."""

@@ -43,7 +43,7 @@ from app.api.socket_requests import SocketRequests
 from app.api.streams import SOCKETS, Sockets
 from app.api.together.lane import Lane
 from app.api.wired import Wired
-from app.errors import LogUnavailable
+from app.errors import DatabaseFailed, LogTaken, LogUnavailable
 from app.runtime import exporting, logs
 from app.runtime.lifecycle import Lifecycle
 from app.runtime.metrics import Metrics
@@ -168,13 +168,11 @@ def create_app(settings: Settings | None = None, stores: Stores | None = None, l
             try:
                 await service.start()
             except LogUnavailable as error:
-                if not await asyncio.to_thread(opened.log.reachable):
-                    if settings.shares_log:
-                        # The next start waits for the database.
-                        lifecycle.start_anew(str(error))
-                        raise Interrupted from error
-                    raise
-                if service.node.leads:
+                if settings.shares_log and isinstance(error, (DatabaseFailed, LogTaken)):
+                    # The next start waits for the database, or finds another node that leads.
+                    lifecycle.start_anew(str(error))
+                    raise Interrupted from error
+                if service.node.leads or not await asyncio.to_thread(opened.log.reachable):
                     raise
                 # What it holds is the leader's as well.
                 await asyncio.to_thread(give_up, settings.data, str(error))

@@ -19,7 +19,7 @@ from urllib.parse import quote
 
 import httpx
 
-from app.errors import LogUnavailable
+from app.errors import DatabaseFailed, LogTaken, LogUnavailable
 from app.replication.nodes import SECONDS, Status, headers_of, leader_of, status_of
 from app.runtime import logs
 from app.settings import Settings
@@ -123,7 +123,8 @@ def open_in_group(settings: Settings, cancelled: Callable[[], bool]) -> tuple[St
     """Find out the role of the data directory, and open what it has in that role. In a thread.
 
     A node that has had a role waits for a shared database that cannot be reached, as it waits for the other nodes: it
-    may have restarted because of that. At the first start this is an error, since the URL may be wrong.
+    may have restarted because of that. At the first start this is an error, since the URL may be wrong. Where another
+    node takes the lease meanwhile, which ends this one's connection, the role is found out once more.
 
     Raises as `take_role` and `open_stores`.
     """
@@ -141,8 +142,8 @@ def open_in_group(settings: Settings, cancelled: Callable[[], bool]) -> tuple[St
             log.warning("another node was quicker to lead", why=str(held))
             _pause(AGAIN, cancelled)
             continue
-        except LogUnavailable as error:
-            if not knows_database or database_answers(settings):
+        except (DatabaseFailed, LogTaken) as error:
+            if not knows_database:
                 raise
             log.warning("waiting for the database", why=str(error))
             _pause(AGAIN, cancelled)
@@ -151,15 +152,6 @@ def open_in_group(settings: Settings, cancelled: Callable[[], bool]) -> tuple[St
             stores.close()
             raise Cancelled
         return stores, role
-
-
-def database_answers(settings: Settings) -> bool:
-    """Whether the shared database can be reached."""
-    try:
-        lease_of(settings.database or "")
-    except LogUnavailable:
-        return False
-    return True
 
 
 def _shared_role(settings: Settings, own: Role, epoch: str | None, whole: bool) -> Role:

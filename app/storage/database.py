@@ -12,7 +12,7 @@ from sqlalchemy import event
 from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.sql import Executable
 
-from app.errors import LogUnavailable
+from app.errors import DatabaseFailed, LogUnavailable
 
 DRIVERS = {
     "sqlite": "sqlite+pysqlite",
@@ -81,12 +81,12 @@ class Database:
 
     @contextmanager
     def reading(self, failed: str) -> Iterator[sa.Connection]:
-        """A connection to read from. An error becomes `LogUnavailable`, beginning with `failed`."""
+        """A connection to read from. An error becomes `DatabaseFailed`, beginning with `failed`."""
         try:
             with self.engine.connect() as connection:
                 yield connection
         except self.errors as error:
-            raise LogUnavailable(f"{failed}: {plain(error)}") from error
+            raise DatabaseFailed(f"{failed}: {plain(error)}") from error
 
     def close(self) -> None:
         """Close all connections that nobody holds."""

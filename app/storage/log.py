@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, Self, TypeVar
 
 import sqlalchemy as sa
 
-from app.errors import LogUnavailable
+from app.errors import DatabaseFailed, LogUnavailable
 from app.runtime import logs
 from app.storage.chain import START, Chain, checksum
 from app.storage.database import Database, Statement, metadata, plain
@@ -236,7 +236,7 @@ class Log:
             self._start(patience, accept_end)
         except self.database.errors as error:
             self.close()
-            raise LogUnavailable(f"the database {self.database.name} cannot be opened: {plain(error)}") from error
+            raise DatabaseFailed(f"the database {self.database.name} cannot be opened: {plain(error)}") from error
         except BaseException:
             self.close()
             raise

@@ -22,7 +22,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from app.errors import LogUnavailable
+from app.errors import DatabaseFailed, LogTaken, LogUnavailable
 from app.storage.database import Database, Statement, metadata, plain
 from app.storage.lockfile import Taken, take
 
@@ -203,11 +203,13 @@ class Ownership:
                 self._check(connection.execute(owner).scalar_one_or_none())
         except self.database.errors as error:
             self.on_failure()
-            raise LogUnavailable(f"{failed}: {plain(error)}") from error
+            raise DatabaseFailed(f"{failed}: {plain(error)}") from error
 
     def check_writable(self) -> None:
         """Raise `LogUnavailable` where nothing may be written, or not for now."""
-        why = self.lost or self.refused or (f"this service only reads {self._named}" if self.guest else None)
+        if self.lost is not None:
+            raise LogTaken(self.lost)
+        why = self.refused or (f"this service only reads {self._named}" if self.guest else None)
         if why is not None:
             raise LogUnavailable(why)
 
@@ -234,10 +236,10 @@ class Ownership:
             connection.execute(sa.delete(meta_table).where(meta_table.c.key == key))
             connection.execute(sa.insert(meta_table), {"key": key, "value": value})
 
-    def lose(self, why: str) -> LogUnavailable:
+    def lose(self, why: str) -> LogTaken:
         """Nothing may be written from now on; raise what this returns."""
         self.lost = f"{why}; this service writes no more"
-        return LogUnavailable(self.lost)
+        return LogTaken(self.lost)
 
     def close(self) -> None:
         """Release the lock file. A session's lock is released with its connection."""

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Self
 
 import sqlalchemy as sa
 
-from app.errors import LogUnavailable
+from app.errors import DatabaseFailed, LogUnavailable
 from app.runtime import logs
 from app.storage.database import Database
 from app.storage.directory import DataDirectory, write_durably
@@ -167,7 +167,7 @@ class SharedLog(Log):
         except BaseException as error:
             self._session.close()
             if isinstance(error, self.database.errors):
-                raise LogUnavailable(f"the lease cannot be taken: {error}") from error
+                raise DatabaseFailed(f"the lease cannot be taken: {error}") from error
             raise
         self._hold()
         return last
@@ -341,7 +341,7 @@ class Notifications:
             return found
         except self._database.errors as error:
             self.close()
-            raise LogUnavailable(f"the log is not followed: {error}") from error
+            raise DatabaseFailed(f"the log is not followed: {error}") from error
 
     def close(self) -> None:
         """Listen no more."""
