@@ -41,18 +41,19 @@ def _signed(mask: int) -> int:
     return mask - (1 << 64) if mask >> 63 else mask
 
 
-def _packed(met: Any) -> int:
+def packed(met: Any) -> int:
+    """The mask of booleans by lane, uncompiled."""
     return _signed(int.from_bytes(np.packbits(met, bitorder="little").tobytes(), "little"))
 
 
 def overlapping(lo: Any, hi: Any, base: int, a: float, b: float) -> int:
     """The mask of the lanes i < 64 with lo[base + i] <= b and hi[base + i] >= a, of columns of float64."""
-    return _packed((lo[base : base + BLOCK] <= b) & (hi[base : base + BLOCK] >= a))
+    return packed((lo[base : base + BLOCK] <= b) & (hi[base : base + BLOCK] >= a))
 
 
 def block_from(a: Any, base: int, bound: float) -> int:
     """The mask of the lanes i < 64 with a[base + i] >= bound, of a column of float32."""
-    return _packed(a[base : base + BLOCK] >= bound)
+    return packed(a[base : base + BLOCK] >= bound)
 
 
 def first_lane(mask: int) -> int:
