@@ -58,7 +58,8 @@ GROUP = BLOCK * BLOCK
 
 SETTLED = 1 << 15
 """From so many boxes on, slabs are no longer cut again. Until then they are cut whenever boxes have doubled: at most
-some tens of milliseconds. Later boxes have positions behind the others until the next rebuild."""
+some tens of milliseconds. Later boxes have positions behind the others until the next rebuild, and are put in order
+group by group, as groups fill up."""
 
 SAMPLE = 4096
 """Slabs are cut by so many boxes at most, and the end by which boxes are halved is chosen by half as many."""
@@ -249,11 +250,10 @@ def _halve(rows: Ints, slots: Ints32, ends: int, space: Ints, spare: Ints32, cou
 
 
 @kernel
-def _lay_out(index: Slabs, points: Points, slots: Ints32) -> None:
-    """Give positions in order where none are given."""
-    for p in range(slots.size):
-        _place(index, points, int64(slots[p]), p)
-    index.size[BOXES] = index.size[USED] = slots.size
+def _lay_out(index: Slabs, points: Points, slots: Ints32, first: int) -> None:
+    """Give slots the positions from a first one on, in order."""
+    for i in range(slots.size):
+        _place(index, points, int64(slots[i]), first + i)
 
 
 @kernel
@@ -381,6 +381,7 @@ class _Space(threading.local):
     def __init__(self) -> None:
         self.raw: Ints32 = np.empty(2 * TOGETHER * GROUP, np.int32)
         self.unsure: Ints32 = np.empty(TOGETHER * GROUP + BLOCK, np.int32)
+        self.usual = 0  # how many slots a point of the last search had
 
 
 _space = _Space()
@@ -443,13 +444,25 @@ class SlabIndex:
             )
 
     def insert(self, points: Points, slots: Ints32) -> None:
-        """Add slots that are not there. O(attributes) each; where boxes have doubled, O(n log n)."""
+        """Add slots that are not there. O(attributes) each, twice where a group fills up; O(n log n) where boxes have
+        doubled."""
         o, n = self.arrays, len(self) + len(slots)
         if o.size[CUT_AT] < SETTLED and n > 2 * o.size[CUT_AT]:
             self._cut(points, np.concatenate([self.slots(), slots]))
         else:
             self.reserve(len(slots), int(slots.max(initial=-1)) + 1)
+            before = int(o.size[USED]) // GROUP * GROUP
             _insert(self.arrays, points, slots)
+            full = int(o.size[USED]) // GROUP * GROUP
+            if full > before:
+                self._arrange(points, before, full)
+
+    def _arrange(self, points: Points, begin: int, upto: int) -> None:
+        """Put what has the positions of whole groups in order, where none is free: none is while more are given."""
+        o = self.arrays
+        best = slice(begin // BLOCK * self._ends, upto // BLOCK * self._ends)
+        o.best[best] = 0
+        _lay_out(o, points, self._ordered(points, o.held[begin:upto]), begin)
 
     def load(self, points: Points, slots: Ints32) -> None:
         """Add all slots at once where there are none. O(n log n)."""
@@ -482,7 +495,8 @@ class SlabIndex:
         self.arrays = none
         self.arrays.size[CUT_AT] = max(1, len(slots))
         self.reserve(len(slots), max(len(before.at), int(slots.max(initial=-1)) + 1))
-        _lay_out(self.arrays, points, self._ordered(points, slots))
+        _lay_out(self.arrays, points, self._ordered(points, slots), 0)
+        self.arrays.size[BOXES] = self.arrays.size[USED] = len(slots)
 
     def _ordered(self, points: Points, slots: Ints32) -> Ints32:
         """The slots in an order in which those next to each other are alike."""
@@ -498,7 +512,8 @@ class SlabIndex:
         """For each of the points of shape (n, attributes), the slots whose boxes hold it, all of them in no particular
         order, and where each's end. O(positions / 4096) comparisons of groups, those of the blocks that they leave, and
         what is found."""
-        many = [self._containing(points, values[i : i + TOGETHER]) for i in range(0, len(values), TOGETHER)]
+        together = max(1, min(TOGETHER, KEPT // (2 * _space.usual + 1)))
+        many = [self._containing(points, values[i : i + together]) for i in range(0, len(values), together)]
         if len(many) == 1:
             return many[0]
         found = [slots for slots, _ in many]
@@ -533,6 +548,7 @@ class SlabIndex:
             _space.raw = raw
         out, upto = np.empty(int(search.end[-1, 1, -1]) if steps else 0, np.int32), np.zeros(n, np.int64)
         _join(search.end, raw, out, upto)
+        _space.usual = len(out) // n
         return out, upto
 
     def trimmed(self) -> Slabs:
