@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from indexes.compiled.masks import packed
 from indexes.compiled.simd import INLINED, LANES, address_of, load, mask_of, primitive, replace, splat
 
@@ -34,6 +36,37 @@ def _row_reaches(typing: Any, a: Any, base: Any, b: Any, other: Any) -> Any:
         return _all(builder, builder.fcmp_ordered(">=", mine, theirs), ROW)
 
     return types.boolean(a, types.int64, b, types.int64), codegen
+
+
+@primitive
+def _row_raise(typing: Any, a: Any, base: Any, b: Any, other: Any) -> Any:
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        at = address_of(context, builder, signature.args[0], args[0], args[1], ROW)
+        mine = builder.load(at, align=4)
+        theirs = load(context, builder, signature.args[2], args[2], args[3], ROW)
+        builder.store(builder.select(builder.fcmp_ordered(">", theirs, mine), theirs, mine), at, align=4)
+        return context.get_dummy_value()
+
+    return types.void(a, types.int64, b, types.int64), codegen
+
+
+@primitive
+def _row_codes(typing: Any, a: Any, base: Any, low: Any, steps: Any, other: Any, out: Any) -> Any:
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        row = load(context, builder, signature.args[0], args[0], args[1], ROW)
+        least, by_unit = (load(context, builder, signature.args[k], args[k], args[4], ROW) for k in (2, 3))
+        step = builder.fmul(builder.fsub(row, least), by_unit)
+        for order, bound in ((">", 0.0), ("<", 255.0)):
+            limit = ir.Constant(step.type, [bound] * ROW)
+            step = builder.select(builder.fcmp_ordered(order, step, limit), step, limit)
+        codes = builder.trunc(
+            builder.fptoui(step, ir.VectorType(ir.IntType(32), ROW)), ir.VectorType(ir.IntType(8), ROW)
+        )
+        zero = ir.Constant(ir.IntType(64), 0)
+        builder.store(codes, address_of(context, builder, signature.args[5], args[5], zero, ROW), align=1)
+        return context.get_dummy_value()
+
+    return types.void(a, types.int64, low, steps, types.int64, out), codegen
 
 
 def _all(builder: Any, met: Any, lanes: int) -> Any:
@@ -149,6 +182,19 @@ def row_reaches(a: Any, base: int, b: Any, other: int) -> bool:
     return bool((a[base : base + ROW] >= b[other : other + ROW]).all())
 
 
+def row_raise(a: Any, base: int, b: Any, other: int) -> None:
+    """Raise a[base + j] to b[other + j], where that is greater, for all j < 16, of columns of float32."""
+    a[base : base + ROW] = np.maximum(a[base : base + ROW], b[other : other + ROW])
+
+
+def row_codes(a: Any, base: int, low: Any, steps: Any, other: int, out: Any) -> None:
+    """Write (a[base + j] - low[other + j]) * steps[other + j] for j < 16 to out[:16], of uint8, cut off at 0 and 255
+    and rounded down. None of it is NaN."""
+    with np.errstate(over="ignore"):
+        step = (a[base : base + ROW] - low[other : other + ROW]) * steps[other : other + ROW]
+    out[:ROW] = np.clip(step, 0, 255).astype(np.uint8)
+
+
 def codes_reach(a: Any, base: int, b: Any, other: int) -> bool:
     """Whether a[base + j] >= b[other + j] for all j < 8, of columns of uint16."""
     return bool((a[base : base + CODES] >= b[other : other + CODES]).all())
@@ -191,6 +237,8 @@ def _compiled_row_reaches(a: Any, base: int, b: Any, other: int) -> Any:
     return lambda a, base, b, other: _row_reaches(a, base, b, other)
 
 
+replace(row_raise, lambda a, base, b, other: _row_raise(a, base, b, other))
+replace(row_codes, lambda a, base, low, steps, other, out: _row_codes(a, base, low, steps, other, out))
 replace(codes_reach, lambda a, base, b, other: _codes_reach(a, base, b, other))
 replace(codes_exceed, lambda a, base, b, other: _codes_exceed(a, base, b, other))
 replace(block_holds, lambda a, base, point, at, columns: _block_holds(a, base, point, at, columns))
