@@ -36,7 +36,7 @@ STACK = 512
 MOST = 255
 """The greatest code."""
 
-SOME = 4
+SOME = 8
 """Columns of codes that are compared before it is seen whether any point is left."""
 
 POINTS, NODES_USED, FREE_NODE, BUCKETS_USED, FREE_BUCKET, FULL, COORDINATES, WIDTH = range(8)
