@@ -123,47 +123,26 @@ def _block_holds(typing: Any, a: Any, base: Any, point: Any, at: Any, columns: A
     return types.UniTuple(types.int64, 2)(a, types.int64, point, types.int64, types.int64), codegen
 
 
-def _packed_lanes(context: Any, builder: Any, signature: Any, args: Any, block_at: Any) -> Any:
-    """Write the lanes of four blocks of sixteen, by the mask args[-3], to the array args[-2] from args[-1] on."""
-    mask, out, target = args[-3:]
-    word = ir.IntType(64)
-    # To a register and then to memory: compressing into memory is microcode on some processors.
-    for part in range(0, BLOCK, LANES):
-        lanes = builder.trunc(builder.lshr(mask, ir.Constant(word, part)), ir.IntType(LANES))
-        block = block_at(part)
-        chosen = ir.VectorType(ir.IntType(1), LANES)
-        kind = ir.FunctionType(block.type, [block.type, chosen, block.type])
-        compress = builder.module.declare_intrinsic(f"llvm.experimental.vector.compress.v{LANES}i32", (), kind)
-        found = builder.call(compress, [block, builder.bitcast(lanes, chosen), ir.Constant(block.type, ir.Undefined)])
-        builder.store(found, address_of(context, builder, signature.args[-2], out, target, LANES), align=4)
-        target = builder.add(target, builder.zext(builder.ctpop(lanes), word))
-    return context.get_dummy_value()
-
-
 @primitive
 def _block_pack(typing: Any, a: Any, base: Any, mask: Any, out: Any, at: Any) -> Any:
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        def block_at(part: int) -> Any:
-            begin = builder.add(args[1], ir.Constant(ir.IntType(64), part))
-            return load(context, builder, signature.args[0], args[0], begin, LANES)
-
-        return _packed_lanes(context, builder, signature, args, block_at)
+        target, word = args[4], ir.IntType(64)
+        # To a register and then to memory: compressing into memory is microcode on some processors.
+        for part in range(0, BLOCK, LANES):
+            begin = builder.add(args[1], ir.Constant(word, part))
+            block = load(context, builder, signature.args[0], args[0], begin, LANES)
+            lanes = builder.trunc(builder.lshr(args[2], ir.Constant(word, part)), ir.IntType(LANES))
+            chosen = ir.VectorType(ir.IntType(1), LANES)
+            kind = ir.FunctionType(block.type, [block.type, chosen, block.type])
+            compress = builder.module.declare_intrinsic(f"llvm.experimental.vector.compress.v{LANES}i32", (), kind)
+            found = builder.call(
+                compress, [block, builder.bitcast(lanes, chosen), ir.Constant(block.type, ir.Undefined)]
+            )
+            builder.store(found, address_of(context, builder, signature.args[3], args[3], target, LANES), align=4)
+            target = builder.add(target, builder.zext(builder.ctpop(lanes), word))
+        return context.get_dummy_value()
 
     return types.void(a, types.int64, types.int64, out, types.int64), codegen
-
-
-@primitive
-def _block_lanes(typing: Any, base: Any, mask: Any, out: Any, at: Any) -> Any:
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        kind = ir.VectorType(ir.IntType(32), LANES)
-        first = splat(builder, kind, builder.trunc(args[0], ir.IntType(32)))
-
-        def block_at(part: int) -> Any:
-            return builder.add(first, ir.Constant(kind, list(range(part, part + LANES))))
-
-        return _packed_lanes(context, builder, signature, args, block_at)
-
-    return types.void(types.int64, types.int64, out, types.int64), codegen
 
 
 @primitive
@@ -220,13 +199,6 @@ def block_pack(a: Any, base: int, mask: int, out: Any, at: int) -> None:
     out[at : at + len(chosen)] = chosen
 
 
-def block_lanes(base: int, mask: int, out: Any, at: int) -> None:
-    """Write base + i for the lanes i < 64 in the mask to out[at:], of int32; what lies behind them up to
-    out[at + 64] is left undefined."""
-    chosen = [base + lane for lane in range(BLOCK) if int(mask) >> lane & 1]
-    out[at : at + len(chosen)] = chosen
-
-
 def copy_run(a: Any, i: int, b: Any, j: int, length: int) -> None:
     """Copy a[i : i + length] to b[j:], another array of the same type."""
     b[j : j + length] = a[i : i + length]
@@ -242,6 +214,5 @@ replace(row_codes, lambda a, base, low, steps, other, out: _row_codes(a, base, l
 replace(codes_reach, lambda a, base, b, other: _codes_reach(a, base, b, other))
 replace(codes_exceed, lambda a, base, b, other: _codes_exceed(a, base, b, other))
 replace(block_holds, lambda a, base, point, at, columns: _block_holds(a, base, point, at, columns))
-replace(block_lanes, lambda base, mask, out, at: _block_lanes(base, mask, out, at))
 replace(copy_run, lambda a, i, b, j, length: _copy_run(a, i, b, j, length))
 replace(block_pack, lambda a, base, mask, out, at: _block_pack(a, base, mask, out, at))

@@ -28,13 +28,13 @@ from numpy.typing import NDArray
 from indexes.compiled.jit import internal, kernel
 from indexes.compiled.masks import first_lane, without_first
 from indexes.compiled.simd import LANES, bit_count, prefetch_block, prefetch_line
+from indexes.compiled.targets import has
 from indexes.core.aligned import zeros
 from indexes.core.arrays import Bytes, Floats, Ints, Ints32, int64
 from indexes.relays.kernels.comparisons import (
     BLOCK,
     CODES,
     block_holds,
-    block_lanes,
     block_pack,
     codes_exceed,
     codes_reach,
@@ -76,6 +76,9 @@ first time takes as long as to find some hundred recipients."""
 
 AHEAD = 16
 """Rows of codes that are prefetched ahead."""
+
+PACKS = has("avx512f")
+"""Whether lanes are packed by instructions for it. Elsewhere it is faster to go from lane to lane."""
 
 HELD = BLOCK // LANES
 """Lines of slots of a block; a column of slabs is one line."""
@@ -331,10 +334,19 @@ def _search(index: Slabs, exact: Floats, search: Search, raw: Ints32, step: int)
                 while blocks != 0:
                     block = group * BLOCK + first_lane(blocks)
                     touch, sure = block_holds(index.slab, block * ends * BLOCK, slab, e * width, ends)
-                    block_pack(index.held, block * BLOCK, sure, raw, found)
-                    found += bit_count(sure)
-                    block_lanes(block * BLOCK, touch & ~sure, unsure, asked)
-                    asked += bit_count(touch & ~sure)
+                    doubt = touch & ~sure
+                    if PACKS:
+                        block_pack(index.held, block * BLOCK, sure, raw, found)
+                        found += bit_count(sure)
+                        sure = 0
+                    while sure != 0:
+                        raw[found] = index.held[block * BLOCK + first_lane(sure)]
+                        found += 1
+                        sure = without_first(sure)
+                    while doubt != 0:
+                        unsure[asked] = block * BLOCK + first_lane(doubt)
+                        asked += 1
+                        doubt = without_first(doubt)
                     blocks = without_first(blocks)
             search.end[step, 0, e] = found
             search.asked[e] = asked
@@ -380,7 +392,7 @@ class _Space(threading.local):
 
     def __init__(self) -> None:
         self.raw: Ints32 = np.empty(2 * TOGETHER * GROUP, np.int32)
-        self.unsure: Ints32 = np.empty(TOGETHER * GROUP + BLOCK, np.int32)
+        self.unsure: Ints32 = np.empty(TOGETHER * GROUP, np.int32)
         self.usual = 0  # how many slots a point of the last search had
 
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from indexes.compiled.jit import kernel
-from indexes.relays.kernels.comparisons import BLOCK, CODES, block_holds, block_lanes, block_pack
+from indexes.relays.kernels.comparisons import BLOCK, CODES, block_holds, block_pack
 from indexes.relays.kernels.points import empty_points, write
 from indexes.relays.kernels.slabs import GROUP, MOST, SETTLED, TOGETHER, SlabIndex, _insert
 from tests.oracles.relays import meets
@@ -172,10 +172,9 @@ def test_masks_of_blocks_and_what_they_pack(seed: int) -> None:
     held, masks = rng.integers(0, 99, BLOCK + 1).astype(np.int32), [0, -1, int(rng.integers(-(2**63), 2**63))]
     for mask in masks:
         wanted = [lane for lane in range(BLOCK) if mask >> lane & 1]
-        found, lanes = np.zeros((2, 2 * BLOCK + 5), np.int32)
-        _pack(held, mask, found, lanes)
+        found = np.zeros(2 * BLOCK + 5, np.int32)
+        _pack(held, mask, found)
         assert found[5 : 5 + len(wanted)].tolist() == [held[1 + lane] for lane in wanted]
-        assert lanes[5 : 5 + len(wanted)].tolist() == [640 + lane for lane in wanted]
 
 
 @kernel
@@ -184,9 +183,8 @@ def _blocks(a: Any, bound: Any, columns: int) -> Any:
 
 
 @kernel
-def _pack(held: Any, mask: int, found: Any, lanes: Any) -> None:
+def _pack(held: Any, mask: int, found: Any) -> None:
     block_pack(held, 1, mask, found, 5)
-    block_lanes(640, mask, lanes, 5)
 
 
 def test_no_notifications_and_no_subscriptions() -> None:
