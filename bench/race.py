@@ -38,8 +38,15 @@ def raced(contenders: Sequence[Contender], rounds: int) -> list[Raced]:
     """Run all contenders one after the other, that many times; a first run of each is not counted."""
     for one in contenders:
         _run(one)
-    runs = [[_run(one) for one in contenders] for _ in range(rounds)]
-    return [Raced([micros for micros, _ in mine], mine[-1][1]) for mine in zip(*runs, strict=True)]
+    times: list[list[float]] = [[] for _ in contenders]
+    made: list[Any] = [None for _ in contenders]
+    for _ in range(rounds):
+        for i, one in enumerate(contenders):
+            # What a round made is freed before the next one, as a service does: fresh memory costs more than old.
+            made[i] = None
+            took, made[i] = _run(one)
+            times[i].append(took)
+    return [Raced(mine, of) for mine, of in zip(times, made, strict=True)]
 
 
 def race(contenders: Sequence[Contender], rounds: int) -> list[list[float]]:

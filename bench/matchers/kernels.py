@@ -6,7 +6,7 @@ Answers are compared before they are timed.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from statistics import median
@@ -258,7 +258,8 @@ class Rescored:
         events = len(self._events)
         self._answers, self._walk = new_answers(events, K), new_walk(K)
         self.longest = 0.0
-        """Seconds of the longest batch of changes so far."""
+        """Seconds of the longest pause for changes so far, in which nobody reads: a batch, or the step that ends a
+        merge, which is made beforehand while others read, as the service does it."""
         self._theirs: Any = None
         if theirs is not None:
             columns = (column[:, 0].copy() for column in (world.lo, world.hi, world.weight))
@@ -271,18 +272,26 @@ class Rescored:
             part = rows[begin : begin + BATCH]
             fresh = 1 - (1 - self._rec[part, 2]) * factor[part]
             began = time.thread_time()
-            self.index.remove(self._rec, part)
-            self._rec[part, 2] = fresh
-            self.index.add(self._rec, part)
-            took = time.thread_time() - began
-            spent[0] += took
-            self.longest = max(self.longest, took)
+            ends = self.index.relieved(self._rec, len(part)) if self.index.crowded(len(part)) else []
+            spent[0] += time.thread_time() - began
+            changes: list[Callable[[], None]] = [*ends, partial(self._rescore, part, fresh)]
+            for change in changes:
+                began = time.thread_time()
+                change()
+                took = time.thread_time() - began
+                spent[0] += took
+                self.longest = max(self.longest, took)
             if self._theirs is not None:
                 nothing = np.zeros(len(part))
                 began = time.thread_time()
                 self._theirs.apply(np.full(len(part), 2, np.int8), part.astype(np.int64), nothing, nothing, fresh)
                 spent[1] += time.thread_time() - began
         return spent[0], spent[1]
+
+    def _rescore(self, rows: Ints32, fresh: Floats) -> None:
+        self.index.remove(self._rec, rows)
+        self._rec[rows, 2] = fresh
+        self.index.add(self._rec, rows)
 
     def contenders(self) -> list[Contender]:
         mine = [Contender("ours", self._ask, len(self._q))]

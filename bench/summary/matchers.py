@@ -34,7 +34,7 @@ RELAXED = {2: 15.0, 4: 150.0}
 
 WALK_LIMIT = "bytes moved: blocks of 64 intervals in order of score, until k are found"
 CHURN_LIMIT = "runs and a tail of what has changed, walked beside the base; holes where it was"
-CHANGE_LIMIT = "bytes moved: a run that is full is merged into the next one, which is the pause"
+CHANGE_LIMIT = "a batch, or putting a merged run in place; the merge itself is made while others read"
 RELAXED_LIMIT = "bytes moved: blocks of boxes, until the bound of the rest is below the k-th score"
 
 
@@ -82,7 +82,7 @@ def one_dimension(size: Size) -> Iterator[Row]:
         "changes of scores",
         f"{shown}, {len(rows):,} in batches of {kernels.BATCH:,}",
         f"600,000/s, pauses under {PAUSE_MS:g} ms",
-        f"{rate:,.0f}/s, the longest batch {pause:.1f} ms",
+        f"{rate:,.0f}/s, the longest pause {pause:.1f} ms",
         rate >= 600_000 and pause < PAUSE_MS,
         prototype=f"{len(rows) / their_spent:,.0f}/s" if their_spent else NO_PROTOTYPE,
         limit=CHANGE_LIMIT,

@@ -26,7 +26,9 @@ class Size(NamedTuple):
 QUICK = Size(notifications=30)
 
 COVER_LIMIT = "the leaves that a search of so many dimensions opens"
-SLAB_LIMIT = "{} recipients that must be named; four rows of bits, and ends in the slab of the point"
+SLAB_LIMIT = (
+    "{} recipients that must be named; bytes moved: eight columns of slabs, of the blocks that may hold the point"
+)
 
 
 def covering(size: Size) -> Iterator[Row]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from indexes.compiled.simd import comparison, load, low_bit, mask_of, primitive, replace, splat
+from indexes.compiled.simd import load, low_bit, mask_of, primitive, replace, splat
 
 from numba import types  # isort: skip
 
@@ -31,28 +31,19 @@ def _overlapping(typing: Any, lo: Any, hi: Any, base: Any, a: Any, b: Any) -> An
     return types.int64(lo, hi, types.int64, types.float64, types.float64), codegen
 
 
-@primitive
-def _block_from(typing: Any, a: Any, base: Any, bound: Any) -> Any:
-    return types.int64(a, types.int64, types.float32), comparison(">=", BLOCK)
-
-
 def _signed(mask: int) -> int:
     mask = int(mask) & (1 << 64) - 1
     return mask - (1 << 64) if mask >> 63 else mask
 
 
-def _packed(met: Any) -> int:
+def packed(met: Any) -> int:
+    """The mask of booleans by lane, uncompiled."""
     return _signed(int.from_bytes(np.packbits(met, bitorder="little").tobytes(), "little"))
 
 
 def overlapping(lo: Any, hi: Any, base: int, a: float, b: float) -> int:
     """The mask of the lanes i < 64 with lo[base + i] <= b and hi[base + i] >= a, of columns of float64."""
-    return _packed((lo[base : base + BLOCK] <= b) & (hi[base : base + BLOCK] >= a))
-
-
-def block_from(a: Any, base: int, bound: float) -> int:
-    """The mask of the lanes i < 64 with a[base + i] >= bound, of a column of float32."""
-    return _packed(a[base : base + BLOCK] >= bound)
+    return packed((lo[base : base + BLOCK] <= b) & (hi[base : base + BLOCK] >= a))
 
 
 def first_lane(mask: int) -> int:
@@ -81,7 +72,6 @@ def lanes_behind(n: int) -> int:
 
 
 replace(overlapping, lambda lo, hi, base, a, b: _overlapping(lo, hi, base, a, b))
-replace(block_from, lambda a, base, bound: _block_from(a, base, bound))
 replace(first_lane, lambda mask: low_bit(mask))
 replace(without_first, lambda mask: mask & (mask - 1))
 replace(lane, lambda n: 1 << n)

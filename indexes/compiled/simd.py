@@ -227,6 +227,10 @@ def prefetch_block(a: Any, base: int) -> None:
     """Prefetch a[base : base + 16] into the cache; `base` may lie outside the array."""
 
 
+def prefetch_line(a: Any, i: int) -> None:
+    """Prefetch the line of a[i] into the cache; `i` may lie outside the array."""
+
+
 def _touch_both_lines(a: Any, base: int) -> None:
     _touch(a, base)
     _touch(a, base + 8)
@@ -243,8 +247,8 @@ def high_bit(mask: int) -> int:
 
 
 def bit_count(mask: int) -> int:
-    """How many bits are set."""
-    return int(mask).bit_count()
+    """How many of 64 bits are set, of a signed number."""
+    return (int(mask) & (1 << 64) - 1).bit_count()
 
 
 replace(lanes_upto, lambda a, base, bound: _lanes_upto(a, base, bound))
@@ -255,6 +259,7 @@ replace(lanes_min, lambda a, base, mask: _lanes_min(a, base, mask))
 replace(lanes_max, lambda a, base, mask: _lanes_max(a, base, mask))
 replace(lanes_pack, lambda a, base, mask, out, at: _lanes_pack(a, base, mask, out, at))
 replace(prefetch_block, _touch_both_lines)
+replace(prefetch_line, lambda a, i: _touch(a, i))
 replace(low_bit, lambda mask: _bits_low(mask))
 replace(high_bit, lambda mask: _bits_high(mask))
 replace(bit_count, lambda mask: _bits_count(mask))

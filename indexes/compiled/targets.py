@@ -58,6 +58,14 @@ def current() -> str:
     return f"custom-{digest}"
 
 
+def has(feature: str) -> bool:
+    """Whether this process compiles for a feature of processors, by LLVM's name."""
+    from numba import config
+
+    features = config.CPU_FEATURES  # type: ignore[attr-defined]
+    return f"+{feature}" in (_host() if features is None else features).split(",")
+
+
 @cache
 def native() -> str:
     """The target of this machine's processor, as a file name."""

@@ -9,6 +9,7 @@ with the rows that changed meanwhile.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -38,8 +39,8 @@ the time of the arrangement, and a query ends at the first block below its bound
 
 GROWTH = 8
 
-AT_ONCE = 1 << 14
-"""Intervals that are merged in a few milliseconds."""
+AT_ONCE = 1 << 13
+"""Intervals that are merged in two or three milliseconds."""
 
 
 class RunIndex:
@@ -137,12 +138,18 @@ class RunIndex:
                 self._merge(rec, j)
 
     def crowded(self, more: int) -> bool:
-        """Whether adding so many rows may begin a merge of more than `AT_ONCE`. O(d)."""
-        return bool(self._caps) and any(self._overflows(j, more) and self._long_merge(j) > 0 for j in self.held)
+        """Whether adding so many rows may begin a merge of more than `AT_ONCE`, or move as many to where there is room
+        for changes. O(d)."""
+        if not self._caps:
+            return max(self._bases, default=0) > AT_ONCE
+        return any(self._overflows(j, more) and self._long_merge(j) > 0 for j in self.held)
 
     def relieved(self, rec: Floats, more: int) -> list[Callable[[], None]]:
-        """The merges that adding so many rows may begin, each as the step that ends it, of O(n), when all else is done.
-        In any thread, while nothing changes before the steps and others read. O(d n log n)."""
+        """The merges that adding so many rows may begin, each as the step that ends it, of O(n), when all else is done;
+        before the first change, the room for changes, as a step of O(1). In any thread, while nothing changes before
+        the steps and others read. O(d n log n)."""
+        if not self._caps:
+            return [partial(self._take, *self._opened(rec))]
         full = [j for j in self.held if self._overflows(j, more)]
         return [self._merged(rec, j, v) for j in full if (v := self._long_merge(j)) > 0]
 
@@ -170,7 +177,7 @@ class RunIndex:
 
         def step() -> None:
             self._empty(j, v)
-            self._move_run(fresh, j, j, j * runs + v, score)
+            _move_run(fresh, j, self.arrays, j, j * runs + v, score)
 
         return step
 
@@ -192,32 +199,29 @@ class RunIndex:
         mine = slice(j * runs + begin, (j + 1) * runs)
         ix.used[mine], ix.top[mine], ix.live[mine], ix.tail_used[j] = 0, 0, 0, 0
 
-    def _move_run(self, old: Runs, v: int, j: int, w: int, score: Floats) -> None:
-        """Take run v of another pool over as run w, which belongs to dimension j; `score` are those of its leaves."""
-        ix = self.arrays
-        for level in range(LEVELS):
-            _move_level(old, v, ix, w, level)
-        ix.top[w], ix.live[w] = old.top[v], old.live[v]
-        leaves = slice(ix.first[w, 0], ix.first[w, 0] + ix.used[w, 0])
-        ix.place[j, ix.row[leaves]] = np.arange(leaves.start, leaves.stop)
-        ix.score[leaves] = score
-
     def _open(self, rec: Floats) -> None:
         """Make room for changes at the first one, and for all rows of the table."""
-        ix = self.arrays
         if not self._caps:
-            most = max(self._bases, default=0)
-            small = max(TAIL * GROWTH, int(most * SMALL_DELTA))
-            self._caps = [max(2 * small, int(most * LARGE_DELTA)), small]
-            old = ix
-            self.arrays = ix = _pool(self._bases, self._caps, TAIL, len(rec))
-            for j in range(self.d):
-                leaves = slice(old.first[j, 0], old.first[j, 0] + old.used[j, 0])
-                self._move_run(old, j, j, j * (1 + len(self._caps)), rec[old.row[leaves], self.scored(j)])
+            self._take(*self._opened(rec))
+        ix = self.arrays
         if ix.place.shape[1] < len(rec):
             place = np.full((self.d, len(rec)), GONE, np.int32)
             place[:, : ix.place.shape[1]] = ix.place
             self.arrays = ix._replace(place=place)
+
+    def _opened(self, rec: Floats) -> tuple[list[int], Runs]:
+        """What deltas hold at most, and the arrays with room for them. O(d n)."""
+        most = max(self._bases, default=0)
+        small = max(TAIL * GROWTH, int(most * SMALL_DELTA))
+        caps = [max(2 * small, int(most * LARGE_DELTA)), small]
+        old, ix = self.arrays, _pool(self._bases, caps, TAIL, len(rec))
+        for j in range(self.d):
+            leaves = slice(old.first[j, 0], old.first[j, 0] + old.used[j, 0])
+            _move_run(old, j, ix, j, j * (1 + len(caps)), rec[old.row[leaves], self.scored(j)])
+        return caps, ix
+
+    def _take(self, caps: list[int], arrays: Runs) -> None:
+        self._caps, self.arrays = caps, arrays
 
     def _merge(self, rec: Floats, j: int) -> None:
         """Empty the tail of dimension j into the smallest delta that takes it and all that is newer than that one."""
@@ -343,6 +347,16 @@ def _pool(bases: Sequence[int], caps: Sequence[int], tail: int, rows: int) -> Ru
         tail_row=np.full(d * room, -1, np.int32),
         tail_used=np.zeros(d, np.int64),
     )
+
+
+def _move_run(old: Runs, v: int, ix: Runs, j: int, w: int, score: Floats) -> None:
+    """Take run v of another pool over as run w, which belongs to dimension j; `score` are those of its leaves."""
+    for level in range(LEVELS):
+        _move_level(old, v, ix, w, level)
+    ix.top[w], ix.live[w] = old.top[v], old.live[v]
+    leaves = slice(ix.first[w, 0], ix.first[w, 0] + ix.used[w, 0])
+    ix.place[j, ix.row[leaves]] = np.arange(leaves.start, leaves.stop)
+    ix.score[leaves] = score
 
 
 def _move_level(old: Runs, v: int, new: Runs, w: int, level: int) -> None:

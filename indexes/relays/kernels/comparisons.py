@@ -1,4 +1,4 @@
-"""Comparisons of rows of coarse coordinates, rows of codes and lines of bits: several numbers at once.
+"""Comparisons of rows of coarse coordinates, and of blocks of codes: several numbers at once.
 
 As in `indexes/compiled/simd.py`, each primitive is a few vector instructions when compiled, and the function written
 here uncompiled.
@@ -8,20 +8,24 @@ from __future__ import annotations
 
 from typing import Any
 
-from indexes.compiled.simd import INLINED, address_of, load, primitive
+import numpy as np
+
+from indexes.compiled.masks import packed
+from indexes.compiled.simd import INLINED, LANES, address_of, load, mask_of, primitive, replace, splat
 
 from llvmlite import ir  # isort: skip
 from numba import types  # isort: skip
+from numba.core import cgutils  # isort: skip
 from numba.extending import overload  # isort: skip
 
 ROW = 16
 """Coordinates of a point are read so many at once; a row of a table has a multiple of it, filled up with zeros."""
 
 CODES = 8
-"""Numbers of 16 bits that are compared at once."""
+"""Codes of 16 bits that are compared at once."""
 
-LINE = 8
-"""Words of 64 bits in a line of the cache."""
+BLOCK = 64
+"""Numbers of a column of slabs that are compared at once."""
 
 
 @primitive
@@ -32,6 +36,37 @@ def _row_reaches(typing: Any, a: Any, base: Any, b: Any, other: Any) -> Any:
         return _all(builder, builder.fcmp_ordered(">=", mine, theirs), ROW)
 
     return types.boolean(a, types.int64, b, types.int64), codegen
+
+
+@primitive
+def _row_raise(typing: Any, a: Any, base: Any, b: Any, other: Any) -> Any:
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        at = address_of(context, builder, signature.args[0], args[0], args[1], ROW)
+        mine = builder.load(at, align=4)
+        theirs = load(context, builder, signature.args[2], args[2], args[3], ROW)
+        builder.store(builder.select(builder.fcmp_ordered(">", theirs, mine), theirs, mine), at, align=4)
+        return context.get_dummy_value()
+
+    return types.void(a, types.int64, b, types.int64), codegen
+
+
+@primitive
+def _row_codes(typing: Any, a: Any, base: Any, low: Any, steps: Any, other: Any, out: Any) -> Any:
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        row = load(context, builder, signature.args[0], args[0], args[1], ROW)
+        least, by_unit = (load(context, builder, signature.args[k], args[k], args[4], ROW) for k in (2, 3))
+        step = builder.fmul(builder.fsub(row, least), by_unit)
+        for order, bound in ((">", 0.0), ("<", 255.0)):
+            limit = ir.Constant(step.type, [bound] * ROW)
+            step = builder.select(builder.fcmp_ordered(order, step, limit), step, limit)
+        codes = builder.trunc(
+            builder.fptoui(step, ir.VectorType(ir.IntType(32), ROW)), ir.VectorType(ir.IntType(8), ROW)
+        )
+        zero = ir.Constant(ir.IntType(64), 0)
+        builder.store(codes, address_of(context, builder, signature.args[5], args[5], zero, ROW), align=1)
+        return context.get_dummy_value()
+
+    return types.void(a, types.int64, low, steps, types.int64, out), codegen
 
 
 def _all(builder: Any, met: Any, lanes: int) -> Any:
@@ -58,33 +93,85 @@ def _codes_exceed(typing: Any, a: Any, base: Any, b: Any, other: Any) -> Any:
     return types.boolean(a, types.int64, b, types.int64), _codes_compared(">")
 
 
-def _joined(join: str) -> Any:
+def _saturating(builder: Any, name: str, kind: Any) -> Any:
+    """A binary instruction on vectors of this type."""
+    count = f"v{kind.count}i{kind.element.width}"
+    return builder.module.declare_intrinsic(f"llvm.{name}.{count}", (), ir.FunctionType(kind, [kind, kind]))
+
+
+@primitive
+def _block_holds(typing: Any, a: Any, base: Any, point: Any, at: Any, columns: Any) -> Any:
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        start = ir.Constant(ir.IntType(64), 0)
-        at = address_of(context, builder, signature.args[0], args[0], start, LINE)
-        ours = builder.load(at, align=8)
-        theirs = load(context, builder, signature.args[1], args[1], args[2], LINE)
-        joined = getattr(builder, join)(ours, theirs)
-        builder.store(joined, at, align=8)
-        some = builder.icmp_signed("!=", joined, ir.Constant(joined.type, [0] * LINE))
-        return builder.icmp_unsigned("!=", builder.bitcast(some, ir.IntType(LINE)), ir.Constant(ir.IntType(LINE), 0))
+        kind = ir.VectorType(ir.IntType(8), BLOCK)
+        none = ir.Constant(kind, [0] * BLOCK)
+        # By lane: whether a column is too low, and how far the column that is nearest to it is above.
+        lacks, spare = cgutils.alloca_once(builder, kind), cgutils.alloca_once(builder, kind)
+        builder.store(none, lacks)
+        builder.store(ir.Constant(kind, [255] * BLOCK), spare)
+        less, least = _saturating(builder, "usub.sat", kind), _saturating(builder, "umin", kind)
+        numbers = context.make_array(signature.args[2])(context, builder, value=args[2]).data
+        with cgutils.for_range(builder, args[4]) as loop:
+            begin = builder.add(args[1], builder.mul(loop.index, ir.Constant(loop.index.type, BLOCK)))
+            column = load(context, builder, signature.args[0], args[0], begin, BLOCK)
+            bound = splat(builder, kind, builder.load(builder.gep(numbers, [builder.add(args[3], loop.index)])))
+            builder.store(builder.or_(builder.load(lacks), builder.call(less, [bound, column])), lacks)
+            builder.store(builder.call(least, [builder.load(spare), builder.call(less, [column, bound])]), spare)
+        reach = mask_of(builder, builder.icmp_unsigned("==", builder.load(lacks), none))
+        exceed = mask_of(builder, builder.icmp_unsigned("!=", builder.load(spare), none))
+        return context.make_tuple(builder, signature.return_type, (reach, builder.and_(reach, exceed)))
 
-    return codegen
+    return types.UniTuple(types.int64, 2)(a, types.int64, point, types.int64, types.int64), codegen
 
 
 @primitive
-def _line_and(typing: Any, line: Any, bits: Any, base: Any) -> Any:
-    return types.boolean(line, bits, types.int64), _joined("and_")
+def _block_pack(typing: Any, a: Any, base: Any, mask: Any, out: Any, at: Any) -> Any:
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        target, word = args[4], ir.IntType(64)
+        # To a register and then to memory: compressing into memory is microcode on some processors.
+        for part in range(0, BLOCK, LANES):
+            begin = builder.add(args[1], ir.Constant(word, part))
+            block = load(context, builder, signature.args[0], args[0], begin, LANES)
+            lanes = builder.trunc(builder.lshr(args[2], ir.Constant(word, part)), ir.IntType(LANES))
+            chosen = ir.VectorType(ir.IntType(1), LANES)
+            kind = ir.FunctionType(block.type, [block.type, chosen, block.type])
+            compress = builder.module.declare_intrinsic(f"llvm.experimental.vector.compress.v{LANES}i32", (), kind)
+            found = builder.call(
+                compress, [block, builder.bitcast(lanes, chosen), ir.Constant(block.type, ir.Undefined)]
+            )
+            builder.store(found, address_of(context, builder, signature.args[3], args[3], target, LANES), align=4)
+            target = builder.add(target, builder.zext(builder.ctpop(lanes), word))
+        return context.get_dummy_value()
+
+    return types.void(a, types.int64, types.int64, out, types.int64), codegen
 
 
 @primitive
-def _line_or(typing: Any, line: Any, bits: Any, base: Any) -> Any:
-    return types.boolean(line, bits, types.int64), _joined("or_")
+def _copy_run(typing: Any, a: Any, i: Any, b: Any, j: Any, length: Any) -> Any:
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        begin = [address_of(context, builder, signature.args[k], args[k], args[k + 1], 1) for k in (0, 2)]
+        source, target = (builder.bitcast(address, ir.IntType(8).as_pointer()) for address in begin)
+        cgutils.raw_memcpy(builder, target, source, args[4], signature.args[0].dtype.bitwidth // 8)
+        return context.get_dummy_value()
+
+    return types.void(a, types.int64, b, types.int64, types.int64), codegen
 
 
 def row_reaches(a: Any, base: int, b: Any, other: int) -> bool:
     """Whether a[base + j] >= b[other + j] for all j < 16."""
     return bool((a[base : base + ROW] >= b[other : other + ROW]).all())
+
+
+def row_raise(a: Any, base: int, b: Any, other: int) -> None:
+    """Raise a[base + j] to b[other + j], where that is greater, for all j < 16, of columns of float32."""
+    a[base : base + ROW] = np.maximum(a[base : base + ROW], b[other : other + ROW])
+
+
+def row_codes(a: Any, base: int, low: Any, steps: Any, other: int, out: Any) -> None:
+    """Write (a[base + j] - low[other + j]) * steps[other + j] for j < 16 to out[:16], of uint8, cut off at 0 and 255
+    and rounded down. None of it is NaN."""
+    with np.errstate(over="ignore"):
+        step = (a[base : base + ROW] - low[other : other + ROW]) * steps[other : other + ROW]
+    out[:ROW] = np.clip(step, 0, 255).astype(np.uint8)
 
 
 def codes_reach(a: Any, base: int, b: Any, other: int) -> bool:
@@ -97,16 +184,24 @@ def codes_exceed(a: Any, base: int, b: Any, other: int) -> bool:
     return bool((a[base : base + CODES] > b[other : other + CODES]).all())
 
 
-def line_and(line: Any, bits: Any, base: int) -> bool:
-    """Keep of line[:8] the bits that bits[base : base + 8] has too; returns whether there are any."""
-    line[:LINE] &= bits[base : base + LINE]
-    return bool(line[:LINE].any())
+def block_holds(a: Any, base: int, point: Any, at: int, columns: int) -> tuple[int, int]:
+    """The masks of the lanes i < 64 of so many columns of uint8, one after the other from `base` on, in which all are
+    at least the numbers point[at:] of their column, and in which all are greater. `point` is contiguous."""
+    block = a[base : base + columns * BLOCK].reshape(columns, BLOCK)
+    bound = point.reshape(-1)[at : at + columns, None]
+    return packed((block >= bound).all(axis=0)), packed((block > bound).all(axis=0))
 
 
-def line_or(line: Any, bits: Any, base: int) -> bool:
-    """Add to line[:8] the bits of bits[base : base + 8]; returns whether there are any."""
-    line[:LINE] |= bits[base : base + LINE]
-    return bool(line[:LINE].any())
+def block_pack(a: Any, base: int, mask: int, out: Any, at: int) -> None:
+    """Copy the lanes of a[base : base + 64] in the mask to out[at:], one after the other, both of int32; what lies
+    behind them up to out[at + 64] is left undefined."""
+    chosen = [a[base + lane] for lane in range(BLOCK) if int(mask) >> lane & 1]
+    out[at : at + len(chosen)] = chosen
+
+
+def copy_run(a: Any, i: int, b: Any, j: int, length: int) -> None:
+    """Copy a[i : i + length] to b[j:], another array of the same type."""
+    b[j : j + length] = a[i : i + length]
 
 
 @overload(row_reaches, **INLINED)
@@ -114,21 +209,10 @@ def _compiled_row_reaches(a: Any, base: int, b: Any, other: int) -> Any:
     return lambda a, base, b, other: _row_reaches(a, base, b, other)
 
 
-@overload(codes_reach, **INLINED)
-def _compiled_codes_reach(a: Any, base: int, b: Any, other: int) -> Any:
-    return lambda a, base, b, other: _codes_reach(a, base, b, other)
-
-
-@overload(codes_exceed, **INLINED)
-def _compiled_codes_exceed(a: Any, base: int, b: Any, other: int) -> Any:
-    return lambda a, base, b, other: _codes_exceed(a, base, b, other)
-
-
-@overload(line_and, **INLINED)
-def _compiled_line_and(line: Any, bits: Any, base: int) -> Any:
-    return lambda line, bits, base: _line_and(line, bits, base)
-
-
-@overload(line_or, **INLINED)
-def _compiled_line_or(line: Any, bits: Any, base: int) -> Any:
-    return lambda line, bits, base: _line_or(line, bits, base)
+replace(row_raise, lambda a, base, b, other: _row_raise(a, base, b, other))
+replace(row_codes, lambda a, base, low, steps, other, out: _row_codes(a, base, low, steps, other, out))
+replace(codes_reach, lambda a, base, b, other: _codes_reach(a, base, b, other))
+replace(codes_exceed, lambda a, base, b, other: _codes_exceed(a, base, b, other))
+replace(block_holds, lambda a, base, point, at, columns: _block_holds(a, base, point, at, columns))
+replace(copy_run, lambda a, i, b, j, length: _copy_run(a, i, b, j, length))
+replace(block_pack, lambda a, base, mask, out, at: _block_pack(a, base, mask, out, at))

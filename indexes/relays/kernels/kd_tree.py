@@ -3,7 +3,9 @@
 Layout: nodes come from a pool with a free list; node 0 is the root. An inner node cuts its points by (coordinate,
 slot) in dimension ``dim``: what is at most (``cut``, ``cut_slot``) is on the left. Slots break ties, so any points can
 be cut, however many are equal. ``corner`` is the least point that no point below the node exceeds, and ``total`` their
-number. A leaf holds its points in a bucket, column by column, so that a coordinate of all of them is compared at once.
+number. A leaf holds its points in a bucket, column by column, so that a coordinate of all of them is compared at once:
+as codes of 8 bits, steps from the bucket's `low` on. A greater coordinate has no lesser code, so what lacks a code
+lacks the coordinate, and what lacks none is looked up. Codes are made again whenever the points of a leaf have doubled.
 
 Balance: a leaf has at most `full` points (the overflow limit); an inner node has more than half as many (the underflow
 limit, past which its leaves are merged), and each of its children at most three quarters of them. So leaves have more
@@ -11,7 +13,7 @@ than an eighth of `full`, and the depth is at most log(n) / log(4/3), in whateve
 its path and then rebuilds, cut at medians, the highest node that breaks the rule: O(log^2 n), amortised.
 
 A search goes to the right first, where coordinates are large, and leaves out each node whose corner does not dominate.
-All comparisons here are of coarse coordinates (`points.py`); only what passes them is looked up exactly.
+All comparisons but those of codes are of coarse coordinates (`points.py`); only what passes them is looked up exactly.
 """
 
 from __future__ import annotations
@@ -22,13 +24,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from indexes.compiled.jit import internal, kernel
-from indexes.compiled.masks import BLOCK, block_from, first_lane, first_lanes, without_first
-from indexes.core.arrays import Ints, Ints32, int64
+from indexes.compiled.masks import BLOCK, first_lane, first_lanes, without_first
+from indexes.core.arrays import Bytes, Ints, Ints32, int64
+from indexes.relays.kernels.comparisons import ROW, block_holds, row_codes, row_raise
 from indexes.relays.kernels.covering_index import COMPARISONS, NODES, QUERIES, CoverIndex, implement
 from indexes.relays.kernels.points import Float32s, Points, covers, longer, reaches, width_of
 
 STACK = 512
 """Nodes on the way down and their siblings: twice the depth of a tree of 2^31 points, and more."""
+
+MOST = 255
+"""The greatest code."""
+
+SOME = 8
+"""Columns of codes that are compared before it is seen whether any point is left."""
 
 POINTS, NODES_USED, FREE_NODE, BUCKETS_USED, FREE_BUCKET, FULL, COORDINATES, WIDTH = range(8)
 """Places in `size`; free nodes are chained by `left`, free buckets by the first of `held`."""
@@ -50,11 +59,14 @@ class KdTree(NamedTuple):
     up: Ints32
     total: Ints32
     bucket: Ints32
-    column: Float32s  # flat: bucket, coordinate, lane
+    code: Bytes  # flat: bucket, coordinate, lane
+    low: Float32s  # flat, `width` a bucket: what has code 0
+    steps: Float32s  # flat, `width` a bucket: codes by unit, above 0
     held: Ints32  # flat: bucket, lane
     at: Ints32  # by slot: its leaf, or -1
     order: Ints32  # slots while a node is rebuilt
     stack: Ints32
+    asked: Bytes  # codes of one point
     size: Ints
 
 
@@ -90,21 +102,50 @@ def _take_bucket(tree: KdTree) -> int:
 
 
 @internal
-def _put(tree: KdTree, points: Points, node: int, lane: int, slot: int) -> None:
-    """Write a slot into this lane of a leaf."""
-    b = int64(tree.bucket[node])
+def _encode(tree: KdTree, bucket: int, lane: int, coarse: Float32s, row: int) -> None:
+    """Write the codes of a point into a lane of a bucket."""
+    D, width = tree.size[COORDINATES], tree.size[WIDTH]
+    for first in range(0, D, ROW):
+        row_codes(coarse, row + first, tree.low, tree.steps, bucket * width + first, tree.asked)
+        for j in range(first, min(first + ROW, D)):
+            tree.code[(bucket * D + j) * BLOCK + lane] = tree.asked[j - first]
+
+
+@internal
+def _encode_bucket(tree: KdTree, points: Points, bucket: int, total: int) -> None:
+    """Spread the codes over the coordinates that a bucket has, and write those of its points."""
     D, width = tree.size[COORDINATES], tree.size[WIDTH]
     for j in range(D):
-        tree.column[(b * D + j) * BLOCK + lane] = points.coarse[slot * width + j]
+        low, high = np.float32(np.inf), np.float32(-np.inf)
+        for lane in range(total):
+            x = points.coarse[int64(tree.held[bucket * BLOCK + lane]) * width + j]
+            if np.isfinite(x):
+                low, high = min(low, x), max(high, x)
+        steps = np.float32(MOST) / (high - low) if high > low else np.float32(1.0)
+        tree.low[bucket * width + j] = low if np.isfinite(low) else 0.0
+        tree.steps[bucket * width + j] = steps if 0 < steps < np.inf else 1.0
+    for lane in range(total):
+        row = int64(tree.held[bucket * BLOCK + lane]) * width
+        _encode(tree, bucket, lane, points.coarse, row)
+
+
+@internal
+def _put(tree: KdTree, points: Points, node: int, lane: int, slot: int) -> None:
+    """Write a slot into the next lane of a leaf."""
+    b = int64(tree.bucket[node])
     tree.held[b * BLOCK + lane] = slot
     tree.at[slot] = node
+    if lane & (lane + 1) == 0:
+        _encode_bucket(tree, points, b, lane + 1)
+    else:
+        _encode(tree, b, lane, points.coarse, int64(slot) * tree.size[WIDTH])
 
 
 @internal
 def _raise_corner(tree: KdTree, node: int, coordinates: Float32s, base: int) -> None:
     width = tree.size[WIDTH]
-    for j in range(width):
-        tree.corner[node * width + j] = max(tree.corner[node * width + j], coordinates[base + j])
+    for j in range(0, width, ROW):
+        row_raise(tree.corner, node * width + j, coordinates, base + j)
 
 
 @internal
@@ -198,10 +239,13 @@ def _fill(tree: KdTree, points: Points, node: int, lo: int, hi: int, root: int) 
     """Make a node a leaf with order[lo:hi], and raise the corners from there up to `root`."""
     width = tree.size[WIDTH]
     tree.bucket[node] = _take_bucket(tree)
+    b = int64(tree.bucket[node])
     for i in range(lo, hi):
         t = int64(tree.order[i])
-        _put(tree, points, node, i - lo, t)
+        tree.held[b * BLOCK + i - lo] = t
+        tree.at[t] = node
         _raise_corner(tree, node, points.coarse, t * width)
+    _encode_bucket(tree, points, b, hi - lo)
     w = node
     while w != root:
         w = tree.up[w]
@@ -278,15 +322,14 @@ def _insert(tree: KdTree, points: Points, slot: int) -> None:
 
 
 @internal
-def _leaf_corner(tree: KdTree, node: int) -> None:
+def _leaf_corner(tree: KdTree, points: Points, node: int) -> None:
     """Recompute the corner of a leaf."""
-    D, width = tree.size[COORDINATES], tree.size[WIDTH]
-    b = int64(tree.bucket[node])
-    for j in range(D):
-        most = np.float32(-np.inf)
-        for i in range(tree.total[node]):
-            most = max(most, tree.column[(b * D + j) * BLOCK + i])
-        tree.corner[node * width + j] = most
+    width = tree.size[WIDTH]
+    for j in range(tree.size[COORDINATES]):
+        tree.corner[node * width + j] = -np.inf
+    for i in range(tree.total[node]):
+        t = int64(tree.held[int64(tree.bucket[node]) * BLOCK + i])
+        _raise_corner(tree, node, points.coarse, t * width)
 
 
 @internal
@@ -301,7 +344,7 @@ def _delete(tree: KdTree, points: Points, slot: int) -> None:
     last = tree.total[node] - 1
     tree.at[slot] = -1
     for j in range(D):
-        tree.column[(b * D + j) * BLOCK + lane] = tree.column[(b * D + j) * BLOCK + last]
+        tree.code[(b * D + j) * BLOCK + lane] = tree.code[(b * D + j) * BLOCK + last]
     tree.held[b * BLOCK + lane] = tree.held[b * BLOCK + last]
     tree.total[node] = last
     tree.size[POINTS] -= 1
@@ -310,7 +353,7 @@ def _delete(tree: KdTree, points: Points, slot: int) -> None:
         loose = loose and points.coarse[slot * width + j] < tree.corner[node * width + j]
     changed = not loose
     if changed:
-        _leaf_corner(tree, node)
+        _leaf_corner(tree, points, node)
     broken = int64(-1)
     while node > 0:
         node = int64(tree.up[node])
@@ -353,12 +396,15 @@ def _cover(tree: KdTree, points: Points, slot: int, k: int, out: Ints32, first: 
                 mask = first_lanes(tree.total[node])
                 j = 0
                 while mask != 0 and j < D:
-                    mask &= block_from(tree.column, (b * D + j) * BLOCK, coarse[row + j])
-                    j += 1
+                    if j % ROW == 0:
+                        row_codes(coarse, row + j, tree.low, tree.steps, b * width + j, tree.asked)
+                    holds, _ = block_holds(tree.code, (b * D + j) * BLOCK, tree.asked, j % ROW, min(SOME, D - j))
+                    mask &= holds
+                    j += SOME
                 while mask != 0 and found < k:
-                    x = tree.held[b * BLOCK + first_lane(mask)]
+                    x = int64(tree.held[b * BLOCK + first_lane(mask)])
                     mask = without_first(mask)
-                    if covers(points, x, slot):
+                    if reaches(coarse, x * width, coarse, row, width) and covers(points, x, slot):
                         out[first + found] = x
                         found += 1
     seen[seen_row, NODES] += nodes
@@ -399,11 +445,14 @@ class KdIndex(CoverIndex):
             up=np.full(1, -1, np.int32),
             total=np.zeros(1, np.int32),
             bucket=np.full(1, -1, np.int32),
-            column=np.empty(0, np.float32),
+            code=np.empty(0, np.uint8),
+            low=np.empty(0, np.float32),
+            steps=np.empty(0, np.float32),
             held=none,
             at=none,
             order=none,
             stack=np.zeros(STACK, np.int32),
+            asked=np.zeros(ROW, np.uint8),
             size=np.array([0, 1, -1, 0, -1, full, coordinates, width]),
         )
 
@@ -423,7 +472,9 @@ class KdIndex(CoverIndex):
             leaves = 8 * n // full + 2
             o = o._replace(
                 corner=longer(o.corner, 2 * leaves * width),
-                column=longer(o.column, leaves * coordinates * BLOCK),
+                code=longer(o.code, leaves * coordinates * BLOCK),
+                low=longer(o.low, leaves * width),
+                steps=longer(o.steps, leaves * width),
                 held=longer(o.held, leaves * BLOCK),
                 order=np.empty(n, np.int32),
                 **{name: longer(getattr(o, name), 2 * leaves) for name in BY_NODE},
@@ -443,7 +494,9 @@ class KdIndex(CoverIndex):
         nodes, buckets = int(o.size[NODES_USED]), int(o.size[BUCKETS_USED])
         return o._replace(
             corner=o.corner[: nodes * width],
-            column=o.column[: buckets * coordinates * BLOCK],
+            code=o.code[: buckets * coordinates * BLOCK],
+            low=o.low[: buckets * width],
+            steps=o.steps[: buckets * width],
             held=o.held[: buckets * BLOCK],
             order=np.empty(0, np.int32),
             **{name: getattr(o, name)[:nodes] for name in BY_NODE},
@@ -472,8 +525,12 @@ class KdIndex(CoverIndex):
                 base = int(o.bucket[v]) * BLOCK
                 below[v] = o.held[base : base + o.total[v]].tolist()
                 assert o.total[v] <= full and all(o.at[t] == v for t in below[v])
-                for i, t in enumerate(below[v]):
-                    assert (o.column[base * coordinates + i :: BLOCK][:coordinates] == coarse[t]).all()
+                if below[v]:
+                    row = slice(int(o.bucket[v]) * width, int(o.bucket[v]) * width + coordinates)
+                    with np.errstate(over="ignore"):
+                        codes = np.clip((coarse[below[v]] - o.low[row]) * o.steps[row], 0, MOST).astype(np.uint8)
+                    mine = o.code[base * coordinates :][: coordinates * BLOCK].reshape(coordinates, BLOCK)
+                    assert (codes == mine[:, : o.total[v]].T).all()
         for v in leaves:
             w = v
             while w > 0:

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from indexes.relays.kernels.comparisons import CODES
+from indexes.compiled.jit import kernel
+from indexes.relays.kernels.comparisons import BLOCK, CODES, block_holds, block_pack
 from indexes.relays.kernels.points import empty_points, write
-from indexes.relays.kernels.slabs import MOST, SETTLED, WIDE, SlabIndex, _insert
+from indexes.relays.kernels.slabs import GROUP, MOST, SETTLED, TOGETHER, SlabIndex, _insert
 from tests.oracles.relays import meets
 from tests.unit.relays.worlds import N, boxes, numbers, orders, rows, table
 
@@ -74,7 +75,7 @@ def test_small_worlds_are_exact(data: st.DataObject, d: int) -> None:
 @pytest.mark.parametrize("by_pieces", [False, True])
 def test_many_boxes_fill_many_chunks(by_pieces: bool) -> None:
     n, d = 3 * SETTLED, 2
-    assert n > 2 * WIDE * 64
+    assert n > 2 * GROUP
     rng = np.random.default_rng(2)
     lo = rng.random((n, d))
     hi = lo + rng.random((n, d)) ** 4
@@ -113,9 +114,77 @@ def test_codes_keep_the_order(ends: Any, others: Any) -> None:
     index.reserve(len(values), len(values))
     _insert(index.arrays, points, slots[len(ends) :])
     code = index.arrays.code.reshape(-1, CODES)[index.arrays.at[: len(values)]].astype(np.int64)
-    assert (MOST - code[:, 0] == code[:, 1]).all()
+    lower, upper = MOST - code[:, 0], code[:, 1]
+    assert (lower <= upper).all()
     by_value = np.argsort(values[:, 0], kind="stable")
-    assert (np.diff(code[by_value, 1]) >= 0).all()
+    assert (np.diff(lower[by_value]) >= 0).all() and (np.diff(upper[by_value]) >= 0).all()
+
+
+@pytest.mark.parametrize("d", [1, 2, 4, 5, 9])
+@pytest.mark.parametrize("kind", ["few values", "unbounded", "equal", "narrow", "wide"])
+def test_many_points_at_once_find_what_each_finds_alone(d: int, kind: str) -> None:
+    """More points than are searched together, on and beside ends that many boxes share; more found than there is room
+    for.
+    """
+    rng = np.random.default_rng(d)
+    n = 2 * GROUP + 77
+    lo = rng.integers(0, 4, (n, d)).astype(float) if kind == "few values" else rng.random((n, d))
+    hi = lo + {"few values": 0.0, "narrow": 1e-3, "equal": 0.0}.get(kind, 1.0) * rng.random((n, d))
+    if kind == "equal":
+        lo[:], hi[:] = 0.25, 0.5
+    if kind == "unbounded":
+        lo[rng.random((n, d)) < 0.7] = -np.inf
+        hi[rng.random((n, d)) < 0.7] = np.inf
+    points, index = table(lo, hi), SlabIndex(d)
+    index.load(points, np.arange(n, dtype=np.int32))
+    index.check(points)
+    some = rng.integers(0, n, 2 * TOGETHER + 9)
+    values = np.where(np.isfinite(lo[some]), lo[some], rng.random((len(some), d)))
+    values[1::3] = np.nextafter(values[1::3], -np.inf)
+    values[2::3] = np.where(np.isfinite(hi[some]), hi[some], 7.0)[2::3]
+    values[5] = np.nextafter(values[5], np.inf)
+    for value, mine in zip(values, held_by(index, points, values), strict=True):
+        assert mine == set(np.flatnonzero(((lo <= value) & (value <= hi)).all(axis=1)).tolist())
+    for value in values[:9]:
+        met = ((lo <= value) & (value <= hi)).all(axis=1)
+        assert held_by(index, points, value[None]) == [set(np.flatnonzero(met).tolist())]
+
+
+@pytest.mark.parametrize("value", [np.inf, -np.inf, 1.7976931348623157e308, -1.7976931348623157e308, 5e-324, -0.0])
+def test_the_ends_of_all_numbers(value: float) -> None:
+    ends = [-np.inf, -1.7976931348623157e308, -5e-324, 0.0, 5e-324, 1.7976931348623157e308, np.inf]
+    pairs = np.array([(a, b) for a in ends for b in ends if a <= b] * 40)
+    points, index = table(pairs[:, :1], pairs[:, 1:]), SlabIndex(1)
+    index.load(points, np.arange(len(pairs), dtype=np.int32))
+    met = (pairs[:, 0] <= value) & (value <= pairs[:, 1])
+    assert held_by(index, points, np.array([[value]])) == [set(np.flatnonzero(met).tolist())]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_masks_of_blocks_and_what_they_pack(seed: int) -> None:
+    """Compiled and as defined."""
+    rng = np.random.default_rng(seed)
+    columns = 1 + 3 * seed
+    a = rng.integers(0, 6, columns * BLOCK + 3).astype(np.uint8)
+    bound = rng.integers(0, 4, columns + 2).astype(np.uint8)
+    met = _blocks(a, bound, columns)
+    assert met == block_holds(a, 3, bound, 2, columns)
+    held, masks = rng.integers(0, 99, BLOCK + 1).astype(np.int32), [0, -1, int(rng.integers(-(2**63), 2**63))]
+    for mask in masks:
+        wanted = [lane for lane in range(BLOCK) if mask >> lane & 1]
+        found = np.zeros(2 * BLOCK + 5, np.int32)
+        _pack(held, mask, found)
+        assert found[5 : 5 + len(wanted)].tolist() == [held[1 + lane] for lane in wanted]
+
+
+@kernel
+def _blocks(a: Any, bound: Any, columns: int) -> Any:
+    return block_holds(a, 3, bound, 2, columns)
+
+
+@kernel
+def _pack(held: Any, mask: int, found: Any) -> None:
+    block_pack(held, 1, mask, found, 5)
 
 
 def test_no_notifications_and_no_subscriptions() -> None:
