@@ -59,7 +59,7 @@ class ObjectChange(NamedTuple):
 
 
 class ObjectChanges:
-    """`PUT` or `PATCH` of single objects, and single events: see `app.api.together.kind.Kind`."""
+    """`PUT`, `PATCH` or `DELETE` of single objects, and single events: see `app.api.together.kind.Kind`."""
 
     def __init__(self, context: BoardContext) -> None:
         self._context = context
@@ -93,10 +93,9 @@ class ObjectChanges:
             if op == DELETE and len(body) > 2:
                 raise Elsewhere
         else:
-            body, id = (
-                request.checked_body(validators.put_object if op == UPSERT else validators.patch_object),
-                request.id,
-            )
+            body, id = {}, request.id
+            if op != DELETE:
+                body = request.checked_body(validators.put_object if op == UPSERT else validators.patch_object)
             if body.get("id", id) != id or not is_name(id):
                 raise Elsewhere
         messages = messages or "full"
@@ -203,6 +202,7 @@ def object_changes(context: BoardContext) -> list[Verb]:
     return [
         Verb(kind, "PUT", one, UPSERT),
         Verb(kind, "PATCH", one, UPDATE),
+        Verb(kind, "DELETE", one, DELETE),
         Verb(kind, "POST", "/v1/boards/{board}/events", _ONE_OF_MANY),
     ]
 
