@@ -1,8 +1,8 @@
 """Who gives way where processors are short: work in the background runs behind what answers requests.
 
-A thread that computes for a second keeps each thread that wakes up waiting for the rest of its slice, some milliseconds,
-where all processors are busy; and an answer takes several threads in turn. Of a lower priority it is interrupted at
-once. Such threads are to compute without the GIL: one that holds it keeps all others waiting, whatever their priority.
+Where all processors are busy, a thread that computes for a second keeps each thread that wakes up waiting for the rest
+of its slice, some milliseconds; and an answer takes several threads in turn. Of a lower priority it is interrupted at
+once. Such threads are to compute without the GIL: one that holds it keeps all others waiting, whatever its priority.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ BACKGROUND_NICENESS = 10
 
 def be_nice(pid: int) -> None:
     """Lower the priority of a process; on Linux also of a single thread, by its native id. For good: to raise it again
-    takes a right that a service does not have."""
+    takes a right that a service does not have.
+    """
     if hasattr(os, "setpriority") and os.getpriority(os.PRIO_PROCESS, pid) < BACKGROUND_NICENESS:
         os.setpriority(os.PRIO_PROCESS, pid, BACKGROUND_NICENESS)
 

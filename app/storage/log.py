@@ -79,8 +79,8 @@ MAKING = int.from_bytes(b"RANKMAKE")
 """The key of PostgreSQL's lock for making the tables."""
 
 LSN = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
-"""The type of the rows' numbers. SQLite keeps rows in the order of an INTEGER primary key; for a BIGINT, which tables of
-an older version have, it keeps an index beside them, another page to be written by each commit."""
+"""The type of the rows' numbers. SQLite keeps rows in the order of an INTEGER primary key; for a BIGINT, which tables
+of an older version have, it keeps an index beside them, another page to be written by each commit."""
 
 log_table = sa.Table(
     "log",
@@ -309,7 +309,8 @@ class Log:
                 self._complete.run(cursor, completed)
 
         self._session.transact(write)
-        self._written += FRAME + sum([len(row.payload) for row, _ in written]) + sum([len(one.answer) for one in answers])
+        self._written += FRAME + sum([len(row.payload) for row, _ in written])
+        self._written += sum([len(one.answer) for one in answers])
         if rows:
             self._ends_at(self.last_lsn + len(rows), before)
         if rows or answers:
