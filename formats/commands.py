@@ -21,6 +21,8 @@ C = TypeVar("C")
 
 PART = 50_000
 
+_FLOATS = np.dtype("<f8")
+
 MORE = "+"
 
 ARROW = ".arrow"
@@ -142,7 +144,9 @@ def strings(ids: Sequence[str]) -> pa.Table:
 
 def bytes_of(column: np.ndarray[Any, Any]) -> bytes:
     """A column of numbers as it is logged."""
-    return column.astype("<f8" if column.dtype == np.float64 else column.dtype, copy=False).tobytes()
+    if column.dtype is not _FLOATS and column.dtype == np.float64:
+        column = column.astype(_FLOATS)
+    return column.tobytes()
 
 
 def floats_of(column: bytes) -> np.ndarray[Any, np.dtype[np.float64]]:

@@ -99,12 +99,14 @@ class SocketRequests:
     def _short(self, request: SocketRequest, caller: Caller, peer: Peer) -> ShortOnSocket | None:
         """A request as a short one, if it is one by its path and headers."""
         lane = self._lane
-        if request.size > lane.largest or request.body is None:
+        if request.size > lane.largest:
             return None
         path, _, query = request.path.partition("?")
         parts = path.split("/")
         verb = lane.verb(request.method, parts)
         if verb is None or parts[0] or parts[1] != "v1" or "%" in path or "#" in query:
+            return None
+        if (request.body is not None) != verb.has_body:
             return None
         key = ""
         for name, value in request.headers.items():
@@ -339,7 +341,9 @@ class ShortOnSocket:
 
     def digest(self) -> bytes:
         path, _, query = self._request.path.partition("?")
-        raw = self._raw or encode_json(self._request.body).encode()
+        raw = self._raw
+        if not raw and self.verb.has_body:
+            raw = encode_json(self._request.body).encode()
         return hash_request(f"{OWN} {self.verb.method}", path, query, raw)
 
     def answer(self, status: int, body: bytes) -> None:

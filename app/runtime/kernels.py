@@ -22,11 +22,10 @@ from typing import IO, Any
 
 from app.errors import NotReady
 from app.runtime import logs
+from app.runtime.priority import be_nice
 
 WAIT_SECONDS = 30.0
 """How long a request waits for kernels that are being compiled."""
-
-BACKGROUND_NICENESS = 10
 
 LOADING_SHARE = 0.2
 """The share of the time that loading kernels may take from a service that is busy."""
@@ -341,8 +340,7 @@ def _call(wake: Callable[[], object]) -> None:
 
 
 def _be_nice(process: subprocess.Popen[str]) -> None:
-    if hasattr(os, "setpriority"):
-        os.setpriority(os.PRIO_PROCESS, process.pid, BACKGROUND_NICENESS)
+    be_nice(process.pid)
 
 
 def _cores() -> int:

@@ -160,7 +160,9 @@ def _lines(headers: Iterable[tuple[bytes, bytes]]) -> bytes:
 
 
 def short_request(protocol: HttpToolsProtocol, lane: Lane, usual: Callable[[Short], None]) -> Short | None:
-    """The request whose head was just read, if it is short by its head: a plain one, with a small body of JSON."""
+    """The request whose head was just read, if it is short by its head: a plain one, with a small body of JSON where
+    its verb has one, and none elsewhere.
+    """
     path, _, query = protocol.url.partition(b"?")
     parts = path.split(b"/")
     if not 5 <= len(parts) <= 6 or b"%" in path or b"#" in query or not path.isascii():
@@ -168,13 +170,14 @@ def short_request(protocol: HttpToolsProtocol, lane: Lane, usual: Callable[[Shor
     verb = lane.verb(protocol.parser.get_method(), parts)
     if verb is None or parts[0] or parts[1] != b"v1" or protocol.parser.get_http_version() != "1.1":
         return None
+    largest = lane.largest if verb.has_body else 0
     host = authorization = key = b""
     hosts = lengths = types = keys = 0
     for name, value in protocol.headers:
         if name == b"host":
             host, hosts = value, hosts + 1
         elif name == b"content-length":
-            if len(value) > 5 or not value.isdigit() or int(value) > lane.largest:
+            if len(value) > 5 or not value.isdigit() or int(value) > largest:
                 return None
             lengths += 1
         elif name == b"content-type":
@@ -192,7 +195,9 @@ def short_request(protocol: HttpToolsProtocol, lane: Lane, usual: Callable[[Shor
                 return None
         elif name not in _PLAIN:
             return None
-    if not (hosts == lengths == types == 1) or keys > 1:
+    if hosts != 1 or lengths > 1 or types > 1 or keys > 1:
+        return None
+    if verb.has_body and not lengths == types == 1:
         return None
     return Short(
         protocol, verb, parts[3].decode("ascii"), parts[5].decode("ascii") if len(parts) > 5 else "",

@@ -27,6 +27,16 @@ POOL_PATIENCE = 5.0
 
 metadata = sa.MetaData()
 
+_PRAGMAS = (
+    "journal_mode=WAL",
+    "synchronous=FULL",
+    "busy_timeout=10000",
+    # A checkpoint in a commit takes long: they are made in a thread (`app.write_path.commit_thread`), long before this.
+    "wal_autocheckpoint=16000",
+    # As some systems build SQLite, it writes zeros over each page that it frees: all of the log that is pruned.
+    "secure_delete=fast",
+)
+
 
 class Database:
     """A database that has been named; nothing is connected before the first use.
@@ -160,7 +170,6 @@ def plain(error: BaseException) -> str:
 
 def _set_pragmas(connection: DBAPIConnection, _record: object) -> None:
     cursor = connection.cursor()
-    # A checkpoint in a commit takes long: they are made in a thread (`app.write_path.commit_thread`), long before this.
-    for pragma in ("journal_mode=WAL", "synchronous=FULL", "busy_timeout=10000", "wal_autocheckpoint=16000"):
+    for pragma in _PRAGMAS:
         cursor.execute(f"PRAGMA {pragma}")
     cursor.close()

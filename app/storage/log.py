@@ -61,7 +61,8 @@ PRUNED = 1 << 19
 """Bytes of rows that are deleted in one transaction: no commit waits longer than that takes."""
 
 FRAME = 8_192
-"""Bytes of SQLite's write-ahead log that a small transaction takes, its pages being written whole."""
+"""Bytes of SQLite's write-ahead log that a small transaction takes at most, its pages being written whole: one of rows
+and, in tables of an older version, one of their index."""
 
 NOTE = "note"
 """The command of a row that changes no resource."""
@@ -77,10 +78,14 @@ UNDONE = "undone"
 MAKING = int.from_bytes(b"RANKMAKE")
 """The key of PostgreSQL's lock for making the tables."""
 
+LSN = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
+"""The type of the rows' numbers. SQLite keeps rows in the order of an INTEGER primary key; for a BIGINT, which tables
+of an older version have, it keeps an index beside them, another page to be written by each commit."""
+
 log_table = sa.Table(
     "log",
     metadata,
-    sa.Column("lsn", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("lsn", LSN, primary_key=True, autoincrement=False),
     sa.Column("resource", sa.Text, nullable=False),
     sa.Column("first_seq", sa.BigInteger, nullable=False),
     sa.Column("last_seq", sa.BigInteger, nullable=False),
@@ -296,12 +301,16 @@ class Log:
 
         def write(cursor: Any) -> None:
             self._insert.run(cursor, rows)
-            self._forget.run(cursor, forgotten)
-            self._store(cursor, answers)
-            self._complete.run(cursor, completed)
+            if forgotten:
+                self._forget.run(cursor, forgotten)
+            if answers:
+                self._store(cursor, answers)
+            if completed:
+                self._complete.run(cursor, completed)
 
         self._session.transact(write)
-        self._written += FRAME + sum(len(row.payload) for row, _ in written) + sum(len(one.answer) for one in answers)
+        self._written += FRAME + sum([len(row.payload) for row, _ in written])
+        self._written += sum([len(one.answer) for one in answers])
         if rows:
             self._ends_at(self.last_lsn + len(rows), before)
         if rows or answers:

@@ -13,6 +13,7 @@ from app.errors import LogUnavailable
 from app.resources.maintenance import IndexMaintenance
 from app.runtime import logs
 from app.runtime.metrics import Metrics
+from app.runtime.priority import in_background
 from app.settings import Settings
 from app.storage import Stores
 from app.storage.log import Checked
@@ -462,10 +463,10 @@ def _until(stop: threading.Event, items: Iterable[T]) -> Iterator[T]:
 
 
 async def _in_thread(work: Callable[[], T], stop: threading.Event | None = None) -> T:
-    """Run `work` in a thread. A cancellation sets `stop`, and is raised once the work has ended: nothing goes on behind
-    a job that has ended.
+    """Run `work` in a thread of low priority. A cancellation sets `stop`, and is raised once the work has ended:
+    nothing goes on behind a job that has ended.
     """
-    return await _to_end(asyncio.to_thread(work), stop)
+    return await _to_end(in_background(work), stop)
 
 
 async def _to_end(work: Awaitable[T], stop: threading.Event | None = None) -> T:

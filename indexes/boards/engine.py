@@ -46,6 +46,11 @@ class BoardEngine(BoardStore):
         Raises:
             Refused: it does not apply; nothing has changed.
         """
+        if isinstance(command, Events) and not command.batch:
+            accepted = self.catalogue.accept_known(self._owner + 1, command)
+            if accepted is not None:
+                self._owner += 1
+                return EventsPlan(self, accepted, keep_tiles)
         return run_steps(self.prepare_steps(command, keep_tiles))
 
     def prepare_steps(self, command: Command, keep_tiles: int = 0) -> Steps[Plan[BoardStore]]:

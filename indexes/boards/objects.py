@@ -26,6 +26,12 @@ from indexes.core.pending import STRIDE, PendingValues, RowPool, UndoValues
 
 GONE = -1
 
+NO_CODES = CodeChanges()
+"""Of a command on a board without indexed fields. Two counters take longer to make than the rest of `Accepted`."""
+
+_SET, _OLD, _UNTOUCHED = np.zeros(1, np.uint8), np.full(1, -1, np.int64), np.zeros(1, np.uint8)
+"""Columns of a single event that sets values of an object that is there, which nobody writes."""
+
 
 class Step(NamedTuple):
     """The event at `at` creates (`born`) or deletes the object `id`."""
@@ -51,7 +57,7 @@ class Accepted:
     created_before: int
     payloads_before: list[tuple[int, bytes | None]]
     undo: UndoValues[int] = field(default_factory=list)
-    codes: CodeChanges = field(default_factory=CodeChanges)
+    codes: CodeChanges = field(default_factory=lambda: NO_CODES)
     codes_before: list[tuple[int, Codes | None]] = field(default_factory=list)
     named: bool = False
     next_step: int = 0
@@ -59,7 +65,7 @@ class Accepted:
     @property
     def births(self) -> int:
         """How many objects these events create."""
-        return sum(step.born for step in self.steps)
+        return sum(step.born for step in self.steps) if self.steps else 0
 
 
 class Reserved(NamedTuple):
@@ -191,6 +197,18 @@ class Catalogue:
             raise Refused(faults)
         return accepted
 
+    def accept_known(self, owner: int, command: Events) -> Accepted | None:
+        """As `accept`, for what most commands are: one event without a payload, which sets values of an object that is
+        there and that no command under way makes or deletes. None for any other command; nothing has changed then."""
+        if len(command.ids) != 1 or self._pending or command.payload or self._filters.fields:
+            return None
+        row = self.rows.get(command.ids[0])
+        if row is None or command.op[0] == DELETE:
+            return None
+        x = command.x if command.x.flags.carray else _writable(command.x)
+        changes = Changes(_SET, np.array([row], np.int32), x, command.y * self.sign, _OLD, _UNTOUCHED)
+        return Accepted(owner, command, changes, [], None, [], self._pool.high, self._created, [])
+
     def _all_known(self, owner: int, command: Events, rows: Rows, coded: Coded) -> Accepted:
         changes, before = self._changes(command, rows, np.full(len(rows), -1, np.int64), [])
         accepted = Accepted(owner, command, changes, [], None, [], self._pool.high, self._created, before)
@@ -232,15 +250,14 @@ class Catalogue:
             if not step.born and step.row in latest:
                 undo.append((step.row, latest.pop(step.row)))
         kind = (command.op == DELETE).astype(np.uint8)
-        # Columns of an Arrow body may be read-only, for which kernels would have to be compiled separately.
-        x = np.require(command.x, np.float64, ("C", "W"))
-        return Changes(kind, rows, x, command.y * self.sign, created, touched), undo
+        return Changes(kind, rows, _writable(command.x), command.y * self.sign, created, touched), undo
 
     def _code(self, accepted: Accepted, coded: Coded) -> None:
         """Add to the changes the codes of the values that their payloads have in the indexed fields."""
         if not self._filters.fields:
             return
-        held, before = accepted.codes, accepted.codes_before
+        held = accepted.codes = CodeChanges()
+        before = accepted.codes_before
         born = [step.at for step in accepted.steps if step.born]
         x = self._filters.widened(accepted.changes.x, born, coded.codes)
         accepted.changes = accepted.changes._replace(x=x)
@@ -347,6 +364,11 @@ class Catalogue:
         """The rows of the k best objects of a region as kernels see it, best first."""
         slots = self.view.best(region, k)
         return self.view.arrays.row[slots].astype(np.int32)
+
+
+def _writable(x: Floats) -> Floats:
+    """Columns of an Arrow body may be read-only, for which kernels would have to be compiled separately."""
+    return np.require(x, np.float64, ("C", "W"))
 
 
 def _lacking(x: Floats) -> list[bool]:

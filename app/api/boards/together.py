@@ -59,7 +59,7 @@ class ObjectChange(NamedTuple):
 
 
 class ObjectChanges:
-    """`PUT` or `PATCH` of single objects, and single events: see `app.api.together.kind.Kind`."""
+    """`PUT`, `PATCH` or `DELETE` of single objects, and single events: see `app.api.together.kind.Kind`."""
 
     def __init__(self, context: BoardContext) -> None:
         self._context = context
@@ -93,10 +93,9 @@ class ObjectChanges:
             if op == DELETE and len(body) > 2:
                 raise Elsewhere
         else:
-            body, id = (
-                request.checked_body(validators.put_object if op == UPSERT else validators.patch_object),
-                request.id,
-            )
+            body, id = {}, request.id
+            if op != DELETE:
+                body = request.checked_body(validators.put_object if op == UPSERT else validators.patch_object)
             if body.get("id", id) != id or not is_name(id):
                 raise Elsewhere
         messages = messages or "full"
@@ -116,7 +115,8 @@ class ObjectChanges:
         board, settings = items[0].engine, self._context.settings
         x_name, y_name = board.latest_config.range_attributes[0], board.latest_config.rank_attribute
         nan = math.nan
-        full = any(item.messages == "full" for item in items)
+        shown = {item.messages for item in items}
+        full = "full" in shown
         command = Events(
             np.frombuffer(bytes([item.op for item in items]), np.uint8),
             [item.id for item in items],
@@ -124,7 +124,7 @@ class ObjectChanges:
             np.array([item.values.get(y_name, nan) for item in items], np.float64),
             {at: item.payload for at, item in enumerate(items) if item.has_payload},
             skip=True,
-            counted=full or any(item.messages == "count" for item in items),
+            counted=full or "count" in shown,
         )
 
         def requests(plan: EventsPlan) -> Iterator[tuple[Ticket, Skeleton]]:
@@ -148,21 +148,23 @@ class ObjectChanges:
         """Each with its own seq and tiles."""
         plan, n = job, len(items)
         outcomes: list[Outcome] = [_UNKNOWN] * n
-        tiles = _Tiles(plan, self._context.settings.max_answer)
-        created, counts = plan.created, plan.counts or [0] * plan.count
+        tiles = _Tiles(plan, self._context.settings.max_answer) if plan.kept else None
+        created, counts = plan.created, plan.counts
         for event, at in enumerate(_positions(plan, n)):
-            item, count = items[at], counts[event]
+            item, count = items[at], counts[event] if counts else 0
             kept = _kept(plan, event, item, count)
             shown = "" if item.messages == "none" else f',"tile_count":{count}'
             if item.messages == "full":
-                shown = f"{shown},{await tiles.field(event, count)}" if count else f'{shown},"tiles":[]'
+                field = await tiles.field(event, count) if tiles is not None and count else _tiles_field([], count > 0)
+                shown = f"{shown},{field}"
             text = f'{{"seq":{kept["seq"]},"applied":1{shown}}}\n'
             outcomes[at] = Answer(_status(item, event in created), text.encode(), kept)
-        faults: dict[int, list[Fault]] = {}
-        for fault in plan.faults:
-            faults.setdefault(fault.index or 0, []).append(fault)
-        for at, those in faults.items():
-            outcomes[at] = _problem(items[at], those)
+        if plan.faults:
+            faults: dict[int, list[Fault]] = {}
+            for fault in plan.faults:
+                faults.setdefault(fault.index or 0, []).append(fault)
+            for at, those in faults.items():
+                outcomes[at] = _problem(items[at], those)
         return outcomes
 
 
@@ -203,6 +205,7 @@ def object_changes(context: BoardContext) -> list[Verb]:
     return [
         Verb(kind, "PUT", one, UPSERT),
         Verb(kind, "PATCH", one, UPDATE),
+        Verb(kind, "DELETE", one, DELETE),
         Verb(kind, "POST", "/v1/boards/{board}/events", _ONE_OF_MANY),
     ]
 

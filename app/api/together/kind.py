@@ -117,13 +117,14 @@ class Kind(Protocol[ItemT]):
 
 class Verb:
     """Requests of a kind that have one `method` and path. `route` is the latter in metrics, ``/v1/boards/{board}/...``,
-    `resources` the type of resource in it, `op` how the kind calls them."""
+    `resources` the type of resource in it, `op` how the kind calls them. They have a body but where they delete."""
 
-    __slots__ = ("kind", "method", "op", "resources", "route")
+    __slots__ = ("has_body", "kind", "method", "op", "resources", "route")
 
     def __init__(self, kind: Kind[Any], method: str, route: str, op: Any = None) -> None:
         self.kind, self.method, self.route, self.op = kind, method, route, op
         self.resources = route.split("/", 3)[2]
+        self.has_body = method != "DELETE"
 
 
 def receipts(

@@ -220,7 +220,8 @@ class Lane:
             tracing.tracer.together([short for short, _, _ in left])
         tickets: list[Ticket | None] = [None] * counted
         try:
-            await group.turn.begin()
+            if group.joined:
+                await group.turn.begin()
             if group.keys:
                 tickets = await self._claim(left)
             items = [item for _, item, _ in left]

@@ -62,6 +62,11 @@ class EventsPlan(Plan[BoardStore]):
         return self.engine.config.cut is not None
 
     @property
+    def _keeps(self) -> bool:
+        """Whether tiles are kept, for the answer or for zones."""
+        return self._room > 0 or self.counted or self._zoned
+
+    @property
     def changes(self) -> Changes:
         """The events by column."""
         return self._accepted.changes
@@ -98,18 +103,19 @@ class EventsPlan(Plan[BoardStore]):
             painter.advance(changes, self._executed, self.count)
             self._executed = self.count
             return
-        keep = self._room > 0 or self.counted or self._zoned
-        self._executed, made = painter.run(changes, self._executed, self.count, budget, keep)
+        self._executed, made = painter.run(changes, self._executed, self.count, budget, self._keeps)
         self.tile_count += made
 
     def publish(self) -> Slice | None:
         catalogue, accepted = self.engine.catalogue, self._accepted
         catalogue.advance(accepted.changes, accepted.births, self._published, self._executed)
-        return self.publish_pass(None if self.silent else KernelPass(self.engine), 0, self._executed)
+        live = self.engine.painter.live
+        heard = not self.silent and (self._keeps or live.count > 0 or live.tile_readers > 0)
+        return self.publish_pass(KernelPass(self.engine) if heard else None, 0, self._executed)
 
     def publish_pass(self, found: KernelPass | None, start: int, hi: int) -> Slice | None:
-        """Make the events before `hi` visible. They begin at event `start` of the pass. Without one (replay) there
-        are no notifications."""
+        """Make the events before `hi` visible. They begin at event `start` of the pass. Without one (replay, or nobody
+        to notify) there are no notifications."""
         catalogue, accepted = self.engine.catalogue, self._accepted
         catalogue.name_rows(accepted)
         out = None

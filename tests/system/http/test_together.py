@@ -65,10 +65,12 @@ class Wire:
 
 
 def write(board: str, id: str, body: Any, method: str = "PUT", query: str = "", **headers: str) -> bytes:
-    """A small write as bytes; a `POST` is that of one event."""
+    """A small write as bytes; a `POST` is that of one event, and a `DELETE` has no body."""
     path, body = asked(method, id, body)
-    content = body if isinstance(body, bytes) else json.dumps(body).encode()
-    lines = {"Host": "127.0.0.1", "Content-Type": "application/json", "Content-Length": str(len(content)), **headers}
+    content, lines = b"", {"Host": "127.0.0.1", **headers}
+    if method != "DELETE":
+        content = body if isinstance(body, bytes) else json.dumps(body).encode()
+        lines = {"Content-Type": "application/json", "Content-Length": str(len(content)), **lines}
     head = "".join(f"{name.replace('_', '-')}: {value}\r\n" for name, value in lines.items())
     return f"{method} {board}{path}{query} HTTP/1.1\r\n{head}\r\n".encode() + content
 
@@ -112,9 +114,11 @@ def draw_write(draw: Random) -> tuple[str, Json, str, str]:
     """A write of an object of a few, one in five of which is refused for itself."""
     id = f"o{draw.randrange(12)}"
     body: Json = {"values": {"x": draw.randrange(40), "y": draw.randrange(10)}}
-    method = draw.choice(["PUT", "PUT", "PATCH", "POST"])
+    method = draw.choice(["PUT", "PUT", "PUT", "PATCH", "POST", "POST", "DELETE"])
     kind = draw.random()
-    if kind < 0.05:
+    if method == "DELETE":
+        body = {}
+    elif kind < 0.05:
         body = {"values": {"x": "wide"}}
     elif kind < 0.1:
         id = f"unknown{draw.randrange(5)}"
@@ -157,9 +161,10 @@ def test_random_writes_are_what_they_are_one_by_one(talk: Talk, board: str, wire
     shown = talk.pages(f"{board}/subscriptions", 1000)
     talk.good("POST", f"{other}/subscriptions", {"subscriptions": shown})
     for id, body, method, query, got in good:
-        assert not model.event({"op": "upsert", "id": id, **body}), (id, body)
-        path, body = asked(method, id, body)
-        answer = talk.ask(method, f"{other}{path}{query}", body, headers={"Idempotency-Key": fresh("k")})
+        op = "delete" if method == "DELETE" else "upsert"
+        assert not model.event({"op": op, "id": id, **body}), (method, id, body)
+        path, asking = asked(method, id, body)
+        answer = talk.ask(method, f"{other}{path}{query}", asking or None, headers={"Idempotency-Key": fresh("k")})
         assert answer.status_code == got.status and answer.json() == got.body, (id, body, method, query)
         assert "replayed" not in got.body and ("tiles" in got.body) == (query in ("", "?messages=full"))
     objects = {item["id"]: plain(item) for item in talk.pages(f"{board}/objects", 1000)}
@@ -168,6 +173,32 @@ def test_random_writes_are_what_they_are_one_by_one(talk: Talk, board: str, wire
     for one in sent:
         if one.got.status not in (200, 201):
             assert one.got.status in (404, 422) and one.got.headers["content-type"] == "application/problem+json"
+
+
+@pytest.mark.parametrize(
+    ("content", "headers", "together"),
+    [
+        (b"", {}, True),
+        (b"", {"Content_Length": "0", "Content_Type": "application/json"}, True),
+        (b"{}", {"Content_Length": "2"}, False),
+        (b"", {"Content_Type": "text/plain"}, False),
+    ],
+)
+def test_an_object_is_deleted_without_a_body(
+    talk: Talk, board: str, wires: list[Wire], content: bytes, headers: dict[str, str], together: bool
+) -> None:
+    wires[0].send(write(board, "o", {"values": {"x": 1, "y": 2}}))
+    made, key = wires[0].receive().body["seq"], fresh("key")
+    for again in (False, True):
+        asking = write(board, "o", None, "DELETE", "?messages=none", **headers, Idempotency_Key=key)
+        wires[0].send(asking + content)
+        got = wires[0].receive()
+        replayed = {"replayed": True} if again else {}
+        assert (got.status, got.body, got.together) == (200, {"seq": made + 1, "applied": 1, **replayed}, together)
+    wires[0].send(write(board, "o", None, "DELETE"))
+    assert wires[0].receive().status == 404
+    problem(talk.ask("GET", f"{board}/objects/o"), 404)
+    assert talk.good("GET", board)["seq"] == made + 1
 
 
 def test_what_does_not_apply_is_refused_beside_what_does(board: str, wires: list[Wire]) -> None:
