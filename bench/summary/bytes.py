@@ -18,7 +18,7 @@ HELD = {
     "matchers": ("one interval", "an interval with its score in the table and in the base, {id:.0f} of the id"),
     "relays": (
         "2 attributes",
-        "a point of four numbers in the table and two indexes; what the answers leave in Python; {id:.0f} of the id",
+        "a point of four numbers in the table and two indexes with their room; {id:.0f} of the id",
     ),
     "maps": (
         f"top-{K} with m = {K}, {OBJECTS:,} objects",
