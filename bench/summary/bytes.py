@@ -22,7 +22,7 @@ HELD = {
     ),
     "maps": (
         f"top-{K} with m = {K}, {OBJECTS:,} objects",
-        f"an answer of {2 * K - 1} objects with places, values and scores, {{id:.0f}} of the id",
+        f"an answer of {2 * K - 1} objects as cells of two lists, its box in the index, {{id:.0f}} of the id",
     ),
     "feeds": (
         f"a list of {K}, 1 to 5 words, {POSTS:,} posts",
