@@ -32,6 +32,7 @@ from indexes.maps.object_index import PlaceIndex
 from indexes.maps.searches import AnswerZone, Query, Searches, TopQuery
 from indexes.maps.zones.circle import CircleZone
 from indexes.maps.zones.skyline import Zone
+from indexes.maps.zones.top import TopZone
 
 SHARED = 128
 """Queries from which on two threads share the searches: fewer are done before the second has started."""
@@ -316,7 +317,25 @@ class LiveQueries:
                 pass
             found.update(background.result)
         self.held.keep(found)
-        self._enter(queries)
+        tops: list[tuple[int, TopZone]] = []
+        for q in queries:
+            zone = found[q]
+            if isinstance(zone, TopZone):
+                tops.append((q, zone))
+            else:
+                self.skylines.put(q, zone)
+        if tops:
+            # An answer that is short has no members here: any object may enter it.
+            counts = [zone.members if zone.members == zone.k else 0 for _, zone in tops]
+            self.tops.put(
+                np.array([q for q, _ in tops]),
+                np.array([zone.place for _, zone in tops]),
+                np.array([self._score[q] for q, _ in tops]),
+                np.array([zone.radius for _, zone in tops]),
+                np.cumsum(counts),
+                np.concatenate([zone.distances[:n] for n, (_, zone) in zip(counts, tops, strict=True)]),
+                np.concatenate([zone.statics[:n] for n, (_, zone) in zip(counts, tops, strict=True)]),
+            )
 
     def _found(self, queries: list[int], searches: Searches) -> dict[int, AnswerZone]:
         """The answers of queries where their clients are. Reads only."""
@@ -334,7 +353,7 @@ class LiveQueries:
         return found
 
     def _enter(self, queries: list[int]) -> None:
-        """Index zones of queries by what they reach."""
+        """Index zones that a batch has changed by what they reach."""
         for q in queries:
             if q in self.held.skylines:
                 self.skylines.put(q, self.held.skylines[q])
@@ -342,7 +361,6 @@ class LiveQueries:
         if tops:
             numbers = np.array(tops)
             columns, candidates = self.held.tops, self.held.candidates(numbers)
-            # An answer that is short has no members here: any object may enter it.
             wanted = np.array([cast("TopQuery", self._queries[q]).k for q in tops])
             counts = np.where(columns.members[numbers] == wanted, wanted, 0)
             points, statics = self.index.rows(candidates.slots[candidates.firsts(counts)])
