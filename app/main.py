@@ -60,6 +60,7 @@ from app.storage.role import Role, give_up, read_role
 from app.storage.shared_log import OtherHistory
 from app.streaming.websocket import StreamSocket
 from app.version import version
+from app.write_path.read_ahead import ReadAhead
 from app.write_path.writer import PATIENCE
 
 ROUTERS = (
@@ -81,8 +82,14 @@ ROUTERS = (
 )
 
 
-def create_app(settings: Settings | None = None, stores: Stores | None = None, listen_first: bool = False) -> FastAPI:
-    """The whole service. `stores` may be opened before, so that what is wrong with them is said before it starts.
+def create_app(
+    settings: Settings | None = None,
+    stores: Stores | None = None,
+    listen_first: bool = False,
+    ahead: ReadAhead | None = None,
+) -> FastAPI:
+    """The whole service. `stores` may be opened before, so that what is wrong with them is said before it starts, and
+    `ahead` be reading what is in them.
 
     With `listen_first` it is served while the log is still being replayed: the health routes answer, all others 503.
     """
@@ -104,7 +111,7 @@ def create_app(settings: Settings | None = None, stores: Stores | None = None, l
 
         def build(found: Stores, role: Role | None) -> Service:
             """Connect everything to the stores that were opened."""
-            made = Service(settings, found, metrics, keyring, role)
+            made = Service(settings, found, metrics, keyring, role, ahead)
             passing = Passing(made.node, settings, metrics)
             requests = SocketRequests(
                 app, Routes(ROUTERS), settings, metrics, lane, lambda: lifecycle.ready, passing.pass_socket_request

@@ -22,7 +22,7 @@ from app.runtime.egress import Egress
 from app.runtime.kernels import Kernels
 from app.runtime.metrics import Metrics
 from app.security.keyring import Keyring
-from app.security.sealing import Seal
+from app.security.sealing import seal_links
 from app.settings import Settings
 from app.storage import Stores
 from app.storage.lease import TERM
@@ -42,6 +42,7 @@ from app.write_path.idempotency import Answers
 from app.write_path.jobs import Jobs, Numbers
 from app.write_path.lifetimes import Expiry
 from app.write_path.maintenance import Maintenance
+from app.write_path.read_ahead import ReadAhead
 from app.write_path.recovery import rebuilt, recover
 from app.write_path.replay import Followers
 from app.write_path.resources import Resources
@@ -51,7 +52,6 @@ from app.write_path.writer import PATIENCE, Writer
 from app.zones.balance import Balance
 from app.zones.publisher import Publisher
 from formats.folder import Folder
-from formats.links import seal_with
 from indexes.boards.commands import Configure
 from indexes.boards.config import BoardConfig
 from indexes.boards.engine import BoardEngine
@@ -101,9 +101,15 @@ class Service:
     """
 
     def __init__(
-        self, settings: Settings, stores: Stores, metrics: Metrics, keyring: Keyring, role: Role | None = None
+        self,
+        settings: Settings,
+        stores: Stores,
+        metrics: Metrics,
+        keyring: Keyring,
+        role: Role | None = None,
+        ahead: ReadAhead | None = None,
     ) -> None:
-        seal_with(None if settings.seal_key is None else Seal(settings.seal_key.get_secret_value()))
+        seal_links(settings)
         self.settings = settings
         self.metrics = metrics
         self.stores = stores
@@ -141,6 +147,7 @@ class Service:
         self.jobs = Jobs(metrics, Numbers(stores.directory.path / "JOBS"), ready=self.kernels.need_all)
         root = Folder.at(settings.storage or stores.directory.path)
         self.snapshots = Snapshots(root, epoch, resource_types)
+        self._ahead = ahead
         self.root = StorageRoot(root, settings.storage or root.path, stores.marks)
         self.maintenance = Maintenance(settings, stores, self.catalog, self.writer, self.snapshots, metrics, self.root)
         self.maintenance.on_cut = self._flush
@@ -178,8 +185,9 @@ class Service:
         if self.node.leads:
             await asyncio.to_thread(self.webhooks.load)
             await asyncio.to_thread(self.zones.load)
+        ahead, self._ahead = self._ahead, None
         self.maintenance.snapshot_lsn = await asyncio.to_thread(
-            recover, self.snapshots, self.catalog, self.writer, self._log_progress, self.root
+            recover, self.snapshots, self.catalog, self.writer, self._log_progress, self.root, ahead
         )
         await asyncio.to_thread(self._claim_storage)
         try:

@@ -30,11 +30,11 @@ def register(cli: typer.Typer) -> None:
 
 def settings_from(given: dict[str, Any]) -> Settings:
     """The settings with what was given on the command line; ends the command when one is not valid."""
-    from app.api.problems import reason
-
     try:
         return Settings(**{name: value for name, value in given.items() if value is not None})
     except ValidationError as failure:
+        from app.api.problems import reason
+
         lines = [
             f"RANKCAST_{str(error['loc'][0]).upper()}: {reason(error)}" for error in failure.errors(include_url=False)
         ]
@@ -93,12 +93,7 @@ def _serve(settings: Settings, stack: ExitStack) -> None:
         stack.enter_context(one)
 
     from app.errors import DatabaseLost, LogUnavailable
-    from app.main import create_app
     from app.runtime import logs
-    from app.security.door import DoorOpen, check_door
-    from app.security.keyring import Keyring
-    from app.security.tokens import Tokens
-    from app.server.serving import serve as run
     from app.storage import open_stores
     from app.storage.directory import DirectoryUnusable
     from app.storage.role import read_role
@@ -111,6 +106,18 @@ def _serve(settings: Settings, stack: ExitStack) -> None:
         stores = open_stores(settings.data, settings.database, accept_log_end=settings.accept_log_end)
     except (DirectoryUnusable, LogUnavailable) as refusal:
         raise fail(str(refusal)) from None
+
+    from app.write_path.read_ahead import ReadAhead
+
+    ahead = ReadAhead(settings, stores)
+
+    # Most of what is imported, and while the snapshot is read.
+    from app.main import create_app
+    from app.security.door import DoorOpen, check_door
+    from app.security.keyring import Keyring
+    from app.security.tokens import Tokens
+    from app.server.serving import serve as run
+
     try:
         check_door(settings, Keyring(stores.keys.all(), Tokens.of(settings)))
         sockets = sockets or listen(settings.host, settings.port)
@@ -118,7 +125,7 @@ def _serve(settings: Settings, stack: ExitStack) -> None:
         stores.close()
         raise fail(str(refusal)) from None
     try:
-        app = create_app(settings, stores, listen_first=True)
+        app = create_app(settings, stores, listen_first=True, ahead=ahead)
         app.state.lifecycle.owns_process = True
         interpreter.keep_program()
         run(app, settings, sockets)

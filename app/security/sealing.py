@@ -5,6 +5,9 @@ from __future__ import annotations
 import base64
 import hashlib
 
+from app.settings import Settings
+from formats.links import seal_with
+
 
 class Seal:
     """Seals texts under a secret by AES-128-CBC and HMAC-SHA256 (Fernet).
@@ -31,3 +34,8 @@ class Seal:
             return self._fernet.decrypt(sealed.encode()).decode()
         except InvalidToken:
             return None
+
+
+def seal_links(settings: Settings) -> None:
+    """Have the keys of links sealed, and opened again, by the settings' seal key, where there is one."""
+    seal_with(None if settings.seal_key is None else Seal(settings.seal_key.get_secret_value()))

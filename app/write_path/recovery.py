@@ -12,6 +12,7 @@ from app.storage.log import Log
 from app.storage.root import StorageRoot
 from app.storage.snapshots import Snapshot, Snapshots
 from app.write_path.catalog import Catalog, Entry
+from app.write_path.read_ahead import ReadAhead, TakenUp, taken_up
 from app.write_path.replay import replay
 from app.write_path.writer import Writer
 from formats.folder import MANIFEST
@@ -25,11 +26,13 @@ def recover(
     writer: Writer,
     progress: Callable[[int, int], None] = lambda done, total: None,
     root: StorageRoot | None = None,
+    ahead: ReadAhead | None = None,
 ) -> int:
     """Bring all resources to the end of the log; return the row of the snapshot it started from, 0 for none.
 
     The duration of each part is logged. A damaged snapshot or image is reported, and the snapshot before it, or the
-    snapshot itself, is used instead; so is what is wrong with the storage `root`, and what it lacks.
+    snapshot itself, is used instead; so is what is wrong with the storage `root`, and what it lacks. `ahead` is reading
+    the newest snapshot already.
 
     Raises:
         LogUnavailable: the log cannot be read, lacks rows that no good snapshot makes up for, or ends before one; it or
@@ -43,13 +46,15 @@ def recover(
             f"the log ends at row {writer.last_lsn}, although there is a snapshot of this history after row {beyond}: "
             "its database is another one, or has lost rows. Put it back, or restore the snapshot into a new directory"
         )
-    snapshot = snapshots.newest(writer.pruned_through, writer.last_lsn)
+    found = None if ahead is None else ahead.take(writer.pruned_through, writer.last_lsn)
+    snapshot = snapshots.newest(writer.pruned_through, writer.last_lsn) if found is None else found.snapshot
     lsn = 0
     if snapshot is not None:
-        lsn = snapshot.lsn
-        log.info("snapshot read", lsn=lsn, resources=len(snapshot.states), seconds=_since(began))
-        for resource in sorted(snapshot.states):
-            _take_up(snapshots, catalog, snapshot, resource)
+        lsn, taken = snapshot.lsn, {} if found is None else found.resources
+        seconds = _since(began) if found is None else round(found.seconds, 3)
+        log.info("snapshot read", lsn=lsn, resources=len(snapshot.states) + len(taken), seconds=seconds)
+        for resource in sorted([*snapshot.states, *taken]):
+            _take_up(snapshots, catalog, snapshot, resource, taken.get(resource))
         for resource, seq in snapshot.gone.items():
             catalog.restore(resource, None, seq)
     behind: dict[str, int] = {}
@@ -75,16 +80,15 @@ def recover(
     return lsn
 
 
-def _take_up(snapshots: Snapshots, catalog: Catalog, snapshot: Snapshot, resource: str) -> None:
-    """Restore a resource from the state of a snapshot, which is taken out of it."""
-    began = time.perf_counter()
+def _take_up(
+    snapshots: Snapshots, catalog: Catalog, snapshot: Snapshot, resource: str, taken: TakenUp | None = None
+) -> None:
+    """Restore a resource from the state of a snapshot, where it was not `taken` from it already."""
+    taken = taken or taken_up(snapshots, catalog.resource_types, snapshot, resource)
     resource_type, _ = catalog.resource_types.split(resource)
-    image = snapshots.packed(snapshot.lsn, resource)
-    indexes = "laid out again" if image is None else "mapped"
-    engine = resource_type.engine_of(snapshot.states.pop(resource), image)
-    catalog.restore(resource, engine, 0)
-    taken = {**resource_type.sizes(engine), "indexes": indexes, "seconds": _since(began)}
-    log.info(f"{resource_type.noun} taken up", resource=resource, **taken)
+    catalog.restore(resource, taken.engine, 0)
+    about = {"indexes": "mapped" if taken.mapped else "laid out again", "seconds": round(taken.seconds, 3)}
+    log.info(f"{resource_type.noun} taken up", resource=resource, **resource_type.sizes(taken.engine), **about)
 
 
 def _report_losses(snapshots: Snapshots, root: StorageRoot) -> str | None:

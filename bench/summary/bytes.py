@@ -18,11 +18,11 @@ HELD = {
     "matchers": ("one interval", "an interval with its score in the table and in the base, {id:.0f} of the id"),
     "relays": (
         "2 attributes",
-        "a point of four numbers in the table and two indexes; what the answers leave in Python; {id:.0f} of the id",
+        "a point of four numbers in the table and two indexes with their room; {id:.0f} of the id",
     ),
     "maps": (
         f"top-{K} with m = {K}, {OBJECTS:,} objects",
-        f"an answer of {2 * K - 1} objects with places, values and scores, {{id:.0f}} of the id",
+        f"an answer of {2 * K - 1} objects as cells of two lists, its box in the index, {{id:.0f}} of the id",
     ),
     "feeds": (
         f"a list of {K}, 1 to 5 words, {POSTS:,} posts",

@@ -22,7 +22,7 @@ from indexes.core.arrays import Bytes, Ints, Rows
 BULK = 4_096
 """From so many new ids on, they are sorted and merged into the base, and not inserted one by one."""
 
-MERGE_AT = 65_536
+MERGE_AT = 8_192
 """The dict is merged into the base when it holds more than this, and more than an eighth of the base."""
 
 

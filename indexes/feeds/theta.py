@@ -69,7 +69,7 @@ class Buffering:
 
     def room(self, k: Ints) -> Ints:
         """Entries of a buffer for this k."""
-        return 2 * k if self.buffer == "kmax" else 3 * k + 12
+        return 2 * k if self.buffer == "kmax" else 2 * k + 12
 
     def kinds(self, k: Ints) -> Ints:
         """The kind of each k. O(n), and O(BUCKETS) for each new k."""

@@ -7,10 +7,8 @@ from typing import Any, cast
 
 import numpy as np
 
-from indexes.core.arrays import Floats, Ints
 from indexes.maps.config import Point, Question, Skyline, Top
-from indexes.maps.kernels.floats import float_kernel
-from indexes.maps.kernels.metrics import METRICS, distance
+from indexes.maps.kernels.metrics import METRICS, measure_distances
 from indexes.maps.objects import Objects
 from indexes.maps.results import Answer, CircleOf, SkylineAnswer, TopAnswer
 from indexes.maps.searches import AnswerZone
@@ -80,13 +78,6 @@ def _skylines(
         begin, end = end, end + size
         found.append(SkylineAnswer(Skyline(), at, rows.part(begin, end), zone_of(zone)))
     return found
-
-
-@float_kernel
-def measure_distances(metric: int, ats: Floats, which: Ints, points: Floats, far: Floats) -> None:
-    """Write how far objects at `points` (2, n) are, each from the place `ats[which]`."""
-    for i in range(which.size):
-        far[i] = distance(metric, ats[which[i], 0], ats[which[i], 1], points[0, i], points[1, i])
 
 
 def zone_of(zone: Zone | CircleZone) -> dict[str, Any] | CircleOf | None:

@@ -6,9 +6,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from indexes.maps.answers import measure_distances
 from indexes.maps.attributes import Attribute
-from indexes.maps.kernels.metrics import METRICS
+from indexes.maps.kernels.metrics import METRICS, measure_distances
 from indexes.maps.live.queries import Changes, LiveQueries
 from indexes.maps.live.skyline_changes import CircleUpdater, SkylineUpdater
 from indexes.maps.object_index import PlaceIndex

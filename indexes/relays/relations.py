@@ -43,6 +43,19 @@ class Decisions(NamedTuple):
         """What command i promotes."""
         return self.promoted[self.promoted_upto[i - 1] if i else 0 : self.promoted_upto[i]]
 
+    @property
+    def named(self) -> tuple[Ints32, Ints]:
+        """The coverers of each command that subscribes and what each other one promotes, command by command, and where
+        those of each end."""
+        covered, promoted = self.coverers_upto, self.promoted_upto
+        if not len(self.promoted):
+            return self.coverers, covered
+        if not len(self.coverers):
+            return self.promoted, promoted
+        by = [np.repeat(np.arange(len(upto)), np.diff(upto, prepend=0)) for upto in (covered, promoted)]
+        order = np.argsort(np.concatenate(by), kind="stable")
+        return np.concatenate([self.coverers, self.promoted])[order], covered + promoted
+
 
 class Relations(ABC):
     """The subscriptions that concern one neighbour. Slots are those of a table that the caller keeps, and the slots of

@@ -29,15 +29,15 @@ from indexes.core.pending import RowPool
 from indexes.relays.alternatives.graphs import CompleteGraph, Poset
 from indexes.relays.alternatives.linear import LinearIndex
 from indexes.relays.alternatives.z_order import ZIndex
-from indexes.relays.config import UPSTREAM, RelayConfig, shown
+from indexes.relays.config import UPSTREAM, RelayConfig
 from indexes.relays.kernels.covering_index import QUERIES, CoverIndex
 from indexes.relays.kernels.forward import SUBSCRIBE, UNSUBSCRIBE
 from indexes.relays.kernels.kd_tree import KdIndex
 from indexes.relays.kernels.points import Points, copied, coverers_first, empty_points, grown, write
 from indexes.relays.kernels.slabs import SlabIndex
+from indexes.relays.outcomes import NeighbourOutcomes, StepOutcomes
 from indexes.relays.recipients import Recipients, links_of, local_of
 from indexes.relays.relations import Decisions, Known, Relations
-from indexes.relays.results import Subscribed, Unsubscribed
 
 LOCAL = -1
 """The link number of local subscriptions."""
@@ -303,19 +303,13 @@ class Relay:
         slots do not depend on the cuts."""
         self._pool.give(slots)
 
-    def answers(self, ran: ExecutedSteps) -> list[Subscribed | Unsubscribed]:
+    def answers(self, ran: ExecutedSteps) -> StepOutcomes:
         """The outcome of each step, before it is committed."""
-        n = len(ran.slots)
-        forward: list[dict[str, bool]] = [{} for _ in range(n)]
-        named: list[dict[str, list[str]]] = [{} for _ in range(n)]
-        begins = (ran.steps.op == SUBSCRIBE).tolist()
+        decided = {}
         for name, (decisions, step) in ran.decisions.items():
-            for at, (i, forwarded) in enumerate(zip(step.tolist(), decisions.forward.tolist(), strict=True)):
-                forward[i][name] = forwarded
-                about = decisions.covered_by(at) if begins[i] else decisions.promoted_by(at)
-                named[i][name] = [shown(key) for key in self._keys(about, ran.named)] if len(about) else []
-        rows = zip(begins, ran.steps.keys, forward, named, strict=True)
-        return [(Subscribed if new else Unsubscribed)(shown(key), to, about) for new, key, to, about in rows]
+            about, upto = decisions.named
+            decided[name] = NeighbourOutcomes(step, decisions.forward, self._keys(about, ran.named), upto)
+        return StepOutcomes(ran.steps.op == SUBSCRIBE, ran.steps.keys, decided)
 
     def outgoing(self, ran: ExecutedSteps, neighbour: str) -> Outgoing:
         """The messages to a neighbour about steps, before they are committed. An end comes after the beginnings of what

@@ -18,6 +18,7 @@ from app.storage.snapshots import Snapshots
 from app.write_path.catalog import Catalog
 from app.write_path.idempotency import Answers
 from app.write_path.maintenance import Maintenance
+from app.write_path.read_ahead import ReadAhead
 from app.write_path.recovery import recover
 from app.write_path.writer import Writer
 from formats.board_commands import decode
@@ -74,7 +75,7 @@ class Life:
         self.metrics = Metrics()
         self.writer = Writer(self.stores.log, self.catalog, self.answers, self.metrics)
         self.snapshots = Snapshots(Folder.at(path), self.stores.directory.epoch, kinds)
-        settings = Settings(data=path, keep_snapshots=keep_snapshots)
+        self._settings = settings = Settings(data=path, keep_snapshots=keep_snapshots)
         self.maintenance = Maintenance(settings, self.stores, self.catalog, self.writer, self.snapshots, self.metrics)
         self.broken = False
         self.runner = asyncio.Runner()
@@ -98,8 +99,9 @@ class Life:
         return lsn
 
     def start(self) -> int:
-        """Recover; return the row that it began from."""
-        return recover(self.snapshots, self.catalog, self.writer)
+        """Recover; return the row that it began from. Every other time the snapshot is read ahead."""
+        ahead = ReadAhead(self._settings, self.stores) if len(self.rows) % 2 else None
+        return recover(self.snapshots, self.catalog, self.writer, ahead=ahead)
 
     def run(self, story: Awaitable[Any]) -> Any:
         async def whole() -> Any:

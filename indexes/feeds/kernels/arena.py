@@ -36,7 +36,7 @@ class Arena:
 
 
 def grown(column: NDArray, room: int, filler: float = 0) -> NDArray:
-    """A copy of a column with more room. O(room)."""
-    longer = aligned.full(room, filler, column.dtype)
+    """A copy of a column with more room, of which what is 0 takes no memory until it is written to. O(room)."""
+    longer = aligned.full(room, filler, column.dtype) if filler else aligned.zeros(room, column.dtype)
     longer[: len(column)] = column
     return longer

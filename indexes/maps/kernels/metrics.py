@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from math import asin, atan2, cos, floor, pi, sin, sqrt
 
-from indexes.core.arrays import Floats
+from indexes.core.arrays import Floats, Ints
 from indexes.maps.kernels.floats import float_internal, float_kernel
 
 EUCLIDEAN, MANHATTAN, GREAT_CIRCLE = range(3)
@@ -63,6 +63,13 @@ def distance(metric: int, ax: float, ay: float, bx: float, by: float) -> float:
     else:
         far = haversine(ax, ay, bx, by)
     return far
+
+
+@float_kernel
+def measure_distances(metric: int, ats: Floats, which: Ints, points: Floats, far: Floats) -> None:
+    """Write how far objects at `points` (2, n) are, each from the place `ats[which]`."""
+    for i in range(which.size):
+        far[i] = distance(metric, ats[which[i], 0], ats[which[i], 1], points[0, i], points[1, i])
 
 
 @float_kernel

@@ -6,6 +6,7 @@ is added or removed in O(1) a cell, and memory is allocated only when no cell is
 
 from __future__ import annotations
 
+from copy import deepcopy
 from typing import NamedTuple
 
 import numpy as np
@@ -17,6 +18,10 @@ NONE = -1
 
 FREE, USED = 0, 1
 """Places in `size`: the first free cell, from which the others are chained by `own`, and how many are in use."""
+
+
+ROOM = 32
+"""Slots a query for which there is room at first when lists are read."""
 
 
 class Cells(NamedTuple):
@@ -66,13 +71,23 @@ class Holders:
         _release(self.cells, queries[queries < len(self.cells.of_query)])
 
     def held(self, query: int) -> Ints:
-        """The slots that a query holds, in order."""
-        found, c = [], self.cells
-        cell = int(c.of_query[query]) if query < len(c.of_query) else NONE
-        while cell != NONE:
-            found.append(int(c.slot[cell]))
-            cell = int(c.own[cell])
-        return np.sort(np.array(found, np.int64))
+        """The slots that a query holds, ascending."""
+        return np.sort(self.lists(np.array([query]))[0])
+
+    def lists(self, queries: Ints) -> tuple[Ints, Ints]:
+        """The lists of queries, one after the other, each as it was set, and where that of each ends. O(1) a slot."""
+        ends, slots = np.empty(len(queries), np.int64), np.empty(ROOM * len(queries), np.int64)
+        n = int(_listed(self.cells, queries, ends, slots))
+        if n > len(slots):
+            slots = np.empty(n, np.int64)
+            _listed(self.cells, queries, ends, slots)
+        return slots[:n], ends
+
+    def copy(self) -> Holders:
+        """A copy that stays as it is."""
+        other = Holders()
+        other.cells = deepcopy(self.cells)
+        return other
 
     def _reserve(self, queries: int, slots: int, more: int) -> None:
         c = self.cells
@@ -126,10 +141,11 @@ def _longer(column: Ints32, needed: int) -> Ints32:
 
 @kernel
 def _hold(cells: Cells, queries: Ints, ends: Ints, slots: Ints) -> None:
-    at = int64(0)
+    begin = int64(0)
     for i in range(queries.size):
         q = queries[i]
-        while at < ends[i]:
+        # Each cell is put before the others of its query, so that their order is that of the list in the end.
+        for at in range(ends[i] - 1, begin - 1, -1):
             t = slots[at]
             cell = int64(cells.size[FREE])
             cells.size[FREE] = cells.own[cell]
@@ -141,8 +157,23 @@ def _hold(cells: Cells, queries: Ints, ends: Ints, slots: Ints) -> None:
             if first != NONE:
                 cells.before[first] = cell
             cells.of_slot[t] = cell
-            at += 1
-    cells.size[USED] += at
+        begin = ends[i]
+    cells.size[USED] += begin
+
+
+@kernel
+def _listed(cells: Cells, queries: Ints, ends: Ints, slots: Ints) -> int:
+    """Write the lists of queries as far as there is room, and where each ends; returns how many slots there are."""
+    n = 0
+    for i in range(queries.size):
+        cell = int64(cells.of_query[queries[i]]) if queries[i] < cells.of_query.size else int64(NONE)
+        while cell != NONE:
+            if n < slots.size:
+                slots[n] = cells.slot[cell]
+            n += 1
+            cell = int64(cells.own[cell])
+        ends[i] = n
+    return n
 
 
 @kernel

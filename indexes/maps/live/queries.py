@@ -21,15 +21,17 @@ from indexes.core.arrays import Bools, Floats, Ints
 from indexes.core.background import BackgroundTask
 from indexes.maps.attributes import Attribute
 from indexes.maps.config import Point
-from indexes.maps.kernels.metrics import METRICS
+from indexes.maps.kernels.metrics import METRICS, measure_distances
+from indexes.maps.live.held_answers import HeldAnswers
 from indexes.maps.live.holders import Holders, Pairs, holders_of
 from indexes.maps.live.skyline_changes import CircleUpdater, Effect, SkylineUpdater, Update
 from indexes.maps.live.skyline_reach import SkylineReach
-from indexes.maps.live.top_changes import BROKEN, OTHER, SHRUNK, ChangeColumns, TopBatchUpdater
+from indexes.maps.live.top_changes import BROKEN, KEPT, OTHER, SAME, SHRUNK, ChangeColumns, TopBatchUpdater, ZoneColumns
 from indexes.maps.live.top_reach import TopReach
 from indexes.maps.object_index import PlaceIndex
 from indexes.maps.searches import AnswerZone, Query, Searches, TopQuery
 from indexes.maps.zones.circle import CircleZone
+from indexes.maps.zones.skyline import Zone
 from indexes.maps.zones.top import TopZone
 
 SHARED = 128
@@ -56,8 +58,13 @@ class ZoneChange(NamedTuple):
     """A query that holds another zone after a batch, and whether it was searched for again."""
 
     query: int
-    zone: AnswerZone
     searched: bool
+    held: HeldAnswers
+
+    @property
+    def zone(self) -> AnswerZone:
+        """The zone that it holds now."""
+        return self.held[self.query]
 
 
 class BatchResult(NamedTuple):
@@ -78,7 +85,8 @@ class LiveQueries:
     ) -> None:
         """Over the objects of an index, with these attributes in the order of its static values. `bounds` are the
         map's (x0, y0, x1, y1)."""
-        self.index = index
+        self._queries: dict[int, Query] = {}
+        self.held = HeldAnswers(self._queries, index)
         self.bounds = np.asarray(bounds, np.float64)
         self.metric = METRICS[metric]
         lower, upper = np.full((2, index.d), np.inf) * [[1.0], [-1.0]]
@@ -89,15 +97,26 @@ class LiveQueries:
         self.tops = TopReach(self.metric, lower, upper)
         self.tops.allow(index.rows(index.slots())[1])
         self.skylines = SkylineReach(index.d, self.metric)
-        self.holders = Holders()
-        self._queries: dict[int, Query] = {}
-        self._zones: dict[int, AnswerZone] = {}
         self._at: dict[int, Point] = {}
         self._score: dict[int, int] = {}
         self._searches, self._shared = (Searches(index.d, self.bounds, metric) for _ in range(2))
         self._skyline_updater, self._circle_updater = SkylineUpdater(index.d), CircleUpdater()
         self._top_batch = TopBatchUpdater(index.d)
         self._pairs = Pairs.of(PAIRS)
+
+    @property
+    def index(self) -> PlaceIndex:
+        """What is searched."""
+        return self.held.index
+
+    @index.setter
+    def index(self, index: PlaceIndex) -> None:
+        self.held.index = index
+
+    @property
+    def holders(self) -> Holders:
+        """Which queries hold an object."""
+        return self.held.holders
 
     def __len__(self) -> int:
         return len(self._queries)
@@ -107,7 +126,7 @@ class LiveQueries:
 
     def __getitem__(self, query: int) -> AnswerZone:
         """The answer of a query with its zone."""
-        return self._zones[query]
+        return self.held[query]
 
     def put(self, rows: Sequence[int], queries: Sequence[Query], points: Sequence[Point]) -> None:
         """Insert or replace queries, with their clients at these places. A search each.
@@ -126,7 +145,7 @@ class LiveQueries:
                 self.drop(row)
         for row, query, point in zip(rows, queries, points, strict=True):
             self._queries[row] = query
-            self._at[row] = float(point[0]), float(point[1])
+            self._at[row] = _pair(point)
             if isinstance(query, TopQuery):
                 self._score[row] = self.tops.scores.take(query.scoring)
         self._search(list(dict.fromkeys(rows)))
@@ -134,8 +153,8 @@ class LiveQueries:
     def drop(self, query: int) -> None:
         """Delete a query. O(its candidates, or members)."""
         definition = self._queries.pop(query)
-        del self._at[query], self._zones[query]
-        self.holders.release(np.array([query]))
+        del self._at[query]
+        self.held.drop(query)
         if isinstance(definition, TopQuery):
             self.tops.remove(np.array([query]))
             self.tops.scores.let_go(self._score.pop(query))
@@ -150,8 +169,8 @@ class LiveQueries:
         """
         if not np.isfinite(point).all():
             raise ValueError("a place is not finite")
-        self._at[query] = at = float(point[0]), float(point[1])
-        if self._holds(self._zones[query], at):
+        self._at[query] = at = _pair(point)
+        if self.held.holds(query, at):
             return True
         self._search([query])
         return False
@@ -176,20 +195,23 @@ class LiveQueries:
         begins = np.flatnonzero(np.diff(query, prepend=-1))
         each = np.split(change, begins[1:]) if len(begins) else []
         touched = dict(zip(query[begins].tolist(), each, strict=True))
-        before = {q: self._zones[q] for q in touched}
-        broken, entered = self._update_tops(touched, changes, points, statics)
+        effects = self._update_tops(touched, changes, points, statics)
         for q, which in touched.items():
-            if not isinstance(before[q], TopZone):
+            if q in self.held.skylines:
+                before = self.held.skylines[q]
                 zone = self._updated(q, changes, points, statics, which.tolist())
                 if zone is None:
-                    broken.add(q)
-                elif zone is not before[q]:
-                    self._zones[q] = zone
-                    entered.add(q)
-        self._enter(sorted(entered - broken))
-        self._search(sorted(broken))
-        changed = [ZoneChange(q, self._zones[q], q in broken) for q in touched if self._zones[q] is not before[q]]
-        return BatchResult(changed, len(touched))
+                    effects.broken.add(q)
+                elif zone is not before:
+                    self.held.skylines[q] = zone
+                    effects.changed.add(q)
+                    effects.entered.add(q)
+        self._enter(sorted(effects.entered - effects.broken))
+        self._search(sorted(effects.broken))
+        changed = effects.changed | effects.broken
+        return BatchResult(
+            [ZoneChange(q, q in effects.broken, self.held) for q in touched if q in changed], len(touched)
+        )
 
     def _touched(self, changes: Changes, points: Floats, statics: Floats) -> tuple[Ints, Ints]:
         """The pairs of changes and the queries that each may touch, in order of query, then change."""
@@ -213,36 +235,66 @@ class LiveQueries:
         pairs = np.unique(np.concatenate(found))
         return pairs % max(1, wide), pairs // max(1, wide)
 
-    def _update_tops(
-        self, touched: dict[int, Ints], changes: Changes, points: Floats, statics: Floats
-    ) -> tuple[set[int], set[int]]:
+    def _update_tops(self, touched: dict[int, Ints], changes: Changes, points: Floats, statics: Floats) -> _Effects:
         """Apply changes to the top-k queries among those that they touch, in rounds: one change to each of many at
-        once. Returns the queries whose zones are broken, and those that hold other objects or reach less far."""
-        broken: set[int] = set()
-        entered: set[int] = set()
-        queries = [q for q in touched if isinstance(self._zones[q], TopZone)]
+        once."""
+        found = _Effects(set(), set(), set())
+        queries = [q for q in touched if q in self._score]
+        if queries:
+            # What is read of a member is what it is now, so a zone with one that has changed is left out.
+            numbers = np.array(queries)
+            candidates = self.held.candidates(numbers)
+            members = candidates.firsts(self.held.tops.members[numbers])
+            broken = np.repeat(numbers, np.diff(candidates.ends, prepend=0))[members]
+            found.broken.update(broken[np.isin(candidates.slots[members], changes.slots)].tolist())
         turn = 0
+        queries = [q for q in queries if q not in found.broken]
         while queries:
             which = np.array([touched[q][turn] for q in queries])
             turn += 1
             slots = changes.slots[which].astype(np.int64)
             created = self.index.view.created[slots]
             one_each = ChangeColumns(slots, changes.there[which], points[which], statics[which], created)
-            zones = cast("list[TopZone]", [self._zones[q] for q in queries])
-            scores = np.array([self._score[q] for q in queries])
-            ats = np.array([self._at[q] for q in queries])
-            effects, after = self._top_batch.update(zones, one_each, self.tops.scores.arrays, scores, ats)
-            self._zones.update(zip(queries, after, strict=True))
-            broken.update(q for q, effect in zip(queries, effects, strict=True) if effect == BROKEN)
-            entered.update(q for q, effect in zip(queries, effects, strict=True) if effect in (OTHER, SHRUNK))
-            queries = [q for q in queries if q not in broken and turn < len(touched[q])]
-        return broken, entered
+            numbers = np.array(queries)
+            zones = self._zone_columns(queries, numbers)
+            after = self._top_batch.update(zones, one_each, self.tops.scores.arrays)
+            found.broken.update(numbers[after.effect == BROKEN].tolist())
+            found.changed.update(numbers[(after.effect != KEPT) & (after.effect != BROKEN)].tolist())
+            other = (after.effect == OTHER) | (after.effect == SHRUNK)
+            found.entered.update(numbers[other].tolist())
+            self.held.renew(numbers[after.effect == SAME])
+            self.held.shrink(numbers[other], after.radius[other])
+            self.holders.hold(numbers[other], *after.candidates(zones.ends, other))
+            queries = [q for q in queries if q not in found.broken and turn < len(touched[q])]
+        return found
+
+    def _zone_columns(self, queries: list[int], numbers: Ints) -> ZoneColumns:
+        """The zones of top-k queries by column."""
+        tops, candidates = self.held.tops, self.held.candidates(numbers)
+        asked = cast("list[TopQuery]", [self._queries[q] for q in queries])
+        members = tops.members[numbers].astype(np.int64)
+        slots = candidates.slots[candidates.firsts(members)]
+        points, statics = self.index.rows(slots)
+        return ZoneColumns(
+            score=np.array([self._score[q] for q in queries]),
+            place=tops.place[numbers],
+            at=np.array([self._at[q] for q in queries]),
+            k=np.array([query.k for query in asked]),
+            m=np.array([query.m for query in asked]),
+            members=members,
+            radius=tops.radius[numbers],
+            ends=candidates.ends,
+            slots=candidates.slots,
+            places=points,
+            statics=statics,
+            created=self.index.view.created[slots],
+        )
 
     def _updated(
         self, query: int, changes: Changes, points: Floats, statics: Floats, which: list[int]
-    ) -> AnswerZone | None:
+    ) -> Zone | CircleZone | None:
         """The zone of a skyline after some of the changes; None: it is broken."""
-        zone = self._zones[query]
+        zone: Zone | CircleZone = self.held.skylines[query]
         for i in which:
             slot, place = int(changes.slots[i]), (float(points[i, 0]), float(points[i, 1]))
             updater: Any = self._circle_updater if isinstance(zone, CircleZone) else self._skyline_updater
@@ -251,25 +303,39 @@ class LiveQueries:
             if update.effect is Effect.BROKEN:
                 return None
             zone = update.zone
-        return zone if self._holds(zone, self._at[query]) else None
-
-    def _holds(self, zone: AnswerZone, at: Point) -> bool:
-        """Whether a zone is valid at a place: its own, or one strictly within."""
-        if (float(zone.place[0]), float(zone.place[1])) == at:
-            return True
-        return zone.inside(*at) if isinstance(zone, TopZone) else zone.holds(*at)
+        at = self._at[query]
+        return zone if (float(zone.place[0]), float(zone.place[1])) == at or zone.holds(*at) else None
 
     def _search(self, queries: list[int]) -> None:
         """Search for the answers of queries where their clients are: half of many in a second thread."""
         half = len(queries) // 2 if len(queries) >= SHARED else len(queries)
         ours, theirs = queries[:half], queries[half:]
         background = BackgroundTask(partial(self._found, theirs, self._shared)) if theirs else None
-        self._zones.update(self._found(ours, self._searches))
+        found = self._found(ours, self._searches)
         if background is not None:
             while not background.done(PATIENCE):
                 pass
-            self._zones.update(background.result)
-        self._enter(queries)
+            found.update(background.result)
+        self.held.keep(found)
+        tops: list[tuple[int, TopZone]] = []
+        for q in queries:
+            zone = found[q]
+            if isinstance(zone, TopZone):
+                tops.append((q, zone))
+            else:
+                self.skylines.put(q, zone)
+        if tops:
+            # An answer that is short has no members here: any object may enter it.
+            counts = [zone.members if zone.members == zone.k else 0 for _, zone in tops]
+            self.tops.put(
+                np.array([q for q, _ in tops]),
+                np.array([zone.place for _, zone in tops]),
+                np.array([self._score[q] for q, _ in tops]),
+                np.array([zone.radius for _, zone in tops]),
+                np.cumsum(counts),
+                np.concatenate([zone.distances[:n] for n, (_, zone) in zip(counts, tops, strict=True)]),
+                np.concatenate([zone.statics[:n] for n, (_, zone) in zip(counts, tops, strict=True)]),
+            )
 
     def _found(self, queries: list[int], searches: Searches) -> dict[int, AnswerZone]:
         """The answers of queries where their clients are. Reads only."""
@@ -287,28 +353,35 @@ class LiveQueries:
         return found
 
     def _enter(self, queries: list[int]) -> None:
-        """Index zones of queries by what they reach and which objects they hold."""
-        if not queries:
-            return
-        zones = [self._zones[q] for q in queries]
-        slots = [zone.slots if isinstance(zone, TopZone) else zone.skyline for zone in zones]
-        ends = np.cumsum([len(some) for some in slots])
-        self.holders.hold(np.array(queries), ends, np.concatenate(slots).astype(np.int64, copy=False))
-        tops = []
-        for q, zone in zip(queries, zones, strict=True):
-            if isinstance(zone, TopZone):
-                tops.append((q, zone))
-            else:
-                self.skylines.put(q, zone)
+        """Index zones that a batch has changed by what they reach."""
+        for q in queries:
+            if q in self.held.skylines:
+                self.skylines.put(q, self.held.skylines[q])
+        tops = [q for q in queries if q in self._score]
         if tops:
-            # An answer that is short has no members here: any object may enter it.
-            counts = [zone.members if zone.members == zone.k else 0 for _, zone in tops]
-            self.tops.put(
-                np.array([q for q, _ in tops]),
-                np.array([zone.place for _, zone in tops]),
-                np.array([self._score[q] for q, _ in tops]),
-                np.array([zone.radius for _, zone in tops]),
-                np.cumsum(counts),
-                np.concatenate([zone.distances[:n] for n, (_, zone) in zip(counts, tops, strict=True)]),
-                np.concatenate([zone.statics[:n] for n, (_, zone) in zip(counts, tops, strict=True)]),
-            )
+            numbers = np.array(tops)
+            columns, candidates = self.held.tops, self.held.candidates(numbers)
+            wanted = np.array([cast("TopQuery", self._queries[q]).k for q in tops])
+            counts = np.where(columns.members[numbers] == wanted, wanted, 0)
+            points, statics = self.index.rows(candidates.slots[candidates.firsts(counts)])
+            far, places = np.empty(len(points)), columns.place[numbers]
+            which = np.repeat(np.arange(len(tops)), counts)
+            measure_distances(self.metric, places, which, np.ascontiguousarray(points.T), far)
+            scores = np.array([self._score[q] for q in tops])
+            self.tops.put(numbers, places, scores, columns.radius[numbers], np.cumsum(counts), far, statics)
+
+
+class _Effects(NamedTuple):
+    """What a batch does to queries: whose zones are broken; who has another answer or zone otherwise; and who holds
+    other objects or reaches less far."""
+
+    broken: set[int]
+    changed: set[int]
+    entered: set[int]
+
+
+def _pair(point: Point) -> Point:
+    """A place in Python's own floats; the same object where it is that."""
+    if type(point) is tuple and type(point[0]) is type(point[1]) is float:
+        return point
+    return float(point[0]), float(point[1])

@@ -11,20 +11,18 @@ time: so all of it is one kernel.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from indexes.core.arrays import Bools, Floats, Ints, int64
 from indexes.maps.kernels.circles import KEPT as KEPT_OF_CIRCLE
-from indexes.maps.kernels.floats import float_internal, float_kernel
+from indexes.maps.kernels.floats import float_kernel
 from indexes.maps.kernels.metrics import FARTHEST, GREAT_CIRCLE, distance
 from indexes.maps.kernels.score_table import Scores, score_in
+from indexes.maps.kernels.scores import score_of, static_parts
 from indexes.maps.kernels.top_scratch import TopScratch, member_scratch
 from indexes.maps.kernels.top_zone import OtherObject, RankedMembers, circle_against
-from indexes.maps.zones.top import TopZone
 
 KEPT, SAME, OTHER, SHRUNK, BROKEN = range(5)
 """What a change does to a zone: nothing; it has the same candidates, one of which has changed; it has other
@@ -42,41 +40,39 @@ class ChangeColumns(NamedTuple):
 
 
 class ZoneColumns(NamedTuple):
-    """Zones by column; the candidates of all zones are concatenated, up to `ends`."""
+    """Zones by column. The slots of the candidates of all zones are concatenated, up to `ends`, the members of each
+    first; what is known of objects is that of members alone."""
 
     score: Ints  # (n,) number in the table
     place: Floats  # (n, 2)
     at: Floats  # (n, 2) where the client is
     k: Ints
+    m: Ints
     members: Ints
     radius: Floats
-    most: Floats  # so many candidates are enough
     ends: Ints
     slots: Ints
-    scores: Floats
-    distances: Floats
     places: Floats
     statics: Floats
     created: Ints
 
 
 class UpdatedColumns(NamedTuple):
-    """The zones after the changes. The candidates of zone i are written from ends[i - 1] + i on: there may be one
-    more."""
+    """The zones after the changes: the effect on each, its radius, and how many candidates it has. Their slots are
+    written from ends[i - 1] + i on: there may be one more."""
 
     effect: Ints  # (n,)
     radius: Floats
     number: Ints
     slots: Ints
-    scores: Floats
-    distances: Floats
-    places: Floats
-    statics: Floats
-    created: Ints
 
-
-CANDIDATES = ("slots", "scores", "distances", "places", "statics", "created")
-"""What a zone has of each of its candidates."""
+    def candidates(self, ends: Ints, some: Bools) -> tuple[Ints, Ints]:
+        """Where the candidates of each of some zones end, and their slots. `ends` is that of the zones before."""
+        number = self.number[some]
+        after = np.cumsum(number)
+        begins = (ends - np.diff(ends, prepend=0) + np.arange(len(ends)))[some]
+        at = np.arange(int(number.sum())) + np.repeat(begins - after + number, number)
+        return after, self.slots[at]
 
 
 class TopBatchUpdater:
@@ -91,51 +87,32 @@ class TopBatchUpdater:
         self._most = most
         self._scratch: TopScratch = member_scratch(1, d)
 
-    def update(
-        self, zones: Sequence[TopZone], changes: ChangeColumns, table: Scores, scores: Ints, ats: Floats
-    ) -> tuple[list[int], list[TopZone]]:
-        """Apply a change to each zone, whose scoring has this number in a table and whose client is there. Returns
-        the effects and the zones after the changes, the old one where it is kept or broken. O(candidates)."""
-        n = len(zones)
-        k = np.array([zone.k for zone in zones])
-        if len(self._scratch.members.x) <= k.max():
-            self._scratch = member_scratch(int(k.max()), self._d)
-        held = ZoneColumns(
-            score=scores,
-            place=np.array([zone.place for zone in zones]),
-            at=ats,
-            k=k,
-            members=np.array([zone.members for zone in zones]),
-            radius=np.array([zone.radius for zone in zones]),
-            most=self._most * (k + np.array([zone.m for zone in zones]) - 1),
-            ends=np.cumsum([len(zone.slots) for zone in zones]),
-            **{name: np.concatenate([getattr(zone, name) for zone in zones]) for name in CANDIDATES},
-        )
-        room = len(held.slots) + n
-        columns: dict[str, Any] = {name: getattr(held, name) for name in CANDIDATES}
+    def update(self, zones: ZoneColumns, changes: ChangeColumns, table: Scores) -> UpdatedColumns:
+        """Apply a change to each zone. O(candidates)."""
+        n, most = len(zones.k), int(zones.k.max())
+        if len(self._scratch.members.x) <= most:
+            self._scratch = member_scratch(most, self._d)
         after = UpdatedColumns(
             effect=np.empty(n, np.int64),
-            radius=held.radius.copy(),
+            radius=zones.radius.copy(),
             number=np.empty(n, np.int64),
-            **{name: np.empty((room, *column.shape[1:]), column.dtype) for name, column in columns.items()},
+            slots=np.empty(len(zones.slots) + n, np.int64),
         )
-        _update(table, held, changes, self._scratch, after)
-        effects = after.effect.tolist()
-        begins = (held.ends - np.diff(held.ends, prepend=0) + np.arange(n)).tolist()
-        found = list(zones)
-        for i in np.flatnonzero((after.effect != KEPT) & (after.effect != BROKEN)).tolist():
-            mine = slice(begins[i], begins[i] + int(after.number[i]))
-            # Copies: a part would hold on to the arrays of all.
-            own = {name: getattr(after, name)[mine].copy() for name in CANDIDATES}
-            found[i] = replace(zones[i], radius=max(0.0, float(after.radius[i])), **own)
-        return effects, found
+        _update(table, zones, changes, self._most, np.empty(most), self._scratch, after)
+        return after
 
 
 @float_kernel
 def _update(
-    table: Scores, held: ZoneColumns, changes: ChangeColumns, scratch: TopScratch, after: UpdatedColumns
+    table: Scores,
+    held: ZoneColumns,
+    changes: ChangeColumns,
+    most: float,
+    scores: Floats,
+    scratch: TopScratch,
+    after: UpdatedColumns,
 ) -> None:
-    first = int64(0)
+    first, m0 = int64(0), int64(0)
     for q in range(held.score.size):
         end, n = held.ends[q], held.members[q]
         known = int64(-1)
@@ -143,7 +120,6 @@ def _update(
             if held.slots[i] == changes.slot[q]:
                 known = i - first
         effect, adds = KEPT, False
-        score = far = 0.0
         x, y = changes.points[q, 0], changes.points[q, 1]
         if not changes.there[q]:
             if known >= 0:
@@ -152,48 +128,37 @@ def _update(
             effect = BROKEN
         else:
             scoring = score_in(table, held.score[q])
-            qx, qy, radius, last = held.place[q, 0], held.place[q, 1], held.radius[q], first + n
-            members = RankedMembers(held.places[first:last], held.statics[first:last], held.scores[first:last])
+            qx, qy, radius = held.place[q, 0], held.place[q, 1], held.radius[q]
+            for i in range(n):
+                values = held.statics[m0 + i]
+                far = distance(scoring.metric, qx, qy, held.places[m0 + i, 0], held.places[m0 + i, 1])
+                total, product = static_parts(scoring, values, 1, 0)
+                scores[i] = score_of(scoring, far, total, product, values, 1, 0)
+            members = RankedMembers(held.places[m0 : m0 + n], held.statics[m0 : m0 + n], scores[:n])
             other = OtherObject(x, y, changes.statics[q])
             score, circle = circle_against(scoring, qx, qy, members, other, radius, scratch)
             if circle < radius:
                 circle = np.inf if scoring.metric == GREAT_CIRCLE and circle >= FARTHEST else circle * KEPT_OF_CIRCLE
-            worst = held.scores[last - 1]
-            if score < worst or (score == worst and changes.created[q] < held.created[last - 1]):
+            worst = scores[n - 1]
+            if score < worst or (score == worst and changes.created[q] < held.created[m0 + n - 1]):
                 effect = BROKEN
             elif circle >= radius:
                 effect = OTHER if known >= 0 else KEPT
-            elif end - first - (1 if known >= 0 else 0) < held.most[q]:
+            elif end - first - (1 if known >= 0 else 0) < most * (held.k[q] + held.m[q] - 1):
                 effect, adds = (SAME if known >= 0 else OTHER), True
-                far = distance(scoring.metric, qx, qy, x, y)
             elif circle == 0.0 or not distance(scoring.metric, qx, qy, held.at[q, 0], held.at[q, 1]) < circle:
                 effect = BROKEN
             else:
                 effect = SHRUNK
-                after.radius[q] = circle
+                after.radius[q] = max(0.0, circle)
         after.effect[q] = effect
-        if effect != KEPT and effect != BROKEN:
-            o = first + q
-            for i in range(first, end):
-                if i - first != known:
-                    _copy(held, i, after, o)
-                    o += 1
-            if adds:
-                after.slots[o], after.created[o] = changes.slot[q], changes.created[q]
-                after.scores[o], after.distances[o] = score, far
-                after.places[o, 0], after.places[o, 1] = x, y
-                for j in range(after.statics.shape[1]):
-                    after.statics[o, j] = changes.statics[q, j]
+        o = first + q
+        for i in range(first, end):
+            if i - first != known:
+                after.slots[o] = held.slots[i]
                 o += 1
-            after.number[q] = o - first - q
-        first = end
-
-
-@float_internal
-def _copy(held: ZoneColumns, i: int, after: UpdatedColumns, o: int) -> None:
-    """Copy candidate i to place o."""
-    after.slots[o], after.created[o] = held.slots[i], held.created[i]
-    after.scores[o], after.distances[o] = held.scores[i], held.distances[i]
-    after.places[o, 0], after.places[o, 1] = held.places[i, 0], held.places[i, 1]
-    for j in range(after.statics.shape[1]):
-        after.statics[o, j] = held.statics[i, j]
+        if adds:
+            after.slots[o] = changes.slot[q]
+            o += 1
+        after.number[q] = o - first - q
+        first, m0 = end, m0 + n

@@ -10,8 +10,8 @@ from indexes.core import maintenance
 from indexes.core.arrays import Floats, Ints, Ints32
 from indexes.core.captured_ids import CapturedIds
 from indexes.maps.config import MapConfig, Point, Question
+from indexes.maps.live.held_answers import HeldAnswers
 from indexes.maps.object_index import PlaceIndex
-from indexes.maps.searches import AnswerZone
 from indexes.maps.store import MapStore
 
 FOLD = 1_000
@@ -38,7 +38,7 @@ class Captured(NamedTuple):
     at: dict[int, Point]
     ttl: dict[str, float]
     places: PlaceIndex | None
-    held: dict[int, AnswerZone] | None
+    held: HeldAnswers | None
 
 
 class CapturePlan(maintenance.CapturePlan[MapStore, Captured]):
@@ -55,10 +55,11 @@ class CapturePlan(maintenance.CapturePlan[MapStore, Captured]):
         engine, table, standing = self.engine, self.engine.table, self.engine.standing
         slots = table.index.slots()
         points, statics = table.index.rows(slots)
-        held = None
+        held, places = None, None
         if self._with_indexes:
             live = standing.live or standing.live_over(table.index)
-            held = {row: live[row] for row in standing.question}
+            places = table.index.copy()
+            held = live.held.copy(places)
         return Captured(
             config=engine.config,
             seq=engine.seq,
@@ -73,7 +74,7 @@ class CapturePlan(maintenance.CapturePlan[MapStore, Captured]):
             questions=standing.question.copy(),
             at=standing.at.copy(),
             ttl=engine.ttl.copy(),
-            places=table.index.copy() if self._with_indexes else None,
+            places=places,
             held=held,
         )
 

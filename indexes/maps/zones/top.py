@@ -22,7 +22,7 @@ from indexes.maps.kernels.top_zone import TopZones, zones
 from indexes.maps.object_index import PlaceIndex
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class TopZone:
     """A top-k at a place, and the circle in which its candidates suffice."""
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator
 from functools import cached_property
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -33,6 +33,7 @@ from indexes.relays.config import UPSTREAM, shown
 from indexes.relays.kernels.forward import SUBSCRIBE, UNSUBSCRIBE
 from indexes.relays.kernels.points import as_points
 from indexes.relays.outbox import Chunk, as_messages
+from indexes.relays.outcomes import Outcomes
 from indexes.relays.recipients import FEW, NONE, CollectedRecipients, Deliveries
 from indexes.relays.relay import ExecutedSteps, Outgoing, Steps
 from indexes.relays.results import Delivery, Notified, Slice, Subscribed, Unsubscribed
@@ -53,8 +54,6 @@ log."""
 
 SECONDS_A_STEP = 2e-5
 """Estimate of the seconds of a step for each neighbour, executed and published."""
-
-Answer: TypeAlias = Subscribed | Unsubscribed
 
 
 class Changes:
@@ -126,9 +125,9 @@ class EditPlan(ChangePlan, edit_plan.EditPlan[RelayStore]):
     """Subscriptions that clients add and end: each element takes a seq. `results` are their outcomes."""
 
     @cached_property
-    def results(self) -> list[Answer]:
+    def results(self) -> Outcomes:
         """The outcomes of the elements."""
-        return []
+        return Outcomes()
 
     @abstractmethod
     def _steps(self, lo: int, hi: int) -> Steps:
@@ -143,7 +142,8 @@ class EditPlan(ChangePlan, edit_plan.EditPlan[RelayStore]):
 
     def _change(self, lo: int, hi: int) -> None:
         executed = self._changes.run(self._steps(lo, hi))
-        self.results.extend([] if self.silent else self.engine.relay.answers(executed))
+        if not self.silent:
+            self.results.append(self.engine.relay.answers(executed))
 
     def _show(self, lo: int, hi: int) -> Slice | None:
         self._changes.show()

@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 
 from indexes.maps.kernels.score_table import ScoreTable
 from indexes.maps.live import top_changes as top_batch
-from indexes.maps.live.top_changes import ChangeColumns, TopBatchUpdater
+from indexes.maps.live.top_changes import ChangeColumns
 from indexes.maps.scoring import KINDS, scoring
 from indexes.maps.zones.top import TopSearch
 from tests.oracles import top_k as oracle
 from tests.support.values import pair
 from tests.unit.maps.helpers import check_inside, moved
-from tests.unit.maps.top_updater import TopEffect, TopUpdater
+from tests.unit.maps.top_updater import TopEffect, TopUpdater, ZoneUpdater
 from tests.unit.maps.top_worlds import (
     ATTRIBUTES,
     METRICS,
@@ -304,7 +304,7 @@ def test_many_zones_are_held_against_a_change_each_as_one_after_the_other(
             wanted.append(keeper.delete(zone, slot))
         else:
             wanted.append(keeper.put(zone, slot, *now[0], world.statics([slot])[0], world.created[slot], at))
-    check_batch(TopBatchUpdater(2), zones, changes, world, ats, wanted)
+    check_batch(ZoneUpdater(2), zones, changes, world, ats, wanted)
 
 
 @settings(max_examples=60, deadline=None)
@@ -315,7 +315,7 @@ def test_walks_with_objects_that_change_under_way(
     """A standing query: its zone is kept, or made anew, as the rules say; what the client ranks is always right."""
     index, s = world.index(), score.scoring(world.metric)
     most = data.draw(st.sampled_from([2.0, 0.0]))
-    search, keeper, beside = TopSearch(index), TopUpdater(2, most), TopBatchUpdater(2, most)
+    search, keeper, beside = TopSearch(index), TopUpdater(2, most), ZoneUpdater(2, most)
     at = data.draw(places)
     zone = search.zone(at, k, m, s, ordered)
     for _ in range(8):

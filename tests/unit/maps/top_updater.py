@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from enum import Enum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from indexes.core.arrays import INF, Floats
+from indexes.core.arrays import INF, Floats, Ints
 from indexes.maps.kernels.circles import KEPT
 from indexes.maps.kernels.metrics import FARTHEST, GREAT_CIRCLE, distance
+from indexes.maps.kernels.score_table import Scores
 from indexes.maps.kernels.top_scratch import TopScratch, member_scratch
 from indexes.maps.kernels.top_zone import OtherObject, RankedMembers, circle_against
-from indexes.maps.zones.top import TopZone
+from indexes.maps.live.top_changes import BROKEN as BROKEN_ZONE
+from indexes.maps.live.top_changes import KEPT as KEPT_ZONE
+from indexes.maps.live.top_changes import ChangeColumns, TopBatchUpdater, ZoneColumns
+from indexes.maps.zones.top import TopZone, measured
 
 
 class TopEffect(Enum):
@@ -108,6 +113,55 @@ class TopUpdater:
         if circle < zone.radius:
             circle = INF if scoring.metric == GREAT_CIRCLE and circle >= FARTHEST else circle * KEPT
         return float(score), float(circle)
+
+
+class ZoneUpdater:
+    """`TopBatchUpdater` on zones themselves, whose objects are as they were when the zones were found."""
+
+    def __init__(self, d: int, most: float = 2.0) -> None:
+        self._batch = TopBatchUpdater(d, most)
+
+    def update(
+        self, zones: Sequence[TopZone], changes: ChangeColumns, table: Scores, scores: Ints, ats: Floats
+    ) -> tuple[list[int], list[TopZone]]:
+        """The effects of a change to each zone, and the zones after them, the old one where it is kept or broken."""
+
+        def members(name: str) -> Any:
+            return np.concatenate([getattr(zone, name)[: zone.members] for zone in zones])
+
+        ends = np.cumsum([len(zone.slots) for zone in zones])
+        columns = {name: np.array([getattr(zone, name) for zone in zones]) for name in ("k", "m", "members", "radius")}
+        after = self._batch.update(
+            ZoneColumns(
+                score=scores,
+                place=np.array([zone.place for zone in zones]),
+                at=ats,
+                ends=ends,
+                slots=np.concatenate([zone.slots for zone in zones]),
+                places=members("places"),
+                statics=members("statics"),
+                created=members("created"),
+                **columns,
+            ),
+            changes,
+            table,
+        )
+        effects, found = after.effect.tolist(), list(zones)
+        for i, zone in enumerate(zones):
+            if effects[i] in (KEPT_ZONE, BROKEN_ZONE):
+                continue
+            _, slots = after.candidates(ends, np.arange(len(zones)) == i)
+            place, statics = changes.points[i], changes.statics[i]
+            score, far = measured(
+                zone.scoring, np.array([zone.place]), np.zeros(1, np.int64), place[None], statics[None]
+            )
+            known = zone.slots != changes.slot[i]
+            adds = slots[-1:] == changes.slot[i]
+            new = {"scores": score, "distances": far, "places": place[None], "statics": statics[None]}
+            new["created"] = changes.created[i : i + 1]
+            own: Any = {name: np.concatenate([getattr(zone, name)[known], one[adds]]) for name, one in new.items()}
+            found[i] = replace(zone, radius=float(after.radius[i]), slots=slots, **own)
+        return effects, found
 
 
 def _without(zone: TopZone, i: int) -> TopZone:

@@ -66,7 +66,7 @@ class DirectRelay(Relay):
 
     def _at_once(self, steps: Steps) -> list[Subscribed | Unsubscribed]:
         ran = self.run(steps)
-        answers = self.answers(ran)
+        answers = self.answers(ran).made(0, len(ran.slots))
         self.commit(ran)
         self.release(ran.gone)
         if self.names.crowded:
@@ -146,7 +146,7 @@ class DirectRelay(Relay):
         if link not in self._links:
             raise KeyError(link)
         ran = self.change_links([link], [])
-        answers = self.answers(ran)
+        answers = self.answers(ran).made(0, len(ran.slots))
         self.commit(ran)
         self.release(ran.gone)
         return answers
