@@ -34,16 +34,19 @@ from indexes.feeds.kernels.scratch import (
     with_room,
 )
 from indexes.feeds.kernels.subscriptions import (
+    BY_SLOT,
     ENTRY,
+    MOST_WORDS,
+    OLDEST,
     POSTS,
     ROW,
     TERM,
     THETA,
-    WORDS,
     Subscribers,
     Table,
-    terms_at,
+    terms_of,
     weigh_subscriptions,
+    within,
 )
 from indexes.feeds.kernels.weights import CountEpochs, SpanEpochs, idf_of
 from indexes.feeds.kernels.window import FIRST, NEXT, THERE
@@ -222,8 +225,8 @@ class FeedIndex:
         terms = np.arange(v.size[win.TERM_FIRST], v.size[win.TERM_NEXT])
         if len(terms):
             used[v.word[terms & (len(v.word) - 1)]] = True
-        note = s.note.reshape(-1, ROW)[self.table.slots()]
-        used[s.term[2 * terms_at(note)].astype(np.int64)] = True
+        at, _ = terms_of(s.row.reshape(-1, ROW)[self.table.slots()])
+        used[s.term[2 * at].astype(np.int64)] = True
         self.words.forget(used)
 
     def post(self, documents: Documents, points: Floats, now: int = 0) -> Posted:
@@ -307,8 +310,8 @@ class FeedIndex:
         are removed.
 
         Raises:
-            ValueError: one has no words, a k not in [1, `theta.MOST_K`], or an alpha not in [0, 1]; nothing has
-                changed.
+            ValueError: one has no words or more than `MOST_WORDS`, a k not in [1, `theta.MOST_K`], or an alpha not in
+                [0, 1]; nothing has changed.
         """
         return run_all(self.subscribe_steps(documents, points, k, alpha))
 
@@ -390,14 +393,16 @@ class FeedIndex:
     def _evaluated_copy(self, slot: int) -> Subscribers:
         """A copy of one subscription, evaluated, while a background thread may fill its buffer."""
         s = self.table.arrays
-        row = s.row[slot * ROW : slot * ROW + ROW].copy()
+        row = np.zeros(2 * ROW)
+        row[:ROW] = s.row[slot * ROW : slot * ROW + ROW]
         note = row.view(np.int64)
-        term = slice(2 * note[TERM], 2 * (note[TERM] + note[WORDS]))
+        term = slice(2 * note[TERM], 2 * (note[TERM] + s.words[slot]))
         note[TERM] = note[ENTRY] = 0
         room = int(self.buffering.room(s.k[slot : slot + 1].astype(np.int64))[0])
-        by_slot = {name: getattr(s, name)[slot : slot + 1].copy() for name in Subscribers._fields[2:11]}
+        by_slot = {name: getattr(s, name)[slot : slot + 1].copy() for name in BY_SLOT}
         one = Subscribers(
-            row=row, note=note, **by_slot, term=s.term[term].copy(), raw=s.raw[term].copy(),
+            row=row, **within(row), spot=s.spot[2 * slot : 2 * slot + 2].copy(), **by_slot,
+            term=s.term[term].copy(), raw=s.raw[term].copy(),
             score=np.zeros(room), tag=np.zeros(room, np.int64),
         )  # fmt: skip
         one.held[0] = 0
@@ -414,13 +419,15 @@ class FeedIndex:
     def _checked(self, documents: Documents, k: Ints, alpha: Floats) -> tuple[Ints, Floats]:
         k = np.broadcast_to(np.asarray(k, np.int64), len(documents))
         alpha = np.broadcast_to(np.asarray(alpha, np.float64), len(documents))
+        words = np.diff(documents.end, prepend=0)
         if len(documents) and (
-            np.diff(documents.end, prepend=0).min() < 1
+            words.min() < 1
+            or words.max() > MOST_WORDS
             or k.min() < 1
             or k.max() > MOST_K
             or not ((alpha >= 0) & (alpha <= 1)).all()
         ):
-            raise ValueError("a subscription has no words, or a k or an alpha out of range")
+            raise ValueError("a subscription has no words, or too many, or a k or an alpha out of range")
         return k, alpha
 
     def _admit(self, slots: Ints, k: Ints, lay_out: bool = True) -> Generator[None, None, None]:
@@ -615,10 +622,11 @@ class FeedIndex:
                 cell = int(o.after[cell])
         for slot in self.table.slots().tolist():
             begin = int(s.note[slot * ROW + ENTRY])
-            scores = s.score[begin : begin + s.held[slot]]
-            posts = s.tag[begin : begin + s.held[slot]] // POSTS
+            scores = s.score[begin : begin + int(s.held[slot])]
+            posts = s.tag[begin : begin + int(s.held[slot])] // POSTS
             assert (np.lexsort((-posts, -scores)) == np.arange(len(posts))).all(), (slot, scores, posts)
             assert (scores >= s.row[slot * ROW + THETA]).all()
+            assert (posts >= s.note[slot * ROW + OLDEST]).all()
             assert all(slot in owned[post] for post in posts.tolist())
             assert s.held[slot] >= s.k[slot] or s.complete[slot]
 

@@ -6,13 +6,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from indexes.core import aligned
-from indexes.core.arrays import Floats, Ints, run_places
+from indexes.core.arrays import Floats, Ints
 from indexes.feeds.kernels import postings as kernels
 from indexes.feeds.kernels.cells import Cells, build_cells, put_into
 from indexes.feeds.kernels.postings import DIRECTORY_END, LAST, LEVELS, Postings
-from indexes.feeds.kernels.scratch import Reads
+from indexes.feeds.kernels.scratch import SEEN, Reads
 from indexes.feeds.kernels.step import StepState
-from indexes.feeds.kernels.subscriptions import ALPHA, ROW, TERM, THETA, WORDS, Subscribers, Table, X, Y
+from indexes.feeds.kernels.subscriptions import ALPHA, ROW, TERM, THETA, Subscribers, Table, X, Y, terms_of
 from indexes.feeds.kernels.window import Batch
 
 CAPACITY = 2_000
@@ -81,8 +81,7 @@ class OrderedIndex(SubscriptionIndex):
             self.cells = Cells(tree.x.copy(), tree.y.copy(), tree.child.copy(), tree.box.copy())
             put_into(self.cells, points, cell)
         subscribers.cell[slots] = cell
-        words = subscribers.note.reshape(-1, ROW)[slots, WORDS]
-        at = run_places(subscribers.note.reshape(-1, ROW)[slots, TERM], words)
+        at, words = terms_of(subscribers.row.reshape(-1, ROW)[slots])
         word, owner = subscribers.term[2 * at].astype(np.int64), np.repeat(np.arange(len(slots)), words)
         block, which = np.unique(word * len(self.cells.box) + cell[owner], return_inverse=True)
         count = np.bincount(which, minlength=len(block)).astype(np.int32)
@@ -141,7 +140,7 @@ class OrderedIndex(SubscriptionIndex):
             )
 
     def reads(self, table: Table) -> Reads:
-        return Reads(len(self.cells.box) // 4, int(self.arrays.size[DIRECTORY_END]), table.terms)
+        return Reads(len(self.cells.box) // 4, int(self.arrays.size[DIRECTORY_END]), SEEN)
 
     def post(self, state: StepState, batch: Batch, window_posts: int, most_entries: int) -> int:
         return kernels.post_ordered(self.arrays, self.cells, state, batch, window_posts, most_entries)
@@ -174,7 +173,7 @@ class OrderedIndex(SubscriptionIndex):
                 for block in blocks:
                     slots = self._check_list(subscribers, word, level, block)
                     found |= {(word, slot, level) for slot in slots}
-        terms = sum(int(subscribers.note[slot * ROW + WORDS]) for slot in table.slots().tolist())
+        terms = int(subscribers.words[table.slots()].sum())
         assert len(found) == terms * len(LEVELS)
 
     def _check_list(self, subscribers: Subscribers, word: int, level: int, block: int) -> list[int]:
@@ -188,7 +187,7 @@ class OrderedIndex(SubscriptionIndex):
         slots = [key & 0xFFFFFFFF for key in run]
         for key, slot in zip(run, slots, strict=True):
             row, note = (column[slot * ROW : slot * ROW + ROW] for column in (subscribers.row, subscribers.note))
-            terms = range(note[TERM], note[TERM] + note[WORDS])
+            terms = range(note[TERM], note[TERM] + int(subscribers.words[slot]))
             lengths = {int(subscribers.term[2 * i]): float(subscribers.raw[2 * i + 1]) for i in terms}
             assert subscribers.there[slot] and subscribers.cell[slot] == a.cell[block]
             assert key == kernels.key_of(row[THETA], row[ALPHA], LEVELS[level], lengths[word], slot)
