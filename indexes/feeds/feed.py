@@ -71,6 +71,9 @@ REFILLED = 32
 LINES = 4_096
 """Least room of the report, in lines and rows."""
 
+MOST_CHAINED = 1_000
+"""Subscriptions added at once that are chained to the posts in their buffers, however few there are."""
+
 UNREACHABLE = 2.0
 """A theta greater than any score."""
 
@@ -351,13 +354,14 @@ class FeedIndex:
         return slots
 
     def lay_out_steps(self, df: Ints | None = None, tree: Cells | None = None) -> Generator[None, None, None]:
-        """Rebuild the index of all subscriptions, in pieces between which lists may be read: for words in order of
-        their frequency in the window, or of `df`, by number, and in the cells of a tree or in new ones. O(n log n)."""
+        """Rebuild the index of all subscriptions, and the owners of posts, in pieces between which lists may be read:
+        for words in order of their frequency in the window, or of `df`, by number, and in the cells of a tree or in new ones. O(n log n)."""
         order = self.window.df.astype(np.int64)
         if df is not None:
             order[:] = 0
             order[: len(df)] = df[: len(order)]
         yield from self._lay_out(order << 32 | np.arange(len(order)), tree)
+        yield from self._in_background(lambda: self._own_all(self.table.slots()))
 
     def change(self, slots: Ints, documents: Documents, points: Floats, k: Ints, alpha: Floats) -> None:
         """Replace subscriptions by others in the same slots, and evaluate them. Raises as `subscribe`, and KeyError for
@@ -437,8 +441,11 @@ class FeedIndex:
         weigh_subscriptions(self.table.arrays, self.window.idf, slots)
         yield from self._evaluate(slots)
         s = self.table.arrays
-        self._owners = own.with_cells(self._owners, int(s.held[slots].sum()))
-        own.own_many(s, self._owners, len(self.window.x) - 1, slots)
+        if lay_out and MOST_CHAINED < len(slots) > len(self.table) / 2:
+            self._own_all(self.table.slots())
+        else:
+            self._owners = own.with_cells(self._owners, int(s.held[slots].sum()))
+            own.own_many(s, self._owners, len(self.window.x) - 1, slots)
         self._churned += len(slots)
         if lay_out:
             self.subscription_index.add(self.table, slots)
