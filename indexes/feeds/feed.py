@@ -8,7 +8,9 @@ the recipients of posts nor on how much of the window buffers keep.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Generator, Sequence
+from collections import deque
+from collections.abc import Callable, Generator, Iterator, Sequence
+from itertools import chain
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -355,7 +357,8 @@ class FeedIndex:
 
     def lay_out_steps(self, df: Ints | None = None, tree: Cells | None = None) -> Generator[None, None, None]:
         """Rebuild the index of all subscriptions, and the owners of posts, in pieces between which lists may be read:
-        for words in order of their frequency in the window, or of `df`, by number, and in the cells of a tree or in new ones. O(n log n)."""
+        for words in order of their frequency in the window, or of `df`, by number, and in the cells of a tree or in new
+        ones. O(n log n)."""
         order = self.window.df.astype(np.int64)
         if df is not None:
             order[:] = 0
@@ -478,6 +481,18 @@ class FeedIndex:
             yield
         background.result  # noqa: B018 -- raises what the work raised
 
+    def _in_halves(self, work: Callable[[int], Iterator[None]]) -> Generator[None, None, None]:
+        """Run the two halves of some work, which are independent, the second in a thread of its own for many
+        subscriptions."""
+        if len(self.table) < MANY:
+            yield from chain(work(0), work(1))
+            return
+        background = BackgroundTask(lambda: deque(work(1), 0))
+        yield from work(0)
+        while not background.done(0.005):
+            yield
+        background.result  # noqa: B018 -- raises what the work raised
+
     def _post(self, batch: win.Batch, report: Report, at: int) -> None:
         """Publish a batch, within which no epoch begins."""
         begin = np.diff(batch.end, prepend=0)
@@ -589,10 +604,16 @@ class FeedIndex:
         rows = int(end[-1]) if len(end) else 0
         posts, scores = np.empty(rows, np.int64), np.empty(rows)
         lists_of(s, followed, posts, scores)
-        for first in range(0, len(slots), BOUNDED):
-            yield
-            upto = min(len(slots), first + BOUNDED)
-            bound_all(self.window, s, self.buffering.limits, slots, first, upto, self.diagonal)
+
+        def bound(part: int) -> Iterator[None]:
+            half = len(slots) // 2
+            begin, end = ((0, half), (half, len(slots)))[part]
+            for first in range(begin, end, BOUNDED):
+                yield
+                upto = min(end, first + BOUNDED)
+                bound_all(self.window, s, self.buffering.limits, slots, first, upto, self.diagonal)
+
+        yield from self._in_halves(bound)
         yield from self._pass_again(order)
         step.begin_step(self.scratch)
         step.note_differing(s, self.scratch, followed, end, posts, scores)
@@ -602,11 +623,20 @@ class FeedIndex:
         are empty, by their thetas."""
         yield from self._lay_out(order)
         self._reserve(0, 0, int(self.window.terms.max(initial=0)))
-        v = self.window
+        v, index = self.window, self.subscription_index
         end = int(v.size[NEXT]) if len(self.table) else 0
-        for first in range(int(v.size[FIRST]), end, REFILLED):
-            yield
-            self.subscription_index.refill(self.state, first, min(end, first + REFILLED))
+
+        def refill(state: step.StepState) -> Iterator[None]:
+            for first in range(int(v.size[FIRST]), end, REFILLED):
+                yield
+                index.refill(state, first, min(end, first + REFILLED))
+
+        halves = index.halves(self.scratch) if len(self.table) >= MANY else None
+        if halves is None:
+            yield from refill(self.state)
+        else:
+            states = [self.state._replace(scratch=half) for half in halves]
+            yield from self._in_halves(lambda part: refill(states[part]))
 
     def _own_all(self, slots: Ints) -> None:
         self._owners.size[:2] = 0

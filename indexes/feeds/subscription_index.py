@@ -10,7 +10,7 @@ from indexes.core.arrays import Floats, Ints
 from indexes.feeds.kernels import postings as kernels
 from indexes.feeds.kernels.cells import Cells, build_cells, put_into
 from indexes.feeds.kernels.postings import DIRECTORY_END, LAST, LEVELS, Postings
-from indexes.feeds.kernels.scratch import SEEN, Reads
+from indexes.feeds.kernels.scratch import CELL, CELLS_END, SEEN, Reads, Scratch
 from indexes.feeds.kernels.step import StepState
 from indexes.feeds.kernels.subscriptions import ALPHA, ROW, TERM, THETA, Subscribers, Table, X, Y, terms_of
 from indexes.feeds.kernels.window import Batch
@@ -50,6 +50,11 @@ class SubscriptionIndex:
         """Find the recipients of posts of the window, and change nothing: see `kernels.postings.find_many`."""
         return 0
 
+    def halves(self, scratch: Scratch) -> tuple[Scratch, Scratch] | None:
+        """Two like this one, with each of which `refill` serves half of the subscriptions, each in any thread; None if
+        the index has no halves."""
+        return None
+
     def refill(self, state: StepState, first: int, end: int) -> None:
         """Insert posts of the window into buffers: see `kernels.postings.refill_ordered`."""
 
@@ -64,6 +69,8 @@ class OrderedIndex(SubscriptionIndex):
         self._capacity = capacity
         self.built = 0
         """Subscriptions when all were indexed last."""
+        self.middle = 0
+        """The cell before which half of them lie."""
         self.cells, _ = build_cells(np.empty((0, 2)), capacity)
         none = np.empty(0, np.int32)
         none64 = none.astype(np.int64)
@@ -81,6 +88,7 @@ class OrderedIndex(SubscriptionIndex):
             self.cells = Cells(tree.x.copy(), tree.y.copy(), tree.child.copy(), tree.box.copy())
             put_into(self.cells, points, cell)
         subscribers.cell[slots] = cell
+        self.middle = int(np.median(cell)) if len(cell) else 0
         at, words = terms_of(subscribers.row.reshape(-1, ROW)[slots])
         word, owner = subscribers.term[2 * at].astype(np.int64), np.repeat(np.arange(len(slots)), words)
         block, which = np.unique(word * len(self.cells.box) + cell[owner], return_inverse=True)
@@ -147,6 +155,14 @@ class OrderedIndex(SubscriptionIndex):
 
     def find(self, state: StepState, first: int, end: int) -> int:
         return kernels.find_many(self.arrays, self.cells, state, first, end)
+
+    def halves(self, scratch: Scratch) -> tuple[Scratch, Scratch]:
+        """O(subscriptions + words)."""
+        left, right = (
+            scratch._replace(**{name: column.copy() for name, column in scratch._asdict().items()}) for _ in range(2)
+        )
+        left.size[CELLS_END] = right.size[CELL] = self.middle
+        return left, right
 
     def refill(self, state: StepState, first: int, end: int) -> None:
         kernels.refill_ordered(self.arrays, self.cells, state, first, end)

@@ -29,7 +29,20 @@ from indexes.core.arrays import Floats, Ints, Ints32, int64
 from indexes.feeds.kernels.buffers import score_of
 from indexes.feeds.kernels.cells import Cells, cell_at, nearest
 from indexes.feeds.kernels.refill import take_again
-from indexes.feeds.kernels.scratch import AT, BLOCKS, HITS, NEXT_SHORT, OPENED, PHASE, SCORED, SEEN, VISITED, Scratch
+from indexes.feeds.kernels.scratch import (
+    AT,
+    BLOCKS,
+    CELL,
+    CELLS_END,
+    HITS,
+    NEXT_SHORT,
+    OPENED,
+    PHASE,
+    SCORED,
+    SEEN,
+    VISITED,
+    Scratch,
+)
 from indexes.feeds.kernels.step import (
     DONE,
     ENTER,
@@ -61,6 +74,9 @@ SCALE = 1 << 28
 
 LOWEST = -SCALE // 2
 """The least bound; that of a lower one is this too."""
+
+NEVER = -SCALE
+"""Less than any bound."""
 
 ROUNDED, TINY = 2.0**-22, 1e-44
 """More than rounding to 32 bits moves a number, relative to it and in all."""
@@ -460,7 +476,10 @@ def _open_blocks(postings: Postings, cells: Cells, window: Window, scratch: Scra
     Returns their number."""
     place = post & (window.x.size - 1)
     for cell in range(cells.box.size // 4):
-        scratch.limit[cell] = int64(nearest(cells, cell, window.x[place], window.y[place], diagonal) * SCALE)
+        limit = NEVER
+        if scratch.size[CELL] <= cell < scratch.size[CELLS_END]:
+            limit = int64(nearest(cells, cell, window.x[place], window.y[place], diagonal) * SCALE)
+        scratch.limit[cell] = limit
     n = words_by_rarity(postings.order, window, scratch, place)
     keys, directory, m, total = postings.key.size // _LEVELS.size, postings.head.size // _LEVELS.size, 0, 0.0
     for i in range(n - 1, -1, -1):

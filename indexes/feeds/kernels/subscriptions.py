@@ -27,8 +27,8 @@ X, Y, ALPHA, THETA = range(4)
 """Fields of `Subscribers.row`; those that follow are read through `Subscribers.note`."""
 
 TERM, SMALL, ENTRY, OLDEST = range(4, 8)
-"""Where its terms begin, the four 16-bit columns, where its buffer begins, and a lower bound of the numbers of the posts
-in the buffer."""
+"""Where its terms begin, the four 16-bit columns, where its buffer begins, and a lower bound of the numbers of the
+posts in the buffer."""
 
 POSTS = 1 << 12
 """A tag is the number of a post times this, plus the number of posts that dominate it: fewer than k, which is less."""
