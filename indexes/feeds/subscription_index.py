@@ -15,7 +15,7 @@ from indexes.feeds.kernels.step import StepState
 from indexes.feeds.kernels.subscriptions import ALPHA, ROW, TERM, THETA, Subscribers, Table, X, Y, terms_of
 from indexes.feeds.kernels.window import Batch
 
-CAPACITY = 2_000
+CAPACITY = 4_000
 """Subscriptions of a cell."""
 
 

@@ -61,7 +61,7 @@ from indexes.feeds.kernels.step import (
 from indexes.feeds.kernels.subscriptions import ALPHA, ROW, TERM, THETA, Subscribers, X, Y
 from indexes.feeds.kernels.window import NEXT, Batch, Window
 
-LEVELS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.65, 0.8, 1.0)
+LEVELS = (0.1, 0.15, 0.2, 0.26, 0.34, 0.45, 0.6, 1.0)
 """Lengths t for which there are lists; none is longer than the last, up to rounding."""
 
 _LEVELS = np.array(LEVELS)
@@ -383,27 +383,24 @@ def find_ordered(
     scratch.counted[OPENED] += m
     for i in range(begin, begin + n):
         scratch.vector[window.word[i & terms]] = window.weight[i & terms]
-    # As far as rounding moves a spot that is within the diagonal.
-    slack = ROUNDED * (abs(x) + abs(y) + diagonal) + TINY
     found, b, at = 0, 0, int64(scratch.block[0]) if m else 0
     while b < m:
         seen = 0
         while b < m and seen < SEEN:
             key = postings.key[at]
             if key < scratch.bound[b]:
-                slot, bound = key & 0xFFFFFFFF, key >> 32
-                dx, dy = table.spot[2 * slot] - x, table.spot[2 * slot + 1] - y
-                reach = (SCALE - bound) * (diagonal / SCALE) + slack
+                prefetch_block(table.spot, 2 * (key & 0xFFFFFFFF))
                 scratch.seen[seen], scratch.rest[seen] = key, scratch.ratio[b]
-                seen += 0 if bound > 0 and dx * dx + dy * dy > reach * reach else 1
-                scratch.counted[VISITED] += 1
+                seen += 1
                 at += 1
             else:
                 if b + AHEAD < m:
                     prefetch_block(postings.key, scratch.block[b + AHEAD])
                 b += 1
                 at = scratch.block[b] if b < m else 0
-        left = _within_bounds(table, scratch, seen, x, y, diagonal)
+        scratch.counted[VISITED] += seen
+        near = _near_enough(table, scratch, seen, x, y, diagonal)
+        left = _within_bounds(table, scratch, near, x, y, diagonal)
         found = _score(table, scratch, left, found, x, y, diagonal)
     for i in range(begin, begin + n):
         scratch.vector[window.word[i & terms]] = 0.0
@@ -411,6 +408,22 @@ def find_ordered(
         scratch.marked[scratch.hit[i] >> 3] = 0
     scratch.counted[HITS] += found
     return found
+
+
+@internal
+def _near_enough(table: Subscribers, scratch: Scratch, seen: int, x: float, y: float, diagonal: float) -> int:
+    """Keep the keys seen whose bounds are at most the similarity of the subscription's own place. Returns their
+    number."""
+    # As far as rounding moves a spot that is within the diagonal.
+    slack, near = ROUNDED * (abs(x) + abs(y) + diagonal) + TINY, 0
+    for i in range(seen):
+        key, rest = scratch.seen[i], scratch.rest[i]
+        slot, bound = key & 0xFFFFFFFF, key >> 32
+        dx, dy = table.spot[2 * slot] - x, table.spot[2 * slot + 1] - y
+        reach = (SCALE - bound) * (diagonal / SCALE) + slack
+        scratch.seen[near], scratch.rest[near] = key, rest
+        near += 0 if bound > 0 and dx * dx + dy * dy > reach * reach else 1
+    return near
 
 
 @internal
