@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from indexes.compiled.jit import inlined, internal, kernel
-from indexes.core.arrays import INF, Floats, Ints, Ints32, int64, run_places
+from indexes.core.arrays import INF, Floats, Ints, Ints32, int64
 from indexes.feeds.kernels.buffers import score_of
 from indexes.feeds.kernels.cells import Cells, build_cells, nearest
 from indexes.feeds.kernels.postings import words_by_rarity
@@ -41,7 +41,7 @@ from indexes.feeds.kernels.step import (
     slide,
     take_in,
 )
-from indexes.feeds.kernels.subscriptions import ALPHA, ROW, STAMP, TERM, THETA, WORDS, Subscribers, Table, X, Y
+from indexes.feeds.kernels.subscriptions import ALPHA, ROW, TERM, THETA, Subscribers, Table, X, Y, terms_of
 from indexes.feeds.kernels.window import NEXT, Batch
 from indexes.feeds.subscription_index import SubscriptionIndex
 
@@ -90,6 +90,7 @@ class Postings(NamedTuple):
     rules: Ints
     next_block: Ints  # by word of a post: the next block to be merged
     merged: Ints  # by list that is merged: its word
+    stamp: Ints  # by slot: the step that scored it last
 
 
 class Post(NamedTuple):
@@ -120,11 +121,10 @@ class ComparedIndex(SubscriptionIndex):
     def build(self, table: Table, order: Ints, tree: Cells | None = None) -> None:
         """Index all subscriptions, for words in this order, in cells of its own. O(n log n) for n postings."""
         s, slots = table.arrays, table.slots()
-        row, note = s.row.reshape(-1, ROW)[slots], s.note.reshape(-1, ROW)[slots]
+        row = s.row.reshape(-1, ROW)[slots]
         self.cells, cell = build_cells(row[:, [X, Y]], self._capacity)
         s.cell[slots] = cell
-        words = note[:, WORDS]
-        term = run_places(note[:, TERM], words)
+        term, words = terms_of(row)
         owner = np.repeat(np.arange(len(slots)), words)
         word, n, cells = s.term[2 * term].astype(np.int64), len(term), len(self.cells.box) // 4
         rest = np.maximum(LEAST, 1 - row[:, ALPHA])[owner]
@@ -167,6 +167,7 @@ class ComparedIndex(SubscriptionIndex):
             self._rules,
             np.zeros(0, np.int64),
             np.zeros(0, np.int64),
+            np.zeros(table.end, np.int64),
         )
         _fill(self.arrays, s, slots)
 
@@ -238,9 +239,10 @@ class ComparedIndex(SubscriptionIndex):
 def _fill(postings: Postings, table: Subscribers, slots: Ints) -> None:
     """Compute what postings, groups and cells keep."""
     for i in range(slots.size):
-        row = slots[i] * ROW
+        slot = slots[i]
+        row = slot * ROW
         begin = table.note[row + TERM]
-        end = begin + table.note[row + WORDS]
+        end = begin + table.words[slot]
         for t in range(begin, end):
             own, total, square, most = postings.order[int64(table.term[2 * t])], 0.0, 0.0, 0.0
             for u in range(begin, end):
@@ -294,7 +296,7 @@ def move(postings: Postings, table: Subscribers, strategy: int, slot: int) -> No
     row = slot * ROW
     needed = table.row[row + THETA] / max(LEAST, 1.0 - table.row[row + ALPHA])
     begin = table.note[row + TERM]
-    for t in range(begin, begin + table.note[row + WORDS]):
+    for t in range(begin, begin + table.words[slot]):
         p = int64(postings.where[t])
         group = postings.part[p]
         postings.record[p * FIELDS + NEEDED] = needed
@@ -357,7 +359,7 @@ def post_compared(
             for i in range(first, scratch.size[NEXT_SHORT]):
                 move(postings, table, strategy, int64(scratch.short[i]))
         if scratch.size[PHASE] == REPORT:
-            status = end_post(window, table, scratch, batch)
+            status = end_post(table, scratch, batch)
     return status
 
 
@@ -422,7 +424,7 @@ def _take(table: Subscribers, scratch: Scratch, slot: int, post: Post, found: in
     reached. Returns their number."""
     row = slot * ROW
     first, text = table.note[row + TERM], 0.0
-    for t in range(first, first + table.note[row + WORDS]):
+    for t in range(first, first + table.words[slot]):
         text += table.term[2 * t + 1] * scratch.vector[int64(table.term[2 * t])]
     x, y, alpha = table.row[row + X], table.row[row + Y], table.row[row + ALPHA]
     score = score_of(x, y, alpha, post.x, post.y, post.diagonal, text)
@@ -499,8 +501,8 @@ def _by_group(
         most_text = min(by_sum, rest.norm * record[at + LENGTH], by_most, 1.0)
         alpha = table.row[row + ALPHA]
         worth = postings.rules[3] == 0 or (1.0 - alpha) * most_text + alpha * reach >= table.row[row + THETA] - SLACK
-        if worth and table.note[row + STAMP] != scratch.turn[0]:
-            table.note[row + STAMP] = scratch.turn[0]
+        if worth and postings.stamp[slot] != scratch.turn[0]:
+            postings.stamp[slot] = scratch.turn[0]
             found = _take(table, scratch, slot, post, found)
     return found
 
@@ -560,8 +562,8 @@ def _by_words(postings: Postings, table: Subscribers, scratch: Scratch, post: Po
         for p in range(postings.begin[first], postings.begin[end]):
             slot = int64(postings.slot[p])
             scratch.counted[VISITED] += 1
-            if table.note[slot * ROW + STAMP] != scratch.turn[0]:
-                table.note[slot * ROW + STAMP] = scratch.turn[0]
+            if postings.stamp[slot] != scratch.turn[0]:
+                postings.stamp[slot] = scratch.turn[0]
                 scratch.sum[slot] = 0.0
                 scratch.seen[seen] = slot
                 seen += 1
@@ -585,7 +587,7 @@ def _by_all(postings: Postings, table: Subscribers, scratch: Scratch, post: Post
         slot = int64(postings.member[i])
         row = slot * ROW
         first, shared = table.note[row + TERM], False
-        for t in range(first, first + table.note[row + WORDS]):
+        for t in range(first, first + table.words[slot]):
             shared |= scratch.vector[int64(table.term[2 * t])] > 0.0
         if shared:
             found = _take(table, scratch, slot, post, found)

@@ -8,7 +8,9 @@ the recipients of posts nor on how much of the window buffers keep.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Generator, Sequence
+from collections import deque
+from collections.abc import Callable, Generator, Iterator, Sequence
+from itertools import chain
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -34,16 +36,19 @@ from indexes.feeds.kernels.scratch import (
     with_room,
 )
 from indexes.feeds.kernels.subscriptions import (
+    BY_SLOT,
     ENTRY,
+    MOST_WORDS,
+    OLDEST,
     POSTS,
     ROW,
     TERM,
     THETA,
-    WORDS,
     Subscribers,
     Table,
-    terms_at,
+    terms_of,
     weigh_subscriptions,
+    within,
 )
 from indexes.feeds.kernels.weights import CountEpochs, SpanEpochs, idf_of
 from indexes.feeds.kernels.window import FIRST, NEXT, THERE
@@ -67,6 +72,9 @@ REFILLED = 32
 
 LINES = 4_096
 """Least room of the report, in lines and rows."""
+
+MOST_CHAINED = 1_000
+"""Subscriptions added at once that are chained to the posts in their buffers, however few there are."""
 
 UNREACHABLE = 2.0
 """A theta greater than any score."""
@@ -222,8 +230,8 @@ class FeedIndex:
         terms = np.arange(v.size[win.TERM_FIRST], v.size[win.TERM_NEXT])
         if len(terms):
             used[v.word[terms & (len(v.word) - 1)]] = True
-        note = s.note.reshape(-1, ROW)[self.table.slots()]
-        used[s.term[2 * terms_at(note)].astype(np.int64)] = True
+        at, _ = terms_of(s.row.reshape(-1, ROW)[self.table.slots()])
+        used[s.term[2 * at].astype(np.int64)] = True
         self.words.forget(used)
 
     def post(self, documents: Documents, points: Floats, now: int = 0) -> Posted:
@@ -307,8 +315,8 @@ class FeedIndex:
         are removed.
 
         Raises:
-            ValueError: one has no words, a k not in [1, `theta.MOST_K`], or an alpha not in [0, 1]; nothing has
-                changed.
+            ValueError: one has no words or more than `MOST_WORDS`, a k not in [1, `theta.MOST_K`], or an alpha not in
+                [0, 1]; nothing has changed.
         """
         return run_all(self.subscribe_steps(documents, points, k, alpha))
 
@@ -348,13 +356,15 @@ class FeedIndex:
         return slots
 
     def lay_out_steps(self, df: Ints | None = None, tree: Cells | None = None) -> Generator[None, None, None]:
-        """Rebuild the index of all subscriptions, in pieces between which lists may be read: for words in order of
-        their frequency in the window, or of `df`, by number, and in the cells of a tree or in new ones. O(n log n)."""
+        """Rebuild the index of all subscriptions, and the owners of posts, in pieces between which lists may be read:
+        for words in order of their frequency in the window, or of `df`, by number, and in the cells of a tree or in new
+        ones. O(n log n)."""
         order = self.window.df.astype(np.int64)
         if df is not None:
             order[:] = 0
             order[: len(df)] = df[: len(order)]
         yield from self._lay_out(order << 32 | np.arange(len(order)), tree)
+        yield from self._in_background(lambda: self._own_all(self.table.slots()))
 
     def change(self, slots: Ints, documents: Documents, points: Floats, k: Ints, alpha: Floats) -> None:
         """Replace subscriptions by others in the same slots, and evaluate them. Raises as `subscribe`, and KeyError for
@@ -390,14 +400,16 @@ class FeedIndex:
     def _evaluated_copy(self, slot: int) -> Subscribers:
         """A copy of one subscription, evaluated, while a background thread may fill its buffer."""
         s = self.table.arrays
-        row = s.row[slot * ROW : slot * ROW + ROW].copy()
+        row = np.zeros(2 * ROW)
+        row[:ROW] = s.row[slot * ROW : slot * ROW + ROW]
         note = row.view(np.int64)
-        term = slice(2 * note[TERM], 2 * (note[TERM] + note[WORDS]))
+        term = slice(2 * note[TERM], 2 * (note[TERM] + s.words[slot]))
         note[TERM] = note[ENTRY] = 0
         room = int(self.buffering.room(s.k[slot : slot + 1].astype(np.int64))[0])
-        by_slot = {name: getattr(s, name)[slot : slot + 1].copy() for name in Subscribers._fields[2:11]}
+        by_slot = {name: getattr(s, name)[slot : slot + 1].copy() for name in BY_SLOT}
         one = Subscribers(
-            row=row, note=note, **by_slot, term=s.term[term].copy(), raw=s.raw[term].copy(),
+            row=row, **within(row), spot=s.spot[2 * slot : 2 * slot + 2].copy(), **by_slot,
+            term=s.term[term].copy(), raw=s.raw[term].copy(),
             score=np.zeros(room), tag=np.zeros(room, np.int64),
         )  # fmt: skip
         one.held[0] = 0
@@ -414,13 +426,15 @@ class FeedIndex:
     def _checked(self, documents: Documents, k: Ints, alpha: Floats) -> tuple[Ints, Floats]:
         k = np.broadcast_to(np.asarray(k, np.int64), len(documents))
         alpha = np.broadcast_to(np.asarray(alpha, np.float64), len(documents))
+        words = np.diff(documents.end, prepend=0)
         if len(documents) and (
-            np.diff(documents.end, prepend=0).min() < 1
+            words.min() < 1
+            or words.max() > MOST_WORDS
             or k.min() < 1
             or k.max() > MOST_K
             or not ((alpha >= 0) & (alpha <= 1)).all()
         ):
-            raise ValueError("a subscription has no words, or a k or an alpha out of range")
+            raise ValueError("a subscription has no words, or too many, or a k or an alpha out of range")
         return k, alpha
 
     def _admit(self, slots: Ints, k: Ints, lay_out: bool = True) -> Generator[None, None, None]:
@@ -430,8 +444,11 @@ class FeedIndex:
         weigh_subscriptions(self.table.arrays, self.window.idf, slots)
         yield from self._evaluate(slots)
         s = self.table.arrays
-        self._owners = own.with_cells(self._owners, int(s.held[slots].sum()))
-        own.own_many(s, self._owners, len(self.window.x) - 1, slots)
+        if lay_out and MOST_CHAINED < len(slots) > len(self.table) / 2:
+            self._own_all(self.table.slots())
+        else:
+            self._owners = own.with_cells(self._owners, int(s.held[slots].sum()))
+            own.own_many(s, self._owners, len(self.window.x) - 1, slots)
         self._churned += len(slots)
         if lay_out:
             self.subscription_index.add(self.table, slots)
@@ -460,6 +477,18 @@ class FeedIndex:
             work()
             return
         background = BackgroundTask(work)
+        while not background.done(0.005):
+            yield
+        background.result  # noqa: B018 -- raises what the work raised
+
+    def _in_halves(self, work: Callable[[int], Iterator[None]]) -> Generator[None, None, None]:
+        """Run the two halves of some work, which are independent, the second in a thread of its own for many
+        subscriptions."""
+        if len(self.table) < MANY:
+            yield from chain(work(0), work(1))
+            return
+        background = BackgroundTask(lambda: deque(work(1), 0))
+        yield from work(0)
         while not background.done(0.005):
             yield
         background.result  # noqa: B018 -- raises what the work raised
@@ -575,10 +604,16 @@ class FeedIndex:
         rows = int(end[-1]) if len(end) else 0
         posts, scores = np.empty(rows, np.int64), np.empty(rows)
         lists_of(s, followed, posts, scores)
-        for first in range(0, len(slots), BOUNDED):
-            yield
-            upto = min(len(slots), first + BOUNDED)
-            bound_all(self.window, s, self.buffering.limits, slots, first, upto, self.diagonal)
+
+        def bound(part: int) -> Iterator[None]:
+            half = len(slots) // 2
+            begin, end = ((0, half), (half, len(slots)))[part]
+            for first in range(begin, end, BOUNDED):
+                yield
+                upto = min(end, first + BOUNDED)
+                bound_all(self.window, s, self.buffering.limits, slots, first, upto, self.diagonal)
+
+        yield from self._in_halves(bound)
         yield from self._pass_again(order)
         step.begin_step(self.scratch)
         step.note_differing(s, self.scratch, followed, end, posts, scores)
@@ -588,11 +623,20 @@ class FeedIndex:
         are empty, by their thetas."""
         yield from self._lay_out(order)
         self._reserve(0, 0, int(self.window.terms.max(initial=0)))
-        v = self.window
+        v, index = self.window, self.subscription_index
         end = int(v.size[NEXT]) if len(self.table) else 0
-        for first in range(int(v.size[FIRST]), end, REFILLED):
-            yield
-            self.subscription_index.refill(self.state, first, min(end, first + REFILLED))
+
+        def refill(state: step.StepState) -> Iterator[None]:
+            for first in range(int(v.size[FIRST]), end, REFILLED):
+                yield
+                index.refill(state, first, min(end, first + REFILLED))
+
+        halves = index.halves(self.scratch) if len(self.table) >= MANY else None
+        if halves is None:
+            yield from refill(self.state)
+        else:
+            states = [self.state._replace(scratch=half) for half in halves]
+            yield from self._in_halves(lambda part: refill(states[part]))
 
     def _own_all(self, slots: Ints) -> None:
         self._owners.size[:2] = 0
@@ -615,10 +659,11 @@ class FeedIndex:
                 cell = int(o.after[cell])
         for slot in self.table.slots().tolist():
             begin = int(s.note[slot * ROW + ENTRY])
-            scores = s.score[begin : begin + s.held[slot]]
-            posts = s.tag[begin : begin + s.held[slot]] // POSTS
+            scores = s.score[begin : begin + int(s.held[slot])]
+            posts = s.tag[begin : begin + int(s.held[slot])] // POSTS
             assert (np.lexsort((-posts, -scores)) == np.arange(len(posts))).all(), (slot, scores, posts)
             assert (scores >= s.row[slot * ROW + THETA]).all()
+            assert (posts >= s.note[slot * ROW + OLDEST]).all()
             assert all(slot in owned[post] for post in posts.tolist())
             assert s.held[slot] >= s.k[slot] or s.complete[slot]
 

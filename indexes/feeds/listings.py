@@ -12,7 +12,7 @@ import numpy as np
 from indexes.core.arrays import Ints, run_places
 from indexes.feeds.config import Shown
 from indexes.feeds.kernels.arena import Arena, grown
-from indexes.feeds.kernels.subscriptions import ROW, TERM, WORDS, Table
+from indexes.feeds.kernels.subscriptions import ROW, TERM, Table
 from indexes.feeds.words import Vocabulary
 
 
@@ -47,7 +47,7 @@ class Listings:
             return [words.word(number) for number in numbers]
         s = table.arrays
         first = int(s.note[slot * ROW + TERM])
-        terms = slice(2 * first, 2 * (first + int(s.note[slot * ROW + WORDS])), 2)
+        terms = slice(2 * first, 2 * (first + int(s.words[slot])), 2)
         weight = dict(zip(s.term[terms].astype(np.int64).tolist(), s.raw[terms].tolist(), strict=True))
         return {words.word(number): weight[number] for number in numbers}
 

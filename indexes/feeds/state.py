@@ -20,7 +20,7 @@ from indexes.feeds.config import FeedConfig, Keywords, Subscriptions, bag_of_sho
 from indexes.feeds.engine import FeedEngine
 from indexes.feeds.feed import Epoch, Remembered
 from indexes.feeds.kernels.cells import Cells, build_cells
-from indexes.feeds.kernels.subscriptions import ALPHA, ROW, THETA, WORDS, X, Y, terms_at
+from indexes.feeds.kernels.subscriptions import ALPHA, ROW, THETA, X, Y, terms_of
 from indexes.feeds.packing import Layout, Statistics
 from indexes.feeds.plans.maintenance import Captured, Queries
 from indexes.feeds.posts import Piece
@@ -97,9 +97,8 @@ def queries_of(queries: Queries, slots: Ints) -> Subscriptions:
     weight = np.full(len(word), np.nan)
     some = np.flatnonzero(queries.weighted[slots])
     if len(some):
-        note = row.view(np.int64)[some]
-        at = terms_at(note)
-        owner = np.repeat(some, note[:, WORDS])
+        at, words = terms_of(row[some])
+        owner = np.repeat(some, words)
         known = owner << 32 | queries.term[2 * at].astype(np.int64)
         order = np.argsort(known)
         mine = np.flatnonzero(np.repeat(queries.weighted[slots] != 0, length))

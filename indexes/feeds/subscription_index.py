@@ -6,16 +6,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from indexes.core import aligned
-from indexes.core.arrays import Floats, Ints, run_places
+from indexes.core.arrays import Floats, Ints
 from indexes.feeds.kernels import postings as kernels
 from indexes.feeds.kernels.cells import Cells, build_cells, put_into
 from indexes.feeds.kernels.postings import DIRECTORY_END, LAST, LEVELS, Postings
-from indexes.feeds.kernels.scratch import Reads
+from indexes.feeds.kernels.scratch import CELL, CELLS_END, SEEN, Reads, Scratch
 from indexes.feeds.kernels.step import StepState
-from indexes.feeds.kernels.subscriptions import ALPHA, ROW, TERM, THETA, WORDS, Subscribers, Table, X, Y
+from indexes.feeds.kernels.subscriptions import ALPHA, ROW, TERM, THETA, Subscribers, Table, X, Y, terms_of
 from indexes.feeds.kernels.window import Batch
 
-CAPACITY = 2_000
+CAPACITY = 4_000
 """Subscriptions of a cell."""
 
 
@@ -50,6 +50,11 @@ class SubscriptionIndex:
         """Find the recipients of posts of the window, and change nothing: see `kernels.postings.find_many`."""
         return 0
 
+    def halves(self, scratch: Scratch) -> tuple[Scratch, Scratch] | None:
+        """Two like this one, with each of which `refill` serves half of the subscriptions, each in any thread; None if
+        the index has no halves."""
+        return None
+
     def refill(self, state: StepState, first: int, end: int) -> None:
         """Insert posts of the window into buffers: see `kernels.postings.refill_ordered`."""
 
@@ -64,6 +69,8 @@ class OrderedIndex(SubscriptionIndex):
         self._capacity = capacity
         self.built = 0
         """Subscriptions when all were indexed last."""
+        self.middle = 0
+        """The cell before which half of them lie."""
         self.cells, _ = build_cells(np.empty((0, 2)), capacity)
         none = np.empty(0, np.int32)
         none64 = none.astype(np.int64)
@@ -81,8 +88,8 @@ class OrderedIndex(SubscriptionIndex):
             self.cells = Cells(tree.x.copy(), tree.y.copy(), tree.child.copy(), tree.box.copy())
             put_into(self.cells, points, cell)
         subscribers.cell[slots] = cell
-        words = subscribers.note.reshape(-1, ROW)[slots, WORDS]
-        at = run_places(subscribers.note.reshape(-1, ROW)[slots, TERM], words)
+        self.middle = int(np.median(cell)) if len(cell) else 0
+        at, words = terms_of(subscribers.row.reshape(-1, ROW)[slots])
         word, owner = subscribers.term[2 * at].astype(np.int64), np.repeat(np.arange(len(slots)), words)
         block, which = np.unique(word * len(self.cells.box) + cell[owner], return_inverse=True)
         count = np.bincount(which, minlength=len(block)).astype(np.int32)
@@ -141,13 +148,21 @@ class OrderedIndex(SubscriptionIndex):
             )
 
     def reads(self, table: Table) -> Reads:
-        return Reads(len(self.cells.box) // 4, int(self.arrays.size[DIRECTORY_END]), table.terms)
+        return Reads(len(self.cells.box) // 4, int(self.arrays.size[DIRECTORY_END]), SEEN)
 
     def post(self, state: StepState, batch: Batch, window_posts: int, most_entries: int) -> int:
         return kernels.post_ordered(self.arrays, self.cells, state, batch, window_posts, most_entries)
 
     def find(self, state: StepState, first: int, end: int) -> int:
         return kernels.find_many(self.arrays, self.cells, state, first, end)
+
+    def halves(self, scratch: Scratch) -> tuple[Scratch, Scratch]:
+        """O(subscriptions + words)."""
+        left, right = (
+            scratch._replace(**{name: column.copy() for name, column in scratch._asdict().items()}) for _ in range(2)
+        )
+        left.size[CELLS_END] = right.size[CELL] = self.middle
+        return left, right
 
     def refill(self, state: StepState, first: int, end: int) -> None:
         kernels.refill_ordered(self.arrays, self.cells, state, first, end)
@@ -174,7 +189,7 @@ class OrderedIndex(SubscriptionIndex):
                 for block in blocks:
                     slots = self._check_list(subscribers, word, level, block)
                     found |= {(word, slot, level) for slot in slots}
-        terms = sum(int(subscribers.note[slot * ROW + WORDS]) for slot in table.slots().tolist())
+        terms = int(subscribers.words[table.slots()].sum())
         assert len(found) == terms * len(LEVELS)
 
     def _check_list(self, subscribers: Subscribers, word: int, level: int, block: int) -> list[int]:
@@ -188,7 +203,7 @@ class OrderedIndex(SubscriptionIndex):
         slots = [key & 0xFFFFFFFF for key in run]
         for key, slot in zip(run, slots, strict=True):
             row, note = (column[slot * ROW : slot * ROW + ROW] for column in (subscribers.row, subscribers.note))
-            terms = range(note[TERM], note[TERM] + note[WORDS])
+            terms = range(note[TERM], note[TERM] + int(subscribers.words[slot]))
             lengths = {int(subscribers.term[2 * i]): float(subscribers.raw[2 * i + 1]) for i in terms}
             assert subscribers.there[slot] and subscribers.cell[slot] == a.cell[block]
             assert key == kernels.key_of(row[THETA], row[ALPHA], LEVELS[level], lengths[word], slot)

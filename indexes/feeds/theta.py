@@ -42,6 +42,9 @@ ENTRY, EVALUATION, POSTING = 0.65, 12.0, 0.036
 BUCKETS = 24
 """Columns of a row of ranks: by the binary logarithm of the postings that an evaluation read."""
 
+LINE = 8
+"""Entries of a line of memory."""
+
 KEPT = 1.7
 """Entries that a full buffer keeps, over k: by E|buffer| = k (1 + ln(n / k)) those of the 2 k best posts."""
 
@@ -68,8 +71,8 @@ class Buffering:
         self._kind: dict[int, int] = {}
 
     def room(self, k: Ints) -> Ints:
-        """Entries of a buffer for this k."""
-        return 2 * k if self.buffer == "kmax" else 2 * k + 12
+        """Entries of a buffer for this k: whole lines of memory, but for `kmax`."""
+        return 2 * k if self.buffer == "kmax" else (2 * k + 12 + LINE - 1) // LINE * LINE
 
     def kinds(self, k: Ints) -> Ints:
         """The kind of each k. O(n), and O(BUCKETS) for each new k."""

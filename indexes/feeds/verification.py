@@ -9,7 +9,7 @@ import numpy as np
 
 from indexes.core.arrays import Floats, Ints, run_places
 from indexes.core.verification import Checked, Difference
-from indexes.feeds.kernels.subscriptions import ALPHA, ENTRY, POSTS, ROW, TERM, THETA, WORDS, X, Y
+from indexes.feeds.kernels.subscriptions import ALPHA, ENTRY, POSTS, ROW, THETA, X, Y, terms_of
 from indexes.feeds.kernels.weights import LEAST
 from indexes.feeds.kernels.window import FIRST, NEXT
 from indexes.feeds.plans.maintenance import Buffered, Captured
@@ -65,9 +65,9 @@ class Scan:
         """All posts that share a word with a subscription, best first, and their scores. O(posts)."""
         queries = self._captured.queries
         row = queries.row[slot * ROW : slot * ROW + ROW]
-        begin, words = row.view(np.int64)[[TERM, WORDS]].tolist()
+        terms, _ = terms_of(row)
         text, there = np.zeros(len(self.numbers)), np.zeros(len(self.numbers), bool)
-        for term in range(begin, begin + words):
+        for term in terms.tolist():
             lo, hi = np.searchsorted(self._word, [queries.term[2 * term], queries.term[2 * term] + 1]).tolist()
             owner = self._owner[lo:hi]
             text[owner] += queries.term[2 * term + 1] * self._weight[lo:hi]

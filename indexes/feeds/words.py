@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -65,10 +66,12 @@ class Vocabulary:
 
     def documents(self, bags: Sequence[Mapping[str, float]]) -> Documents:
         """Bags as arrays; new words get numbers. O(words)."""
-        numbers = self._number
+        numbers, words = self._number, list(chain.from_iterable(bags))
         end = np.cumsum([len(bag) for bag in bags], dtype=np.int64)
-        word = [numbers[w] if w in numbers else self._take(w) for bag in bags for w in bag]
-        weight = [v for bag in bags for v in bag.values()]
+        word = list(map(numbers.get, words))
+        if None in word:
+            word = [numbers[w] if w in numbers else self._take(w) for w in words]
+        weight = list(chain.from_iterable(bag.values() for bag in bags))
         return Documents(end, np.array(word, np.int32), np.array(weight, np.float64))
 
     def forget(self, used: Bools) -> None:

@@ -18,11 +18,15 @@ from typing import NamedTuple
 import numpy as np
 
 from indexes.compiled.jit import inlined, internal, kernel
+from indexes.compiled.simd import prefetch_block
 from indexes.core import aligned
 from indexes.core.arrays import Floats, Ints, Ints32, int64
-from indexes.feeds.kernels.subscriptions import ALPHA, ENTRY, POSTS, ROW, TERM, THETA, WORDS, Subscribers, X, Y
+from indexes.feeds.kernels.subscriptions import ALPHA, ENTRY, OLDEST, POSTS, ROW, TERM, THETA, Subscribers, X, Y
 from indexes.feeds.kernels.window import CHUNK, FIRST, NONE, Window
 from indexes.feeds.theta import BUCKETS, Limits
+
+LATEST = 1 << 62
+"""A number greater than that of any post."""
 
 BINS = 1024
 """Bins of scores, by which the best posts are selected."""
@@ -87,6 +91,8 @@ def insert(table: Subscribers, limits: Limits, slot: int, score: float, post: in
                 table.score[base + keep], table.tag[base + keep] = table.score[base + i], tag
                 keep += 1
         n = keep
+    if n == 0:
+        table.note[row + OLDEST] = post
     if n == limits.room[kind]:
         n = int64(limits.kept[kind])
         table.row[row + THETA] = table.score[base + n]
@@ -105,16 +111,40 @@ def insert(table: Subscribers, limits: Limits, slot: int, score: float, post: in
 @inlined
 def remove(table: Subscribers, slot: int, post: int) -> int:
     """Remove a post that dominates no other, such as the oldest. Returns its place among the entries, or NONE.
-    O(entries)."""
-    base, n = table.note[slot * ROW + ENTRY], int64(table.held[slot])
-    place = n - 1
-    while place >= 0 and table.tag[base + place] // POSTS != post:
-        place -= 1
-    if place >= 0:
-        for i in range(place, n - 1):
-            table.score[base + i], table.tag[base + i] = table.score[base + i + 1], table.tag[base + i + 1]
-        table.held[slot] = n - 1
+    O(entries), or O(1) for one that is older than all."""
+    row, place = slot * ROW, int64(NONE)
+    if table.note[row + OLDEST] <= post:
+        base, n, oldest = table.note[row + ENTRY], int64(table.held[slot]), int64(LATEST)
+        for i in range(n):
+            number = table.tag[base + i] // POSTS
+            if number == post:
+                place = int64(i)
+            else:
+                oldest = min(oldest, number)
+        table.note[row + OLDEST] = oldest
+        if place != NONE:
+            for i in range(place, n - 1):
+                table.score[base + i], table.tag[base + i] = table.score[base + i + 1], table.tag[base + i + 1]
+            table.held[slot] = n - 1
     return place
+
+
+@internal
+def prefetch_buffer(table: Subscribers, slot: int) -> None:
+    """Prefetch a buffer, or the first four lines of each of its columns."""
+    base = table.note[slot * ROW + ENTRY]
+    for line in range(0, 4, 2):
+        prefetch_block(table.score, base + 8 * line)
+        prefetch_block(table.tag, base + 8 * line)
+
+
+@internal
+def in_list(table: Subscribers, slot: int, post: int) -> int:
+    """1 if a post is in the list of a subscription, else 0. O(k)."""
+    base, found = table.note[slot * ROW + ENTRY], 0
+    for j in range(base, base + min(table.held[slot], table.k[slot])):
+        found += 1 if table.tag[j] // POSTS == post else 0
+    return found
 
 
 @kernel
@@ -134,7 +164,7 @@ def evaluate(
     table.complete[slot] = 1 if n <= rank else 0
     table.row[row + THETA] = 0.0 if n <= rank else evaluation.best[m - 1]
     base, limit = table.note[row + ENTRY], int64(limits.dominated[kind])
-    held = seen = int64(0)
+    held, seen, oldest = int64(0), int64(0), int64(LATEST)
     for i in range(m):
         post, newer = evaluation.best_post[i], 0
         if limit > 0:
@@ -147,8 +177,10 @@ def evaluate(
                 evaluation.newest[newer] = post
         if limit == 0 or newer < limit:
             table.score[base + held], table.tag[base + held] = evaluation.best[i], post * POSTS + newer
+            oldest = min(oldest, post)
             held += 1
     table.held[slot] = held
+    table.note[row + OLDEST] = oldest
 
 
 @internal
@@ -157,7 +189,7 @@ def _collect(window: Window, table: Subscribers, evaluation: Evaluation, slot: i
     evaluation.size[TURN] += 1
     turn, first, mask, n, read = evaluation.size[TURN], window.size[FIRST], window.x.size - 1, 0, 0
     begin = table.note[slot * ROW + TERM]
-    for t in range(begin, begin + table.note[slot * ROW + WORDS]):
+    for t in range(begin, begin + table.words[slot]):
         word, weight = int64(table.term[2 * t]), table.term[2 * t + 1]
         chunk = int64(window.oldest[word])
         while chunk != NONE:

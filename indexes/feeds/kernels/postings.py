@@ -29,7 +29,20 @@ from indexes.core.arrays import Floats, Ints, Ints32, int64
 from indexes.feeds.kernels.buffers import score_of
 from indexes.feeds.kernels.cells import Cells, cell_at, nearest
 from indexes.feeds.kernels.refill import take_again
-from indexes.feeds.kernels.scratch import AT, BLOCKS, HITS, NEXT_SHORT, OPENED, PHASE, SCORED, VISITED, Scratch
+from indexes.feeds.kernels.scratch import (
+    AT,
+    BLOCKS,
+    CELL,
+    CELLS_END,
+    HITS,
+    NEXT_SHORT,
+    OPENED,
+    PHASE,
+    SCORED,
+    SEEN,
+    VISITED,
+    Scratch,
+)
 from indexes.feeds.kernels.step import (
     DONE,
     ENTER,
@@ -45,10 +58,10 @@ from indexes.feeds.kernels.step import (
     slide,
     take_in,
 )
-from indexes.feeds.kernels.subscriptions import ALPHA, ROW, STAMP, TERM, THETA, WORDS, Subscribers, X, Y
+from indexes.feeds.kernels.subscriptions import ALPHA, ROW, TERM, THETA, Subscribers, X, Y
 from indexes.feeds.kernels.window import NEXT, Batch, Window
 
-LEVELS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.65, 0.8, 1.0)
+LEVELS = (0.1, 0.15, 0.2, 0.26, 0.34, 0.45, 0.6, 1.0)
 """Lengths t for which there are lists; none is longer than the last, up to rounding."""
 
 _LEVELS = np.array(LEVELS)
@@ -58,6 +71,15 @@ SLACK = 1e-9
 
 SCALE = 1 << 28
 """Steps of a bound from 0 to 1."""
+
+LOWEST = -SCALE // 2
+"""The least bound; that of a lower one is this too."""
+
+NEVER = -SCALE
+"""Less than any bound."""
+
+ROUNDED, TINY = 2.0**-22, 1e-44
+"""More than rounding to 32 bits moves a number, relative to it and in all."""
 
 LAST = np.int64(2**63 - 1)
 """The key at the end of each list."""
@@ -102,7 +124,7 @@ def key_of(theta: float, alpha: float, level: float, length: float, slot: int) -
 def _lengths(order: Ints, table: Subscribers, slot: int) -> None:
     """Compute for each term the length of the weights from it on in order of rarity."""
     begin = table.note[slot * ROW + TERM]
-    end = begin + table.note[slot * ROW + WORDS]
+    end = begin + table.words[slot]
     for i in range(begin, end):
         own, total = order[int64(table.term[2 * i])], 0.0
         for j in range(begin, end):
@@ -120,7 +142,7 @@ def fill(postings: Postings, table: Subscribers, slots: Ints, which: Ints, at: I
         slot = slots[i]
         _lengths(postings.order, table, slot)
         theta, alpha = table.row[slot * ROW + THETA], table.row[slot * ROW + ALPHA]
-        for _ in range(table.note[slot * ROW + WORDS]):
+        for _ in range(table.words[slot]):
             b = which[n]
             for level in range(_LEVELS.size):
                 key = key_of(theta, alpha, _LEVELS[level], table.raw[2 * at[n] + 1], slot)
@@ -172,7 +194,7 @@ def add(postings: Postings, cells: Cells, table: Subscribers, slots: Ints, at: i
         slot = slots[at]
         row = slot * ROW
         cell, begin = cell_at(cells, table.row[row + X], table.row[row + Y]), table.note[row + TERM]
-        words = table.note[row + WORDS]
+        words = table.words[slot]
         table.cell[slot] = cell
         directory, keys = postings.size[DIRECTORY_END], postings.size[KEYS_END]
         for i in range(begin, begin + words):
@@ -270,7 +292,7 @@ def remove(postings: Postings, table: Subscribers, slots: Ints) -> None:
         slot = slots[at]
         row = slot * ROW
         begin = table.note[row + TERM]
-        for i in range(begin, begin + table.note[row + WORDS]):
+        for i in range(begin, begin + table.words[slot]):
             b = _block(postings, int64(table.term[2 * i]), table.cell[slot])
             for level in range(_LEVELS.size):
                 key = key_of(table.row[row + THETA], table.row[row + ALPHA], _LEVELS[level], table.raw[2 * i + 1], slot)
@@ -286,7 +308,7 @@ def move(postings: Postings, table: Subscribers, slot: int, old: float) -> None:
     """Move the postings of a subscription whose theta was `old`. O(words (log block + places passed))."""
     keys, directory, row = postings.key.size // _LEVELS.size, postings.head.size // _LEVELS.size, slot * ROW
     begin, theta, alpha = table.note[row + TERM], table.row[row + THETA], table.row[row + ALPHA]
-    for i in range(begin, begin + table.note[row + WORDS]):
+    for i in range(begin, begin + table.words[slot]):
         b, length = _block(postings, int64(table.term[2 * i]), table.cell[slot]), table.raw[2 * i + 1]
         for level in range(_LEVELS.size):
             was = key_of(old, alpha, _LEVELS[level], length, slot)
@@ -336,7 +358,7 @@ def post_ordered(
             for i in range(first, scratch.size[NEXT_SHORT]):
                 move(postings, table, int64(scratch.short[i]), scratch.hit_score[i])
         if scratch.size[PHASE] == REPORT:
-            status = end_post(window, table, scratch, batch)
+            status = end_post(table, scratch, batch)
     return status
 
 
@@ -359,39 +381,92 @@ def find_ordered(
     x, y, begin, n = window.x[place], window.y[place], window.term[place], int64(window.terms[place])
     m = _open_blocks(postings, cells, window, scratch, post, diagonal)
     scratch.counted[OPENED] += m
-    visited = 0
-    for b in range(m):
-        if b + AHEAD < m:
-            prefetch_block(postings.key, scratch.block[b + AHEAD])
-        i, bound = scratch.block[b], scratch.bound[b]
-        while postings.key[i] < bound:
-            scratch.seen[visited] = postings.key[i] & 0xFFFFFFFF
-            visited += 1
-            i += 1
-    scratch.counted[VISITED] += visited
     for i in range(begin, begin + n):
         scratch.vector[window.word[i & terms]] = window.weight[i & terms]
-    found, scored, turn = 0, 0, scratch.turn[0]
-    for i in range(visited):
-        if i + 2 * AHEAD < visited:
-            prefetch_block(table.row, int(scratch.seen[i + 2 * AHEAD]) * ROW)
-        if i + AHEAD < visited:
-            prefetch_block(table.term, 2 * int(table.note[int(scratch.seen[i + AHEAD]) * ROW + TERM]))
-        row = int64(scratch.seen[i]) * ROW
-        if table.note[row + STAMP] != turn:
-            table.note[row + STAMP] = turn
-            scored += 1
-            text, first = 0.0, table.note[row + TERM]
-            for t in range(first, first + table.note[row + WORDS]):
-                text += table.term[2 * t + 1] * scratch.vector[int64(table.term[2 * t])]
-            score = score_of(table.row[row + X], table.row[row + Y], table.row[row + ALPHA], x, y, diagonal, text)
-            if score >= table.row[row + THETA]:
-                scratch.hit[found], scratch.hit_score[found] = scratch.seen[i], score
-                found += 1
+    found, b, at = 0, 0, int64(scratch.block[0]) if m else 0
+    while b < m:
+        seen = 0
+        while b < m and seen < SEEN:
+            key = postings.key[at]
+            if key < scratch.bound[b]:
+                prefetch_block(table.spot, 2 * (key & 0xFFFFFFFF))
+                scratch.seen[seen], scratch.rest[seen] = key, scratch.ratio[b]
+                seen += 1
+                at += 1
+            else:
+                if b + AHEAD < m:
+                    prefetch_block(postings.key, scratch.block[b + AHEAD])
+                b += 1
+                at = scratch.block[b] if b < m else 0
+        scratch.counted[VISITED] += seen
+        near = _near_enough(table, scratch, seen, x, y, diagonal)
+        left = _within_bounds(table, scratch, near, x, y, diagonal)
+        found = _score(table, scratch, left, found, x, y, diagonal)
     for i in range(begin, begin + n):
         scratch.vector[window.word[i & terms]] = 0.0
-    scratch.counted[SCORED] += scored
+    for i in range(found):
+        scratch.marked[scratch.hit[i] >> 3] = 0
     scratch.counted[HITS] += found
+    return found
+
+
+@internal
+def _near_enough(table: Subscribers, scratch: Scratch, seen: int, x: float, y: float, diagonal: float) -> int:
+    """Keep the keys seen whose bounds are at most the similarity of the subscription's own place. Returns their
+    number."""
+    # As far as rounding moves a spot that is within the diagonal.
+    slack, near = ROUNDED * (abs(x) + abs(y) + diagonal) + TINY, 0
+    for i in range(seen):
+        key, rest = scratch.seen[i], scratch.rest[i]
+        slot, bound = key & 0xFFFFFFFF, key >> 32
+        dx, dy = table.spot[2 * slot] - x, table.spot[2 * slot + 1] - y
+        reach = (SCALE - bound) * (diagonal / SCALE) + slack
+        scratch.seen[near], scratch.rest[near] = key, rest
+        near += 0 if bound > 0 and dx * dx + dy * dy > reach * reach else 1
+    return near
+
+
+@internal
+def _within_bounds(table: Subscribers, scratch: Scratch, seen: int, x: float, y: float, diagonal: float) -> int:
+    """Replace the keys seen by the slots of those that may score theta, by their places and the length of the post's
+    weights. Returns their number.
+
+    A bound gives the weights of the subscription, (1 - alpha) l <= (theta - alpha bound) / level, unless it was clipped
+    from below."""
+    left = 0
+    for i in range(seen):
+        if i + 2 * AHEAD < seen:
+            prefetch_block(table.row, (scratch.seen[i + 2 * AHEAD] & 0xFFFFFFFF) * ROW)
+        slot, bound = scratch.seen[i] & 0xFFFFFFFF, scratch.seen[i] >> 32
+        row = slot * ROW
+        theta, alpha = table.row[row + THETA] - SLACK, table.row[row + ALPHA]
+        text = scratch.rest[i] * (theta - alpha * bound / SCALE)
+        most = score_of(table.row[row + X], table.row[row + Y], alpha, x, y, diagonal, 0.0) + text
+        scratch.seen[left] = slot
+        left += 1 if most >= theta or bound <= LOWEST else 0
+    return left
+
+
+@internal
+def _score(table: Subscribers, scratch: Scratch, left: int, found: int, x: float, y: float, diagonal: float) -> int:
+    """Append the slots seen that score theta or more to the hits, of which there are `found`. Returns their number."""
+    for i in range(left):
+        if i + AHEAD < left:
+            prefetch_block(table.term, 2 * table.note[scratch.seen[i + AHEAD] * ROW + TERM])
+        slot = scratch.seen[i]
+        row = slot * ROW
+        text, first = 0.0, table.note[row + TERM]
+        for t in range(first, first + table.words[slot]):
+            text += table.term[2 * t + 1] * scratch.vector[int64(table.term[2 * t])]
+        score = score_of(table.row[row + X], table.row[row + Y], table.row[row + ALPHA], x, y, diagonal, text)
+        if score >= table.row[row + THETA]:
+            # It may have been seen by another word.
+            marks, bit = int64(scratch.marked[slot >> 3]), int64(1) << (slot & 7)
+            if marks & bit == 0:
+                scratch.marked[slot >> 3] = marks | bit
+                scratch.hit[found], scratch.hit_score[found] = slot, score
+                found += 1
+    scratch.counted[SCORED] += left
     return found
 
 
@@ -414,7 +489,10 @@ def _open_blocks(postings: Postings, cells: Cells, window: Window, scratch: Scra
     Returns their number."""
     place = post & (window.x.size - 1)
     for cell in range(cells.box.size // 4):
-        scratch.limit[cell] = int64(nearest(cells, cell, window.x[place], window.y[place], diagonal) * SCALE)
+        limit = NEVER
+        if scratch.size[CELL] <= cell < scratch.size[CELLS_END]:
+            limit = int64(nearest(cells, cell, window.x[place], window.y[place], diagonal) * SCALE)
+        scratch.limit[cell] = limit
     n = words_by_rarity(postings.order, window, scratch, place)
     keys, directory, m, total = postings.key.size // _LEVELS.size, postings.head.size // _LEVELS.size, 0, 0.0
     for i in range(n - 1, -1, -1):
@@ -429,6 +507,7 @@ def _open_blocks(postings: Postings, cells: Cells, window: Window, scratch: Scra
             limit = int64(scratch.limit[postings.cell[b]])
             if postings.head[level * directory + b] <= limit:
                 scratch.block[m], scratch.bound[m] = level * keys + postings.begin[b], (limit + 1) << 32
+                scratch.ratio[m] = t / _LEVELS[level]
                 m += 1
     return m
 

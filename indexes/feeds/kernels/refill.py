@@ -13,11 +13,10 @@ from __future__ import annotations
 import math
 
 from indexes.compiled.jit import internal, kernel
-from indexes.compiled.simd import prefetch_block
-from indexes.core.arrays import Ints
-from indexes.feeds.kernels.buffers import insert, score_of
+from indexes.core.arrays import Ints, int64
+from indexes.feeds.kernels.buffers import insert, prefetch_buffer, score_of
 from indexes.feeds.kernels.scratch import Scratch
-from indexes.feeds.kernels.subscriptions import ALPHA, ENTRY, POSTS, ROW, TERM, THETA, WORDS, Subscribers, X, Y
+from indexes.feeds.kernels.subscriptions import ALPHA, ENTRY, POSTS, ROW, TERM, THETA, Subscribers, X, Y
 from indexes.feeds.kernels.window import Window
 from indexes.feeds.theta import BUCKETS, Limits
 
@@ -36,7 +35,7 @@ def bound_all(
         slot = slots[i]
         row, n = slot * ROW, table.held[slot]
         begin, most = table.note[row + TERM], 0
-        for t in range(begin, begin + table.note[row + WORDS]):
+        for t in range(begin, begin + table.words[slot]):
             most += window.df[int(table.term[2 * t])]
         bucket = 0
         while bucket < BUCKETS - 1 and (most >> (bucket + 1)) > 0:
@@ -58,7 +57,7 @@ def _score_now(window: Window, table: Subscribers, slot: int, post: int, diagona
     O(words of both)."""
     place, mask, row = post & (window.x.size - 1), window.word.size - 1, slot * ROW
     begin, text = window.term[place], 0.0
-    for t in range(table.note[row + TERM], table.note[row + TERM] + table.note[row + WORDS]):
+    for t in range(table.note[row + TERM], table.note[row + TERM] + table.words[slot]):
         word = int(table.term[2 * t])
         for at in range(begin, begin + window.terms[place]):
             if window.word[at & mask] == word:
@@ -73,10 +72,7 @@ def take_again(table: Subscribers, limits: Limits, scratch: Scratch, hits: int, 
     former thetas to `hit_score`."""
     for i in range(hits):
         if i + AHEAD < hits:
-            ahead = table.note[int(scratch.hit[i + AHEAD]) * ROW + ENTRY]
-            for line in range(2):
-                prefetch_block(table.score, ahead + 8 * line)
-                prefetch_block(table.tag, ahead + 8 * line)
+            prefetch_buffer(table, int64(scratch.hit[i + AHEAD]))
         slot, score = int(scratch.hit[i]), scratch.hit_score[i]
         scratch.hit_score[i] = table.row[slot * ROW + THETA]
         insert(table, limits, slot, score, post)

@@ -6,16 +6,24 @@ from typing import NamedTuple
 
 import numpy as np
 
-from indexes.core.arrays import Floats, Ints, Ints32
+from indexes.core.arrays import Bytes, Floats, Ints, Ints32
 from indexes.feeds.kernels.arena import grown
 
 BLOCKS, OPENED, VISITED, SCORED, HITS, EXPIRED = range(6)
 """Places in `Scratch.counted`: blocks of the words of posts, blocks opened, postings read, scores computed, posts that
 entered buffers, and entries of buffers that expired."""
 
-TURN, AT, PHASE, NEXT_SHORT, SHORT, CHANGED, LINES_USED, ROWS_USED = range(8)
+TURN, AT, PHASE, NEXT_SHORT, SHORT, CHANGED, LINES_USED, ROWS_USED, REACHED, CELL, CELLS_END = range(11)
 """Places in `Scratch.size`: the number of the step; the next post of the batch and its phase; the next subscription to
-be evaluated and how many there are; the number of lists that changed in this step; lines and rows of the report."""
+be evaluated and how many there are; the number of followed lists that changed in this step; lines and rows of the
+report; the number of lists that hold the newest post; and the first cell that is searched, and the one after the
+last."""
+
+ALL_CELLS = 1 << 31
+"""More than there are cells."""
+
+SEEN = 1_024
+"""Subscriptions that are scored together."""
 
 
 class Scratch(NamedTuple):
@@ -28,9 +36,12 @@ class Scratch(NamedTuple):
     limit: Ints32  # by cell: the greatest similarity of a place in it
     block: Ints  # where lists that are opened begin, and the key at which reading ends
     bound: Ints
-    seen: Ints32  # slots read from them
+    ratio: Floats  # and the length of the post's weights over that of the level
+    seen: Ints  # slots read from them
+    rest: Floats  # and the ratios
     hit: Ints32  # slots that the post reaches, and its scores
     hit_score: Floats
+    marked: Bytes  # by slot, 8 each: whether it is a hit
     sum: Floats  # by slot: the text part so far, for indexes whose postings carry weights
     short: Ints32  # slots to be evaluated
     changed: Ints32  # slots whose lists changed
@@ -45,10 +56,12 @@ class Scratch(NamedTuple):
 
 def empty_scratch() -> Scratch:
     """Scratch without room."""
-    f64, i32, i64 = np.empty(0), np.empty(0, np.int32), np.empty(0, np.int64)
+    f64, i32, i64, u8 = np.empty(0), np.empty(0, np.int32), np.empty(0, np.int64), np.empty(0, np.uint8)
     return Scratch(
-        np.zeros(1, np.int64), f64, i64, f64, i32, i64, i64, i32, i32, f64, f64, i32, i32, i32, i32, i64, i64, f64,
-        np.zeros(6, np.int64), np.zeros(8, np.int64),
+        turn=np.zeros(1, np.int64), vector=f64, word=i64, weight=f64, limit=i32, block=i64, bound=i64, ratio=f64,
+        seen=i64, rest=np.empty(SEEN), hit=i32, hit_score=f64, marked=u8, sum=f64, short=i32, changed=i32,
+        line_step=i32, line_slot=i32, line_end=i64, row_post=i64, row_score=f64,
+        counted=np.zeros(6, np.int64), size=np.array([0] * 10 + [ALL_CELLS]),
     )  # fmt: skip
 
 
@@ -64,7 +77,8 @@ def with_room(scratch: Scratch, words: int, terms: int, reads: Reads, slots: int
     """Scratch for so many words, terms of a post and slots, and an index that reads so much."""
     room = dict.fromkeys(("hit", "hit_score", "sum", "short", "changed"), slots)
     room |= {"vector": words, "word": terms, "weight": terms}
-    room |= {"limit": reads.cells, "block": reads.blocks, "bound": reads.blocks, "seen": reads.postings}
+    room |= {"marked": slots // 8 + 1, "limit": reads.cells, "seen": reads.postings}
+    room |= dict.fromkeys(("block", "bound", "ratio"), reads.blocks)
     return _grown(scratch, room)
 
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from indexes.compiled.jit import internal, kernel
 from indexes.compiled.simd import prefetch_block
 from indexes.core.arrays import Floats, Ints, int64
-from indexes.feeds.kernels.buffers import Evaluation, evaluate, insert, remove
+from indexes.feeds.kernels.buffers import Evaluation, evaluate, in_list, insert, prefetch_buffer, remove
 from indexes.feeds.kernels.owners import FREE_CELLS, RING_FIRST, RING_NEXT, Owners, own_late, release
 from indexes.feeds.kernels.scratch import (
     AT,
@@ -22,12 +22,13 @@ from indexes.feeds.kernels.scratch import (
     LINES_USED,
     NEXT_SHORT,
     PHASE,
+    REACHED,
     ROWS_USED,
     SHORT,
     TURN,
     Scratch,
 )
-from indexes.feeds.kernels.subscriptions import ENTRY, POSTS, ROW, THETA, Subscribers
+from indexes.feeds.kernels.subscriptions import ENTRY, OLDEST, POSTS, ROW, THETA, Subscribers
 from indexes.feeds.kernels.window import FIRST, NEXT, NONE, Batch, Window, enter, leave, strike
 from indexes.feeds.theta import Limits
 
@@ -65,7 +66,7 @@ def begin_post(window: Window, scratch: Scratch, batch: Batch) -> None:
 def begin_step(scratch: Scratch) -> None:
     """Begin a step: nothing is marked as read, short or changed."""
     begin_search(scratch)
-    scratch.size[SHORT] = scratch.size[NEXT_SHORT] = scratch.size[CHANGED] = 0
+    scratch.size[SHORT] = scratch.size[NEXT_SHORT] = scratch.size[CHANGED] = scratch.size[REACHED] = 0
 
 
 @internal
@@ -93,10 +94,7 @@ def take_in(window: Window, table: Subscribers, limits: Limits, owners: Owners, 
     owners.late[place] = NONE
     for i in range(hits):
         if i + AHEAD < hits:
-            ahead = table.note[int64(scratch.hit[i + AHEAD]) * ROW + ENTRY]
-            for line in range(3):
-                prefetch_block(table.score, ahead + 8 * line)
-                prefetch_block(table.tag, ahead + 8 * line)
+            prefetch_buffer(table, int64(scratch.hit[i + AHEAD]))
         slot, score = int64(scratch.hit[i]), scratch.hit_score[i]
         scratch.hit_score[i] = table.row[slot * ROW + THETA]
         rank = insert(table, limits, slot, score, post)
@@ -104,6 +102,7 @@ def take_in(window: Window, table: Subscribers, limits: Limits, owners: Owners, 
             owners.ring[at & mask] = slot
             at += 1
             if rank < table.k[slot]:
+                scratch.size[REACHED] += 1
                 note_changed(table, scratch, slot)
     owners.number[place] = at - owners.begin[place]
     owners.size[RING_NEXT] = at
@@ -111,8 +110,8 @@ def take_in(window: Window, table: Subscribers, limits: Limits, owners: Owners, 
 
 @internal
 def note_changed(table: Subscribers, scratch: Scratch, slot: int) -> None:
-    """Note that the list of a subscription differs from that before the step."""
-    if table.changed[slot] != scratch.turn[0]:
+    """Note that the list of a subscription differs from that before the step, if it is followed."""
+    if table.followed[slot] and table.changed[slot] != scratch.turn[0]:
         table.changed[slot] = scratch.turn[0]
         scratch.changed[scratch.size[CHANGED]] = slot
         scratch.size[CHANGED] += 1
@@ -129,7 +128,7 @@ def slide(window: Window, table: Subscribers, owners: Owners, scratch: Scratch, 
 @internal
 def expire_oldest(window: Window, table: Subscribers, owners: Owners, scratch: Scratch) -> None:
     """Remove the oldest post from the window and from all buffers, and note the subscriptions that lack posts then."""
-    post, mask = window.size[FIRST], owners.ring.size - 1
+    post, newest, mask = window.size[FIRST], window.size[NEXT] - 1, owners.ring.size - 1
     place = post & (window.x.size - 1)
     begin = owners.begin[place]
     end = begin + owners.number[place]
@@ -137,27 +136,31 @@ def expire_oldest(window: Window, table: Subscribers, owners: Owners, scratch: S
         if at + 2 * AHEAD < end:
             prefetch_block(table.row, int(owners.ring[(at + 2 * AHEAD) & mask]) * ROW)
         if at + AHEAD < end:
-            ahead = table.note[int64(owners.ring[(at + AHEAD) & mask]) * ROW + ENTRY]
-            for line in range(3):
-                prefetch_block(table.tag, ahead + 8 * line)
-        expire_from(table, scratch, int64(owners.ring[at & mask]), post)
+            ahead = int64(owners.ring[(at + AHEAD) & mask])
+            if table.note[ahead * ROW + OLDEST] <= post:
+                prefetch_buffer(table, ahead)
+        expire_from(table, scratch, int64(owners.ring[at & mask]), post, newest)
     cell = int64(owners.late[place])
     while cell != NONE:
-        expire_from(table, scratch, int64(owners.cell[cell]), post)
+        expire_from(table, scratch, int64(owners.cell[cell]), post, newest)
         cell = int64(owners.after[cell])
     release(owners, place)
     leave(window)
 
 
 @internal
-def expire_from(table: Subscribers, scratch: Scratch, slot: int, post: int) -> None:
-    """Remove the oldest post from a buffer, if it is there."""
+def expire_from(table: Subscribers, scratch: Scratch, slot: int, post: int, newest: int) -> None:
+    """Remove the oldest post from a buffer, if it is there. What then becomes the last of the list may be the newest
+    post."""
     rank = remove(table, slot, post)
     if rank != NONE:
         scratch.counted[EXPIRED] += 1
-        if rank < table.k[slot]:
+        held, k = int64(table.held[slot]), int64(table.k[slot])
+        if rank < k:
             note_changed(table, scratch, slot)
-        if table.held[slot] < table.k[slot] and table.complete[slot] == 0:
+            if held >= k and table.tag[table.note[slot * ROW + ENTRY] + k - 1] // POSTS == newest:
+                scratch.size[REACHED] += 1
+        if held < k and table.complete[slot] == 0:
             note_short(table, scratch, slot)
 
 
@@ -175,11 +178,13 @@ def evaluate_short(state: StepState, most_entries: int) -> int:
     """Evaluate the subscriptions noted as short, and write their former thetas to `hit_score`. `most_entries` is the
     room of the largest buffer."""
     table, owners, scratch = state.table, state.owners, state.scratch
-    mask, i = state.window.x.size - 1, scratch.size[NEXT_SHORT]
+    mask, i, newest = state.window.x.size - 1, scratch.size[NEXT_SHORT], state.window.size[NEXT] - 1
     while i < scratch.size[SHORT] and owners.size[FREE_CELLS] >= most_entries:
         slot = int64(scratch.short[i])
         scratch.hit_score[i] = table.row[slot * ROW + THETA]
+        scratch.size[REACHED] -= in_list(table, slot, newest)
         evaluate(state.window, table, state.limits, state.evaluation, slot, state.diagonal)
+        scratch.size[REACHED] += in_list(table, slot, newest)
         own_late(table, owners, mask, slot)
         i += 1
     scratch.size[NEXT_SHORT] = i
@@ -190,17 +195,11 @@ def evaluate_short(state: StepState, most_entries: int) -> int:
 
 
 @internal
-def end_post(window: Window, table: Subscribers, scratch: Scratch, batch: Batch) -> int:
-    """Report the lists that changed, and count those that hold the newest post."""
+def end_post(table: Subscribers, scratch: Scratch, batch: Batch) -> int:
+    """Report the followed lists that changed, and how many lists hold the newest post."""
     status = report(table, scratch, scratch.size[AT])
     if status == DONE:
-        post, reached = window.size[NEXT] - 1, 0
-        for i in range(scratch.size[CHANGED]):
-            slot = int64(scratch.changed[i])
-            base = table.note[slot * ROW + ENTRY]
-            for j in range(base, base + min(table.held[slot], table.k[slot])):
-                reached += 1 if table.tag[j] // POSTS == post else 0
-        batch.reached[scratch.size[AT]] = reached
+        batch.reached[scratch.size[AT]] = scratch.size[REACHED]
         scratch.size[AT] += 1
         scratch.size[PHASE] = ENTER
     return status
@@ -208,25 +207,22 @@ def end_post(window: Window, table: Subscribers, scratch: Scratch, batch: Batch)
 
 @kernel
 def report(table: Subscribers, scratch: Scratch, step: int) -> int:
-    """Write a line, with its rows, for each changed list that is followed. O(1) for each other changed list."""
-    lines = rows = 0
-    for i in range(scratch.size[CHANGED]):
+    """Write a line, with its rows, for each followed list that changed."""
+    lines, rows = scratch.size[CHANGED], 0
+    for i in range(lines):
         slot = int64(scratch.changed[i])
-        if table.followed[slot]:
-            lines += 1
-            rows += min(table.held[slot], table.k[slot])
+        rows += min(table.held[slot], table.k[slot])
     at, line = scratch.size[ROWS_USED], scratch.size[LINES_USED]
     room = line + lines <= scratch.line_slot.size and at + rows <= scratch.row_post.size
     if room:
-        for i in range(scratch.size[CHANGED]):
+        for i in range(lines):
             slot = int64(scratch.changed[i])
-            if table.followed[slot]:
-                base = table.note[slot * ROW + ENTRY]
-                for j in range(base, base + min(table.held[slot], table.k[slot])):
-                    scratch.row_post[at], scratch.row_score[at] = table.tag[j] // POSTS, table.score[j]
-                    at += 1
-                scratch.line_step[line], scratch.line_slot[line], scratch.line_end[line] = step, slot, at
-                line += 1
+            base = table.note[slot * ROW + ENTRY]
+            for j in range(base, base + min(table.held[slot], table.k[slot])):
+                scratch.row_post[at], scratch.row_score[at] = table.tag[j] // POSTS, table.score[j]
+                at += 1
+            scratch.line_step[line], scratch.line_slot[line], scratch.line_end[line] = step, slot, at
+            line += 1
         scratch.size[LINES_USED], scratch.size[ROWS_USED] = line, at
     return DONE if room else LINES
 

@@ -1,18 +1,20 @@
 """Subscriptions by slot: their queries and buffers, in as few cache lines as possible.
 
 All that a post needs to score a subscription is a row of one line and the terms, which lie one after the other in
-code-point order of the words, four to a line. A buffer is a run of two columns: scores, and tags, each the number of a
-post and by how many others it is dominated.
+code-point order of the words, four to a line. The row also has what changes when a post enters or leaves the buffer:
+`words`, `held`, `k` and `kind` are 16-bit columns within the rows. A buffer is a run of two columns that begins with a
+line: scores, and tags, each the number of a post and by how many others it is dominated.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from indexes.compiled.jit import kernel
-from indexes.core.arrays import Bytes, Floats, Ints, Ints32, run_places
+from indexes.core import aligned
+from indexes.core.arrays import Bytes, Float32s, Floats, Int16s, Ints, Ints32, run_places
 from indexes.feeds.kernels.arena import Arena, grown
 from indexes.feeds.kernels.weights import weigh
 from indexes.feeds.theta import Buffering
@@ -24,11 +26,15 @@ ROW = 8
 X, Y, ALPHA, THETA = range(4)
 """Fields of `Subscribers.row`; those that follow are read through `Subscribers.note`."""
 
-TERM, WORDS, ENTRY, STAMP = range(4, 8)
-"""Where its terms begin and how many there are, where its buffer begins, and the step that scored it last."""
+TERM, SMALL, ENTRY, OLDEST = range(4, 8)
+"""Where its terms begin, the four 16-bit columns, where its buffer begins, and a lower bound of the numbers of the
+posts in the buffer."""
 
 POSTS = 1 << 12
 """A tag is the number of a post times this, plus the number of posts that dominate it: fewer than k, which is less."""
+
+MOST_WORDS = (1 << 15) - 1
+"""Words of a subscription, at most."""
 
 
 class Subscribers(NamedTuple):
@@ -36,14 +42,18 @@ class Subscribers(NamedTuple):
 
     row: Floats  # by slot, ROW each
     note: Ints  # the same memory
-    k: Ints32  # by slot, as all up to `short`
-    held: Ints32  # entries of its buffer
-    kind: Ints32  # its row of `theta.Limits`
-    complete: Bytes  # its last evaluation put all posts that share a word into the buffer
+    words: Int16s  # the same memory, as the next three; by slot: how many terms
+    held: Int16s  # entries of its buffer
+    k: Int16s
+    kind: Int16s  # its row of `theta.Limits`
+    spot: Float32s  # by slot: x and y, rounded; NaN beyond the range
+    complete: (
+        Bytes  # by slot, as all up to `short`: its last evaluation put all posts that share a word into the buffer
+    )
     there: Bytes
     followed: Bytes
     cell: Ints32
-    changed: Ints  # the step in which its list changed last, and that in which it was noted as short
+    changed: Ints  # the step in which its list changed last, if it is followed; that in which it was noted as short
     short: Ints
     term: Floats  # by term: word, unit weight
     raw: Floats  # by term: weight as given, length of the weights from it on in order of rarity
@@ -51,13 +61,29 @@ class Subscribers(NamedTuple):
     tag: Ints
 
 
+WITHIN = ("note", "words", "held", "k", "kind")
+"""Columns within the memory of `row`."""
+
+BY_SLOT = ("complete", "there", "followed", "cell", "changed", "short")
+
+
+def within(row: Floats) -> dict[str, Any]:
+    """The columns `WITHIN` of rows, of which there are two at least: numba has another type for a column of one."""
+    note: Ints = row.view(np.int64)
+    small: Int16s = row.view(np.int16).reshape(-1, 4 * ROW)[:, 4 * SMALL : 4 * SMALL + 4]
+    return {"note": note} | {name: small[:, i] for i, name in enumerate(WITHIN[1:])}
+
+
 class Table:
     """The subscriptions, and the allocation of their slots, terms and buffers."""
 
     def __init__(self, buffering: Buffering) -> None:
         none, i32, u8 = np.empty(0), np.empty(0, np.int32), np.empty(0, np.uint8)
-        i64 = none.view(np.int64)
-        self.arrays = Subscribers(none, i64, i32, i32, i32, u8, u8, u8, i32, i64, i64, none, none, none, i64)
+        i64, row = none.view(np.int64), aligned.zeros(2 * ROW)
+        self.arrays = Subscribers(
+            row=row, **within(row), spot=np.zeros(4, np.float32), complete=u8, there=u8, followed=u8, cell=i32,
+            changed=i64, short=i64, term=none, raw=none, score=none, tag=i64,
+        )  # fmt: skip
         self._buffering = buffering
         self._slots, self._terms, self._entries = Arena(), Arena(), Arena()
         self.count = 0
@@ -101,8 +127,12 @@ class Table:
         row, note = table.row.reshape(-1, ROW), table.note.reshape(-1, ROW)
         row[slots, X], row[slots, Y] = points.T + 0.0
         row[slots, ALPHA], row[slots, THETA] = alpha, 0.0
-        note[slots, TERM], note[slots, WORDS], note[slots, ENTRY], note[slots, STAMP] = term, words, entry, 0
-        table.k[slots], table.kind[slots], table.held[slots] = k, self._buffering.kinds(k), 0
+        note[slots, TERM], note[slots, ENTRY], note[slots, OLDEST] = term, entry, 0
+        table.words[slots], table.held[slots] = words, 0
+        table.k[slots], table.kind[slots] = k, self._buffering.kinds(k)
+        with np.errstate(over="ignore"):
+            spot = points.astype(np.float32)
+        table.spot.reshape(-1, 2)[slots] = np.where(np.isfinite(spot), spot, np.float32(np.nan))
         table.complete[slots], table.there[slots], table.followed[slots], table.cell[slots] = 1, 1, 0, -1
         at = run_places(term, words)
         table.term[2 * at], table.raw[2 * at] = documents.word, documents.weight
@@ -111,20 +141,20 @@ class Table:
 
     def _empty(self, slots: Ints) -> None:
         table = self.arrays
-        note = table.note.reshape(-1, ROW)
-        self._terms.give_back(note[slots, TERM], _room_of(note[slots, WORDS]))
+        note, words = table.note.reshape(-1, ROW), table.words[slots].astype(np.int64)
+        self._terms.give_back(note[slots, TERM], _room_of(words))
         self._entries.give_back(note[slots, ENTRY], self._buffering.room(table.k[slots].astype(np.int64)))
         table.there[slots] = table.held[slots] = 0
         self.count -= len(slots)
-        self.terms -= int(note[slots, WORDS].sum())
+        self.terms -= int(words.sum())
 
     def _reserve(self) -> None:
         table = self.arrays
-        if self._slots.end > len(table.k):
-            room = max(self._slots.end, 3 * len(table.k) // 2, 64)
-            row = grown(table.row, room * ROW)
-            more = {name: grown(getattr(table, name), room) for name in Subscribers._fields[2:11]}
-            table = table._replace(row=row, note=row.view(np.int64), **more)
+        if self._slots.end > len(table.there):
+            room = max(self._slots.end, 3 * len(table.there) // 2, 64)
+            row, spot = grown(table.row, room * ROW), grown(table.spot, room * 2)
+            more = {name: grown(getattr(table, name), room) for name in BY_SLOT}
+            table = table._replace(row=row, **within(row), spot=spot, **more)
         if 2 * self._terms.end > len(table.term):
             room = max(self._terms.end, 3 * len(table.term) // 4, 64)
             table = table._replace(term=grown(table.term, 2 * room), raw=grown(table.raw, 2 * room))
@@ -139,9 +169,11 @@ def _room_of(words: Ints) -> Ints:
     return np.maximum(4, 1 << np.ceil(np.log2(np.maximum(1, words))).astype(np.int64))
 
 
-def terms_at(note: Ints) -> Ints:
-    """The places of the terms of these rows (n, ROW), row by row. O(terms)."""
-    return run_places(note[:, TERM], note[:, WORDS])
+def terms_of(row: Floats) -> tuple[Ints, Ints]:
+    """The places of the terms of these rows (n, ROW), row by row, and how many each row has. O(terms)."""
+    flat = np.ascontiguousarray(row).reshape(-1)
+    words = flat.view(np.int16)[4 * SMALL :: 4 * ROW].astype(np.int64)
+    return run_places(flat.view(np.int64)[TERM::ROW], words), words
 
 
 @kernel
@@ -149,4 +181,4 @@ def weigh_subscriptions(table: Subscribers, idf: Floats, slots: Ints) -> None:
     """Compute the unit weights of the terms of these subscriptions. O(words)."""
     for i in range(slots.size):
         begin = table.note[slots[i] * ROW + TERM]
-        weigh(table.term, table.raw, idf, begin, begin + table.note[slots[i] * ROW + WORDS], -1, table.term, 2)
+        weigh(table.term, table.raw, idf, begin, begin + table.words[slots[i]], -1, table.term, 2)

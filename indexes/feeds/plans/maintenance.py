@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from indexes.core import maintenance
-from indexes.core.arrays import Bytes, Floats, Ints, Ints32
+from indexes.core.arrays import Bytes, Floats, Int16s, Ints, Ints32
 from indexes.core.captured_ids import CapturedIds
 from indexes.feeds.config import FeedConfig
 from indexes.feeds.feed import Epoch
@@ -28,7 +28,7 @@ class Queries(NamedTuple):
 
     slots: Ints
     row: Floats
-    k: Ints32
+    k: Int16s
     term: Floats
     raw: Floats
     begin: Ints
@@ -41,7 +41,7 @@ class Queries(NamedTuple):
 class Buffered(NamedTuple):
     """The buffers of subscriptions, by slot, and the window that they are from."""
 
-    held: Ints32
+    held: Int16s
     complete: Bytes
     score: Floats
     tag: Ints

@@ -19,7 +19,7 @@ from indexes.feeds.kernels.cells import Cells
 from indexes.feeds.kernels.owners import Owners
 from indexes.feeds.kernels.postings import Postings
 from indexes.feeds.kernels.scratch import TURN, empty_scratch
-from indexes.feeds.kernels.subscriptions import Subscribers
+from indexes.feeds.kernels.subscriptions import WITHIN, Subscribers, within
 from indexes.feeds.kernels.weights import CountEpochs, SpanEpochs
 from indexes.feeds.kernels.window import Window
 from indexes.feeds.shards.shard import FeedShard
@@ -41,7 +41,8 @@ def freeze(shard: FeedShard) -> Frozen:
     arrays: Arrays = {}
     _lay(arrays, "window", shard.window)
     _lay(arrays, "table", shard.table.arrays)
-    del arrays["table.note"]  # the memory of table.row
+    for name in WITHIN:
+        del arrays[f"table.{name}"]  # the memory of table.row
     _lay(arrays, "owners", shard._owners)
     _lay(arrays, "limits", shard.buffering.limits)
     index = shard.subscription_index
@@ -86,8 +87,8 @@ def thaw(frozen: Frozen) -> FeedShard:
     shard._churned = about["worn"]
     shard.window = Window(*_taken(arrays, "window", Window._fields))
     row = arrays["table.row"]
-    columns = {name: arrays[f"table.{name}"] for name in Subscribers._fields if name != "note"}
-    shard.table.arrays = Subscribers(note=row.view(np.int64), **columns)
+    columns = {name: arrays[f"table.{name}"] for name in Subscribers._fields if name not in WITHIN}
+    shard.table.arrays = Subscribers(**within(row), **columns)
     shard.table.count, shard.table.terms = about["count"]
     for name, arena in _arenas(shard).items():
         arena.end = about["ends"][name]

@@ -85,7 +85,7 @@ def post_routed(
                 slide(window, table, owners, scratch, window_posts)
                 scratch.size[PHASE] = REPORT
         if scratch.size[PHASE] == REPORT:
-            status = end_post(window, table, scratch, batch)
+            status = end_post(table, scratch, batch)
     return status
 
 
@@ -109,5 +109,5 @@ def post_given(given: Hits, state: StepState, batch: Batch, window_posts: int) -
                 slide(window, table, owners, scratch, window_posts)
                 scratch.size[PHASE] = REPORT
         if scratch.size[PHASE] == REPORT:
-            status = end_post(window, table, scratch, batch)
+            status = end_post(table, scratch, batch)
     return status

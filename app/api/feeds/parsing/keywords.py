@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from itertools import repeat
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
@@ -16,7 +18,7 @@ from app.errors import FieldError
 from indexes.feeds.config import MOST_WEIGHT, MOST_WORDS, Keywords, Shown, listed, weighted
 from indexes.feeds.tokens import STOP_WORDS, tokens
 
-_NUMBERS = frozenset({float, int})
+_NUMBERS, _TEXT = frozenset({float, int}), frozenset({str})
 _NEITHER = "must be a list of words, or an object of weights by word"
 _WEIGHT = f"must be a number above 0 and at most {MOST_WEIGHT:g}"
 _TOO_MANY = f"there are more than {MOST_WORDS} keywords"
@@ -36,6 +38,9 @@ class Words:
     def read(self, start: int, items: Sequence[Any]) -> Keywords:
         """Those of validated elements, the first of which is element `start`; None is one that is known to be
         bad."""
+        plain = _plain(items)
+        if plain is not None and not plain.faults(not self._needed):
+            return plain
         shown = [_NONE if item is None else self._one(at, item) for at, item in enumerate(items, start)]
         return self._checked(start, shown, lambda i: "text" if "text" in items[i] else "keywords")
 
@@ -125,6 +130,38 @@ class Words:
 
     def _wrong(self, at: int, field: str, reason: str) -> None:
         self._errors.append(ElementError(at, field, reason))
+
+
+def _plain(items: Sequence[Any]) -> Keywords | None:
+    """The keywords of elements that all have them as lists or with weights, casefolded; None if one has not, or if a
+    weight is no number. What holds for one word at a time is left to `Keywords.faults`."""
+    words: list[str] = []
+    weights: list[float] = []
+    ends: list[int] = []
+    listed_words = 0
+    for item in items:
+        given = None if item is None or "text" in item else item.get("keywords")
+        if type(given) is dict:
+            weights.extend(given.values())
+        elif type(given) is list:
+            weights.extend(repeat(math.nan, len(given)))
+            listed_words += len(given)
+        else:
+            return None
+        words.extend(given)
+        ends.append(len(words))
+    if not (set(map(type, words)) <= _TEXT and set(map(type, weights)) <= _NUMBERS):
+        return None
+    together = "\0".join(words)
+    if together.casefold() != together:
+        return None
+    try:
+        weight = np.array(weights, np.float64)
+    except OverflowError:
+        return None
+    if np.count_nonzero(np.isnan(weight)) != listed_words:
+        return None
+    return Keywords(np.array(ends, np.int64), pa.array(words, pa.string()), weight)
 
 
 def _lists(batch: pa.RecordBatch, name: str, of: str) -> list[Any] | None:

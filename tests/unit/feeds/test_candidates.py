@@ -1,0 +1,58 @@
+"""What candidates are spared is safe: places rounded to 32 bits lose no recipient, and two halves are one whole."""
+
+from __future__ import annotations
+
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+
+from indexes.feeds.config import FeedConfig
+from indexes.feeds.feed import FeedIndex
+from indexes.feeds.subscription_index import OrderedIndex, SubscriptionIndex
+from tests.unit.feeds.worlds import INDEXES
+
+WORDS = "abcdefgh"
+
+
+def played(index: SubscriptionIndex, offset: float, extent: float, tfidf: bool = False) -> tuple[FeedIndex, np.ndarray]:
+    """A feed with 400 subscriptions around a point, which has seen 600 posts, and the subscriptions' slots."""
+    rng = np.random.default_rng(5)
+
+    def bags(n: int, most: int) -> list[dict[str, float]]:
+        chosen = (sorted(set(rng.choice(list(WORDS), int(rng.integers(1, most + 1))).tolist())) for _ in range(n))
+        return [{word: float(rng.random() + 0.1) for word in words} for words in chosen]
+
+    def places(n: int) -> np.ndarray:
+        return offset + extent * rng.uniform(-0.3, 1.3, (n, 2))
+
+    feed = FeedIndex(FeedConfig((offset, offset, offset + extent, offset + extent), 200, tfidf=tfidf), index)
+    feed.post(feed.documents(bags(200, 5)), places(200))
+    alpha = rng.choice([0.0, 0.2, 0.5, 0.9, 1.0], 400)
+    slots = feed.subscribe(feed.documents(bags(400, 3)), places(400), rng.integers(1, 6, 400), alpha)
+    feed.post(feed.documents(bags(400, 5)), places(400))
+    feed.check()
+    return feed, slots
+
+
+@pytest.mark.parametrize(
+    ("offset", "extent"), [(0.0, 1.0), (1e6, 1.0), (-1e9, 1e-3), (1e12, 0.01), (1e30, 1e20), (0, 1e-42)]
+)
+def test_places_far_from_the_origin_lose_no_recipient(offset: float, extent: float) -> None:
+    mine, slots = played(OrderedIndex(50), offset, extent)
+    other, _ = played(INDEXES["brute"](), offset, extent)
+    for slot in slots.tolist():
+        for found, wanted in zip(mine.list(slot), other.list(slot), strict=True):
+            assert np.array_equal(found, wanted)
+
+
+def test_two_halves_of_a_refill_fill_the_buffers_as_one() -> None:
+    whole, slots = played(OrderedIndex(50), 0.0, 1.0, tfidf=True)
+    with patch("indexes.feeds.feed.MANY", 1):
+        halves, _ = played(OrderedIndex(50), 0.0, 1.0, tfidf=True)
+    assert whole.epoch.last == halves.epoch.last > 400
+    a, b = whole.table.arrays, halves.table.arrays
+    assert np.array_equal(a.note, b.note) and np.array_equal(a.complete, b.complete)
+    for slot in slots.tolist():
+        for found, wanted in zip(halves.list(slot), whole.list(slot), strict=True):
+            assert np.array_equal(found, wanted)
