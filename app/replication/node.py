@@ -27,10 +27,11 @@ from app.storage.lease import TERM, LeaseHeld, LeaseState
 from app.storage.log import LogRow
 from app.storage.role import LEADER, REPLICA, Role, give_up, write_role
 from app.streaming.hub import Hub
+from app.write_path.applying import not_replicated
 from app.write_path.catalog import Catalog
 from app.write_path.following import Diverged, Following
 from app.write_path.idempotency import AT_START, Answers
-from app.write_path.writer import Writer, not_replicated
+from app.write_path.writer import Writer
 
 LOOK_EVERY = 1.0
 """Seconds between two times that a leader asks the other nodes for a higher term."""
@@ -93,9 +94,9 @@ class Node:
         self._reopening: asyncio.TimerHandle | None = None
         self._leaving = False
         self.following.on_note = self._noted
-        writer.on_failed = self.following.note_failed
+        writer.applier.on_failed = self.following.note_failed
         if not self.leads:
-            writer.closed, writer.copies = FOLLOWS, True
+            writer.closed, writer.applier.copies = FOLLOWS, True
         metrics.gauge("rankcast_role", "The role of this node.", "role", lambda: {self.role_name: 1.0})
         metrics.gauge("rankcast_lag_rows", "Rows that this node is behind its leader.", "role", self._lag_rows)
         metrics.gauge("rankcast_lag_seconds", "Seconds that this node is behind its leader.", "role", self._lag_seconds)
@@ -353,11 +354,11 @@ class Node:
             if self._shared is not None:
                 term = await self._take_lease(term, force=others is not None)
             taken = time.monotonic()
-            self._writer.copies = False
+            self._writer.applier.copies = False
             await self._writer.note(TERM, term)
             await asyncio.to_thread(write_role, self._stores.directory.path, self.role._replace(role=LEADER, term=term))
         except BaseException:
-            self._writer.copies = True
+            self._writer.applier.copies = True
             if self._shared is not None:
                 await asyncio.to_thread(self._shared.give_back)
             if not self._leaving:

@@ -1,9 +1,7 @@
 """The single writer: every change goes through command -> check -> log -> engine -> response.
 
 A command is checked on arrival against the pending state, joins the next group to be logged, and is applied once its
-group is durable. Short commands are applied on the event loop; long ones alternate between a slice of kernel work in a
-thread and a publishing step on the loop, so that reads and streams continue in between. Behind the log resources are
-independent of each other: each has a queue of its own. What differs between resource types is in `app.resources.base`.
+group is durable, by `app.write_path.applying`. What differs between resource types is in `app.resources.base`.
 """
 
 from __future__ import annotations
@@ -11,20 +9,19 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence, Sized
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from functools import partial
-from itertools import islice
 from typing import Any, NamedTuple, TypeVar
 
-from app.errors import LogUnavailable, NotReady, NotReplicated
-from app.resources.base import Droppable, Job, Work
+from app.errors import LogUnavailable, NotReady
+from app.resources.base import Droppable, Job
 from app.runtime import clock, logs, tracing, turns
 from app.runtime.metrics import Metrics
 from app.storage.log import CopiedRow, Log, LogEntry, StoredAnswer
-from app.write_path.catalog import Catalog, DropFailedJob, DropJob, Entry, Mark, Note, UndoMark
+from app.write_path.applying import Applier
+from app.write_path.catalog import Catalog, DropFailedJob, Entry, Mark, Note, UndoMark
 from app.write_path.commit_thread import CommitThread
-from app.write_path.idempotency import AT_START, Answers, Ticket, filled
+from app.write_path.idempotency import AT_START, Answers, Ticket
 from app.write_path.queue import (
     Encoding,
     Pending,
@@ -36,23 +33,13 @@ from app.write_path.queue import (
     encoded,
     receipt,
 )
-from app.write_path.repair import Failed, Repair, already_failed, undoing_all
+from app.write_path.repair import Failed, already_failed, undoing_all
 from app.write_path.replay import Follower, replay, undoing
 
 __all__ = ["BULK", "Busy", "ConsistentCut", "Failed", "Skeleton", "Unwritable", "Writer"]
 
 T = TypeVar("T")
 J = TypeVar("J", bound=Job)
-
-INLINE = 0.001
-"""Seconds of work up to which a command is applied on the event loop itself."""
-
-SLICE, STRETCHED = 0.005, 4
-"""Seconds of kernel work between two publishing steps, and up to how many times as much while no read waits for one: a
-busy loop is late for each step."""
-
-TURN = 0.010
-"""Seconds of publishing and inline work after which the loop yields to other tasks."""
 
 PATIENCE = 5.0
 """Seconds at shutdown for applying what is logged already."""
@@ -83,12 +70,11 @@ class ConsistentCut(NamedTuple):
 
 
 class Writer:
-    """The owner of the log and the catalog; `submit` is the only way to change a resource. `repair` is of resources
-    that have failed, `follower` follows subscriptions while the log is replayed.
+    """The owner of the log and the catalog; `submit` is the only way to change a resource. `applier` applies what is
+    logged, `repair` is of resources that have failed, `follower` follows subscriptions while the log is replayed.
 
-    `closed` says why no command is taken. A replica's commands come by `copy` alone, which `copies` says; `on_failed`
-    is called there with a resource that has failed. `synced(lsn)`, where set, returns whether enough replicas have the
-    log up to a row: it is waited for between log and engine.
+    `closed` says why no command is taken. A replica's commands come by `copy` alone. `synced(lsn)`, where set, returns
+    whether enough replicas have the log up to a row: it is waited for between log and engine.
     """
 
     def __init__(
@@ -96,25 +82,26 @@ class Writer:
     ) -> None:
         self.catalog = catalog
         self.answers = answers
-        self.queued = 0
+        self._marks = ResourceQueue("", None, "")
+        self.applier = Applier(catalog, metrics, partial(self._enqueue, self._marks), self._withdraw)
+        self.repair = self.applier.repair
         self._log = log_store
         self._metrics = metrics
         self._max_queue = max_queue
         self._queues: dict[str, ResourceQueue] = {}
-        self._marks = ResourceQueue("", None, "")
         self._group: list[Pending] = []
         self._flushing = False
         self._commit_cost = 0.0
         self._commit_thread = CommitThread(log_store)
-        self._kernels = ThreadPoolExecutor(2, "kernel")
-        self._tasks: set[asyncio.Task[None]] = set()
         self._closed = False
         self.closed: str | None = None
-        self.copies = False
-        self.on_failed: Callable[[str], None] = lambda resource: None
         self.synced: Callable[[int], Awaitable[bool]] | None = None
-        self.repair = Repair(catalog, metrics, self._kernels, partial(self._enqueue, self._marks), self._refuse)
         self.follower: Follower | None = None
+
+    @property
+    def queued(self) -> int:
+        """How many commands are accepted and not answered."""
+        return self.applier.queued
 
     def recover(
         self,
@@ -170,14 +157,14 @@ class Writer:
         if not bulk and not queue.accepting.locked():
             job: Job = engine.prepare(command, keep)
         else:
-            self.queued += 1
+            self.applier.queued += 1
             try:
                 async with queue.accepting:
                     job = await self._check(queue, command, keep, reader)
                     if bulk:
                         entries = await self._encode_in_thread(queue, job)
             finally:
-                self.queued -= 1
+                self.applier.queued -= 1
         return await self._enqueue(queue, job, ticket, skeleton, then, accepted, entries, requests)
 
     async def put(
@@ -258,7 +245,7 @@ class Writer:
                     continue
                 jobs[resource] = entry.latest.capture(resource in journal, resource in indexes)
                 group.append(Pending(queue, jobs[resource]))
-            self.queued += len(group)
+            self.applier.queued += len(group)
             self._group += group
             self._schedule()
         for outcome in await asyncio.gather(*(pending.future for pending in group), return_exceptions=True):
@@ -344,7 +331,7 @@ class Writer:
         """Log rows of another log as they are there, and apply their command; None: they change no resource."""
         queue = self._marks if resource is None else self._queue(resource)
         pending = Pending(queue, job, rows, (), then, answers)
-        self.queued += 1
+        self.applier.queued += 1
         self._group.append(pending)
         self._schedule()
         return pending.future
@@ -360,13 +347,13 @@ class Writer:
 
     async def in_kernel_thread(self, fn: Callable[[], T]) -> T:
         """Run `fn` in one of the threads for long work."""
-        return await asyncio.get_running_loop().run_in_executor(self._kernels, fn)
+        return await asyncio.get_running_loop().run_in_executor(self.applier.kernels, fn)
 
     async def replace(self, resource: str, rebuild: Callable[[str], Any], last_seq: int) -> None:
         """Put a resource as its snapshot and the log say in place of the one that is there, which has no commands."""
         queue, entry = self._queue(resource), self.catalog.entry(resource)
         fresh = await self.in_kernel_thread(partial(rebuild, resource))
-        await self.between(resource, partial(self.repair.replace, queue, entry, fresh, last_seq))
+        await self.applier.between(queue, partial(self.repair.replace, queue, entry, fresh, last_seq))
 
     async def drained(self) -> None:
         """Return when all that was accepted is applied. Nothing more is accepted meanwhile."""
@@ -396,12 +383,7 @@ class Writer:
 
     async def between(self, resource: str, fn: Callable[[], T]) -> T:
         """Run `fn` on the loop between two slices of this resource."""
-        queue = self._queue(resource)
-        if not queue.running:
-            return fn()
-        future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        queue.waiting.append((fn, future))
-        return await future
+        return await self.applier.between(self._queue(resource), fn)
 
     def _check_writable(self) -> None:
         """Refuse a write where the log takes none, before it joins a group with reads."""
@@ -444,7 +426,7 @@ class Writer:
                     await asyncio.sleep(0)
                     sent = None
                 else:
-                    sent = await asyncio.get_running_loop().run_in_executor(self._kernels, work)
+                    sent = await asyncio.get_running_loop().run_in_executor(self.applier.kernels, work)
         finally:
             steps.close()
             queue.checking = None
@@ -457,7 +439,7 @@ class Writer:
         encoding = queue.checking = Encoding(job)
         entries: Sequence[LogEntry] | None = None
         try:
-            entries = await asyncio.get_running_loop().run_in_executor(self._kernels, encoded, queue, job)
+            entries = await asyncio.get_running_loop().run_in_executor(self.applier.kernels, encoded, queue, job)
         finally:
             there = queue.checking is encoding
             if there:
@@ -501,13 +483,18 @@ class Writer:
             job.cancel()
             raise
         pending = Pending(queue, job, entries, receipts, then)
-        self.queued += 1
+        self.applier.queued += 1
         self._group.append(pending)
         turns.pass_on()
         self._schedule()
         # `then` has to run also when the client has disconnected meanwhile.
         await (pending.future if then is None else asyncio.shield(pending.future))
         return job
+
+    def _withdraw(self, queue: ResourceQueue) -> list[Pending]:
+        """Take the commands of a resource out of the next group."""
+        group, self._group = self._group, [pending for pending in self._group if pending.queue is not queue]
+        return [pending for pending in group if pending.queue is queue]
 
     def _schedule(self) -> None:
         if not self._flushing:
@@ -520,7 +507,7 @@ class Writer:
         large = any(pending.job.count > BULK for pending in group)
         large = large or (self.synced is not None and any(pending.entries for pending in group))
         if large or self._log.database.remote or self._commit_cost > SLOW_COMMIT or self._commit_thread.busy:
-            self._spawn(self._commit_in_thread(group))
+            self.applier.spawn(self._commit_in_thread(group))
             return
         try:
             self._commit(group)
@@ -531,7 +518,7 @@ class Writer:
             raise
         else:
             self._committed()
-            self._apply(group)
+            self.applier.apply(group)
         finally:
             self._flushing = False
             if self._group:
@@ -548,7 +535,7 @@ class Writer:
         else:
             self._committed()
             await self._sync(group)
-            self._apply(group)
+            self.applier.apply(group)
         finally:
             self._flushing = False
             if self._group:
@@ -557,7 +544,7 @@ class Writer:
     def _committed(self) -> None:
         """A group is in the log: see to it that the write-ahead log stays short."""
         if self._commit_thread.due:
-            self._spawn(self._commit_thread.checkpoint())
+            self.applier.spawn(self._commit_thread.checkpoint())
 
     async def _sync(self, group: list[Pending]) -> None:
         """Wait until enough replicas have a group that was logged; mark it where they have not in time."""
@@ -617,176 +604,11 @@ class Writer:
         later, self._group = self._group, []
         for pending in reversed(group + later):
             pending.job.cancel()
-            self.queued -= 1
+            self.applier.queued -= 1
             if pending.trace is not None:
                 pending.trace.failed(str(error))
             if not pending.future.cancelled():
                 pending.future.set_exception(LogUnavailable(str(error)))
-
-    def _apply(self, group: list[Pending]) -> None:
-        queues = {}
-        for pending in group:
-            if pending.queue.failed and isinstance(pending.job, DropFailedJob):
-                self.repair.end(pending.queue)
-            elif pending.queue.failed and self.copies:
-                self._refuse(pending, already_failed(pending.queue))
-                continue
-            elif pending.queue.failed:
-                pending.queue.undone.append(pending)
-                continue
-            pending.queue.pending.append(pending)
-            queues[pending.queue.resource] = pending.queue
-        for queue in queues.values():
-            if not queue.running:
-                self._run_inline(queue)
-
-    def _run_inline(self, queue: ResourceQueue) -> None:
-        """Apply short commands; hand the rest of the queue to a task."""
-        until = time.perf_counter() + TURN
-        try:
-            while queue.pending:
-                if queue.pending[0].job.work > INLINE or time.perf_counter() > until:
-                    queue.running = True
-                    self._spawn(self._run_in_slices(queue))
-                    return
-                self._apply_short(queue)
-        except Exception as error:
-            self._fail_queue(queue, error)
-
-    def _apply_short(self, queue: ResourceQueue) -> None:
-        """Apply the next job of the queue, with the short ones behind it where the resource type can combine them."""
-        together, jobs, work = [queue.pending[0]], [], 0.0
-        for pending in queue.pending:
-            work += pending.job.work
-            if work > INLINE or pending.job.alone:
-                break
-            jobs.append(pending.job)
-        job: Work = queue.pending[0].job
-        if len(jobs) > 1 and queue.resource_type is not None:
-            together, job = list(islice(queue.pending, len(jobs))), queue.resource_type.together(jobs)
-        traces = _executing(together)
-        while not job.done:
-            job.execute(SLICE)
-            self._publish(queue, job, traces)
-        for pending in together:
-            queue.pending.popleft()
-            self._finish(pending)
-
-    async def _run_in_slices(self, queue: ResourceQueue) -> None:
-        """Apply long jobs in the kernel thread, and short ones behind them here: a change of threads costs more."""
-        loop = asyncio.get_running_loop()
-        until, budget = time.perf_counter() + TURN, SLICE
-        try:
-            while queue.pending and not self.repair.abandoning:
-                pending = queue.pending[0]
-                job = pending.job
-                if job.work > INLINE:
-                    traces, began = _executing((pending,)), time.perf_counter()
-                    await loop.run_in_executor(self._kernels, job.execute, budget)
-                    self._metrics.slice_seconds.observe(time.perf_counter() - began)
-                    self._publish(queue, job, traces)
-                    budget = SLICE if queue.waiting else min(2 * budget, STRETCHED * SLICE)
-                    until = time.perf_counter() + TURN
-                elif time.perf_counter() > until:
-                    await asyncio.sleep(0)
-                    until = time.perf_counter() + TURN
-                else:
-                    self._apply_short(queue)
-                if queue.pending and queue.pending[0] is pending and job.done:
-                    queue.pending.popleft()
-                    self._finish(pending)
-                waiting, queue.waiting = queue.waiting, []
-                for fn, future in waiting:
-                    _resolve(fn, future)
-        except Exception as error:
-            self._fail_queue(queue, error)
-        finally:
-            queue.running = False
-            for fn, future in queue.waiting:
-                _resolve(fn, future)
-            queue.waiting = []
-
-    def _fail_queue(self, queue: ResourceQueue, error: Exception) -> None:
-        """An engine failed on a command that it had accepted: undo that and all that was accepted behind it, and
-        rebuild the resource.
-        """
-        why = self.repair.fail(queue, error)
-        if self.copies:
-            # A replica cannot undo anything: the leader does, if it fails there too.
-            undone, queue.undone = queue.undone, []
-            for pending in undone:
-                self._refuse(pending, why)
-            self.on_failed(queue.resource)
-            return
-        unlogged = [pending for pending in self._group if pending.queue is queue]
-        self._group = [pending for pending in self._group if pending.queue is not queue]
-        for pending in unlogged:
-            self._refuse(pending, why)
-        self._spawn(self.repair.run(queue, why))
-
-    def _refuse(self, pending: Pending, why: Exception) -> None:
-        self.queued -= 1
-        if pending.trace is not None:
-            pending.trace.failed(str(why))
-        if not pending.future.done():
-            pending.future.set_exception(why)
-
-    def _publish(self, queue: ResourceQueue, job: Work, traces: Sequence[tracing.CommandTrace] = ()) -> None:
-        tracer = tracing.tracer
-        if tracer is None or not traces:
-            self._publish_slice(queue, job)
-            return
-        tracer.applied = traces
-        try:
-            self._publish_slice(queue, job)
-        finally:
-            tracer.applied = ()
-
-    def _publish_slice(self, queue: ResourceQueue, job: Work) -> None:
-        part, resource_type = job.publish(), queue.resource_type
-        if resource_type is None:
-            return
-        if part is not None:
-            engine = self.catalog.engine(queue.resource)
-            assert engine is not None
-            resource_type.on_slice(queue.name, engine, part)
-        if isinstance(job, DropJob | DropFailedJob):
-            resource_type.on_drop(queue.name, job.last_seq)
-        elif job.done and not isinstance(job, DropFailedJob):
-            resource_type.on_done(queue.name, job)
-
-    def _finish(self, pending: Pending) -> None:
-        self.queued -= 1
-        job = pending.job
-        for ticket, skeleton, _ in pending.receipts:
-            fields = job.fields_of(skeleton.answer) if ticket.lacks else {}
-            if ticket.lacks:
-                ticket.applied(skeleton.answer, fields)
-            if pending.unsynced:
-                # It is in the log: a retry finds out whether replicas have it by then.
-                ticket.complete(skeleton.status, filled(skeleton.answer, fields))
-        if job.count and pending.queue.resource_type is not None:
-            pending.queue.resource_type.count(self._metrics, pending.queue.resource, job)
-            self._metrics.delivery_seconds.observe(time.perf_counter() - pending.since)
-        if pending.trace is not None:
-            pending.trace.executed(job.last_seq)
-        if pending.future.done():
-            return
-        try:
-            if pending.then is not None:
-                pending.then(job)
-        except Exception as error:
-            pending.future.set_exception(error)
-        else:
-            if pending.unsynced:
-                pending.future.set_exception(not_replicated())
-            else:
-                pending.future.set_result(None)
-
-    def _spawn(self, work: Any) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
 
     async def forget_answers(self) -> None:
         """Delete stored responses that are older than the limit. Raises LogUnavailable."""
@@ -805,7 +627,7 @@ class Writer:
                 if isinstance(pending.job, Droppable):
                     pending.job.drop()
         until = time.perf_counter() + patience
-        while self._group or self._flushing or self._tasks:
+        while self._group or self._flushing or self.applier.tasks:
             if not self.repair.abandoning and time.perf_counter() >= until:
                 self.repair.abandoning = True
                 log.warning("the rest of the log is applied at the next start", waiting=self.queued)
@@ -817,7 +639,7 @@ class Writer:
             except LogUnavailable as error:
                 log.warning("answers stay incomplete until the next start", error=str(error))
         self._commit_thread.shutdown()
-        self._kernels.shutdown()
+        self.applier.kernels.shutdown()
 
 
 def _make_room(entries: Iterable[Entry]) -> None:
@@ -827,37 +649,6 @@ def _make_room(entries: Iterable[Entry]) -> None:
             entry.resource_type.make_room(engine)
 
 
-def not_replicated() -> NotReplicated:
-    """Why a write that is in the log is not answered."""
-    return NotReplicated(
-        "the write is in the leader's log, and too few replicas have said in time that it is in theirs: a retry under "
-        "its Idempotency-Key finds out",
-        retry_after=1,
-    )
-
-
 def _is_bulk(command: Any) -> bool:
     """Whether a command is checked in pieces; `at_once` of a command overrides `BULK`."""
     return isinstance(command, Sized) and len(command) > getattr(command, "at_once", BULK)
-
-
-def _executing(commands: Iterable[Pending]) -> Sequence[tracing.CommandTrace]:
-    """The traces of commands that are being applied from now on."""
-    if tracing.tracer is None:
-        return ()
-    traces = [pending.trace for pending in commands if pending.trace is not None]
-    for trace in traces:
-        trace.executing()
-    return traces
-
-
-def _resolve(fn: Callable[[], Any], future: asyncio.Future[Any]) -> None:
-    """Run `fn` also when nobody awaits it any more, for its side effects."""
-    try:
-        result = fn()
-    except Exception as error:
-        if not future.cancelled():
-            future.set_exception(error)
-    else:
-        if not future.cancelled():
-            future.set_result(result)

@@ -42,7 +42,7 @@ jobs = st.sampled_from(["snapshot", "rebuild", "verify"])
 
 LOW: dict[str, Any] = {
     "app.write_path.writer.BULK": 3,
-    "app.write_path.writer.SLICE": 1e-9,
+    "app.write_path.applying.SLICE": 1e-9,
     "formats.commands.PART": 2,
     "indexes.core.ids.MERGE_AT": 2,
 }

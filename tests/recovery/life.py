@@ -112,6 +112,6 @@ class Life:
     def crash(self) -> None:
         """End without a word: nothing that has not been written is."""
         self.runner.close()
-        for pool in (self.writer._commit_thread, self.writer._kernels):
+        for pool in (self.writer._commit_thread, self.writer.applier.kernels):
             pool.shutdown()
         self.stores.close()

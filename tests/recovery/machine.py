@@ -68,7 +68,7 @@ class Machine(RuleBasedStateMachine):
         """Commit in the commit thread, apply in the kernel thread."""
         stack = ExitStack()
         stack.enter_context(patch("app.write_path.writer.SLOW_COMMIT", -1.0 if in_thread else 1e9))
-        stack.enter_context(patch("app.write_path.writer.INLINE", -1.0 if in_slices else 1e9))
+        stack.enter_context(patch("app.write_path.applying.INLINE", -1.0 if in_slices else 1e9))
         return stack
 
     def die(self, batch: list[Any], turns: int, in_thread: bool, in_slices: bool) -> None:

@@ -48,10 +48,10 @@ class End:
         def rebuild(resource: str) -> Any:
             return rebuilt(NoSnapshots(), self.types, self.log, resource)  # type: ignore[arg-type]
 
-        self.writer.closed, self.writer.copies = "it follows", True
+        self.writer.closed, self.writer.applier.copies = "it follows", True
         following = Following(self.writer, self.catalog, self.log, self.answers, rebuild)
         following.begin()
-        self.writer.on_failed = following.note_failed
+        self.writer.applier.on_failed = following.note_failed
         return following
 
     async def close(self) -> None:

@@ -85,7 +85,7 @@ class Recovery(Machine):
 
     LIMITS: ClassVar = {
         "app.write_path.writer.BULK": 4,
-        "app.write_path.writer.SLICE": 1e-9,
+        "app.write_path.applying.SLICE": 1e-9,
         "formats.commands.PART": 3,
         "indexes.boards.subscriptions.BULK": 4,
         "indexes.core.pending_subscriptions.STRIDE": 16,
@@ -256,8 +256,8 @@ def test_a_copy_has_what_was_accepted_before_it_and_nothing_else(life: Life) -> 
 
 
 def test_a_copy_waits_for_what_is_still_being_applied(life: Life, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.write_path.writer.SLICE", 1e-9)
-    monkeypatch.setattr("app.write_path.writer.INLINE", -1.0)
+    monkeypatch.setattr("app.write_path.applying.SLICE", 1e-9)
+    monkeypatch.setattr("app.write_path.applying.INLINE", -1.0)
 
     async def story() -> None:
         writer = life.writer

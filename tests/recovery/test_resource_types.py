@@ -190,7 +190,7 @@ def test_a_long_command_is_checked_logged_and_applied_in_pieces(
     make: Callable[..., House], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("app.write_path.writer.BULK", 4)
-    monkeypatch.setattr("app.write_path.writer.INLINE", -1.0)
+    monkeypatch.setattr("app.write_path.applying.INLINE", -1.0)
     monkeypatch.setattr("formats.commands.PART", 3)
 
     async def story() -> None:
@@ -377,7 +377,7 @@ class Carried(KeptMachine):
 
     LIMITS: ClassVar = {
         "app.write_path.writer.BULK": 3,
-        "app.write_path.writer.SLICE": 1e-9,
+        "app.write_path.applying.SLICE": 1e-9,
         "formats.commands.PART": 2,
     }
     HOUSE = House

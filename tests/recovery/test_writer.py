@@ -328,7 +328,7 @@ def test_a_long_command_is_taken_back_while_it_is_encoded(
 
 def test_long_work_lets_reads_and_other_boards_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # However fast the machine is, the work takes many slices.
-    monkeypatch.setattr("app.write_path.writer.SLICE", 0.0005)
+    monkeypatch.setattr("app.write_path.applying.SLICE", 0.0005)
 
     async def story(writer: Writer) -> None:
         await writer.put("boards/a", CONFIG)

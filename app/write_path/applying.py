@@ -1,0 +1,268 @@
+"""Behind the log: the commands of each resource are applied in the order of their rows.
+
+Short commands are applied on the event loop; long ones alternate between a slice of kernel work in a thread and a
+publishing step on the loop, so that reads and streams continue in between. Resources are independent of each other:
+each has a queue of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
+from typing import Any, TypeVar
+
+from app.errors import NotReplicated
+from app.resources.base import Work
+from app.runtime import tracing
+from app.runtime.metrics import Metrics
+from app.write_path.catalog import Catalog, DropFailedJob, DropJob
+from app.write_path.idempotency import filled
+from app.write_path.queue import Pending, ResourceQueue
+from app.write_path.repair import Repair, already_failed
+
+T = TypeVar("T")
+
+INLINE = 0.001
+"""Seconds of work up to which a command is applied on the event loop itself."""
+
+SLICE, STRETCHED = 0.005, 4
+"""Seconds of kernel work between two publishing steps, and up to how many times as much while no read waits for one: a
+busy loop is late for each step."""
+
+TURN = 0.010
+"""Seconds of publishing and inline work after which the loop yields to other tasks."""
+
+
+class Applier:
+    """Applies what is in the log. `queued` counts the commands that are accepted and not answered, `repair` is of
+    resources that have failed: `enqueue_mark` logs a mark of theirs, `withdraw` takes a resource's commands out of the
+    next group.
+
+    A replica's commands are copies, which `copies` says: it undoes nothing, and `on_failed` is called with a resource
+    that has failed.
+    """
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        metrics: Metrics,
+        enqueue_mark: Callable[[Any], Awaitable[Any]],
+        withdraw: Callable[[ResourceQueue], list[Pending]],
+    ) -> None:
+        self.queued = 0
+        self.copies = False
+        self.on_failed: Callable[[str], None] = lambda resource: None
+        self.kernels = ThreadPoolExecutor(2, "kernel")
+        self.tasks: set[asyncio.Task[None]] = set()
+        self.repair = Repair(catalog, metrics, self.kernels, enqueue_mark, self.refuse)
+        self._catalog = catalog
+        self._metrics = metrics
+        self._withdraw = withdraw
+
+    def apply(self, group: list[Pending]) -> None:
+        """Apply commands that are in the log now; long ones go on in a task."""
+        queues = {}
+        for pending in group:
+            if pending.queue.failed and isinstance(pending.job, DropFailedJob):
+                self.repair.end(pending.queue)
+            elif pending.queue.failed and self.copies:
+                self.refuse(pending, already_failed(pending.queue))
+                continue
+            elif pending.queue.failed:
+                pending.queue.undone.append(pending)
+                continue
+            pending.queue.pending.append(pending)
+            queues[pending.queue.resource] = pending.queue
+        for queue in queues.values():
+            if not queue.running:
+                self._run_inline(queue)
+
+    async def between(self, queue: ResourceQueue, fn: Callable[[], T]) -> T:
+        """Run `fn` on the loop between two slices of a resource."""
+        if not queue.running:
+            return fn()
+        future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        queue.waiting.append((fn, future))
+        return await future
+
+    def _run_inline(self, queue: ResourceQueue) -> None:
+        """Apply short commands; hand the rest of the queue to a task."""
+        until = time.perf_counter() + TURN
+        try:
+            while queue.pending:
+                if queue.pending[0].job.work > INLINE or time.perf_counter() > until:
+                    queue.running = True
+                    self.spawn(self._run_in_slices(queue))
+                    return
+                self._apply_short(queue)
+        except Exception as error:
+            self._fail_queue(queue, error)
+
+    def _apply_short(self, queue: ResourceQueue) -> None:
+        """Apply the next job of the queue, with the short ones behind it where the resource type can combine them."""
+        together, jobs, work = [queue.pending[0]], [], 0.0
+        for pending in queue.pending:
+            work += pending.job.work
+            if work > INLINE or pending.job.alone:
+                break
+            jobs.append(pending.job)
+        job: Work = queue.pending[0].job
+        if len(jobs) > 1 and queue.resource_type is not None:
+            together, job = list(islice(queue.pending, len(jobs))), queue.resource_type.together(jobs)
+        traces = _executing(together)
+        while not job.done:
+            job.execute(SLICE)
+            self._publish(queue, job, traces)
+        for pending in together:
+            queue.pending.popleft()
+            self._finish(pending)
+
+    async def _run_in_slices(self, queue: ResourceQueue) -> None:
+        """Apply long jobs in the kernel thread, and short ones behind them here: a change of threads costs more."""
+        loop = asyncio.get_running_loop()
+        until, budget = time.perf_counter() + TURN, SLICE
+        try:
+            while queue.pending and not self.repair.abandoning:
+                pending = queue.pending[0]
+                job = pending.job
+                if job.work > INLINE:
+                    traces, began = _executing((pending,)), time.perf_counter()
+                    await loop.run_in_executor(self.kernels, job.execute, budget)
+                    self._metrics.slice_seconds.observe(time.perf_counter() - began)
+                    self._publish(queue, job, traces)
+                    budget = SLICE if queue.waiting else min(2 * budget, STRETCHED * SLICE)
+                    until = time.perf_counter() + TURN
+                elif time.perf_counter() > until:
+                    await asyncio.sleep(0)
+                    until = time.perf_counter() + TURN
+                else:
+                    self._apply_short(queue)
+                if queue.pending and queue.pending[0] is pending and job.done:
+                    queue.pending.popleft()
+                    self._finish(pending)
+                waiting, queue.waiting = queue.waiting, []
+                for fn, future in waiting:
+                    _resolve(fn, future)
+        except Exception as error:
+            self._fail_queue(queue, error)
+        finally:
+            queue.running = False
+            for fn, future in queue.waiting:
+                _resolve(fn, future)
+            queue.waiting = []
+
+    def _fail_queue(self, queue: ResourceQueue, error: Exception) -> None:
+        """An engine failed on a command that it had accepted: undo that and all that was accepted behind it, and
+        rebuild the resource.
+        """
+        why = self.repair.fail(queue, error)
+        if self.copies:
+            # A replica cannot undo anything: the leader does, if it fails there too.
+            undone, queue.undone = queue.undone, []
+            for pending in undone:
+                self.refuse(pending, why)
+            self.on_failed(queue.resource)
+            return
+        for pending in self._withdraw(queue):
+            self.refuse(pending, why)
+        self.spawn(self.repair.run(queue, why))
+
+    def refuse(self, pending: Pending, why: Exception) -> None:
+        """Answer a command that is not applied."""
+        self.queued -= 1
+        if pending.trace is not None:
+            pending.trace.failed(str(why))
+        if not pending.future.done():
+            pending.future.set_exception(why)
+
+    def _publish(self, queue: ResourceQueue, job: Work, traces: Sequence[tracing.CommandTrace] = ()) -> None:
+        tracer = tracing.tracer
+        if tracer is None or not traces:
+            self._publish_slice(queue, job)
+            return
+        tracer.applied = traces
+        try:
+            self._publish_slice(queue, job)
+        finally:
+            tracer.applied = ()
+
+    def _publish_slice(self, queue: ResourceQueue, job: Work) -> None:
+        part, resource_type = job.publish(), queue.resource_type
+        if resource_type is None:
+            return
+        if part is not None:
+            engine = self._catalog.engine(queue.resource)
+            assert engine is not None
+            resource_type.on_slice(queue.name, engine, part)
+        if isinstance(job, DropJob | DropFailedJob):
+            resource_type.on_drop(queue.name, job.last_seq)
+        elif job.done and not isinstance(job, DropFailedJob):
+            resource_type.on_done(queue.name, job)
+
+    def _finish(self, pending: Pending) -> None:
+        self.queued -= 1
+        job = pending.job
+        for ticket, skeleton, _ in pending.receipts:
+            fields = job.fields_of(skeleton.answer) if ticket.lacks else {}
+            if ticket.lacks:
+                ticket.applied(skeleton.answer, fields)
+            if pending.unsynced:
+                # It is in the log: a retry finds out whether replicas have it by then.
+                ticket.complete(skeleton.status, filled(skeleton.answer, fields))
+        if job.count and pending.queue.resource_type is not None:
+            pending.queue.resource_type.count(self._metrics, pending.queue.resource, job)
+            self._metrics.delivery_seconds.observe(time.perf_counter() - pending.since)
+        if pending.trace is not None:
+            pending.trace.executed(job.last_seq)
+        if pending.future.done():
+            return
+        try:
+            if pending.then is not None:
+                pending.then(job)
+        except Exception as error:
+            pending.future.set_exception(error)
+        else:
+            if pending.unsynced:
+                pending.future.set_exception(not_replicated())
+            else:
+                pending.future.set_result(None)
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run a task that is waited for at the end."""
+        task = asyncio.get_running_loop().create_task(work)
+        self.tasks.add(task)
+        task.add_done_callback(self.tasks.discard)
+
+
+def not_replicated() -> NotReplicated:
+    """Why a write that is in the log is not answered."""
+    return NotReplicated(
+        "the write is in the leader's log, and too few replicas have said in time that it is in theirs: a retry under "
+        "its Idempotency-Key finds out",
+        retry_after=1,
+    )
+
+
+def _executing(commands: Iterable[Pending]) -> Sequence[tracing.CommandTrace]:
+    """The traces of commands that are being applied from now on."""
+    if tracing.tracer is None:
+        return ()
+    traces = [pending.trace for pending in commands if pending.trace is not None]
+    for trace in traces:
+        trace.executing()
+    return traces
+
+
+def _resolve(fn: Callable[[], Any], future: asyncio.Future[Any]) -> None:
+    """Run `fn` also when nobody awaits it any more, for its side effects."""
+    try:
+        result = fn()
+    except Exception as error:
+        if not future.cancelled():
+            future.set_exception(error)
+    else:
+        if not future.cancelled():
+            future.set_result(result)
