@@ -24,7 +24,7 @@ from app.security.keyring import new_key
 from app.security.scopes import ADMIN, PATTERN
 from app.storage import Stores
 from app.storage.keys import KeyRow
-from app.storage.log import StoredAnswer
+from app.storage.rows import StoredAnswer
 
 router = APIRouter(
     prefix="/v1/admin", tags=["admin"], route_class=DirectRoute, responses=REFUSALS, dependencies=needs(ADMIN)

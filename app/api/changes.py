@@ -12,10 +12,10 @@ from starlette.responses import Response
 
 from app.api.idempotency import claim
 from app.api.responses import JsonResponse
-from app.errors import NotReplicated
+from app.errors import LogUnavailable, NotReplicated
 from app.runtime import logs
 from app.storage import Stores
-from app.storage.log import LogUnavailable, StoredAnswer
+from app.storage.rows import StoredAnswer
 from app.write_path.idempotency import Answers, Replay
 
 

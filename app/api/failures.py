@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from app.api.problems import Problem, from_error, from_refused
-from app.errors import FieldError, ServiceError
-from app.storage.log import LogUnavailable
+from app.errors import FieldError, LogUnavailable, ServiceError
 from app.write_path.idempotency import KeyReused, StillRunning
 from app.write_path.writer import Busy, Failed, Unwritable
 from indexes.core.commands import Refused

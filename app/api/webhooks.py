@@ -29,7 +29,7 @@ from app.security.callers import Caller
 from app.security.scopes import Need
 from app.storage import Stores
 from app.storage.answers import keep_answer
-from app.storage.log import StoredAnswer
+from app.storage.rows import StoredAnswer
 from app.webhooks.receivers import LONGEST_URL
 from app.webhooks.sender import Sender
 from app.write_path.idempotency import Replay

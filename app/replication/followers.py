@@ -14,7 +14,7 @@ from app.replication.tap import Tap
 from app.runtime import clock, logs
 from app.runtime.metrics import Metrics
 from app.storage import Stores
-from app.storage.log import NOTE, CopiedRow, StoredAnswer
+from app.storage.rows import NOTE, CopiedRow, StoredAnswer
 
 BEAT = 1.0
 """Seconds between two signs of life."""

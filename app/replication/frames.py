@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import msgpack
 
 from app.storage.keys import KeyRow
-from app.storage.log import CopiedRow, LogRow, StoredAnswer
+from app.storage.rows import CopiedRow, LogRow, StoredAnswer
 from app.storage.webhooks import PositionRow, StoredWebhook, WebhookRow
 
 MEDIA_TYPE = "application/vnd.rankcast.log"

@@ -24,8 +24,8 @@ from app.security.keyring import Keyring
 from app.settings import Settings
 from app.storage import Stores
 from app.storage.lease import TERM, LeaseHeld, LeaseState
-from app.storage.log import LogRow
 from app.storage.role import LEADER, REPLICA, Role, give_up, write_role
+from app.storage.rows import LogRow
 from app.streaming.hub import Hub
 from app.write_path.applying import not_replicated
 from app.write_path.catalog import Catalog

@@ -17,7 +17,7 @@ from app.replication.nodes import Status
 from app.runtime import logs
 from app.storage.keys import KeyRow
 from app.storage.lease import LeaseState
-from app.storage.log import NOTE, CopiedRow, StoredAnswer
+from app.storage.rows import NOTE, CopiedRow, StoredAnswer
 from app.storage.shared_log import Notifications, OtherHistory, Seen, SharedLog
 from app.write_path.following import MOST_BEHIND
 

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from app.storage.log import CopiedRow, StoredAnswer
+from app.storage.rows import CopiedRow, StoredAnswer
 
 MOST_BYTES = 16 << 20
 """Bytes of rows and responses that are kept."""

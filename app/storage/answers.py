@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from app.storage.log import StoredAnswer, idempotency_table
 from app.storage.ownership import Ownership
+from app.storage.rows import StoredAnswer, idempotency_table
 
 
 def keep_answer(ownership: Ownership, answer: StoredAnswer) -> None:

@@ -16,7 +16,7 @@ START = b""
 """What stands for the checksum before the first row of a chain."""
 
 Row = tuple[int, str, int, int, str, bytes, float]
-"""A row as `app.storage.log.LogRow`: lsn, resource, first and last seq, command, payload, time."""
+"""A row as `app.storage.rows.LogRow`: lsn, resource, first and last seq, command, payload, time."""
 
 _LARGE = 1 << 16
 _NUMBERS = struct.Struct(">qqqd")

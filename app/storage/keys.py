@@ -10,8 +10,8 @@ import sqlalchemy as sa
 
 from app.storage.answers import put_answer
 from app.storage.database import metadata
-from app.storage.log import StoredAnswer
 from app.storage.ownership import Ownership
+from app.storage.rows import StoredAnswer
 
 keys_table = sa.Table(
     "keys",

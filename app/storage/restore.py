@@ -14,7 +14,7 @@ from app.errors import LogUnavailable
 from app.storage import Stores, open_stores
 from app.storage.directory import EPOCH, RESTORING, DirectoryUnusable, sync_folder, write_durably
 from app.storage.lockfile import Taken, take
-from app.storage.log import StoredAnswer
+from app.storage.rows import StoredAnswer
 from app.storage.snapshots import read_answers, read_keys, read_webhooks
 from formats.folder import Damaged, Folder, is_inside
 

@@ -21,9 +21,10 @@ from app.storage.database import Database
 from app.storage.directory import DataDirectory, write_durably
 from app.storage.keeper import Keeper
 from app.storage.lease import CHANNEL, NOT_HELD, TERM, Holder, Lease, LeaseHeld, LeaseState, confirmed_in
-from app.storage.log import CompletedAnswer, CopiedRow, Log, LogEntry, StoredAnswer, idempotency_table
+from app.storage.log import Log
 from app.storage.log_end import history_of
 from app.storage.ownership import FORMAT, PATIENCE
+from app.storage.rows import CompletedAnswer, CopiedRow, LogEntry, StoredAnswer, idempotency_table
 
 MOST_OWED = 4 << 20
 """Bytes of responses that a reader has completed and the leader may not have stored yet."""

@@ -25,7 +25,7 @@ import pyarrow.parquet as pq
 from app.resources.base import ResourceTypes, UnknownResourceType
 from app.runtime import logs
 from app.storage.keys import KeyRow
-from app.storage.log import StoredAnswer
+from app.storage.rows import StoredAnswer
 from app.storage.webhooks import PositionRow, StoredWebhook, WebhookRow
 from formats.folder import LACKING, Damaged, Draft, Folder, is_inside
 

@@ -21,7 +21,7 @@ from app.runtime import logs
 from app.runtime.metrics import Metrics
 from app.security.sealing import Seal
 from app.settings import Settings
-from app.storage.log import StoredAnswer
+from app.storage.rows import StoredAnswer
 from app.storage.webhooks import PositionRow, WebhookRow, WebhookStore
 from app.streaming.buffer import Form
 from app.streaming.hub import Hub

@@ -15,7 +15,8 @@ from typing import Any
 
 from app.errors import LogUnavailable
 from app.runtime import clock, logs
-from app.storage.log import NOTE, UNDONE, CopiedRow, Log, LogRow, StoredAnswer
+from app.storage.log import Log
+from app.storage.rows import NOTE, UNDONE, CopiedRow, LogRow, StoredAnswer
 from app.write_path.catalog import Catalog, Note
 from app.write_path.idempotency import Answers
 from app.write_path.writer import Failed, Writer

@@ -14,7 +14,7 @@ from itertools import islice, takewhile
 from typing import Any, NamedTuple
 
 from app.runtime import clock
-from app.storage.log import CompletedAnswer, StoredAnswer
+from app.storage.rows import CompletedAnswer, StoredAnswer
 
 LEFT_OUT = ("tiles", "truncated", "list", "skyline", "candidates", "key", "secret")
 """Members that a replayed response lacks."""

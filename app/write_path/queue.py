@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from app.resources.base import Job, ResourceType
 from app.runtime import logs, tracing
-from app.storage.log import NOTE, CopiedRow, LogEntry, StoredAnswer
+from app.storage.rows import NOTE, CopiedRow, LogEntry, StoredAnswer
 from app.write_path.catalog import Note
 from app.write_path.idempotency import Ticket
 

@@ -16,7 +16,7 @@ from typing import Any
 from app.errors import LogUnavailable
 from app.runtime import logs
 from app.runtime.metrics import Metrics
-from app.storage.log import LogEntry
+from app.storage.rows import LogEntry
 from app.write_path.catalog import Catalog, Entry, UndoMark
 from app.write_path.queue import Pending, ResourceQueue, display_name
 from app.write_path.replay import undoing

@@ -13,7 +13,8 @@ from typing import Any, Protocol
 from app.errors import LogUnavailable
 from app.resources.base import UnknownResourceType
 from app.runtime import clock
-from app.storage.log import NOTE, UNDONE, Log, LogEntry, LogRow
+from app.storage.log import Log
+from app.storage.rows import NOTE, UNDONE, LogEntry, LogRow
 from app.write_path.catalog import Catalog, DropJob
 from app.write_path.idempotency import Answers
 from formats.commands import MORE, fields_of, small

@@ -17,7 +17,8 @@ from app.errors import LogUnavailable, NotReady
 from app.resources.base import Droppable, Job
 from app.runtime import clock, logs, tracing, turns
 from app.runtime.metrics import Metrics
-from app.storage.log import CopiedRow, Log, LogEntry, StoredAnswer
+from app.storage.log import Log
+from app.storage.rows import CopiedRow, LogEntry, StoredAnswer
 from app.write_path.applying import Applier
 from app.write_path.catalog import Catalog, DropFailedJob, Entry, Mark, Note, UndoMark
 from app.write_path.commit_thread import CommitThread

@@ -11,7 +11,7 @@ import pytest
 
 from app.api.feeds import models
 from app.api.feeds.routes import posts as feed_posts
-from app.storage.log import LogUnavailable
+from app.errors import LogUnavailable
 from app.write_path.ticks import Ticks
 from tests.oracles.feed_service import FeedService, Subscribed
 from tests.oracles.feeds import FeedOracle

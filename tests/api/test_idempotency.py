@@ -5,7 +5,7 @@ import tracemalloc
 
 import pytest
 
-from app.storage.log import StoredAnswer
+from app.storage.rows import StoredAnswer
 from app.write_path.idempotency import Answers, KeyReused, Replay, StillRunning, Ticket
 
 

@@ -12,9 +12,9 @@ import pytest
 
 from app.api.matchers.context import MatcherContext
 from app.api.matchers.routes import match
+from app.errors import LogUnavailable
 from app.main import create_app
 from app.settings import Settings
-from app.storage.log import LogUnavailable
 from app.write_path.writer import Writer
 from indexes.matchers.commands import SetSubscription
 from indexes.matchers.config import MatcherConfig, Subscriptions

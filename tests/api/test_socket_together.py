@@ -19,7 +19,8 @@ from app.api.boards.models import validators
 from app.api.boards.together import ObjectChanges
 from app.api.socket_requests import SocketRequests
 from app.api.together.lane import Lane
-from app.storage.log import Log, LogUnavailable
+from app.errors import LogUnavailable
+from app.storage.log import Log
 from app.streaming.operations import SocketRequest
 from tests.api.test_socket_requests import BOARD, Asker, socket_of, upsert
 from tests.support.patience import wait_until

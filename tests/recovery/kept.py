@@ -21,7 +21,7 @@ from hypothesis.strategies import SearchStrategy
 from app.errors import LogUnavailable
 from app.resources.base import ResourceType, ResourceTypes
 from app.resources.boards import BoardType
-from app.storage.log import LogEntry
+from app.storage.rows import LogEntry
 from app.write_path.idempotency import StillRunning, Ticket
 from app.write_path.jobs import JobFailed
 from app.write_path.resources import Resources

@@ -13,7 +13,7 @@ from app.resources.boards import BoardType
 from app.runtime.metrics import Metrics
 from app.settings import Settings
 from app.storage import open_stores
-from app.storage.log import LogEntry
+from app.storage.rows import LogEntry
 from app.storage.snapshots import Snapshots
 from app.write_path.catalog import Catalog
 from app.write_path.idempotency import Answers

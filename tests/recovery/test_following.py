@@ -15,7 +15,8 @@ from app.errors import LogUnavailable, NotReady
 from app.resources.base import ResourceTypes
 from app.resources.boards import BoardType
 from app.runtime.metrics import Metrics
-from app.storage.log import UNDONE, CopiedRow, Log
+from app.storage.log import Log
+from app.storage.rows import UNDONE, CopiedRow
 from app.write_path.catalog import Catalog
 from app.write_path.following import Diverged, Following
 from app.write_path.idempotency import Answers, Replay, Ticket, hash_request

@@ -17,7 +17,8 @@ from sqlalchemy.exc import OperationalError
 from app.errors import LogUnavailable
 from app.storage.directory import DataDirectory
 from app.storage.lease import TERM, LeaseHeld, confirmed_in
-from app.storage.log import NOTE, Log, LogEntry
+from app.storage.log import Log
+from app.storage.rows import NOTE, LogEntry
 from app.storage.shared_log import Marks, Notifications, OtherHistory, SharedLog, Sharing, lease_of
 from tests.support.databases import FreshDatabase, fresh
 from tests.support.patience import PATIENCE, wait_until

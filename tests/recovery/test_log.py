@@ -11,7 +11,8 @@ from app.storage import log as log_module
 from app.storage import postgres as postgres_module
 from app.storage.directory import DataDirectory
 from app.storage.keys import KeyRow, KeyStore
-from app.storage.log import FORGET, CompletedAnswer, Log, LogEntry, StoredAnswer
+from app.storage.log import FORGET, Log
+from app.storage.rows import CompletedAnswer, LogEntry, StoredAnswer
 from tests.support.databases import FreshDatabase, Proxy, fresh
 from tests.support.patience import wait_until
 

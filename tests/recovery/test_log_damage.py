@@ -15,8 +15,9 @@ import sqlalchemy as sa
 from app.errors import LogUnavailable
 from app.storage import Stores, open_stores
 from app.storage.chain import START, checksum
-from app.storage.log import Log, LogEntry
+from app.storage.log import Log
 from app.storage.log_end import FILE, LogEnd
+from app.storage.rows import LogEntry
 from tests.support.databases import FreshDatabase
 from tests.support.service_fixtures import Start
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from app.errors import LogUnavailable
 from app.resources.base import ResourceTypes, UnknownResourceType
 from app.resources.boards import BoardType
-from app.storage.log import LogEntry
+from app.storage.rows import LogEntry
 from app.write_path.idempotency import Replay, Ticket
 from app.write_path.writer import Failed, Skeleton
 from indexes.core.commands import Create, Drop, Fault, Refused

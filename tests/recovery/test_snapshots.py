@@ -15,7 +15,7 @@ from app.resources.base import ResourceTypes
 from app.resources.boards import BoardType
 from app.storage import snapshots as module
 from app.storage.keys import KeyRow
-from app.storage.log import StoredAnswer
+from app.storage.rows import StoredAnswer
 from app.storage.snapshots import Snapshot, Snapshots, read_answers, read_keys
 from formats.boards import RESOURCE, write_image
 from formats.folder import MANIFEST, Damaged, Draft, Folder

@@ -18,7 +18,8 @@ from app.errors import LogUnavailable
 from app.resources.base import ResourceTypes
 from app.resources.boards import BoardType
 from app.runtime.metrics import Metrics
-from app.storage.log import Log, LogEntry
+from app.storage.log import Log
+from app.storage.rows import LogEntry
 from app.write_path.catalog import Catalog
 from app.write_path.idempotency import Answers, Replay, Ticket
 from app.write_path.writer import BULK, Busy, Skeleton, Unwritable, Writer

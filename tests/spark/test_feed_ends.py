@@ -17,7 +17,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from app.storage.log import Log, LogEntry
+from app.storage.log import Log
+from app.storage.rows import LogEntry
 from app.write_path.replay import undoing
 from formats.feed_commands import encode
 from formats.feeds import write_state

@@ -14,7 +14,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from app.rendering.boards import board_json
-from app.storage.log import Log, LogEntry
+from app.storage.log import Log
+from app.storage.rows import LogEntry
 from app.zones.chain import Chain
 from formats.board_commands import encode
 from indexes.boards.commands import (

@@ -15,7 +15,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from app.storage.log import Log, LogEntry
+from app.storage.log import Log
+from app.storage.rows import LogEntry
 from formats.feed_commands import Logged, encode
 from formats.feeds import write_state
 from formats.folder import Folder

@@ -18,11 +18,12 @@ from app.errors import LogUnavailable
 from app.storage import directory
 from app.storage.database import Database
 from app.storage.lockfile import holder
-from app.storage.log import Checked, Log, log_table
+from app.storage.log import Checked, Log
 from app.storage.log_end import LogEnd
 from app.storage.ownership import FORMAT, meta_table
 from app.storage.root import FILE as MARKER
 from app.storage.root import KEY as ROOTS
+from app.storage.rows import log_table
 from formats.folder import Damaged, Folder
 
 RESTORE = "see 'A damaged log' in docs/operations.md"

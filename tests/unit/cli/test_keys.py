@@ -7,7 +7,7 @@ from app.errors import LogUnavailable
 from app.storage import Stores, open_stores
 from app.storage.directory import DirectoryUnusable
 from app.storage.keys import KeyRow
-from app.storage.log import StoredAnswer
+from app.storage.rows import StoredAnswer
 from tests.support.databases import FreshDatabase
 
 

@@ -15,7 +15,7 @@ from app.replication.frames import Frame, Frames
 from app.runtime.metrics import Metrics
 from app.storage import Stores, open_stores
 from app.storage.chain import START
-from app.storage.log import CopiedRow, LogEntry, StoredAnswer
+from app.storage.rows import CopiedRow, LogEntry, StoredAnswer
 
 
 def entry(n: int) -> LogEntry:

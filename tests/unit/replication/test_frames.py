@@ -9,7 +9,7 @@ import pytest
 
 from app.replication.frames import BadFrame, Frame, Frames, packed
 from app.storage.keys import KeyRow
-from app.storage.log import CopiedRow, LogRow, StoredAnswer
+from app.storage.rows import CopiedRow, LogRow, StoredAnswer
 from app.storage.webhooks import PositionRow, WebhookRow
 
 ROWS = [

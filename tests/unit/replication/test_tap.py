@@ -6,7 +6,7 @@ import asyncio
 import threading
 
 from app.replication.tap import OVERHEAD, Tap
-from app.storage.log import CopiedRow, LogRow
+from app.storage.rows import CopiedRow, LogRow
 
 
 def row(lsn: int, size: int = 10) -> CopiedRow:

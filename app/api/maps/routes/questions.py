@@ -22,9 +22,8 @@ from app.api.maps.router import READ, maps, router
 from app.api.problems import Problem
 from app.api.responses import json_response
 from app.api.routing import accepts
-from app.errors import FieldError, NotReady
+from app.errors import FieldError, LogUnavailable, NotReady
 from app.rendering.maps import MapJson, answer_size, map_json
-from app.storage.log import LogUnavailable
 from indexes.maps.config import MapConfig, Point, Question, Skyline, Top
 from indexes.maps.engine import MapEngine
 from indexes.maps.plans.questions import QuestionPlan

@@ -18,9 +18,9 @@ from app.api.matchers.router import matchers, router
 from app.api.problems import Problem, invalid
 from app.api.responses import json_response
 from app.api.routing import accepts, caller_of, needs
+from app.errors import LogUnavailable
 from app.rendering.matchers import results
 from app.security.scopes import Need
-from app.storage.log import LogUnavailable
 from app.write_path.idempotency import Ticket
 from app.write_path.writer import Skeleton
 from indexes.core.commands import Refused
