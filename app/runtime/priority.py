@@ -12,7 +12,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextvars import copy_context
 from functools import partial
 from typing import TypeVar
@@ -20,6 +20,8 @@ from typing import TypeVar
 T = TypeVar("T")
 
 BACKGROUND_NICENESS = 10
+
+BACKGROUND_THREADS = 4
 
 
 def be_nice(pid: int) -> None:
@@ -35,10 +37,17 @@ def _give_way() -> None:
         be_nice(threading.get_native_id())
 
 
-_background = ThreadPoolExecutor(4, "background", initializer=_give_way)
+_background = ThreadPoolExecutor(BACKGROUND_THREADS, "background", initializer=_give_way)
 
 
 async def in_background(work: Callable[[], T]) -> T:
     """As `asyncio.to_thread`, in a thread of low priority."""
     run = partial(copy_context().run, work)
     return await asyncio.get_running_loop().run_in_executor(_background, run)
+
+
+def wait_for_background() -> None:
+    """Return once all work that was given to the threads of low priority has ended."""
+    # Each thread waits here for all others.
+    meeting = threading.Barrier(BACKGROUND_THREADS)
+    wait([_background.submit(meeting.wait) for _ in range(BACKGROUND_THREADS)])

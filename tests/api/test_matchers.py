@@ -694,7 +694,9 @@ def test_answers_are_kept_over_a_crash_between_log_and_engine(tmp_path: Path, mo
         client.put(ADS, json=RELAXED)
         client.post(f"{ADS}/subscriptions", json={"subscriptions": [A1]}, headers={"Idempotency-Key": "s"})
         with monkeypatch.context() as patch:
-            patch.setattr("app.write_path.writer.Writer._apply", lambda self, group: [p.future.cancel() for p in group])
+            patch.setattr(
+                "app.write_path.applying.Applier.apply", lambda self, group: [p.future.cancel() for p in group]
+            )
             client.post(f"{ADS}/match", json=skip, headers={"Idempotency-Key": "m"})
 
     def after(client: AppClient) -> None:

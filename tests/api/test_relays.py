@@ -770,7 +770,9 @@ def test_what_notifications_met_is_worked_out_again_after_a_crash(
         client.put(MARKET, json=CONFIG)
         client.post(f"{MARKET}/subscriptions", json={"subscriptions": [{"id": "s1", "box": {"price": [0, 50]}}]})
         with monkeypatch.context() as patch:
-            patch.setattr("app.write_path.writer.Writer._apply", lambda self, group: [p.future.cancel() for p in group])
+            patch.setattr(
+                "app.write_path.applying.Applier.apply", lambda self, group: [p.future.cancel() for p in group]
+            )
             client.post(f"{MARKET}/notifications", json=body, headers={"Idempotency-Key": "k"})
 
     def after(client: AppClient) -> None:

@@ -11,6 +11,7 @@ from app.errors import LogUnavailable
 from app.resources.base import ResourceTypes
 from app.resources.boards import BoardType
 from app.runtime.metrics import Metrics
+from app.runtime.priority import wait_for_background
 from app.settings import Settings
 from app.storage import open_stores
 from app.storage.rows import LogEntry
@@ -114,4 +115,6 @@ class Life:
         self.runner.close()
         for pool in (self.writer._commit_thread, self.writer.applier.kernels):
             pool.shutdown()
+        # A process that ends takes its threads along.
+        wait_for_background()
         self.stores.close()

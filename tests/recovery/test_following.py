@@ -208,7 +208,7 @@ def test_a_resource_that_fails_at_a_replica_waits_for_what_the_leader_says(
         def fail(*_: Any) -> None:
             raise ValueError("an engine that fails")
 
-        monkeypatch.setattr(replica.writer, "_publish", fail)
+        monkeypatch.setattr(replica.writer.applier, "_publish", fail)
         await following.take(leader.rows(2), [])
         await following.settle()
         monkeypatch.undo()
