@@ -69,6 +69,7 @@ def _patch() -> None:
     from app.server.short import Short
     from app.server.short_way import ServiceProtocol
     from app.storage.session import Session
+    from app.write_path.applying import Applier
     from app.write_path.writer import Writer
     from indexes.boards.engine import BoardEngine
     from indexes.boards.plans.events import EventsPlan
@@ -81,7 +82,7 @@ def _patch() -> None:
     _mark(Writer, "_flush", "flush")
     _mark(Session, "_commit", "commit", "committed")
     _mark(EventsPlan, "execute", "paint", "painted")
-    _mark(Writer, "_apply", None, "applied")
+    _mark(Applier, "apply", None, "applied")
     _mark(ObjectChanges, "outcomes", "outcomes")
     _mark(Short, "answer", "answer", LAST)
 
