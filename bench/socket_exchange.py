@@ -1,7 +1,7 @@
 """A WebSocket's client that costs next to nothing: frames are bytes made beforehand, answers counted by their frames.
 
-Frames are masked with zeros, which leaves them as they are. It understands what the service sends: frames in one piece,
-below 64 KiB. It answers pings: a service closes the socket of a client that does not for 20 seconds.
+Frames are masked with zeros, which leaves them as they are. It understands what the service sends: frames in one piece.
+It answers pings: a service closes the socket of a client that does not for 20 seconds.
 """
 
 from __future__ import annotations
@@ -96,10 +96,11 @@ class Pipelined(asyncio.Protocol):
         now = time.perf_counter()
         while len(read) - at >= 2:
             size, begin = read[at + 1], at + 2
-            if size == 126:
-                if len(read) - at < 4:
+            if size >= 126:
+                begin += 2 if size == 126 else 8
+                if len(read) < begin:
                     break
-                size, begin = int.from_bytes(read[at + 2 : at + 4], "big"), at + 4
+                size = int.from_bytes(read[at + 2 : begin], "big")
             end_of_frame = begin + size
             if end_of_frame > len(read):
                 break

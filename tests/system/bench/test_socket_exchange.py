@@ -26,7 +26,9 @@ class Written:
 
 def sent(kind: int, payload: bytes) -> bytes:
     """A frame of a server."""
-    return bytes((kind, len(payload))) + payload
+    size = len(payload)
+    head = bytes((size,)) if size < 126 else b"\x7e" + size.to_bytes(2, "big") if size < 1 << 16 else None
+    return bytes((kind,)) + (head or b"\x7f" + size.to_bytes(8, "big")) + payload
 
 
 def test_pings_are_answered_and_a_close_is_named() -> None:
@@ -46,3 +48,20 @@ def test_pings_are_answered_and_a_close_is_named() -> None:
     client, transport = asyncio.run(run())
     assert transport.written[1:] == [frame(b"a"), frame(b"b"), frame(b"1234", 0x8A)]
     assert len(client.seconds) == 1 and not client.unexpected
+
+
+@pytest.mark.parametrize("size", [125, 126, 65_535, 65_536, 200_000])
+def test_answers_have_any_size(size: int) -> None:
+    async def run() -> Pipelined:
+        client, transport = Pipelined([frame(b"a")] * 3, 1), Written()
+        given: Any = transport
+        client.connection_made(given)
+        stream = ACCEPTED + b"".join(sent(0x81, ANSWER.ljust(size)) for _ in range(3))
+        piece = 1 if size < 1_000 else 7_001
+        for at in range(0, len(stream), piece):
+            client.data_received(stream[at : at + piece])
+        await client._done
+        return client
+
+    client = asyncio.run(run())
+    assert len(client.seconds) == 3 and not client.unexpected and client.bytes >= 3 * size
