@@ -9,6 +9,7 @@ import pytest
 
 from bench.process import Failed
 from bench.socket_exchange import Pipelined, frame
+from tests.support.patience import PATIENCE
 
 ACCEPTED = b"HTTP/1.1 101 Switching Protocols\r\n\r\n"
 ANSWER = b'{"event":"response","ref":0,"status":200,"body":{}}'
@@ -60,7 +61,8 @@ def test_answers_have_any_size(size: int) -> None:
         piece = 1 if size < 1_000 else 7_001
         for at in range(0, len(stream), piece):
             client.data_received(stream[at : at + piece])
-        await client._done
+        async with asyncio.timeout(PATIENCE):
+            await client._done
         return client
 
     client = asyncio.run(run())
