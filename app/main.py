@@ -153,6 +153,15 @@ def create_app(
                     lifecycle.start_anew("there is room on the disk again")
                 raise Interrupted from error
 
+        async def restart(why: Exception, rejoin: bool = False) -> Interrupted:
+            """Restart the process, which then takes the leader's snapshot if it is to `rejoin`; raise what this
+            returns.
+            """
+            if rejoin:
+                await asyncio.to_thread(give_up, settings.data, str(why))
+            lifecycle.start_anew(str(why))
+            return Interrupted()
+
         async def begin() -> None:
             nonlocal opened, service
             if opened is None or service is None:
@@ -164,9 +173,7 @@ def create_app(
                 except Cancelled:
                     raise Interrupted from None
                 except OtherHistory as error:
-                    await asyncio.to_thread(give_up, settings.data, str(error))
-                    lifecycle.start_anew(str(error))
-                    raise Interrupted from error
+                    raise await restart(error, rejoin=True) from error
                 opened = found
                 if lifecycle.ending:
                     raise Interrupted
@@ -177,14 +184,11 @@ def create_app(
             except LogUnavailable as error:
                 if settings.shares_log and isinstance(error, (DatabaseFailed, LogTaken)):
                     # The next start waits for the database, or finds another node that leads.
-                    lifecycle.start_anew(str(error))
-                    raise Interrupted from error
+                    raise await restart(error) from error
                 if service.node.leads or not await asyncio.to_thread(opened.log.reachable):
                     raise
                 # What it holds is the leader's as well.
-                await asyncio.to_thread(give_up, settings.data, str(error))
-                lifecycle.start_anew(str(error))
-                raise Interrupted from error
+                raise await restart(error, rejoin=True) from error
             lifecycle.stopping.append(service.hub.stop)
             lifecycle.draining = service.hub.close_all
             lifecycle.failing = service.writer.failed

@@ -12,7 +12,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from functools import partial
 from typing import TypeVar
@@ -44,10 +44,3 @@ async def in_background(work: Callable[[], T]) -> T:
     """As `asyncio.to_thread`, in a thread of low priority."""
     run = partial(copy_context().run, work)
     return await asyncio.get_running_loop().run_in_executor(_background, run)
-
-
-def wait_for_background() -> None:
-    """Return once all work that was given to the threads of low priority has ended."""
-    # Each thread waits here for all others.
-    meeting = threading.Barrier(BACKGROUND_THREADS)
-    wait([_background.submit(meeting.wait) for _ in range(BACKGROUND_THREADS)])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Any, TypeVar
 
 import sqlalchemy as sa
@@ -87,11 +87,10 @@ class Session:
             if self.in_doubt:
                 self._ownership.again(cursor)
                 self._repair(cursor)
-            if self._database.remote:
-                with self._in_one_go():
-                    done = self._all_of(write, cursor)
-            else:
-                done = self._all_of(write, cursor)
+            with self._in_one_go():
+                self.fence(cursor)
+                done = write(cursor)
+                self._commit()
             self.in_doubt = False
         except BaseException:
             self.in_doubt = True
@@ -108,14 +107,10 @@ class Session:
         assert self._connection is not None
         self._connection.commit()
 
-    def _all_of(self, write: Callable[[Any], T], cursor: Any) -> T:
-        self.fence(cursor)
-        done = write(cursor)
-        self._commit()
-        return done
-
     def _in_one_go(self) -> AbstractContextManager[Any]:
         """Statements to a server go out together and are answered together, with the commit: one way there and back."""
+        if not self._database.remote:
+            return nullcontext()
         assert self._connection is not None
         together: AbstractContextManager[Any] = self._connection.driver_connection.pipeline()  # type: ignore[union-attr]
         return together

@@ -65,14 +65,14 @@ class ReadAhead:
     def _read(self) -> None:
         began = time.perf_counter()
         try:
-            newest = self._snapshots.lsns()[:1]
-            for lsn in newest if newest and self._span[0] <= newest[0] <= self._span[1] else ():
-                snapshot = self._snapshots.read(lsn)
-                seconds = time.perf_counter() - began
-                resources = {
-                    name: taken_up(self._snapshots, self._types, snapshot, name) for name in [*snapshot.states]
-                }
-                self._found = Found(snapshot, seconds, resources)
+            (since, until), lsns = self._span, self._snapshots.lsns()
+            if not lsns or not since <= lsns[0] <= until:
+                return
+            snapshot = self._snapshots.read(lsns[0])
+            seconds = time.perf_counter() - began
+            names = list(snapshot.states)
+            resources = {name: taken_up(self._snapshots, self._types, snapshot, name) for name in names}
+            self._found = Found(snapshot, seconds, resources)
         except Exception:  # noqa: S110 -- recovery meets it again, and reports it
             pass
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Awaitable
+from concurrent.futures import wait
 from pathlib import Path
 from typing import Any
 
 from app.errors import LogUnavailable
 from app.resources.base import ResourceTypes
 from app.resources.boards import BoardType
+from app.runtime import priority
 from app.runtime.metrics import Metrics
-from app.runtime.priority import wait_for_background
 from app.settings import Settings
 from app.storage import open_stores
 from app.storage.rows import LogEntry
@@ -115,6 +117,7 @@ class Life:
         self.runner.close()
         for pool in (self.writer._commit_thread, self.writer.applier.kernels):
             pool.shutdown()
-        # A process that ends takes its threads along.
-        wait_for_background()
+        # A process that ends takes its threads along. Each of them waits here for the others.
+        meeting = threading.Barrier(priority.BACKGROUND_THREADS)
+        wait([priority._background.submit(meeting.wait) for _ in range(priority.BACKGROUND_THREADS)])
         self.stores.close()

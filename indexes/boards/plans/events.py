@@ -110,8 +110,8 @@ class EventsPlan(Plan[BoardStore]):
         catalogue, accepted = self.engine.catalogue, self._accepted
         catalogue.advance(accepted.changes, accepted.births, self._published, self._executed)
         live = self.engine.painter.live
-        heard = not self.silent and (self._keeps or live.count > 0 or live.tile_readers > 0)
-        return self.publish_pass(KernelPass(self.engine) if heard else None, 0, self._executed)
+        notifies = not self.silent and (self._keeps or live.count > 0 or live.tile_readers > 0)
+        return self.publish_pass(KernelPass(self.engine) if notifies else None, 0, self._executed)
 
     def publish_pass(self, found: KernelPass | None, start: int, hi: int) -> Slice | None:
         """Make the events before `hi` visible. They begin at event `start` of the pass. Without one (replay, or nobody
