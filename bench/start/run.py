@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import signal
 import sys
@@ -16,7 +15,7 @@ from types import FrameType
 from typing import NamedTuple
 
 from bench import prototypes
-from bench.process import CHECKOUT
+from bench.process import CHECKOUT, OURS
 from bench.report import RESULTS, Report, count, page, ratio, spread
 from bench.start import targets
 from bench.start.clone import COMPILE_SECONDS, Clone, EntryPoint, disk, entry_points, files, time_to_ready
@@ -153,7 +152,7 @@ def _measure(report: Report, name: str, folder: Path) -> Measured:
 def _own_starts(folder: Path) -> list[Cost]:
     """Starts of the service as this checkout has it."""
     rankcast = [sys.executable, "-c", "from app.__main__ import main; main()"]
-    return [time_to_ready(rankcast, CHECKOUT, dict(os.environ), folder / str(number)) for number in range(STARTS)]
+    return [time_to_ready(rankcast, CHECKOUT, OURS.environment(), folder / str(number)) for number in range(STARTS)]
 
 
 def _prototype(report: Report, named: Path | None, cache: Path) -> Prototype | None:
@@ -163,7 +162,7 @@ def _prototype(report: Report, named: Path | None, cache: Path) -> Prototype | N
         return None
     report.progress("compiling the prototype")
     cache.mkdir()
-    environment = {**os.environ, "NUMBA_CACHE_DIR": str(cache / "kernels"), "PYTHONPATH": str(CHECKOUT)}
+    environment = OURS.environment(NUMBA_CACHE_DIR=str(cache / "kernels"))
     job = json.dumps({"folder": str(folder)})
     command = [sys.executable, "-m", "bench.start.prototype"]
     cost = run_command(command, cache, environment, cache / "log", COMPILE_SECONDS, job)

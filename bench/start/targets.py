@@ -8,13 +8,12 @@ its input the microseconds an event of one round of that algorithm.
 from __future__ import annotations
 
 import json
-import os
 import sys
 import time
 from pathlib import Path
 from statistics import median
 
-from bench.process import CHECKOUT, Worker
+from bench.process import OURS, Worker
 from bench.report import Report, ratio, spread
 from indexes.compiled import targets
 
@@ -26,7 +25,7 @@ def show(report: Report, folder: Path) -> None:
     """Race the targets that this machine runs, with kernels compiled into `folder`, and write a table."""
     names = ["native", *(target for target in targets.PORTABLE if targets.runs(target))]
     report.progress(f"compiling for {', '.join(names)}")
-    environment = {**os.environ, "RANKCAST_CACHE": str(folder), "PYTHONPATH": str(CHECKOUT)}
+    environment = OURS.environment(RANKCAST_CACHE=str(folder))
     racers = {name: Worker([sys.executable, "-m", "bench.start.targets", name], environment) for name in names}
     try:
         for racer in racers.values():
