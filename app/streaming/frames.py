@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from typing import Any
 
 import msgpack
@@ -19,8 +20,6 @@ DEEPEST = 128
 SMALL = 1 << 12
 """Bytes up to which a binary frame is read unseen: msgpack makes room for as many elements as a list announces, before
 they have come, and that at each of up to 1,024 levels."""
-
-_MOST_INTEGER = 1 << 64
 
 encode_json = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
 """A value as compact JSON text. Raises ValueError and TypeError for what is not JSON."""
@@ -69,7 +68,7 @@ def _as_float(value: Any) -> float:
     try:
         return float(value)
     except OverflowError:
-        return math.copysign(1.7976931348623157e308, value)
+        return sys.float_info.max if value > 0 else -sys.float_info.max
 
 
 def _no_extension(code: int, data: bytes) -> Any:

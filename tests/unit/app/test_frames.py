@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from typing import Any
 
 import msgpack
@@ -77,3 +78,10 @@ def test_a_ref_is_a_number_or_a_string(value: Any, good: bool) -> None:
 def test_text_that_is_not_json_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"."):
         read_text(text)
+
+
+@pytest.mark.parametrize("sign", ["", "-"])
+def test_an_integer_beyond_the_range_of_float64_is_the_largest_one(sign: str) -> None:
+    largest = float(f"{sign}{sys.float_info.max}")
+    assert read_packed(pack_json(f'{{"n":[{sign}1{"0" * 400}]}}')) == {"n": [largest]}
+    assert read_packed(pack_json(f"{sign}1{'0' * 300}")) == float(f"{sign}1e300")
