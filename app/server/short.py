@@ -165,7 +165,7 @@ def short_request(protocol: HttpToolsProtocol, lane: Lane, usual: Callable[[Shor
     """
     path, _, query = protocol.url.partition(b"?")
     parts = path.split(b"/")
-    if not 5 <= len(parts) <= 6 or b"%" in path or b"#" in query or not path.isascii():
+    if not 5 <= len(parts) <= 6 or b"%" in path or b"#" in protocol.url or not path.isascii():
         return None
     verb = lane.verb(protocol.parser.get_method(), parts)
     if verb is None or parts[0] or parts[1] != b"v1" or protocol.parser.get_http_version() != "1.1":

@@ -268,6 +268,18 @@ def test_a_key_that_is_no_key_is_refused(talk: Talk, board: str, wires: list[Wir
     problem(talk.ask("GET", f"{board}/objects/o"), 404)
 
 
+@pytest.mark.parametrize("target", ["a#b", "a#b?messages=none", "a?messages=none#b"])
+def test_a_fragment_is_left_out_as_on_every_other_way(
+    talk: Talk, board: str, wires: list[Wire], target: str
+) -> None:
+    """No URL that a client asks for has one; what stands before it is asked for."""
+    for headers in ({}, {"X_Request_Id": "mine"}):
+        wires[0].send(write(board, target, {"values": {"x": 1, "y": 2}}, **headers))
+        got = wires[0].receive()
+        assert (got.status, got.together) == (200 if headers else 201, False)
+    assert [item["id"] for item in talk.pages(f"{board}/objects", 1000)] == ["a"]
+
+
 def test_answers_come_in_the_order_of_the_requests_of_a_connection(board: str, wires: list[Wire], talk: Talk) -> None:
     wire, body = wires[0], {"values": {"x": 1, "y": 2}}
     read = f"GET {board} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode()
