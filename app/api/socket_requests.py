@@ -208,9 +208,9 @@ class SocketRequests:
             if route.admission is not None:
                 route.admission.admit_caller(scope, caller)
         if request.long:
-            body = await asyncio.to_thread(self._body, request)
+            body = await asyncio.to_thread(self.body_of, request)
         else:
-            body = self._body(request)
+            body = self.body_of(request)
         if self._pass_on is not None:
             passed = await self._pass_on(route, scope, body, peer.secret)
             if passed is not None:
@@ -237,7 +237,7 @@ class SocketRequests:
             raise invalid("path", "is a stream, which a socket has by the operation subscribe")
         return route
 
-    def _body(self, request: SocketRequest) -> bytes:
+    def body_of(self, request: SocketRequest) -> bytes:
         """The body of a request as JSON. Raises the problems 400 and 413."""
         body = b""
         if request.body is not None:
@@ -333,28 +333,30 @@ class ShortOnSocket:
         return [(name.encode(), found[name].encode()) for name in _TRACED if name in found]
 
     def checked_body(self, validator: SchemaValidator) -> Any:
-        if not self._request.packed:
+        if not self._request.packed and not self.key:
             return validator.validate_python(self._request.body)
-        # MessagePack has more than JSON.
+        # MessagePack has more than JSON, and the digest is that of the text.
         self._raw = encode_json(self._request.body).encode()
         return validator.validate_json(self._raw)
 
     def digest(self) -> bytes:
         path, _, query = self._request.path.partition("?")
-        raw = self._raw
-        if not raw and self.verb.has_body:
-            raw = encode_json(self._request.body).encode()
-        return hash_request(f"{OWN} {self.verb.method}", path, query, raw)
+        return hash_request(f"{OWN} {self.verb.method}", path, query, self._raw)
 
     def answer(self, status: int, body: bytes) -> None:
         self._peer.answer_together(self._request, Answered(status, body))
 
     def refuse(self, problem: Problem) -> None:
-        response = problem.response()
-        self._peer.answer_together(self._request, self._requests.answered(self._request, response))
+        try:
+            self._requests.body_of(self._request)
+        except Problem as error:
+            # A number beyond the range of float64: only what is refused has one.
+            problem = error
+        self.fail(problem)
 
     def fail(self, problem: Problem) -> None:
-        self.refuse(problem)
+        response = problem.response()
+        self._peer.answer_together(self._request, self._requests.answered(self._request, response))
 
     async def take_usual_way(self) -> None:
         """Have the routes carry it out, within the turn of its group. Returns when it is answered."""

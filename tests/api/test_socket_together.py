@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import shutil
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from random import Random
@@ -28,6 +29,7 @@ from tests.support.running import Running
 from tests.support.service_fixtures import Start
 
 WINDOW = 100
+FAR = sys.float_info.max
 
 
 def rows(running: Running) -> int:
@@ -269,6 +271,46 @@ def test_objects_of_maps_are_answered_as_the_usual_way(ways: Ways, packed: bool,
         ("PUT", "/v1/maps/m/queries/q", query),
     ]
     ways.compare(making, windows, packed, "/v1/maps/m/objects?limit=1000")
+
+
+@pytest.mark.parametrize("key", [False, True])
+def test_a_number_beyond_the_range_of_float64_is_no_json_in_a_group_either(start: Start, key: bool) -> None:
+    running: Running = start()
+    client = running.client
+    client.put("/v1/boards/b", json=BOARD)
+    client.put("/v1/feeds/f", json={"window": 50, "bounds": [-100, -100, 100, 100]})
+    client.put("/v1/maps/m", json={"attributes": {"price": "low"}, "bounds": [0, 0, 100, 100]})
+    huge = "9" * 99
+    kinds = [
+        ("PUT", "/v1/boards/b/objects/o", {"values": {"x": 1, "y": 2}, "payload": [huge]}),
+        ("POST", "/v1/feeds/f/posts", {"posts": [{"id": "p", "keywords": ["a"], "location": [1, 2], "payload": huge}]}),
+        ("POST", "/v1/feeds/f/posts", {"posts": [{"id": "p", "keywords": {"a": huge}, "location": [1, 2]}]}),
+        ("PUT", "/v1/maps/m/objects/o", {"location": [1, 2], "values": {"price": 1}, "payload": [huge]}),
+        ("POST", "/v1/maps/m/objects", {"objects": [{"id": "o", "location": [1, 2], "payload": huge}]}),
+    ]
+    with socket_of(client) as asker:
+        before = rows(running)
+        frames = [
+            json.dumps(asker.frame(*kind, **({"Idempotency_Key": f"k{at}"} if key else {}))).replace(f'"{huge}"', "1e400")
+            for at, kind in enumerate(kinds)
+        ]
+        asker.socket.send_all_texts(frames)
+        for answer in receive(asker, len(kinds)):
+            assert (answer["status"], answer["body"]["type"]) == (400, "/problems/malformed"), answer
+        assert rows(running) == before
+
+
+def test_huge_integers_of_a_payload_come_through_a_packed_socket(start: Start) -> None:
+    running: Running = start()
+    client = running.client
+    client.put("/v1/maps/m", json={"attributes": {"price": "low"}, "bounds": [0, 0, 100, 100]})
+    thing = {"location": [1, 2], "values": {"price": 1}, "payload": [10**400, -(10**400)]}
+    assert client.put("/v1/maps/m/objects/o", json=thing).status_code == 201
+    with socket_of(client) as asker:
+        frames = [asker.frame("PUT", f"/v1/maps/m/objects/{id}", {"location": [3, n]}) for n, id in enumerate("oo")]
+        asker.socket.send_all_bytes([msgpack.packb(frame) for frame in frames])
+        answers = [msgpack.unpackb(asker.socket.receive_bytes()) for _ in frames]
+    assert [(answer["status"], answer["body"]["payload"]) for answer in answers] == [(200, [FAR, -FAR])] * 2
 
 
 def test_the_same_key_twice_in_a_turn_is_carried_out_once(start: Start) -> None:

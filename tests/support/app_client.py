@@ -146,7 +146,11 @@ class Socket:
 
     def send_all(self, values: Iterable[Any]) -> None:
         """Send text messages that come all at once."""
-        self._portal.call(self._put_all, "text", [json.dumps(value) for value in values])
+        self.send_all_texts([json.dumps(value) for value in values])
+
+    def send_all_texts(self, frames: list[str]) -> None:
+        """Send text messages as they are, all at once."""
+        self._portal.call(self._put_all, "text", frames)
 
     def send_all_bytes(self, frames: list[bytes]) -> None:
         """Send binary messages that come all at once."""
