@@ -3,26 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic
 
-from app.gateway.lists import INF, Tile
+from app.gateway.lists import INF, P, Point, Tile
 
 FAR = 1e301
 """In place of infinity, which the R-tree has not."""
 
 FEW = 8
 """Subscriptions up to which each is looked at."""
-
-
-class Point(Protocol):
-    """A subscription as a point, with the k of its tiles."""
-
-    l: float
-    r: float
-    k: int
-
-
-P = TypeVar("P", bound=Point)
 
 
 class Readers(Generic[P]):
@@ -67,7 +56,7 @@ class Readers(Generic[P]):
         """The subscriptions that a tile reaches. O(log n) and O(1) for each."""
         found = self._by_k.get(tile.k)
         if found is None:
-            return
+            return iter(())
         tree, members = found
         if len(members) <= FEW:
             near = iter(members.values())
@@ -75,13 +64,7 @@ class Readers(Generic[P]):
             west, east = max(-FAR, tile.l_outer), max(-FAR, tile.l_inner)
             south, north = min(FAR, tile.r_inner), min(FAR, tile.r_outer)
             near = (members[number] for number in tree.intersection((west, south, east, north)))
-        # As `Tile.reaches`, without a call for each: those of another k are in another tree.
-        l_outer, l_inner, r_inner, r_outer = tile[2:6]
-        for one in near:
-            l, r = one.l, one.r
-            west, east = l_outer < l or l_outer == -INF, r < r_outer or r_outer == INF
-            if west and east and l <= l_inner and r_inner <= r:
-                yield one
+        return tile.reached(near)
 
 
 def _box(one: Point) -> tuple[float, float, float, float]:
