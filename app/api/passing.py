@@ -22,6 +22,7 @@ from app.api.routing import DirectRoute
 from app.errors import Forbidden, Unauthorized
 from app.replication.node import Node
 from app.runtime import logs
+from app.runtime.forwarding import end_to_end, target_of
 from app.runtime.metrics import Metrics
 from app.settings import Settings
 from app.streaming.frames import encode_json
@@ -67,9 +68,10 @@ WHOLE = 1 << 20
 SECONDS = 300.0
 """Seconds without a byte after which the leader is given up."""
 
-_DROPPED = frozenset(
-    {b"connection", b"date", b"host", b"keep-alive", b"origin", b"server", b"te", b"transfer-encoding", b"upgrade"}
-)
+_THEIRS = frozenset({b"date", b"host", b"origin", b"server"})
+"""Headers of a request or response that each node says for itself."""
+
+_ID = b"x-request-id"
 _UNKNOWN = "whether the leader has carried it out is not known: sent again under its Idempotency-Key, it is done once"
 
 log = logs.get("replication")
@@ -228,9 +230,7 @@ async def _pass(passing: Passing, route: DirectRoute, scope: Scope, receive: Rec
         body = whole or None
     answer = await passing.pass_on(scope["method"], _target(scope), headers, body)
     try:
-        found = [
-            (name.lower(), value) for name, value in answer.headers.raw if name.lower() not in (*_DROPPED, LSN, _ID)
-        ]
+        found = end_to_end(answer.headers.raw, _THEIRS | {LSN, _ID})
         await send({"type": "http.response.start", "status": answer.status_code, "headers": found})
         async for piece in answer.aiter_raw():
             await send({"type": "http.response.body", "body": piece, "more_body": True})
@@ -239,11 +239,8 @@ async def _pass(passing: Passing, route: DirectRoute, scope: Scope, receive: Rec
         await asyncio.shield(answer.aclose())
 
 
-_ID = b"x-request-id"
-
-
 def _forwarded(headers: Sequence[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-    return [(name, value) for name, value in headers if name not in _DROPPED and name != PASSED]
+    return end_to_end(headers, _THEIRS | {PASSED})
 
 
 def _answered(answer: httpx.Response) -> dict[str, str]:
@@ -252,10 +249,7 @@ def _answered(answer: httpx.Response) -> dict[str, str]:
 
 
 def _target(scope: Scope) -> str:
-    raw: bytes = scope.get("raw_path") or scope["path"].encode()
-    query: bytes = scope["query_string"]
-    path = raw.partition(b"?")[0].decode("latin-1")
-    return path if not query else f"{path}?{query.decode('latin-1')}"
+    return target_of(scope).decode("latin-1")
 
 
 async def _pieces(receive: Receive) -> AsyncIterator[bytes]:

@@ -10,41 +10,23 @@ from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from app.gateway.upstream import Upstream, away
-
-HOP = frozenset(
-    {
-        b"connection",
-        b"keep-alive",
-        b"proxy-authenticate",
-        b"proxy-authorization",
-        b"te",
-        b"trailer",
-        b"transfer-encoding",
-        b"upgrade",
-    }
-)
-"""Headers of one connection alone."""
+from app.runtime.forwarding import end_to_end, target_of
 
 
 async def passed_on(upstream: Upstream, request: Request) -> Response:
     """The service's response to a request. Raises `NotReady` where it is away."""
     scope = request.scope
-    path: bytes = scope.get("raw_path") or scope["path"].encode()
-    target = path.partition(b"?")[0]
-    if scope["query_string"]:
-        target += b"?" + scope["query_string"]
-    headers = [(name, value) for name, value in scope["headers"] if name not in HOP]
     has_body = any(name in (b"content-length", b"transfer-encoding") for name, _ in scope["headers"])
-    url = httpx.URL(upstream.url).copy_with(raw_path=target)
+    url = httpx.URL(upstream.url).copy_with(raw_path=target_of(scope))
     sent = upstream.http.build_request(
-        scope["method"], url, headers=headers, content=_body(request) if has_body else None
+        scope["method"], url, headers=end_to_end(scope["headers"]), content=_body(request) if has_body else None
     )
     try:
         answer = await upstream.http.send(sent, stream=True)
     except httpx.HTTPError as error:
         raise away(error) from None
     response = _Streamed(answer)
-    response.raw_headers = [(name.lower(), value) for name, value in answer.headers.raw if name.lower() not in HOP]
+    response.raw_headers = end_to_end(answer.headers.raw)
     return response
 
 
