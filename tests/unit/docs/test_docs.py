@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 
 from app.resource_names import RESOURCES
+from tools.install import LOCKS, pins
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -58,9 +59,22 @@ def test_the_readme_has_the_speed_of_the_results() -> None:
                 assert said is not None
                 times = float(said[1]) if said[2] == "faster" else 1 / float(said[1])
                 assert abs(times / float(ratio) - 1) < 0.03
-    batches = re.search(r"^## m = 1,000,000$.*?^\| the same in batches of 1,000 \| ([\d,]+) \|", results, re.M | re.S)
-    assert batches is not None
-    assert f"{batches[1]} updates a second at 1,000,000 subscriptions" in PAGES[0].read_text("utf-8").replace("\n", " ")
+    said_of = {
+        ("1,000,000", "in batches of 1,000"): "takes {} updates a second at 1,000,000 subscriptions",
+        ("1,000,000", "over one socket, 128 under way"): "and {} at 1,000,000, more than both at each",
+        ("100", "over one socket, 128 under way"): "Rankcast takes {} a second at 100 subscriptions",
+    }
+    readme = PAGES[0].read_text("utf-8").replace("\n", " ")
+    for (m, way), sentence in said_of.items():
+        measured = re.search(rf"^## m = {m}$.*?^\| the same {way} \| ([\d,]+) \|", results, re.M | re.S)
+        assert measured is not None
+        assert sentence.format(measured[1]) in readme
+
+
+def test_the_readme_has_the_number_of_packages_that_are_installed() -> None:
+    found = re.search(r"into `\.venv`, (\d+)\s+packages", (ROOT / "README.md").read_text(encoding="utf-8"))
+    assert found is not None
+    assert int(found[1]) == len(pins(LOCKS / "runtime.lock") | pins(LOCKS / "demo.lock"))
 
 
 def test_every_page_is_in_the_index_and_in_the_navigation_of_the_site() -> None:
