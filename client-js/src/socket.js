@@ -21,6 +21,12 @@ const SILENT = 3;
 /** Statuses of a refused handshake after which there is no use in asking again. */
 const FINAL = new Set([400, 401, 403, 404, 426]);
 
+/**
+ * Half a surrogate pair, as JSON has it: the only character that is escaped so. It is no text in UTF-8, and the service cannot
+ * tell to which request a frame belongs that it cannot read.
+ */
+const HALF = /(?<!\\)(?:\\\\)*\\ud[89a-f][0-9a-f]{2}/;
+
 /** Watchers of subscriptions, and requests, on one WebSocket. It connects when it is needed. */
 export class Socket {
   /** `kept` stays connected when nothing is followed any more. */
@@ -82,7 +88,8 @@ export class Socket {
 
   /**
    * Send a request of `/v1` but streams, with the rights of the socket. Resolves to the body of its response, which has the
-   * response's `status` and `body` as properties that are not enumerable; rejects with `ProblemError` when it is refused.
+   * response's `status` and `body` as properties that are not enumerable; rejects with `ProblemError` when it is refused, and
+   * with `TypeError` where a string has half a surrogate pair.
    *
    * Requests that write to one resource are applied in the order of the calls. `options.signal` gives up the wait.
    */
@@ -105,6 +112,8 @@ export class Socket {
     const message = { op: "request", ref, method, path, ...(isWrite ? { headers: named } : { headers }) };
     if (body !== undefined && body !== null) message.body = body;
     return new Promise((resolve, reject) => {
+      const text = JSON.stringify(message);
+      if (text.includes("\\ud") && HALF.test(text)) throw new TypeError("a string has half a surrogate pair");
       const abort = () => {
         this.#requests.delete(ref);
         reject(signal.reason);
@@ -116,7 +125,6 @@ export class Socket {
         run(value);
       };
       signal?.addEventListener("abort", abort, { once: true });
-      const text = JSON.stringify(message);
       if (signal?.aborted) {
         abort();
         return;

@@ -231,6 +231,19 @@ test("requests without a response are sent again in order under their keys", SLO
   rc.close();
 });
 
+test("half a surrogate pair is refused before it is sent", SLOW, async (t) => {
+  const fake = await fakeService(t, { talk: (peer) => serve(peer, { respond: ({ body }) => ({ status: 200, body }) }) });
+  const rc = new Rankcast(fake.url, QUICK);
+  const socket = rc.socket();
+  for (const text of ["\ud83d", "a\udfff", "\\\ud800", "\ude00\ud83d"]) {
+    await assert.rejects(socket.request("PUT", "/v1/boards/b", { payload: [text] }), TypeError);
+  }
+  for (const text of ["😀", "\\ud83d", "\\\\ud83d", "é\u0000"]) {
+    assert.deepEqual(await socket.request("PUT", "/v1/boards/b", { payload: text }), { payload: text });
+  }
+  rc.close();
+});
+
 test("a busy service is asked again, when it says so", SLOW, async (t) => {
   const times = [];
   const fake = await fakeService(t, {

@@ -6,6 +6,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from rankcast_client.calls import dumps
+
 Frame = str | bytes
 
 
@@ -17,8 +19,8 @@ class JsonFrames:
         return json.dumps(message)
 
     def request(self, head: Mapping[str, Any], body: bytes | None) -> Frame:
-        """A request, whose body is JSON text, as a frame."""
-        text = json.dumps(head)
+        """A request, whose body is JSON text, as a frame. Raises ValueError for what no frame can have."""
+        text = dumps(head).decode()
         return text if body is None else f'{text[:-1]},"body":{body.decode()}}}'
 
 
@@ -34,8 +36,11 @@ class PackedFrames(JsonFrames):
         return found
 
     def request(self, head: Mapping[str, Any], body: bytes | None) -> Frame:
-        """A request, whose body is JSON text, as a frame."""
-        return self.dump({**head, **({} if body is None else {"body": json.loads(body)})})
+        """A request, whose body is JSON text, as a frame: a text frame where it has an integer of more than 64 bits."""
+        try:
+            return self.dump({**head, **({} if body is None else {"body": json.loads(body)})})
+        except OverflowError:
+            return super().request(head, body)
 
 
 def load(frame: Frame) -> dict[str, Any]:

@@ -8,14 +8,13 @@ applied twice.
 from __future__ import annotations
 
 import asyncio
-import json
 import uuid
 from collections.abc import Mapping
 from typing import Any, TypeVar
 from urllib.parse import urlencode
 
 from rankcast_client._base import AsyncConnection
-from rankcast_client.calls import Call
+from rankcast_client.calls import Call, dumps
 from rankcast_client.connecting import ClientConnection, ConnectionClosed, connect_again
 from rankcast_client.errors import ProblemError, RankcastError, Unreachable
 from rankcast_client.frames import Frame, frames, load
@@ -96,9 +95,10 @@ class Pipeline:
     ) -> Any:
         """Send a request as soon as there is room, and return the body of its answer.
 
-        A write without an Idempotency-Key gets one. Raises ProblemError when it is refused.
+        A write without an Idempotency-Key gets one. Raises ProblemError when it is refused, and ValueError for what is
+        not JSON.
         """
-        content = None if body is None else json.dumps(body).encode()
+        content = None if body is None else dumps(body)
         return await self._send(method, path, content, dict(headers or {}), method.upper() not in READS)
 
     async def send(self, call: Call[T], idempotency_key: str | None = None) -> T:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -227,3 +228,34 @@ def test_the_blocking_client_has_requests_too() -> None:
 
     peer.run(test)
     assert [said["body"] for said in peer.heard[:50]] == list(range(50))
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_what_is_no_json_is_refused_before_it_is_sent(packed: bool) -> None:
+    """The service cannot tell to which request a frame belongs that it cannot read."""
+    peer = Peer(echo)
+
+    async def test(client: AsyncRankcast) -> None:
+        async with client.socket(packed=packed) as socket:
+            for body in (math.nan, -math.inf, {"payload": "\ud800"}, {"\udfff": 1}):
+                with pytest.raises(ValueError, match=r"."):
+                    await socket.request("PUT", "/v1/boards/b", body)
+            with pytest.raises(ValueError, match="surrogates"):
+                await socket.request("GET", "/v1/boards/\ud800")
+            with pytest.raises(ValueError, match="surrogates"):
+                await socket.request("GET", "/v1/boards", headers={"X-Request-Id": "\ud800"})
+            assert await socket.request("GET", "/v1/boards/b") == {"path": "/v1/boards/b", "body": None}
+
+    peer.run(test)
+    assert len(peer.heard) == 1
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_integers_of_any_size_are_sent(packed: bool) -> None:
+    peer = Peer(lambda said: {"body": {"n": said["body"]["n"] == 2**70}})
+
+    async def test(client: AsyncRankcast) -> None:
+        async with client.socket(packed=packed) as socket:
+            assert await socket.request("POST", "/v1/x", {"n": 2**70}) == {"n": True}
+
+    peer.run(test)
