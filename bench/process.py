@@ -146,7 +146,7 @@ class Checkout(NamedTuple):
         return cls(root, str(own) if own.is_file() else sys.executable)
 
     def environment(self, **more: str) -> dict[str, str]:
-        """That of a process which imports what the checkout has, and keeps compiled modules as an installed service does."""
+        """That of a process which imports what the checkout has, and keeps compiled modules as one installed does."""
         kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
         return {**kept, "PYTHONPATH": str(self.root), **self.variables, **more}
 

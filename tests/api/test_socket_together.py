@@ -290,11 +290,9 @@ def test_a_number_beyond_the_range_of_float64_is_no_json_in_a_group_either(start
     ]
     with socket_of(client) as asker:
         before = rows(running)
-        frames = [
-            json.dumps(asker.frame(*kind, **({"Idempotency_Key": f"k{at}"} if key else {}))).replace(f'"{huge}"', "1e400")
-            for at, kind in enumerate(kinds)
-        ]
-        asker.socket.send_all_texts(frames)
+        named = [{"Idempotency_Key": f"k{at}"} if key else {} for at in range(len(kinds))]
+        frames = [json.dumps(asker.frame(*kind, **headers)) for kind, headers in zip(kinds, named, strict=True)]
+        asker.socket.send_all_texts([frame.replace(f'"{huge}"', "1e400") for frame in frames])
         for answer in receive(asker, len(kinds)):
             assert (answer["status"], answer["body"]["type"]) == (400, "/problems/malformed"), answer
         assert rows(running) == before

@@ -269,9 +269,7 @@ def test_a_key_that_is_no_key_is_refused(talk: Talk, board: str, wires: list[Wir
 
 
 @pytest.mark.parametrize("target", ["a#b", "a#b?messages=none", "a?messages=none#b"])
-def test_a_fragment_is_left_out_as_on_every_other_way(
-    talk: Talk, board: str, wires: list[Wire], target: str
-) -> None:
+def test_a_fragment_is_left_out_as_on_every_other_way(talk: Talk, board: str, wires: list[Wire], target: str) -> None:
     """No URL that a client asks for has one; what stands before it is asked for."""
     for headers in ({}, {"X_Request_Id": "mine"}):
         wires[0].send(write(board, target, {"values": {"x": 1, "y": 2}}, **headers))
