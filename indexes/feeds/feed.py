@@ -408,7 +408,7 @@ class FeedIndex:
         room = int(self.buffering.room(s.k[slot : slot + 1].astype(np.int64))[0])
         by_slot = {name: getattr(s, name)[slot : slot + 1].copy() for name in BY_SLOT}
         one = Subscribers(
-            row=row, **within(row), spot=s.spot[2 * slot : 2 * slot + 2].copy(), **by_slot,
+            row=row, **within(row), **by_slot,
             term=s.term[term].copy(), raw=s.raw[term].copy(),
             score=np.zeros(room), tag=np.zeros(room, np.int64),
         )  # fmt: skip

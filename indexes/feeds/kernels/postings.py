@@ -78,9 +78,6 @@ LOWEST = -SCALE // 2
 NEVER = -SCALE
 """Less than any bound."""
 
-ROUNDED, TINY = 2.0**-22, 1e-44
-"""More than rounding to 32 bits moves a number, relative to it and in all."""
-
 LAST = np.int64(2**63 - 1)
 """The key at the end of each list."""
 
@@ -389,7 +386,6 @@ def find_ordered(
         while b < m and seen < SEEN:
             key = postings.key[at]
             if key < scratch.bound[b]:
-                prefetch_block(table.spot, 2 * (key & 0xFFFFFFFF))
                 scratch.seen[seen], scratch.rest[seen] = key, scratch.ratio[b]
                 seen += 1
                 at += 1
@@ -399,8 +395,7 @@ def find_ordered(
                 b += 1
                 at = scratch.block[b] if b < m else 0
         scratch.counted[VISITED] += seen
-        near = _near_enough(table, scratch, seen, x, y, diagonal)
-        left = _within_bounds(table, scratch, near, x, y, diagonal)
+        left = _within_bounds(table, scratch, seen, x, y, diagonal)
         found = _score(table, scratch, left, found, x, y, diagonal)
     for i in range(begin, begin + n):
         scratch.vector[window.word[i & terms]] = 0.0
@@ -408,22 +403,6 @@ def find_ordered(
         scratch.marked[scratch.hit[i] >> 3] = 0
     scratch.counted[HITS] += found
     return found
-
-
-@internal
-def _near_enough(table: Subscribers, scratch: Scratch, seen: int, x: float, y: float, diagonal: float) -> int:
-    """Keep the keys seen whose bounds are at most the similarity of the subscription's own place. Returns their
-    number."""
-    # As far as rounding moves a spot that is within the diagonal.
-    slack, near = ROUNDED * (abs(x) + abs(y) + diagonal) + TINY, 0
-    for i in range(seen):
-        key, rest = scratch.seen[i], scratch.rest[i]
-        slot, bound = key & 0xFFFFFFFF, key >> 32
-        dx, dy = table.spot[2 * slot] - x, table.spot[2 * slot + 1] - y
-        reach = (SCALE - bound) * (diagonal / SCALE) + slack
-        scratch.seen[near], scratch.rest[near] = key, rest
-        near += 0 if bound > 0 and dx * dx + dy * dy > reach * reach else 1
-    return near
 
 
 @internal
