@@ -1,9 +1,10 @@
 """Subscriptions by slot: their queries and buffers, in as few cache lines as possible.
 
 All that a post needs to score a subscription is a row of one line and the terms, which lie one after the other in
-code-point order of the words, four to a line. The row also has what changes when a post enters or leaves the buffer:
-`words`, `held`, `k` and `kind` are 16-bit columns within the rows. A buffer is a run of two columns that begins with a
-line: scores, and tags, each the number of a post and by how many others it is dominated.
+code-point order of the words, four to a line, from the begin of a line or the middle of one. The row also has what
+changes when a post enters or leaves the buffer: `words`, `held`, `k` and `kind` are 16-bit columns within the rows. A
+buffer is a run of two columns that begins with a line: scores, and tags, each the number of a post and by how many
+others it is dominated.
 """
 
 from __future__ import annotations
@@ -161,8 +162,8 @@ class Table:
 
 
 def _room_of(words: Ints) -> Ints:
-    """Room for terms: a line of four, or a power of two, so that runs have few different lengths."""
-    return np.maximum(4, 1 << np.ceil(np.log2(np.maximum(1, words))).astype(np.int64))
+    """Room for terms: half lines of two, or from eight on a power of two, so that runs have few different lengths."""
+    return np.where(words < 8, words + 1 & ~1, 1 << np.ceil(np.log2(np.maximum(1, words))).astype(np.int64))
 
 
 def terms_of(row: Floats) -> tuple[Ints, Ints]:
