@@ -92,7 +92,8 @@ DIRECTORY_END, KEYS_END = range(2)
 
 
 class Postings(NamedTuple):
-    """The arrays. List i of a block begins at levels * begin + i * fits; its head is at i * (length / levels) + block."""
+    """The arrays. List i of a block begins at levels * begin + i * fits, and its head is at i * (length / levels) +
+    block."""
 
     order: Ints  # by word: rarer ones first, then by number
     at: Ints32  # by word: where its blocks begin, how many there are, and for how many there is room

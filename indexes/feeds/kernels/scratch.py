@@ -61,8 +61,8 @@ def empty_scratch() -> Scratch:
     """Scratch without room."""
     f64, i32, i64, u8 = np.empty(0), np.empty(0, np.int32), np.empty(0, np.int64), np.empty(0, np.uint8)
     return Scratch(
-        turn=np.zeros(1, np.int64), vector=f64, word=i64, weight=f64, limit=i32, block=i64, end=i64, bound=i64, ratio=f64,
-        seen=i64, rest=np.empty(SEEN), hit=i32, hit_score=f64, marked=u8, sum=f64, short=i32, changed=i32,
+        turn=np.zeros(1, np.int64), vector=f64, word=i64, weight=f64, limit=i32, block=i64, end=i64, bound=i64,
+        ratio=f64, seen=i64, rest=np.empty(SEEN), hit=i32, hit_score=f64, marked=u8, sum=f64, short=i32, changed=i32,
         line_step=i32, line_slot=i32, line_end=i64, row_post=i64, row_score=f64,
         counted=np.zeros(6, np.int64), size=np.array([0] * 10 + [ALL_CELLS]),
     )  # fmt: skip
@@ -84,7 +84,9 @@ def with_room(scratch: Scratch, words: int, terms: int, reads: Reads, slots: int
     room = dict.fromkeys(("hit", "hit_score", "short", "changed"), slots)
     room |= {"vector": words, "word": terms, "weight": terms}
     room |= {"marked": slots // 8 + 1, "limit": reads.cells, "seen": reads.postings, "sum": reads.sums}
-    room |= dict.fromkeys(("block", "end", "bound", "ratio"), reads.blocks)
+    # A word has one block a cell, and posts may be searched for again.
+    blocks = min(reads.blocks, max(terms, len(scratch.word)) * reads.cells)
+    room |= dict.fromkeys(("block", "end", "bound", "ratio"), blocks)
     short = _short(scratch, room)
     return scratch._replace(**{name: aligned.zeros(n, old.dtype) for name, (old, n) in short.items()})
 
