@@ -164,7 +164,8 @@ def test_posts_reach_a_bulk_that_was_laid_out_at_its_end() -> None:
     world.post(30)
     for _ in range(3):
         asks = [world.ask() for _ in range(20)]
-        slots = run_all(world.feed.subscribe_steps(*world.given(asks), lay_out=False))
+        documents, places, k, alpha = world.given(asks)
+        slots = run_all(world.feed.subscribe_steps(documents, places, k, alpha, lay_out=False))
         world.oracle.asks.update(zip(slots.tolist(), asks, strict=True))
     run_all(world.feed.lay_out_steps())
     world.compare()
