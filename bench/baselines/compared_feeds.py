@@ -197,7 +197,7 @@ class ComparedIndex(SubscriptionIndex):
 
     def reads(self, table: Table) -> Reads:
         """What finding the recipients of a post may read, at most."""
-        return Reads(len(self.cells.box) // 4, len(self.arrays.cell), max(table.terms, table.end))
+        return Reads(len(self.cells.box) // 4, len(self.arrays.cell), max(table.terms, table.end), table.end)
 
     def post(self, state: StepState, batch: Batch, window_posts: int, most_entries: int) -> int:
         """Publish the posts of a batch."""

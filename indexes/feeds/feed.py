@@ -408,7 +408,7 @@ class FeedIndex:
         room = int(self.buffering.room(s.k[slot : slot + 1].astype(np.int64))[0])
         by_slot = {name: getattr(s, name)[slot : slot + 1].copy() for name in BY_SLOT}
         one = Subscribers(
-            row=row, **within(row), spot=s.spot[2 * slot : 2 * slot + 2].copy(), **by_slot,
+            row=row, **within(row), **by_slot,
             term=s.term[term].copy(), raw=s.raw[term].copy(),
             score=np.zeros(room), tag=np.zeros(room, np.int64),
         )  # fmt: skip
@@ -446,7 +446,7 @@ class FeedIndex:
         s = self.table.arrays
         if lay_out and MOST_CHAINED < len(slots) > len(self.table) / 2:
             self._own_all(self.table.slots())
-        else:
+        elif lay_out:
             self._owners = own.with_cells(self._owners, int(s.held[slots].sum()))
             own.own_many(s, self._owners, len(self.window.x) - 1, slots)
         self._churned += len(slots)
@@ -639,8 +639,7 @@ class FeedIndex:
             yield from self._in_halves(lambda part: refill(states[part]))
 
     def _own_all(self, slots: Ints) -> None:
-        self._owners.size[:2] = 0
-        self._owners = own.with_ring(self._owners, int(self.table.arrays.held[slots].sum()))
+        self._owners = own.emptied(self._owners, int(self.table.arrays.held[slots].sum()))
         own.own_all(self.window, self.table.arrays, self._owners, slots)
 
     def check(self) -> None:

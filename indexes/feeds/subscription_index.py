@@ -8,8 +8,9 @@ from numpy.typing import NDArray
 from indexes.core import aligned
 from indexes.core.arrays import Floats, Ints
 from indexes.feeds.kernels import postings as kernels
+from indexes.feeds.kernels.arena import grown
 from indexes.feeds.kernels.cells import Cells, build_cells, put_into
-from indexes.feeds.kernels.postings import DIRECTORY_END, LAST, LEVELS, Postings
+from indexes.feeds.kernels.postings import DIRECTORY_END, EMPTY, LEVELS, Postings
 from indexes.feeds.kernels.scratch import CELL, CELLS_END, SEEN, Reads, Scratch
 from indexes.feeds.kernels.step import StepState
 from indexes.feeds.kernels.subscriptions import ALPHA, ROW, TERM, THETA, Subscribers, Table, X, Y, terms_of
@@ -93,7 +94,7 @@ class OrderedIndex(SubscriptionIndex):
         word, owner = subscribers.term[2 * at].astype(np.int64), np.repeat(np.arange(len(slots)), words)
         block, which = np.unique(word * len(self.cells.box) + cell[owner], return_inverse=True)
         count = np.bincount(which, minlength=len(block)).astype(np.int32)
-        fits = count + count // 4 + 1
+        fits = count + count // 4
         begin = np.cumsum(fits) - fits
         of_word = block // len(self.cells.box)
         blocks = np.bincount(of_word, minlength=len(order)).astype(np.int32)
@@ -169,12 +170,12 @@ class OrderedIndex(SubscriptionIndex):
 
     def _grow(self) -> None:
         a = self.arrays
-        keys, directory = len(a.key) // len(LEVELS), len(a.cell)
+        directory = len(a.cell)
         by_block = {name: getattr(a, name) for name in ("cell", "begin", "filled", "fits")}
         self.arrays = a._replace(
             **{name: np.append(column, np.zeros(directory, np.int32)) for name, column in by_block.items()},
             head=_wider(a.head, directory, 2 * directory),
-            key=_wider(a.key, keys, 2 * keys),
+            key=grown(a.key, 2 * len(a.key)),
         )
 
     def check(self, table: Table) -> None:
@@ -195,11 +196,10 @@ class OrderedIndex(SubscriptionIndex):
     def _check_list(self, subscribers: Subscribers, word: int, level: int, block: int) -> list[int]:
         """Check a list of a block; returns the slots that are in it."""
         a = self.arrays
-        keys, directory = len(a.key) // len(LEVELS), len(a.cell)
-        begin = level * keys + a.begin[block]
+        begin = len(LEVELS) * int(a.begin[block]) + level * int(a.fits[block])
         run: list[int] = a.key[begin : begin + a.filled[block]].tolist()
-        assert run == sorted(run) and a.key[begin + a.filled[block]] == LAST and a.filled[block] < a.fits[block]
-        assert a.head[level * directory + block] == int(a.key[begin]) >> 32
+        assert run == sorted(run) and a.filled[block] <= a.fits[block]
+        assert a.head[level * len(a.cell) + block] == (run[0] >> 32 if run else EMPTY)
         slots = [key & 0xFFFFFFFF for key in run]
         for key, slot in zip(run, slots, strict=True):
             row, note = (column[slot * ROW : slot * ROW + ROW] for column in (subscribers.row, subscribers.note))

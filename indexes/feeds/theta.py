@@ -45,8 +45,11 @@ BUCKETS = 24
 LINE = 8
 """Entries of a line of memory."""
 
-KEPT = 1.7
-"""Entries that a full buffer keeps, over k: by E|buffer| = k (1 + ln(n / k)) those of the 2 k best posts."""
+LEAST_ROOM = 16
+"""Entries of the least buffer."""
+
+KEPT = 1.9
+"""Entries that a full buffer keeps, over k."""
 
 
 class Limits(NamedTuple):
@@ -72,7 +75,7 @@ class Buffering:
 
     def room(self, k: Ints) -> Ints:
         """Entries of a buffer for this k: whole lines of memory, but for `kmax`."""
-        return 2 * k if self.buffer == "kmax" else (2 * k + 12 + LINE - 1) // LINE * LINE
+        return 2 * k if self.buffer == "kmax" else np.maximum(LEAST_ROOM, (2 * k + 4 + LINE - 1) // LINE * LINE)
 
     def kinds(self, k: Ints) -> Ints:
         """The kind of each k. O(n), and O(BUCKETS) for each new k."""

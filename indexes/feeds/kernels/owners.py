@@ -59,6 +59,15 @@ def with_ring(owners: Owners, more: int) -> Owners:
     return owners._replace(ring=ring)
 
 
+def emptied(owners: Owners, entries: int) -> Owners:
+    """Owners of no posts, without cells, whose ring has room for so many entries. O(places)."""
+    owners.size[:] = 0, 0, NONE, 0
+    owners.number[:] = 0
+    owners.late[:] = NONE
+    none = np.empty(0, np.int32)
+    return with_ring(owners._replace(cell=none, after=none), entries)
+
+
 def with_cells(owners: Owners, more: int) -> Owners:
     """Owners with so many free cells. O(1) amortized."""
     if owners.size[FREE_CELLS] >= more:
@@ -95,16 +104,9 @@ def own_many(table: Subscribers, owners: Owners, mask: int, slots: Ints) -> None
 
 @kernel
 def own_all(window: Window, table: Subscribers, owners: Owners, slots: Ints) -> None:
-    """Rebuild the owners of all posts from the buffers of these subscriptions, all there are. The ring has room.
+    """Put all posts of the buffers of these subscriptions, all there are, into the ring of `emptied` owners.
     O(entries + window)."""
     mask = window.x.size - 1
-    for cell in range(owners.cell.size):
-        owners.after[cell] = cell + 1
-    if owners.cell.size:
-        owners.after[owners.cell.size - 1] = NONE
-    owners.size[FREE], owners.size[FREE_CELLS] = 0 if owners.cell.size else NONE, owners.cell.size
-    owners.number[:] = 0
-    owners.late[:] = NONE
     for i in range(slots.size):
         base = table.note[slots[i] * ROW + ENTRY]
         for j in range(base, base + table.held[slots[i]]):

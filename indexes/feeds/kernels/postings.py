@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from indexes.compiled.jit import internal, kernel
+from indexes.compiled.jit import inlined, internal, kernel
 from indexes.compiled.simd import prefetch_block
 from indexes.core.arrays import Floats, Ints, Ints32, int64
 from indexes.feeds.kernels.buffers import score_of
@@ -78,11 +78,11 @@ LOWEST = -SCALE // 2
 NEVER = -SCALE
 """Less than any bound."""
 
-ROUNDED, TINY = 2.0**-22, 1e-44
-"""More than rounding to 32 bits moves a number, relative to it and in all."""
+EMPTY = (1 << 31) - 1
+"""The head of a list without keys: greater than any bound."""
 
-LAST = np.int64(2**63 - 1)
-"""The key at the end of each list."""
+OPENED_FITS = 2
+"""Places of each list of a block that is opened for one subscription."""
 
 AHEAD = 12
 """Postings that are prefetched."""
@@ -92,7 +92,8 @@ DIRECTORY_END, KEYS_END = range(2)
 
 
 class Postings(NamedTuple):
-    """The arrays. List i of a block begins at i * (length / levels) + begin; so do heads."""
+    """The arrays. List i of a block begins at levels * begin + i * fits, and its head is at i * (length / levels) +
+    block."""
 
     order: Ints  # by word: rarer ones first, then by number
     at: Ints32  # by word: where its blocks begin, how many there are, and for how many there is room
@@ -101,8 +102,8 @@ class Postings(NamedTuple):
     cell: Ints32  # by block, ascending within a word
     begin: Ints32
     filled: Ints32
-    fits: Ints32  # places of its lists, one of which is for `LAST`
-    head: Ints32  # the bound of the first key
+    fits: Ints32  # places of each of its lists
+    head: Ints32  # the bound of the first key, or `EMPTY`
     key: Ints
     size: Ints
 
@@ -118,6 +119,20 @@ def key_of(theta: float, alpha: float, level: float, length: float, slot: int) -
     else:
         bound = wanted / alpha
     return int64(math.floor(bound * SCALE)) * int64(1 << 32) + slot
+
+
+@inlined
+def _list(postings: Postings, block: int, level: int) -> int:
+    """Where a list of a block begins."""
+    return int64(postings.begin[block]) * _LEVELS.size + level * int64(postings.fits[block])
+
+
+@inlined
+def _note_head(postings: Postings, block: int, level: int) -> None:
+    """Write the bound of the first key of a list."""
+    directory = postings.head.size // _LEVELS.size
+    head = postings.key[_list(postings, block, level)] >> 32 if postings.filled[block] > 0 else int64(EMPTY)
+    postings.head[level * directory + block] = head
 
 
 @internal
@@ -137,7 +152,7 @@ def _lengths(order: Ints, table: Subscribers, slot: int) -> None:
 def fill(postings: Postings, table: Subscribers, slots: Ints, which: Ints, at: Ints) -> None:
     """Put the postings into their blocks and sort the lists. In order of subscriptions, posting n is of term `at[n]`
     and in block `which[n]`."""
-    keys, directory, n = postings.key.size // _LEVELS.size, postings.head.size // _LEVELS.size, 0
+    n = 0
     for i in range(slots.size):
         slot = slots[i]
         _lengths(postings.order, table, slot)
@@ -146,15 +161,13 @@ def fill(postings: Postings, table: Subscribers, slots: Ints, which: Ints, at: I
             b = which[n]
             for level in range(_LEVELS.size):
                 key = key_of(theta, alpha, _LEVELS[level], table.raw[2 * at[n] + 1], slot)
-                postings.key[level * keys + postings.begin[b] + postings.filled[b]] = key
+                postings.key[_list(postings, b, level) + postings.filled[b]] = key
             postings.filled[b] += 1
             n += 1
     for level in range(_LEVELS.size):
         for b in range(postings.size[DIRECTORY_END]):
-            begin = level * keys + postings.begin[b]
-            _sort(postings.key, begin, postings.filled[b])
-            postings.key[begin + postings.filled[b]] = LAST
-            postings.head[level * directory + b] = postings.key[begin] >> 32
+            _sort(postings.key, _list(postings, b, level), postings.filled[b])
+            _note_head(postings, b, level)
 
 
 @internal
@@ -201,9 +214,9 @@ def add(postings: Postings, cells: Cells, table: Subscribers, slots: Ints, at: i
             word = int64(table.term[2 * i])
             b = _block(postings, word, cell)
             if b == postings.at[word] + postings.blocks[word] or postings.cell[b] != cell:
-                keys += 4
+                keys += OPENED_FITS
                 directory += 2 * postings.blocks[word] + 2 if postings.blocks[word] == postings.room[word] else 0
-            elif postings.filled[b] + 1 == postings.fits[b]:
+            elif postings.filled[b] == postings.fits[b]:
                 keys += 2 * postings.fits[b]
         if directory <= postings.cell.size and keys <= postings.key.size // _LEVELS.size:
             _lengths(postings.order, table, slot)
@@ -218,28 +231,27 @@ def add(postings: Postings, cells: Cells, table: Subscribers, slots: Ints, at: i
 @internal
 def _add_one(postings: Postings, table: Subscribers, slot: int, word: int, length: float) -> None:
     """Add a posting; there is room."""
-    keys, directory, cell = postings.key.size // _LEVELS.size, postings.head.size // _LEVELS.size, table.cell[slot]
+    cell = table.cell[slot]
     b = _block(postings, word, cell)
     if b == postings.at[word] + postings.blocks[word] or postings.cell[b] != cell:
         b = _open(postings, word, cell, b)
-    elif postings.filled[b] + 1 == postings.fits[b]:
-        begin = postings.size[KEYS_END]
+    elif postings.filled[b] == postings.fits[b]:
+        begin, fits = postings.size[KEYS_END], 2 * int64(postings.fits[b])
         for level in range(_LEVELS.size):
-            for i in range(level * keys, level * keys + postings.filled[b]):
-                postings.key[begin + i] = postings.key[postings.begin[b] + i]
-        postings.begin[b] = begin
-        postings.fits[b] *= 2
-        postings.size[KEYS_END] += postings.fits[b]
+            old, new = _list(postings, b, level), begin * _LEVELS.size + level * fits
+            for i in range(postings.filled[b]):
+                postings.key[new + i] = postings.key[old + i]
+        postings.begin[b], postings.fits[b] = begin, fits
+        postings.size[KEYS_END] += fits
     theta, alpha = table.row[slot * ROW + THETA], table.row[slot * ROW + ALPHA]
     for level in range(_LEVELS.size):
-        key, begin = key_of(theta, alpha, _LEVELS[level], length, slot), level * keys + postings.begin[b]
+        key, begin = key_of(theta, alpha, _LEVELS[level], length, slot), _list(postings, b, level)
         i = begin + postings.filled[b]
-        postings.key[i + 1] = LAST
         while i > begin and postings.key[i - 1] > key:
             postings.key[i] = postings.key[i - 1]
             i -= 1
         postings.key[i] = key
-        postings.head[level * directory + b] = postings.key[begin] >> 32
+        postings.head[level * (postings.head.size // _LEVELS.size) + b] = postings.key[begin] >> 32
     postings.filled[b] += 1
 
 
@@ -258,8 +270,8 @@ def _open(postings: Postings, word: int, cell: int, block: int) -> int:
         _copy_block(postings, directory, i - 1, i)
     postings.blocks[word] += 1
     postings.cell[block], postings.begin[block] = cell, postings.size[KEYS_END]
-    postings.filled[block], postings.fits[block] = 0, 4
-    postings.size[KEYS_END] += 4
+    postings.filled[block], postings.fits[block] = 0, OPENED_FITS
+    postings.size[KEYS_END] += OPENED_FITS
     return block
 
 
@@ -287,35 +299,37 @@ def _find_key(key: Ints, begin: int, n: int, wanted: int) -> int:
 @kernel
 def remove(postings: Postings, table: Subscribers, slots: Ints) -> None:
     """Remove subscriptions."""
-    keys, directory = postings.key.size // _LEVELS.size, postings.head.size // _LEVELS.size
     for at in range(slots.size):
         slot = slots[at]
         row = slot * ROW
         begin = table.note[row + TERM]
         for i in range(begin, begin + table.words[slot]):
             b = _block(postings, int64(table.term[2 * i]), table.cell[slot])
+            left = int64(postings.filled[b]) - 1
             for level in range(_LEVELS.size):
                 key = key_of(table.row[row + THETA], table.row[row + ALPHA], _LEVELS[level], table.raw[2 * i + 1], slot)
-                first = level * keys + postings.begin[b]
-                for j in range(_find_key(postings.key, first, postings.filled[b], key), first + postings.filled[b]):
+                first = _list(postings, b, level)
+                for j in range(_find_key(postings.key, first, left + 1, key), first + left):
                     postings.key[j] = postings.key[j + 1]
-                postings.head[level * directory + b] = postings.key[first] >> 32
-            postings.filled[b] -= 1
+            postings.filled[b] = left
+            for level in range(_LEVELS.size):
+                _note_head(postings, b, level)
 
 
 @internal
 def move(postings: Postings, table: Subscribers, slot: int, old: float) -> None:
     """Move the postings of a subscription whose theta was `old`. O(words (log block + places passed))."""
-    keys, directory, row = postings.key.size // _LEVELS.size, postings.head.size // _LEVELS.size, slot * ROW
+    directory, row = postings.head.size // _LEVELS.size, slot * ROW
     begin, theta, alpha = table.note[row + TERM], table.row[row + THETA], table.row[row + ALPHA]
     for i in range(begin, begin + table.words[slot]):
         b, length = _block(postings, int64(table.term[2 * i]), table.cell[slot]), table.raw[2 * i + 1]
         for level in range(_LEVELS.size):
             was = key_of(old, alpha, _LEVELS[level], length, slot)
             key = key_of(theta, alpha, _LEVELS[level], length, slot)
-            first = level * keys + postings.begin[b]
+            first = _list(postings, b, level)
+            last = first + postings.filled[b] - 1
             j = _find_key(postings.key, first, postings.filled[b], was)
-            while postings.key[j + 1] < key:
+            while j < last and postings.key[j + 1] < key:
                 postings.key[j] = postings.key[j + 1]
                 j += 1
             while j > first and postings.key[j - 1] > key:
@@ -384,13 +398,12 @@ def find_ordered(
     for i in range(begin, begin + n):
         scratch.vector[window.word[i & terms]] = window.weight[i & terms]
     found, b, at = 0, 0, int64(scratch.block[0]) if m else 0
+    end = int64(scratch.end[0]) if m else 0
     while b < m:
         seen = 0
         while b < m and seen < SEEN:
-            key = postings.key[at]
-            if key < scratch.bound[b]:
-                prefetch_block(table.spot, 2 * (key & 0xFFFFFFFF))
-                scratch.seen[seen], scratch.rest[seen] = key, scratch.ratio[b]
+            if at < end and postings.key[at] < scratch.bound[b]:
+                scratch.seen[seen], scratch.rest[seen] = postings.key[at], scratch.ratio[b]
                 seen += 1
                 at += 1
             else:
@@ -398,9 +411,9 @@ def find_ordered(
                     prefetch_block(postings.key, scratch.block[b + AHEAD])
                 b += 1
                 at = scratch.block[b] if b < m else 0
+                end = scratch.end[b] if b < m else 0
         scratch.counted[VISITED] += seen
-        near = _near_enough(table, scratch, seen, x, y, diagonal)
-        left = _within_bounds(table, scratch, near, x, y, diagonal)
+        left = _within_bounds(table, scratch, seen, x, y, diagonal)
         found = _score(table, scratch, left, found, x, y, diagonal)
     for i in range(begin, begin + n):
         scratch.vector[window.word[i & terms]] = 0.0
@@ -408,22 +421,6 @@ def find_ordered(
         scratch.marked[scratch.hit[i] >> 3] = 0
     scratch.counted[HITS] += found
     return found
-
-
-@internal
-def _near_enough(table: Subscribers, scratch: Scratch, seen: int, x: float, y: float, diagonal: float) -> int:
-    """Keep the keys seen whose bounds are at most the similarity of the subscription's own place. Returns their
-    number."""
-    # As far as rounding moves a spot that is within the diagonal.
-    slack, near = ROUNDED * (abs(x) + abs(y) + diagonal) + TINY, 0
-    for i in range(seen):
-        key, rest = scratch.seen[i], scratch.rest[i]
-        slot, bound = key & 0xFFFFFFFF, key >> 32
-        dx, dy = table.spot[2 * slot] - x, table.spot[2 * slot + 1] - y
-        reach = (SCALE - bound) * (diagonal / SCALE) + slack
-        scratch.seen[near], scratch.rest[near] = key, rest
-        near += 0 if bound > 0 and dx * dx + dy * dy > reach * reach else 1
-    return near
 
 
 @internal
@@ -494,7 +491,7 @@ def _open_blocks(postings: Postings, cells: Cells, window: Window, scratch: Scra
             limit = int64(nearest(cells, cell, window.x[place], window.y[place], diagonal) * SCALE)
         scratch.limit[cell] = limit
     n = words_by_rarity(postings.order, window, scratch, place)
-    keys, directory, m, total = postings.key.size // _LEVELS.size, postings.head.size // _LEVELS.size, 0, 0.0
+    directory, m, total = postings.head.size // _LEVELS.size, 0, 0.0
     for i in range(n - 1, -1, -1):
         word = scratch.word[i]
         total += scratch.weight[i] * scratch.weight[i]
@@ -506,7 +503,8 @@ def _open_blocks(postings: Postings, cells: Cells, window: Window, scratch: Scra
         for b in range(first, first + postings.blocks[word]):
             limit = int64(scratch.limit[postings.cell[b]])
             if postings.head[level * directory + b] <= limit:
-                scratch.block[m], scratch.bound[m] = level * keys + postings.begin[b], (limit + 1) << 32
+                scratch.block[m], scratch.bound[m] = _list(postings, b, level), (limit + 1) << 32
+                scratch.end[m] = scratch.block[m] + postings.filled[b]
                 scratch.ratio[m] = t / _LEVELS[level]
                 m += 1
     return m

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
+from indexes.core import aligned
 from indexes.core.arrays import Bytes, Floats, Ints, Ints32
 from indexes.feeds.kernels.arena import grown
 
@@ -34,7 +36,8 @@ class Scratch(NamedTuple):
     word: Ints  # the post's words in order of rarity, and their weights
     weight: Floats
     limit: Ints32  # by cell: the greatest similarity of a place in it
-    block: Ints  # where lists that are opened begin, and the key at which reading ends
+    block: Ints  # where lists that are opened begin and end, and the key at which reading ends
+    end: Ints
     bound: Ints
     ratio: Floats  # and the length of the post's weights over that of the level
     seen: Ints  # slots read from them
@@ -58,8 +61,8 @@ def empty_scratch() -> Scratch:
     """Scratch without room."""
     f64, i32, i64, u8 = np.empty(0), np.empty(0, np.int32), np.empty(0, np.int64), np.empty(0, np.uint8)
     return Scratch(
-        turn=np.zeros(1, np.int64), vector=f64, word=i64, weight=f64, limit=i32, block=i64, bound=i64, ratio=f64,
-        seen=i64, rest=np.empty(SEEN), hit=i32, hit_score=f64, marked=u8, sum=f64, short=i32, changed=i32,
+        turn=np.zeros(1, np.int64), vector=f64, word=i64, weight=f64, limit=i32, block=i64, end=i64, bound=i64,
+        ratio=f64, seen=i64, rest=np.empty(SEEN), hit=i32, hit_score=f64, marked=u8, sum=f64, short=i32, changed=i32,
         line_step=i32, line_slot=i32, line_end=i64, row_post=i64, row_score=f64,
         counted=np.zeros(6, np.int64), size=np.array([0] * 10 + [ALL_CELLS]),
     )  # fmt: skip
@@ -71,25 +74,32 @@ class Reads(NamedTuple):
     cells: int
     blocks: int
     postings: int
+    sums: int = 0
+    """Slots whose text parts are summed."""
 
 
 def with_room(scratch: Scratch, words: int, terms: int, reads: Reads, slots: int) -> Scratch:
-    """Scratch for so many words, terms of a post and slots, and an index that reads so much."""
-    room = dict.fromkeys(("hit", "hit_score", "sum", "short", "changed"), slots)
+    """Scratch for so many words, terms of a post and slots, and an index that reads so much. No step is under way:
+    columns that grow lose what is in them, so that their pages take no memory until they are written to."""
+    room = dict.fromkeys(("hit", "hit_score", "short", "changed"), slots)
     room |= {"vector": words, "word": terms, "weight": terms}
-    room |= {"marked": slots // 8 + 1, "limit": reads.cells, "seen": reads.postings}
-    room |= dict.fromkeys(("block", "bound", "ratio"), reads.blocks)
-    return _grown(scratch, room)
+    room |= {"marked": slots // 8 + 1, "limit": reads.cells, "seen": reads.postings, "sum": reads.sums}
+    # A word has one block a cell, and posts may be searched for again.
+    blocks = min(reads.blocks, max(terms, len(scratch.word)) * reads.cells)
+    room |= dict.fromkeys(("block", "end", "bound", "ratio"), blocks)
+    short = _short(scratch, room)
+    return scratch._replace(**{name: aligned.zeros(n, old.dtype) for name, (old, n) in short.items()})
 
 
 def with_report(scratch: Scratch, lines: int, rows: int) -> Scratch:
     """Scratch with room for so many lines and rows beyond those in use."""
     lines, rows = lines + int(scratch.size[LINES_USED]), rows + int(scratch.size[ROWS_USED])
     room = dict.fromkeys(("line_step", "line_slot", "line_end"), lines)
-    return _grown(scratch, room | {"row_post": rows, "row_score": rows})
+    short = _short(scratch, room | {"row_post": rows, "row_score": rows})
+    return scratch._replace(**{name: grown(old, n) for name, (old, n) in short.items()})
 
 
-def _grown(scratch: Scratch, room: dict[str, int]) -> Scratch:
+def _short(scratch: Scratch, room: dict[str, int]) -> dict[str, tuple[NDArray, int]]:
+    """The columns that have less room than this, and how long they shall be."""
     columns = {name: (getattr(scratch, name), n) for name, n in room.items()}
-    short = {name: pair for name, pair in columns.items() if len(pair[0]) < pair[1]}
-    return scratch._replace(**{name: grown(old, max(n, 3 * len(old) // 2)) for name, (old, n) in short.items()})
+    return {name: (old, max(n, 3 * len(old) // 2)) for name, (old, n) in columns.items() if len(old) < n}

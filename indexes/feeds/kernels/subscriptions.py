@@ -1,9 +1,10 @@
 """Subscriptions by slot: their queries and buffers, in as few cache lines as possible.
 
 All that a post needs to score a subscription is a row of one line and the terms, which lie one after the other in
-code-point order of the words, four to a line. The row also has what changes when a post enters or leaves the buffer:
-`words`, `held`, `k` and `kind` are 16-bit columns within the rows. A buffer is a run of two columns that begins with a
-line: scores, and tags, each the number of a post and by how many others it is dominated.
+code-point order of the words, four to a line, from the begin of a line or the middle of one. The row also has what
+changes when a post enters or leaves the buffer: `words`, `held`, `k` and `kind` are 16-bit columns within the rows. A
+buffer is a run of two columns that begins with a line: scores, and tags, each the number of a post and by how many
+others it is dominated.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import numpy as np
 
 from indexes.compiled.jit import kernel
 from indexes.core import aligned
-from indexes.core.arrays import Bytes, Float32s, Floats, Int16s, Ints, Ints32, run_places
+from indexes.core.arrays import Bytes, Floats, Int16s, Ints, Ints32, run_places
 from indexes.feeds.kernels.arena import Arena, grown
 from indexes.feeds.kernels.weights import weigh
 from indexes.feeds.theta import Buffering
@@ -46,7 +47,6 @@ class Subscribers(NamedTuple):
     held: Int16s  # entries of its buffer
     k: Int16s
     kind: Int16s  # its row of `theta.Limits`
-    spot: Float32s  # by slot: x and y, rounded; NaN beyond the range
     complete: (
         Bytes  # by slot, as all up to `short`: its last evaluation put all posts that share a word into the buffer
     )
@@ -81,7 +81,7 @@ class Table:
         none, i32, u8 = np.empty(0), np.empty(0, np.int32), np.empty(0, np.uint8)
         i64, row = none.view(np.int64), aligned.zeros(2 * ROW)
         self.arrays = Subscribers(
-            row=row, **within(row), spot=np.zeros(4, np.float32), complete=u8, there=u8, followed=u8, cell=i32,
+            row=row, **within(row), complete=u8, there=u8, followed=u8, cell=i32,
             changed=i64, short=i64, term=none, raw=none, score=none, tag=i64,
         )  # fmt: skip
         self._buffering = buffering
@@ -130,9 +130,6 @@ class Table:
         note[slots, TERM], note[slots, ENTRY], note[slots, OLDEST] = term, entry, 0
         table.words[slots], table.held[slots] = words, 0
         table.k[slots], table.kind[slots] = k, self._buffering.kinds(k)
-        with np.errstate(over="ignore"):
-            spot = points.astype(np.float32)
-        table.spot.reshape(-1, 2)[slots] = np.where(np.isfinite(spot), spot, np.float32(np.nan))
         table.complete[slots], table.there[slots], table.followed[slots], table.cell[slots] = 1, 1, 0, -1
         at = run_places(term, words)
         table.term[2 * at], table.raw[2 * at] = documents.word, documents.weight
@@ -152,9 +149,9 @@ class Table:
         table = self.arrays
         if self._slots.end > len(table.there):
             room = max(self._slots.end, 3 * len(table.there) // 2, 64)
-            row, spot = grown(table.row, room * ROW), grown(table.spot, room * 2)
+            row = grown(table.row, room * ROW)
             more = {name: grown(getattr(table, name), room) for name in BY_SLOT}
-            table = table._replace(row=row, **within(row), spot=spot, **more)
+            table = table._replace(row=row, **within(row), **more)
         if 2 * self._terms.end > len(table.term):
             room = max(self._terms.end, 3 * len(table.term) // 4, 64)
             table = table._replace(term=grown(table.term, 2 * room), raw=grown(table.raw, 2 * room))
@@ -165,8 +162,8 @@ class Table:
 
 
 def _room_of(words: Ints) -> Ints:
-    """Room for terms: a line of four, or a power of two, so that runs have few different lengths."""
-    return np.maximum(4, 1 << np.ceil(np.log2(np.maximum(1, words))).astype(np.int64))
+    """Room for terms: half lines of two, or from eight on a power of two, so that runs have few different lengths."""
+    return np.where(words < 8, words + 1 & ~1, 1 << np.ceil(np.log2(np.maximum(1, words))).astype(np.int64))
 
 
 def terms_of(row: Floats) -> tuple[Ints, Ints]:

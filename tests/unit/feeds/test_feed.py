@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from indexes.feeds.config import FeedConfig
-from indexes.feeds.feed import FeedIndex
+from indexes.feeds.feed import FeedIndex, run_all
 from indexes.feeds.kernels.subscriptions import ROW, THETA
 from indexes.feeds.theta import BUFFERS
 from indexes.feeds.words import Documents
@@ -157,6 +157,20 @@ def test_empty_posts_only_move_the_window() -> None:
     posted = feed.post(feed.documents([{"a": 1.0}, {}, {}, {}]), np.ones((4, 2)))
     assert posted.reached.tolist() == [1, 0, 0, 0] and posted.changed.step.tolist() == [0, 3]
     assert len(feed.list(slot)[0]) == 0
+
+
+def test_posts_reach_a_bulk_that_was_laid_out_at_its_end() -> None:
+    world = World(3, FeedConfig(BOUNDS, posts=25))
+    world.post(30)
+    for _ in range(3):
+        asks = [world.ask() for _ in range(20)]
+        documents, places, k, alpha = world.given(asks)
+        slots = run_all(world.feed.subscribe_steps(documents, places, k, alpha, lay_out=False))
+        world.oracle.asks.update(zip(slots.tolist(), asks, strict=True))
+    run_all(world.feed.lay_out_steps())
+    world.compare()
+    for _ in range(30):
+        world.post(2)
 
 
 def test_a_post_that_was_withdrawn_does_not_expire() -> None:
