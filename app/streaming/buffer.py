@@ -78,8 +78,8 @@ class Message:
     def block(self) -> bytes:
         """The whole SSE block.
 
-        >>> message("e", 43, "gone", '{"seq":43}').block
-        b'id: e:43\\nevent: gone\\ndata: {"seq":43}\\n\\n'
+        >>> message("e", 43, "gone", '{"seq":43}').block.splitlines()
+        [b'id: e:43', b'event: gone', b'data: {"seq":43}', b'']
         """
         block = self._block
         if block is None:

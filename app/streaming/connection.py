@@ -59,9 +59,9 @@ class Reader:
     """One stream. `waiting` counts its messages in the connection's queue, at most `room` of them, with `nbytes` bytes.
 
     `void` says that those are not to be sent any more. `channel` is None before the stream is open and after it ended.
-    `prefix` is how its messages begin on a connection that carries several streams, and `packed` says that they are sent
-    as MessagePack. `wants_ready` says that a
-    `ready` was requested and has not been sent yet. With `conflation` seconds it gets at most one change in so many.
+    `prefix` is how its messages begin on a connection that carries several streams, and `packed` that they are sent as
+    MessagePack. `wants_ready` says that a `ready` was requested and has not been sent yet. With `conflation` seconds it
+    gets at most one change in so many.
     """
 
     __slots__ = (

@@ -212,8 +212,8 @@ class EventsPlan(Plan[BoardStore]):
     def _changes(self, seq: int, records: list[Record]) -> list[ListChange]:
         """The changes of live lists at one seq. Equal changes share their entries."""
         if len(records) == 1:
-            _, live, *entry = records[0]
-            return [_made(ListChange, (seq, live, (self._entry(*entry),)))]
+            record = records[0]
+            return [_made(ListChange, (seq, record[1], (self._entry(*record[2:]),)))]
         by_live: dict[int, list[Entry]] = {}
         for record in records:
             entries = by_live.get(record[1])
