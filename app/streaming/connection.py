@@ -99,16 +99,11 @@ class Reader:
         if self.conflation is not None and item.event == CHANGE:
             connection.hub.conflator.hold(self, self.conflation, item.seq)
             return
-        if self.waiting >= self.room or connection.nbytes > connection.most + connection.begun:
+        if self.waiting >= self.room or connection.full:
             connection.discard(self)
             connection.late.append(self)
         else:
-            # As `append`, for what is most of what a connection gets.
-            size = item.size
-            self.waiting += 1
-            self.nbytes += size
-            connection.nbytes += size
-            connection.queue.append((self, item))
+            connection.append(self, item)
         if connection.waiter is not None:
             connection.wake()
 

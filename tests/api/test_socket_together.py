@@ -440,7 +440,7 @@ def test_who_waits_for_its_own_writes_holds_up_no_others(start: Start, monkeypat
     monkeypatch.setattr(SocketRequests, "_answer", late)
     with socket_of(running.client) as one, socket_of(running.client) as other:
         behind = [
-            one.frame("PUT", "/v1/boards/b/subscriptions/late", {"k": 3}),
+            one.frame("PUT", "/v1/boards/b/subscriptions/late", {"k": 3}, X_Request_Id="late"),
             put(one, "a", 1, 1),
             put(one, "b", 1, 1),
         ]
