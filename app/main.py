@@ -20,6 +20,8 @@ from app.api import admin, document, health, jobs, problems, replicas, tickets, 
 from app.api.boards import routes as boards
 from app.api.boards import together as board_writes
 from app.api.boards.context import BoardContext
+from app.api.boards.routes.subscriptions import BoardSubscriptionRoutes
+from app.api.boards.together_subscriptions import new_subscriptions
 from app.api.changes import Changes
 from app.api.document import ABOUT, complete_document
 from app.api.failures import FAILURES, refusal_of
@@ -27,13 +29,16 @@ from app.api.fast_router import Direct, Routes
 from app.api.feeds import routes as feeds
 from app.api.feeds import together as feed_writes
 from app.api.feeds.context import FeedContext
+from app.api.feeds.routes.subscriptions import FeedSubscriptionRoutes
 from app.api.guard import Guard
 from app.api.maps import routes as maps
 from app.api.maps import together as map_writes
 from app.api.maps.context import MapContext
 from app.api.maps.routes.moves import carry
+from app.api.maps.routes.queries import QueryRoutes
 from app.api.matchers import routes as matchers
 from app.api.matchers.context import MatcherContext
+from app.api.matchers.routes.subscriptions import MatcherSubscriptionRoutes
 from app.api.passing import Passing, PassOn
 from app.api.relays import routes as relays
 from app.api.relays.context import RelayContext
@@ -41,6 +46,7 @@ from app.api.site import console
 from app.api.site import routes as site
 from app.api.socket_requests import SocketRequests
 from app.api.streams import SOCKETS, Sockets
+from app.api.together.deletions import deletions
 from app.api.together.lane import Lane
 from app.api.wired import Wired
 from app.errors import DatabaseFailed, LogTaken, LogUnavailable
@@ -122,6 +128,11 @@ def create_app(
             lane.add(board_writes.object_changes(wired.boards))
             lane.add(map_writes.object_changes(wired.maps))
             lane.add(feed_writes.single_posts(wired.feeds))
+            lane.add(new_subscriptions(wired.boards))
+            lane.add(deletions(wired.boards, BoardSubscriptionRoutes))
+            lane.add(deletions(wired.matchers, MatcherSubscriptionRoutes))
+            lane.add(deletions(wired.maps, QueryRoutes))
+            lane.add(deletions(wired.feeds, FeedSubscriptionRoutes))
             lifecycle.kernels = made.kernels
             lifecycle.refused = lambda: found.log.refused
             lifecycle.about_node, lifecycle.unready = made.node.about, made.node.unready

@@ -23,6 +23,7 @@ from indexes.boards.regions import Region
 from indexes.boards.results import (
     AnyTile,
     ObjectView,
+    Place,
     Reach,
     RegionTile,
     SubscriptionView,
@@ -219,9 +220,9 @@ class SpaceJson(BoardJson):
         self._names = [f'"{name}":' for name in (*range_attributes, rank_attribute)]
         self._d = len(range_attributes)
 
-    def _values(self, item: ObjectView) -> str:
-        x: tuple[float, ...] = item.x  # type: ignore[assignment]  # several attributes
-        return f"{{{self._named([number(value) for value in (*x, item.y)])}}}"
+    def _values(self, x: Place, y: float) -> str:
+        places: tuple[float, ...] = x  # type: ignore[assignment]  # several attributes
+        return f"{{{self._named([number(value) for value in (*places, y)])}}}"
 
     def _named(self, texts: Sequence[str]) -> str:
         """One text for each attribute, in their order."""

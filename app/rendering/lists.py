@@ -6,10 +6,10 @@ escaping, payloads are compact JSON text.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from math import isinf
 
-from indexes.boards.lists import ListEntry, ObjectView
+from indexes.boards.lists import ListEntry, ObjectView, Place
 
 EXACT = float(1 << 53)
 
@@ -44,12 +44,13 @@ class ListJson:
         self._open = f'{{"{range_attribute}":'
         self._y = f',"{rank_attribute}":'
 
-    def _values(self, item: ObjectView) -> str:
-        return f"{self._open}{number(item.x)}{self._y}{number(item.y)}}}"  # type: ignore[arg-type]  # one attribute
+    def _values(self, x: Place, y: float) -> str:
+        return f"{self._open}{number(x)}{self._y}{number(y)}}}"  # type: ignore[arg-type]  # one attribute
 
     def _fields(self, item: ObjectView) -> str:
-        text = f'"values":{self._values(item)},"created":{item.created}'
-        return text if item.payload is None else f'{text},"payload":{item.payload.decode()}'
+        _, x, y, created, payload = item
+        text = f'"values":{self._values(x, y)},"created":{created}'
+        return text if payload is None else f'{text},"payload":{payload.decode()}'
 
     def object(self, item: ObjectView, head: str = "") -> str:
         """One object; `head` is what comes before its fields, such as `"seq":42,`."""
@@ -61,14 +62,16 @@ class ListJson:
         entries = (f'{{"rank":{rank},"id":"{item.id}",{self._fields(item)}}}' for rank, item in ranked)
         return f"[{','.join(entries)}]"
 
-    def changes(self, entries: Iterable[ListEntry], old: bool = False) -> str:
+    def changes(self, entries: Sequence[ListEntry], old: bool = False) -> str:
         """What entered, left or got new values in a list; with `old` what was there before has its old values too."""
+        if len(entries) == 1:
+            return f"[{self._change(entries[0], old)}]"
         return f"[{','.join([self._change(entry, old) for entry in entries])}]"
 
     def _change(self, entry: ListEntry, with_old: bool) -> str:
         id, old_rank, new_rank, item, old = entry
         head = f'"id":"{id}","old_rank":{"null" if old_rank is None else old_rank}'
-        tail = f',"old_values":{self._values(old)}' if with_old and old is not None else ""
+        tail = f',"old_values":{self._values(old.x, old.y)}' if with_old and old is not None else ""
         if new_rank is None or item is None:
             return f'{{{head},"new_rank":null{tail}}}'
         return f'{{{head},"new_rank":{new_rank},{self._fields(item)}{tail}}}'

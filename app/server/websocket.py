@@ -237,7 +237,8 @@ class SocketProtocol(WebSocketsSansIOProtocol):
             return False
         pieces: list[bytes] = []
         for text, head, rest in frames:
-            kind, size = TEXT if text else BINARY, len(head) + len(rest)
+            kind = TEXT if text else BINARY
+            size = len(head) + len(rest)
             if 126 <= size <= 0xFFFF:
                 pieces += (_MIDDLE(kind, 126, size), head, rest)
             elif size < 126:

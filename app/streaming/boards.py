@@ -99,34 +99,36 @@ class LiveBoard(ListResource):
         if slice.tiles or slice.moved or slice.gone:
             self._deliver_all(slice)
         else:
-            made: Made = {}
-            for change in slice.changes:
-                self._deliver_change(change, made)
+            self._deliver_changes(slice.changes, {})
         self.seq = slice.last_seq
         self.hub.count(CHANGE, self._sent - self.hub.conflator.release(self))
         self._sent = 0
 
-    def _deliver_change(self, change: ListChange, made: Made) -> None:
-        seq, slot, entries = change
-        live = self.by_slot.get(slot)
-        if live is None or not entries:
-            return
-        if live.changes is not None:
-            item = made.get(id(entries))
-            if item is None or item.seq != seq:
-                item = made[id(entries)] = self._changed(change, False)
-            live.changes.publish(item, entries)
-            self._sent += len(live.changes.readers)
-        if live.old is not None:
-            item = made.get(-id(entries))
-            if item is None or item.seq != seq:
-                item = made[-id(entries)] = self._changed(change, True)
-            live.old.publish(item, entries)
-            self._sent += len(live.old.readers)
+    def _deliver_changes(self, changes: Iterable[ListChange], made: Made) -> None:
+        """O(readers), JSON once per distinct change; `made` is what is written already."""
+        by_slot, sent = self.by_slot, 0
+        for seq, slot, entries in changes:
+            live = by_slot.get(slot)
+            if live is None or not entries:
+                continue
+            channel = live.changes
+            if channel is not None:
+                item = made.get(id(entries))
+                if item is None or item.seq != seq:
+                    item = made[id(entries)] = self._changed(seq, entries, False)
+                channel.publish(item, entries)
+                sent += len(channel.readers)
+            channel = live.old
+            if channel is not None:
+                item = made.get(-id(entries))
+                if item is None or item.seq != seq:
+                    item = made[-id(entries)] = self._changed(seq, entries, True)
+                channel.publish(item, entries)
+                sent += len(channel.readers)
+        self._sent += sent
 
-    def _changed(self, change: ListChange, old: bool) -> Message:
-        data = f'{{"seq":{change.seq},"changes":{self.write.changes(change.entries, old)}}}'
-        return message(self.hub.epoch, change.seq, CHANGE, data)
+    def _changed(self, seq: int, entries: Entries, old: bool) -> Message:
+        return message(self.hub.epoch, seq, CHANGE, f'{{"seq":{seq},"changes":{self.write.changes(entries, old)}}}')
 
     def _deliver_all(self, slice: Slice) -> None:
         """A slice with more than changes, everything in order of seq."""
@@ -137,7 +139,7 @@ class LiveBoard(ListResource):
         for record in sorted(records, key=itemgetter(0)):
             if isinstance(record, ListChange):
                 if record.live not in slice.shifted:
-                    self._deliver_change(record, made)
+                    self._deliver_changes((record,), made)
             elif isinstance(record, LiveTiles):
                 if record.live not in moved:
                     self._deliver_tiles(record, written)

@@ -26,6 +26,11 @@ RESULT = "result"
 KEPT_BYTES = 1 << 18
 """Bytes of messages that are kept for those who resume, of one live subscription in one form."""
 
+_TO_CURSOR = '"event":"","cursor":"'
+
+_LONGER = len("id: :\nevent: \ndata: {\n\n") - len(_TO_CURSOR + ':",')
+"""By how much an SSE block is longer than the same message on a WebSocket."""
+
 Entries = tuple[ListEntry, ...]
 
 _POSITION = re.compile(r"([^:]{1,64}):(0|[1-9][0-9]{0,18})", re.ASCII)
@@ -39,15 +44,29 @@ def with_old(form: Form) -> Form:
 
 
 class Message:
-    """One message of a stream. `block` is the whole SSE block, made once and shared by all who read it."""
+    """One message of a stream: the bytes that all who read it share, as SSE and WebSockets have them. One form is made
+    when it is first asked for, from the other; `size` is how many bytes the SSE block has.
+    """
 
-    __slots__ = ("_rest", "block", "event", "seq")
+    __slots__ = ("_block", "_rest", "event", "seq", "size")
 
     def __init__(self, seq: int, event: str, block: bytes) -> None:
         self.seq = seq
         self.event = event
-        self.block = block
+        self.size = len(block)
+        self._block: bytes | None = block
         self._rest: bytes | None = None
+
+    @classmethod
+    def of(cls, epoch: str, seq: int, event: str, data: str) -> Message:
+        """A message at `epoch:seq`; `data` is a JSON object in one line."""
+        made = cls.__new__(cls)
+        made.seq = seq
+        made.event = event
+        made._block = None
+        made._rest = rest = f'"event":"{event}","cursor":"{epoch}:{seq}",{data[1:]}'.encode()
+        made.size = len(rest) + _LONGER
+        return made
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Message) and (self.block, self.event) == (other.block, other.event)
@@ -56,10 +75,25 @@ class Message:
         return hash(self.block)
 
     @property
+    def block(self) -> bytes:
+        """The whole SSE block.
+
+        >>> message("e", 43, "gone", '{"seq":43}').block.splitlines()
+        [b'id: e:43', b'event: gone', b'data: {"seq":43}', b'']
+        """
+        block = self._block
+        if block is None:
+            rest, begin = self._rest or b"", len(self.event) + len(_TO_CURSOR)
+            end = rest.index(b'"', begin)
+            cursor, event = rest[begin:end], self.event.encode()
+            block = self._block = b"id: %b\nevent: %b\ndata: {%b\n\n" % (cursor, event, rest[end + 2 :])
+            # Most have readers of one kind, and are kept for a while.
+            self._rest = None
+        return block
+
+    @property
     def rest(self) -> bytes:
         """The same message as a WebSocket has it, behind the names of its stream: the event, the cursor and the data.
-
-        Made once, when it is first asked for.
 
         >>> message("e", 43, "gone", '{"seq":43}').rest
         b'"event":"gone","cursor":"e:43","seq":43}'
@@ -71,9 +105,7 @@ class Message:
         return rest
 
 
-def message(epoch: str, seq: int, event: str, data: str) -> Message:
-    """A message at `epoch:seq`; `data` is a JSON object in one line."""
-    return Message(seq, event, f"id: {epoch}:{seq}\nevent: {event}\ndata: {data}\n\n".encode())
+message = Message.of
 
 
 def parse_cursor(text: str, epoch: str) -> int | None:
@@ -160,13 +192,13 @@ class Channel:
         self.published += 1
         kept = self.kept
         kept.append(item)
-        self.nbytes += len(item.block)
+        self.nbytes += item.size
         if self.diffs is not None:
             self.diffs.append((item.seq, entries))
         while len(kept) > self.keep or self.nbytes > KEPT_BYTES:
             oldest = kept.popleft()
             self.floor = oldest.seq
-            self.nbytes -= len(oldest.block)
+            self.nbytes -= oldest.size
             while self.diffs and self.diffs[0][0] <= self.floor:
                 self.diffs.popleft()
         for reader in self.readers:

@@ -59,17 +59,30 @@ class Reader:
     """One stream. `waiting` counts its messages in the connection's queue, at most `room` of them, with `nbytes` bytes.
 
     `void` says that those are not to be sent any more. `channel` is None before the stream is open and after it ended.
-    `prefix` is how its messages begin on a connection that carries several streams. `wants_ready` says that a
-    `ready` was requested and has not been sent yet. With `conflation` seconds it gets at most one change in so many.
+    `prefix` is how its messages begin on a connection that carries several streams, and `packed` that they are sent as
+    MessagePack. `wants_ready` says that a `ready` was requested and has not been sent yet. With `conflation` seconds it
+    gets at most one change in so many.
     """
 
-    __slots__ = ("channel", "conflation", "connection", "nbytes", "prefix", "room", "void", "waiting", "wants_ready")
+    __slots__ = (
+        "channel",
+        "conflation",
+        "connection",
+        "nbytes",
+        "packed",
+        "prefix",
+        "room",
+        "void",
+        "waiting",
+        "wants_ready",
+    )
 
     def __init__(
         self, connection: Connection, prefix: bytes = b"{", wants_ready: bool = False, conflation: float | None = None
     ) -> None:
         self.connection = connection
         self.prefix = prefix
+        self.packed = False
         self.wants_ready = wants_ready
         self.conflation = None if conflation is None else Conflation(conflation)
         self.channel: Channel | None = None
@@ -214,10 +227,12 @@ class Connection(ABC):
 
     def take_some(self, most: int) -> list[tuple[Reader, Message]]:
         """The next messages to send, until they have so many bytes. O(messages), amortised over what is void."""
+        if not self._void and self.nbytes < most:
+            return self._take_all()
         queue, limit, size, found = self.queue, self.limit, 0, []
         while queue and size < most:
             entry = reader, item = queue.popleft()
-            nbytes = len(item.block)
+            nbytes = item.size
             waiting = reader.waiting = reader.waiting - 1
             reader.nbytes -= nbytes
             self.nbytes -= nbytes
@@ -232,12 +247,24 @@ class Connection(ABC):
                 self._void -= 1
                 self._void_bytes -= nbytes
         if not queue:
-            self.begun = 0
+            self.begun = self._void = self._void_bytes = 0
+        return found
+
+    def _take_all(self) -> list[tuple[Reader, Message]]:
+        """All messages, none of which is void."""
+        limit, found = self.limit, list(self.queue)
+        self.queue.clear()
+        for reader, item in found:
+            reader.waiting = reader.nbytes = 0
+            reader.room = limit
+            if item.event == READY:
+                reader.wants_ready = False
+        self.nbytes = self.begun = 0
         return found
 
     def append(self, reader: Reader, item: Message) -> None:
         """Queue a message. O(1)."""
-        size = len(item.block)
+        size = item.size
         reader.waiting += 1
         reader.nbytes += size
         self.nbytes += size
@@ -262,8 +289,8 @@ class Connection(ABC):
                 behind, item = entry
                 if behind.void and item.event != GONE:
                     behind.waiting -= 1
-                    behind.nbytes -= len(item.block)
-                    self.nbytes -= len(item.block)
+                    behind.nbytes -= item.size
+                    self.nbytes -= item.size
                 else:
                     kept.append(entry)
             self.queue = kept

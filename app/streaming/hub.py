@@ -193,7 +193,7 @@ class Hub:
             sum(len(channel.readers) for channel in channels),
             len(kept),
             sum(channel.published for channel in channels),
-            CHANNEL * len(channels) + sum(MESSAGE + len(item.block) for item in kept),
+            CHANNEL * len(channels) + sum(MESSAGE + item.size for item in kept),
         )
 
     # --- streams ----------------------------------------------------------------------------------------------------

@@ -46,11 +46,11 @@ class ResultChannel(Channel):
         kept, seqs = self.kept, self._seqs
         kept.append(item)
         seqs.append(item.seq)
-        self._bytes += len(item.block)
+        self._bytes += item.size
         if len(seqs) > self.keep:
             self.floor = seqs.popleft()
         while kept and (kept[0].seq <= self.floor or (len(kept) > 1 and self._bytes > MOST_KEPT)):
-            self._bytes -= len(kept.popleft().block)
+            self._bytes -= kept.popleft().size
         for reader in self.readers:
             reader.push(item)
 

@@ -125,14 +125,14 @@ class StreamSocket:
 class Entry(Reader):
     """A stream of a socket, by the resource and the id that its peer calls it; `packed` as MessagePack."""
 
-    __slots__ = ("key", "packed")
+    __slots__ = ("key",)
 
     def __init__(self, connection: Connection, operation: Operation) -> None:
         self.key = key = operation["resource"], operation["id"]
-        self.packed = operation.packed
         wants_ready, squash = operation.get("ready", False), operation.get("squash")
         prefix = f'{{"resource":{json.dumps(key[0])},"id":{json.dumps(key[1])},'
         super().__init__(connection, prefix.encode(), wants_ready, squash)
+        self.packed = operation.packed
 
 
 class Socket(Connection):
@@ -201,7 +201,7 @@ class Socket(Connection):
         for reader, item in some:
             if reader is answers:
                 found.append((item.event == TEXT, item.block, b""))
-            elif isinstance(reader, Entry) and reader.packed:
+            elif reader.packed:
                 found.append((False, pack_json(reader.prefix + item.rest), b""))
             else:
                 found.append((True, reader.prefix, item.rest))

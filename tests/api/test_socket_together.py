@@ -311,6 +311,102 @@ def test_huge_integers_of_a_payload_come_through_a_packed_socket(start: Start) -
     assert [(answer["status"], answer["body"]["payload"]) for answer in answers] == [(200, [FAR, -FAR])] * 2
 
 
+MAKING: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "boards/b/subscriptions": (BOARD, {"range": {"x": [1, 5]}, "k": 3}),
+    "matchers/m/subscriptions": (
+        {"dimensions": ["age", "credit"], "mode": "relaxed"},
+        {"intervals": {"age": [20, 35], "credit": [400, 500]}, "weights": {"age": 0.7, "credit": 0.3}},
+    ),
+    "maps/m/queries": (
+        {"attributes": {"price": "low"}, "bounds": [0, 0, 100, 100]},
+        {"kind": "skyline", "location": [10, 10]},
+    ),
+    "feeds/f/subscriptions": (
+        {"window": 50, "bounds": [-100, -100, 100, 100]},
+        {"keywords": ["a"], "location": [1, 1], "k": 3},
+    ),
+}
+"""By the path of its subscriptions, how a resource is made, and what a subscription of it says besides its id."""
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("path", MAKING)
+def test_deleted_subscriptions_are_answered_as_the_usual_way(ways: Ways, path: str, packed: bool) -> None:
+    """Of subscriptions that are there, were deleted by one ahead, or never were, with some made again in between."""
+    draw, none = Random(6), Asker(None)  # type: ignore[arg-type]
+    resource, said = MAKING[path]
+    parent, name, collection = path.split("/")
+
+    def request() -> dict[str, Any]:
+        one, kind = f"/v1/{path}/s{draw.randrange(90)}", draw.random()
+        if kind < 0.05:
+            return none.frame("PUT", one, said)
+        if kind < 0.1:
+            one = draw.choice([f"{one}?more=1", f"/v1/{parent}/none/{collection}/s1", f"/v1/{path}/..", f"{one}%62"])
+        headers = {"Idempotency-Key": f"k{draw.randrange(99)}"} if draw.random() < 0.4 else {}
+        return {**none.frame("DELETE", one), "headers": headers}
+
+    windows = [[request() for _ in range(draw.choice([1, 3, 40, WINDOW]))] for _ in range(8)]
+    made = [{"id": f"s{n}", **said} for n in range(80)]
+    making = [("PUT", f"/v1/{parent}/{name}", resource), ("POST", f"/v1/{path}", {collection: made})]
+    ways.compare(making, windows, packed, f"/v1/{path}?limit=1000")
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("seed", range(2))
+def test_subscriptions_that_are_put_are_answered_as_the_usual_way(ways: Ways, seed: int, packed: bool) -> None:
+    """Made, made again, changed, deleted and refused, with objects that come in between."""
+    draw, none = Random(seed), Asker(None)  # type: ignore[arg-type]
+
+    def request() -> dict[str, Any]:
+        id, kind = f"s{draw.randrange(400)}", draw.random()
+        path = f"/v1/boards/b/subscriptions/{id}"
+        headers = {"Idempotency-Key": f"k{draw.randrange(99)}"} if draw.random() < 0.3 else {}
+        ends = draw.choice([[1, 5], [-0.0, 2.5], [None, 7], [3, None], [0.1, 0.2]])
+        body: dict[str, Any] = {"range": {"x": ends}, "k": draw.choice([1, 3])}
+        if kind < 0.1:
+            body |= draw.choice([{"ttl": 60}, {"ttl": None}, {"offset": 2, "k": 1}, {"id": id}, {"seq": 1, "list": []}])
+        elif kind < 0.16:
+            body |= draw.choice(
+                [{"k": 2}, {"range": {"x": [5, 1]}}, {"offset": 3}, {"id": "other"}, {"where": {}}, {"a": 1}]
+            )
+        elif kind < 0.18:
+            del body["range"]
+        elif kind < 0.2:
+            path = draw.choice([f"{path}?more=1", "/v1/boards/none/subscriptions/s", "/v1/boards/b/subscriptions/.."])
+        elif kind < 0.22:
+            return none.frame("DELETE", path)
+        elif kind < 0.24:
+            return put(none, f"o{draw.randrange(5)}", draw.randrange(8), draw.randrange(8))
+        return {**none.frame("PUT", path, body), "headers": headers}
+
+    windows = [[request() for _ in range(draw.choice([1, 3, 40, WINDOW]))] for _ in range(8)]
+    objects = [upsert(f"o{n}", n, -n) for n in range(5)]
+    making = [
+        ("PUT", "/v1/boards/b", BOARD | {"ks": [1, 3]}),
+        ("POST", "/v1/boards/b/events", {"events": objects}),
+    ]
+    ways.compare(making, windows, packed, "/v1/boards/b/subscriptions?limit=1000")
+
+
+def test_deleted_subscriptions_are_one_row_and_their_streams_end_at_their_own_seq(start: Start) -> None:
+    running: Running = start()
+    running.client.put("/v1/boards/b", json=BOARD)
+    asked = [{"id": f"s{n}", "range": {"x": [n, n + 5]}, "k": 3} for n in range(WINDOW)]
+    running.client.post("/v1/boards/b/subscriptions", json={"subscriptions": asked})
+    with socket_of(running.client) as reader, socket_of(running.client) as asker:
+        for n in (3, 7):
+            reader.socket.send_all([{"op": "subscribe", "resource": "boards/b", "id": f"s{n}"}])
+            assert receive(reader, 1)[0]["event"] == "snapshot"
+        before = rows(running)
+        asker.socket.send_all([asker.frame("DELETE", f"/v1/boards/b/subscriptions/s{n}") for n in range(WINDOW)])
+        assert [answer["body"] for answer in receive(asker, WINDOW)] == [{"seq": WINDOW + n + 1} for n in range(WINDOW)]
+        assert rows(running) == before + 1
+        ends = {answer["id"]: (answer["event"], answer["seq"]) for answer in receive(reader, 2)}
+    assert ends == {"s3": ("gone", WINDOW + 4), "s7": ("gone", WINDOW + 8)}
+    assert running.client.get("/v1/boards/b/subscriptions").json()["items"] == []
+
+
 def test_the_same_key_twice_in_a_turn_is_carried_out_once(start: Start) -> None:
     running: Running = start()
     running.client.put("/v1/boards/b", json=BOARD)
@@ -384,7 +480,7 @@ def test_who_waits_for_its_own_writes_holds_up_no_others(start: Start, monkeypat
     monkeypatch.setattr(SocketRequests, "_answer", late)
     with socket_of(running.client) as one, socket_of(running.client) as other:
         behind = [
-            one.frame("PUT", "/v1/boards/b/subscriptions/late", {"k": 3}),
+            one.frame("PUT", "/v1/boards/b/subscriptions/late", {"k": 3}, X_Request_Id="late"),
             put(one, "a", 1, 1),
             put(one, "b", 1, 1),
         ]
@@ -531,20 +627,29 @@ def test_answers_of_a_group_are_completed_by_the_log_alone(start: Start, tmp_pat
         for n in range(20):
             thing = {"location": [n, 1], "values": {"price": n}}
             made.append(asker.frame("PUT", f"/v1/maps/m/objects/m{n}", thing, Idempotency_Key=f"m{n}"))
+        for n in range(20):
+            asked = {"range": {"x": [n, n + 3]}, "k": 3, "ttl": 600 + n}
+            made.append(asker.frame("PUT", f"/v1/boards/b/subscriptions/n{n}", asked, Idempotency_Key=f"n{n}"))
+        for n in range(20):
+            made.append(asker.frame("DELETE", f"/v1/boards/b/subscriptions/n{n * 2}", Idempotency_Key=f"d{n}"))
         return made
 
     with socket_of(client) as asker:
         before = rows(running)
         asker.socket.send_all(frames(asker))
-        first = {answer["ref"]: answer["body"] for answer in receive(asker, 60)}
-        assert rows(running) == before + 3
-    stored = [row for row in running.service.stores.log.answers(0.0, 100) if row.key[0] in "opm"]
-    assert len(stored) == 60 and not all(row.complete for row in stored)
+        first = {answer["ref"]: answer["body"] for answer in receive(asker, 100)}
+        assert rows(running) == before + 5
+    stored = [row for row in running.service.stores.log.answers(0.0, 100) if row.key[0] in "opmnd"]
+    assert len(stored) == 90 and not all(row.complete for row in stored)
+    shown = client.get("/v1/boards/b/subscriptions?limit=1000").json()
+    assert [one["id"] for one in shown["items"] if "ttl" in one] == sorted(f"n{n}" for n in range(1, 20, 2))
     # As a kill would leave it: the answers are stored as they were before the commands were applied.
     shutil.copytree(tmp_path / "data", tmp_path / "copy")
     again: Running = start(data=tmp_path / "copy")
+    assert again.client.get("/v1/boards/b/subscriptions?limit=1000").json() == shown
     with socket_of(again.client) as asker:
         asker.socket.send_all(frames(asker))
-        for answer in receive(asker, 60):
-            assert answer["body"] == {**first[answer["ref"]], "replayed": True}
+        for answer in receive(asker, 100):
+            wanted = {name: value for name, value in first[answer["ref"]].items() if name != "list"}
+            assert answer["body"] == (wanted if "status" in wanted else {**wanted, "replayed": True})
     assert len({body.get("tile_count") for body in first.values()}) > 2

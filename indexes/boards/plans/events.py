@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -15,6 +17,7 @@ from indexes.boards.results import (
     ListChange,
     ListEntry,
     LiveTiles,
+    ObjectView,
     Painted,
     Place,
     Slice,
@@ -24,6 +27,11 @@ from indexes.boards.store import BoardStore
 from indexes.core.plan import Plan
 
 Entry = tuple[int, int, int, Place, float, Place, float]
+
+_NEW_RANK_THEN_OLD = itemgetter(2, 1)
+
+_made = tuple.__new__
+"""Makes a named tuple from its fields in half the time: three for each change of a list."""
 
 
 class EventsPlan(Plan[BoardStore]):
@@ -169,7 +177,7 @@ class EventsPlan(Plan[BoardStore]):
         payloads = self.engine.catalogue.payloads
         texts: list[bytes | None] = []
         out = Slice(self.first_seq + hi - 1, [], [], [], [])
-        if records or tile_records or (rows and self._next_payload < len(self._payloads)):
+        if tile_records or ((rows or records) and self._next_payload < len(self._payloads)):
             at_record = at_tile_record = 0
             views: dict[int, AnyTile] = {}
             events = found.events[first:last]
@@ -188,7 +196,11 @@ class EventsPlan(Plan[BoardStore]):
                     at_tile_record += 1
                 out.tiles.extend(self._live_tiles(found, seq, tile_records[begin:at_tile_record], views))
         else:
+            # No payload changes, so that what is the same for all events is done once.
+            self._replaced.clear()
             texts = [payloads.get(row) for row in rows]
+            for e, some in groupby(records, itemgetter(0)):
+                out.changes.extend(self._changes(self.first_seq + e - start, list(some)))
         if kept > first:
             self.kept.append(found.tile_rows(first, kept, start, texts[: kept - first]))
             self._room -= kept - first
@@ -199,29 +211,41 @@ class EventsPlan(Plan[BoardStore]):
 
     def _changes(self, seq: int, records: list[Record]) -> list[ListChange]:
         """The changes of live lists at one seq. Equal changes share their entries."""
+        if len(records) == 1:
+            record = records[0]
+            return [_made(ListChange, (seq, record[1], (self._entry(*record[2:]),)))]
         by_live: dict[int, list[Entry]] = {}
-        for _, live, *entry in records:
-            by_live.setdefault(live, []).append(tuple(entry))  # type: ignore[arg-type]
+        for record in records:
+            entries = by_live.get(record[1])
+            if entries is None:
+                by_live[record[1]] = [record[2:]]
+            else:
+                entries.append(record[2:])
         shared: dict[tuple[Entry, ...], tuple[ListEntry, ...]] = {}
-        out = []
+        changes = []
         for live, entries in by_live.items():
-            entries.sort(key=lambda entry: (entry[2], entry[1]))
+            if len(entries) > 1:
+                entries.sort(key=_NEW_RANK_THEN_OLD)
             key = tuple(entries)
-            if key not in shared:
-                shared[key] = tuple(self._entry(*entry) for entry in key)
-            out.append(ListChange(seq, live, shared[key]))
-        return out
+            found = shared.get(key)
+            if found is None:
+                found = shared[key] = tuple([self._entry(*entry) for entry in key])
+            changes.append(_made(ListChange, (seq, live, found)))
+        return changes
 
     def _entry(
         self, row: int, old_rank: int, new_rank: int, x: Place, y: float, old_x: Place, old_y: float
     ) -> ListEntry:
-        catalogue = self.engine.catalogue
-        created = catalogue.created[row]
-        now = catalogue.show(row, x, y, created) if new_rank else None
-        old = catalogue.show(row, old_x, old_y, created) if old_rank else None
-        if old is not None and row in self._replaced:
-            old = old._replace(payload=self._replaced[row])
-        return ListEntry(catalogue.ids[row], old_rank or None, new_rank or None, now, old)
+        catalogue, shown = self.engine.catalogue, self.engine.filters.shown
+        id, created, payload = catalogue.ids[row], catalogue.created[row], catalogue.payloads.get(row)
+        now = old = None
+        if new_rank:
+            now = _made(ObjectView, (id, shown(x), y * catalogue.sign, created, payload))
+        if old_rank:
+            if row in self._replaced:
+                payload = self._replaced[row]
+            old = _made(ObjectView, (id, shown(old_x), old_y * catalogue.sign, created, payload))
+        return _made(ListEntry, (id, old_rank or None, new_rank or None, now, old))
 
     def _live_tiles(
         self, found: KernelPass, seq: int, records: list[tuple[int, int, int]], views: dict[int, AnyTile]

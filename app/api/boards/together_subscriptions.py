@@ -1,0 +1,127 @@
+"""Subscriptions of a board that are put one by one and are new, carried out together as one command that adds many."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from pydantic_core import SchemaValidator
+
+from app.api.boards.context import BoardContext, json_of
+from app.api.boards.parsing.subscriptions import SubscriptionReader
+from app.api.together.kind import Answer, Elsewhere, Outcome, ShortRequest, Verb, receipts
+from app.api.values import is_name
+from app.rendering.boards import BoardJson
+from app.security.callers import Caller
+from app.security.scopes import Need
+from app.write_path.idempotency import Ticket
+from app.write_path.writer import Skeleton
+from indexes.boards.commands import AddSubscriptions
+from indexes.boards.config import BoardConfig
+from indexes.boards.engine import BoardEngine
+from indexes.boards.plans.edits import AddPlan
+from indexes.boards.regions import Regions
+from indexes.boards.results import SubscriptionView
+
+
+class NewSubscription(NamedTuple):
+    """One request: the subscription that it makes, by the configuration of the board `engine`."""
+
+    engine: BoardEngine
+    view: SubscriptionView
+
+
+class Applied(NamedTuple):
+    """What a group has made: the texts of its answers, each with its list."""
+
+    plan: AddPlan
+    texts: list[str]
+
+
+class NewSubscriptions:
+    """`PUT` of single subscriptions that are not there yet: see `app.api.together.kind.Kind`.
+
+    Those that are, and whatever the command would refuse, take the usual way, the whole group where that is seen late.
+    """
+
+    def __init__(self, context: BoardContext) -> None:
+        self._context = context
+        self._latest: tuple[BoardConfig, SchemaValidator, SubscriptionReader] | None = None
+        """The configuration that was read by last, and what reads requests by it."""
+
+    def need(self, name: str) -> Need:
+        return Need("boards", "subscribe", name)
+
+    def read(self, request: ShortRequest, caller: Caller) -> NewSubscription:
+        """The subscription that a request makes. Raises whatever makes it take the usual way."""
+        id, board = request.id, self._context.resources.latest(request.name)
+        config = board.latest_config
+        if request.query or not is_name(id) or config.dimensions != 1 or config.indexed:
+            raise Elsewhere
+        caller.require_id(id)
+        if self._latest is None or self._latest[0] is not config:
+            context = self._context
+            self._latest = config, context.validators(config).put_subscription, context.subscription_reader(config)
+        _, validator, reader = self._latest
+        said = reader.whole(id, request.checked_body(validator))
+        region, k, offset = said.region, said.k, said.offset
+        assert region is not None and k is not None and offset is not None
+        if k + offset not in config.ks or region.fault is not None or board.subscribers.latest(id) is not None:
+            raise Elsewhere
+        return NewSubscription(board, SubscriptionView(id, region, k, said.ttl or None, offset, ()))
+
+    def subject(self, item: NewSubscription) -> str | None:
+        """The subscription, which one request makes and another one changes."""
+        return item.view.id
+
+    async def apply(self, name: str, items: Sequence[NewSubscription], tickets: Sequence[Ticket | None]) -> Applied:
+        """Make them by one command. Raises as `Writer.submit`."""
+        board, views = items[0].engine, [item.view for item in items]
+        write, texts = json_of(board.latest_config), list[str]()
+        command = AddSubscriptions(
+            pa.array([view.id for view in views], pa.string()),
+            Regions.of([view.region for view in views], 1),
+            np.array([view.k for view in views], np.int32),
+            {at: view.ttl for at, view in enumerate(views) if view.ttl is not None},
+            offset=np.array([view.offset for view in views], np.int32) if any(view.offset for view in views) else None,
+        )
+
+        def requests(plan: AddPlan) -> Iterator[tuple[Ticket, Skeleton]]:
+            return receipts(
+                tickets,
+                range(len(items)),
+                lambda event, at: Skeleton(201, _kept(write, views[at], plan.first_seq + event)),
+            )
+
+        def show(plan: AddPlan) -> None:
+            for at, view in enumerate(views):
+                shown = plan.engine.top(view.region, view.k, view.offset, view.where)
+                texts.append(write.subscription(view, f'"seq":{plan.first_seq + at},', shown))
+
+        plan = await self._context.resources.submit(
+            name, command, reader=board, then=show, requests=requests if any(tickets) else None
+        )
+        return Applied(plan, texts)
+
+    async def outcomes(self, job: Applied, items: Sequence[NewSubscription]) -> list[Outcome]:
+        """Each with its own seq and list."""
+        plan = job.plan
+        write = json_of(plan.engine.config)
+        return [
+            Answer(201, f"{text}\n".encode(), _kept(write, item.view, plan.first_seq + at))
+            for at, (item, text) in enumerate(zip(items, job.texts, strict=True))
+        ]
+
+
+def new_subscriptions(context: BoardContext) -> list[Verb]:
+    """The subscriptions of boards that are made together."""
+    return [Verb(NewSubscriptions(context), "PUT", "/v1/boards/{board}/subscriptions/{id}")]
+
+
+def _kept(write: BoardJson, view: SubscriptionView, seq: int) -> dict[str, Any]:
+    """The answer to a request without its list."""
+    found: dict[str, Any] = json.loads(write.subscription(view, f'"seq":{seq},'))
+    return found
