@@ -36,6 +36,7 @@ from indexes.maps.kernels.entries import (
     slot_of,
     static_of,
 )
+from indexes.maps.kernels.lanes import block_distances, lanes_dominated
 from indexes.maps.kernels.object_index import BLOCK, BLOCKS, LEAVES, View
 from indexes.maps.kernels.skyline_scratch import (
     AT_FIRST,
@@ -262,40 +263,21 @@ def _entry(view: View, kind: int, i: int) -> int:
 
 
 @inlined
-def _lane_distances(lane: Floats, x0: Floats, y0: Floats, x1: Floats, y1: Floats, i: int, x: float, y: float) -> None:
-    """Write the squared distances of a block of lanes from i on."""
-    for k in range(LANES):
-        dx = max(x0[i + k] - x, x - x1[i + k], 0.0)
-        dy = max(y0[i + k] - y, y - y1[i + k], 0.0)
-        lane[k] = dx * dx + dy * dy
-
-
-@inlined
-def _within_reach(scratch: SkylineScratch, values: Floats, stride: int, i: int, left: int) -> int:
-    """Those of the lanes `left` of the block from i on, whose squared distances are in scratch.lane, that can reach the
-    zone or are not dominated."""
-    b = scratch.size[N_BEST] - 1
-    while b >= 0 and left != 0:
-        mask = left & lanes_from(scratch.lane, 0, scratch.beyond[b])
-        for j in range(scratch.corner.size):
-            mask &= lanes_from(values, j * stride + i, scratch.best[j * scratch.x.size + b])
-        left ^= mask
+def _apart(scratch: SkylineScratch, values: Floats, stride: int, i: int, left: int) -> tuple[int, int]:
+    """Of the lanes `left` of the block from i on, whose squared distances are in scratch.lane, those that no nearer
+    object dominates, and those that one dominates but that can reach the zone."""
+    d, width, size = scratch.corner.size, scratch.x.size, scratch.size
+    cut = size[N_ZONE] == 0 or scratch.reach[RADIUS] < scratch.reach[AT_FIRST]
+    dominated = 0
+    b = size[N_BEST] - 1
+    while b >= 0 and left != (0 if cut else dominated):
+        mask = left & lanes_dominated(scratch.lane, scratch.above[b], values, stride, i, scratch.best, width, b, d)
+        if mask != 0:
+            dominated |= mask
+            if cut:
+                left ^= mask & lanes_from(scratch.lane, 0, scratch.beyond[b])
         b -= 1
-    return left
-
-
-@inlined
-def _dominated(scratch: SkylineScratch, values: Floats, stride: int, i: int, left: int) -> int:
-    """Those of the lanes `left`, as in `_within_reach`, that a nearer object dominates."""
-    found = 0
-    b = scratch.size[N_BEST] - 1
-    while b >= 0 and found != left:
-        mask = left & lanes_from(scratch.lane, 0, scratch.above[b])
-        for j in range(scratch.corner.size):
-            mask &= lanes_from(values, j * stride + i, scratch.best[j * scratch.x.size + b])
-        found |= mask
-        b -= 1
-    return found
+    return left & ~dominated, left & dominated
 
 
 @inlined
@@ -315,15 +297,10 @@ def _open(view: View, scratch: SkylineScratch, entry: int, x: float, y: float, s
         size[FULL] = NO_ENTRIES
         end = first
     for i in range(first, end, LANES):
-        _lane_distances(scratch.lane, x0, y0, x1, y1, i, x, y)
-        left = first_lanes(end - i)
-        if size[N_ZONE] == 0 or scratch.reach[RADIUS] < scratch.reach[AT_FIRST]:
-            left = _within_reach(scratch, values, stride, i, left)
-        if left != 0 and size[N_ZONE] > 0:
-            dominated = _dominated(scratch, values, stride, i, left)
-            left ^= dominated
-            if dominated != 0:
-                _defer(scratch, i, kind, dominated)
+        block_distances(scratch.lane, x0, y0, x1, y1, i, x, y)
+        left, dominated = _apart(scratch, values, stride, i, first_lanes(end - i))
+        if dominated != 0:
+            _defer(scratch, i, kind, dominated)
         while left != 0:
             k = low_bit(left)
             left &= left - 1
@@ -495,15 +472,12 @@ def _queue_deferred(view: View, scratch: SkylineScratch, record: int, x: float, 
     distance less that of a member that dominates them."""
     i, kind, mask = record >> KIND, (record >> LANES) & 3, record & ((1 << LANES) - 1)
     x0, y0, x1, y1, values = _columns(view, kind)
-    stride, d, size = x0.size, scratch.corner.size, scratch.size
-    _lane_distances(scratch.lane, x0, y0, x1, y1, i, x, y)
+    stride, width, d, size = x0.size, scratch.x.size, scratch.corner.size, scratch.size
+    block_distances(scratch.lane, x0, y0, x1, y1, i, x, y)
     left, s = mask, 0
     farthest = lanes_max(scratch.lane, 0, mask)
     while s < size[N_SKYLINE] and left != 0 and not scratch.limit[s] > farthest:
-        beyond = left & lanes_from(scratch.lane, 0, scratch.limit[s])
-        for j in range(d):
-            beyond &= lanes_from(values, j * stride + i, scratch.statics[j * scratch.x.size + s])
-        left ^= beyond
+        left &= ~lanes_dominated(scratch.lane, scratch.limit[s], values, stride, i, scratch.statics, width, s, d)
         s += 1
     while left != 0:
         k = low_bit(left)
