@@ -10,6 +10,9 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
+import numpy as np
+
+from indexes.compiled.jit import kernel
 from indexes.core.arrays import Floats
 from indexes.maps.zones.skyline import Zone, position
 
@@ -30,37 +33,51 @@ def component(zone: Zone) -> list[Ring] | None:
     rings cross themselves.
     """
     outer = _placed(zone, zone.x, zone.y)
-    if not outer:
+    if not len(outer):
         return None
     ends = [0, *zone.cut_end.tolist()]
     cutters = [_placed(zone, zone.cut_x[i:j], zone.cut_y[i:j]) for i, j in itertools.pairwise(ends)]
-    cutters = [ring for ring in cutters if ring]
+    cutters = [ring for ring in cutters if len(ring)]
     if cutters:
-        return _less(zone, outer, cutters) or None
+        return _less(zone, [outer, *cutters]) or None
     # The place may lie on the border of two pieces that were left out, and what is left elsewhere.
-    return [outer] if position(zone.x, zone.y, 0.0, 0.0, zone.margin) >= 0 else None
+    return [outer.tolist()] if position(zone.x, zone.y, 0.0, 0.0, zone.margin) >= 0 else None
 
 
-def _placed(zone: Zone, x: Floats, y: Floats) -> Ring:
-    """Vertices in absolute coordinates as a closed ring, without repeated ones; empty if they have no area."""
-    east, north = zone.place.tolist()
-    ring: Ring = []
-    for dx, dy in zip(x.tolist(), y.tolist(), strict=True):
-        vertex = [east + dx, north + dy]
-        if not ring or vertex != ring[-1]:
-            ring.append(vertex)
-    if ring and ring[-1] != ring[0]:
-        ring.append(ring[0])
-    area = sum((a[0] - east) * (b[1] - north) - (b[0] - east) * (a[1] - north) for a, b in itertools.pairwise(ring))
-    return ring if abs(area) > 0.0 else []
+def _placed(zone: Zone, x: Floats, y: Floats) -> Floats:
+    """Vertices in absolute coordinates (n, 2) as a closed ring, without repeated ones; empty if they have no area."""
+    ring = np.empty((len(x) + 1, 2))
+    return ring[: place_ring(zone.place, x, y, ring)]
 
 
-def _less(zone: Zone, outer: Ring, cutters: list[Ring]) -> list[Ring]:
-    """The rings of the piece of a polygon less cutters that contains the place; empty if no piece does."""
+@kernel
+def place_ring(place: Floats, x: Floats, y: Floats, ring: Floats) -> int:
+    """Write the ring of `_placed`; returns how many vertices it has."""
+    n = 0
+    for i in range(x.size):
+        px, py = place[0] + x[i], place[1] + y[i]
+        if n == 0 or px != ring[n - 1, 0] or py != ring[n - 1, 1]:
+            ring[n, 0], ring[n, 1] = px, py
+            n += 1
+    if n > 0 and (ring[n - 1, 0] != ring[0, 0] or ring[n - 1, 1] != ring[0, 1]):
+        ring[n, 0], ring[n, 1] = ring[0, 0], ring[0, 1]
+        n += 1
+    area = 0.0
+    for i in range(n - 1):
+        ax, ay = ring[i, 0] - place[0], ring[i, 1] - place[1]
+        bx, by = ring[i + 1, 0] - place[0], ring[i + 1, 1] - place[1]
+        area += ax * by - bx * ay
+    return n if abs(area) > 0.0 else 0
+
+
+def _less(zone: Zone, placed: list[Floats]) -> list[Ring]:
+    """The rings of the piece of a polygon less cutters, which follow it, that contains the place; empty if no piece
+    does."""
     import shapely
 
-    polygons = [shapely.Polygon(ring) for ring in (outer, *cutters)]
-    whole, *cuts = (one if one.is_valid else shapely.make_valid(one) for one in polygons)
+    polygons = shapely.polygons([shapely.linearrings(ring) for ring in placed])
+    valid = zip(polygons, shapely.is_valid(polygons).tolist(), strict=True)
+    whole, *cuts = (one if fine else shapely.make_valid(one) for one, fine in valid)
     pieces = shapely.get_parts(shapely.difference(whole, cuts[0] if len(cuts) == 1 else shapely.union_all(cuts)))
     place = shapely.Point(zone.place)
     near = [piece for piece in pieces if piece.area > 0.0 and piece.distance(place) <= zone.margin]
