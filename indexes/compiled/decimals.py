@@ -26,6 +26,8 @@ ROOM = 25
 _HALF = 10**13
 """From here on the digits of a number are counted upwards: most fractions have more."""
 
+_TEN, _CUT = np.uint64(10), np.uint64(10**8)
+
 _LEAST, _MOST = -292, 324
 """Powers of ten that scale some double to an integer of 17 digits."""
 
@@ -104,7 +106,7 @@ def shortest(bits: int) -> tuple[int, int]:
         middle = int64(_scaled(i, uint64((4 * c) << h)))
         least, most = int64(lower), int64(_scaled(i, uint64((4 * c + 2) << h)) - odd)
         s = middle >> 2
-        tens = s // 10
+        tens = int64(uint64(s) // _TEN)
         under, over = least <= 40 * tens, 40 * tens + 40 <= most
         if s >= 10 and under != over:
             s = tens + 1 if over else tens
@@ -126,10 +128,19 @@ def write_integer(out: Bytes, at: int, value: int) -> int:
         digits += 1
         more *= 10
     end = at + digits
-    for i in range(end - 1, at - 1, -1):
-        left = value // 10
-        out[i] = 48 + (value - 10 * left)
-        value = left
+    # Unsigned: a signed quotient would be rounded down. Two chains of divisions run beside each other.
+    high, low = uint64(value) // _CUT, uint64(value) % _CUT
+    middle = end - min(digits, 8)
+    for i in range(1, 9):
+        upper_left, left = high // _TEN, low // _TEN
+        if middle - i >= at:
+            out[middle - i] = 48 + int64(high - _TEN * upper_left)
+        if end - i >= middle:
+            out[end - i] = 48 + int64(low - _TEN * left)
+        high, low = upper_left, left
+    for i in range(middle - 9, at - 1, -1):
+        out[i] = 48 + int64(high % _TEN)
+        high //= _TEN
     return end
 
 
@@ -155,8 +166,10 @@ def write_number(out: Bytes, at: int, value: float) -> int:
 def _write_positive(out: Bytes, at: int, bits: int) -> int:
     s, k = shortest(bits)
     if k != 0 or s >= 10_000_000_000_000_000:
-        while s == s // 10 * 10:
-            s //= 10
+        shorter = uint64(s) // _TEN
+        while s == int64(shorter) * 10:
+            s = int64(shorter)
+            shorter //= _TEN
             k += 1
     # Digits first; where they need a point or zeros before them, they are moved.
     end = write_integer(out, at, s)
