@@ -7,14 +7,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from indexes.compiled.simd import INLINED, LANES, address_of, load, mask_of, primitive, replace, splat
+from indexes.compiled.simd import LANES, address_of, load, mask_of, primitive, replace, splat
 
 from llvmlite import ir  # isort: skip
 from numba import types  # isort: skip
-from numba.extending import overload  # isort: skip
-
-_UNCOUNTED: Any = {**INLINED, "jit_options": {**INLINED["jit_options"], "_nrt": False}}
-"""Options of an `overload` of several blocks: numba does not see there that a reference counted up is counted down."""
 
 
 @primitive
@@ -39,19 +35,19 @@ def _block_distances(typing: Any, out: Any, x0: Any, y0: Any, x1: Any, y1: Any, 
     return types.void(out, x0, y0, x1, y1, types.int64, types.float64, types.float64), codegen
 
 
-@primitive
-def _lanes_dominated(
-    typing: Any, far: Any, above: Any, values: Any, stride: Any, i: Any, best: Any, width: Any, b: Any, d: Any
-) -> Any:
+def _all_compare(order: str) -> Any:
+    """Generate the mask of the lanes of which a first number, and each of d values, compare so with those of one
+    object: first[at:] with a bound, and value j, columns[j * stride + i :], with single[j * width + k]."""
+
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        _, above, _, stride, i, best, width, b, d = args
+        _, at, bound, _, stride, i, single, width, k, d = args
         number = ir.IntType(64)
         zero, one = ir.Constant(number, 0), ir.Constant(number, 1)
         # As whole vectors: a vector of bits would be packed and unpacked for each value.
         kind = ir.VectorType(number, LANES)
-        distances = load(context, builder, signature.args[0], args[0], zero)
-        met = builder.sext(builder.fcmp_ordered(">=", distances, splat(builder, distances.type, above)), kind)
-        data = context.make_array(signature.args[5])(context, builder, value=best).data
+        lanes = load(context, builder, signature.args[0], args[0], at)
+        met = builder.sext(builder.fcmp_ordered(order, lanes, splat(builder, lanes.type, bound)), kind)
+        data = context.make_array(signature.args[6])(context, builder, value=single).data
         before = builder.block
         loop, after = builder.append_basic_block("values"), builder.append_basic_block("compared")
         builder.cbranch(builder.icmp_signed(">", d, zero), loop, after)
@@ -59,10 +55,10 @@ def _lanes_dominated(
         j, so_far = builder.phi(number), builder.phi(kind)
         j.add_incoming(zero, before)
         so_far.add_incoming(met, before)
-        its = builder.load(builder.gep(data, [builder.add(builder.mul(j, width), b)]))
-        block = load(context, builder, signature.args[2], args[2], builder.add(builder.mul(j, stride), i))
-        no_better = builder.sext(builder.fcmp_ordered(">=", block, splat(builder, block.type, its)), kind)
-        both, following = builder.and_(so_far, no_better), builder.add(j, one)
+        value = builder.load(builder.gep(data, [builder.add(builder.mul(j, width), k)]))
+        block = load(context, builder, signature.args[3], args[3], builder.add(builder.mul(j, stride), i))
+        compared = builder.fcmp_ordered(order, block, splat(builder, block.type, value))
+        both, following = builder.and_(so_far, builder.sext(compared, kind)), builder.add(j, one)
         j.add_incoming(following, loop)
         so_far.add_incoming(both, loop)
         builder.cbranch(builder.icmp_signed("<", following, d), loop, after)
@@ -72,8 +68,26 @@ def _lanes_dominated(
         found.add_incoming(both, loop)
         return mask_of(builder, builder.icmp_signed("<", found, ir.Constant(kind, [0] * LANES)))
 
+    return codegen
+
+
+def _compared(first: Any, columns: Any, single: Any) -> Any:
     number = types.int64
-    return number(far, types.float64, values, number, number, best, number, number, number), codegen
+    return number(first, number, types.float64, columns, number, number, single, number, number, number)
+
+
+@primitive
+def _all_from(
+    typing: Any, first: Any, at: Any, bound: Any, columns: Any, stride: Any, i: Any, single: Any, width: Any, k: Any, d: Any
+) -> Any:
+    return _compared(first, columns, single), _all_compare(">=")
+
+
+@primitive
+def _all_upto(
+    typing: Any, first: Any, at: Any, bound: Any, columns: Any, stride: Any, i: Any, single: Any, width: Any, k: Any, d: Any
+) -> Any:
+    return _compared(first, columns, single), _all_compare("<=")
 
 
 def block_distances(out: Any, x0: Any, y0: Any, x1: Any, y1: Any, i: int, x: float, y: float) -> None:
@@ -100,14 +114,33 @@ def lanes_dominated(
     return mask
 
 
+def lanes_dominating(
+    above: Any, far: float, values: Any, stride: int, i: int, best: Any, width: int, b: int, d: int
+) -> int:
+    """As `lanes_dominated`, of one object i at the squared distance `far`: the mask of the block of `best` from b on
+    whose objects are no worse in any value, and have above[b : b + 16] at most `far`."""
+    mask = 0
+    for k in range(LANES):
+        met = above[b + k] <= far
+        for j in range(d):
+            met &= best[j * width + b + k] <= values[j * stride + i]
+        mask |= int(met) << k
+    return mask
+
+
 replace(
     block_distances,
     lambda out, x0, y0, x1, y1, i, x, y: _block_distances(out, x0, y0, x1, y1, i, x, y),
 )
-overload(lanes_dominated, **_UNCOUNTED)(
-    lambda far, above, values, stride, i, best, width, b, d: (
-        lambda far, above, values, stride, i, best, width, b, d: _lanes_dominated(
-            far, above, values, stride, i, best, width, b, d
-        )
-    )
+replace(
+    lanes_dominated,
+    lambda far, above, values, stride, i, best, width, b, d: _all_from(
+        far, 0, above, values, stride, i, best, width, b, d
+    ),
+)
+replace(
+    lanes_dominating,
+    lambda above, far, values, stride, i, best, width, b, d: _all_upto(
+        above, b, far, best, width, b, values, stride, i, d
+    ),
 )

@@ -22,7 +22,7 @@ from __future__ import annotations
 import numpy as np
 
 from indexes.compiled.jit import inlined, internal, kernel
-from indexes.compiled.simd import LANES, high_bit, lanes_from, lanes_max, lanes_upto, low_bit, prefetch_line
+from indexes.compiled.simd import LANES, bit_count, high_bit, lanes_from, lanes_max, lanes_upto, low_bit, prefetch_line
 from indexes.core.arrays import Floats, int64
 from indexes.maps.kernels.cuts import UP, blur, cut, first_lanes, is_covered, measure, nearest_better, pair, shrink
 from indexes.maps.kernels.entries import (
@@ -36,7 +36,7 @@ from indexes.maps.kernels.entries import (
     slot_of,
     static_of,
 )
-from indexes.maps.kernels.lanes import block_distances, lanes_dominated
+from indexes.maps.kernels.lanes import block_distances, lanes_dominated, lanes_dominating
 from indexes.maps.kernels.object_index import BLOCK, BLOCKS, LEAVES, View
 from indexes.maps.kernels.skyline_scratch import (
     AT_FIRST,
@@ -69,6 +69,9 @@ from indexes.maps.kernels.skyline_scratch import (
 SHORTEST = 1e-14
 """Edges that are shorter than this share of the longer side of the bounds are dropped."""
 
+
+ONE_BY_ONE = 4
+"""Lanes of a block that are compared one by one with a block of the best, and no longer with each of the best."""
 
 LINE = 8
 """Numbers in a line of the cache."""
@@ -284,19 +287,56 @@ def _entry(view: View, kind: int, i: int) -> int:
 @inlined
 def _apart(scratch: SkylineScratch, values: Floats, stride: int, i: int, left: int) -> tuple[int, int]:
     """Of the lanes `left` of the block from i on, whose squared distances are in scratch.lane, those that no nearer
-    object dominates, and those that one dominates but that can reach the zone."""
+    object dominates, and those that one dominates but that can reach the zone, as far as is seen at once."""
     d, width, size = scratch.corner.size, scratch.x.size, scratch.size
     cut = size[N_ZONE] == 0 or scratch.reach[RADIUS] < scratch.reach[AT_FIRST]
-    dominated = 0
+    dominated, most, killer = 0, 0, -1
     b = size[N_BEST] - 1
-    while b >= 0 and left != (0 if cut else dominated):
+    while b >= 0 and bit_count(left & ~dominated) > ONE_BY_ONE:
         mask = left & lanes_dominated(scratch.lane, scratch.above[b], values, stride, i, scratch.best, width, b, d)
         if mask != 0:
+            lanes = bit_count(mask & ~dominated)
+            if lanes > most:
+                most, killer = lanes, b
             dominated |= mask
             if cut:
                 left ^= mask & lanes_from(scratch.lane, 0, scratch.beyond[b])
         b -= 1
+    if b >= 0:
+        rest = left & ~dominated
+        while rest != 0:
+            k = low_bit(rest)
+            rest &= rest - 1
+            mask, reaches, first = 0, True, 0
+            while first <= b and reaches and (cut or mask == 0):
+                some = first_lanes(b + 1 - first) & lanes_dominating(
+                    scratch.above, scratch.lane[k], values, stride, i + k, scratch.best, width, first, d
+                )
+                mask |= some
+                if cut and some != 0:
+                    reaches = some & lanes_upto(scratch.beyond, first, scratch.lane[k]) == 0
+                first += LANES
+            if not reaches:
+                left ^= 1 << k
+            elif mask != 0:
+                dominated |= 1 << k
+    if killer >= 0 and killer < size[N_BEST] - 1:
+        _swap_best(scratch, killer, size[N_BEST] - 1)
     return left & ~dominated, left & dominated
+
+
+@inlined
+def _swap_best(scratch: SkylineScratch, a: int, b: int) -> None:
+    """Exchange two of the best: what dominates most of one block is asked first of the next one."""
+    width = scratch.x.size
+    scratch.best_far[a], scratch.best_far[b] = scratch.best_far[b], scratch.best_far[a]
+    scratch.best_distance[a], scratch.best_distance[b] = scratch.best_distance[b], scratch.best_distance[a]
+    scratch.above[a], scratch.above[b] = scratch.above[b], scratch.above[a]
+    scratch.beyond[a], scratch.beyond[b] = scratch.beyond[b], scratch.beyond[a]
+    scratch.score[a], scratch.score[b] = scratch.score[b], scratch.score[a]
+    for j in range(scratch.corner.size):
+        row = j * width
+        scratch.best[row + a], scratch.best[row + b] = scratch.best[row + b], scratch.best[row + a]
 
 
 @inlined
