@@ -22,7 +22,7 @@ from __future__ import annotations
 import numpy as np
 
 from indexes.compiled.jit import inlined, internal, kernel
-from indexes.compiled.simd import LANES, bit_count, high_bit, lanes_from, lanes_max, lanes_upto, low_bit, prefetch_line
+from indexes.compiled.simd import LANES, bit_count, high_bit, lanes_from, lanes_upto, low_bit, prefetch_line
 from indexes.core.arrays import Floats, int64
 from indexes.maps.kernels.cuts import UP, blur, cut, first_lanes, is_covered, measure, nearest_better, pair, shrink
 from indexes.maps.kernels.entries import (
@@ -48,6 +48,7 @@ from indexes.maps.kernels.skyline_scratch import (
     N_ASIDE,
     N_BEST,
     N_DEFERRED,
+    N_KILLERS,
     N_QUEUE,
     N_SKYLINE,
     N_ZONE,
@@ -533,11 +534,14 @@ def _queue_deferred(view: View, scratch: SkylineScratch, record: int, x: float, 
     x0, y0, x1, y1, values = _columns(view, kind)
     stride, width, d, size = x0.size, scratch.x.size, scratch.corner.size, scratch.size
     block_distances(scratch.lane, x0, y0, x1, y1, i, x, y)
-    left, s = mask, 0
-    farthest = lanes_max(scratch.lane, 0, mask)
-    while s < size[N_SKYLINE] and left != 0 and not scratch.limit[s] > farthest:
-        left &= ~lanes_dominated(scratch.lane, scratch.limit[s], values, stride, i, scratch.statics, width, s, d)
-        s += 1
+    left, t = mask, 0
+    while t < size[N_KILLERS] and left != 0:
+        s = scratch.killer[t]
+        gone = left & lanes_dominated(scratch.lane, scratch.limit[s], values, stride, i, scratch.statics, width, s, d)
+        if gone != 0 and t > 0:
+            scratch.killer[t], scratch.killer[t - 1] = scratch.killer[t - 1], s
+        left ^= gone
+        t += 1
     while left != 0:
         k = low_bit(left)
         left &= left - 1
@@ -546,7 +550,12 @@ def _queue_deferred(view: View, scratch: SkylineScratch, record: int, x: float, 
                 scratch.corner[j] = values[j * stride + i + k]
             s = nearest_better(scratch)
             low = 0.5 * (scratch.lane[k] ** 0.5 - scratch.distance[s] * UP) if s >= 0 else -np.inf
-            if low <= scratch.reach[RADIUS]:
+            if s >= 0 and scratch.lane[k] >= scratch.limit[s]:
+                if size[N_KILLERS] < scratch.killer.size:
+                    size[N_KILLERS] += 1
+                scratch.killer[size[N_KILLERS] - 1] = s
+                left &= ~lanes_dominated(scratch.lane, scratch.limit[s], values, stride, i, scratch.statics, width, s, d)
+            elif low <= scratch.reach[RADIUS]:
                 size[DEFERRED] += 1
                 if size[N_QUEUE] == scratch.entry.size:
                     size[FULL] = NO_ENTRIES
