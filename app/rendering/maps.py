@@ -43,6 +43,7 @@ class MapJson:
     """
 
     def __init__(self, config: MapConfig) -> None:
+        self._names = config.names
         values = ",".join([f'"{name}":%s' for name in config.names])
         self._object = f'"id":"%s","location":[%s,%s],"values":{{{values}}},"created":%s'
         near = f'{{{self._object},"distance":%s'.split("%s")
@@ -90,15 +91,18 @@ class MapJson:
     def _entries(self, answers: Sequence[Answer]) -> Written:
         """All objects of some answers of one kind."""
         rows = [answer.rows for answer in answers]
-        columns: list[Sequence[Sequence[float | None]]] = [[each.x for each in rows], [each.y for each in rows]]
-        columns += [[each.values[j] for each in rows] for j in range(len(rows[0].values) if rows else 0)]
-        columns.append([each.distance for each in rows])
-        scored = any(isinstance(answer, TopAnswer) for answer in answers)
-        if scored:
-            columns.append([answer.score for answer in answers if isinstance(answer, TopAnswer)])
-        # None is NaN here, and null as text.
-        numbers = np.array(_joined(_joined(columns)), np.float64).reshape(len(columns), -1)
-        created = np.array(_joined(each.created for each in rows), np.int64)
+        d, scored = len(self._names), any(isinstance(answer, TopAnswer) for answer in answers)
+        numbers = np.empty((3 + d + scored, sum([len(each.ids) for each in rows])))
+        created = np.empty(numbers.shape[1], np.int64)
+        end = 0
+        for answer, each in zip(answers, rows, strict=True):
+            at = slice(end, end := end + len(each.ids))
+            numbers[0, at], numbers[1, at], numbers[2 + d, at], created[at] = each.x, each.y, each.distance, each.created
+            if d:
+                numbers[2 : 2 + d, at] = each.values
+            if isinstance(answer, TopAnswer):
+                # None is NaN here, and null as text.
+                numbers[3 + d, at] = answer.score
         ids, payloads = _joined(each.ids for each in rows), _joined(each.payload for each in rows)
         loaded = any(payloads)
         texts = chain.from_iterable(zip(ids, map(_payload, payloads), strict=True)) if loaded else ids

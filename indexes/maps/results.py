@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
+from indexes.core.arrays import Floats, Ints
 from indexes.maps.config import Point, Question, Skyline, Top
+
+
+Column = Sequence[float] | Floats
+"""Numbers by object."""
 
 
 class ObjectView(NamedTuple):
@@ -18,21 +26,21 @@ class ObjectView(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """Objects of an answer by column, with their distances from its place; `values` has a list for each attribute."""
+    """Objects of an answer by column, with their distances from its place; `values` has a row for each attribute."""
 
     ids: list[str]
-    x: list[float]
-    y: list[float]
-    values: list[list[float]]
-    created: list[int]
+    x: Column
+    y: Column
+    values: Sequence[Column] | Floats
+    created: Sequence[int] | Ints
     payload: list[bytes | None]
-    distance: list[float]
+    distance: Column
 
     def part(self, begin: int, end: int) -> Rows:
         """The rows from `begin` to before `end`."""
         at = slice(begin, end)
         ids, x, y, values, created, payload, distance = self
-        columns = [column[at] for column in values]
+        columns = values[:, at] if isinstance(values, np.ndarray) else [column[at] for column in values]
         return Rows(ids[at], x[at], y[at], columns, created[at], payload[at], distance[at])
 
 
