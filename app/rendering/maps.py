@@ -97,7 +97,12 @@ class MapJson:
         end = 0
         for answer, each in zip(answers, rows, strict=True):
             at = slice(end, end := end + len(each.ids))
-            numbers[0, at], numbers[1, at], numbers[2 + d, at], created[at] = each.x, each.y, each.distance, each.created
+            numbers[0, at], numbers[1, at], numbers[2 + d, at], created[at] = (
+                each.x,
+                each.y,
+                each.distance,
+                each.created,
+            )
             if d:
                 numbers[2 : 2 + d, at] = each.values
             if isinstance(answer, TopAnswer):

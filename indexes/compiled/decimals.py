@@ -9,6 +9,7 @@ Source: Giulietti, The Schubfach way to render doubles, 2020.
 
 from __future__ import annotations
 
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -50,13 +51,16 @@ _HIGH, _LOW = _scaled_powers()
 
 
 @primitive
-def _upper(typing: Any, a: Any, b: Any) -> Any:
+def _scaled(typing: Any, high: Any, low: Any, c: Any) -> Any:
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        wide = ir.IntType(128)
-        product = builder.mul(builder.zext(args[0], wide), builder.zext(args[1], wide))
-        return builder.trunc(builder.lshr(product, ir.Constant(wide, 64)), ir.IntType(64))
+        wide, number = ir.IntType(128), ir.IntType(64)
+        over, under, factor = (builder.zext(part, wide) for part in args)
+        half = ir.Constant(wide, 64)
+        total = builder.add(builder.mul(over, factor), builder.lshr(builder.mul(under, factor), half))
+        sticky = builder.icmp_unsigned(">", builder.trunc(total, number), ir.Constant(number, 1))
+        return builder.or_(builder.trunc(builder.lshr(total, half), number), builder.zext(sticky, number))
 
-    return types.uint64(types.uint64, types.uint64), codegen
+    return types.int64(types.uint64, types.uint64, types.int64), codegen
 
 
 @primitive
@@ -64,9 +68,11 @@ def _bits(typing: Any, value: Any) -> Any:
     return types.int64(types.float64), lambda c, b, s, args: b.bitcast(args[0], ir.IntType(64))
 
 
-def upper(a: int, b: int) -> int:
-    """The upper 64 of the 128 bits of a product of two unsigned numbers."""
-    return np.uint64(int(a) * int(b) >> 64)
+def scaled(high: int, low: int, c: int) -> int:
+    """A power of ten, of these halves, times c, without its lower 128 bits; the last bit is set where these are not
+    nearly 0."""
+    total = int(high) * int(c) + (int(low) * int(c) >> 64)
+    return total >> 64 | int((total & ((1 << 64) - 1)) > 1)
 
 
 def bits_of(value: float) -> int:
@@ -74,19 +80,8 @@ def bits_of(value: float) -> int:
     return int(np.float64(value).view(np.int64))
 
 
-replace(upper, lambda a, b: _upper(a, b))
+replace(scaled, lambda high, low, c: _scaled(high, low, c))
 replace(bits_of, lambda value: _bits(value))
-
-
-@internal
-def _scaled(i: int, c: int) -> int:
-    """c times power i, without its lower 128 bits; the last bit is set where these are not nearly 0."""
-    x1 = upper(_LOW[i], c)
-    y0, y1 = _HIGH[i] * c, upper(_HIGH[i], c)
-    sum0 = y0 + x1
-    if sum0 < x1:
-        y1 += uint64(1)
-    return y1 | uint64(1) if sum0 > uint64(1) else y1
 
 
 @internal
@@ -98,13 +93,14 @@ def shortest(bits: int) -> tuple[int, int]:
         s, k = c >> -q, int64(0)
     else:
         closer = 1 if fraction == 0 and exponent > 1 else 0
-        odd = uint64(c & 1)
+        odd = c & 1
         k = (q * 1262611 - closer * 524031) >> 22
         h = q + ((-k * 1741647) >> 19) + 1
         i = -k - _LEAST
-        lower = _scaled(i, uint64((4 * c - 2 + closer) << h)) + odd
-        middle = int64(_scaled(i, uint64((4 * c) << h)))
-        least, most = int64(lower), int64(_scaled(i, uint64((4 * c + 2) << h)) - odd)
+        high, low = _HIGH[i], _LOW[i]
+        middle = scaled(high, low, (4 * c) << h)
+        least = scaled(high, low, (4 * c - 2 + closer) << h) + odd
+        most = scaled(high, low, (4 * c + 2) << h) - odd
         s = middle >> 2
         tens = int64(uint64(s) // _TEN)
         under, over = least <= 40 * tens, 40 * tens + 40 <= most
@@ -147,7 +143,7 @@ def write_integer(out: Bytes, at: int, value: int) -> int:
 @internal
 def write_number(out: Bytes, at: int, value: float) -> int:
     """Write a number at out[at:], which has `ROOM`; returns where it ends."""
-    if not (value - value == 0.0):
+    if not isfinite(value):
         for i, letter in enumerate((110, 117, 108, 108)):
             out[at + i] = letter
         end = at + 4

@@ -160,7 +160,7 @@ class Objects:
             self.shown(statics).T,
             created,
             list(map(self.payloads.get, rows)) if self.payloads else [None] * len(rows),
-            distance,
+            distance.tolist(),
         )
 
     def check(self) -> None:

@@ -10,7 +10,6 @@ import numpy as np
 from indexes.core.arrays import Floats, Ints
 from indexes.maps.config import Point, Question, Skyline, Top
 
-
 Column = Sequence[float] | Floats
 """Numbers by object."""
 
@@ -34,7 +33,7 @@ class Rows(NamedTuple):
     values: Sequence[Column] | Floats
     created: Sequence[int] | Ints
     payload: list[bytes | None]
-    distance: Column
+    distance: list[float]
 
     def part(self, begin: int, end: int) -> Rows:
         """The rows from `begin` to before `end`."""

@@ -78,14 +78,34 @@ def _compared(first: Any, columns: Any, single: Any) -> Any:
 
 @primitive
 def _all_from(
-    typing: Any, first: Any, at: Any, bound: Any, columns: Any, stride: Any, i: Any, single: Any, width: Any, k: Any, d: Any
+    typing: Any,
+    first: Any,
+    at: Any,
+    bound: Any,
+    columns: Any,
+    stride: Any,
+    i: Any,
+    single: Any,
+    width: Any,
+    k: Any,
+    d: Any,
 ) -> Any:
     return _compared(first, columns, single), _all_compare(">=")
 
 
 @primitive
 def _all_upto(
-    typing: Any, first: Any, at: Any, bound: Any, columns: Any, stride: Any, i: Any, single: Any, width: Any, k: Any, d: Any
+    typing: Any,
+    first: Any,
+    at: Any,
+    bound: Any,
+    columns: Any,
+    stride: Any,
+    i: Any,
+    single: Any,
+    width: Any,
+    k: Any,
+    d: Any,
 ) -> Any:
     return _compared(first, columns, single), _all_compare("<=")
 

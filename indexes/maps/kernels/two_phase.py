@@ -554,7 +554,9 @@ def _queue_deferred(view: View, scratch: SkylineScratch, record: int, x: float, 
                 if size[N_KILLERS] < scratch.killer.size:
                     size[N_KILLERS] += 1
                 scratch.killer[size[N_KILLERS] - 1] = s
-                left &= ~lanes_dominated(scratch.lane, scratch.limit[s], values, stride, i, scratch.statics, width, s, d)
+                left &= ~lanes_dominated(
+                    scratch.lane, scratch.limit[s], values, stride, i, scratch.statics, width, s, d
+                )
             elif low <= scratch.reach[RADIUS]:
                 size[DEFERRED] += 1
                 if size[N_QUEUE] == scratch.entry.size:
