@@ -151,14 +151,15 @@ class Objects:
 
     def rows(self, slots: Ints, points: Floats, statics: Floats, created: Ints, distance: Floats) -> Rows:
         """Objects as answers show them."""
+        x, y = points.T.tolist() if len(points) else ([], [])
         rows = slots.tolist()
         few = len(rows) <= FEW
         return Rows(
             list(map(self.names.name, rows)) if few else self.names.many(slots.astype(np.int32)).to_pylist(),
-            points[:, 0],
-            points[:, 1],
-            self.shown(statics).T,
-            created,
+            x,
+            y,
+            self.shown(statics).T.tolist(),
+            created.tolist(),
             list(map(self.payloads.get, rows)) if self.payloads else [None] * len(rows),
             distance.tolist(),
         )

@@ -2,16 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
-
-from indexes.core.arrays import Floats, Ints
 from indexes.maps.config import Point, Question, Skyline, Top
-
-Column = Sequence[float] | Floats
-"""Numbers by object."""
 
 
 class ObjectView(NamedTuple):
@@ -25,13 +18,13 @@ class ObjectView(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """Objects of an answer by column, with their distances from its place; `values` has a row for each attribute."""
+    """Objects of an answer by column, with their distances from its place; `values` has a list for each attribute."""
 
     ids: list[str]
-    x: Column
-    y: Column
-    values: Sequence[Column] | Floats
-    created: Sequence[int] | Ints
+    x: list[float]
+    y: list[float]
+    values: list[list[float]]
+    created: list[int]
     payload: list[bytes | None]
     distance: list[float]
 
@@ -39,7 +32,7 @@ class Rows(NamedTuple):
         """The rows from `begin` to before `end`."""
         at = slice(begin, end)
         ids, x, y, values, created, payload, distance = self
-        columns = values[:, at] if isinstance(values, np.ndarray) else [column[at] for column in values]
+        columns = [column[at] for column in values]
         return Rows(ids[at], x[at], y[at], columns, created[at], payload[at], distance[at])
 
 
