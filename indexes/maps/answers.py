@@ -13,7 +13,7 @@ from indexes.maps.objects import Objects
 from indexes.maps.results import Answer, CircleOf, SkylineAnswer, TopAnswer
 from indexes.maps.searches import AnswerZone
 from indexes.maps.zones.circle import CircleZone
-from indexes.maps.zones.geojson import geometry
+from indexes.maps.zones.geojson import geometries
 from indexes.maps.zones.skyline import Zone
 from indexes.maps.zones.top import TopZone, measured
 
@@ -74,16 +74,19 @@ def _skylines(
     rows = objects.rows(slots[order], points[order], statics[order], created[order], distances[order])
     found: list[Answer] = []
     end = 0
-    for zone, at, size in zip(zones, places, sizes, strict=True):
+    for zone, at, size in zip(_shown(zones), places, sizes, strict=True):
         begin, end = end, end + size
-        found.append(SkylineAnswer(Skyline(), at, rows.part(begin, end), zone_of(zone)))
+        found.append(SkylineAnswer(Skyline(), at, rows.part(begin, end), zone))
     return found
 
 
-def zone_of(zone: Zone | CircleZone) -> dict[str, Any] | CircleOf | None:
-    """The zone of a skyline: see `SkylineAnswer`."""
-    if isinstance(zone, Zone):
-        return geometry(zone)
+def _shown(zones: Sequence[Zone | CircleZone]) -> list[dict[str, Any] | CircleOf | None]:
+    """The zones of skylines: see `SkylineAnswer`."""
+    polygons = iter(geometries([zone for zone in zones if isinstance(zone, Zone)]))
+    return [next(polygons) if isinstance(zone, Zone) else _circle(zone) for zone in zones]
+
+
+def _circle(zone: CircleZone) -> CircleOf | None:
     if zone.empty:
         return None
     x, y = zone.place.tolist()

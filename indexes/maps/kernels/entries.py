@@ -136,10 +136,12 @@ def drop_first(view: View, scratch: SkylineScratch, n: int, order: int, x: float
         c = 2 * i + 1
         down = False
         if c < last:
-            if c + 1 < last and (
-                key[c + 1] < key[c] or (key[c + 1] == key[c] and precedes(view, order, entry[c + 1], entry[c], x, y))
-            ):
-                c += 1
+            if c + 1 < last:
+                # Which child comes first is anyone's guess, so it is not branched on.
+                right = key[c + 1] < key[c]
+                if key[c + 1] == key[c]:
+                    right = precedes(view, order, entry[c + 1], entry[c], x, y)
+                c += int(right)
             if key[c] < k or (key[c] == k and precedes(view, order, entry[c], e, x, y)):
                 key[i] = key[c]
                 entry[i] = entry[c]

@@ -22,6 +22,9 @@ repeated with four times as much."""
 SEEDS, SEEDING = 16, 8
 """Objects kept as seeds before a search goes by distance, and nodes opened to find them."""
 
+KILLERS = 8
+"""Members that all deferred lanes are compared with, before each lane that is left finds its own."""
+
 MOST_VERTICES = 1 << 16
 """Room for vertices and cutters beyond which a zone counts as empty."""
 
@@ -32,7 +35,7 @@ slot of the nearer object, shifted by `PAIR` bits, and that of the farther one."
 PAIR = 32
 
 N_QUEUE, N_DEFERRED, N_SKYLINE, N_BEST, N_ZONE, N_CUTTERS, N_CUT, FULL = 0, 1, 2, 3, 4, 5, 6, 7
-N_ASIDE = 11
+N_ASIDE, N_KILLERS = 11, 12
 """Places in `size`: how much of each is in use; FULL says what ran out of room, see `grown`."""
 
 NODES, EXAMINED, DEFERRED = 8, 9, 10
@@ -68,6 +71,7 @@ class SkylineScratch(NamedTuple):
     distance: Floats
     statics: Floats
     limit: Floats  # by member, once all are found: as `beyond`
+    killer: Ints  # (KILLERS,) members that put deferred lanes out of reach, those that did so often and lately first
     weight: Floats  # (d + 1,) what static values and distances count in a score
     best: Floats  # objects that dominate most: d rows of static values; see `two_phase`
     best_far: Floats  # their squared distances
@@ -108,6 +112,7 @@ def empty_scratch(d: int, entries: int = QUEUE, members: int = SKYLINE, vertices
         far=columns[2],
         distance=columns[3],
         statics=columns[12 : 12 + d].reshape(-1),
+        killer=np.empty(KILLERS, np.int64),
         weight=np.empty(d + 1),
         best=columns[12 + d :].reshape(-1),
         best_far=columns[4],

@@ -22,7 +22,7 @@ from __future__ import annotations
 import numpy as np
 
 from indexes.compiled.jit import inlined, internal, kernel
-from indexes.compiled.simd import LANES, high_bit, lanes_from, lanes_max, lanes_upto, low_bit
+from indexes.compiled.simd import LANES, bit_count, high_bit, lanes_from, lanes_upto, low_bit, prefetch_line
 from indexes.core.arrays import Floats, int64
 from indexes.maps.kernels.cuts import UP, blur, cut, first_lanes, is_covered, measure, nearest_better, pair, shrink
 from indexes.maps.kernels.entries import (
@@ -36,6 +36,7 @@ from indexes.maps.kernels.entries import (
     slot_of,
     static_of,
 )
+from indexes.maps.kernels.lanes import block_distances, lanes_dominated, lanes_dominating
 from indexes.maps.kernels.object_index import BLOCK, BLOCKS, LEAVES, View
 from indexes.maps.kernels.skyline_scratch import (
     AT_FIRST,
@@ -47,6 +48,7 @@ from indexes.maps.kernels.skyline_scratch import (
     N_ASIDE,
     N_BEST,
     N_DEFERRED,
+    N_KILLERS,
     N_QUEUE,
     N_SKYLINE,
     N_ZONE,
@@ -69,6 +71,12 @@ SHORTEST = 1e-14
 """Edges that are shorter than this share of the longer side of the bounds are dropped."""
 
 
+ONE_BY_ONE = 4
+"""Lanes of a block that are compared one by one with a block of the best, and no longer with each of the best."""
+
+LINE = 8
+"""Numbers in a line of the cache."""
+
 NEARNESS = 3.0
 """The weight of the distance, compared with a static value, in the choice of seeds."""
 
@@ -85,6 +93,8 @@ def two_phase(view: View, scratch: SkylineScratch, x: float, y: float, box: Floa
         e = scratch.entry[0]
         drop_first(view, scratch, scratch.size[N_QUEUE], BY_ENTRY if seeding else BY_DISTANCE, x, y)
         scratch.size[N_QUEUE] -= 1
+        if scratch.size[N_QUEUE] > 0:
+            _prefetch(view, scratch.entry[0], scratch.corner.size)
         for j in range(scratch.corner.size):
             scratch.corner[j] = static_of(view, e, j)
         far = far_of(view, e, x, y)
@@ -186,6 +196,20 @@ def _queue_roots(view: View, scratch: SkylineScratch, x: float, y: float) -> Non
 
 
 @inlined
+def _prefetch(view: View, entry: int, d: int) -> None:
+    """Prefetch what opening a leaf reads: it is the next entry, unless what comes first now is opened."""
+    if view.size[LEAVES] <= entry < view.first.size:
+        first, end = int64(view.first[entry]), int64(view.end[entry])
+        stride = view.base.x.size
+        prefetch_line(view.dead, first)
+        for i in range(first, end + LINE - 1, LINE):
+            prefetch_line(view.base.x, i)
+            prefetch_line(view.base.y, i)
+            for j in range(d):
+                prefetch_line(view.base.statics, j * stride + i)
+
+
+@inlined
 def _classify(scratch: SkylineScratch, far: float) -> tuple[bool, bool]:
     """Whether a member dominates an entry with the static values scratch.corner at this squared distance, and whether
     it cannot reach the zone either."""
@@ -262,40 +286,58 @@ def _entry(view: View, kind: int, i: int) -> int:
 
 
 @inlined
-def _lane_distances(lane: Floats, x0: Floats, y0: Floats, x1: Floats, y1: Floats, i: int, x: float, y: float) -> None:
-    """Write the squared distances of a block of lanes from i on."""
-    for k in range(LANES):
-        dx = max(x0[i + k] - x, x - x1[i + k], 0.0)
-        dy = max(y0[i + k] - y, y - y1[i + k], 0.0)
-        lane[k] = dx * dx + dy * dy
+def _apart(scratch: SkylineScratch, values: Floats, stride: int, i: int, left: int) -> tuple[int, int]:
+    """Of the lanes `left` of the block from i on, whose squared distances are in scratch.lane, those that no nearer
+    object dominates, and those that one dominates but that can reach the zone, as far as is seen at once."""
+    d, width, size = scratch.corner.size, scratch.x.size, scratch.size
+    cut = size[N_ZONE] == 0 or scratch.reach[RADIUS] < scratch.reach[AT_FIRST]
+    dominated, most, killer = 0, 0, -1
+    b = size[N_BEST] - 1
+    while b >= 0 and bit_count(left & ~dominated) > ONE_BY_ONE:
+        mask = left & lanes_dominated(scratch.lane, scratch.above[b], values, stride, i, scratch.best, width, b, d)
+        if mask != 0:
+            lanes = bit_count(mask & ~dominated)
+            if lanes > most:
+                most, killer = lanes, b
+            dominated |= mask
+            if cut:
+                left ^= mask & lanes_from(scratch.lane, 0, scratch.beyond[b])
+        b -= 1
+    if b >= 0:
+        rest = left & ~dominated
+        while rest != 0:
+            k = low_bit(rest)
+            rest &= rest - 1
+            mask, reaches, first = 0, True, 0
+            while first <= b and reaches and (cut or mask == 0):
+                some = first_lanes(b + 1 - first) & lanes_dominating(
+                    scratch.above, scratch.lane[k], values, stride, i + k, scratch.best, width, first, d
+                )
+                mask |= some
+                if cut and some != 0:
+                    reaches = some & lanes_upto(scratch.beyond, first, scratch.lane[k]) == 0
+                first += LANES
+            if not reaches:
+                left ^= 1 << k
+            elif mask != 0:
+                dominated |= 1 << k
+    if killer >= 0 and killer < size[N_BEST] - 1:
+        _swap_best(scratch, killer, size[N_BEST] - 1)
+    return left & ~dominated, left & dominated
 
 
 @inlined
-def _within_reach(scratch: SkylineScratch, values: Floats, stride: int, i: int, left: int) -> int:
-    """Those of the lanes `left` of the block from i on, whose squared distances are in scratch.lane, that can reach the
-    zone or are not dominated."""
-    b = scratch.size[N_BEST] - 1
-    while b >= 0 and left != 0:
-        mask = left & lanes_from(scratch.lane, 0, scratch.beyond[b])
-        for j in range(scratch.corner.size):
-            mask &= lanes_from(values, j * stride + i, scratch.best[j * scratch.x.size + b])
-        left ^= mask
-        b -= 1
-    return left
-
-
-@inlined
-def _dominated(scratch: SkylineScratch, values: Floats, stride: int, i: int, left: int) -> int:
-    """Those of the lanes `left`, as in `_within_reach`, that a nearer object dominates."""
-    found = 0
-    b = scratch.size[N_BEST] - 1
-    while b >= 0 and found != left:
-        mask = left & lanes_from(scratch.lane, 0, scratch.above[b])
-        for j in range(scratch.corner.size):
-            mask &= lanes_from(values, j * stride + i, scratch.best[j * scratch.x.size + b])
-        found |= mask
-        b -= 1
-    return found
+def _swap_best(scratch: SkylineScratch, a: int, b: int) -> None:
+    """Exchange two of the best: what dominates most of one block is asked first of the next one."""
+    width = scratch.x.size
+    scratch.best_far[a], scratch.best_far[b] = scratch.best_far[b], scratch.best_far[a]
+    scratch.best_distance[a], scratch.best_distance[b] = scratch.best_distance[b], scratch.best_distance[a]
+    scratch.above[a], scratch.above[b] = scratch.above[b], scratch.above[a]
+    scratch.beyond[a], scratch.beyond[b] = scratch.beyond[b], scratch.beyond[a]
+    scratch.score[a], scratch.score[b] = scratch.score[b], scratch.score[a]
+    for j in range(scratch.corner.size):
+        row = j * width
+        scratch.best[row + a], scratch.best[row + b] = scratch.best[row + b], scratch.best[row + a]
 
 
 @inlined
@@ -315,15 +357,10 @@ def _open(view: View, scratch: SkylineScratch, entry: int, x: float, y: float, s
         size[FULL] = NO_ENTRIES
         end = first
     for i in range(first, end, LANES):
-        _lane_distances(scratch.lane, x0, y0, x1, y1, i, x, y)
-        left = first_lanes(end - i)
-        if size[N_ZONE] == 0 or scratch.reach[RADIUS] < scratch.reach[AT_FIRST]:
-            left = _within_reach(scratch, values, stride, i, left)
-        if left != 0 and size[N_ZONE] > 0:
-            dominated = _dominated(scratch, values, stride, i, left)
-            left ^= dominated
-            if dominated != 0:
-                _defer(scratch, i, kind, dominated)
+        block_distances(scratch.lane, x0, y0, x1, y1, i, x, y)
+        left, dominated = _apart(scratch, values, stride, i, first_lanes(end - i))
+        if dominated != 0:
+            _defer(scratch, i, kind, dominated)
         while left != 0:
             k = low_bit(left)
             left &= left - 1
@@ -495,16 +532,16 @@ def _queue_deferred(view: View, scratch: SkylineScratch, record: int, x: float, 
     distance less that of a member that dominates them."""
     i, kind, mask = record >> KIND, (record >> LANES) & 3, record & ((1 << LANES) - 1)
     x0, y0, x1, y1, values = _columns(view, kind)
-    stride, d, size = x0.size, scratch.corner.size, scratch.size
-    _lane_distances(scratch.lane, x0, y0, x1, y1, i, x, y)
-    left, s = mask, 0
-    farthest = lanes_max(scratch.lane, 0, mask)
-    while s < size[N_SKYLINE] and left != 0 and not scratch.limit[s] > farthest:
-        beyond = left & lanes_from(scratch.lane, 0, scratch.limit[s])
-        for j in range(d):
-            beyond &= lanes_from(values, j * stride + i, scratch.statics[j * scratch.x.size + s])
-        left ^= beyond
-        s += 1
+    stride, width, d, size = x0.size, scratch.x.size, scratch.corner.size, scratch.size
+    block_distances(scratch.lane, x0, y0, x1, y1, i, x, y)
+    left, t = mask, 0
+    while t < size[N_KILLERS] and left != 0:
+        s = scratch.killer[t]
+        gone = left & lanes_dominated(scratch.lane, scratch.limit[s], values, stride, i, scratch.statics, width, s, d)
+        if gone != 0 and t > 0:
+            scratch.killer[t], scratch.killer[t - 1] = scratch.killer[t - 1], s
+        left ^= gone
+        t += 1
     while left != 0:
         k = low_bit(left)
         left &= left - 1
@@ -513,7 +550,14 @@ def _queue_deferred(view: View, scratch: SkylineScratch, record: int, x: float, 
                 scratch.corner[j] = values[j * stride + i + k]
             s = nearest_better(scratch)
             low = 0.5 * (scratch.lane[k] ** 0.5 - scratch.distance[s] * UP) if s >= 0 else -np.inf
-            if low <= scratch.reach[RADIUS]:
+            if s >= 0 and scratch.lane[k] >= scratch.limit[s]:
+                if size[N_KILLERS] < scratch.killer.size:
+                    size[N_KILLERS] += 1
+                scratch.killer[size[N_KILLERS] - 1] = s
+                left &= ~lanes_dominated(
+                    scratch.lane, scratch.limit[s], values, stride, i, scratch.statics, width, s, d
+                )
+            elif low <= scratch.reach[RADIUS]:
                 size[DEFERRED] += 1
                 if size[N_QUEUE] == scratch.entry.size:
                     size[FULL] = NO_ENTRIES
