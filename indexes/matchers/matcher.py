@@ -31,6 +31,7 @@ from indexes.matchers.forms import nothing
 from indexes.matchers.kernels import blocks, run_index, strategies
 from indexes.matchers.kernels.answers import ENTRIES, Answers, new_answers
 from indexes.matchers.kernels.blocks import top_exact, top_relaxed
+from indexes.matchers.kernels.cells import top_of_cells
 from indexes.matchers.kernels.combine import NUMBERS
 from indexes.matchers.kernels.positions import new_positions
 from indexes.matchers.kernels.runs import new_walk, top_of_runs
@@ -93,8 +94,7 @@ class Matcher:
     @property
     def nbytes(self) -> int:
         """Bytes of the indexes and the table, without ids."""
-        parts = self.indexes.parts()
-        return self.high * self._rec.itemsize * self._rec.shape[1] + sum(part.nbytes for part in parts)
+        return self.high * self._rec.itemsize * self._rec.shape[1] + self.indexes.nbytes
 
     @property
     def churn(self) -> float:
@@ -225,14 +225,12 @@ class Matcher:
         self._rec[rows, 2 * d :] = subscriptions.scores
 
     def _remove(self, rows: Ints32) -> None:
-        for part in self.indexes.parts():
-            part.remove(self._rec, rows)
+        self.indexes.remove(self._rec, rows)
         self._edits += len(rows)
         self._note(rows)
 
     def _add(self, rows: Ints32) -> None:
-        for part in self.indexes.parts():
-            part.add(self._rec, rows)
+        self.indexes.add(self._rec, rows)
         self._added += len(rows)
         self._edits += len(rows)
         self._note(rows)
@@ -341,6 +339,8 @@ class Matcher:
         if i.segments is not None:
             self._match_by_dimension(events, buffers, answers)
             return
+        if i.cells is not None:
+            top_of_cells(i.cells.arrays, self._rec, events, answers)
         if i.runs is not None:
             top_of_runs(i.runs.arrays, self._rec, 0, 2, events, buffers.walk, answers)
         elif i.lists is not None:

@@ -83,7 +83,8 @@ def new_walk(k: int) -> Walk:
 def top_of_runs(
     pool: Runs, table: Floats, dimension: int, scored: int, events: Floats, walk: Walk, answers: Answers
 ) -> None:
-    """The k best rows of a dimension that each event meets; their scores are not written.
+    """The k best rows of a dimension that each event meets, of those of which none are found yet; their scores are not
+    written.
 
     Column `scored` of `table` ranks them. Event t is the pair events[t, 0], events[t, 1]. O(k log n) blocks for a base
     without holes and a point; for an event that is a range the arrangement is no order of scores, and the walk is cut
@@ -104,7 +105,8 @@ def top_of_runs(
         entries = 0
         opened = 0
         holes = 0
-        for v in range(dimension * runs, (dimension + 1) * runs):
+        asked = count[t] == 0
+        for v in range(dimension * runs, (dimension + 1) * runs if asked else 0):
             append = ordered and v == dimension * runs
             top = pool.top[v]
             level = top
@@ -168,7 +170,7 @@ def top_of_runs(
             if append and kept and n == k:
                 bound = walk.score[k - 1]
         tail = dimension * cap
-        used = pool.tail_used[dimension]
+        used = pool.tail_used[dimension] if asked else 0
         i = 0
         while i < used and pool.tail_score[tail + i] >= bound:
             mask = overlapping(pool.tail_lo, pool.tail_hi, tail + i, a, b) & first_lanes(used - i)
@@ -186,7 +188,7 @@ def top_of_runs(
                     if n == k:
                         bound = walk.score[k - 1]
             i += BLOCK
-        count[t] = n
+        count[t] = n if asked else count[t]
         seen[t, ENTRIES] += entries
         seen[t, LEAVES] += opened
         seen[t, HOLES] += holes
