@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from indexes.compiled.jit import allocating_kernel, internal, kernel
 from indexes.compiled.masks import BLOCK, SHIFT, block_around, first_lane, first_lanes, lanes_behind, without_first
-from indexes.compiled.simd import LANES, bit_count, lanes_from, lanes_least, lanes_upto, prefetch_line
+from indexes.compiled.simd import LANES, bit_count, lanes_from, lanes_least, lanes_upto, low_bit, prefetch_line
 from indexes.core import aligned
 from indexes.core.arrays import INF, Bytes, Floats, Ints, Ints32, int64
 from indexes.matchers.kernels.answers import ENTRIES, LEAVES, Answers, new_answers
@@ -240,17 +240,20 @@ def _lower(cells: Cells, cell: int) -> None:
 def _next_cells(cells: Cells, at: int, last: int, score: float) -> tuple[int, int]:
     """The first block of 64 cells, from the one of cell `at` on, with cells up to `last` whose floors are no higher
     than a score, and their mask; 0 where there are none."""
-    block = at & ~(BLOCK - 1)
+    group = at >> SHIFT
+    block = at
     mask = 0
-    while mask == 0 and block <= last:
-        if cells.least[block >> SHIFT] <= score:
+    while mask == 0 and group <= last >> SHIFT:
+        groups = lanes_upto(cells.least, group, score)
+        group += low_bit(groups) if groups != 0 else LANES
+        block = group << SHIFT
+        if groups != 0 and block <= last:
             for z in range(0, BLOCK, LANES):
                 mask |= lanes_upto(cells.floor, block + z, score) << z
             mask &= first_lanes(last + 1 - block)
             if block < at:
                 mask &= lanes_behind(at - block)
-        if mask == 0:
-            block += BLOCK
+            group += 1
     return block, mask
 
 
@@ -481,11 +484,11 @@ def _empty(bounds: Floats) -> Cells:
         used=np.zeros(n, np.int64),
         floor=np.concatenate([np.full(n, -INF), np.full(whole * BLOCK - n, INF)]),
         floor_row=np.zeros(n, np.int32),
-        least=np.full(whole, -INF),
+        least=np.concatenate([np.full(whole, -INF), np.full(LANES, INF)]),
         low=np.zeros(n, np.int64),
         size=np.zeros(2, np.int64),
     )
 
 
 def _set_least(cells: Cells) -> None:
-    cells.least[:] = cells.floor.reshape(-1, BLOCK).min(axis=1)
+    cells.least[:-LANES] = cells.floor.reshape(-1, BLOCK).min(axis=1)
