@@ -407,6 +407,8 @@ class Matcher:
         for part in i.parts():
             stale = self._stale[rows] == 1
             part.check(self._rec, rows[stale] if i.segments is not None else rows)
+        if i.cells is not None:
+            i.cells.check(self._rec, rows)
 
 
 class _Buffers:

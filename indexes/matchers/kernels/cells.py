@@ -59,16 +59,13 @@ OUTSIDE = 255
 FULL = 254.0
 """The greatest code inside a cell."""
 
-LOW, TOUCHED = range(2)
-"""Columns of `Cells.size`: cells in `low`, and lists looked at by the last change."""
-
-
 class Cells(NamedTuple):
     """The arrays; see the module's docstring. Cell c begins at bound[c], the first at -inf, and owns the slots 64 c to
     64 c + 63 of `row` and `score`, and 128 c to 128 c + 127 of `code`, the lower ends first. A free slot has code 0
     twice, which holds no point, and score -inf. `floor[c]` and `floor_row[c]` are the rank down to which a list is
     whole; `least` the lowest floor of 64 cells, or one that was. `start[b]` counts the cells that begin before bucket b
-    of the line, which are as many as the cells and of equal length: `scale` is where they begin and buckets by unit."""
+    of the line, which are as many as the cells and of equal length: `scale` is where they begin and buckets by unit;
+    `parts` are by unit of a cell. `lows` counts the cells in `low`, whose lists have become short."""
 
     bound: Floats
     start: Ints32
@@ -82,16 +79,16 @@ class Cells(NamedTuple):
     floor_row: Ints32
     least: Floats
     low: Ints
-    size: Ints
+    lows: Ints
 
 
 @internal
 def _bucket_of(cells: Cells, x: float) -> int:
     """The bucket of a number. Of two numbers the greater has no lesser one."""
-    step = (x - cells.scale[0]) * cells.scale[1]
-    step = step if step > 0.0 else 0.0  # no number, too, where an infinite one is multiplied by 0
+    by_unit = cells.scale[1]
+    step = (x - cells.scale[0]) * by_unit if by_unit > 0.0 else 0.0
     most = float(cells.start.size - 2)
-    return int(step if step < most else most)
+    return int(min(max(step, 0.0), most))
 
 
 @internal
@@ -113,9 +110,9 @@ def _cell_of(cells: Cells, x: float) -> int:
 @internal
 def _part_of(cells: Cells, cell: int, x: float) -> int:
     """The code of a number in a cell, from 1 to 254."""
-    step = (x - cells.bound[cell]) * cells.parts[cell]
-    step = step if step > 0.0 else 0.0
-    return 1 + int(step if step < FULL - 1 else FULL - 1)
+    by_unit = cells.parts[cell]
+    step = (x - cells.bound[cell]) * by_unit if by_unit > 0.0 else 0.0
+    return 1 + int(min(max(step, 0.0), FULL - 1))
 
 
 @internal
@@ -214,7 +211,7 @@ def _refill(cells: Cells, table: Floats, scored: int, low: Ints, answers: Answer
         cells.floor[c] = cells.score[c * BLOCK + n - 1] if n == BLOCK else -INF
         cells.floor_row[c] = cells.row[c * BLOCK + n - 1] if n == BLOCK else 0
         _lower(cells, c)
-    cells.size[LOW] = 0
+    cells.lows[0] = 0
 
 
 @internal
@@ -272,10 +269,12 @@ def _lane_of(cells: Cells, cell: int, score: float, row: int) -> int:
 
 
 @kernel
-def _remove(cells: Cells, table: Floats, scored: int, rows: Ints32) -> None:
-    """Take rows out of the lists that they are in; `table` must still have them."""
+def _remove(cells: Cells, table: Floats, scored: int, rows: Ints32, most: int) -> int:
+    """Take rows out of the lists that they are in; `table` must still have them. Returns how many lists were looked at,
+    of which more than so many are too many: it gives up."""
     touched = 0
-    for i in range(rows.size):
+    i = 0
+    while i < rows.size and touched <= most:
         if i + AHEAD < rows.size:
             prefetch_line(table, int64(rows[i + AHEAD]) * table.shape[1])
         row = rows[i]
@@ -291,7 +290,8 @@ def _remove(cells: Cells, table: Floats, scored: int, rows: Ints32) -> None:
                     touched += 1
                     _take_out(cells, cell, _lane_of(cells, cell, score, row), row)
                 at = block + BLOCK
-    cells.size[TOUCHED] = touched
+        i += 1
+    return touched
 
 
 @internal
@@ -312,15 +312,17 @@ def _take_out(cells: Cells, cell: int, lane: int, row: int) -> None:
         cells.code[2 * first + BLOCK + used] = 0
         cells.used[cell] = used
         if used == SHORT - 1 and cells.floor[cell] > -INF:
-            cells.low[cells.size[LOW]] = cell
-            cells.size[LOW] += 1
+            cells.low[cells.lows[0]] = cell
+            cells.lows[0] += 1
 
 
 @kernel
-def _add(cells: Cells, table: Floats, scored: int, rows: Ints32) -> None:
-    """Put rows, as `table` has them, into the lists of the cells in which they rank above the floor."""
+def _add(cells: Cells, table: Floats, scored: int, rows: Ints32, most: int) -> int:
+    """Put rows, as `table` has them, into the lists of the cells in which they rank above the floor. Returns as
+    `_remove`."""
     touched = 0
-    for i in range(rows.size):
+    i = 0
+    while i < rows.size and touched <= most:
         if i + AHEAD < rows.size:
             prefetch_line(table, int64(rows[i + AHEAD]) * table.shape[1])
         row = rows[i]
@@ -337,7 +339,8 @@ def _add(cells: Cells, table: Floats, scored: int, rows: Ints32) -> None:
                     if score > cells.floor[cell] or row < cells.floor_row[cell]:
                         _put_in(cells, cell, _lane_of(cells, cell, score, row), lo, hi, score, row)
                 at = block + BLOCK
-    cells.size[TOUCHED] = touched
+        i += 1
+    return touched
 
 
 @internal
@@ -403,18 +406,18 @@ class CellIndex:
     def remove(self, rec: Floats, rows: Ints32) -> None:
         """Take rows out, before the table changes. Absent ones are ignored."""
         if len(self) and len(rows):
-            _remove(self.arrays, rec, _SCORED, rows)
-            self._let_go(len(rows))
+            most = DEAR * (len(rows) + BLOCK)
+            self._limit(_remove(self.arrays, rec, _SCORED, rows, most) <= most)
 
     def add(self, rec: Floats, rows: Ints32) -> None:
         """Put in rows that are not there."""
         if len(self) and len(rows):
-            _add(self.arrays, rec, _SCORED, rows)
-            self._let_go(len(rows))
+            most = DEAR * (len(rows) + BLOCK)
+            self._limit(_add(self.arrays, rec, _SCORED, rows, most) <= most)
 
     def refill(self, rec: Floats, runs: RunIndex) -> None:
         """Make short lists longer, from runs that hold the same intervals."""
-        low = self.arrays.low[: self.arrays.size[LOW]] if len(self) else self.arrays.low[:0]
+        low = self.arrays.low[: self.arrays.lows[0]] if len(self) else self.arrays.low[:0]
         if len(low):
             bound = self.arrays.bound
             ends = np.column_stack([bound[low], np.nextafter(bound[low + 1], -INF)])
@@ -422,9 +425,9 @@ class CellIndex:
             top_of_runs(runs.arrays, rec, 0, _SCORED, ranges(ends), new_walk(BLOCK), answers)  # type: ignore[arg-type]
             _refill(self.arrays, rec, _SCORED, low.copy(), answers)
 
-    def _let_go(self, changes: int) -> None:
-        """Do without cells when changes are in too many lists."""
-        if self.arrays.size[TOUCHED] > DEAR * (changes + BLOCK):
+    def _limit(self, done: bool) -> None:
+        """Do without cells when changes were in too many lists."""
+        if not done:
             self.arrays = _empty(np.empty(0))
 
     def check(self, rec: Floats, rows: Ints32) -> None:
@@ -486,7 +489,7 @@ def _empty(bounds: Floats) -> Cells:
         floor_row=np.zeros(n, np.int32),
         least=np.concatenate([np.full(whole, -INF), np.full(LANES, INF)]),
         low=np.zeros(n, np.int64),
-        size=np.zeros(2, np.int64),
+        lows=np.zeros(1, np.int64),
     )
 
 

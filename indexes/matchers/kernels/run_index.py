@@ -44,8 +44,7 @@ more often, are in order of score: such runs are merged in one pass, in a thirti
 a query ends at the first block below its bound."""
 
 GROWTH = 8
-LEAST = 2 * GROWTH * TAIL, GROWTH * TAIL, 2 * TAIL
-"""What they hold at least."""
+"""At least the deltas hold two, one, and a quarter times so many tails."""
 
 AT_ONCE, RANKED_AT_ONCE = 1 << 13, 1 << 16
 """Intervals that are merged in two or three milliseconds; the latter where all are in order of score."""
@@ -264,7 +263,11 @@ class RunIndex:
     def _opened(self, rec: Floats) -> tuple[list[int], Runs]:
         """What deltas hold at most, and the arrays with room for them. O(d n)."""
         most = max(self._bases, default=0)
-        caps = [max(least, int(most * share)) for least, share in zip(LEAST, DELTAS, strict=True)]
+        least = TAIL * GROWTH
+        caps = [
+            max(size, int(most * share))
+            for size, share in zip((2 * least, least, -(-least // 4)), DELTAS, strict=True)
+        ]
         old, ix = self.arrays, _pool(self._bases, caps, TAIL, len(rec))
         for j in range(self.d):
             leaves = slice(old.first[j, 0], old.first[j, 0] + old.used[j, 0])
