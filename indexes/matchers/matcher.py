@@ -5,7 +5,7 @@ order give the same results; no clock or random source is read.
 
 | mode, dimensions | `index` "auto" | another `index` |
 | --- | --- | --- |
-| one dimension | the SOPT-R-tree and its deltas | that index |
+| one dimension | the best intervals by cell, else the SOPT-R-tree and its deltas | that index |
 | exact | blocks, or along a selective dimension, whichever costs less for the event | along one, or intersection |
 | relaxed | blocks | the Threshold Algorithm |
 

@@ -174,25 +174,26 @@ def _weigh(
     if how == SUM:
         for i in range(0, n, LANES):
             sum_lanes(lo, hi, weight, stride, at + i, events, event, dimensions, total, i)
-    for i in range(n if how != SUM else 0):
-        total[i] = 1.0
-        top[i] = -1.0
-    for j in range(dimensions if how != SUM else 0):
-        a, b = events[event, 2 * j], events[event, 2 * j + 1]
-        for i in range(0, n, LANES):
-            s = j * stride + at + i
-            if how == MAX:
-                raise_lanes(lo, hi, weight, s, a, b, total, top, i)
-            elif bounding:
-                bound_lanes(lo, hi, weight, s, a, b, total, top, i)
-            else:
-                multiply_lanes(lo, hi, weight, s, a, b, total, top, i)
-    if how == MAX or (bounding and how == PRODUCT):
+    else:
         for i in range(n):
-            total[i] = total[i] if how == PRODUCT and top[i] >= 1.0 else top[i]
-    elif how == PRODUCT:
-        for i in range(n):
-            total[i] = total[i] if top[i] >= 0.0 else -1.0
+            total[i] = 1.0
+            top[i] = -1.0
+        for j in range(dimensions):
+            a, b = events[event, 2 * j], events[event, 2 * j + 1]
+            for i in range(0, n, LANES):
+                s = j * stride + at + i
+                if how == MAX:
+                    raise_lanes(lo, hi, weight, s, a, b, total, top, i)
+                elif bounding:
+                    bound_lanes(lo, hi, weight, s, a, b, total, top, i)
+                else:
+                    multiply_lanes(lo, hi, weight, s, a, b, total, top, i)
+        if how == MAX or bounding:
+            for i in range(n):
+                total[i] = total[i] if how == PRODUCT and top[i] >= 1.0 else top[i]
+        else:
+            for i in range(n):
+                total[i] = total[i] if top[i] >= 0.0 else -1.0
 
 
 @kernel
@@ -203,8 +204,8 @@ def top_relaxed(
     `how` is SUM, MAX or PRODUCT; events with way[t] > 0 are skipped.
 
     Bounds of blocks are found for ever more chunks, and a block is opened once its bound is no lower than that of the
-    chunks that are left: mostly one that the event may meet in all dimensions. So the k-th score is high when it comes to
-    the others.
+    chunks that are left: mostly one that the event may meet in all dimensions. So the k-th score is high when it comes
+    to the others.
     """
     out, total, count, seen = answers.rows, answers.scores, answers.found, answers.seen
     k = out.shape[1]

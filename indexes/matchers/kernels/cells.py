@@ -3,7 +3,7 @@
 The line is cut into *cells*, at ends of the best intervals. A cell has a list of intervals that meet it, in order of
 rank, up to 64 of them: all that rank no lower than its *floor*. So the first k of a list that hold a point of the cell
 are the answer, and where there are fewer, the runs are asked. With n / 256 cells an interval is in a quarter of a
-list on average, however long it is, for long intervals with low scores are below the floors of the cells that they meet.
+list on average, however long it is, for long ones with low scores are below the floors of the cells that they meet.
 
 A list is a block: the codes of 64 ends, one byte each, and of 64 others. Code 255 - c of a lower end and code c of an
 upper one say in which part of the cell it lies; of two numbers in a cell the greater has no lesser code. So a point's
@@ -18,10 +18,9 @@ Changes of intervals that are in very many lists would be dear: the index then l
 
 from __future__ import annotations
 
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from indexes.compiled.jit import allocating_kernel, internal, kernel
 from indexes.compiled.masks import BLOCK, SHIFT, block_around, first_lane, first_lanes, lanes_behind, without_first
@@ -58,6 +57,7 @@ OUTSIDE = 255
 
 FULL = 254.0
 """The greatest code inside a cell."""
+
 
 class Cells(NamedTuple):
     """The arrays; see the module's docstring. Cell c begins at bound[c], the first at -inf, and owns the slots 64 c to

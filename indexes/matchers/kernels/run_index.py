@@ -64,7 +64,7 @@ class _Spare(threading.local):
 
 
 def _ranked(n: int) -> Ranked:
-    return Ranked(*(np.empty(n) for _ in range(3)), np.empty(n, np.int32))
+    return Ranked(np.empty(n), np.empty(n), np.empty(n), np.empty(n, np.int32))
 
 
 class RunIndex:
@@ -214,7 +214,7 @@ class RunIndex:
     def _merged(self, rec: Floats, j: int, v: int) -> Callable[[], None]:
         runs = 1 + len(self._caps)
         if self._is_ranked(v):
-            ranked = Ranked(*(column.copy() for column in self._ranked(j, v)))
+            ranked = self._ranked(j, v).copied()
 
             def put() -> None:
                 self._empty(j, v)
@@ -265,8 +265,7 @@ class RunIndex:
         most = max(self._bases, default=0)
         least = TAIL * GROWTH
         caps = [
-            max(size, int(most * share))
-            for size, share in zip((2 * least, least, -(-least // 4)), DELTAS, strict=True)
+            max(size, int(most * share)) for size, share in zip((2 * least, least, -(-least // 4)), DELTAS, strict=True)
         ]
         old, ix = self.arrays, _pool(self._bases, caps, TAIL, len(rec))
         for j in range(self.d):

@@ -86,6 +86,9 @@ class Ranked(NamedTuple):
     def part(self, part: slice) -> Ranked:
         return Ranked(self.lo[part], self.hi[part], self.score[part], self.row[part])
 
+    def copied(self) -> Ranked:
+        return Ranked(self.lo.copy(), self.hi.copy(), self.score.copy(), self.row.copy())
+
 
 class Walk(NamedTuple):
     """What a walk keeps: by level the hits that are to be followed yet and where their block begins; and the scores of

@@ -63,7 +63,17 @@ def _raise(typing: Any, lo: Any, hi: Any, w: Any, at: Any, a: Any, b: Any, total
 
 @primitive
 def _sum(
-    typing: Any, lo: Any, hi: Any, w: Any, stride: Any, at: Any, events: Any, event: Any, dimensions: Any, out: Any, i: Any
+    typing: Any,
+    lo: Any,
+    hi: Any,
+    w: Any,
+    stride: Any,
+    at: Any,
+    events: Any,
+    event: Any,
+    dimensions: Any,
+    out: Any,
+    i: Any,
 ) -> Any:
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         kind = ir.VectorType(ir.DoubleType(), LANES)
@@ -80,7 +90,9 @@ def _sum(
             first, second, weight = (load(context, builder, signature.args[k], args[k], base) for k in range(3))
             pair = builder.add(begin, builder.shl(loop.index, ir.Constant(loop.index.type, 1)))
             a, b = (
-                splat(builder, kind, builder.load(builder.gep(pairs.data, [builder.add(pair, ir.Constant(pair.type, k))])))
+                splat(
+                    builder, kind, builder.load(builder.gep(pairs.data, [builder.add(pair, ir.Constant(pair.type, k))]))
+                )
                 for k in (0, 1)
             )
             met = builder.and_(builder.fcmp_ordered("<=", first, b), builder.fcmp_ordered(">=", second, a))
