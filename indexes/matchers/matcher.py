@@ -207,10 +207,9 @@ class Matcher:
             size = rows + rows // 2 + 64
             rec = np.empty((size, self._rec.shape[1]))
             rec[: self.high] = self._rec[: self.high]
-            more = np.zeros(size - have, np.uint8)
-            self._alive = np.concatenate([self._alive, more.view(np.bool_)])
-            self._stale = np.concatenate([self._stale, more])
-            self._rec = rec
+            alive, stale = np.zeros(size, np.bool_), np.zeros(size, np.uint8)
+            alive[: self.high], stale[: self.high] = self._alive[: self.high], self._stale[: self.high]
+            self._rec, self._alive, self._stale = rec, alive, stale
             self._access = None
 
     def _clear(self, rows: Ints32 | slice) -> None:
