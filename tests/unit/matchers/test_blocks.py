@@ -5,8 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from indexes.compiled.jit import kernel
+from indexes.compiled.masks import BLOCK, block_around
+from indexes.compiled.simd import LANES
+from indexes.core.arrays import Bytes, Floats, Ints
 from indexes.matchers.config import MatcherConfig, Subscriptions
 from indexes.matchers.kernels import blocks
+from indexes.matchers.kernels.weights import sum_lanes
 from indexes.matchers.matcher import Matcher
 from indexes.matchers.verification import scan
 from tests.unit.matchers.worlds import Combine
@@ -39,3 +44,30 @@ def test_winners_are_those_of_a_scan(d: int, combine: Combine, groups: int, monk
                 n = int(found.found[t])
                 assert found.rows[t, :n].tolist() == rows.tolist()
                 assert found.scores[t, :n].tolist() == scores.tolist()
+
+
+@kernel
+def _sums(lo: Floats, hi: Floats, weight: Floats, stride: int, events: Floats, dimensions: int, out: Floats) -> None:
+    sum_lanes(lo, hi, weight, stride, 3, events, 1, dimensions, out, 5)
+
+
+@kernel
+def _around(code: Bytes, part: int, out: Ints) -> None:
+    out[0], out[1] = block_around(code, 7, part)
+
+
+def test_compiled_primitives_are_their_definitions() -> None:
+    rng = np.random.default_rng(0)
+    stride, dimensions = LANES + 9, 3
+    lo, hi, weight = rng.integers(0, 6, (3, stride * dimensions)).astype(float)
+    weight[:4] = -0.0
+    events = rng.integers(0, 6, (2, 2 * dimensions)).astype(float)
+    code = rng.integers(0, 256, 3 * BLOCK).astype(np.uint8)
+    mine, theirs = np.zeros(LANES + 9), np.zeros(LANES + 9)
+    _sums(lo, hi, weight, stride, events, dimensions, mine)
+    sum_lanes(lo, hi, weight, stride, 3, events, 1, dimensions, theirs, 5)
+    assert mine.tolist() == theirs.tolist()
+    masks = np.zeros(2, np.int64)
+    for part in (1, 128, 254):
+        _around(code, part, masks)
+        assert tuple(masks.tolist()) == block_around(code, 7, part)
