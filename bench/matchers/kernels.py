@@ -23,9 +23,10 @@ from bench.report import Report, middle, ratio
 from indexes.core.arrays import Floats, Ints, Ints32
 from indexes.matchers.config import MatcherConfig, Subscriptions
 from indexes.matchers.kernels.answers import new_answers
-from indexes.matchers.kernels.run_index import RunIndex
+from indexes.matchers.kernels.cells import top_of_cells
 from indexes.matchers.kernels.runs import new_walk, top_of_runs
 from indexes.matchers.kernels.table import points, record
+from indexes.matchers.layout import build_indexes
 from indexes.matchers.matcher import Matcher
 
 CHURN = (0.01, 0.1, 0.3)
@@ -169,7 +170,7 @@ class Bench:
                     f"{times[0]:.2f}",
                     ratio(times[0] / static),
                     f"{rates[0]:,.0f}" if n else "",
-                    f"{rescored.index.nbytes / size.n:.1f}",
+                    f"{rescored.indexes.nbytes / size.n:.1f}",
                     f"{times[1]:.2f}" if times[1:] else "",
                     f"{rates[1]:,.0f}" if rates[1] else "",
                 )
@@ -254,7 +255,10 @@ class Rescored:
         n = len(world.lo)
         self._rec = record(world.lo, world.hi, world.weight)
         self._events, self._q = points(world.points[:, 0]), world.points[:, 0].copy()
-        self.index = RunIndex.build(self._rec, np.arange(n, dtype=np.int32), 1, False)
+        self.indexes = build_indexes(MatcherConfig(("d0",), "exact"), self._rec, np.arange(n, dtype=np.int32))
+        assert self.indexes.runs is not None
+        assert self.indexes.cells is not None
+        self._runs, self._cells = self.indexes.runs, self.indexes.cells
         events = len(self._events)
         self._answers, self._walk = new_answers(events, K), new_walk(K)
         self.longest = 0.0
@@ -272,7 +276,7 @@ class Rescored:
             part = rows[begin : begin + BATCH]
             fresh = 1 - (1 - self._rec[part, 2]) * factor[part]
             began = time.thread_time()
-            ends = self.index.relieved(self._rec, len(part)) if self.index.crowded(len(part)) else []
+            ends = self._runs.relieved(self._rec, len(part)) if self._runs.crowded(len(part)) else []
             spent[0] += time.thread_time() - began
             changes: list[Callable[[], None]] = [*ends, partial(self._rescore, part, fresh)]
             for change in changes:
@@ -289,9 +293,9 @@ class Rescored:
         return spent[0], spent[1]
 
     def _rescore(self, rows: Ints32, fresh: Floats) -> None:
-        self.index.remove(self._rec, rows)
+        self.indexes.remove(self._rec, rows)
         self._rec[rows, 2] = fresh
-        self.index.add(self._rec, rows)
+        self.indexes.add(self._rec, rows)
 
     def contenders(self) -> list[Contender]:
         mine = [Contender("ours", self._ask, len(self._q))]
@@ -300,7 +304,9 @@ class Rescored:
         return mine
 
     def _ask(self) -> None:
-        top_of_runs(self.index.arrays, self._rec, 0, 2, self._events, self._walk, self._answers)
+        self._answers.found[:] = 0
+        top_of_cells(self._cells.arrays, self._rec, self._events, self._answers)
+        top_of_runs(self._runs.arrays, self._rec, 0, 2, self._events, self._walk, self._answers)
 
     def answers(self) -> Ints32:
         """The best of each point, now."""

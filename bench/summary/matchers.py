@@ -32,10 +32,10 @@ PAUSE_MS = 5.0
 RELAXED = {2: 15.0, 4: 150.0}
 """Microseconds wanted by dimensions."""
 
-WALK_LIMIT = "bytes moved: blocks of 64 intervals in order of score, until k are found"
-CHURN_LIMIT = "runs and a tail of what has changed, walked beside the base; holes where it was"
+WALK_LIMIT = "finding the cell of a point, one block of its 64 best intervals, and naming k of them"
+CHURN_LIMIT = "the same, for changes go to the lists of cells; the runs where a list has too few"
 CHANGE_LIMIT = "a batch, or putting a merged run in place; the merge itself is made while others read"
-RELAXED_LIMIT = "bytes moved: blocks of boxes, until the bound of the rest is below the k-th score"
+RELAXED_LIMIT = "bytes moved: bounds of blocks, until that of the rest is below the k-th score"
 
 
 def one_dimension(size: Size) -> Iterator[Row]:

@@ -12,6 +12,7 @@ import numpy as np
 
 from indexes.compiled.simd import load, low_bit, mask_of, primitive, replace, splat
 
+from llvmlite import ir  # isort: skip
 from numba import types  # isort: skip
 
 SHIFT = 6
@@ -31,6 +32,26 @@ def _overlapping(typing: Any, lo: Any, hi: Any, base: Any, a: Any, b: Any) -> An
     return types.int64(lo, hi, types.int64, types.float64, types.float64), codegen
 
 
+@primitive
+def _block_around(typing: Any, a: Any, base: Any, part: Any) -> Any:
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        byte = ir.IntType(8)
+        upper = splat(builder, ir.VectorType(byte, BLOCK), builder.trunc(args[2], byte))
+        lower = builder.not_(upper)
+        behind = builder.add(args[1], ir.Constant(args[1].type, BLOCK))
+        first, second = (load(context, builder, signature.args[0], args[0], at, BLOCK) for at in (args[1], behind))
+        masks = [
+            builder.and_(
+                mask_of(builder, builder.icmp_unsigned(order, first, lower)),
+                mask_of(builder, builder.icmp_unsigned(order, second, upper)),
+            )
+            for order in (">=", ">")
+        ]
+        return context.make_tuple(builder, signature.return_type, masks)
+
+    return types.UniTuple(types.int64, 2)(a, types.int64, types.int64), codegen
+
+
 def _signed(mask: int) -> int:
     mask = int(mask) & (1 << 64) - 1
     return mask - (1 << 64) if mask >> 63 else mask
@@ -44,6 +65,14 @@ def packed(met: Any) -> int:
 def overlapping(lo: Any, hi: Any, base: int, a: float, b: float) -> int:
     """The mask of the lanes i < 64 with lo[base + i] <= b and hi[base + i] >= a, of columns of float64."""
     return packed((lo[base : base + BLOCK] <= b) & (hi[base : base + BLOCK] >= a))
+
+
+def block_around(a: Any, base: int, part: int) -> tuple[int, int]:
+    """The mask of the lanes i < 64 with a[base + i] >= 255 - part and a[base + 64 + i] >= part, of a column of uint8,
+    and the mask of those that are greater in both."""
+    lower, upper = a[base : base + BLOCK], a[base + BLOCK : base + 2 * BLOCK]
+    reach, exceed = (lower >= 255 - part) & (upper >= part), (lower > 255 - part) & (upper > part)
+    return packed(reach), packed(exceed)
 
 
 def first_lane(mask: int) -> int:
@@ -72,6 +101,7 @@ def lanes_behind(n: int) -> int:
 
 
 replace(overlapping, lambda lo, hi, base, a, b: _overlapping(lo, hi, base, a, b))
+replace(block_around, lambda a, base, part: _block_around(a, base, part))
 replace(first_lane, lambda mask: low_bit(mask))
 replace(without_first, lambda mask: mask & (mask - 1))
 replace(lane, lambda n: 1 << n)

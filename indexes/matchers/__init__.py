@@ -9,5 +9,6 @@ Where the algorithms of [Ranked matching] are (`docs/papers.md`):
 | IR-tree, scored interval tree | `alternatives/lists.py` |
 | scored segment tree | `alternatives/segments.py` |
 | getnext(), Threshold Algorithm, intersection | `kernels/sorted_access.py`, `kernels/strategies.py` |
+| (not in the paper) the best intervals by cell, in front of a SOPT-R-tree | `kernels/cells.py` |
 | "scored multi-dimensional indices" (section 6), the default | `kernels/blocks.py` |
 """

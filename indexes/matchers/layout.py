@@ -12,6 +12,7 @@ from indexes.matchers.alternatives.lists import ListIndex
 from indexes.matchers.alternatives.segments import SegmentIndex
 from indexes.matchers.config import MatcherConfig
 from indexes.matchers.kernels.blocks import BlockIndex
+from indexes.matchers.kernels.cells import CellIndex
 from indexes.matchers.kernels.combine import NUMBERS
 from indexes.matchers.kernels.run_index import RunIndex
 from indexes.matchers.kernels.strategies import Sample, sample
@@ -30,11 +31,32 @@ class Indexes(NamedTuple):
     runs: RunIndex | None
     lists: ListIndex | None
     segments: SegmentIndex | None
+    cells: CellIndex | None
     sample: Sample
 
     def parts(self) -> list[BlockIndex | RunIndex | ListIndex]:
-        """Those that change."""
+        """Those that change, and hold all rows."""
         return [part for part in (self.blocks, self.runs, self.lists) if part is not None]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of those that change."""
+        return sum(part.nbytes for part in (*self.parts(), self.cells) if part is not None)
+
+    def remove(self, rec: Floats, rows: Ints32) -> None:
+        """Take rows out, before the table changes. Absent ones are ignored."""
+        for part in self.parts():
+            part.remove(rec, rows)
+        if self.cells is not None and self.runs is not None:
+            self.cells.remove(rec, rows)
+            self.cells.refill(rec, self.runs)
+
+    def add(self, rec: Floats, rows: Ints32) -> None:
+        """Put in rows that are not there, as the table has them."""
+        for part in self.parts():
+            part.add(rec, rows)
+        if self.cells is not None:
+            self.cells.add(rec, rows)
 
     def open(self, rec: Floats) -> None:
         """Make room for changes now, which otherwise the first one does. O(d n)."""
@@ -48,6 +70,7 @@ class _Lines(NamedTuple):
     runs: RunIndex | None
     lists: ListIndex | None
     segments: SegmentIndex | None
+    cells: CellIndex | None = None
 
 
 def build_indexes(config: MatcherConfig, rec: Floats, rows: Ints32) -> Indexes:
@@ -73,7 +96,7 @@ def build_part(config: MatcherConfig, part: int, rec: Floats, rows: Ints32) -> I
     the score or that dimension's weight. O(n log n), for WHOLE O(d n log n)."""
     if part == WHOLE:
         taken = _sample(config, rec, rows, len(config.dimensions))
-        return Indexes(_blocks(config, rec, rows), None, None, None, taken)
+        return Indexes(_blocks(config, rec, rows), None, None, None, None, taken)
     taken = _sample(config, rec, rows, 1)
     return Indexes(None, *_lines(config, rec, rows, 1, False, taken.held), taken)
 
@@ -97,6 +120,7 @@ def join_parts(config: MatcherConfig, parts: Sequence[Indexes]) -> Indexes:
         RunIndex(len(lines), config.relaxed) if segments else joined,
         ListIndex.join(lists, config.relaxed) if lists else None,
         SegmentIndex.join(segments) if segments else None,
+        lines[0].cells if len(lines) == 1 else None,
         taken,
     )
 
@@ -120,7 +144,8 @@ def _lines(config: MatcherConfig, rec: Floats, rows: Ints32, d: int, relaxed: bo
         return _Lines(RunIndex(d, relaxed), None, SegmentIndex(rec, rows, d, relaxed))
     which = np.flatnonzero(held).tolist()
     runs = RunIndex.build(rec, rows, d, relaxed, kind != "scored-r", which) if which else None
-    return _Lines(runs, None, None)
+    cells = CellIndex.build(rec, rows) if kind == "auto" and len(config.dimensions) == 1 else None
+    return _Lines(runs, None, None, cells)
 
 
 def _sample(config: MatcherConfig, rec: Floats, rows: Ints32, d: int) -> Sample:

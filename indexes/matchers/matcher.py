@@ -5,7 +5,7 @@ order give the same results; no clock or random source is read.
 
 | mode, dimensions | `index` "auto" | another `index` |
 | --- | --- | --- |
-| one dimension | the SOPT-R-tree and its deltas | that index |
+| one dimension | the best intervals by cell, else the SOPT-R-tree and its deltas | that index |
 | exact | blocks, or along a selective dimension, whichever costs less for the event | along one, or intersection |
 | relaxed | blocks | the Threshold Algorithm |
 
@@ -31,6 +31,7 @@ from indexes.matchers.forms import nothing
 from indexes.matchers.kernels import blocks, run_index, strategies
 from indexes.matchers.kernels.answers import ENTRIES, Answers, new_answers
 from indexes.matchers.kernels.blocks import top_exact, top_relaxed
+from indexes.matchers.kernels.cells import top_of_cells
 from indexes.matchers.kernels.combine import NUMBERS
 from indexes.matchers.kernels.positions import new_positions
 from indexes.matchers.kernels.runs import new_walk, top_of_runs
@@ -93,8 +94,7 @@ class Matcher:
     @property
     def nbytes(self) -> int:
         """Bytes of the indexes and the table, without ids."""
-        parts = self.indexes.parts()
-        return self.high * self._rec.itemsize * self._rec.shape[1] + sum(part.nbytes for part in parts)
+        return self.high * self._rec.itemsize * self._rec.shape[1] + self.indexes.nbytes
 
     @property
     def churn(self) -> float:
@@ -207,10 +207,9 @@ class Matcher:
             size = rows + rows // 2 + 64
             rec = np.empty((size, self._rec.shape[1]))
             rec[: self.high] = self._rec[: self.high]
-            more = np.zeros(size - have, np.uint8)
-            self._alive = np.concatenate([self._alive, more.view(np.bool_)])
-            self._stale = np.concatenate([self._stale, more])
-            self._rec = rec
+            alive, stale = np.zeros(size, np.bool_), np.zeros(size, np.uint8)
+            alive[: self.high], stale[: self.high] = self._alive[: self.high], self._stale[: self.high]
+            self._rec, self._alive, self._stale = rec, alive, stale
             self._access = None
 
     def _clear(self, rows: Ints32 | slice) -> None:
@@ -225,14 +224,12 @@ class Matcher:
         self._rec[rows, 2 * d :] = subscriptions.scores
 
     def _remove(self, rows: Ints32) -> None:
-        for part in self.indexes.parts():
-            part.remove(self._rec, rows)
+        self.indexes.remove(self._rec, rows)
         self._edits += len(rows)
         self._note(rows)
 
     def _add(self, rows: Ints32) -> None:
-        for part in self.indexes.parts():
-            part.add(self._rec, rows)
+        self.indexes.add(self._rec, rows)
         self._added += len(rows)
         self._edits += len(rows)
         self._note(rows)
@@ -341,6 +338,8 @@ class Matcher:
         if i.segments is not None:
             self._match_by_dimension(events, buffers, answers)
             return
+        if i.cells is not None:
+            top_of_cells(i.cells.arrays, self._rec, events, answers)
         if i.runs is not None:
             top_of_runs(i.runs.arrays, self._rec, 0, 2, events, buffers.walk, answers)
         elif i.lists is not None:
@@ -407,6 +406,8 @@ class Matcher:
         for part in i.parts():
             stale = self._stale[rows] == 1
             part.check(self._rec, rows[stale] if i.segments is not None else rows)
+        if i.cells is not None:
+            i.cells.check(self._rec, rows)
 
 
 class _Buffers:

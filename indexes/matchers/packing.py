@@ -8,6 +8,7 @@ from indexes.core.packing import PackedPart, packed, unpacked
 from indexes.matchers.alternatives.lists import ListIndex, Lists
 from indexes.matchers.alternatives.segments import SegmentIndex, Segments
 from indexes.matchers.kernels.blocks import BlockIndex, Blocks
+from indexes.matchers.kernels.cells import CellIndex, Cells
 from indexes.matchers.kernels.run_index import RunIndex
 from indexes.matchers.kernels.runs import Runs
 from indexes.matchers.kernels.strategies import Sample
@@ -18,6 +19,7 @@ PARTS: dict[str, tuple[type[Any], type[Any]]] = {
     "runs": (RunIndex, Runs),
     "lists": (ListIndex, Lists),
     "segments": (SegmentIndex, Segments),
+    "cells": (CellIndex, Cells),
 }
 """Each index and its arrays; its other attributes are numbers."""
 

@@ -26,14 +26,14 @@ import numpy as np
 
 from indexes.compiled.jit import inlined, internal, kernel
 from indexes.compiled.masks import BLOCK, first_lane, first_lanes, overlapping, without_first
-from indexes.compiled.simd import LANES, lanes_from, lanes_upto, low_bit
+from indexes.compiled.simd import LANES, lanes_from, lanes_max, lanes_upto, low_bit
 from indexes.core import aligned
 from indexes.core.arrays import INF, Bytes, Floats, Ints, Ints32, int64
 from indexes.matchers.kernels.answers import ENTRIES, HOLES, LEAVES, Answers, keep
 from indexes.matchers.kernels.combine import MAX, PRODUCT, SUM, highest
 from indexes.matchers.kernels.order import ascending, rank_order
 from indexes.matchers.kernels.runs import GONE
-from indexes.matchers.kernels.weights import add_lanes, bound_lanes, multiply_lanes, raise_lanes
+from indexes.matchers.kernels.weights import bound_lanes, multiply_lanes, raise_lanes, sum_lanes
 
 ALL = (1 << LANES) - 1
 
@@ -43,6 +43,12 @@ SMALLEST, LARGEST = 64, 4096
 TAIL, GROWTH = 1024, 8
 SMALL_DELTA, LARGE_DELTA = 0.016, 0.4
 """Boxes in the tail, and what the deltas hold, as in `run_index.py`."""
+
+FIRST_GROUPS, GROUPS = 4, 256
+"""Groups of 64 blocks of which a relaxed query finds the bounds at first, and those of which it keeps them at most."""
+
+SWEEPS = 4
+"""Steps from the best bound down, in which blocks are opened."""
 
 AT_ONCE = 1 << 14
 """Boxes that are merged in some milliseconds."""
@@ -71,16 +77,17 @@ class Blocks(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """What a query keeps: sums of 64 blocks and of 16 boxes, and the scores of the answer so far."""
+    """What a query keeps: sums of 64 blocks and of 16 boxes, the scores of the answer so far, and bounds of blocks."""
 
     total: Floats
     box: Floats
     top: Floats
     score: Floats
+    bound: Floats
 
 
 def new_scratch(k: int) -> Scratch:
-    return Scratch(np.zeros(BLOCK), np.zeros(LANES), np.zeros(BLOCK), np.empty(k))
+    return Scratch(np.zeros(BLOCK), np.zeros(LANES), np.zeros(BLOCK), np.empty(k), np.zeros(GROUPS * BLOCK))
 
 
 @kernel
@@ -164,27 +171,29 @@ def _weigh(
 
     `bounding`: the highest score that a box below slot at + i can have. `top` is for the largest weight.
     """
-    for i in range(n):
-        total[i] = 1.0 if how == PRODUCT else 0.0
-        top[i] = -1.0
-    for j in range(dimensions):
-        a, b = events[event, 2 * j], events[event, 2 * j + 1]
+    if how == SUM:
         for i in range(0, n, LANES):
-            s = j * stride + at + i
-            if how == SUM:
-                add_lanes(lo, hi, weight, s, a, b, total, top, i)
-            elif how == MAX:
-                raise_lanes(lo, hi, weight, s, a, b, total, top, i)
-            elif bounding:
-                bound_lanes(lo, hi, weight, s, a, b, total, top, i)
-            else:
-                multiply_lanes(lo, hi, weight, s, a, b, total, top, i)
-    if how == MAX or (bounding and how == PRODUCT):
-        for i in range(n):
-            total[i] = total[i] if how == PRODUCT and top[i] >= 1.0 else top[i]
+            sum_lanes(lo, hi, weight, stride, at + i, events, event, dimensions, total, i)
     else:
         for i in range(n):
-            total[i] = total[i] if top[i] >= 0.0 else -1.0
+            total[i] = 1.0
+            top[i] = -1.0
+        for j in range(dimensions):
+            a, b = events[event, 2 * j], events[event, 2 * j + 1]
+            for i in range(0, n, LANES):
+                s = j * stride + at + i
+                if how == MAX:
+                    raise_lanes(lo, hi, weight, s, a, b, total, top, i)
+                elif bounding:
+                    bound_lanes(lo, hi, weight, s, a, b, total, top, i)
+                else:
+                    multiply_lanes(lo, hi, weight, s, a, b, total, top, i)
+        if how == MAX or bounding:
+            for i in range(n):
+                total[i] = total[i] if how == PRODUCT and top[i] >= 1.0 else top[i]
+        else:
+            for i in range(n):
+                total[i] = total[i] if top[i] >= 0.0 else -1.0
 
 
 @kernel
@@ -192,7 +201,12 @@ def top_relaxed(
     index: Blocks, dimensions: int, how: int, events: Floats, way: Bytes, scratch: Scratch, answers: Answers
 ) -> None:
     """The k boxes of the highest combined weights over the dimensions in which each event meets them, at least one.
-    `how` is SUM, MAX or PRODUCT; events with way[t] > 0 are skipped."""
+    `how` is SUM, MAX or PRODUCT; events with way[t] > 0 are skipped.
+
+    Bounds of blocks are found for ever more chunks, and a block is opened once its bound is no lower than that of the
+    chunks that are left: mostly one that the event may meet in all dimensions. So the k-th score is high when it comes
+    to the others.
+    """
     out, total, count, seen = answers.rows, answers.scores, answers.found, answers.seen
     k = out.shape[1]
     slots = index.row.size
@@ -200,6 +214,7 @@ def top_relaxed(
     scores = scratch.score
     sums = scratch.total
     boxes = scratch.box
+    bounds = scratch.bound
     for t in range(events.shape[0]):
         n = 0
         kth = 0.0
@@ -209,32 +224,54 @@ def top_relaxed(
         for p in range(0 if way[t] else index.parts.shape[0]):
             chunk = index.parts[p, CHUNK]
             last = chunk + index.parts[p, CHUNKS]
-            while chunk < last and index.bound[chunk] >= kth:
-                group = index.begin[chunk]
-                end = index.end[chunk]
-                while group < end:
-                    _weigh(
-                        how,
-                        True,
-                        index.low,
-                        index.high,
-                        index.most,
-                        blocks,
-                        group,
-                        BLOCK,
-                        dimensions,
-                        events,
-                        t,
-                        sums,
-                        scratch.top,
-                    )
-                    good = first_lanes(end - group)
-                    for quarter in range(0, BLOCK, LANES):
-                        mask = lanes_from(sums, quarter, kth) & (good >> quarter) & ALL
+            first = index.begin[chunk]
+            end = index.end[last - 1] if chunk < last else first
+            known = 0
+            done = False
+            while not done:
+                if chunk < last and index.bound[chunk] >= kth:
+                    room = (FIRST_GROUPS + known // (4 * BLOCK)) * BLOCK
+                    upto = min(end - first, known + room, bounds.size)
+                    while known < upto:
+                        _weigh(
+                            how,
+                            True,
+                            index.low,
+                            index.high,
+                            index.most,
+                            blocks,
+                            first + known,
+                            BLOCK,
+                            dimensions,
+                            events,
+                            t,
+                            sums,
+                            scratch.top,
+                        )
+                        for i in range(BLOCK):
+                            bounds[known + i] = sums[i] if known + i < upto else -1.0
+                        known += BLOCK
+                    while chunk < last and index.end[chunk] <= first + upto:
+                        chunk += 1
+                rest = index.bound[chunk] if chunk < last else -1.0
+                settled = rest < kth or known == bounds.size
+                rest = kth if settled else rest
+                best = rest
+                for at in range(0, known, LANES):
+                    best = max(best, lanes_max(bounds, at, ALL))
+                best = best if best < INF else rest
+                # From the best bounds on, so that the others may be below the k-th score when it is their turn.
+                sweep = SWEEPS if best > rest else 1
+                while sweep > 0:
+                    sweep -= 1
+                    least = max(kth, rest + (best - rest) * sweep / SWEEPS)
+                    for at in range(0, known, LANES):
+                        mask = lanes_from(bounds, at, max(kth, least))
                         while mask != 0:
-                            g = group + quarter + low_bit(mask)
+                            lane = low_bit(mask)
                             mask &= mask - 1
-                            at = g * LANES
+                            bounds[at + lane] = -1.0
+                            slot = (first + at + lane) * LANES
                             _weigh(
                                 how,
                                 False,
@@ -242,7 +279,7 @@ def top_relaxed(
                                 index.hi,
                                 index.weight,
                                 slots,
-                                at,
+                                slot,
                                 LANES,
                                 dimensions,
                                 events,
@@ -258,16 +295,19 @@ def top_relaxed(
                             while hits != 0:
                                 i = low_bit(hits)
                                 hits &= hits - 1
-                                row = index.row[at + i]
+                                row = index.row[slot + i]
                                 score = boxes[i]
                                 if n < k or score > kth or (score == kth and row < out[t, k - 1]):
                                     n = keep(out, t, scores, n, k, score, row)
                                     if n == k:
                                         kth = scores[k - 1]
                             if kth > raised:
-                                mask &= lanes_from(sums, quarter, kth)
-                    group += BLOCK
-                chunk += 1
+                                mask &= lanes_from(bounds, at, kth)
+                    sweep = sweep if least > kth else 0
+                if settled:
+                    first += known
+                    known = 0
+                done = settled and not (chunk < last and index.bound[chunk] >= kth)
         for i in range(n):
             total[t, i] = scores[i]
         count[t] = count[t] if way[t] else n

@@ -13,7 +13,8 @@ answers a point without asking for scores; they are stored with the leaves from 
 deltas to be compared with, and looked up in the table before that.
 
     run 0        the base
-    run 1, ...   deltas, smaller ones later, each a tree like the base; the smallest is in order of score
+    run 1        a delta, a tree like the base
+    run 2, ...   deltas in order of score, smaller ones later
     tail         the newest intervals, a plain list in order of score
 
 A change goes to the tail. A full tail is merged with all deltas too full to take what is newer into one new run, as in
@@ -32,11 +33,15 @@ import numpy as np
 
 from indexes.compiled.jit import inlined, internal, kernel
 from indexes.compiled.masks import BLOCK, SHIFT, first_lane, first_lanes, lanes_behind, overlapping, without_first
+from indexes.compiled.simd import prefetch_line
 from indexes.core.arrays import INF, Floats, Ints, Ints32, int64
 from indexes.matchers.kernels.answers import ENTRIES, HOLES, LEAVES, Answers, keep
 
 LEVELS = 7
 """Levels of a run: 64 to the 7th intervals would be more than rows can be numbered."""
+
+FAR, NEAR = 16, 8
+"""So many changes ahead places, and then slots, are prefetched."""
 
 GONE, IN_TAIL = -1, -2
 """Values of `place`."""
@@ -66,6 +71,25 @@ class Runs(NamedTuple):
     tail_used: Ints
 
 
+RANKED = 2
+"""The first run of a dimension that is in order of score, and so is what is merged in one pass."""
+
+
+class Ranked(NamedTuple):
+    """Intervals in order of rank, holes among them."""
+
+    lo: Floats
+    hi: Floats
+    score: Floats
+    row: Ints32
+
+    def part(self, part: slice) -> Ranked:
+        return Ranked(self.lo[part], self.hi[part], self.score[part], self.row[part])
+
+    def copied(self) -> Ranked:
+        return Ranked(self.lo.copy(), self.hi.copy(), self.score.copy(), self.row.copy())
+
+
 class Walk(NamedTuple):
     """What a walk keeps: by level the hits that are to be followed yet and where their block begins; and the scores of
     the answer so far."""
@@ -83,7 +107,8 @@ def new_walk(k: int) -> Walk:
 def top_of_runs(
     pool: Runs, table: Floats, dimension: int, scored: int, events: Floats, walk: Walk, answers: Answers
 ) -> None:
-    """The k best rows of a dimension that each event meets; their scores are not written.
+    """The k best rows of a dimension that each event meets, of those of which none are found yet; their scores are not
+    written.
 
     Column `scored` of `table` ranks them. Event t is the pair events[t, 0], events[t, 1]. O(k log n) blocks for a base
     without holes and a point; for an event that is a range the arrangement is no order of scores, and the walk is cut
@@ -98,13 +123,14 @@ def top_of_runs(
         a = events[t, 0]
         b = events[t, 1]
         ordered = a >= b
-        ranked = (dimension + 1) * runs - 1 if runs > 1 else -1  # the smallest delta, which is in order of score
+        ranked = dimension * runs + RANKED
         n = 0
         bound = -INF
         entries = 0
         opened = 0
         holes = 0
-        for v in range(dimension * runs, (dimension + 1) * runs):
+        asked = count[t] == 0
+        for v in range(dimension * runs, (dimension + 1) * runs if asked else 0):
             append = ordered and v == dimension * runs
             top = pool.top[v]
             level = top
@@ -136,7 +162,7 @@ def top_of_runs(
                             row = pool.row[slot]
                             score = pool.score[slot] if kept else table[row, scored]
                             if n == k and (score < bound or (score == bound and row > out[t, k - 1])):
-                                if ordered:  # what follows in this run is worse yet
+                                if ordered or v >= ranked:  # what follows in this run is worse yet
                                     mask = 0
                                     going = False
                             else:
@@ -163,12 +189,12 @@ def top_of_runs(
                         if level == 0:
                             opened += 1
                             holes += mask == 0
-                    elif v == ranked:  # what follows is worse yet
+                    elif v >= ranked:  # what follows is worse yet
                         going = False
             if append and kept and n == k:
                 bound = walk.score[k - 1]
         tail = dimension * cap
-        used = pool.tail_used[dimension]
+        used = pool.tail_used[dimension] if asked else 0
         i = 0
         while i < used and pool.tail_score[tail + i] >= bound:
             mask = overlapping(pool.tail_lo, pool.tail_hi, tail + i, a, b) & first_lanes(used - i)
@@ -186,7 +212,7 @@ def top_of_runs(
                     if n == k:
                         bound = walk.score[k - 1]
             i += BLOCK
-        count[t] = n
+        count[t] = n if asked else count[t]
         seen[t, ENTRIES] += entries
         seen[t, LEAVES] += opened
         seen[t, HOLES] += holes
@@ -243,6 +269,52 @@ def fill_run(pool: Runs, table: Floats, dimension: int, run: int, scored: int, r
             pool.score[first + i] = table[row, scored]
         if placed:
             pool.place[dimension, row] = first + i
+    _raise_levels(pool, table, scored, run, n)
+
+
+@kernel
+def put_run(pool: Runs, table: Floats, dimension: int, run: int, scored: int, ranked: Ranked) -> None:
+    """Write intervals in order of rank as a run (of all), which belongs to a dimension. O(n)."""
+    n = ranked.row.size
+    first = pool.first[run, 0]
+    for i in range(n):
+        pool.lo[first + i] = ranked.lo[i]
+        pool.hi[first + i] = ranked.hi[i]
+        pool.score[first + i] = ranked.score[i]
+        pool.row[first + i] = ranked.row[i]
+    for i in range(n):
+        pool.place[dimension, ranked.row[i]] = first + i
+    _raise_levels(pool, table, scored, run, n)
+
+
+@kernel
+def merge_ranked(a: Ranked, b: Ranked, out: Ranked) -> int:
+    """Write what is in either, without holes, in order of rank; returns how much that is. O(a + b)."""
+    i = j = n = 0
+    while i < a.row.size or j < b.row.size:
+        if i < a.row.size and not a.lo[i] <= a.hi[i]:
+            i += 1
+        elif j < b.row.size and not b.lo[j] <= b.hi[j]:
+            j += 1
+        else:
+            first = j == b.row.size
+            if not first and i < a.row.size:
+                first = a.score[i] > b.score[j] or (a.score[i] == b.score[j] and a.row[i] < b.row[j])
+            if first:
+                out.lo[n], out.hi[n], out.score[n], out.row[n] = a.lo[i], a.hi[i], a.score[i], a.row[i]
+                i += 1
+            else:
+                out.lo[n], out.hi[n], out.score[n], out.row[n] = b.lo[j], b.hi[j], b.score[j], b.row[j]
+                j += 1
+            n += 1
+    return n
+
+
+@internal
+def _raise_levels(pool: Runs, table: Floats, scored: int, run: int, n: int) -> None:
+    """Set what a run of n leaves has above them."""
+    first = pool.first[run, 0]
+    kept = pool.score.size > 0
     pool.live[run] = n
     pool.used[run, :] = 0
     pool.used[run, 0] = n
@@ -256,7 +328,10 @@ def fill_run(pool: Runs, table: Floats, dimension: int, run: int, scored: int, r
             for i in range(first + (g << SHIFT), first + min(n, (g + 1) << SHIFT)):
                 lo = min(lo, pool.lo[i])
                 hi = max(hi, pool.hi[i])
-                best = max(best, table[pool.row[i], scored] if level == 0 else pool.best[i - leaves])
+                if level > 0:
+                    best = max(best, pool.best[i - leaves])
+                else:
+                    best = max(best, pool.score[i] if kept else table[pool.row[i], scored])
             pool.lo[above + g] = lo
             pool.hi[above + g] = hi
             pool.best[above + g - leaves] = best
@@ -323,6 +398,12 @@ def remove_from_runs(pool: Runs, table: Floats, dimension: int, scored: int, row
     cap = pool.tail_row.size // pool.tail_used.size
     start = dimension * cap
     for i in range(rows.size):
+        if i + FAR < rows.size:
+            prefetch_line(pool.place, dimension * pool.place.shape[1] + rows[i + FAR])
+        if i + NEAR < rows.size:
+            ahead = int64(pool.place[dimension, rows[i + NEAR]])
+            prefetch_line(pool.lo, ahead)
+            prefetch_line(pool.hi, ahead)
         row = rows[i]
         slot = int64(pool.place[dimension, row])
         if slot >= 0:

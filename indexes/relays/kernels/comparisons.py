@@ -12,11 +12,16 @@ import numpy as np
 
 from indexes.compiled.masks import packed
 from indexes.compiled.simd import INLINED, LANES, address_of, load, mask_of, primitive, replace, splat
+from indexes.compiled.targets import has
 
 from llvmlite import ir  # isort: skip
 from numba import types  # isort: skip
 from numba.core import cgutils  # isort: skip
 from numba.extending import overload  # isort: skip
+
+COMPRESSES = has("avx512f")
+PACKS = COMPRESSES or has("avx2")
+"""Whether lanes are packed by instructions for it. Elsewhere it is faster to go from lane to lane."""
 
 ROW = 16
 """Coordinates of a point are read so many at once; a row of a table has a multiple of it, filled up with zeros."""
@@ -123,9 +128,38 @@ def _block_holds(typing: Any, a: Any, base: Any, point: Any, at: Any, columns: A
     return types.UniTuple(types.int64, 2)(a, types.int64, point, types.int64, types.int64), codegen
 
 
+def _shuffled(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    """Pack eight lanes at a time by a table of their order for each mask."""
+    word, byte, eight = ir.IntType(64), ir.IntType(8), ir.VectorType(ir.IntType(32), 8)
+    orders = ir.ArrayType(word, 256)
+    table = cgutils.global_constant(
+        builder.module, "rankcast.orders", ir.Constant(orders, [ir.Constant(word, _order(mask)) for mask in range(256)])
+    )
+    permute = builder.module.declare_intrinsic("llvm.x86.avx2.permd", (), ir.FunctionType(eight, [eight, eight]))
+    target, zero = args[4], ir.Constant(word, 0)
+    for part in range(0, BLOCK, 8):
+        begin = builder.add(args[1], ir.Constant(word, part))
+        block = load(context, builder, signature.args[0], args[0], begin, 8)
+        lanes = builder.and_(builder.lshr(args[2], ir.Constant(word, part)), ir.Constant(word, 255))
+        order = builder.load(builder.gep(table, [zero, lanes]))
+        wide = builder.zext(builder.bitcast(order, ir.VectorType(byte, 8)), eight)
+        at = address_of(context, builder, signature.args[3], args[3], target, 8)
+        builder.store(builder.call(permute, [block, wide]), at, align=4)
+        target = builder.add(target, builder.ctpop(lanes))
+    return context.get_dummy_value()
+
+
+def _order(mask: int) -> int:
+    """The lanes of a mask of eight, from the first on, a byte each."""
+    lanes = [lane for lane in range(8) if mask >> lane & 1]
+    return sum(lane << 8 * i for i, lane in enumerate(lanes))
+
+
 @primitive
 def _block_pack(typing: Any, a: Any, base: Any, mask: Any, out: Any, at: Any) -> Any:
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        if PACKS and not COMPRESSES:
+            return _shuffled(context, builder, signature, args)
         target, word = args[4], ir.IntType(64)
         # To a register and then to memory: compressing into memory is microcode on some processors.
         for part in range(0, BLOCK, LANES):

@@ -28,12 +28,12 @@ from numpy.typing import NDArray
 from indexes.compiled.jit import internal, kernel
 from indexes.compiled.masks import first_lane, without_first
 from indexes.compiled.simd import LANES, bit_count, prefetch_block, prefetch_line
-from indexes.compiled.targets import has
 from indexes.core.aligned import zeros
 from indexes.core.arrays import Bytes, Floats, Ints, Ints32, int64
 from indexes.relays.kernels.comparisons import (
     BLOCK,
     CODES,
+    PACKS,
     block_holds,
     block_pack,
     codes_exceed,
@@ -76,9 +76,6 @@ first time takes as long as to find some hundred recipients."""
 
 AHEAD = 16
 """Rows of codes that are prefetched ahead."""
-
-PACKS = has("avx512f")
-"""Whether lanes are packed by instructions for it. Elsewhere it is faster to go from lane to lane."""
 
 HELD = BLOCK // LANES
 """Lines of slots of a block; a column of slabs is one line."""

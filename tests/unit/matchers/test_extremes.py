@@ -109,6 +109,8 @@ def test_winners_are_those_of_brute_force(
 ) -> None:
     with (
         patch("indexes.matchers.kernels.run_index.TAIL", 2),
+        patch("indexes.matchers.kernels.cells.FEWEST", 1),
+        patch("indexes.matchers.kernels.cells.SPREAD", 2),
         patch("indexes.matchers.kernels.blocks.TAIL", 2),
         patch("indexes.matchers.layout.SELECTIVE", 0.5),
     ):

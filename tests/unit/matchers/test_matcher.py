@@ -16,6 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from indexes.matchers import layout as layout_module
 from indexes.matchers.config import Kind, MatcherConfig, Subscriptions
 from indexes.matchers.kernels import blocks as blocks_module
+from indexes.matchers.kernels import cells as cells_module
 from indexes.matchers.kernels import run_index as dynamic_module
 from tests.unit.matchers.direct import DirectMatcher
 from tests.unit.matchers.worlds import (
@@ -269,6 +270,8 @@ class Changes(RuleBasedStateMachine):
 SMALL = {
     (dynamic_module, "TAIL"): 3,
     (dynamic_module, "GROWTH"): 3,
+    (cells_module, "FEWEST"): 1,
+    (cells_module, "SPREAD"): 2,
     (blocks_module, "TAIL"): 3,
     (blocks_module, "GROWTH"): 3,
     (layout_module, "SELECTIVE"): 0.5,
