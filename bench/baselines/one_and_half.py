@@ -26,7 +26,7 @@ import numpy as np
 
 from indexes.boards.kernels import region
 from indexes.boards.kernels.forest import STEP
-from indexes.boards.kernels.tiles import above, below
+from indexes.compiled.floats import above, below
 from indexes.boards.space.kernels.arrays import SpaceArrays
 from indexes.boards.space.kernels.points import (
     BOUND,

@@ -18,7 +18,7 @@ from bench.race import Contender, Raced, raced
 from bench.report import Report, count, ratio, spread
 from indexes.boards.config import BoardConfig
 from indexes.boards.kernels.changes import SET, Changes
-from indexes.boards.kernels.tiles import below
+from indexes.compiled.floats import below
 from indexes.boards.space.kernels.objects import SpaceObjects
 from indexes.boards.space.kernels.shapes import BOX, SHAPES, holds
 from indexes.boards.space.painter import SpacePainter

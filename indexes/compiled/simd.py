@@ -6,9 +6,11 @@ here, which is also its definition.
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Callable
 from typing import Any
 
+from indexes.compiled import targets
 from indexes.compiled.jit import allocating_kernel  # noqa: F401  (sets the cache folder before numba is imported)
 
 from llvmlite import ir  # isort: skip
@@ -21,6 +23,10 @@ LANES = 16
 
 ALL = (1 << LANES) - 1
 """The mask of all lanes."""
+
+TOGETHER = 16 if targets.has("avx512f") or platform.machine() not in targets.X86 else 4
+"""Lanes whose comparison becomes a part of a mask by itself. Without masks as registers x86 narrows the comparisons of
+more lanes than a vector has before it combines them, which takes longer than all else."""
 
 primitive: Any = intrinsic
 INLINED: dict[str, Any] = {"jit_options": {"nogil": True, "forceinline": True}, "strict": False}
@@ -63,14 +69,29 @@ def mask_of(builder: Any, met: Any) -> Any:
     return mask if met.type.count == 64 else builder.zext(mask, ir.IntType(64))
 
 
-def comparison(order: str, lanes: int = LANES) -> Any:
-    """Generate the mask of the lanes of a[base : base + lanes] that compare so with a value."""
+def tested(columns: int, test: Callable[..., Any], lanes: int = LANES) -> Any:
+    """Generate the mask of the lanes that pass a test, for the arguments (columns..., base, values...).
+
+    `test(builder, blocks, values)` is the vector of booleans for a block of each column and each value as a vector.
+    """
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        block = load(context, builder, signature.args[0], args[0], args[1], lanes)
-        return mask_of(builder, builder.fcmp_ordered(order, block, splat(builder, block.type, args[2])))
+        mask = None
+        together = min(TOGETHER, lanes)
+        for lane in range(0, lanes, together):
+            base = builder.add(args[columns], ir.Constant(args[columns].type, lane))
+            blocks = [load(context, builder, signature.args[i], args[i], base, together) for i in range(columns)]
+            values = [splat(builder, blocks[0].type, value) for value in args[columns + 1 :]]
+            part = builder.shl(mask_of(builder, test(builder, blocks, values)), ir.Constant(ir.IntType(64), lane))
+            mask = part if mask is None else builder.or_(mask, part)
+        return mask
 
     return codegen
+
+
+def comparison(order: str, lanes: int = LANES) -> Any:
+    """Generate the mask of the lanes of a[base : base + lanes] that compare so with a value."""
+    return tested(1, lambda builder, blocks, values: builder.fcmp_ordered(order, *blocks, *values), lanes)
 
 
 def _extreme(builder: Any, block: Any, order: str) -> Any:
@@ -97,13 +118,53 @@ def _lanes_from(typing: Any, a: Any, base: Any, bound: Any) -> Any:
 
 @primitive
 def _lanes_within(typing: Any, a: Any, base: Any, least: Any, most: Any) -> Any:
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        block = load(context, builder, signature.args[0], args[0], args[1])
-        above = builder.icmp_signed(">=", block, splat(builder, block.type, args[2]))
-        below = builder.icmp_signed("<=", block, splat(builder, block.type, args[3]))
-        return mask_of(builder, builder.and_(above, below))
+    def test(builder: Any, blocks: Any, ends: Any) -> Any:
+        above = builder.icmp_signed(">=", blocks[0], ends[0])
+        return builder.and_(above, builder.icmp_signed("<=", blocks[0], ends[1]))
 
-    return types.int64(a, types.int64, types.int64, types.int64), codegen
+    return types.int64(a, types.int64, types.int64, types.int64), tested(1, test)
+
+
+# Nine arguments, here and below: the columns of boxes, where they begin, and the sides of one more.
+@primitive
+def _lanes_reached(typing: Any, w: Any, e: Any, s: Any, n: Any, base: Any, a: Any, b: Any, c: Any, d: Any) -> Any:
+    def test(builder: Any, boxes: Any, sides: Any) -> Any:
+        x = builder.and_(
+            builder.fcmp_ordered(">", boxes[1], sides[0]), builder.fcmp_ordered("<=", boxes[0], sides[1])
+        )
+        y = builder.and_(
+            builder.fcmp_ordered(">=", boxes[3], sides[2]), builder.fcmp_ordered("<", boxes[2], sides[3])
+        )
+        return builder.and_(x, y)
+
+    side = types.float64
+    return types.int64(w, e, s, n, types.int64, side, side, side, side), tested(4, test)
+
+
+@primitive
+def _lanes_inside(typing: Any, w: Any, e: Any, s: Any, n: Any, base: Any, a: Any, b: Any, c: Any, d: Any) -> Any:
+    def test(builder: Any, boxes: Any, sides: Any) -> Any:
+        x = builder.and_(
+            builder.fcmp_ordered(">", boxes[0], sides[0]), builder.fcmp_ordered("<=", boxes[1], sides[1])
+        )
+        y = builder.and_(
+            builder.fcmp_ordered(">=", boxes[2], sides[2]), builder.fcmp_ordered("<", boxes[3], sides[3])
+        )
+        return builder.and_(x, y)
+
+    side = types.float64
+    return types.int64(w, e, s, n, types.int64, side, side, side, side), tested(4, test)
+
+
+@primitive
+def _lanes_beyond(typing: Any, w: Any, e: Any, s: Any, n: Any, base: Any, a: Any, b: Any, c: Any, d: Any) -> Any:
+    def test(builder: Any, boxes: Any, sides: Any) -> Any:
+        x = builder.or_(builder.fcmp_ordered("<", boxes[0], sides[0]), builder.fcmp_ordered(">", boxes[1], sides[1]))
+        y = builder.or_(builder.fcmp_ordered("<", boxes[2], sides[2]), builder.fcmp_ordered(">", boxes[3], sides[3]))
+        return builder.or_(x, y)
+
+    side = types.float64
+    return types.int64(w, e, s, n, types.int64, side, side, side, side), tested(4, test)
 
 
 @primitive
@@ -202,6 +263,30 @@ def lanes_within(a: Any, base: int, least: int, most: int) -> int:
     return sum(1 << j for j in range(16) if least <= a[base + j] <= most)
 
 
+def lanes_reached(
+    west: Any, east: Any, south: Any, north: Any, base: int, l_outer: float, l_inner: float, r_inner: float, r_outer: float
+) -> int:
+    """The bit mask of the boxes j < 16 from `base` on that meet l_outer < l <= l_inner, r_inner <= r < r_outer."""
+    boxes = zip(*(side[base : base + 16] for side in (west, east, south, north)), strict=True)
+    return sum(1 << j for j, (w, e, s, n) in enumerate(boxes) if e > l_outer and w <= l_inner and n >= r_inner and s < r_outer)
+
+
+def lanes_inside(
+    west: Any, east: Any, south: Any, north: Any, base: int, l_outer: float, l_inner: float, r_inner: float, r_outer: float
+) -> int:
+    """The bit mask of the boxes j < 16 from `base` on that lie inside l_outer < l <= l_inner, r_inner <= r < r_outer."""
+    boxes = zip(*(side[base : base + 16] for side in (west, east, south, north)), strict=True)
+    return sum(1 << j for j, (w, e, s, n) in enumerate(boxes) if w > l_outer and e <= l_inner and s >= r_inner and n < r_outer)
+
+
+def lanes_beyond(
+    west: Any, east: Any, south: Any, north: Any, base: int, a: float, b: float, c: float, d: float
+) -> int:
+    """The bit mask of the boxes j < 16 from `base` on that do not lie inside [a, b] x [c, d]."""
+    boxes = zip(*(side[base : base + 16] for side in (west, east, south, north)), strict=True)
+    return sum(1 << j for j, (w, e, s, n) in enumerate(boxes) if w < a or e > b or s < c or n > d)
+
+
 def lanes_least(a: Any, base: int) -> float:
     """The least of a[base : base + 16]."""
     return float(a[base : base + 16].min())
@@ -254,6 +339,9 @@ def bit_count(mask: int) -> int:
 replace(lanes_upto, lambda a, base, bound: _lanes_upto(a, base, bound))
 replace(lanes_from, lambda a, base, bound: _lanes_from(a, base, bound))
 replace(lanes_within, lambda a, base, least, most: _lanes_within(a, base, least, most))
+replace(lanes_reached, lambda w, e, s, n, base, a, b, c, d: _lanes_reached(w, e, s, n, base, a, b, c, d))
+replace(lanes_inside, lambda w, e, s, n, base, a, b, c, d: _lanes_inside(w, e, s, n, base, a, b, c, d))
+replace(lanes_beyond, lambda w, e, s, n, base, a, b, c, d: _lanes_beyond(w, e, s, n, base, a, b, c, d))
 replace(lanes_least, lambda a, base: _lanes_least(a, base))
 replace(lanes_min, lambda a, base, mask: _lanes_min(a, base, mask))
 replace(lanes_max, lambda a, base, mask: _lanes_max(a, base, mask))

@@ -12,8 +12,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from indexes.compiled.jit import expanded, inlined, internal
-from indexes.core.arrays import INF, Bytes, Floats, Ints, Ints32
+from indexes.compiled.floats import above, below
+from indexes.compiled.jit import inlined, internal
+from indexes.core.arrays import Bytes, Floats, Ints, Ints32
 
 
 class Tiles(NamedTuple):
@@ -58,18 +59,6 @@ def sign(tiles: Tiles, start: int, k_class: int, row: int, x: float, y: float, g
     for t in range(start, tiles.n[0]):
         tiles.row[t], tiles.x[t], tiles.y[t], tiles.gone[t], tiles.c[t], tiles.cls[t] = row, x, y, gone, c, k_class
         tiles.own[t] = own
-
-
-@expanded
-def below(value: float) -> float:
-    """The next float below."""
-    return np.nextafter(value, -INF)
-
-
-@expanded
-def above(value: float) -> float:
-    """The next float above."""
-    return np.nextafter(value, INF)
 
 
 @internal
