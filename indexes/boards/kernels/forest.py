@@ -153,6 +153,7 @@ def snap(
     base, cap = forest.head[k_class, NODE], forest.head[k_class, CAP]
     first, depth = forest.head[k_class, SLOT], forest.head[k_class, DEPTH]
     leaves, top = 1 << depth, 1 << (depth % STEP)
+    leaf_lanes = (1 << min(leaves, LANES)) - 1
     a, b, c, d = INF, -INF, INF, -INF
     block = top if l_outer < l_inner and r_inner < r_outer else 0
     lanes = (1 << top) - 1
@@ -182,7 +183,7 @@ def snap(
             first_leaf = group + (low_bit(groups) << STEP)
             groups &= groups - 1
             i = base + first_leaf
-            mask = overlapping(forest, i, l_outer, l_inner, r_inner, r_outer) & ((1 << leaves) - 1 if leaves < LANES else ALL)
+            mask = overlapping(forest, i, l_outer, l_inner, r_inner, r_outer) & leaf_lanes
             mask &= beyond(forest, i, a, b, c, d)
             if mask:
                 whole = mask & within(forest, i, l_outer, l_inner, r_inner, r_outer)

@@ -14,12 +14,25 @@ Source: [Range top-k] III-B.
 
 from __future__ import annotations
 
-from indexes.boards.kernels.forest import CAP, DEPTH, NODE, SLOT, STEP, Forest, inside, next_block, overlapping, reached
+from indexes.boards.kernels.forest import (
+    CAP,
+    DEPTH,
+    NODE,
+    SLOT,
+    STEP,
+    Forest,
+    expect_blocks,
+    expect_leaves,
+    next_block,
+    overlapping,
+    reached,
+    within,
+)
 from indexes.boards.kernels.scratch import Scratch, Shortlist
 from indexes.boards.kernels.tiles import Tiles, put_box
 from indexes.compiled.floats import above, below
 from indexes.compiled.jit import internal, vectorized
-from indexes.compiled.simd import ALL, LANES, lanes_reached, lanes_within, low_bit
+from indexes.compiled.simd import ALL, LANES, lanes_reached, lanes_within, low_bit, prefetch_line
 from indexes.core.arrays import INF
 
 
@@ -44,20 +57,35 @@ def fetch(
     most = min(most, len(shortlist.l) - 2 * LANES)
     n = 0
     block, lanes = top, (1 << top) - 1
+    leaf_lanes = (1 << min(leaves, LANES)) - 1
     while block and n <= most:
-        mask = overlapping(forest, base + block, l_outer, l_inner, r_inner, r_outer) & lanes
-        down = 0
-        while mask and not down and n <= most:
-            node = block + low_bit(mask)
-            mask &= mask - 1
-            if node < leaves:
-                down = node
-                here = base + node
-                if n + forest.cnt[here] > most and inside(forest, here, l_outer, l_inner, r_inner, r_outer):
+        down, group, groups = 0, block, 1
+        if block < leaves:
+            i = base + block
+            mask = overlapping(forest, i, l_outer, l_inner, r_inner, r_outer) & lanes
+            whole = mask & within(forest, i, l_outer, l_inner, r_inner, r_outer)
+            while whole:
+                if n + forest.cnt[i + low_bit(whole)] > most:
                     n = most + 1
-            else:
-                p = first + (node - leaves) * cap
-                end = p + forest.cnt[base + node]
+                whole &= whole - 1
+            expect_blocks(forest, base, block, mask)
+            groups = 0
+            if block << STEP >= leaves:
+                group, groups = block << STEP, mask
+            elif mask:
+                down = block + low_bit(mask)
+        while groups and n <= most:
+            leaf = group + (low_bit(groups) << STEP)
+            groups &= groups - 1
+            i = base + leaf
+            mask = overlapping(forest, i, l_outer, l_inner, r_inner, r_outer) & leaf_lanes
+            p0 = first + (leaf - leaves) * cap
+            prefetch_line(forest.cnt, i)
+            expect_leaves(forest, p0, cap, mask)
+            while mask and n <= most:
+                p = p0 + low_bit(mask) * cap
+                end = p + forest.cnt[i + low_bit(mask)]
+                mask &= mask - 1
                 while p < end and n <= most:
                     found = reached(forest, p, end, l_outer, l_inner, r_inner, r_outer)
                     while found:
