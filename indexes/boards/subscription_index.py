@@ -31,6 +31,7 @@ from indexes.boards.kernels.forest import (
     snap,
 )
 from indexes.compiled.simd import LANES
+from indexes.core import aligned
 from indexes.core.arrays import INF, Bools, Floats, Ints, Rows
 
 __all__ = ["MAX", "Forest", "SubscriptionIndex", "count", "delete", "exists", "insert", "report", "snap"]
@@ -271,23 +272,22 @@ def shape(size: int) -> tuple[int, int]:
     depth = 0
     while size > MEAN_LEAF << depth:
         depth += 1
-    return depth, max(8, int(np.ceil(size / (1 << depth) / BULK_FILL)))
+    return depth, max(8, -(-int(np.ceil(size / (1 << depth) / BULK_FILL)) // 8) * 8)
 
 
 def empty_forest(slots: int, nodes: int, classes: int, sids: int) -> Forest:
     """Arrays of that size without subscriptions; `head` is zero."""
-    least, most = np.full(nodes + LANES, INF), np.full(nodes + LANES, -INF)
     return Forest(
-        np.zeros(slots + LANES, np.float64),
-        np.zeros(slots + LANES, np.float64),
+        aligned.zeros(slots + LANES),
+        aligned.zeros(slots + LANES),
         np.full(slots, -1, np.int32),
-        least,
-        most,
-        least.copy(),
-        most.copy(),
+        aligned.full(nodes + LANES, INF),
+        aligned.full(nodes + LANES, -INF),
+        aligned.full(nodes + LANES, INF),
+        aligned.full(nodes + LANES, -INF),
         np.zeros(nodes, np.float64),
         np.zeros(nodes, np.uint8),
-        np.zeros(nodes, np.int32),
+        aligned.zeros(nodes, np.int32),
         np.zeros((classes, 4), np.int64),
         np.full(sids, -1, np.int32),
     )

@@ -108,9 +108,7 @@ def expect_leaves(forest: Forest, p: int, cap: int, mask: int) -> None:
         at = p + low_bit(mask) * cap
         mask &= mask - 1
         prefetch_block(forest.l, at)
-        prefetch_line(forest.l, at + 15)
         prefetch_block(forest.r, at)
-        prefetch_line(forest.r, at + 15)
 
 
 @expanded
@@ -157,14 +155,13 @@ def snap(
     a, b, c, d = INF, -INF, INF, -INF
     block = top if l_outer < l_inner and r_inner < r_outer else 0
     lanes = (1 << top) - 1
-    while block:
+    waiting, waiting_at, waiting_p = 0, 0, 0
+    while block or waiting:
         # The blocks of leaves below a block are searched at once: going back up to it for each would test it each time.
-        down, group, groups = 0, block, 1
-        if block < leaves:
+        down, group, groups = 0, block, int(block >= leaves)
+        if 0 < block < leaves:
             i = base + block
-            mask = overlapping(forest, i, l_outer, l_inner, r_inner, r_outer) & lanes
-            mask &= beyond(forest, i, a, b, c, d)
-            groups = 0
+            mask = overlapping(forest, i, l_outer, l_inner, r_inner, r_outer) & lanes & beyond(forest, i, a, b, c, d)
             if mask:
                 whole = mask & within(forest, i, l_outer, l_inner, r_inner, r_outer)
                 mask ^= whole
@@ -179,40 +176,47 @@ def snap(
                     group, groups = block << STEP, mask
                 elif mask:
                     down = block + low_bit(mask)
-        while groups:
-            first_leaf = group + (low_bit(groups) << STEP)
-            groups &= groups - 1
-            i = base + first_leaf
-            mask = overlapping(forest, i, l_outer, l_inner, r_inner, r_outer) & leaf_lanes
-            mask &= beyond(forest, i, a, b, c, d)
-            if mask:
-                whole = mask & within(forest, i, l_outer, l_inner, r_inner, r_outer)
-                mask ^= whole
-                p0 = first + (first_leaf - leaves) * cap
-                prefetch_line(forest.cnt, i)
-                expect_leaves(forest, p0, cap, mask)
-                while whole:
-                    j = i + low_bit(whole)
-                    whole &= whole - 1
-                    a, b = min(a, forest.west[j]), max(b, forest.east[j])
-                    c, d = min(c, forest.south[j]), max(d, forest.north[j])
-                while mask:
-                    j = low_bit(mask)
-                    mask &= mask - 1
-                    p = p0 + j * cap
-                    end = p + forest.cnt[i + j]
-                    w, e, s, n = forest.west[i + j], forest.east[i + j], forest.south[i + j], forest.north[i + j]
-                    if not ((w < a) | (e > b) | (s < c) | (n > d)):
-                        end = p
-                    while p < end:
-                        found = reached(forest, p, end, l_outer, l_inner, r_inner, r_outer)
-                        found &= lanes_beyond(forest.l, forest.l, forest.r, forest.r, p, a, b, c, d)
-                        while found:
-                            l, r = forest.l[p + low_bit(found)], forest.r[p + low_bit(found)]
-                            a, b, c, d = min(a, l), max(b, l), min(c, r), max(d, r)
-                            found &= found - 1
-                        p += LANES
-        block, lanes = next_block(block, down, top)
+        going = True
+        while going:
+            mask, i, p0 = 0, 0, 0
+            if groups:
+                leaf = group + (low_bit(groups) << STEP)
+                groups &= groups - 1
+                i, p0 = base + leaf, first + (leaf - leaves) * cap
+                mask = overlapping(forest, i, l_outer, l_inner, r_inner, r_outer) & leaf_lanes
+                mask &= beyond(forest, i, a, b, c, d)
+                if mask:
+                    whole = mask & within(forest, i, l_outer, l_inner, r_inner, r_outer)
+                    mask ^= whole
+                    prefetch_line(forest.cnt, i)
+                    expect_leaves(forest, p0, cap, mask)
+                    while whole:
+                        j = i + low_bit(whole)
+                        whole &= whole - 1
+                        a, b = min(a, forest.west[j]), max(b, forest.east[j])
+                        c, d = min(c, forest.south[j]), max(d, forest.north[j])
+            # Leaves are read while those of the next block are on their way.
+            while waiting:
+                lane = low_bit(waiting)
+                waiting &= waiting - 1
+                j = waiting_at + lane
+                p = waiting_p + lane * cap
+                end = p + forest.cnt[j]
+                w, e, s, n = forest.west[j], forest.east[j], forest.south[j], forest.north[j]
+                if not ((w < a) | (e > b) | (s < c) | (n > d)):
+                    end = p
+                while p < end:
+                    found = reached(forest, p, end, l_outer, l_inner, r_inner, r_outer)
+                    found &= lanes_beyond(forest.l, forest.l, forest.r, forest.r, p, a, b, c, d)
+                    while found:
+                        l, r = forest.l[p + low_bit(found)], forest.r[p + low_bit(found)]
+                        a, b, c, d = min(a, l), max(b, l), min(c, r), max(d, r)
+                        found &= found - 1
+                    p += LANES
+            waiting, waiting_at, waiting_p = mask, i, p0
+            going = groups != 0
+        if block:
+            block, lanes = next_block(block, down, top)
     return a, b, c, d
 
 
