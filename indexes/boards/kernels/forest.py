@@ -24,7 +24,17 @@ from typing import NamedTuple
 import numpy as np
 
 from indexes.compiled.jit import expanded, internal, kernel, vectorized
-from indexes.compiled.simd import ALL, LANES, bit_count, lanes_beyond, lanes_inside, lanes_reached, low_bit, prefetch_block, prefetch_line
+from indexes.compiled.simd import (
+    ALL,
+    LANES,
+    bit_count,
+    lanes_beyond,
+    lanes_inside,
+    lanes_reached,
+    low_bit,
+    prefetch_block,
+    prefetch_line,
+)
 from indexes.core.arrays import INF, Bytes, Floats, Ints, Ints32
 
 MAX = float(np.finfo(np.float64).max)
@@ -65,9 +75,7 @@ STEP = 4
 @expanded
 def overlapping(forest: Forest, i: int, l_outer: float, l_inner: float, r_inner: float, r_outer: float) -> int:
     """The mask of the 16 boxes from `i` on that the tile may reach into."""
-    return lanes_reached(
-        forest.west, forest.east, forest.south, forest.north, i, l_outer, l_inner, r_inner, r_outer
-    )
+    return lanes_reached(forest.west, forest.east, forest.south, forest.north, i, l_outer, l_inner, r_inner, r_outer)
 
 
 @expanded

@@ -58,7 +58,14 @@ def sign(tiles: Tiles, start: int, k_class: int, row: int, x: float, y: float, g
     """Write the object and the class on the tiles from `start` to the last."""
     for t in range(start, tiles.n[0]):
         at = uint64(t)
-        tiles.row[at], tiles.x[at], tiles.y[at], tiles.gone[at], tiles.c[at], tiles.cls[at] = row, x, y, gone, c, k_class
+        tiles.row[at], tiles.x[at], tiles.y[at], tiles.gone[at], tiles.c[at], tiles.cls[at] = (
+            row,
+            x,
+            y,
+            gone,
+            c,
+            k_class,
+        )
         tiles.own[at] = own
 
 
