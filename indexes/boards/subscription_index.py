@@ -43,7 +43,10 @@ LARGE = 50_000
 """Points of a class from which on packing it takes noticeably long."""
 
 BULK_FILL = 0.7
-"""Share of the slots in use after packing a class."""
+"""Share of the slots in use after packing a class, at most."""
+
+LINE = aligned.LINE_BYTES // 8
+"""Numbers in a line of memory. A leaf has whole lines, so that a search reads no line of its neighbours."""
 
 
 def _repeats(sid: Rows) -> bool:
@@ -272,7 +275,8 @@ def shape(size: int) -> tuple[int, int]:
     depth = 0
     while size > MEAN_LEAF << depth:
         depth += 1
-    return depth, max(8, -(-int(np.ceil(size / (1 << depth) / BULK_FILL)) // 8) * 8)
+    slots = int(np.ceil(size / (1 << depth) / BULK_FILL))
+    return depth, max(LINE, -(-slots // LINE) * LINE)
 
 
 def empty_forest(slots: int, nodes: int, classes: int, sids: int) -> Forest:

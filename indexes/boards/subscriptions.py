@@ -94,9 +94,7 @@ class Subscribers:
         self.pool.restore(high, free)
         self._grow(high)
         self.regions.place(ids.row, regions)
-        self.k[ids.row] = k
-        used = np.flatnonzero(offset)
-        self.offset[ids.row[used]] = offset[used]
+        self.k[ids.row], self.offset[ids.row] = k, offset
         limited = np.flatnonzero(~np.isnan(ttl))
         self.ttl = dict(zip(ids.row[limited].tolist(), ttl[limited].tolist(), strict=True))
         self.uses = _counted(k)
@@ -303,10 +301,7 @@ class Subscribers:
 
     def _grow(self, size: int) -> None:
         self.regions = self.regions.grown(size)
-        # Pages of zeros that are never written to take no memory: most subscriptions have no offset.
-        k, offset, used = np.zeros(size, np.int32), np.zeros(size, np.int32), np.flatnonzero(self.offset)
-        k[: len(self.k)], offset[used] = self.k, self.offset[used]
-        self.k, self.offset = k, offset
+        self.k, self.offset = (np.append(a, np.zeros(size - len(a), np.int32)) for a in (self.k, self.offset))
 
     def check(self) -> None:
         """Raise AssertionError unless ids, columns and counts agree (with nothing pending)."""
