@@ -26,7 +26,6 @@ import numpy as np
 
 from indexes.boards.kernels import region
 from indexes.boards.kernels.forest import STEP
-from indexes.boards.kernels.tiles import above, below
 from indexes.boards.space.kernels.arrays import SpaceArrays
 from indexes.boards.space.kernels.points import (
     BOUND,
@@ -42,6 +41,7 @@ from indexes.boards.space.kernels.points import (
 )
 from indexes.boards.space.kernels.search import worse
 from indexes.boards.space.kernels.shapes import MAX
+from indexes.compiled.floats import above, below
 from indexes.compiled.jit import internal, kernel
 from indexes.compiled.simd import ALL, LANES, lanes_max, lanes_min, low_bit
 from indexes.core.arrays import INF, Floats, Ints, int64

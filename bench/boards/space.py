@@ -18,10 +18,10 @@ from bench.race import Contender, Raced, raced
 from bench.report import Report, count, ratio, spread
 from indexes.boards.config import BoardConfig
 from indexes.boards.kernels.changes import SET, Changes
-from indexes.boards.kernels.tiles import below
 from indexes.boards.space.kernels.objects import SpaceObjects
 from indexes.boards.space.kernels.shapes import BOX, SHAPES, holds
 from indexes.boards.space.painter import SpacePainter
+from indexes.compiled.floats import below
 from indexes.compiled.jit import kernel
 from indexes.compiled.simd import LANES, lanes_from, lanes_upto, low_bit
 from indexes.core.arrays import Floats, Ints, Ints32

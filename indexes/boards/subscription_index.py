@@ -31,6 +31,7 @@ from indexes.boards.kernels.forest import (
     snap,
 )
 from indexes.compiled.simd import LANES
+from indexes.core import aligned
 from indexes.core.arrays import INF, Bools, Floats, Ints, Rows
 
 __all__ = ["MAX", "Forest", "SubscriptionIndex", "count", "delete", "exists", "insert", "report", "snap"]
@@ -42,7 +43,10 @@ LARGE = 50_000
 """Points of a class from which on packing it takes noticeably long."""
 
 BULK_FILL = 0.7
-"""Share of the slots in use after packing a class."""
+"""Share of the slots in use after packing a class, at most."""
+
+LINE = aligned.LINE_BYTES // 8
+"""Numbers in a line of memory. A leaf has whole lines, so that a search reads no line of its neighbours."""
 
 
 def _repeats(sid: Rows) -> bool:
@@ -271,23 +275,23 @@ def shape(size: int) -> tuple[int, int]:
     depth = 0
     while size > MEAN_LEAF << depth:
         depth += 1
-    return depth, max(8, int(np.ceil(size / (1 << depth) / BULK_FILL)))
+    slots = int(np.ceil(size / (1 << depth) / BULK_FILL))
+    return depth, max(LINE, -(-slots // LINE) * LINE)
 
 
 def empty_forest(slots: int, nodes: int, classes: int, sids: int) -> Forest:
     """Arrays of that size without subscriptions; `head` is zero."""
-    least, most = np.full(nodes + LANES, INF), np.full(nodes + LANES, -INF)
     return Forest(
-        np.zeros(slots + LANES, np.float64),
-        np.zeros(slots + LANES, np.float64),
+        aligned.zeros(slots + LANES),
+        aligned.zeros(slots + LANES),
         np.full(slots, -1, np.int32),
-        least,
-        most,
-        least.copy(),
-        most.copy(),
+        aligned.full(nodes + LANES, INF),
+        aligned.full(nodes + LANES, -INF),
+        aligned.full(nodes + LANES, INF),
+        aligned.full(nodes + LANES, -INF),
         np.zeros(nodes, np.float64),
         np.zeros(nodes, np.uint8),
-        np.zeros(nodes, np.int32),
+        aligned.zeros(nodes, np.int32),
         np.zeros((classes, 4), np.int64),
         np.full(sids, -1, np.int32),
     )

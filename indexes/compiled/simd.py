@@ -6,9 +6,11 @@ here, which is also its definition.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import platform
+from collections.abc import Callable, Iterator
 from typing import Any
 
+from indexes.compiled import targets
 from indexes.compiled.jit import allocating_kernel  # noqa: F401  (sets the cache folder before numba is imported)
 
 from llvmlite import ir  # isort: skip
@@ -21,6 +23,10 @@ LANES = 16
 
 ALL = (1 << LANES) - 1
 """The mask of all lanes."""
+
+TOGETHER = 16 if targets.has("avx512f") or platform.machine() not in targets.X86 else 4
+"""Lanes whose comparison becomes a part of a mask by itself. Without masks as registers x86 narrows the comparisons of
+more lanes than a vector has before it combines them, which takes longer than all else."""
 
 primitive: Any = intrinsic
 INLINED: dict[str, Any] = {"jit_options": {"nogil": True, "forceinline": True}, "strict": False}
@@ -63,14 +69,29 @@ def mask_of(builder: Any, met: Any) -> Any:
     return mask if met.type.count == 64 else builder.zext(mask, ir.IntType(64))
 
 
-def comparison(order: str, lanes: int = LANES) -> Any:
-    """Generate the mask of the lanes of a[base : base + lanes] that compare so with a value."""
+def lanes_that(columns: int, test: Callable[..., Any], lanes: int = LANES) -> Any:
+    """Generate the mask of the lanes that pass a test, for the arguments (columns..., base, values...).
+
+    `test(builder, blocks, values)` is the vector of booleans for a block of each column and each value as a vector.
+    """
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        block = load(context, builder, signature.args[0], args[0], args[1], lanes)
-        return mask_of(builder, builder.fcmp_ordered(order, block, splat(builder, block.type, args[2])))
+        mask = None
+        together = min(TOGETHER, lanes)
+        for lane in range(0, lanes, together):
+            base = builder.add(args[columns], ir.Constant(args[columns].type, lane))
+            blocks = [load(context, builder, signature.args[i], args[i], base, together) for i in range(columns)]
+            values = [splat(builder, blocks[0].type, value) for value in args[columns + 1 :]]
+            part = builder.shl(mask_of(builder, test(builder, blocks, values)), ir.Constant(ir.IntType(64), lane))
+            mask = part if mask is None else builder.or_(mask, part)
+        return mask
 
     return codegen
+
+
+def comparison(order: str, lanes: int = LANES) -> Any:
+    """Generate the mask of the lanes of a[base : base + lanes] that compare so with a value."""
+    return lanes_that(1, lambda builder, blocks, values: builder.fcmp_ordered(order, *blocks, *values), lanes)
 
 
 def _extreme(builder: Any, block: Any, order: str) -> Any:
@@ -97,13 +118,45 @@ def _lanes_from(typing: Any, a: Any, base: Any, bound: Any) -> Any:
 
 @primitive
 def _lanes_within(typing: Any, a: Any, base: Any, least: Any, most: Any) -> Any:
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        block = load(context, builder, signature.args[0], args[0], args[1])
-        above = builder.icmp_signed(">=", block, splat(builder, block.type, args[2]))
-        below = builder.icmp_signed("<=", block, splat(builder, block.type, args[3]))
-        return mask_of(builder, builder.and_(above, below))
+    def test(builder: Any, blocks: Any, ends: Any) -> Any:
+        above = builder.icmp_signed(">=", blocks[0], ends[0])
+        return builder.and_(above, builder.icmp_signed("<=", blocks[0], ends[1]))
 
-    return types.int64(a, types.int64, types.int64, types.int64), codegen
+    return types.int64(a, types.int64, types.int64, types.int64), lanes_that(1, test)
+
+
+# Nine arguments, here and below: the columns of boxes, where they begin, and the sides of one more.
+@primitive
+def _lanes_reached(typing: Any, w: Any, e: Any, s: Any, n: Any, base: Any, a: Any, b: Any, c: Any, d: Any) -> Any:
+    def test(builder: Any, boxes: Any, sides: Any) -> Any:
+        x = builder.and_(builder.fcmp_ordered(">", boxes[1], sides[0]), builder.fcmp_ordered("<=", boxes[0], sides[1]))
+        y = builder.and_(builder.fcmp_ordered(">=", boxes[3], sides[2]), builder.fcmp_ordered("<", boxes[2], sides[3]))
+        return builder.and_(x, y)
+
+    side = types.float64
+    return types.int64(w, e, s, n, types.int64, side, side, side, side), lanes_that(4, test)
+
+
+@primitive
+def _lanes_inside(typing: Any, w: Any, e: Any, s: Any, n: Any, base: Any, a: Any, b: Any, c: Any, d: Any) -> Any:
+    def test(builder: Any, boxes: Any, sides: Any) -> Any:
+        x = builder.and_(builder.fcmp_ordered(">", boxes[0], sides[0]), builder.fcmp_ordered("<=", boxes[1], sides[1]))
+        y = builder.and_(builder.fcmp_ordered(">=", boxes[2], sides[2]), builder.fcmp_ordered("<", boxes[3], sides[3]))
+        return builder.and_(x, y)
+
+    side = types.float64
+    return types.int64(w, e, s, n, types.int64, side, side, side, side), lanes_that(4, test)
+
+
+@primitive
+def _lanes_beyond(typing: Any, w: Any, e: Any, s: Any, n: Any, base: Any, a: Any, b: Any, c: Any, d: Any) -> Any:
+    def test(builder: Any, boxes: Any, sides: Any) -> Any:
+        x = builder.or_(builder.fcmp_ordered("<", boxes[0], sides[0]), builder.fcmp_ordered(">", boxes[1], sides[1]))
+        y = builder.or_(builder.fcmp_ordered("<", boxes[2], sides[2]), builder.fcmp_ordered(">", boxes[3], sides[3]))
+        return builder.or_(x, y)
+
+    side = types.float64
+    return types.int64(w, e, s, n, types.int64, side, side, side, side), lanes_that(4, test)
 
 
 @primitive
@@ -170,23 +223,6 @@ def _touch(typing: Any, a: Any, i: Any) -> Any:
     return types.void(a, types.int64), codegen
 
 
-@primitive
-def _lanes_pack(typing: Any, a: Any, base: Any, mask: Any, out: Any, at: Any) -> Any:
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        block = load(context, builder, signature.args[0], args[0], args[1])
-        chosen = ir.VectorType(ir.IntType(1), 16)
-        data = context.make_array(signature.args[3])(context, builder, value=args[3]).data
-        target = builder.gep(data, [args[4]])
-        kind = ir.FunctionType(ir.VoidType(), [block.type, target.type, chosen])
-        name = "llvm.masked.compressstore.v16" + ("f64" if signature.args[0].dtype is types.float64 else "i64")
-        compress = builder.module.declare_intrinsic(name, (), kind)
-        lanes = builder.bitcast(builder.trunc(args[2], ir.IntType(16)), chosen)
-        builder.call(compress, [block, target, lanes])
-        return context.get_dummy_value()
-
-    return types.void(a, types.int64, types.int64, out, types.int64), codegen
-
-
 def lanes_upto(a: Any, base: int, bound: float) -> int:
     """The bit mask of the lanes j < 16 with a[base + j] <= bound."""
     return sum(1 << j for j in range(16) if a[base + j] <= bound)
@@ -202,6 +238,29 @@ def lanes_within(a: Any, base: int, least: int, most: int) -> int:
     return sum(1 << j for j in range(16) if least <= a[base + j] <= most)
 
 
+def lanes_reached(w: Any, e: Any, s: Any, n: Any, base: int, a: float, b: float, c: float, d: float) -> int:
+    """The bit mask of the boxes j < 16 that meet a < x <= b, c <= y < d: w[base + j] <= b and so on."""
+    return _packed([e > a, w <= b, n >= c, s < d] for w, e, s, n in _boxes(w, e, s, n, base))
+
+
+def lanes_inside(w: Any, e: Any, s: Any, n: Any, base: int, a: float, b: float, c: float, d: float) -> int:
+    """The bit mask of the boxes j < 16 that lie inside a < x <= b, c <= y < d."""
+    return _packed([w > a, e <= b, s >= c, n < d] for w, e, s, n in _boxes(w, e, s, n, base))
+
+
+def lanes_beyond(w: Any, e: Any, s: Any, n: Any, base: int, a: float, b: float, c: float, d: float) -> int:
+    """The bit mask of the boxes j < 16 that do not lie inside a <= x <= b, c <= y <= d."""
+    return ALL ^ _packed([w >= a, e <= b, s >= c, n <= d] for w, e, s, n in _boxes(w, e, s, n, base))
+
+
+def _boxes(w: Any, e: Any, s: Any, n: Any, base: int) -> Iterator[tuple[float, float, float, float]]:
+    return zip(*(column[base : base + LANES].tolist() for column in (w, e, s, n)), strict=True)
+
+
+def _packed(tests: Iterator[list[bool]]) -> int:
+    return sum(1 << j for j, passed in enumerate(tests) if all(passed))
+
+
 def lanes_least(a: Any, base: int) -> float:
     """The least of a[base : base + 16]."""
     return float(a[base : base + 16].min())
@@ -215,12 +274,6 @@ def lanes_min(a: Any, base: int, mask: int) -> float:
 def lanes_max(a: Any, base: int, mask: int) -> float:
     """The greatest of the lanes of a[base : base + 16] in the mask, which is not 0."""
     return float(max(a[base + j] for j in range(16) if mask >> j & 1))
-
-
-def lanes_pack(a: Any, base: int, mask: int, out: Any, at: int) -> None:
-    """Copy the lanes of a[base : base + 16] in the mask to out[at:], one after the other."""
-    chosen = [a[base + j] for j in range(16) if mask >> j & 1]
-    out[at : at + len(chosen)] = chosen
 
 
 def prefetch_block(a: Any, base: int) -> None:
@@ -254,10 +307,12 @@ def bit_count(mask: int) -> int:
 replace(lanes_upto, lambda a, base, bound: _lanes_upto(a, base, bound))
 replace(lanes_from, lambda a, base, bound: _lanes_from(a, base, bound))
 replace(lanes_within, lambda a, base, least, most: _lanes_within(a, base, least, most))
+replace(lanes_reached, lambda w, e, s, n, base, a, b, c, d: _lanes_reached(w, e, s, n, base, a, b, c, d))
+replace(lanes_inside, lambda w, e, s, n, base, a, b, c, d: _lanes_inside(w, e, s, n, base, a, b, c, d))
+replace(lanes_beyond, lambda w, e, s, n, base, a, b, c, d: _lanes_beyond(w, e, s, n, base, a, b, c, d))
 replace(lanes_least, lambda a, base: _lanes_least(a, base))
 replace(lanes_min, lambda a, base, mask: _lanes_min(a, base, mask))
 replace(lanes_max, lambda a, base, mask: _lanes_max(a, base, mask))
-replace(lanes_pack, lambda a, base, mask, out, at: _lanes_pack(a, base, mask, out, at))
 replace(prefetch_block, _touch_both_lines)
 replace(prefetch_line, lambda a, i: _touch(a, i))
 replace(low_bit, lambda mask: _bits_low(mask))

@@ -23,12 +23,13 @@ VARIABLE, FEATURES = "NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES"
 
 _V3 = ("avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe")
 
-_X86 = ("x86_64", "AMD64")
+X86 = ("x86_64", "AMD64")
+"""What `platform.machine()` calls the architecture."""
 
 
 def portable() -> tuple[str, ...]:
     """The portable targets of this machine's architecture, the fastest first."""
-    return PORTABLE if platform.machine() in _X86 else ("generic",)
+    return PORTABLE if platform.machine() in X86 else ("generic",)
 
 
 def choose(target: str) -> None:
@@ -87,7 +88,7 @@ def runs(target: str) -> bool:
 
     if target == "generic":
         return True
-    if target != "x86-64-v3" or platform.machine() not in _X86:
+    if target != "x86-64-v3" or platform.machine() not in X86:
         return False
     has = llvm.get_host_cpu_features()
     return all(has.get(feature, False) for feature in _V3)

@@ -23,9 +23,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from indexes.boards.kernels.tiles import below
 from indexes.compiled.jit import expanded, internal, kernel, vectorized
-from indexes.compiled.simd import ALL, LANES, bit_count, lanes_max, lanes_min, lanes_upto, low_bit
+from indexes.compiled.simd import (
+    ALL,
+    LANES,
+    bit_count,
+    lanes_beyond,
+    lanes_inside,
+    lanes_reached,
+    low_bit,
+    prefetch_block,
+    prefetch_line,
+)
 from indexes.core.arrays import INF, Bytes, Floats, Ints, Ints32
 
 MAX = float(np.finfo(np.float64).max)
@@ -64,26 +73,50 @@ STEP = 4
 
 
 @expanded
-def overlapping(forest: Forest, i: int, l_outer: float, l_inner: float, r_below: float, r_last: float) -> int:
-    """The mask of the 16 boxes from `i` on that the tile with r_below < r <= r_last may reach into."""
-    return (
-        lanes_upto(forest.west, i, l_inner)
-        & ~lanes_upto(forest.east, i, l_outer)
-        & lanes_upto(forest.south, i, r_last)
-        & ~lanes_upto(forest.north, i, r_below)
-    )
+def overlapping(forest: Forest, i: int, l_outer: float, l_inner: float, r_inner: float, r_outer: float) -> int:
+    """The mask of the 16 boxes from `i` on that the tile may reach into."""
+    return lanes_reached(forest.west, forest.east, forest.south, forest.north, i, l_outer, l_inner, r_inner, r_outer)
 
 
 @expanded
-def reached(forest: Forest, p: int, end: int, l_outer: float, l_inner: float, r_below: float, r_last: float) -> int:
+def reached(forest: Forest, p: int, end: int, l_outer: float, l_inner: float, r_inner: float, r_outer: float) -> int:
     """The mask of the up to 16 points in slots p..end - 1 that the tile reaches."""
-    return (
-        lanes_upto(forest.l, p, l_inner)
-        & ~lanes_upto(forest.l, p, l_outer)
-        & lanes_upto(forest.r, p, r_last)
-        & ~lanes_upto(forest.r, p, r_below)
-        & (ALL >> max(p + LANES - end, 0))
-    )
+    found = lanes_reached(forest.l, forest.l, forest.r, forest.r, p, l_outer, l_inner, r_inner, r_outer)
+    return found & (ALL >> max(p + LANES - end, 0))
+
+
+@expanded
+def within(forest: Forest, i: int, l_outer: float, l_inner: float, r_inner: float, r_outer: float) -> int:
+    """The mask of the 16 boxes from `i` on that lie inside the tile."""
+    return lanes_inside(forest.west, forest.east, forest.south, forest.north, i, l_outer, l_inner, r_inner, r_outer)
+
+
+@expanded
+def beyond(forest: Forest, i: int, a: float, b: float, c: float, d: float) -> int:
+    """The mask of the 16 boxes from `i` on that do not lie inside [a, b] x [c, d]."""
+    return lanes_beyond(forest.west, forest.east, forest.south, forest.north, i, a, b, c, d)
+
+
+@expanded
+def expect_blocks(forest: Forest, base: int, block: int, mask: int) -> None:
+    """Prefetch the boxes below the nodes in the mask of a block."""
+    while mask:
+        i = base + ((block + low_bit(mask)) << STEP)
+        mask &= mask - 1
+        prefetch_block(forest.west, i)
+        prefetch_block(forest.east, i)
+        prefetch_block(forest.south, i)
+        prefetch_block(forest.north, i)
+
+
+@expanded
+def expect_leaves(forest: Forest, p: int, cap: int, mask: int) -> None:
+    """Prefetch the points of the leaves in the mask of a block whose first one begins at slot `p`."""
+    while mask:
+        at = p + low_bit(mask) * cap
+        mask &= mask - 1
+        prefetch_block(forest.l, at)
+        prefetch_block(forest.r, at)
 
 
 @expanded
@@ -126,40 +159,72 @@ def snap(
     base, cap = forest.head[k_class, NODE], forest.head[k_class, CAP]
     first, depth = forest.head[k_class, SLOT], forest.head[k_class, DEPTH]
     leaves, top = 1 << depth, 1 << (depth % STEP)
-    r_below, r_last = below(r_inner), below(r_outer)
+    leaf_lanes = (1 << min(leaves, LANES)) - 1
     a, b, c, d = INF, -INF, INF, -INF
     block = top if l_outer < l_inner and r_inner < r_outer else 0
     lanes = (1 << top) - 1
-    while block:
-        i = base + block
-        new = lanes_upto(forest.west, i, below(a)) | ~lanes_upto(forest.east, i, b)
-        new |= lanes_upto(forest.south, i, below(c)) | ~lanes_upto(forest.north, i, d)
-        mask = overlapping(forest, i, l_outer, l_inner, r_below, r_last) & new & lanes & ALL
-        down = 0
-        while mask and not down:
-            node = block + low_bit(mask)
-            mask &= mask - 1
-            i = base + node
-            w, e, s, n = forest.west[i], forest.east[i], forest.south[i], forest.north[i]
-            if (w < a) | (e > b) | (s < c) | (n > d):
-                if inside(forest, i, l_outer, l_inner, r_inner, r_outer):
-                    a, b, c, d = min(a, w), max(b, e), min(c, s), max(d, n)
-                elif node < leaves:
-                    down = node
-                else:
-                    p = first + (node - leaves) * cap
-                    end = p + forest.cnt[i]
-                    while p < end:
-                        found = reached(forest, p, end, l_outer, l_inner, r_below, r_last)
-                        if found:
-                            outside = lanes_upto(forest.l, p, below(a)) | ~lanes_upto(forest.l, p, b)
-                            outside |= lanes_upto(forest.r, p, below(c)) | ~lanes_upto(forest.r, p, d)
-                            found &= outside
-                        if found:
-                            a, b = min(a, lanes_min(forest.l, p, found)), max(b, lanes_max(forest.l, p, found))
-                            c, d = min(c, lanes_min(forest.r, p, found)), max(d, lanes_max(forest.r, p, found))
-                        p += LANES
-        block, lanes = next_block(block, down, top)
+    waiting, waiting_at, waiting_p = 0, 0, 0
+    while block or waiting:
+        # The blocks of leaves below a block are searched at once: going back up to it for each would test it each time.
+        down, group, groups = 0, block, int(block >= leaves)
+        if 0 < block < leaves:
+            i = base + block
+            mask = overlapping(forest, i, l_outer, l_inner, r_inner, r_outer) & lanes & beyond(forest, i, a, b, c, d)
+            if mask:
+                whole = mask & within(forest, i, l_outer, l_inner, r_inner, r_outer)
+                mask ^= whole
+                while whole:
+                    j = i + low_bit(whole)
+                    whole &= whole - 1
+                    a, b = min(a, forest.west[j]), max(b, forest.east[j])
+                    c, d = min(c, forest.south[j]), max(d, forest.north[j])
+                mask &= beyond(forest, i, a, b, c, d)
+                expect_blocks(forest, base, block, mask)
+                if block << STEP >= leaves:
+                    group, groups = block << STEP, mask
+                elif mask:
+                    down = block + low_bit(mask)
+        going = True
+        while going:
+            mask, i, p0 = 0, 0, 0
+            if groups:
+                leaf = group + (low_bit(groups) << STEP)
+                groups &= groups - 1
+                i, p0 = base + leaf, first + (leaf - leaves) * cap
+                mask = overlapping(forest, i, l_outer, l_inner, r_inner, r_outer) & leaf_lanes
+                mask &= beyond(forest, i, a, b, c, d)
+                if mask:
+                    whole = mask & within(forest, i, l_outer, l_inner, r_inner, r_outer)
+                    mask ^= whole
+                    prefetch_line(forest.cnt, i)
+                    expect_leaves(forest, p0, cap, mask)
+                    while whole:
+                        j = i + low_bit(whole)
+                        whole &= whole - 1
+                        a, b = min(a, forest.west[j]), max(b, forest.east[j])
+                        c, d = min(c, forest.south[j]), max(d, forest.north[j])
+            # Leaves are read while those of the next block are on their way.
+            while waiting:
+                lane = low_bit(waiting)
+                waiting &= waiting - 1
+                j = waiting_at + lane
+                p = waiting_p + lane * cap
+                end = p + forest.cnt[j]
+                w, e, s, n = forest.west[j], forest.east[j], forest.south[j], forest.north[j]
+                if not ((w < a) | (e > b) | (s < c) | (n > d)):
+                    end = p
+                while p < end:
+                    found = reached(forest, p, end, l_outer, l_inner, r_inner, r_outer)
+                    found &= lanes_beyond(forest.l, forest.l, forest.r, forest.r, p, a, b, c, d)
+                    while found:
+                        l, r = forest.l[p + low_bit(found)], forest.r[p + low_bit(found)]
+                        a, b, c, d = min(a, l), max(b, l), min(c, r), max(d, r)
+                        found &= found - 1
+                    p += LANES
+            waiting, waiting_at, waiting_p = mask, i, p0
+            going = groups != 0
+        if block:
+            block, lanes = next_block(block, down, top)
     return a, b, c, d
 
 
@@ -169,12 +234,11 @@ def exists(forest: Forest, k_class: int, l_outer: float, l_inner: float, r_inner
     base, cap = forest.head[k_class, NODE], forest.head[k_class, CAP]
     first, depth = forest.head[k_class, SLOT], forest.head[k_class, DEPTH]
     leaves, top = 1 << depth, 1 << (depth % STEP)
-    r_below, r_last = below(r_inner), below(r_outer)
     found = 0
     block = top if l_outer < l_inner and r_inner < r_outer else 0
     lanes = (1 << top) - 1
     while block and not found:
-        mask = overlapping(forest, base + block, l_outer, l_inner, r_below, r_last) & lanes & ALL
+        mask = overlapping(forest, base + block, l_outer, l_inner, r_inner, r_outer) & lanes
         down = 0
         while mask and not down and not found:
             node = block + low_bit(mask)
@@ -187,7 +251,7 @@ def exists(forest: Forest, k_class: int, l_outer: float, l_inner: float, r_inner
                 p = first + (node - leaves) * cap
                 end = p + forest.cnt[base + node]
                 while p < end and not found:
-                    found = reached(forest, p, end, l_outer, l_inner, r_below, r_last)
+                    found = reached(forest, p, end, l_outer, l_inner, r_inner, r_outer)
                     p += LANES
         block, lanes = next_block(block, down, top)
     return found != 0
@@ -199,12 +263,11 @@ def count(forest: Forest, k_class: int, l_outer: float, l_inner: float, r_inner:
     base, cap = forest.head[k_class, NODE], forest.head[k_class, CAP]
     first, depth = forest.head[k_class, SLOT], forest.head[k_class, DEPTH]
     leaves, top = 1 << depth, 1 << (depth % STEP)
-    r_below, r_last = below(r_inner), below(r_outer)
     total = 0
     block = top if l_outer < l_inner and r_inner < r_outer else 0
     lanes = (1 << top) - 1
     while block:
-        mask = overlapping(forest, base + block, l_outer, l_inner, r_below, r_last) & lanes & ALL
+        mask = overlapping(forest, base + block, l_outer, l_inner, r_inner, r_outer) & lanes
         down = 0
         while mask and not down:
             node = block + low_bit(mask)
@@ -217,7 +280,7 @@ def count(forest: Forest, k_class: int, l_outer: float, l_inner: float, r_inner:
                 p = first + (node - leaves) * cap
                 end = p + forest.cnt[base + node]
                 while p < end:
-                    total += bit_count(reached(forest, p, end, l_outer, l_inner, r_below, r_last))
+                    total += bit_count(reached(forest, p, end, l_outer, l_inner, r_inner, r_outer))
                     p += LANES
         block, lanes = next_block(block, down, top)
     return total
@@ -234,13 +297,12 @@ def report(
     base, cap = forest.head[k_class, NODE], forest.head[k_class, CAP]
     first, depth = forest.head[k_class, SLOT], forest.head[k_class, DEPTH]
     leaves, top = 1 << depth, 1 << (depth % STEP)
-    r_below, r_last = below(r_inner), below(r_outer)
     size = len(out)
     total = 0
     block = top if l_outer < l_inner and r_inner < r_outer else 0
     lanes = (1 << top) - 1
     while block and total <= size:
-        mask = overlapping(forest, base + block, l_outer, l_inner, r_below, r_last) & lanes & ALL
+        mask = overlapping(forest, base + block, l_outer, l_inner, r_inner, r_outer) & lanes
         down = 0
         while mask and not down:
             node = block + low_bit(mask)
@@ -251,7 +313,7 @@ def report(
                 p = first + (node - leaves) * cap
                 end = p + forest.cnt[base + node]
                 while p < end:
-                    found = reached(forest, p, end, l_outer, l_inner, r_below, r_last)
+                    found = reached(forest, p, end, l_outer, l_inner, r_inner, r_outer)
                     while found:
                         if total < size:
                             out[total] = forest.sid[p + low_bit(found)]

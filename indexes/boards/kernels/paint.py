@@ -21,7 +21,7 @@ from indexes.boards.kernels.region import enter, exposed, gain_strips, nearest, 
 from indexes.boards.kernels.scratch import EXPOSED, MIN_Y, SNAP, PaintContext
 from indexes.boards.kernels.tiles import sign
 from indexes.compiled.jit import inlined, internal, kernel
-from indexes.core.arrays import INF, int64
+from indexes.core.arrays import INF, int64, uint64
 
 
 @kernel
@@ -149,8 +149,12 @@ def put_strips(
     ok = start + n <= len(tiles.row)
     if ok:
         for t in range(n):
-            for side in range(4):
-                tiles.side[start + t, side] = scratch.strip[t, side]
+            # All four are read before one is written, which makes them one vector.
+            l_outer, l_inner = scratch.strip[t, 0], scratch.strip[t, 1]
+            r_inner, r_outer = scratch.strip[t, 2], scratch.strip[t, 3]
+            at = uint64(start + t)
+            tiles.side[at, 0], tiles.side[at, 1] = l_outer, l_inner
+            tiles.side[at, 2], tiles.side[at, 3] = r_inner, r_outer
         tiles.n[0] = start + n
         sign(tiles, start, k_class, row, x, y, gone, c, own)
         scratch.stats[SNAP] += n

@@ -22,7 +22,8 @@ from indexes.boards.kernels.region import enter, exposed, gain_strips, region_st
 from indexes.boards.kernels.scratch import EXPOSED, MERGE, MIN_Y, REFRESH, SNAP, PaintContext, Scratch
 from indexes.boards.kernels.shortlist import count_better, count_entry, cover, ends, fetch, mark_strips, shrink
 from indexes.boards.kernels.sketch import is_sketched, sketched_exists, sketched_snap
-from indexes.boards.kernels.tiles import above, below, put_box, sign
+from indexes.boards.kernels.tiles import put_box, sign
+from indexes.compiled.floats import above, below
 from indexes.compiled.jit import inlined, internal
 from indexes.core.arrays import INF, int64
 

@@ -26,7 +26,7 @@ from indexes.boards.kernels.object_index import BEFORE_ALL, MAX, ObjectIndex, im
 from indexes.compiled.jit import expanded, inlined, internal, kernel
 from indexes.compiled.simd import bit_count, high_bit, lanes_least, lanes_upto, low_bit, prefetch_block
 from indexes.core import aligned
-from indexes.core.arrays import Floats, Ints, Ints32
+from indexes.core.arrays import Floats, Ints, Ints32, uint64
 
 NOBODY = int(np.iinfo(np.int64).max)
 """The `holder` of a node without an object of finite y."""
@@ -219,12 +219,12 @@ def _next(tree: RangeTree, slot: int, y_limit: float, c_limit: int, east: bool) 
     level = 0
     down = False
     while found < 0 and level < tree.off.size - 1:
-        base = tree.off[level] + (at & -16)
+        base = tree.off[uint64(level)] + (at & -16)
         hits = lanes_upto(tree.least, base, y_limit) if down else _beyond(tree, base, at & 15, y_limit, east)
         lane = -1
         while hits != 0 and lane < 0:
             j = low_bit(hits) if east else high_bit(hits)
-            if tree.least[base + j] < y_limit or tree.holder[base + j] < c_limit:
+            if tree.least[uint64(base + j)] < y_limit or tree.holder[uint64(base + j)] < c_limit:
                 lane = j
             else:
                 hits ^= 1 << j
@@ -268,9 +268,9 @@ def _first(tree: RangeTree, slot: int, y_limit: float, c_limit: int, k: int, out
         while hits != 0 and lane < 0:
             j = low_bit(hits) if east else high_bit(hits)
             hits ^= 1 << j
-            if tree.least[base + j] < y_limit or tree.holder[base + j] < c_limit:
+            if tree.least[uint64(base + j)] < y_limit or tree.holder[uint64(base + j)] < c_limit:
                 if level == 0:
-                    out[n] = base + j
+                    out[uint64(n)] = base + j
                     n += 1
                     hits = hits if n < k else 0
                 else:
@@ -278,7 +278,7 @@ def _first(tree: RangeTree, slot: int, y_limit: float, c_limit: int, k: int, out
         if lane >= 0:
             level -= 1
             at = ((at & -16) + lane) << 4
-            base = tree.off[level] + at
+            base = tree.off[uint64(level)] + at
             if level == 0:
                 _expect(tree, base, east)
             hits = lanes_upto(tree.least, base, y_limit)
@@ -286,7 +286,7 @@ def _first(tree: RangeTree, slot: int, y_limit: float, c_limit: int, k: int, out
             level = level + 1 if n < k else tree.off.size
             at >>= 4
             if level < tree.off.size - 1:
-                base = tree.off[level] + (at & -16)
+                base = tree.off[uint64(level)] + (at & -16)
                 hits = _beyond(tree, base, at & 15, y_limit, east)
     return n
 

@@ -19,7 +19,10 @@ from __future__ import annotations
 from indexes.boards.kernels.object_index import MAX, ObjectArrays, first_east, first_west, next_east, next_west
 from indexes.boards.kernels.scratch import HITS, Scratch
 from indexes.compiled.jit import expanded, inlined, internal
-from indexes.core.arrays import INF, Floats, int64
+from indexes.core.arrays import INF, Floats, int64, uint64
+
+ONE = uint64(1)
+"""Indexes that are known not to be negative are unsigned in the loops of a change: numba counts others from the end."""
 
 
 @inlined
@@ -92,15 +95,17 @@ def gain_strips(scratch: Scratch, k: int, a: int, b: int, x_h: float, runs: int)
     n = 0
     last = -1
     for z in range(min(a + 1, k), max(k - b, 1) - 1, -1):
-        l_outer, l_inner = scratch.west[z], min(scratch.west[z - 1], l_most)
-        r_inner, r_outer = max(scratch.east[k - z], r_least), scratch.east[k - z + 1]
+        i, j = uint64(z), uint64(k - z)
+        l_outer, l_inner = scratch.west[i], min(scratch.west[i - ONE], l_most)
+        r_inner, r_outer = max(scratch.east[j], r_least), scratch.east[j + ONE]
         if l_outer < l_inner and r_inner < r_outer:
             run = run_of(z, k, runs)
             if n > 0 and run == last:
                 scratch.strip[n - 1, 1], scratch.strip[n - 1, 3] = l_inner, r_outer
             else:
-                scratch.strip[n, 0], scratch.strip[n, 1] = l_outer, l_inner
-                scratch.strip[n, 2], scratch.strip[n, 3] = r_inner, r_outer
+                at = uint64(n)
+                scratch.strip[at, 0], scratch.strip[at, 1] = l_outer, l_inner
+                scratch.strip[at, 2], scratch.strip[at, 3] = r_inner, r_outer
                 n += 1
                 last = run
     return n
@@ -110,10 +115,10 @@ def gain_strips(scratch: Scratch, k: int, a: int, b: int, x_h: float, runs: int)
 def enter(side: Floats, k: int, n: int, x_h: float, east: bool) -> int:
     """Insert `x_h` in the west or the east list, of length n, and drop the entry k + 1; returns the new length."""
     n = min(n + 1, k)
-    z = n
-    while side[z - 1] > x_h if east else side[z - 1] < x_h:
-        side[z] = side[z - 1]
-        z -= 1
+    z = uint64(n)
+    while side[z - ONE] > x_h if east else side[z - ONE] < x_h:
+        side[z] = side[z - ONE]
+        z -= ONE
     side[z] = x_h
     return n
 
@@ -151,10 +156,10 @@ def exposed(
         y_bound, c_bound = y_limit, c_limit
         while j >= 0:
             j = next_east(objects, j, y_bound, c_bound) if east else next_west(objects, j, y_bound, c_bound)
-            if j >= 0 and (objects.x[j] > r_end if east else objects.x[j] < l_end):
+            if j >= 0 and (objects.x[uint64(j)] > r_end if east else objects.x[uint64(j)] < l_end):
                 j = -1
             if j >= 0:
-                yj, cj = objects.y[j], objects.c[j]
+                yj, cj = objects.y[uint64(j)], objects.c[uint64(j)]
                 if yj < y or (yj == y and cj <= c):
                     better += 1
                 else:
@@ -164,7 +169,7 @@ def exposed(
                         last = scratch.hit[n - 1] >> 1
                         y_limit, c_limit = objects.y[last], objects.c[last] + 1
                         complete = False
-                    scratch.hit[n] = 2 * j + east
+                    scratch.hit[uint64(n)] = 2 * j + east
                     n += yj < y_limit or (yj == y_limit and cj < c_limit)
                 seen = _keep_best(scratch, seen, k, yj, cj)
                 y_bound, c_bound = y_limit, c_limit
@@ -181,10 +186,10 @@ def exposed(
 @expanded
 def _keep_best(scratch: Scratch, n: int, k: int, y: float, c: int) -> int:
     """Insert (y, c) among the k least seen, in order; returns how many there are."""
-    z = min(n, k - 1)
-    while z > 0 and (scratch.best_y[z - 1] > y or (scratch.best_y[z - 1] == y and scratch.best_c[z - 1] > c)):
-        scratch.best_y[z], scratch.best_c[z] = scratch.best_y[z - 1], scratch.best_c[z - 1]
-        z -= 1
+    z = uint64(min(n, k - 1))
+    while z > 0 and (scratch.best_y[z - ONE] > y or (scratch.best_y[z - ONE] == y and scratch.best_c[z - ONE] > c)):
+        scratch.best_y[z], scratch.best_c[z] = scratch.best_y[z - ONE], scratch.best_c[z - ONE]
+        z -= ONE
     scratch.best_y[z], scratch.best_c[z] = y, c
     return min(n + 1, k)
 
@@ -195,13 +200,13 @@ def _sort(objects: ObjectArrays, scratch: Scratch, n: int) -> None:
     run = 16
     for start in range(0, n, run):
         for i in range(start + 1, min(start + run, n)):
-            hit = scratch.hit[i]
-            y, c = objects.y[hit >> 1], objects.c[hit >> 1]
-            j = i - 1
-            while j >= start and _after(objects, scratch.hit[j] >> 1, y, c):
-                scratch.hit[j + 1] = scratch.hit[j]
-                j -= 1
-            scratch.hit[j + 1] = hit
+            hit = scratch.hit[uint64(i)]
+            y, c = objects.y[uint64(hit >> 1)], objects.c[uint64(hit >> 1)]
+            j = uint64(i)
+            while j > start and _after(objects, scratch.hit[j - ONE] >> 1, y, c):
+                scratch.hit[j] = scratch.hit[j - ONE]
+                j -= ONE
+            scratch.hit[j] = hit
     while run < n:
         for start in range(0, n, 2 * run):
             middle, end = min(start + run, n), min(start + 2 * run, n)
@@ -225,4 +230,5 @@ def _sort(objects: ObjectArrays, scratch: Scratch, n: int) -> None:
 @expanded
 def _after(objects: ObjectArrays, slot: int, y: float, c: int) -> bool:
     """Whether a slot ranks behind (y, c)."""
-    return objects.y[slot] > y or (objects.y[slot] == y and objects.c[slot] > c)
+    at = uint64(slot)
+    return objects.y[at] > y or (objects.y[at] == y and objects.c[at] > c)

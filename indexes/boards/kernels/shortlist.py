@@ -14,11 +14,25 @@ Source: [Range top-k] III-B.
 
 from __future__ import annotations
 
-from indexes.boards.kernels.forest import CAP, DEPTH, NODE, SLOT, STEP, Forest, inside, next_block, overlapping, reached
+from indexes.boards.kernels.forest import (
+    CAP,
+    DEPTH,
+    NODE,
+    SLOT,
+    STEP,
+    Forest,
+    expect_blocks,
+    expect_leaves,
+    next_block,
+    overlapping,
+    reached,
+    within,
+)
 from indexes.boards.kernels.scratch import Scratch, Shortlist
-from indexes.boards.kernels.tiles import Tiles, below, put_box
+from indexes.boards.kernels.tiles import Tiles, put_box
+from indexes.compiled.floats import above, below
 from indexes.compiled.jit import internal, vectorized
-from indexes.compiled.simd import ALL, LANES, bit_count, lanes_pack, lanes_upto, lanes_within, low_bit
+from indexes.compiled.simd import ALL, LANES, lanes_reached, lanes_within, low_bit, prefetch_line
 from indexes.core.arrays import INF
 
 
@@ -41,28 +55,44 @@ def fetch(
     first, depth = forest.head[k_class, SLOT], forest.head[k_class, DEPTH]
     leaves, top = 1 << depth, 1 << (depth % STEP)
     most = min(most, len(shortlist.l) - 2 * LANES)
-    r_below, r_last = below(r_inner), below(r_outer)
     n = 0
     block, lanes = top, (1 << top) - 1
+    leaf_lanes = (1 << min(leaves, LANES)) - 1
     while block and n <= most:
-        mask = overlapping(forest, base + block, l_outer, l_inner, r_below, r_last) & lanes & ALL
-        down = 0
-        while mask and not down and n <= most:
-            node = block + low_bit(mask)
-            mask &= mask - 1
-            if node < leaves:
-                down = node
-                here = base + node
-                if n + forest.cnt[here] > most and inside(forest, here, l_outer, l_inner, r_inner, r_outer):
+        down, group, groups = 0, block, 1
+        if block < leaves:
+            i = base + block
+            mask = overlapping(forest, i, l_outer, l_inner, r_inner, r_outer) & lanes
+            whole = mask & within(forest, i, l_outer, l_inner, r_inner, r_outer)
+            while whole:
+                if n + forest.cnt[i + low_bit(whole)] > most:
                     n = most + 1
-            else:
-                p = first + (node - leaves) * cap
-                end = p + forest.cnt[base + node]
+                whole &= whole - 1
+            expect_blocks(forest, base, block, mask)
+            groups = 0
+            if block << STEP >= leaves:
+                group, groups = block << STEP, mask
+            elif mask:
+                down = block + low_bit(mask)
+        while groups and n <= most:
+            leaf = group + (low_bit(groups) << STEP)
+            groups &= groups - 1
+            i = base + leaf
+            mask = overlapping(forest, i, l_outer, l_inner, r_inner, r_outer) & leaf_lanes
+            p0 = first + (leaf - leaves) * cap
+            prefetch_line(forest.cnt, i)
+            expect_leaves(forest, p0, cap, mask)
+            while mask and n <= most:
+                p = p0 + low_bit(mask) * cap
+                end = p + forest.cnt[i + low_bit(mask)]
+                mask &= mask - 1
                 while p < end and n <= most:
-                    found = reached(forest, p, end, l_outer, l_inner, r_below, r_last)
-                    lanes_pack(forest.l, p, found, shortlist.l, n)
-                    lanes_pack(forest.r, p, found, shortlist.r, n)
-                    n += bit_count(found)
+                    found = reached(forest, p, end, l_outer, l_inner, r_inner, r_outer)
+                    while found:
+                        shortlist.l[n] = forest.l[p + low_bit(found)]
+                        shortlist.r[n] = forest.r[p + low_bit(found)]
+                        found &= found - 1
+                        n += 1
                     p += LANES
         block, lanes = next_block(block, down, top)
     return n if n <= most else -1
@@ -142,13 +172,14 @@ def shrink(shortlist: Shortlist, n: int, l_first: float, r_last: float) -> int:
     left = 0
     l_below = below(l_first)
     for p in range(0, n, LANES):
-        near = lanes_upto(shortlist.r, p, r_last) & ~lanes_upto(shortlist.l, p, l_below)
+        near = lanes_reached(shortlist.l, shortlist.l, shortlist.r, shortlist.r, p, l_below, INF, -INF, above(r_last))
         near &= ALL >> max(p + LANES - n, 0)
-        lanes_pack(shortlist.l, p, near, shortlist.l, left)
-        lanes_pack(shortlist.r, p, near, shortlist.r, left)
-        lanes_pack(shortlist.west, p, near, shortlist.west, left)
-        lanes_pack(shortlist.better, p, near, shortlist.better, left)
-        left += bit_count(near)
+        while near:
+            i = p + low_bit(near)
+            near &= near - 1
+            shortlist.l[left], shortlist.r[left] = shortlist.l[i], shortlist.r[i]
+            shortlist.west[left], shortlist.better[left] = shortlist.west[i], shortlist.better[i]
+            left += 1
     return left
 
 
@@ -163,14 +194,15 @@ def cover(shortlist: Shortlist, n: int, least: int, most: int, k: int, tiles: Ti
     for z in range(k):
         box[z, 0], box[z, 1], box[z, 2], box[z, 3] = INF, -INF, INF, -INF
     for p in range(0, n, LANES):
-        if lanes_within(shortlist.better, p, least, most):
-            for i in range(p, min(p + LANES, n)):
-                if least <= shortlist.better[i] <= most:
-                    z, l, r = shortlist.west[i], shortlist.l[i], shortlist.r[i]
-                    box[z, 0] = min(box[z, 0], l)
-                    box[z, 1] = max(box[z, 1], l)
-                    box[z, 2] = min(box[z, 2], r)
-                    box[z, 3] = max(box[z, 3], r)
+        found = lanes_within(shortlist.better, p, least, most) & (ALL >> max(p + LANES - n, 0))
+        while found:
+            i = p + low_bit(found)
+            found &= found - 1
+            z, l, r = shortlist.west[i], shortlist.l[i], shortlist.r[i]
+            box[z, 0] = min(box[z, 0], l)
+            box[z, 1] = max(box[z, 1], l)
+            box[z, 2] = min(box[z, 2], r)
+            box[z, 3] = max(box[z, 3], r)
     ok = True
     l_first, r_last = INF, -INF
     w0, e0, s0, n0 = INF, -INF, INF, -INF
@@ -192,14 +224,12 @@ def foreign(
     shortlist: Shortlist, n: int, west: float, east: float, south: float, north: float, least: int, most: int
 ) -> bool:
     """Whether the closed box holds a subscription with fewer than `least` or more than `most` better objects."""
-    west, south = below(west), below(south)
+    west, north = below(west), above(north)
     found = 0
     p = 0
     while p < n and found == 0:
-        found = lanes_upto(shortlist.l, p, east) & ~lanes_upto(shortlist.l, p, west)
-        found &= ~lanes_within(shortlist.better, p, least, most)
+        found = lanes_reached(shortlist.l, shortlist.l, shortlist.r, shortlist.r, p, west, east, south, north)
         if found:
-            found &= lanes_upto(shortlist.r, p, north) & ~lanes_upto(shortlist.r, p, south)
-            found &= ALL >> max(p + LANES - n, 0)
+            found &= ~lanes_within(shortlist.better, p, least, most) & (ALL >> max(p + LANES - n, 0))
         p += LANES
     return found != 0

@@ -9,7 +9,7 @@ no recipient is missed, but a tile may reach nobody, and fewer tiles are joined.
 from __future__ import annotations
 
 from indexes.boards.kernels.forest import DEPTH, NODE, Forest, exists, overlapping, snap
-from indexes.boards.kernels.tiles import above, below
+from indexes.compiled.floats import above, below
 from indexes.compiled.jit import expanded, internal
 from indexes.compiled.simd import ALL, LANES, low_bit
 from indexes.core.arrays import INF
@@ -62,12 +62,12 @@ def _snap_cover(
     """The bounding box of the tile's intersection with all rectangles, (inf, -inf, inf, -inf) if it is empty."""
     first = forest.head[k_class, NODE] + (1 << level)
     end = first + (1 << level)
-    r_below, r_last = below(r_inner), below(r_outer)
+    r_last = below(r_outer)
     l_first = above(l_outer)
     a, b, c, d = INF, -INF, INF, -INF
     i = first
     while i < end and l_outer < l_inner and r_inner < r_outer:
-        mask = overlapping(forest, i, l_outer, l_inner, r_below, r_last) & (ALL >> max(i + LANES - end, 0))
+        mask = overlapping(forest, i, l_outer, l_inner, r_inner, r_outer) & (ALL >> max(i + LANES - end, 0))
         while mask:
             j = i + low_bit(mask)
             mask &= mask - 1

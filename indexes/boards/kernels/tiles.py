@@ -12,8 +12,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from indexes.compiled.jit import expanded, inlined, internal
-from indexes.core.arrays import INF, Bytes, Floats, Ints, Ints32
+from indexes.compiled.floats import above, below
+from indexes.compiled.jit import inlined, internal
+from indexes.core.arrays import Bytes, Floats, Ints, Ints32, uint64
 
 
 class Tiles(NamedTuple):
@@ -56,20 +57,16 @@ def make_tiles(capacity: int, sides: int = 4, place: tuple[int, ...] = ()) -> Ti
 def sign(tiles: Tiles, start: int, k_class: int, row: int, x: float, y: float, gone: bool, c: int, own: bool) -> None:
     """Write the object and the class on the tiles from `start` to the last."""
     for t in range(start, tiles.n[0]):
-        tiles.row[t], tiles.x[t], tiles.y[t], tiles.gone[t], tiles.c[t], tiles.cls[t] = row, x, y, gone, c, k_class
-        tiles.own[t] = own
-
-
-@expanded
-def below(value: float) -> float:
-    """The next float below."""
-    return np.nextafter(value, -INF)
-
-
-@expanded
-def above(value: float) -> float:
-    """The next float above."""
-    return np.nextafter(value, INF)
+        at = uint64(t)
+        tiles.row[at], tiles.x[at], tiles.y[at], tiles.gone[at], tiles.c[at], tiles.cls[at] = (
+            row,
+            x,
+            y,
+            gone,
+            c,
+            k_class,
+        )
+        tiles.own[at] = own
 
 
 @internal

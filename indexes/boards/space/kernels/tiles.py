@@ -7,8 +7,9 @@ closed lower and upper value for each parameter: lo_1, hi_1, lo_2, ...
 
 from __future__ import annotations
 
-from indexes.boards.kernels.tiles import Tiles, above, below, make_tiles
+from indexes.boards.kernels.tiles import Tiles, make_tiles
 from indexes.boards.space.kernels.shapes import BOX, offered, width
+from indexes.compiled.floats import above, below
 from indexes.compiled.jit import internal, kernel
 from indexes.core.arrays import Floats
 

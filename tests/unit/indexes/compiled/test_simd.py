@@ -1,0 +1,65 @@
+"""The primitives of blocks and of floats: compiled they are what they are uncompiled, by definition."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from indexes.compiled.floats import above, below
+from indexes.compiled.jit import kernel
+from indexes.compiled.simd import lanes_beyond, lanes_from, lanes_inside, lanes_reached, lanes_upto, lanes_within
+from indexes.core.arrays import Floats, Ints
+
+MAX = float(np.finfo(np.float64).max)
+VALUES = [0.0, -0.0, 5e-324, -5e-324, 1.0, -1.0, 0.1, 2.0**-1022, -(2.0**-1022), MAX, -MAX, math.inf, -math.inf]
+
+
+@kernel
+def _sides(a: Floats, base: int, bound: float) -> tuple[int, int]:
+    return lanes_upto(a, base, bound), lanes_from(a, base, bound)
+
+
+@kernel
+def _between(a: Ints, base: int, least: int, most: int) -> int:
+    return lanes_within(a, base, least, most)
+
+
+@kernel
+def _boxes(sides: Floats, base: int, a: float, b: float, c: float, d: float) -> tuple[int, int, int]:
+    w, e, s, n = sides[0], sides[1], sides[2], sides[3]
+    return (
+        lanes_reached(w, e, s, n, base, a, b, c, d),
+        lanes_inside(w, e, s, n, base, a, b, c, d),
+        lanes_beyond(w, e, s, n, base, a, b, c, d),
+    )
+
+
+@kernel
+def _neighbours(value: float) -> tuple[float, float]:
+    return below(value), above(value)
+
+
+def _column(rng: np.random.Generator, size: int) -> Floats:
+    """Numbers of which many are equal, and some extreme."""
+    return np.where(rng.random(size) < 0.2, rng.choice(VALUES, size), rng.integers(-3, 4, size) / 2)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_masks_are_those_of_their_definitions(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    sides, counts = np.array([_column(rng, 40) for _ in range(4)]), rng.integers(-3, 4, 40)
+    for base in range(24):
+        a, b, c, d = _column(rng, 4).tolist()
+        assert _sides(sides[0], base, a) == (lanes_upto(sides[0], base, a), lanes_from(sides[0], base, a))
+        assert _between(counts, base, -1, 2) == lanes_within(counts, base, -1, 2)
+        box = (sides[0], sides[1], sides[2], sides[3], base, a, b, c, d)
+        assert _boxes(sides, base, a, b, c, d) == (lanes_reached(*box), lanes_inside(*box), lanes_beyond(*box))
+
+
+@pytest.mark.parametrize("value", VALUES)
+def test_neighbours_are_the_next_floats(value: float) -> None:
+    found = _neighbours(value)
+    expected = (math.nextafter(value, -math.inf), math.nextafter(value, math.inf))
+    assert [each.hex() for each in found] == [each.hex() for each in expected]
