@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 import numpy as np
 
-from indexes.compiled.rows_text import template, written
 from indexes.maps.attributes import Attribute
 from indexes.maps.kernels.metrics import METRICS, measure_distances
 from indexes.maps.live.queries import Changes, LiveQueries
@@ -39,7 +38,6 @@ def exercise(d: int) -> None:
     searcher.skyline(index, 0.5, 0.5)
     zone = searcher.zone(index, 0.5, 0.5, np.array([0.0, 0.0, 1.0, 1.0]))
     zone.holds(0.5, 0.5)
-    written(template(["", ""], [0]), np.zeros((1, 1)))
     component(zone._replace(cut_end=zone.cut_end[:0]))
     for slot in range(400, 420):
         x, y = rng.random(2).tolist()
