@@ -31,9 +31,15 @@ class Size(NamedTuple):
 
 QUICK = Size(sparse=20_000, dense=50_000, unicast=100, rounds=3)
 
-DENSE_LIMIT = "{} tiles an event that must exist"
-SPARSE_LIMIT = DENSE_LIMIT + ", and the subscriptions near it, fetched once"
-BATCH_LIMIT = "{} of the tiles are left and must exist; both object indexes are moved on"
+DENSE_LIMIT = "{} tiles an event that must exist, a third of the time; as much is the walk from the object outwards"
+SPARSE_LIMIT = (
+    "{} tiles an event that must exist, and the subscriptions near it, fetched once: the few events near thousands "
+    "of them take half the time"
+)
+BATCH_LIMIT = (
+    "{} of the tiles are left and must exist; both object indexes are moved on, and what a batch looks up "
+    "once is paid for by what it saves, where few changes meet"
+)
 
 
 def painting(size: Size) -> Iterator[Row]:

@@ -14,8 +14,14 @@ BEFORE = {"matchers": 107.0, "relays": 1_140.0, "maps": 3_607.0, "feeds": 2_185.
 BOARDS = 64.0
 
 HELD = {
-    "boards": ("one range", "two ends and a row number by slot and by row, {id:.0f} of the id"),
-    "matchers": ("one interval", "an interval with its score in the table and in the base, {id:.0f} of the id"),
+    "boards": (
+        "one range",
+        "two ends and a row number by slot, with free ones, and by row; {id:.0f} of the id",
+    ),
+    "matchers": (
+        "one interval",
+        "an interval with its score in table, base and cells; {id:.0f} of the id",
+    ),
     "relays": (
         "2 attributes",
         "a point of four numbers in the table and two indexes with their room; {id:.0f} of the id",

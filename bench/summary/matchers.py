@@ -34,7 +34,7 @@ RELAXED = {2: 15.0, 4: 150.0}
 
 WALK_LIMIT = "finding the cell of a point, one block of its 64 best intervals, and naming k of them"
 CHURN_LIMIT = "the same, for changes go to the lists of cells; the runs where a list has too few"
-CHANGE_LIMIT = "a batch, or putting a merged run in place; the merge itself is made while others read"
+CHANGE_LIMIT = "taking rows out, the lists of cells, merging and arranging runs, about a quarter each"
 RELAXED_LIMIT = "bytes moved: bounds of blocks, until that of the rest is below the k-th score"
 
 
