@@ -652,8 +652,10 @@ class Log:
             statement.run(cursor, [(self.last_lsn,)])
 
     def _store(self, cursor: Any, answers: Sequence[StoredAnswer]) -> None:
-        self._forget.run(cursor, [(answer.scope, answer.key) for answer in answers])
-        self._keep.run(cursor, answers)
+        # A replica that is sent an answer again may get both into one transaction.
+        latest = {(answer.scope, answer.key): answer for answer in answers}
+        self._forget.run(cursor, list(latest))
+        self._keep.run(cursor, list(latest.values()))
 
 
 def _bytes(hexadecimal: str | None) -> bytes:

@@ -125,6 +125,24 @@ def test_rows_in_any_batches_give_the_same_state_rows_and_responses(tmp_path: Pa
     both(tmp_path, story)
 
 
+def test_an_answer_that_comes_again_before_it_is_committed_is_kept_once(tmp_path: Path) -> None:
+    async def story(leader: End, replica: End, following: Following) -> None:
+        await leader.writer.put("boards/b", CONFIG)
+        ticket = leader.answers.claim("me", "k", hash_request("POST", "", "", b""))
+        assert isinstance(ticket, Ticket)
+        job = await leader.writer.submit("boards/b", upsert(("o", 1.0, 1.0)), ticket=ticket, skeleton=skeleton)
+        ticket.complete(200, skeleton(job).answer | job.response_fields())
+        await leader.writer.complete_answers()
+        await following.take(leader.rows(), answers_after(leader, 0))
+        # As from a leader that is asked again from the last row on.
+        await following.take([], answers_after(leader, leader.log.last_lsn))
+        await following.settle()
+        kept = replica.log.answer("me", "k")
+        assert kept is not None and kept == leader.log.answer("me", "k")
+
+    both(tmp_path, story)
+
+
 def test_a_long_command_arrives_in_pieces_and_a_follower_may_begin_again_between_them(tmp_path: Path) -> None:
     async def story(leader: End, replica: End, following: Following) -> None:
         await leader.writer.put("boards/b", CONFIG)

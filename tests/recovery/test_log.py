@@ -154,6 +154,8 @@ def test_a_newer_answer_replaces_the_one_under_its_key(log: Log) -> None:
     log.append([], [answer("a", 1.0)])
     log.append([], [answer("a", 2.0)])
     assert [row.created_at for row in log.answers(0, 100_000)] == [2.0]
+    log.append([], [answer("a", 3.0), answer("a", 4.0)])
+    assert [row.created_at for row in log.answers(0, 100_000)] == [4.0]
 
 
 def test_a_failed_append_leaves_nothing_and_the_next_goes_through(log: Log, database: FreshDatabase) -> None:
