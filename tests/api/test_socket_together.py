@@ -22,7 +22,9 @@ from app.api.socket_requests import SocketRequests
 from app.api.together.lane import Lane
 from app.errors import LogUnavailable
 from app.storage.log import Log
+from app.streaming import requests
 from app.streaming.operations import SocketRequest
+from app.streaming.requests import Answered
 from tests.api.test_socket_requests import BOARD, Asker, socket_of, upsert
 from tests.support.patience import wait_until
 from tests.support.running import Running
@@ -419,6 +421,26 @@ def test_the_same_key_twice_in_a_turn_is_carried_out_once(start: Start) -> None:
         again = {answer["ref"]: answer["body"] for answer in receive(asker, 5)}
     assert {ref: body["seq"] for ref, body in again.items()} == {0: 1, 1: 2, 2: 1, 3: 2, 4: 3}
     assert all(body["replayed"] for body in again.values())
+    assert running.client.get("/v1/boards/b").json()["seq"] == 3
+
+
+def test_a_request_whose_answer_cannot_be_written_is_answered_all_the_same(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    running: Running = start()
+    running.client.put("/v1/boards/b", json=BOARD)
+    write = requests._text
+
+    def written(request: SocketRequest, answered: Answered) -> str:
+        if request.ref == 1 and answered.status == 201:
+            raise OverflowError("not in this form")
+        return write(request, answered)
+
+    with socket_of(running.client) as asker:
+        monkeypatch.setattr(requests, "_text", written)
+        asker.socket.send_all([put(asker, f"o{n}", n, n) for n in range(3)])
+        statuses = {answer["ref"]: answer["status"] for answer in receive(asker, 3)}
+    assert statuses == {0: 201, 1: 500, 2: 500}
     assert running.client.get("/v1/boards/b").json()["seq"] == 3
 
 

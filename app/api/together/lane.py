@@ -235,12 +235,14 @@ class Lane:
             outcomes = await group.kind.outcomes(job, items) if items else []
             observe = self._metrics.observe
             for outcome, ticket in zip(outcomes, tickets, strict=True):
-                short, _, _ = left.popleft()
+                short, _, _ = left[0]
                 if ticket is not None or not isinstance(outcome, Answer):
                     await self._answer(short, outcome, ticket)
+                    left.popleft()
                     continue
                 # As in `_answer`, without the call: this is what most of them are.
                 short.answer(outcome.status, outcome.body)
+                left.popleft()
                 observe(short.verb.method, short.verb.route, outcome.status, perf_counter() - short.began)
                 if short.trace is not None:
                     short.trace.end(short.verb.route, outcome.status)
