@@ -125,38 +125,36 @@ def _lanes_within(typing: Any, a: Any, base: Any, least: Any, most: Any) -> Any:
     return types.int64(a, types.int64, types.int64, types.int64), lanes_that(1, test)
 
 
+def _boxes_that(tests: tuple[tuple[str, int], ...], join: str) -> Any:
+    """Generate the mask of the boxes (columns 0 to 3: west, east, south, north) of which column i compares so with side
+    j, for test j = (order, i); "and_" or "or_" joins the tests."""
+
+    def test(builder: Any, boxes: Any, sides: Any) -> Any:
+        found = [builder.fcmp_ordered(order, boxes[i], side) for (order, i), side in zip(tests, sides, strict=True)]
+        return getattr(builder, join)(getattr(builder, join)(*found[:2]), getattr(builder, join)(*found[2:]))
+
+    return lanes_that(4, test)
+
+
+def _box_test(w: Any, e: Any, s: Any, n: Any) -> Any:
+    side = types.float64
+    return types.int64(w, e, s, n, types.int64, side, side, side, side)
+
+
 # Nine arguments, here and below: the columns of boxes, where they begin, and the sides of one more.
 @primitive
 def _lanes_reached(typing: Any, w: Any, e: Any, s: Any, n: Any, base: Any, a: Any, b: Any, c: Any, d: Any) -> Any:
-    def test(builder: Any, boxes: Any, sides: Any) -> Any:
-        x = builder.and_(builder.fcmp_ordered(">", boxes[1], sides[0]), builder.fcmp_ordered("<=", boxes[0], sides[1]))
-        y = builder.and_(builder.fcmp_ordered(">=", boxes[3], sides[2]), builder.fcmp_ordered("<", boxes[2], sides[3]))
-        return builder.and_(x, y)
-
-    side = types.float64
-    return types.int64(w, e, s, n, types.int64, side, side, side, side), lanes_that(4, test)
+    return _box_test(w, e, s, n), _boxes_that(((">", 1), ("<=", 0), (">=", 3), ("<", 2)), "and_")
 
 
 @primitive
 def _lanes_inside(typing: Any, w: Any, e: Any, s: Any, n: Any, base: Any, a: Any, b: Any, c: Any, d: Any) -> Any:
-    def test(builder: Any, boxes: Any, sides: Any) -> Any:
-        x = builder.and_(builder.fcmp_ordered(">", boxes[0], sides[0]), builder.fcmp_ordered("<=", boxes[1], sides[1]))
-        y = builder.and_(builder.fcmp_ordered(">=", boxes[2], sides[2]), builder.fcmp_ordered("<", boxes[3], sides[3]))
-        return builder.and_(x, y)
-
-    side = types.float64
-    return types.int64(w, e, s, n, types.int64, side, side, side, side), lanes_that(4, test)
+    return _box_test(w, e, s, n), _boxes_that(((">", 0), ("<=", 1), (">=", 2), ("<", 3)), "and_")
 
 
 @primitive
 def _lanes_beyond(typing: Any, w: Any, e: Any, s: Any, n: Any, base: Any, a: Any, b: Any, c: Any, d: Any) -> Any:
-    def test(builder: Any, boxes: Any, sides: Any) -> Any:
-        x = builder.or_(builder.fcmp_ordered("<", boxes[0], sides[0]), builder.fcmp_ordered(">", boxes[1], sides[1]))
-        y = builder.or_(builder.fcmp_ordered("<", boxes[2], sides[2]), builder.fcmp_ordered(">", boxes[3], sides[3]))
-        return builder.or_(x, y)
-
-    side = types.float64
-    return types.int64(w, e, s, n, types.int64, side, side, side, side), lanes_that(4, test)
+    return _box_test(w, e, s, n), _boxes_that((("<", 0), (">", 1), ("<", 2), (">", 3)), "or_")
 
 
 @primitive
