@@ -148,6 +148,7 @@ def test_the_readme_may_be_read_again(
     for _ in range(2):
         tour = Tour(tmp_path_factory.mktemp("tour") / "empty", port)
         tour.run(by_hand)
+        tour.wait_for("teens")  # The board is deleted, which its stream says last.
         tour.end()
         told.append([(event, data.get("changes")) for event, data in tour.events("teens")])
     assert told[0] == told[1]

@@ -180,6 +180,11 @@ class Tour:
         assert running.alive() or running.began(), f"it ended and said nothing: {running.outcome()}"
         return running
 
+    def wait_for(self, terminal: str) -> None:
+        """Return once the command in a terminal has ended by itself."""
+        running = self.terminals[terminal]
+        wait_until(lambda: not running.alive())
+
     def end(self) -> None:
         """Leave all terminals by Ctrl-C, streams before services."""
         for name in list(reversed(self.terminals)):
