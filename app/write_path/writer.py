@@ -17,6 +17,7 @@ from app.errors import LogUnavailable, NotReady
 from app.resources.base import Droppable, Job
 from app.runtime import clock, logs, tracing, turns
 from app.runtime.metrics import Metrics
+from app.runtime.priority import in_background
 from app.storage.log import Log
 from app.storage.rows import CopiedRow, LogEntry, StoredAnswer
 from app.write_path.applying import Applier
@@ -209,8 +210,11 @@ class Writer:
         return await self._enqueue(queue, job, ticket, skeleton, then)
 
     async def make_room(self) -> None:
-        """Get the memory for the copies of a `consistent_cut` that comes soon, so that its turns are short."""
-        await self.in_kernel_thread(partial(_make_room, list(self.catalog.entries.values())))
+        """Get the memory for the copies of a `consistent_cut` that comes soon, so that its turns are short.
+
+        In a thread of low priority: fresh memory for 2,000,000 subscriptions may take the processor for 0.15 s.
+        """
+        await in_background(partial(_make_room, list(self.catalog.entries.values())))
 
     async def consistent_cut(self, journal: Collection[str] = (), indexes: Collection[str] = ()) -> ConsistentCut:
         """Copy the state of all resources at one row of the log, each in its turn.
