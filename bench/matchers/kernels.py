@@ -34,8 +34,8 @@ CHURN = (0.01, 0.1, 0.3)
 BATCH = 1_000
 """Scores changed at once."""
 
-COMPILING = 3_000
-"""Changes before the first that are timed: enough to fill a tail."""
+COMPILING = 10_000
+"""Changes before the first that are timed: enough to fill a tail, of intervals that are enough for cells."""
 
 TIMES_SCAN, BYTES, TIMES_STATIC, CHANGES, TIMES_THRESHOLD, EXACT_MICROS = 15, 22, 2, 200_000, 10, 100
 """What is wanted: the SOPT-R-tree as a multiple of a scan's speed, its bytes an interval, the time with a tenth changed
