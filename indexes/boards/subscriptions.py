@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -14,7 +15,7 @@ from indexes.boards.filters import RANGES_ONLY, SAME_CODE, CodeChanges, FilterIn
 from indexes.boards.regions import Regions, everywhere, merged
 from indexes.boards.results import SubscriptionView
 from indexes.core.arrays import Floats, Rows
-from indexes.core.commands import Fault, Refused
+from indexes.core.commands import Fault, Refused, missing
 from indexes.core.ids import BULK, IdMap, Packed
 from indexes.core.pending import RowPool
 from indexes.core.pending_subscriptions import (
@@ -140,7 +141,7 @@ class Subscribers:
         reservation = Reservation(owner)
         before = self.latest(command.id)
         if before is None and command.must_exist:
-            raise Refused([_missing(command.id)])
+            raise Refused([missing("subscription", command.id)])
         whole = self._filled(command, before)
         if whole.k is None:
             raise Refused([Fault("k", "a new subscription needs k")])
@@ -208,7 +209,8 @@ class Subscribers:
             reservation.codes.lost.update(self._filters.codes(state.region))
             return True
 
-        found, reservation.undo = yield from accept_delete(owner, command, self.pending, exists, _missing)
+        absent = partial(missing, "subscription")
+        found, reservation.undo = yield from accept_delete(owner, command, self.pending, exists, absent)
         self._reserve(reservation, {})
         return DeleteSubscriptions(found), reservation
 
@@ -317,10 +319,6 @@ class Subscribers:
 def _counted(k: Rows) -> Counter[int]:
     values, counts = np.unique(k, return_counts=True)
     return Counter(dict(zip(values.tolist(), counts.tolist(), strict=True)))
-
-
-def _missing(key: str) -> Fault:
-    return Fault("id", f"there is no subscription {key!r}", "missing")
 
 
 def _not_offered(ks: tuple[int, ...], depth: int, offset: int) -> str:

@@ -35,6 +35,11 @@ class Fault:
     index: int | None = None
 
 
+def missing(noun: str, key: str) -> Fault:
+    """A path whose id names nothing, as that of a subscription which is gone."""
+    return Fault("id", f"there is no {noun} {key!r}", "missing")
+
+
 class Refused(Exception):
     """A command that does not apply. Nothing has changed."""
 

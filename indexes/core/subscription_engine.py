@@ -13,9 +13,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from functools import partial
 from typing import Any, ClassVar, Generic, TypeVar
 
-from indexes.core.commands import Fault, Refused
+from indexes.core.commands import Fault, Refused, missing
 from indexes.core.elements import Deletion
 from indexes.core.names import Names
 from indexes.core.pending_subscriptions import (
@@ -132,14 +133,11 @@ class SubscriptionEngine(SubscriptionStore[S], ABC):
         pending = self.pending.get(key)
         return pending is not GONE if pending is not None else self._names.find(key) >= 0
 
-    def _missing(self, key: str) -> Fault:
-        return Fault("id", f"there is no {self.noun} {key!r}", "missing")
-
     def _must_exist(self, key: str) -> S:
         """The latest state of a subscription. Raises Refused."""
         state = self.latest(key)
         if state is None:
-            raise Refused([self._missing(key)])
+            raise Refused([missing(self.noun, key)])
         return state
 
     def _will_be(self, key: str, state: S) -> Undo[S]:
@@ -160,5 +158,6 @@ class SubscriptionEngine(SubscriptionStore[S], ABC):
         return made
 
     def _accept_delete(self, command: Deletion, plan: Callable[[Any, Any, int, Undo[S]], P]) -> Steps[P]:
-        found, undo = yield from accept_delete(self._owner, command, self.pending, self._will_exist, self._missing)
+        absent = partial(missing, self.noun)
+        found, undo = yield from accept_delete(self._owner, command, self.pending, self._will_exist, absent)
         return plan(self, type(command)(found), self._owner, undo)

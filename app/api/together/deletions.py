@@ -14,7 +14,7 @@ from app.security.callers import Caller
 from app.security.scopes import Need
 from app.write_path.idempotency import Ticket
 from app.write_path.writer import Skeleton
-from indexes.core.commands import Fault, Refused
+from indexes.core.commands import Refused, missing
 
 
 class Deletion(NamedTuple):
@@ -73,7 +73,7 @@ class Deletions:
 
     def _missing(self, id: str) -> Problem:
         """Why there was nothing to delete, as the engine says it of a single one."""
-        return from_refused(Refused([Fault("id", f"there is no {self._routes.noun} {id!r}", "missing")]))
+        return from_refused(Refused([missing(self._routes.noun, id)]))
 
 
 def deletions(context: Context[Any, Any], routes: type[SubscriptionRoutes[Any, Any, Any]]) -> list[Verb]:
