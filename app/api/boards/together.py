@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import math
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from operator import sub
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,7 +21,7 @@ from app.api.context import element_refusal
 from app.api.problems import Problem, from_refused, not_found
 from app.api.together.kind import Answer, Elsewhere, Outcome, ShortRequest, Verb, receipts
 from app.api.values import is_name, payload_text
-from app.rendering.boards import tile_sizes, tiles_at
+from app.rendering.boards import tile_sizes, tiles_at, tiles_size
 from app.security.callers import Caller
 from app.security.scopes import Need
 from app.write_path.idempotency import Ticket
@@ -39,6 +40,7 @@ _ONE_OF_MANY = -1
 """The op of a verb whose requests have a list of events."""
 
 _NOTHING: dict[str, float] = {}
+_NONE = "", 0
 _CUT = ',"truncated":true'
 _EVENTS = Place("events")
 
@@ -155,7 +157,7 @@ class ObjectChanges:
             kept = _kept(plan, event, item, count)
             shown = "" if item.messages == "none" else f',"tile_count":{count}'
             if item.messages == "full":
-                field = await tiles.field(event, count) if tiles is not None and count else _tiles_field([], count > 0)
+                field = await tiles.field(event, count) if tiles is not None and count else _tiles_field("", count > 0)
                 shown = f"{shown},{field}"
             text = f'{{"seq":{kept["seq"]},"applied":1{shown}}}\n'
             outcomes[at] = Answer(_status(item, event in created), text.encode(), kept)
@@ -219,26 +221,33 @@ class _Tiles:
         self._write = json_of(plan.engine.config)
         self._whole = self._written_whole()
 
-    def _written_whole(self) -> dict[int, list[str]] | None:
-        """The tiles of all events, written in one go; None where that takes too long or an answer may be too large.
+    def _written_whole(self) -> dict[int, tuple[str, int]] | None:
+        """The tiles of all events and how many there are, written in one go; None where that takes too long or an
+        answer may be too large.
 
         It saves the answers of a group what a call costs that writes only a few.
         """
         if sum(len(rows.id) for rows in self._kept) > INLINE:
             return None
-        if sum(sum(tile_sizes(rows)) for rows in self._kept) > min(PIECE, self._most):
+        if sum(map(tiles_size, self._kept)) > min(PIECE, self._most):
             return None
-        found: dict[int, list[str]] = {}
+        found: dict[int, tuple[str, int]] = {}
         for rows in self._kept:
-            for event, text in zip(rows.event, self._write.each_tile(rows, [0] * len(rows.id)), strict=True):
-                found.setdefault(event, []).append(text)
+            events, ends, begin = list[int](), list[int](), 0
+            while begin < len(rows.event):
+                events.append(rows.event[begin])
+                begin = bisect_right(rows.event, events[-1], begin)
+                ends.append(begin)
+            texts = self._write.runs(rows, ends)
+            sizes = map(sub, ends, (0, *ends))
+            found.update(zip(events, zip(texts, sizes, strict=True), strict=True))
         return found
 
     async def field(self, event: int, count: int) -> str:
         """The field of the tiles of an event, of which there are so many; it says where some are left out."""
         if self._whole is not None:
-            whole = self._whole.get(event, [])
-            return _tiles_field(whole, len(whole) < count)
+            text, written = self._whole.get(event, _NONE)
+            return _tiles_field(text, written < count)
         texts: list[str] = []
         written, room = 0, self._most
         for rows in self._kept if count else ():
@@ -256,8 +265,8 @@ class _Tiles:
             written += fit
             if fit < len(sizes):
                 break
-        return _tiles_field(texts, written < count)
+        return _tiles_field(",".join(texts), written < count)
 
 
-def _tiles_field(texts: list[str], cut: bool) -> str:
-    return f'"tiles":[{",".join(texts)}]{_CUT if cut else ""}'
+def _tiles_field(text: str, cut: bool) -> str:
+    return f'"tiles":[{text}]{_CUT if cut else ""}'

@@ -166,12 +166,11 @@ class EventsPlan(Plan[BoardStore]):
         lo = start + self._published
         first, last = found.tiles_between(lo, start + hi)
         if self.counted:
-            ends = [found.tiles_between(e, e + 1) for e in range(lo, start + hi)]
-            self.counts += [end - begin for begin, end in ends]
+            self.counts += found.counts_between(lo, start + hi)
         kept = min(last, first + self._room)
         if not self._zoned:
             last = kept
-        rows = found.rows[first:last]
+        rows = found.rows if last - first == len(found.rows) else found.rows[first:last]
         records = found.records_between(lo, start + hi)
         tile_records = found.tile_records_between(lo, start + hi)
         payloads = self.engine.catalogue.payloads
@@ -198,11 +197,11 @@ class EventsPlan(Plan[BoardStore]):
         else:
             # No payload changes, so that what is the same for all events is done once.
             self._replaced.clear()
-            texts = [payloads.get(row) for row in rows]
+            texts = list(map(payloads.get, rows)) if payloads else [None] * len(rows)
             for e, some in groupby(records, itemgetter(0)):
                 out.changes.extend(self._changes(self.first_seq + e - start, list(some)))
         if kept > first:
-            self.kept.append(found.tile_rows(first, kept, start, texts[: kept - first]))
+            self.kept.append(found.tile_rows(first, kept, start, texts if kept == last else texts[: kept - first]))
             self._room -= kept - first
         if rows and self._zoned:
             out = out._replace(painted=(Painted(self.first_seq, found.tile_rows(first, last, start, texts)),))

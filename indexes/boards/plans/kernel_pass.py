@@ -30,7 +30,8 @@ class KernelPass:
         live = painter.live.arrays
         n_records, n_tile_records = int(live.records.n[0]), int(live.tile_records.n[0])
         self._store = store
-        self.events: list[int] = painter.kept_events().tolist()
+        self._kept = painter.kept_events()
+        self.events: list[int] = self._kept.tolist()
         self.rows: list[int] = painter.tiles.row[: len(self.events)].tolist()
         self._records: list[Record] = []
         self._tile_records: list[tuple[int, int, int]] = []
@@ -43,6 +44,12 @@ class KernelPass:
     def tiles_between(self, lo: int, hi: int) -> tuple[int, int]:
         """The first of the kept tiles of events lo..hi - 1, and the one after the last."""
         return bisect_left(self.events, lo), bisect_left(self.events, hi)
+
+    def counts_between(self, lo: int, hi: int) -> list[int]:
+        """How many tiles each of events lo..hi - 1 has; until the next pass."""
+        first, last = self.tiles_between(lo, hi)
+        counts: list[int] = np.bincount(self._kept[first:last], minlength=hi)[lo:].tolist()
+        return counts
 
     def records_between(self, lo: int, hi: int) -> list[Record]:
         """The changes of live lists by events lo..hi - 1."""
@@ -57,11 +64,14 @@ class KernelPass:
         if self._columns is None:
             self._columns = self._all_columns()
         whole, ids = self._columns, self._store.catalogue.ids
+        if start == first == 0 and last == len(self.events):
+            # As below, without copies: most passes are of one command.
+            return whole._replace(event=self.events, id=list(map(ids.__getitem__, self.rows)), payload=payload)
         return TileRows(
             [e - start for e in self.events[first:last]],
             whole.numbers[first:last],
             whole.k[first:last],
-            [ids[row] for row in self.rows[first:last]],
+            list(map(ids.__getitem__, self.rows[first:last])),
             whole.created[first:last],
             whole.gone[first:last],
             payload,
@@ -78,10 +88,13 @@ class KernelPass:
         if filters.fields:
             where = self._where(side, x)
             side, x = side[:, : 4 * filters.ranged], x[:, : filters.ranged]
-        numbers = np.column_stack([side, x, tiles.y[:n]])
-        sides = numbers[:, : side.shape[1]]
+        wide = side.shape[1]
+        numbers = np.empty((n, wide + filters.ranged + 1))
+        sides = numbers[:, :wide]
+        sides[:] = side
+        numbers[:, wide:-1] = x.reshape(n, -1)
+        np.multiply(tiles.y[:n], self._store.catalogue.sign, out=numbers[:, -1])
         sides[np.abs(sides) >= MAX] = np.inf
-        numbers[:, -1] *= self._store.catalogue.sign
         k, created, gone = painter.ks[tiles.cls[:n]], tiles.c[:n], tiles.gone[:n].astype(bool)
         rows = TileRows([], numbers, k.tolist(), [], created.tolist(), gone.tolist(), [], where=where)
         if isinstance(painter, SpacePainter) and filters.ranged > 1:
