@@ -22,14 +22,30 @@ FIRST_GUESS = 20e-6
 """Estimate of the seconds that an event takes, before the first one is measured."""
 
 
+SPIKE = 4.0
+"""How many times as long as usual an event takes that says nothing about the next one, if it comes alone."""
+
+
+HEAVIEST = 64
+"""Events as which a pass counts at most."""
+
+
 class PassRunner(ABC):
     """Runs kernels over changes. `tiles` are those of the last run, and tile t is of change `event[t]`;
-    `seconds_per_event` is an estimate from the latest events."""
+    `seconds_per_event` is an estimate from the latest events.
+
+    Few events near the top of a board take a hundred times as long as most. `usual_seconds` is the estimate without
+    such ones, as long as they do not come one after the other: whether a few events are done at once should not hang on
+    what came before them."""
 
     live: LiveLists[Any]
     tiles: Tiles
     event: Rows
     seconds_per_event = FIRST_GUESS
+    usual_seconds = FIRST_GUESS
+    _spiked = False
+    _lately = FIRST_GUESS, 1.0
+    """Seconds and events of the latest passes, the later the more."""
 
     def run(self, changes: Changes, lo: int, hi: int, budget: float, keep: bool) -> tuple[int, int]:
         """Paint and apply changes from `lo` for about `budget` seconds, at most to `hi`.
@@ -47,19 +63,30 @@ class PassRunner(ABC):
             left = budget - (time.perf_counter() - started)
             stop = min(hi, int(progress[0]) + max(1, int(left / self.seconds_per_event)))
             before = int(progress[0])
-            began = time.perf_counter()
+            began, worked = time.perf_counter(), time.thread_time()
             why = self._pass(changes, progress, stop, keep, to_live)
             done = int(progress[0])
-            if why == DONE:
+            if why == DONE and done > before:
                 spent = time.perf_counter() - began
-                if done > before:
-                    self.seconds_per_event += 0.2 * (spent / (done - before) - self.seconds_per_event)
+                self.seconds_per_event += 0.2 * (spent / (done - before) - self.seconds_per_event)
+                self._learn_usual(time.thread_time() - worked, done - before)
+            if why == DONE:
                 if done == hi or time.perf_counter() - started >= budget:
                     return done, int(progress[1])
             elif why == FULL_TILES:
                 self.grow_tiles()
             else:
                 self.live.grow_buffers()
+
+    def _learn_usual(self, spent: float, events: int) -> None:
+        """A pass of so many events took so long, by the time of the processor: how busy others are says nothing about
+        them. A pass of one event takes several times as long as one of many does for each, and counts as one."""
+        each, weight, most = spent / events, min(events, HEAVIEST), SPIKE * self.usual_seconds
+        counted = each if self._spiked else min(each, most)
+        lately, of = self._lately
+        self._lately = 0.8 * lately + counted * weight, 0.8 * of + weight
+        self.usual_seconds = self._lately[0] / self._lately[1]
+        self._spiked = each > most
 
     def listen(self, region: Region, k: int, rows: Rows, offset: int) -> int:
         """Keep a list up to date that begins as `rows`, with notifications behind `offset`; returns its live slot."""

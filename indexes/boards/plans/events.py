@@ -92,7 +92,7 @@ class EventsPlan(Plan[BoardStore]):
 
     @property
     def work(self) -> float:
-        return (self.count - self._executed) * self.engine.painter.seconds_per_event
+        return (self.count - self._executed) * self.engine.painter.usual_seconds
 
     def response_fields(self) -> dict[str, Any]:
         return {"tile_count": self.tile_count}
