@@ -47,13 +47,16 @@ class HttpProtocol(HttpToolsProtocol):
 
     `_gathered` are the bytes since the last end of a head or of a piece of a body, `_came` those of the body since
     somebody last looked. `_rest` was read and is not parsed yet. `_untaken` says that the client has not taken the last
-    response yet, so that the next request waits.
+    response yet, so that the next request waits. Nothing has come since `_idle_since`, where that is not None, which
+    `_idle` looks at.
     """
 
     # Python keeps few attributes of an object where they are found fastest, and uvicorn has as many.
     __slots__ = (
         "_came",
         "_gathered",
+        "_idle",
+        "_idle_since",
         "_in_head",
         "_limits",
         "_patience",
@@ -79,16 +82,20 @@ class HttpProtocol(HttpToolsProtocol):
         self._untaken = False
         self._problem: Problem | None = None
         self._patience: asyncio.TimerHandle | None = None
+        self._idle: asyncio.TimerHandle | None = None
+        self._idle_since: float | None = None
         self._wait()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._wait_no_more()
+        self._idle_no_more()
         self._unread.end()
         self._rest = b""
         super().connection_lost(exc)
 
     def handle_websocket_upgrade(self) -> None:
         self._wait_no_more()
+        self._idle_no_more()
         super().handle_websocket_upgrade()
 
     def pause_writing(self) -> None:
@@ -199,7 +206,16 @@ class HttpProtocol(HttpToolsProtocol):
             self._untaken = self.flow.held = True
             self.flow.pause_reading()
             return
-        super().on_response_complete()
+        self.server_state.total_requests += 1
+        if self.transport.is_closing():
+            return
+        self.flow.resume_reading()
+        if self.pipeline:
+            self._start_asgi_task(*self.pipeline.pop())
+        else:
+            self._idle_since = self.loop.time()
+            if self._idle is None:
+                self._idle = self.loop.call_later(self.timeout_keep_alive, self._look_idle)
         if self.flow.held and not self.pipeline:
             self.flow.held = False
             self._take_rest()
@@ -230,6 +246,32 @@ class HttpProtocol(HttpToolsProtocol):
     def _answer(self, problem: Problem) -> None:
         self.transport.write(refusal(problem, self.server_state.default_headers))
         self.transport.close()
+
+    # --- keep-alive -------------------------------------------------------------------------------------------------
+
+    def _unset_keepalive_if_required(self) -> None:
+        """Something has come. uvicorn ends a timer here and begins one with each response, which costs more than to
+        look now and then.
+        """
+        self._idle_since = None
+
+    def _look_idle(self) -> None:
+        """Close the connection if nothing has come for as long as it is kept alive."""
+        self._idle = None
+        if self._idle_since is None:
+            # The next response begins anew.
+            return
+        left = self._idle_since + self.timeout_keep_alive - self.loop.time()
+        if left > 0:
+            self._idle = self.loop.call_later(left, self._look_idle)
+        else:
+            self.timeout_keep_alive_handler()
+
+    def _idle_no_more(self) -> None:
+        self._idle_since = None
+        if self._idle is not None:
+            self._idle.cancel()
+            self._idle = None
 
     # --- patience ---------------------------------------------------------------------------------------------------
 
