@@ -53,6 +53,7 @@ PLAIN = "rankcast.plain"
 
 BULK = (BodyFormat.JSON, BodyFormat.NDJSON, BodyFormat.ARROW)
 _KINDS = {kind.value: kind for kind in BodyFormat}
+_N, _I = b"NI"
 _UTF8 = frozenset({"", "utf-8", "utf8", "us-ascii"})
 
 
@@ -100,7 +101,8 @@ async def read(request: Request) -> bytes | bytearray:
 
 def check_literals(raw: bytes | bytearray) -> None:
     """Refuse NaN and Infinity, which the validators would read as numbers although they are not JSON."""
-    if b"NaN" in raw or b"Infinity" in raw:
+    # To look for one byte takes a fraction of the time, and few bodies have it.
+    if (_N in raw and b"NaN" in raw) or (_I in raw and b"Infinity" in raw):
         try:
             from_json(bytes(raw), allow_inf_nan=False, cache_strings="none")
         except ValueError as error:

@@ -87,7 +87,10 @@ _IS_NAME = re.compile(NAME_PATTERN.replace("$", r"\Z"))
 
 def is_name(text: str) -> bool:
     """Whether a string can be a name or id."""
-    return len(text) <= NAME_LENGTH and _IS_NAME.match(text) is not None
+    if len(text) > NAME_LENGTH:
+        return False
+    # Most are letters and digits alone.
+    return (text.isascii() and text.isalnum()) or _IS_NAME.match(text) is not None
 
 
 def bad_attributes(field: str, names: Sequence[str], reserved: Collection[str] = ()) -> list[FieldError]:

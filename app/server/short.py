@@ -61,12 +61,12 @@ class Short:
         "message_event",
         "more_body",
         "name",
+        "plain_headers",
         "protocol",
         "query",
         "response_complete",
         "response_started",
         "sampling",
-        "scope",
         "trace",
         "turns",
         "url",
@@ -85,14 +85,14 @@ class Short:
         self.turns: Turns | None = None
         self.sampling: Sampling | None = None
         self.trace: RequestTrace | None = None
-        self.url, self.scope = protocol.url, protocol.scope
+        self.url, self.plain_headers = protocol.url, protocol.headers
         self.body = b""
         self.keep_alive, self.more_body = True, True
         self.response_started = self.response_complete = self.disconnected = False
         self.message_event = _UNUSED
 
     def headers(self) -> Iterable[tuple[bytes, bytes]]:
-        return self.scope["headers"]
+        return self.plain_headers
 
     def checked_body(self, validator: SchemaValidator) -> Any:
         check_literals(self.body)

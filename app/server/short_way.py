@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+from uvicorn._types import HTTPScope
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
 from app.api.accounting import SAMPLING
@@ -21,6 +22,19 @@ class ServiceProtocol(HttpProtocol):
         self._lane: Lane | None = getattr(getattr(self.app, "state", None), "lane", None)
         super().connection_made(transport)
 
+    def on_message_begin(self) -> None:
+        # Only what takes the usual way has a scope.
+        self.url, self.expect_100_continue, self.headers = b"", False, []
+
+    def _scope_of(self, headers: list[tuple[bytes, bytes]]) -> HTTPScope:
+        """The scope of a request with these headers."""
+        kept = self.url, self.expect_100_continue, self.headers
+        super().on_message_begin()
+        self.url, self.expect_100_continue, self.headers = kept
+        scope = self.scope
+        scope["headers"] = headers
+        return scope
+
     def on_headers_complete(self) -> None:
         cycle = self.cycle
         if self._lane is not None and (cycle is None or (cycle.response_complete and not self.pipeline)):
@@ -29,6 +43,7 @@ class ServiceProtocol(HttpProtocol):
                 self._head_came()
                 self.cycle = short
                 return
+        self._scope_of(self.headers)
         super().on_headers_complete()
 
     def on_message_complete(self) -> None:
@@ -47,7 +62,7 @@ class ServiceProtocol(HttpProtocol):
                 short.trace.end(short.verb.route, 499)
             return
         path, _, query = short.url.partition(b"?")
-        scope = short.scope
+        scope = self._scope_of(short.plain_headers)
         scope["method"], scope["path"], scope["raw_path"] = short.verb.method, path.decode("ascii"), path
         scope["query_string"] = query
         scope[SAMPLING] = short.sampling  # type: ignore[literal-required]

@@ -99,10 +99,14 @@ class Lane:
         self._ready = ready
         self._log = logs.get("requests")
         self._open = settings.access_log != "all"
+        self._host = b""
+        """The last host that was found to be ours."""
         self._groups: dict[Slot, Group] = {}
         self._applying: dict[tuple[str, str], list[Group]] = {}
         """The groups of a resource that are on their way into the log and the engine."""
         self._turn_ends = False
+        self._taking = False
+        """Whether requests of this turn are taken."""
 
     def add(self, verbs: Iterable[Verb]) -> None:
         """Take such requests from now on."""
@@ -119,7 +123,10 @@ class Lane:
 
     def take(self, short: ShortRequest) -> bool:
         """Add a request that is complete to the group of its resource; False where it takes the usual way."""
-        if not self._open or not self._ready():
+        if not self._turn_ends:
+            # Whether it is ready stays as it is within a turn; what is accepted later is checked by the writer.
+            self._taking = self._open and self._ready()
+        if not self._taking:
             return False
         if tracing.tracer is not None:
             short.sampling = tracing.tracer.sample(short.verb.method, short.headers())
@@ -173,8 +180,10 @@ class Lane:
                 caller.require(kind.need(short.name))
             return caller
         if keyring.open:
-            if not host_is_ours(self._settings, short.host):
-                raise Elsewhere
+            if short.host != self._host:
+                if not host_is_ours(self._settings, short.host):
+                    raise Elsewhere
+                self._host = short.host
             return NOBODY_ASKED
         caller = keyring.admit(short.authorization.decode("latin-1"))
         caller.require(kind.need(short.name))
