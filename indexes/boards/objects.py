@@ -29,8 +29,11 @@ GONE = -1
 NO_CODES = CodeChanges()
 """Of a command on a board without indexed fields. Two counters take longer to make than the rest of `Accepted`."""
 
-_SET, _OLD, _UNTOUCHED = np.zeros(1, np.uint8), np.full(1, -1, np.int64), np.zeros(1, np.uint8)
-"""Columns of a single event that sets values of an object that is there, which nobody writes."""
+FEW = 256
+"""Events of a command that is checked at once where it only sets values."""
+
+_SET, _OLD, _UNTOUCHED = np.zeros(FEW, np.uint8), np.full(FEW, -1, np.int64), np.zeros(FEW, np.uint8)
+"""Columns of events that set values of objects that are there, which nobody writes."""
 
 
 class Step(NamedTuple):
@@ -198,15 +201,17 @@ class Catalogue:
         return accepted
 
     def accept_known(self, owner: int, command: Events) -> Accepted | None:
-        """As `accept`, for what most commands are: one event without a payload, which sets values of an object that is
+        """As `accept`, for what most commands are: a few events without payloads, which set values of objects that are
         there and that no command under way makes or deletes. None for any other command; nothing has changed then."""
-        if len(command.ids) != 1 or self._pending or command.payload or self._filters.fields:
+        n = len(command.ids)
+        if not 0 < n <= FEW or self._pending or command.payload or self._filters.fields:
             return None
-        row = self.rows.get(command.ids[0])
-        if row is None or command.op[0] == DELETE:
+        rows = list(map(self.rows.get, command.ids))
+        if None in rows or DELETE in command.op.tobytes():
             return None
         x = command.x if command.x.flags.carray else _writable(command.x)
-        changes = Changes(_SET, np.array([row], np.int32), x, command.y * self.sign, _OLD, _UNTOUCHED)
+        row, y = np.array(rows, np.int32), command.y * self.sign
+        changes = Changes(_SET[:n], row, x, y, _OLD[:n], _UNTOUCHED[:n])
         return Accepted(owner, command, changes, [], None, [], self._pool.high, self._created, [])
 
     def _all_known(self, owner: int, command: Events, rows: Rows, coded: Coded) -> Accepted:

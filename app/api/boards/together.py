@@ -7,7 +7,6 @@ import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from operator import sub
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -40,7 +39,6 @@ _ONE_OF_MANY = -1
 """The op of a verb whose requests have a list of events."""
 
 _NOTHING: dict[str, float] = {}
-_NONE = "", 0
 _CUT = ',"truncated":true'
 _EVENTS = Place("events")
 
@@ -150,14 +148,20 @@ class ObjectChanges:
         """Each with its own seq and tiles."""
         plan, n = job, len(items)
         outcomes: list[Outcome] = [_UNKNOWN] * n
-        tiles = _Tiles(plan, self._context.settings.max_answer) if plan.kept else None
+        tiles = _Tiles(plan, self._context.settings.max_answer)
+        whole = tiles.written_whole()
         created, counts = plan.created, plan.counts
         for event, at in enumerate(_positions(plan, n)):
             item, count = items[at], counts[event] if counts else 0
             kept = _kept(plan, event, item, count)
             shown = "" if item.messages == "none" else f',"tile_count":{count}'
             if item.messages == "full":
-                field = await tiles.field(event, count) if tiles is not None and count else _tiles_field("", count > 0)
+                if whole is None:
+                    field = await tiles.field(event, count)
+                elif count:
+                    field = whole.get(event, _LEFT_OUT)
+                else:
+                    field = _NO_TILES
                 shown = f"{shown},{field}"
             text = f'{{"seq":{kept["seq"]},"applied":1{shown}}}\n'
             outcomes[at] = Answer(_status(item, event in created), text.encode(), kept)
@@ -217,12 +221,12 @@ class _Tiles:
 
     def __init__(self, plan: EventsPlan, most: int) -> None:
         self._kept = plan.kept
+        self._counts = plan.counts
         self._most = most
         self._write = json_of(plan.engine.config)
-        self._whole = self._written_whole()
 
-    def _written_whole(self) -> dict[int, tuple[str, int]] | None:
-        """The tiles of all events and how many there are, written in one go; None where that takes too long or an
+    def written_whole(self) -> dict[int, str] | None:
+        """The fields of the tiles of all events that have some, written in one go; None where that takes too long or an
         answer may be too large.
 
         It saves the answers of a group what a call costs that writes only a few.
@@ -231,23 +235,21 @@ class _Tiles:
             return None
         if sum(map(tiles_size, self._kept)) > min(PIECE, self._most):
             return None
-        found: dict[int, tuple[str, int]] = {}
+        found: dict[int, str] = {}
         for rows in self._kept:
             events, ends, begin = list[int](), list[int](), 0
             while begin < len(rows.event):
                 events.append(rows.event[begin])
                 begin = bisect_right(rows.event, events[-1], begin)
                 ends.append(begin)
-            texts = self._write.runs(rows, ends)
-            sizes = map(sub, ends, (0, *ends))
-            found.update(zip(events, zip(texts, sizes, strict=True), strict=True))
+            begin = 0
+            for event, end, text in zip(events, ends, self._write.runs(rows, ends), strict=True):
+                found[event] = _tiles_field(text, end - begin < self._counts[event])
+                begin = end
         return found
 
     async def field(self, event: int, count: int) -> str:
         """The field of the tiles of an event, of which there are so many; it says where some are left out."""
-        if self._whole is not None:
-            text, written = self._whole.get(event, _NONE)
-            return _tiles_field(text, written < count)
         texts: list[str] = []
         written, room = 0, self._most
         for rows in self._kept if count else ():
@@ -270,3 +272,6 @@ class _Tiles:
 
 def _tiles_field(text: str, cut: bool) -> str:
     return f'"tiles":[{text}]{_CUT if cut else ""}'
+
+
+_NO_TILES, _LEFT_OUT = _tiles_field("", cut=False), _tiles_field("", cut=True)
