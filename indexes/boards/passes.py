@@ -63,13 +63,13 @@ class PassRunner(ABC):
             left = budget - (time.perf_counter() - started)
             stop = min(hi, int(progress[0]) + max(1, int(left / self.seconds_per_event)))
             before = int(progress[0])
-            began, worked = time.perf_counter(), time.thread_time()
+            began = time.perf_counter()
             why = self._pass(changes, progress, stop, keep, to_live)
             done = int(progress[0])
             if why == DONE and done > before:
                 spent = time.perf_counter() - began
                 self.seconds_per_event += 0.2 * (spent / (done - before) - self.seconds_per_event)
-                self._learn_usual(time.thread_time() - worked, done - before)
+                self._learn_usual(spent, done - before)
             if why == DONE:
                 if done == hi or time.perf_counter() - started >= budget:
                     return done, int(progress[1])
@@ -79,8 +79,8 @@ class PassRunner(ABC):
                 self.live.grow_buffers()
 
     def _learn_usual(self, spent: float, events: int) -> None:
-        """A pass of so many events took so long, by the time of the processor: how busy others are says nothing about
-        them. A pass of one event takes several times as long as one of many does for each, and counts as one."""
+        """A pass of so many events took so long. One of a single event takes several times as long as one of many does
+        for each, and counts as one."""
         each, weight, most = spent / events, min(events, HEAVIEST), SPIKE * self.usual_seconds
         counted = each if self._spiked else min(each, most)
         lately, of = self._lately

@@ -40,3 +40,16 @@ def test_the_newest_snapshot_is_told_once_there_is_one() -> None:
     assert float(age) >= 100
     metrics.snapshot_taken(9, time.time(), 1.5)
     assert "rankcast_snapshot_seconds 1.5" in metrics.render().decode()
+
+
+def test_requests_are_counted_by_status_and_timed_by_route() -> None:
+    metrics = Metrics()
+    for method, status, seconds in (("PUT", 200, 0.003), ("PUT", 404, 0.5), ("PUT", 200, None), ("BREW", 404, 99.0)):
+        metrics.observe(method, "/a", status, seconds)
+    lines = metrics.render().decode().splitlines()
+    assert 'rankcast_requests_total{method="PUT",route="/a",status="200"} 2.0' in lines
+    assert 'rankcast_requests_total{method="other",route="/a",status="404"} 1.0' in lines
+    for bound, count in (("0.0025", 0), ("0.005", 1), ("0.5", 2), ("60.0", 2), ("+Inf", 2)):
+        assert f'rankcast_request_seconds_bucket{{le="{bound}",method="PUT",route="/a"}} {count}.0' in lines
+    assert 'rankcast_request_seconds_bucket{le="60.0",method="other",route="/a"} 0.0' in lines
+    assert 'rankcast_request_seconds_sum{method="PUT",route="/a"} 0.503' in lines

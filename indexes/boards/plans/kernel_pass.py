@@ -95,8 +95,10 @@ class KernelPass:
         numbers[:, wide:-1] = x.reshape(n, -1)
         np.multiply(tiles.y[:n], self._store.catalogue.sign, out=numbers[:, -1])
         sides[np.abs(sides) >= MAX] = np.inf
-        k, created, gone = painter.ks[tiles.cls[:n]], tiles.c[:n], tiles.gone[:n].astype(bool)
-        rows = TileRows([], numbers, k.tolist(), [], created.tolist(), gone.tolist(), [], where=where)
+        ks: list[int] = painter.ks.tolist()
+        k = ks * n if len(ks) == 1 else list(map(ks.__getitem__, tiles.cls[:n].tolist()))
+        created, gone = tiles.c[:n].tolist(), tiles.gone[:n].view(bool).tolist()
+        rows = TileRows([], numbers, k, [], created, gone, [], where=where)
         if isinstance(painter, SpacePainter) and filters.ranged > 1:
             shapes = painter.subscriptions.shapes
             return rows._replace(d=filters.ranged, shape=[shapes[q] for q in tiles.cls[:n].tolist()])
