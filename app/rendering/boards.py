@@ -226,26 +226,27 @@ class BoardJson(ListJson):
         return f',{{"event":{"null" if event is None else event},"k":{k},"l_outer":'
 
     _pieces_of_one = 17
+    """Pieces of text that `_pieces` makes of a tile."""
 
     def _pieces(self, rows: TileRows, heads: Iterable[str]) -> list[str]:
         """Tiles that begin with `heads` in pieces, as many for each.
 
         A list that is filled column by column is joined in half of the time that a formatted text for each takes.
         """
-        texts = numbers(rows.numbers)
+        texts, size = numbers(rows.numbers), self._pieces_of_one
         pieces = self._blank_pieces * len(rows.k)
-        pieces[0::17] = heads
+        pieces[0::size] = heads
         for column, at in enumerate((1, 3, 5, 7, 11, 13)):
-            pieces[at::17] = texts[column::6]
+            pieces[at::size] = texts[column::6]
         if rows.where is not None:
-            pieces[8::17] = [f'{self._reached(reached)},"object":{{"id":"' for reached in rows.where]
-        pieces[9::17] = rows.id
-        pieces[15::17] = map(str, rows.created)
-        pieces[16::17] = map(_END, rows.gone)
+            pieces[8::size] = [f'{self._reached(reached)},"object":{{"id":"' for reached in rows.where]
+        pieces[9::size] = rows.id
+        pieces[15::size] = map(str, rows.created)
+        pieces[16::size] = map(_END, rows.gone)
         if rows.payload.count(None) < len(rows.payload):
             for t, payload in enumerate(rows.payload):
                 if payload is not None:
-                    pieces[17 * t + 16] = f',"payload":{payload.decode()}{pieces[17 * t + 16]}'
+                    pieces[size * t + 16] = f',"payload":{payload.decode()}{pieces[size * t + 16]}'
         return pieces
 
 
