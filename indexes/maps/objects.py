@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import islice
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 import pyarrow as pa
@@ -21,10 +21,13 @@ from indexes.maps.kernels.object_index import ABSENT
 from indexes.maps.live.queries import Changes
 from indexes.maps.object_index import PlaceIndex
 from indexes.maps.pending_objects import find_many
-from indexes.maps.results import ObjectView, Rows
+from indexes.maps.results import ObjectView, Rows, ShownObject
 
 FEW = 24
 """Up to this many ids are looked up one by one, which is faster than Arrow for few."""
+
+KEPT = 1 << 15
+"""Objects of answers that are kept in memory for the next answers: some 500 bytes each with their text."""
 
 
 class Put(NamedTuple):
@@ -58,6 +61,7 @@ class Objects:
         self.index = index if index is not None else PlaceIndex.build(np.empty((0, 2)), np.empty((0, d)))
         self.names = Names()
         self.payloads: dict[int, bytes] = {}
+        self._kept: dict[int, ShownObject] = {}
         self.next_created = next_created
         self.pool = RowPool()
         self.changed: set[int] | None = None
@@ -92,9 +96,19 @@ class Objects:
         return Put(distinct, slots, fresh, after[:, :2].copy(), after[:, 2:].copy(), created, same, inverse)
 
     def note(self, slots: Sequence[int] | Ints32 | Ints) -> None:
-        """Note in the journal that these slots, or their payloads, change."""
+        """Note that these slots, or their payloads, change: in the journal, and in what is kept for answers."""
+        if self.changed is None and not self._kept:
+            return
+        some = np.asarray(slots).tolist()
         if self.changed is not None:
-            self.changed.update(np.asarray(slots).tolist())
+            self.changed.update(some)
+        if self._kept:
+            for slot in some:
+                self._kept.pop(slot, None)
+
+    def note_all(self) -> None:
+        """Note that there are other objects now."""
+        self._kept.clear()
 
     def packed(self, put: Put) -> PlaceIndex:
         """An index of all objects with these put, all in its base. O(d n log n), reads only."""
@@ -149,20 +163,32 @@ class Objects:
         """Static values (n, d) with the user's sign."""
         return statics * self.signs + 0.0
 
-    def rows(self, slots: Ints, points: Floats, statics: Floats, created: Ints, distance: Floats) -> Rows:
-        """Objects as answers show them."""
-        x, y = points.T.tolist() if len(points) else ([], [])
-        rows = slots.tolist()
-        few = len(rows) <= FEW
-        return Rows(
-            list(map(self.names.name, rows)) if few else self.names.many(slots.astype(np.int32)).to_pylist(),
-            x,
-            y,
-            self.shown(statics).T.tolist(),
-            created.tolist(),
-            list(map(self.payloads.get, rows)) if self.payloads else [None] * len(rows),
-            distance.tolist(),
-        )
+    def rows(self, slots: Ints, distance: Floats) -> Rows:
+        """Objects as answers show them. Most are in many answers: one that has not changed is not made again."""
+        some = slots.tolist()
+        found = list(map(self._kept.get, some))
+        if not all(found):
+            missing = list(dict.fromkeys([slot for slot, one in zip(some, found, strict=True) if one is None]))
+            named = zip(self._names_of(missing), missing, strict=True)
+            made = dict(zip(missing, map(ShownObject, self._views(list(named))), strict=True))
+            found = [made[slot] if one is None else one for slot, one in zip(some, found, strict=True)]
+            self._keep(made)
+        return Rows(cast("list[ShownObject]", found), distance.tolist())
+
+    def _names_of(self, slots: list[int]) -> list[str]:
+        if len(slots) <= FEW:
+            return list(map(self.names.name, slots))
+        names: list[str] = self.names.many(np.array(slots, np.int32)).to_pylist()
+        return names
+
+    def _keep(self, made: dict[int, ShownObject]) -> None:
+        """Keep objects for the next answers, in place of the oldest where there are too many."""
+        kept = self._kept
+        if len(kept) + len(made) > KEPT:
+            for slot in list(islice(kept, KEPT // 2)):
+                del kept[slot]
+        if len(kept) + len(made) <= KEPT:
+            kept.update(made)
 
     def check(self) -> None:
         """Raise AssertionError unless all parts agree. O(d n log n)."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from indexes.maps.config import Point, Question, Skyline, Top
@@ -17,23 +18,49 @@ class ObjectView(NamedTuple):
     payload: bytes | None
 
 
-class Rows(NamedTuple):
-    """Objects of an answer by column, with their distances from its place; `values` has a list for each attribute."""
+@dataclass(slots=True)
+class ShownObject:
+    """An object in answers. A map keeps it as long as the object does not change, for the next answers with this
+    object; `text` is the writer's, who writes an object once."""
 
-    ids: list[str]
-    x: list[float]
-    y: list[float]
-    values: list[list[float]]
-    created: list[int]
-    payload: list[bytes | None]
+    view: ObjectView
+    text: str | None = field(default=None, compare=False, repr=False)
+
+
+class Rows(NamedTuple):
+    """The objects of an answer, and their distances from its place."""
+
+    objects: list[ShownObject]
     distance: list[float]
+
+    @property
+    def ids(self) -> list[str]:
+        return [one.view.id for one in self.objects]
+
+    @property
+    def x(self) -> list[float]:
+        return [one.view.location[0] for one in self.objects]
+
+    @property
+    def y(self) -> list[float]:
+        return [one.view.location[1] for one in self.objects]
+
+    @property
+    def values(self) -> list[list[float]]:
+        """A list for each attribute."""
+        return list(map(list, zip(*[one.view.values for one in self.objects], strict=True)))
+
+    @property
+    def created(self) -> list[int]:
+        return [one.view.created for one in self.objects]
+
+    @property
+    def payload(self) -> list[bytes | None]:
+        return [one.view.payload for one in self.objects]
 
     def part(self, begin: int, end: int) -> Rows:
         """The rows from `begin` to before `end`."""
-        at = slice(begin, end)
-        ids, x, y, values, created, payload, distance = self
-        columns = [column[at] for column in values]
-        return Rows(ids[at], x[at], y[at], columns, created[at], payload[at], distance[at])
+        return Rows(self.objects[begin:end], self.distance[begin:end])
 
 
 class TopAnswer(NamedTuple):
