@@ -105,7 +105,7 @@ class MapJson:
             self._write(new)
         distances: list[float] = _joined(answer.rows.distance for answer in answers)
         texts = cast("list[str]", [one.text for one in objects])
-        return texts, _texts(distances), [one.view.payload for one in objects]
+        return texts, _texts(distances), [one.payload for one in objects]
 
     def _write(self, objects: list[ShownObject]) -> None:
         """Write the texts of objects."""
@@ -130,10 +130,9 @@ class MapJson:
 
 def answer_size(answer: Answer) -> int:
     """About how many bytes an answer has. The objects of a top-k are in its list and among its candidates."""
-    rows = answer.rows
-    objects = rows.objects
+    objects = answer.rows.objects
     each = OBJECT + NUMBER * len(objects[0].view.values) if objects else 0
-    sizes = [each if payload is None else each + len(payload) for payload in rows.payload]
+    sizes = [each if one.payload is None else each + len(one.payload) for one in objects]
     return sum(sizes) + (sum(sizes[: answer.members]) if isinstance(answer, TopAnswer) else 0)
 
 

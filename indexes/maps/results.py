@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from indexes.maps.config import Point, Question, Skyline, Top
@@ -18,13 +17,24 @@ class ObjectView(NamedTuple):
     payload: bytes | None
 
 
-@dataclass(slots=True)
 class ShownObject:
     """An object in answers. A map keeps it as long as the object does not change, for the next answers with this
-    object; `text` is the writer's, who writes an object once."""
+    object; `text` is the writer's, who writes an object once. Equal by what is shown."""
 
-    view: ObjectView
-    text: str | None = field(default=None, compare=False, repr=False)
+    __slots__ = ("payload", "text", "view")
+
+    def __init__(self, view: ObjectView) -> None:
+        self.view = view
+        self.payload = view.payload
+        self.text: str | None = None
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ShownObject) and self.view == other.view
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"ShownObject({self.view})"
 
 
 class Rows(NamedTuple):
@@ -56,7 +66,7 @@ class Rows(NamedTuple):
 
     @property
     def payload(self) -> list[bytes | None]:
-        return [one.view.payload for one in self.objects]
+        return [one.payload for one in self.objects]
 
     def part(self, begin: int, end: int) -> Rows:
         """The rows from `begin` to before `end`."""
