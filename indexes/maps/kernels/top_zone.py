@@ -57,7 +57,7 @@ LOOSE = 16
 """Objects to take from an unordered queue before it is made a heap."""
 
 
-@float_internal
+@float_inlined
 def describe(view: View, scoring: Scoring, qx: float, qy: float, i: int, members: Members, t: int) -> None:
     """Write what circles need of object i to place t of the members."""
     x, y = place_of(view, i)
@@ -221,23 +221,32 @@ def is_spent(scoring: Scoring, boxes: Boxes) -> bool:
 
 
 @float_internal
+def pair_circles(
+    scoring: Scoring, qx: float, qy: float, scratch: TopScratch, k: int, score: float, cap: float
+) -> float:
+    """As `irrelevant_circle`, pair by pair, for any score."""
+    C = cap
+    t = k - 1
+    while t >= 0 and C > 0.0:
+        C = pair_circle(scoring, qx, qy, scratch, t, k, score, C)
+        t -= 1
+    if is_spent(scoring, scratch.boxes):
+        C = 0.0
+    return C
+
+
+@float_inlined
 def irrelevant_circle(
     scoring: Scoring, qx: float, qy: float, scratch: TopScratch, k: int, score: float, cap: float
 ) -> float:
     """Algorithm 6: up to `cap`, the radius within which every member scores no worse than the object after them, whose
     score is given."""
-    C = cap
     scratch.counted[CIRCLES] += 1
     tame = is_tame(score) and is_tame(scratch.members.far[k])
     if scoring.kind == SUM and scoring.metric == EUCLIDEAN and scoring.wd > 0.0 and tame:
         C = sum_circles(scratch.members, scratch.best_score, k, scoring.scale / scoring.wd, score, cap)
     else:
-        t = k - 1
-        while t >= 0 and C > 0.0:
-            C = pair_circle(scoring, qx, qy, scratch, t, k, score, C)
-            t -= 1
-        if is_spent(scoring, scratch.boxes):
-            C = 0.0
+        C = pair_circles(scoring, qx, qy, scratch, k, score, cap)
     return C
 
 
@@ -384,7 +393,7 @@ def queue_runs(
     return upto
 
 
-@float_internal
+@float_inlined
 def least_within(view: View, scoring: Scoring, qx: float, qy: float, node: int, Z: float) -> float:
     """A lower bound of the scores of all objects below a node anywhere within Z."""
     nodes = view.first.size
