@@ -53,6 +53,9 @@ others, and what they are compared with, may not be numbers. With others an answ
 MOST_STEPS = 150_000_000
 """Steps of programs, or attributes of scores, over all comparisons of two objects for one zone: about a second."""
 
+FARTHER = 4.0
+"""By how much farther scores are queued the next time, where those before were not enough."""
+
 LOOSE = 16
 """Objects to take from an unordered queue before it is made a heap."""
 
@@ -373,14 +376,16 @@ def queue_runs(
     end: int,
     least: float,
     known: int,
+    most: float,
     MS: float,
     Z: float,
 ) -> int:
-    """Queue objects of runs from `run` up to `end` with scores from `least` on, except the `known` best, that may come
-    below MScore within Z; returns the length of the queue. A `loose` queue is in no order, but its first is in front.
+    """Queue objects of runs from `run` up to `end` with scores from `least` up to `most`, except the `known` best, that
+    may come below MScore within Z; returns the length of the queue. A `loose` queue is in no order, but its first is in
+    front.
     """
-    # More than eight arguments, all scalars but three: what is searched, which runs, and the bound.
-    upper = highest_score(scoring, MS, Z)
+    # More than eight arguments, all scalars but three: what is searched, which runs, and the bounds.
+    upper = min(most, highest_score(scoring, MS, Z))
     objects = scratch.objects
     upto = collect(scratch.runs, run, end, least, upper, scratch.best[:known], objects, n)
     if scoring.kind != SUM and np.inf > MS:
@@ -461,14 +466,23 @@ def zone(
         least = scratch.best_score[found - 1]
         loose, taken = True, 0
         ages = Ages(view.base.slot, view.delta.slot, view.created)
-        n = queue_runs(view, scoring, qx, qy, scratch, 0, loose, 0, runs, least, found, MS, Z)
+        # Nearly all may come below MScore until the first of them have made the zone smaller: so by a weighted sum they
+        # are queued up to some score, and on from there when those are done with.
+        step = least - scratch.best_score[k - 1]
+        most = least + step if scoring.kind == SUM and step > 0.0 else np.inf
+        n = queue_runs(view, scoring, qx, qy, scratch, 0, loose, 0, runs, least, found, most, MS, Z)
         for j in range(late):
             if scratch.late_key[j] <= highest_score(scoring, MS, Z):
                 push(scratch.key, scratch.node, waiting, scratch.late_key[j], scratch.late_node[j])
                 waiting += 1
         going = Z > 0.0
         while going:
-            if waiting > 0 and (n == 0 or scratch.key[0] <= scratch.objects.key[0]):
+            if n == 0 and most < highest_score(scoring, MS, Z) and (waiting == 0 or most < scratch.key[0]):
+                above = np.nextafter(most, np.inf)
+                step *= FARTHER
+                most = most + step if highest_score(scoring, MS, Z) < np.inf else np.inf
+                n = queue_runs(view, scoring, qx, qy, scratch, n, loose, 0, runs, above, 0, most, MS, Z)
+            elif waiting > 0 and (n == 0 or scratch.key[0] <= scratch.objects.key[0]):
                 e, going = scratch.node[0], scratch.key[0] <= highest_score(scoring, MS, Z)
                 drop_first(scratch.key, scratch.node, waiting)
                 waiting -= 1
@@ -477,7 +491,7 @@ def zone(
                     needed = not led_everywhere(view, scoring, qx, qy, e, scratch, k)
                 if needed and is_leaf(view, e):
                     score_leaf(view, scoring, qx, qy, e, scratch, runs)
-                    n = queue_runs(view, scoring, qx, qy, scratch, n, loose, runs, runs + 1, -np.inf, 0, MS, Z)
+                    n = queue_runs(view, scoring, qx, qy, scratch, n, loose, runs, runs + 1, -np.inf, 0, most, MS, Z)
                     runs += 1
                 elif needed:
                     first, end = bound_children(view, scoring, qx, qy, e, scratch)
