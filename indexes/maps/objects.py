@@ -7,7 +7,7 @@ numbers objects in order of creation. Reads take place between two slices.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import islice
+from itertools import count, islice
 from typing import NamedTuple, cast
 
 import numpy as np
@@ -27,7 +27,15 @@ FEW = 24
 """Up to this many ids are looked up one by one, which is faster than Arrow for few."""
 
 KEPT = 1 << 15
-"""Objects of answers that are kept in memory for the next answers: some 500 bytes each with their text."""
+"""Objects of answers that are kept in memory for the next answers, of all maps together: some 800 bytes each with their
+text."""
+
+_kept: dict[int, ShownObject] = {}
+"""These objects, the latest last. The key of one is its slot and, above `SLOT_BITS`, a number of its map."""
+
+_maps = count()
+
+SLOT_BITS = 32
 
 
 class Put(NamedTuple):
@@ -61,7 +69,7 @@ class Objects:
         self.index = index if index is not None else PlaceIndex.build(np.empty((0, 2)), np.empty((0, d)))
         self.names = Names()
         self.payloads: dict[int, bytes] = {}
-        self._kept: dict[int, ShownObject] = {}
+        self._first_key = next(_maps) << SLOT_BITS
         self.next_created = next_created
         self.pool = RowPool()
         self.changed: set[int] | None = None
@@ -97,18 +105,19 @@ class Objects:
 
     def note(self, slots: Sequence[int] | Ints32 | Ints) -> None:
         """Note that these slots, or their payloads, change: in the journal, and in what is kept for answers."""
-        if self.changed is None and not self._kept:
+        if self.changed is None and not _kept:
             return
         some = np.asarray(slots).tolist()
         if self.changed is not None:
             self.changed.update(some)
-        if self._kept:
+        if _kept:
             for slot in some:
-                self._kept.pop(slot, None)
+                _kept.pop(self._first_key + slot, None)
 
     def note_all(self) -> None:
         """Note that there are other objects now."""
-        self._kept.clear()
+        # What is kept of those before is not found again, and makes room in time.
+        self._first_key = next(_maps) << SLOT_BITS
 
     def packed(self, put: Put) -> PlaceIndex:
         """An index of all objects with these put, all in its base. O(d n log n), reads only."""
@@ -165,14 +174,14 @@ class Objects:
 
     def rows(self, slots: Ints, distance: Floats) -> Rows:
         """Objects as answers show them. Most are in many answers: one that has not changed is not made again."""
-        some = slots.tolist()
-        found = list(map(self._kept.get, some))
+        found = list(map(_kept.get, (slots.astype(np.int64) + self._first_key).tolist()))
         if not all(found):
+            some = slots.tolist()
             missing = list(dict.fromkeys([slot for slot, one in zip(some, found, strict=True) if one is None]))
             named = zip(self._names_of(missing), missing, strict=True)
             made = dict(zip(missing, map(ShownObject, self._views(list(named))), strict=True))
             found = [made[slot] if one is None else one for slot, one in zip(some, found, strict=True)]
-            self._keep(made)
+            _keep({self._first_key + slot: one for slot, one in made.items()})
         return Rows(cast("list[ShownObject]", found), distance.tolist())
 
     def _names_of(self, slots: list[int]) -> list[str]:
@@ -180,15 +189,6 @@ class Objects:
             return list(map(self.names.name, slots))
         names: list[str] = self.names.many(np.array(slots, np.int32)).to_pylist()
         return names
-
-    def _keep(self, made: dict[int, ShownObject]) -> None:
-        """Keep objects for the next answers, in place of the oldest where there are too many."""
-        kept = self._kept
-        if len(kept) + len(made) > KEPT:
-            for slot in list(islice(kept, KEPT // 2)):
-                del kept[slot]
-        if len(kept) + len(made) <= KEPT:
-            kept.update(made)
 
     def check(self) -> None:
         """Raise AssertionError unless all parts agree. O(d n log n)."""
@@ -203,6 +203,15 @@ class Objects:
         assert len(np.unique(created)) == len(created), "two objects of one age"
         assert not len(created) or 0 <= created.min() <= created.max() < self.next_created, "ages run ahead"
         assert (self.index.view.at[free_below(free, len(self.index.view.at))] == ABSENT).all()
+
+
+def _keep(made: dict[int, ShownObject]) -> None:
+    """Keep objects for the next answers, in place of the oldest where there are too many. In any thread."""
+    if len(_kept) + len(made) > KEPT:
+        for key in list(islice(_kept, KEPT // 2)):
+            _kept.pop(key, None)
+    if len(_kept) + len(made) <= KEPT:
+        _kept.update(made)
 
 
 def free_below(free: list[int], high: int) -> list[int]:

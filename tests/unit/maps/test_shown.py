@@ -86,9 +86,10 @@ def test_an_object_in_many_answers_is_written_once() -> None:
 
 def test_few_objects_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(objects, "KEPT", 4)
+    monkeypatch.setattr(objects, "_kept", {})
     engine = MapEngine(CONFIG)
     ids = [f"o{i}" for i in range(9)]
     put(engine, ids, [[i, i] for i in range(9)])
     for _ in range(3):
         assert shown(engine) == {id: one for id, one in listed(engine).items() if id in shown(engine)}
-        assert 0 < len(engine.table._kept) <= 4
+        assert 0 < len(objects._kept) <= 4
