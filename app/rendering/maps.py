@@ -26,6 +26,9 @@ T = TypeVar("T")
 OBJECT, NUMBER = 128, 20
 """About how many bytes an object has, and each of its values."""
 
+_END = "\0"
+"""What no text has in it, behind each object that is written."""
+
 _BETWEEN = "},{"
 """What stands between two objects."""
 
@@ -108,13 +111,23 @@ class MapJson:
         return texts, _texts(distances), [one.payload for one in objects]
 
     def _write(self, objects: list[ShownObject]) -> None:
-        """Write the texts of objects."""
-        views = [one.view for one in objects]
-        columns = list(zip(*[(*view.location, *view.values) for view in views], strict=True))
-        fields = [_texts(list(column)) for column in columns]
-        form = f'{_BETWEEN}{self._object},"distance":'
-        for one, view, texts in zip(objects, views, zip(*fields, strict=True), strict=True):
-            one.text = form % (view.id, *texts, view.created)
+        """Write the texts of objects, column by column."""
+        count = len(objects)
+        numbers = [[one.place[0] for one in objects], [one.place[1] for one in objects]]
+        numbers += [[one.values[j] for one in objects] for j in range(len(objects[0].values))]
+        texts = _texts(list(chain.from_iterable(numbers)))
+        fields = [texts[at : at + count] for at in range(0, len(texts), count)]
+        columns = [[one.id for one in objects], *fields, [str(one.created) for one in objects]]
+        # What stands between the fields and these in turn; the last text goes with the end of the object.
+        between = f'{_BETWEEN}{self._object},"distance":{_END}'.split("%s")
+        width = 2 * len(columns) + 1
+        pieces = [""] * (width * count)
+        for i, text in enumerate(between):
+            pieces[2 * i :: width] = [text] * count
+        for i, column in enumerate(columns):
+            pieces[2 * i + 1 :: width] = column
+        for one, text in zip(objects, "".join(pieces).split(_END), strict=False):
+            one.text = text
 
     def query(self, view: QueryView, head: str = "") -> str:
         """A standing query, with its answer where it has one; `head` as in `object`."""
@@ -131,7 +144,7 @@ class MapJson:
 def answer_size(answer: Answer) -> int:
     """About how many bytes an answer has. The objects of a top-k are in its list and among its candidates."""
     objects = answer.rows.objects
-    each = OBJECT + NUMBER * len(objects[0].view.values) if objects else 0
+    each = OBJECT + NUMBER * len(objects[0].values) if objects else 0
     sizes = [each if one.payload is None else each + len(one.payload) for one in objects]
     return sum(sizes) + (sum(sizes[: answer.members]) if isinstance(answer, TopAnswer) else 0)
 

@@ -6,8 +6,8 @@ numbers objects in order of creation. Reads take place between two slices.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import count, islice
+from collections.abc import Iterable, Sequence
+from itertools import count, islice, repeat
 from typing import NamedTuple, cast
 
 import numpy as np
@@ -27,7 +27,7 @@ FEW = 24
 """Up to this many ids are looked up one by one, which is faster than Arrow for few."""
 
 KEPT = 1 << 15
-"""Objects of answers that are kept in memory for the next answers, of all maps together: some 800 bytes each with their
+"""Objects of answers that are kept in memory for the next answers, of all maps together: some 750 bytes each with their
 text."""
 
 _kept: dict[int, ShownObject] = {}
@@ -174,21 +174,24 @@ class Objects:
 
     def rows(self, slots: Ints, distance: Floats) -> Rows:
         """Objects as answers show them. Most are in many answers: one that has not changed is not made again."""
-        found = list(map(_kept.get, (slots.astype(np.int64) + self._first_key).tolist()))
+        keys = (slots.astype(np.int64) + self._first_key).tolist()
+        found = list(map(_kept.get, keys))
         if not all(found):
-            some = slots.tolist()
-            missing = list(dict.fromkeys([slot for slot, one in zip(some, found, strict=True) if one is None]))
-            named = zip(self._names_of(missing), missing, strict=True)
-            made = dict(zip(missing, map(ShownObject, self._views(list(named))), strict=True))
-            found = [made[slot] if one is None else one for slot, one in zip(some, found, strict=True)]
-            _keep({self._first_key + slot: one for slot, one in made.items()})
+            missing = list(dict.fromkeys([key for key, one in zip(keys, found, strict=True) if one is None]))
+            made = dict(zip(missing, self._shown_objects(np.array(missing) - self._first_key), strict=True))
+            found = [made[key] if one is None else one for key, one in zip(keys, found, strict=True)]
+            _keep(made)
         return Rows(cast("list[ShownObject]", found), distance.tolist())
 
-    def _names_of(self, slots: list[int]) -> list[str]:
-        if len(slots) <= FEW:
-            return list(map(self.names.name, slots))
-        names: list[str] = self.names.many(np.array(slots, np.int32)).to_pylist()
-        return names
+    def _shown_objects(self, slots: Ints) -> Iterable[ShownObject]:
+        """The objects of slots, each once."""
+        numbers = slots.tolist()
+        few = len(numbers) <= FEW
+        names = list(map(self.names.name, numbers)) if few else self.names.many(slots.astype(np.int32)).to_pylist()
+        points, statics = self.index.rows(slots)
+        payloads = map(self.payloads.get, numbers) if self.payloads else repeat(None)
+        created = self.index.view.created[slots].tolist()
+        return map(ShownObject, names, points.tolist(), self.shown(statics).tolist(), created, payloads)
 
     def check(self) -> None:
         """Raise AssertionError unless all parts agree. O(d n log n)."""

@@ -18,23 +18,32 @@ class ObjectView(NamedTuple):
 
 
 class ShownObject:
-    """An object in answers. A map keeps it as long as the object does not change, for the next answers with this
-    object; `text` is the writer's, who writes an object once. Equal by what is shown."""
+    """An object in answers: the fields of its view, `place` and `values` as lists. A map keeps it as long as the object
+    does not change, for the next answers with this object; `text` is the writer's, who writes an object once. Equal by
+    what is shown."""
 
-    __slots__ = ("payload", "text", "view")
+    __slots__ = ("created", "id", "payload", "place", "text", "values")
 
-    def __init__(self, view: ObjectView) -> None:
-        self.view = view
-        self.payload = view.payload
+    def __init__(self, id: str, place: list[float], values: list[float], created: int, payload: bytes | None) -> None:
+        self.id = id
+        self.place = place
+        self.values = values
+        self.created = created
+        self.payload = payload
         self.text: str | None = None
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, ShownObject) and self.view == other.view
+        return isinstance(other, ShownObject) and self.fields == other.fields
 
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        return f"ShownObject({self.view})"
+        return f"ShownObject{self.fields}"
+
+    @property
+    def fields(self) -> tuple[str, list[float], list[float], int, bytes | None]:
+        """All but the text."""
+        return self.id, self.place, self.values, self.created, self.payload
 
 
 class Rows(NamedTuple):
@@ -45,24 +54,24 @@ class Rows(NamedTuple):
 
     @property
     def ids(self) -> list[str]:
-        return [one.view.id for one in self.objects]
+        return [one.id for one in self.objects]
 
     @property
     def x(self) -> list[float]:
-        return [one.view.location[0] for one in self.objects]
+        return [one.place[0] for one in self.objects]
 
     @property
     def y(self) -> list[float]:
-        return [one.view.location[1] for one in self.objects]
+        return [one.place[1] for one in self.objects]
 
     @property
     def values(self) -> list[list[float]]:
         """A list for each attribute."""
-        return list(map(list, zip(*[one.view.values for one in self.objects], strict=True)))
+        return list(map(list, zip(*[one.values for one in self.objects], strict=True)))
 
     @property
     def created(self) -> list[int]:
-        return [one.view.created for one in self.objects]
+        return [one.created for one in self.objects]
 
     @property
     def payload(self) -> list[bytes | None]:

@@ -31,7 +31,7 @@ objects = st.lists(
 
 def rows(found: list[Any]) -> Rows:
     objects = [
-        ShownObject(ObjectView(id, (x, y), [price, rating], created, payload))
+        ShownObject(id, [x, y], [price, rating], created, payload)
         for id, x, y, price, rating, created, payload, _ in found
     ]
     return Rows(objects, [distance for *_, distance in found])
