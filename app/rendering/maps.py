@@ -11,14 +11,14 @@ import json
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from itertools import chain
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from pydantic_core import to_json
 
 from app.rendering.boards import number, numbers
 from indexes.maps.config import MapConfig, Point, Score, Top
-from indexes.maps.results import Answer, CircleOf, ObjectView, QueryView, SkylineAnswer, TopAnswer
+from indexes.maps.results import Answer, CircleOf, ObjectView, QueryView, ShownObject, SkylineAnswer, TopAnswer
 from indexes.maps.scoring import SHIFT
 
 T = TypeVar("T")
@@ -27,7 +27,10 @@ OBJECT, NUMBER = 128, 20
 """About how many bytes an object has, and each of its values."""
 
 _END = "\0"
-"""What no text has in it, behind each object."""
+"""What no text has in it, behind each object that is written."""
+
+_BETWEEN = "},{"
+"""What stands between two objects."""
 
 _SHIFTED = ("weighted_product", "weighted_distance", "waspas")
 
@@ -44,8 +47,6 @@ class MapJson:
     def __init__(self, config: MapConfig) -> None:
         values = ",".join([f'"{name}":%s' for name in config.names])
         self._object = f'"id":"%s","location":[%s,%s],"values":{{{values}}},"created":%s'
-        near = f'{self._object},"distance":%s'
-        self._near, self._scored = f"{near}{_END}".split("%s"), f'{near},"score":%s{_END}'.split("%s")
 
     def object(self, item: ObjectView, head: str = "") -> str:
         """One object; `head` is what comes before its fields, such as `"seq":42,`."""
@@ -59,53 +60,74 @@ class MapJson:
     def results(self, answers: Sequence[Answer]) -> list[str]:
         """As `result` for each. O(objects)."""
         kinds = set(map(type, answers))
+        if not answers:
+            return []
         if len(kinds) > 1:
             written = {
                 kind: iter(self.results([answer for answer in answers if type(answer) is kind])) for kind in kinds
             }
             return [next(written[type(answer)]) for answer in answers]
-        entries = self._entries(answers)
+        if isinstance(answers[0], SkylineAnswer):
+            return self._skylines(cast("Sequence[SkylineAnswer]", answers))
+        return self._tops(cast("Sequence[TopAnswer]", answers))
+
+    def _skylines(self, answers: Sequence[SkylineAnswer]) -> list[str]:
+        texts, distances, payloads = self._columns(answers)
+        # Texts and distances in turn, and payloads where there are any; the next text ends an object.
+        columns = [texts, distances, list(map(_payload, payloads))] if any(payloads) else [texts, distances]
+        width = len(columns)
+        pieces = [""] * (width * len(texts))
+        for i, column in enumerate(columns):
+            pieces[i::width] = column
         found, end = [], 0
         for answer in answers:
-            begin, end = end, end + len(answer.rows.ids)
-            mine = entries[begin:end]
-            if isinstance(answer, SkylineAnswer):
-                found.append(f'"skyline":[{_braced(mine)}],"zone":{zone(answer.zone)}')
-            else:
-                ranked = [f'{{"rank":{rank},{entry}}}' for rank, entry in enumerate(mine[: answer.members], 1)]
-                circle = _circle(answer.center, answer.radius)
-                found.append(f'"list":[{",".join(ranked)}],"candidates":[{_braced(mine)}],"zone":{circle}')
+            begin, end = end, end + width * len(answer.rows.objects)
+            found.append(f'"skyline":[{_listed("".join(pieces[begin:end]))}],"zone":{zone(answer.zone)}')
         return found
 
-    def _entries(self, answers: Sequence[Answer]) -> list[str]:
-        """All objects of some answers, without braces."""
-        rows = [answer.rows for answer in answers]
-        count = sum([len(each.ids) for each in rows])
-        if not count:
-            return []
-        columns: list[Sequence[Sequence[float | None]]] = [[each.x for each in rows], [each.y for each in rows]]
-        columns += [[each.values[j] for each in rows] for j in range(len(rows[0].values))]
-        columns.append([each.distance for each in rows])
-        between = self._near
-        if isinstance(answers[0], TopAnswer):
-            columns.append([answer.score for answer in answers if isinstance(answer, TopAnswer)])
-            between = self._scored
-        texts = _texts(list(chain.from_iterable(chain.from_iterable(columns))))
-        fields: list[Sequence[Any]] = [texts[at : at + count] for at in range(0, len(texts), count)]
-        fields.insert(0, _joined(each.ids for each in rows))
-        fields.insert(3 + len(rows[0].values), list(map(str, _joined(each.created for each in rows))))
-        # Texts and fields in turn; the last text goes with the end of the object.
-        width = 2 * len(fields) + 1
-        pieces: list[str] = [""] * (width * count)
+    def _tops(self, answers: Sequence[TopAnswer]) -> list[str]:
+        columns = zip(*self._columns(answers), _texts(_joined(answer.score for answer in answers)), strict=True)
+        entries = [f'{text}{distance},"score":{score}{_payload(payload)}' for text, distance, payload, score in columns]
+        found, end = [], 0
+        for answer in answers:
+            begin, end = end, end + len(answer.rows.objects)
+            mine = entries[begin:end]
+            ranks = enumerate(mine[: answer.members], 1)
+            ranked = [f'{_BETWEEN}"rank":{rank},{entry[len(_BETWEEN) :]}' for rank, entry in ranks]
+            circle = _circle(answer.center, answer.radius)
+            found.append(f'"list":[{_listed("".join(ranked))}],"candidates":[{_listed("".join(mine))}],"zone":{circle}')
+        return found
+
+    def _columns(self, answers: Sequence[Answer]) -> tuple[list[str], list[str], list[bytes | None]]:
+        """Of all objects of some answers: their texts up to the value of the distance, that value, and the payload. A
+        text begins with what stands between two objects. An object keeps its text for the next answers that show it.
+        """
+        objects: list[ShownObject] = _joined(answer.rows.objects for answer in answers)
+        new = [one for one in objects if one.text is None]
+        if new:
+            self._write(new)
+        distances: list[float] = _joined(answer.rows.distance for answer in answers)
+        texts = cast("list[str]", [one.text for one in objects])
+        return texts, _texts(distances), [one.payload for one in objects]
+
+    def _write(self, objects: list[ShownObject]) -> None:
+        """Write the texts of objects, column by column."""
+        count = len(objects)
+        numbers = [[one.place[0] for one in objects], [one.place[1] for one in objects]]
+        numbers += [[one.values[j] for one in objects] for j in range(len(objects[0].values))]
+        texts = _texts(list(chain.from_iterable(numbers)))
+        fields = [texts[at : at + count] for at in range(0, len(texts), count)]
+        columns = [[one.id for one in objects], *fields, [str(one.created) for one in objects]]
+        # What stands between the fields and these in turn; the last text goes with the end of the object.
+        between = f'{_BETWEEN}{self._object},"distance":{_END}'.split("%s")
+        width = 2 * len(columns) + 1
+        pieces = [""] * (width * count)
         for i, text in enumerate(between):
             pieces[2 * i :: width] = [text] * count
-        for i, field in enumerate(fields):
-            pieces[2 * i + 1 :: width] = field
-        written = "".join(pieces).split(_END)[:-1]
-        payloads = _joined(each.payload for each in rows)
-        if any(payloads):
-            written = [text + _payload(payload) for text, payload in zip(written, payloads, strict=True)]
-        return written
+        for i, column in enumerate(columns):
+            pieces[2 * i + 1 :: width] = column
+        for one, text in zip(objects, "".join(pieces).split(_END), strict=False):
+            one.text = text
 
     def query(self, view: QueryView, head: str = "") -> str:
         """A standing query, with its answer where it has one; `head` as in `object`."""
@@ -121,9 +143,9 @@ class MapJson:
 
 def answer_size(answer: Answer) -> int:
     """About how many bytes an answer has. The objects of a top-k are in its list and among its candidates."""
-    rows = answer.rows
-    each = OBJECT + NUMBER * len(rows.values)
-    sizes = [each if payload is None else each + len(payload) for payload in rows.payload]
+    objects = answer.rows.objects
+    each = OBJECT + NUMBER * len(objects[0].values) if objects else 0
+    sizes = [each if one.payload is None else each + len(one.payload) for one in objects]
     return sum(sizes) + (sum(sizes[: answer.members]) if isinstance(answer, TopAnswer) else 0)
 
 
@@ -144,11 +166,15 @@ def zone(found: dict[str, Any] | CircleOf | None) -> str:
         return "null"
     if isinstance(found, CircleOf):
         return _circle(*found)
-    return f'{{"type":"{found["type"]}","coordinates":{_nested(found["coordinates"])}}}'
+    coordinates = found["coordinates"]
+    text = to_json(coordinates, inf_nan_mode="null").decode()
+    if ".0," in text or ".0]" in text:
+        text = _nested(coordinates)
+    return f'{{"type":"{found["type"]}","coordinates":{text}}}'
 
 
 def _nested(coordinates: Any) -> str:
-    """Coordinates nested to any depth."""
+    """Coordinates nested to any depth, whole ones without a point."""
     if coordinates and isinstance(coordinates[0][0], float | int):
         texts = iter(numbers(np.array(coordinates, np.float64)))
         return f"[{','.join([f'[{x},{y}]' for x, y in zip(texts, texts, strict=True)])}]"
@@ -181,14 +207,17 @@ def _joined(lists: Iterable[list[T]]) -> list[T]:
     return list(chain.from_iterable(lists))
 
 
-def _texts(values: list[float | None]) -> list[str]:
+def _texts(values: Sequence[float | None]) -> list[str]:
     """As `encode.numbers`, with null for None too, and no point in whole numbers up to 10^16. Few steps in Python."""
+    if not values:
+        return []
     text = to_json(values, inf_nan_mode="null").decode()[1:-1] + ","
     return text.replace("-0.0,", "0,").replace(".0,", ",").split(",")[:-1]
 
 
-def _braced(entries: list[str]) -> str:
-    return "{" + "},{".join(entries) + "}" if entries else ""
+def _listed(objects: str) -> str:
+    """Objects, each behind what stands between two, as the elements of a list."""
+    return f"{objects[len(_BETWEEN) - 1 :]}}}" if objects else ""
 
 
 def _payload(payload: bytes | None) -> str:

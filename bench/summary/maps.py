@@ -32,7 +32,7 @@ QUICK = Size(sky_walks=50, rounds=5, asks=2_000, skylines=1_000, http_rounds=2)
 WANTED = 5_000.0
 TOP_LIMIT = "the search that supreme makes too, for m - 1 more candidates"
 SKY_LIMIT = "the search that supreme makes too; what its members dominate is compared with the zone, then it is cut"
-HTTP_LIMIT = "one core: the search of the zone, then its geometry and the text of members and corners"
+HTTP_LIMIT = "one thread that searches for zones, beside one that writes the text of members and corners"
 
 
 def top_zones(size: Size) -> Iterator[Row]:

@@ -1,12 +1,21 @@
-"""A computation in a thread of its own, for long work that only reads."""
+"""A computation in a thread of its own, for long work that only reads.
+
+Threads are used again: to start one takes several switches between threads, each of which waits for the interpreter's
+lock while another thread is busy.
+"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
-from threading import Thread
-from typing import Generic, TypeVar
+from queue import Empty, SimpleQueue
+from threading import Lock, Thread
+from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
+
+IDLE_SECONDS = 10.0
+"""After which a thread without work ends."""
 
 
 class BackgroundTask(Generic[T]):
@@ -15,19 +24,28 @@ class BackgroundTask(Generic[T]):
     def __init__(self, work: Callable[[], T]) -> None:
         self._result: list[T] = []
         self._failure: BaseException | None = None
-        self._thread = Thread(target=self._run, args=(work,), daemon=True)
-        self._thread.start()
+        self._running = Lock()
+        self._running.acquire()
+        self._done = False
+        try:
+            worker = _IDLE.pop()
+        except IndexError:
+            worker = _Worker()
+        worker.tasks.put((self, work))
 
-    def _run(self, work: Callable[[], T]) -> None:
+    def run(self, work: Callable[[], T]) -> None:
+        """Compute, in the thread of this task."""
         try:
             self._result.append(work())
         except BaseException as error:
             self._failure = error
+        finally:
+            self._running.release()
 
     def done(self, seconds: float) -> bool:
         """Whether it has finished, after waiting for at most `seconds`."""
-        self._thread.join(seconds)
-        return not self._thread.is_alive()
+        self._done = self._done or self._running.acquire(timeout=seconds)
+        return self._done
 
     @property
     def result(self) -> T:
@@ -35,3 +53,31 @@ class BackgroundTask(Generic[T]):
         if self._failure is not None:
             raise self._failure
         return self._result[0]
+
+
+class _Worker:
+    """A thread that runs one task after the other; between them it is among the idle ones."""
+
+    def __init__(self) -> None:
+        self.tasks: SimpleQueue[tuple[BackgroundTask[Any], Callable[[], Any]]] = SimpleQueue()
+        Thread(target=self._run, daemon=True).start()
+
+    def _run(self) -> None:
+        while True:
+            try:
+                task, work = self.tasks.get(timeout=IDLE_SECONDS)
+            except Empty:
+                try:
+                    _IDLE.remove(self)
+                except ValueError:
+                    continue  # it was given a task just now
+                return
+            task.run(work)
+            del task, work  # what a task holds is not kept until the next one
+            _IDLE.append(self)
+
+
+_IDLE: list[_Worker] = []
+"""Threads that wait for a task."""
+
+os.register_at_fork(after_in_child=_IDLE.clear)

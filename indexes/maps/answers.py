@@ -11,7 +11,7 @@ from indexes.maps.config import Point, Question, Skyline, Top
 from indexes.maps.kernels.metrics import METRICS, measure_distances
 from indexes.maps.objects import Objects
 from indexes.maps.results import Answer, CircleOf, SkylineAnswer, TopAnswer
-from indexes.maps.searches import AnswerZone
+from indexes.maps.searches import Found, Skylines
 from indexes.maps.zones.circle import CircleZone
 from indexes.maps.zones.geojson import geometries
 from indexes.maps.zones.skyline import Zone
@@ -19,17 +19,24 @@ from indexes.maps.zones.top import TopZone, measured
 
 
 def answers_of(
-    objects: Objects, question: Question, zones: Sequence[AnswerZone], places: Sequence[Point], metric: str
+    objects: Objects, question: Question, found: Found, places: Sequence[Point], metric: str
 ) -> list[Answer]:
-    """The answers to a question at places, each within one of the zones.
+    """The answers to a question at places, each within one of the zones that were found.
 
     O(c log c) for c objects in all.
     """
-    if not zones:
+    if not places:
         return []
     if isinstance(question, Top):
-        return _tops(objects, question, cast("Sequence[TopZone]", zones), places)
-    return _skylines(objects, cast("Sequence[Zone | CircleZone]", zones), places, METRICS[metric])
+        return _tops(objects, question, cast("Sequence[TopZone]", found), places)
+    if not isinstance(found, Skylines):
+        found = _skylines(objects, cast("Sequence[Zone | CircleZone]", found), places, METRICS[metric])
+    rows = objects.rows(found.slots, found.distances)
+    skyline = Skyline()
+    return [
+        SkylineAnswer(skyline, at, rows.part(begin, end), zone)
+        for at, begin, end, zone in zip(places, [0, *found.ends], found.ends, found.zones, strict=False)
+    ]
 
 
 def _tops(objects: Objects, question: Top, zones: Sequence[TopZone], places: Sequence[Point]) -> list[Answer]:
@@ -45,7 +52,7 @@ def _tops(objects: Objects, question: Top, zones: Sequence[TopZone], places: Seq
     else:
         scores, distances = measured(zones[0].scoring, np.array(places, np.float64), which, points, statics)
     order = np.lexsort((created, scores, which))
-    rows = objects.rows(slots[order], points[order], statics[order], created[order], distances[order])
+    rows = objects.rows(slots[order], distances[order])
     score: list[float | None] = scores[order].tolist()
     for i in np.flatnonzero(~np.isfinite(scores[order])).tolist():
         score[i] = None
@@ -59,25 +66,16 @@ def _tops(objects: Objects, question: Top, zones: Sequence[TopZone], places: Seq
     return found
 
 
-def _skylines(
-    objects: Objects, zones: Sequence[Zone | CircleZone], places: Sequence[Point], metric: int
-) -> list[Answer]:
+def _skylines(objects: Objects, zones: Sequence[Zone | CircleZone], places: Sequence[Point], metric: int) -> Skylines:
+    """What answers show of zones."""
     sizes = [len(zone.skyline) for zone in zones]
     which = np.repeat(np.arange(len(zones)), sizes)
     slots = np.concatenate([zone.skyline for zone in zones]).astype(np.int64)
     points = np.concatenate([zone.places.T for zone in zones])
-    statics = np.concatenate([zone.statics.T for zone in zones])
     distances = np.empty(len(slots))
     measure_distances(metric, np.array(places, np.float64), which, np.ascontiguousarray(points.T), distances)
-    created = objects.index.view.created[slots]
-    order = np.lexsort((created, distances, which))
-    rows = objects.rows(slots[order], points[order], statics[order], created[order], distances[order])
-    found: list[Answer] = []
-    end = 0
-    for zone, at, size in zip(_shown(zones), places, sizes, strict=True):
-        begin, end = end, end + size
-        found.append(SkylineAnswer(Skyline(), at, rows.part(begin, end), zone))
-    return found
+    order = np.lexsort((objects.index.view.created[slots], distances, which))
+    return Skylines(slots[order], distances[order], np.cumsum(sizes).tolist(), _shown(zones))
 
 
 def _shown(zones: Sequence[Zone | CircleZone]) -> list[dict[str, Any] | CircleOf | None]:

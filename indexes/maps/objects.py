@@ -6,9 +6,9 @@ numbers objects in order of creation. Reads take place between two slices.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import islice
-from typing import NamedTuple
+from collections.abc import Iterable, Sequence
+from itertools import count, islice, repeat
+from typing import NamedTuple, cast
 
 import numpy as np
 import pyarrow as pa
@@ -21,10 +21,21 @@ from indexes.maps.kernels.object_index import ABSENT
 from indexes.maps.live.queries import Changes
 from indexes.maps.object_index import PlaceIndex
 from indexes.maps.pending_objects import find_many
-from indexes.maps.results import ObjectView, Rows
+from indexes.maps.results import ObjectView, Rows, ShownObject
 
 FEW = 24
 """Up to this many ids are looked up one by one, which is faster than Arrow for few."""
+
+KEPT = 1 << 15
+"""Objects of answers that are kept in memory for the next answers, of all maps together: some 750 bytes each with their
+text."""
+
+_kept: dict[int, ShownObject] = {}
+"""These objects, the latest last. The key of one is its slot and, above `SLOT_BITS`, a number of its map."""
+
+_maps = count()
+
+SLOT_BITS = 32
 
 
 class Put(NamedTuple):
@@ -58,6 +69,7 @@ class Objects:
         self.index = index if index is not None else PlaceIndex.build(np.empty((0, 2)), np.empty((0, d)))
         self.names = Names()
         self.payloads: dict[int, bytes] = {}
+        self._first_key = next(_maps) << SLOT_BITS
         self.next_created = next_created
         self.pool = RowPool()
         self.changed: set[int] | None = None
@@ -92,9 +104,20 @@ class Objects:
         return Put(distinct, slots, fresh, after[:, :2].copy(), after[:, 2:].copy(), created, same, inverse)
 
     def note(self, slots: Sequence[int] | Ints32 | Ints) -> None:
-        """Note in the journal that these slots, or their payloads, change."""
+        """Note that these slots, or their payloads, change: in the journal, and in what is kept for answers."""
+        if self.changed is None and not _kept:
+            return
+        some = np.asarray(slots).tolist()
         if self.changed is not None:
-            self.changed.update(np.asarray(slots).tolist())
+            self.changed.update(some)
+        if _kept:
+            for slot in some:
+                _kept.pop(self._first_key + slot, None)
+
+    def note_all(self) -> None:
+        """Note that there are other objects now."""
+        # What is kept of those before is not found again, and makes room in time.
+        self._first_key = next(_maps) << SLOT_BITS
 
     def packed(self, put: Put) -> PlaceIndex:
         """An index of all objects with these put, all in its base. O(d n log n), reads only."""
@@ -149,20 +172,26 @@ class Objects:
         """Static values (n, d) with the user's sign."""
         return statics * self.signs + 0.0
 
-    def rows(self, slots: Ints, points: Floats, statics: Floats, created: Ints, distance: Floats) -> Rows:
-        """Objects as answers show them."""
-        x, y = points.T.tolist() if len(points) else ([], [])
-        rows = slots.tolist()
-        few = len(rows) <= FEW
-        return Rows(
-            list(map(self.names.name, rows)) if few else self.names.many(slots.astype(np.int32)).to_pylist(),
-            x,
-            y,
-            self.shown(statics).T.tolist(),
-            created.tolist(),
-            list(map(self.payloads.get, rows)) if self.payloads else [None] * len(rows),
-            distance.tolist(),
-        )
+    def rows(self, slots: Ints, distance: Floats) -> Rows:
+        """Objects as answers show them. Most are in many answers: one that has not changed is not made again."""
+        keys = (slots.astype(np.int64) + self._first_key).tolist()
+        found = list(map(_kept.get, keys))
+        if not all(found):
+            missing = list(dict.fromkeys([key for key, one in zip(keys, found, strict=True) if one is None]))
+            made = dict(zip(missing, self._shown_objects(np.array(missing) - self._first_key), strict=True))
+            found = [made[key] if one is None else one for key, one in zip(keys, found, strict=True)]
+            _keep(made)
+        return Rows(cast("list[ShownObject]", found), distance.tolist())
+
+    def _shown_objects(self, slots: Ints) -> Iterable[ShownObject]:
+        """The objects of slots, each once."""
+        numbers = slots.tolist()
+        few = len(numbers) <= FEW
+        names = list(map(self.names.name, numbers)) if few else self.names.many(slots.astype(np.int32)).to_pylist()
+        points, statics = self.index.rows(slots)
+        payloads = map(self.payloads.get, numbers) if self.payloads else repeat(None)
+        created = self.index.view.created[slots].tolist()
+        return map(ShownObject, names, points.tolist(), self.shown(statics).tolist(), created, payloads)
 
     def check(self) -> None:
         """Raise AssertionError unless all parts agree. O(d n log n)."""
@@ -177,6 +206,15 @@ class Objects:
         assert len(np.unique(created)) == len(created), "two objects of one age"
         assert not len(created) or 0 <= created.min() <= created.max() < self.next_created, "ages run ahead"
         assert (self.index.view.at[free_below(free, len(self.index.view.at))] == ABSENT).all()
+
+
+def _keep(made: dict[int, ShownObject]) -> None:
+    """Keep objects for the next answers, in place of the oldest where there are too many. In any thread."""
+    if len(_kept) + len(made) > KEPT:
+        for key in list(islice(_kept, KEPT // 2)):
+            _kept.pop(key, None)
+    if len(_kept) + len(made) <= KEPT:
+        _kept.update(made)
 
 
 def free_below(free: list[int], high: int) -> list[int]:

@@ -17,23 +17,69 @@ class ObjectView(NamedTuple):
     payload: bytes | None
 
 
-class Rows(NamedTuple):
-    """Objects of an answer by column, with their distances from its place; `values` has a list for each attribute."""
+class ShownObject:
+    """An object in answers: the fields of its view, `place` and `values` as lists. A map keeps it as long as the object
+    does not change, for the next answers with this object; `text` is the writer's, who writes an object once. Equal by
+    what is shown."""
 
-    ids: list[str]
-    x: list[float]
-    y: list[float]
-    values: list[list[float]]
-    created: list[int]
-    payload: list[bytes | None]
+    __slots__ = ("created", "id", "payload", "place", "text", "values")
+
+    def __init__(self, id: str, place: list[float], values: list[float], created: int, payload: bytes | None) -> None:
+        self.id = id
+        self.place = place
+        self.values = values
+        self.created = created
+        self.payload = payload
+        self.text: str | None = None
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ShownObject) and self.fields == other.fields
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"ShownObject{self.fields}"
+
+    @property
+    def fields(self) -> tuple[str, list[float], list[float], int, bytes | None]:
+        """All but the text."""
+        return self.id, self.place, self.values, self.created, self.payload
+
+
+class Rows(NamedTuple):
+    """The objects of an answer, and their distances from its place."""
+
+    objects: list[ShownObject]
     distance: list[float]
+
+    @property
+    def ids(self) -> list[str]:
+        return [one.id for one in self.objects]
+
+    @property
+    def x(self) -> list[float]:
+        return [one.place[0] for one in self.objects]
+
+    @property
+    def y(self) -> list[float]:
+        return [one.place[1] for one in self.objects]
+
+    @property
+    def values(self) -> list[list[float]]:
+        """A list for each attribute."""
+        return list(map(list, zip(*[one.values for one in self.objects], strict=True)))
+
+    @property
+    def created(self) -> list[int]:
+        return [one.created for one in self.objects]
+
+    @property
+    def payload(self) -> list[bytes | None]:
+        return [one.payload for one in self.objects]
 
     def part(self, begin: int, end: int) -> Rows:
         """The rows from `begin` to before `end`."""
-        at = slice(begin, end)
-        ids, x, y, values, created, payload, distance = self
-        columns = [column[at] for column in values]
-        return Rows(ids[at], x[at], y[at], columns, created[at], payload[at], distance[at])
+        return Rows(self.objects[begin:end], self.distance[begin:end])
 
 
 class TopAnswer(NamedTuple):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 from typing import TypeAlias
 
 import numpy as np
@@ -24,7 +25,7 @@ from indexes.maps.pending_objects import PendingObjects
 from indexes.maps.queries import Queries
 from indexes.maps.questions import cost_class, first_estimate
 from indexes.maps.results import Answer, ObjectView, QueryView, Slice
-from indexes.maps.searches import AnswerZone, Searches
+from indexes.maps.searches import Found, Searches
 
 SPARE_QUESTIONS = 4_096
 """Questions that are kept in memory beyond those of standing queries."""
@@ -46,7 +47,7 @@ class MapStore(SubscriptionStore[QueryState]):
         self.change_cost, self.move_cost, self.drop_cost = Cost(1e-5), Cost(5e-5), Cost(2e-5)
         self._query_cost = {False: Cost(2e-4), True: Cost(5e-6)}
         self._answer_cost: dict[object, Cost] = {}
-        self._searches = self.new_searches()
+        self._searches = self._new_searches()
         self._questions: dict[Question, Question] = {}
 
     @property
@@ -78,6 +79,7 @@ class MapStore(SubscriptionStore[QueryState]):
     def replace_objects(self, index: PlaceIndex) -> list[int]:
         """Replace the index by one of other objects, and search for all queries again; returns their rows."""
         self.table.index, self.table.changed = index, None
+        self.table.note_all()
         if self.standing.live is None:
             return []
         self.standing.live = self.standing.live_over(index)
@@ -139,24 +141,29 @@ class MapStore(SubscriptionStore[QueryState]):
         places = points_of(locations)
         return self.answers_from(question, self.search(question, places), places)
 
-    def new_searches(self) -> Searches:
+    @cached_property
+    def background_searches(self) -> Searches:
+        """Searches for the background task of a plan: plans of an engine run one after another."""
+        return self._new_searches()
+
+    def _new_searches(self) -> Searches:
         """Searches of this map for one more thread."""
         return Searches(len(self.config.attributes), self.config.bounds, self.config.metric)
 
-    def search(self, question: Question, locations: list[Point], searches: Searches | None = None) -> list[AnswerZone]:
+    def search(self, question: Question, locations: list[Point], searches: Searches | None = None) -> Found:
         """The answers to a question at places, with their zones. In a background thread it takes `searches` of its own,
         while nothing changes."""
         # The time of this thread: waiting for others would make a search seem long, and long ones leave the loop.
         began = time.thread_time()
         searches = searches if searches is not None else self._searches
-        found = searches.zones(self.table.index, self.standing.scorings.query_of(question), locations)
+        found = searches.answers(self.table.index, self.standing.scorings.query_of(question), locations)
         if locations:
             self._cost_of(question).learn(time.thread_time() - began, len(locations))
         return found
 
-    def answers_from(self, question: Question, zones: Sequence[AnswerZone], places: Sequence[Point]) -> list[Answer]:
-        """The answers to a question at places within zones."""
-        return answers_of(self.table, question, zones, places, self.config.metric)
+    def answers_from(self, question: Question, found: Found, places: Sequence[Point]) -> list[Answer]:
+        """The answers to a question at places, each within one of the zones that were found."""
+        return answers_of(self.table, question, found, places, self.config.metric)
 
     def seconds(self, question: Question) -> float:
         """Estimate of the seconds that an answer at one place takes."""

@@ -37,6 +37,7 @@ def exercise(d: int) -> None:
     searcher, keeper = SkylineSearch(d), SkylineUpdater(d)
     searcher.skyline(index, 0.5, 0.5)
     zone = searcher.zone(index, 0.5, 0.5, np.array([0.0, 0.0, 1.0, 1.0]))
+    searcher.many(index, np.full((1, 2), 0.5), np.array([0.0, 0.0, 1.0, 1.0]))
     zone.holds(0.5, 0.5)
     component(zone._replace(cut_end=zone.cut_end[:0]))
     for slot in range(400, 420):

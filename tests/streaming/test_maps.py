@@ -16,7 +16,7 @@ from app.streaming.hub import Hub
 from app.streaming.maps import MapSource
 from indexes.maps.attributes import Attribute
 from indexes.maps.config import MapConfig, Score, Top
-from indexes.maps.results import QueryView, Rows, Slice, TopAnswer
+from indexes.maps.results import QueryView, Rows, ShownObject, Slice, TopAnswer
 from tests.streaming.helpers import alone
 from tests.streaming.world import Clock, Limits, Tap, quiet
 
@@ -50,7 +50,7 @@ class Food:
 
     def query(self, id: str, answer: bool) -> QueryView | None:
         payload = b'"' + b"x" * self.wide + b'"' if self.wide else None
-        rows = Rows(["o"], [1.0], [2.0], [[5.0]], [self.version[id]], [payload], [0.5])
+        rows = Rows([ShownObject("o", [1.0, 2.0], [5.0], self.version[id], payload)], [0.5])
         return QueryView(
             id, NEAREST, (1.0, 2.5), None, TopAnswer(NEAREST, (1.0, 2.5), rows, [0.5], 1, (1.0, 2.0), None)
         )

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from app.rendering.maps import map_json, zone
 from indexes.maps.attributes import Attribute
 from indexes.maps.config import MapConfig, Score, Skyline, Top
-from indexes.maps.results import CircleOf, ObjectView, QueryView, Rows, SkylineAnswer, TopAnswer
+from indexes.maps.results import CircleOf, ObjectView, QueryView, Rows, ShownObject, SkylineAnswer, TopAnswer
 from tests.oracles.service import covers, number
 
 CONFIG = MapConfig((Attribute("price"), Attribute("rating", True, (0.0, 5.0))), (0.0, 0.0, 9.0, 9.0))
@@ -30,9 +30,11 @@ objects = st.lists(
 
 
 def rows(found: list[Any]) -> Rows:
-    columns = list(zip(*found, strict=True)) if found else [()] * 8
-    id, x, y, price, rating, created, payload, distance = map(list, columns)
-    return Rows(id, x, y, [price, rating], created, payload, distance)
+    objects = [
+        ShownObject(id, [x, y], [price, rating], created, payload)
+        for id, x, y, price, rating, created, payload, _ in found
+    ]
+    return Rows(objects, [distance for *_, distance in found])
 
 
 def shown(found: list[Any]) -> list[dict[str, Any]]:

@@ -35,6 +35,27 @@ def _block_distances(typing: Any, out: Any, x0: Any, y0: Any, x1: Any, y1: Any, 
     return types.void(out, x0, y0, x1, y1, types.int64, types.float64, types.float64), codegen
 
 
+@primitive
+def _lanes_cutting(
+    typing: Any, x: Any, y: Any, far: Any, b: Any, px: Any, py: Any, own: Any, reach: Any, share: Any
+) -> Any:
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        xs, ys, others = (load(context, builder, signature.args[i], args[i], args[3]) for i in range(3))
+        kind = xs.type
+        at_x, at_y, mine, radius, part = (splat(builder, kind, one) for one in args[4:])
+        half, two, zero = (ir.Constant(kind, [one] * LANES) for one in (0.5, 2.0, 0.0))
+        ax, ay = builder.fsub(at_x, xs), builder.fsub(at_y, ys)
+        error = builder.fmul(part, builder.fadd(builder.fadd(others, mine), builder.fmul(two, radius)))
+        c = builder.fsub(builder.fmul(builder.fsub(mine, others), half), error)
+        length = builder.fadd(builder.fmul(ax, ax), builder.fmul(ay, ay))
+        beyond = builder.fcmp_ordered(">", builder.fmul(c, c), builder.fmul(radius, length))
+        passes = builder.and_(builder.fcmp_ordered(">", c, zero), beyond)
+        return mask_of(builder, builder.not_(passes))
+
+    number = types.float64
+    return types.int64(x, y, far, types.int64, number, number, number, number, number), codegen
+
+
 def _all_compare(order: str) -> Any:
     """Generate the mask of the lanes of which a first number, and each of d values, compare so with those of one
     object: first[at:] with a bound, and value j, columns[j * stride + i :], with single[j * width + k]."""
@@ -148,9 +169,28 @@ def lanes_dominating(
     return mask
 
 
+def lanes_cutting(
+    x: Any, y: Any, far: Any, b: int, px: float, py: float, own: float, reach: float, share: float
+) -> int:
+    """The bit mask of the objects at x[b : b + 16] and y whose bisector with an object at (px, py) may cut what lies
+    within `reach` of (0, 0), where they are nearer. `far`, `own` and `reach` are squared distances from there; a
+    bisector gives way by a `share` of them, see `cuts.blur`."""
+    # Nine arguments, as of `lanes_dominated`.
+    mask = 0
+    for k in range(LANES):
+        ax, ay = px - x[b + k], py - y[b + k]
+        c = (own - far[b + k]) * 0.5 - share * (far[b + k] + own + 2.0 * reach)
+        mask |= int(not (c > 0.0 and c * c > reach * (ax * ax + ay * ay))) << k
+    return mask
+
+
 replace(
     block_distances,
     lambda out, x0, y0, x1, y1, i, x, y: _block_distances(out, x0, y0, x1, y1, i, x, y),
+)
+replace(
+    lanes_cutting,
+    lambda x, y, far, b, px, py, own, reach, share: _lanes_cutting(x, y, far, b, px, py, own, reach, share),
 )
 replace(
     lanes_dominated,

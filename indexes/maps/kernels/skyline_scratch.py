@@ -22,7 +22,7 @@ repeated with four times as much."""
 SEEDS, SEEDING = 16, 8
 """Objects kept as seeds before a search goes by distance, and nodes opened to find them."""
 
-KILLERS = 8
+KILLERS = 4
 """Members that all deferred lanes are compared with, before each lane that is left finds its own."""
 
 MOST_VERTICES = 1 << 16
@@ -71,7 +71,7 @@ class SkylineScratch(NamedTuple):
     distance: Floats
     statics: Floats
     limit: Floats  # by member, once all are found: as `beyond`
-    killer: Ints  # (KILLERS,) members that put deferred lanes out of reach, those that did so often and lately first
+    killer: Ints  # (KILLERS,) members that put deferred lanes out of reach, the last one first
     weight: Floats  # (d + 1,) what static values and distances count in a score
     best: Floats  # objects that dominate most: d rows of static values; see `two_phase`
     best_far: Floats  # their squared distances

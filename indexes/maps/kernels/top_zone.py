@@ -53,11 +53,14 @@ others, and what they are compared with, may not be numbers. With others an answ
 MOST_STEPS = 150_000_000
 """Steps of programs, or attributes of scores, over all comparisons of two objects for one zone: about a second."""
 
+FARTHER = 4.0
+"""By how much farther scores are queued the next time, where those before were not enough."""
+
 LOOSE = 16
 """Objects to take from an unordered queue before it is made a heap."""
 
 
-@float_internal
+@float_inlined
 def describe(view: View, scoring: Scoring, qx: float, qy: float, i: int, members: Members, t: int) -> None:
     """Write what circles need of object i to place t of the members."""
     x, y = place_of(view, i)
@@ -221,23 +224,32 @@ def is_spent(scoring: Scoring, boxes: Boxes) -> bool:
 
 
 @float_internal
+def pair_circles(
+    scoring: Scoring, qx: float, qy: float, scratch: TopScratch, k: int, score: float, cap: float
+) -> float:
+    """As `irrelevant_circle`, pair by pair, for any score."""
+    C = cap
+    t = k - 1
+    while t >= 0 and C > 0.0:
+        C = pair_circle(scoring, qx, qy, scratch, t, k, score, C)
+        t -= 1
+    if is_spent(scoring, scratch.boxes):
+        C = 0.0
+    return C
+
+
+@float_inlined
 def irrelevant_circle(
     scoring: Scoring, qx: float, qy: float, scratch: TopScratch, k: int, score: float, cap: float
 ) -> float:
     """Algorithm 6: up to `cap`, the radius within which every member scores no worse than the object after them, whose
     score is given."""
-    C = cap
     scratch.counted[CIRCLES] += 1
     tame = is_tame(score) and is_tame(scratch.members.far[k])
     if scoring.kind == SUM and scoring.metric == EUCLIDEAN and scoring.wd > 0.0 and tame:
         C = sum_circles(scratch.members, scratch.best_score, k, scoring.scale / scoring.wd, score, cap)
     else:
-        t = k - 1
-        while t >= 0 and C > 0.0:
-            C = pair_circle(scoring, qx, qy, scratch, t, k, score, C)
-            t -= 1
-        if is_spent(scoring, scratch.boxes):
-            C = 0.0
+        C = pair_circles(scoring, qx, qy, scratch, k, score, cap)
     return C
 
 
@@ -364,14 +376,16 @@ def queue_runs(
     end: int,
     least: float,
     known: int,
+    most: float,
     MS: float,
     Z: float,
 ) -> int:
-    """Queue objects of runs from `run` up to `end` with scores from `least` on, except the `known` best, that may come
-    below MScore within Z; returns the length of the queue. A `loose` queue is in no order, but its first is in front.
+    """Queue objects of runs from `run` up to `end` with scores from `least` up to `most`, except the `known` best, that
+    may come below MScore within Z; returns the length of the queue. A `loose` queue is in no order, but its first is in
+    front.
     """
-    # More than eight arguments, all scalars but three: what is searched, which runs, and the bound.
-    upper = highest_score(scoring, MS, Z)
+    # More than eight arguments, all scalars but three: what is searched, which runs, and the bounds.
+    upper = min(most, highest_score(scoring, MS, Z))
     objects = scratch.objects
     upto = collect(scratch.runs, run, end, least, upper, scratch.best[:known], objects, n)
     if scoring.kind != SUM and np.inf > MS:
@@ -384,7 +398,7 @@ def queue_runs(
     return upto
 
 
-@float_internal
+@float_inlined
 def least_within(view: View, scoring: Scoring, qx: float, qy: float, node: int, Z: float) -> float:
     """A lower bound of the scores of all objects below a node anywhere within Z."""
     nodes = view.first.size
@@ -452,14 +466,23 @@ def zone(
         least = scratch.best_score[found - 1]
         loose, taken = True, 0
         ages = Ages(view.base.slot, view.delta.slot, view.created)
-        n = queue_runs(view, scoring, qx, qy, scratch, 0, loose, 0, runs, least, found, MS, Z)
+        # Nearly all may come below MScore until the first of them have made the zone smaller: so by a weighted sum they
+        # are queued up to some score, and on from there when those are done with.
+        step = least - scratch.best_score[k - 1]
+        most = least + step if scoring.kind == SUM and step > 0.0 else np.inf
+        n = queue_runs(view, scoring, qx, qy, scratch, 0, loose, 0, runs, least, found, most, MS, Z)
         for j in range(late):
             if scratch.late_key[j] <= highest_score(scoring, MS, Z):
                 push(scratch.key, scratch.node, waiting, scratch.late_key[j], scratch.late_node[j])
                 waiting += 1
         going = Z > 0.0
         while going:
-            if waiting > 0 and (n == 0 or scratch.key[0] <= scratch.objects.key[0]):
+            if n == 0 and most < highest_score(scoring, MS, Z) and (waiting == 0 or most < scratch.key[0]):
+                above = np.nextafter(most, np.inf)
+                step *= FARTHER
+                most = most + step if highest_score(scoring, MS, Z) < np.inf else np.inf
+                n = queue_runs(view, scoring, qx, qy, scratch, n, loose, 0, runs, above, 0, most, MS, Z)
+            elif waiting > 0 and (n == 0 or scratch.key[0] <= scratch.objects.key[0]):
                 e, going = scratch.node[0], scratch.key[0] <= highest_score(scoring, MS, Z)
                 drop_first(scratch.key, scratch.node, waiting)
                 waiting -= 1
@@ -468,7 +491,7 @@ def zone(
                     needed = not led_everywhere(view, scoring, qx, qy, e, scratch, k)
                 if needed and is_leaf(view, e):
                     score_leaf(view, scoring, qx, qy, e, scratch, runs)
-                    n = queue_runs(view, scoring, qx, qy, scratch, n, loose, runs, runs + 1, -np.inf, 0, MS, Z)
+                    n = queue_runs(view, scoring, qx, qy, scratch, n, loose, runs, runs + 1, -np.inf, 0, most, MS, Z)
                     runs += 1
                 elif needed:
                     first, end = bound_children(view, scoring, qx, qy, e, scratch)

@@ -24,7 +24,18 @@ import numpy as np
 from indexes.compiled.jit import inlined, internal, kernel
 from indexes.compiled.simd import LANES, bit_count, high_bit, lanes_from, lanes_upto, low_bit, prefetch_line
 from indexes.core.arrays import Floats, int64
-from indexes.maps.kernels.cuts import UP, blur, cut, first_lanes, is_covered, measure, nearest_better, pair, shrink
+from indexes.maps.kernels.cuts import (
+    BLUR,
+    UP,
+    blur,
+    cut,
+    first_lanes,
+    is_covered,
+    measure,
+    nearest_better,
+    pair,
+    shrink,
+)
 from indexes.maps.kernels.entries import (
     BY_DISTANCE,
     BY_ENTRY,
@@ -36,7 +47,7 @@ from indexes.maps.kernels.entries import (
     slot_of,
     static_of,
 )
-from indexes.maps.kernels.lanes import block_distances, lanes_dominated, lanes_dominating
+from indexes.maps.kernels.lanes import block_distances, lanes_cutting, lanes_dominated, lanes_dominating
 from indexes.maps.kernels.object_index import BLOCK, BLOCKS, LEAVES, View
 from indexes.maps.kernels.skyline_scratch import (
     AT_FIRST,
@@ -398,6 +409,10 @@ def _accept(view: View, scratch: SkylineScratch, entry: int, far: float, x: floa
             mask = first_lanes(s - b)
             for j in range(d):
                 mask &= lanes_from(scratch.statics, j * stride + b, scratch.corner[j])
+            if mask != 0:
+                mask &= lanes_cutting(
+                    scratch.x, scratch.y, scratch.far, b, sx, sy, far, scratch.reach[SQUARED_RADIUS], BLUR
+                )
             while mask != 0 and size[N_ZONE] > 0:
                 o = b + low_bit(mask)
                 mask &= mask - 1
@@ -539,7 +554,7 @@ def _queue_deferred(view: View, scratch: SkylineScratch, record: int, x: float, 
         s = scratch.killer[t]
         gone = left & lanes_dominated(scratch.lane, scratch.limit[s], values, stride, i, scratch.statics, width, s, d)
         if gone != 0 and t > 0:
-            scratch.killer[t], scratch.killer[t - 1] = scratch.killer[t - 1], s
+            scratch.killer[t], scratch.killer[0] = scratch.killer[0], s
         left ^= gone
         t += 1
     while left != 0:

@@ -7,7 +7,7 @@ from indexes.core.plan import LONG, Plan
 from indexes.maps.config import Point, Question, Skyline
 from indexes.maps.plans.queries import SKYLINE
 from indexes.maps.results import Answer
-from indexes.maps.searches import AnswerZone
+from indexes.maps.searches import Found
 from indexes.maps.store import MapStore
 
 SURELY_SHORT = 5_000
@@ -23,8 +23,9 @@ class QuestionPlan(Plan[MapStore]):
         self.question = question
         self.answers: list[Answer] = []
         self._locations = locations
-        self._task: BackgroundTask[list[AnswerZone]] | None = None
-        self._zones: list[AnswerZone] = []
+        self._task: BackgroundTask[Found] | None = None
+        self._some: list[Point] = []
+        self._found: Found = []
         self.done = not locations
         self.dropped = False
 
@@ -46,19 +47,19 @@ class QuestionPlan(Plan[MapStore]):
         engine, first = self.engine, len(self.answers)
         each = engine.seconds(self.question)
         if self._task is None:
-            some = self._locations[first : first + max(1, int(budget / each))]
+            some = self._some = self._locations[first : first + max(1, int(budget / each))]
             if not isinstance(self.question, Skyline) or len(engine.table) <= SURELY_SHORT:
-                self._zones = engine.search(self.question, some)
+                self._found = engine.search(self.question, some)
                 return
-            self._task = BackgroundTask(lambda: engine.search(self.question, some, engine.new_searches()))
+            self._task = BackgroundTask(lambda: engine.search(self.question, some, engine.background_searches))
         if self._task.done(budget):
-            self._zones, self._task = self._task.result, None
+            self._found, self._task = self._task.result, None
 
     def publish(self) -> None:
         """Make the answers available."""
-        engine, first = self.engine, len(self.answers)
-        places = self._locations[first : first + len(self._zones)]
-        self.answers += engine.answers_from(self.question, self._zones, places)
-        self._zones = []
+        engine = self.engine
+        if self._task is None:
+            self.answers += engine.answers_from(self.question, self._found, self._some)
+            self._found, self._some = [], []
         self.last_seq = engine.seq
         self.done = len(self.answers) == len(self._locations) or (self.dropped and self._task is None)

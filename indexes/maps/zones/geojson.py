@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from indexes.compiled.jit import kernel
-from indexes.core.arrays import Floats
+from indexes.core.arrays import Floats, Ints
+from indexes.maps.kernels.skylines import SkylineRows, place_ring
 from indexes.maps.zones.skyline import Zone, position
 
 Ring = list[list[float]]
@@ -32,7 +32,32 @@ def component(zone: Zone) -> list[Ring] | None:
 
 def geometries(zones: Sequence[Zone]) -> list[dict[str, Any] | None]:
     """The GeoJSON geometries of the pieces of zones that contain their places; None for a zone without area."""
-    return [None if rings is None else {"type": "Polygon", "coordinates": rings} for rings in components(zones)]
+    return list(map(_polygon, components(zones)))
+
+
+def geometries_at(places: Floats, rows: SkylineRows) -> list[dict[str, Any] | None]:
+    """As `geometries`, of the zones of skylines that were searched for together at places (n, 2)."""
+    corners, ring_end = rows.corner.tolist(), rows.ring_end
+    rings_end = rows.rings_end
+    counts = np.diff(rings_end, prepend=0)
+    found: list[list[Ring] | None] = [None] * len(places)
+    begins = np.concatenate([[0], ring_end])
+    whole = np.flatnonzero(counts == 1)
+    firsts = rings_end[whole] - 1
+    for q, begin, end in zip(whole.tolist(), begins[firsts].tolist(), ring_end[firsts].tolist(), strict=True):
+        found[q] = [corners[begin:end]]
+    cut = np.flatnonzero(counts > 1)
+    if len(cut):
+        mine = np.repeat(counts > 1, counts)
+        lengths = np.diff(begins)
+        left = _less(places[cut], rows.margin[cut], counts[cut], rows.corner[np.repeat(mine, lengths)], lengths[mine])
+        for q, rings in zip(cut.tolist(), left, strict=True):
+            found[q] = rings
+    return list(map(_polygon, found))
+
+
+def _polygon(rings: list[Ring] | None) -> dict[str, Any] | None:
+    return None if rings is None else {"type": "Polygon", "coordinates": rings}
 
 
 def components(zones: Sequence[Zone]) -> list[list[Ring] | None]:
@@ -52,8 +77,12 @@ def components(zones: Sequence[Zone]) -> list[list[Ring] | None]:
         if len(outer) and cutters:
             cut.append((i, [outer, *cutters]))
     if cut:
-        some = [zones[i] for i, _ in cut]
-        for (i, _), rings in zip(cut, _less(some, [placed for _, placed in cut]), strict=True):
+        places = np.array([zones[i].place for i, _ in cut])
+        margins = np.array([zones[i].margin for i, _ in cut])
+        placed = list(itertools.chain.from_iterable(rings for _, rings in cut))
+        sizes, lengths = np.array([len(rings) for _, rings in cut]), np.array([len(ring) for ring in placed])
+        left = _less(places, margins, sizes, np.concatenate(placed), lengths)
+        for (i, _), rings in zip(cut, left, strict=True):
             found[i] = rings
     return found
 
@@ -68,57 +97,36 @@ def _cutters(zone: Zone) -> list[Floats]:
 def _placed(zone: Zone, x: Floats, y: Floats) -> Floats:
     """Vertices in absolute coordinates (n, 2) as a closed ring, without repeated ones; empty if they have no area."""
     ring = np.empty((len(x) + 1, 2))
-    return ring[: place_ring(zone.place, x, y, ring)]
+    x0, y0 = zone.place.tolist()
+    return ring[: place_ring(x0, y0, x, y, 0, len(x), ring, 0)]
 
 
-@kernel
-def place_ring(place: Floats, x: Floats, y: Floats, ring: Floats) -> int:
-    """Write the ring of `_placed`; returns how many vertices it has."""
-    n = 0
-    for i in range(x.size):
-        px, py = place[0] + x[i], place[1] + y[i]
-        if n == 0 or px != ring[n - 1, 0] or py != ring[n - 1, 1]:
-            ring[n, 0], ring[n, 1] = px, py
-            n += 1
-    if n > 0 and (ring[n - 1, 0] != ring[0, 0] or ring[n - 1, 1] != ring[0, 1]):
-        ring[n, 0], ring[n, 1] = ring[0, 0], ring[0, 1]
-        n += 1
-    area = 0.0
-    for i in range(n - 1):
-        ax, ay = ring[i, 0] - place[0], ring[i, 1] - place[1]
-        bx, by = ring[i + 1, 0] - place[0], ring[i + 1, 1] - place[1]
-        area += ax * by - bx * ay
-    return n if abs(area) > 0.0 else 0
-
-
-def _less(zones: Sequence[Zone], placed: Sequence[Sequence[Floats]]) -> list[list[Ring] | None]:
-    """Of each polygon, the first of `placed`, less its cutters, which follow, the rings of the piece that contains the
-    place of the zone; None if no piece does."""
+def _less(places: Floats, margins: Floats, sizes: Ints, corners: Floats, lengths: Ints) -> list[list[Ring] | None]:
+    """Of each polygon less its cutters, which follow it, the rings of the piece that contains the place; None if no
+    piece does. `sizes` are how many rings each has, with those of its cutters; `corners` (n, 2) are of all rings, of
+    these `lengths`."""
     import shapely
 
-    sizes = [len(rings) for rings in placed]
-    rings = list(itertools.chain.from_iterable(placed))
-    of_ring = np.repeat(np.arange(len(rings)), [len(ring) for ring in rings])
-    polygons = shapely.polygons(shapely.linearrings(np.concatenate(rings), indices=of_ring))
+    of_ring = np.repeat(np.arange(len(lengths)), lengths)
+    polygons = shapely.polygons(shapely.linearrings(corners, indices=of_ring))
     bad = ~shapely.is_valid(polygons)
     polygons[bad] = shapely.make_valid(polygons[bad])
-    first = np.cumsum([0, *sizes[:-1]])
+    first = np.cumsum(sizes) - sizes
     cuts = [
         polygons[at + 1] if size == 2 else shapely.union_all(polygons[at + 1 : at + size])
-        for at, size in zip(first.tolist(), sizes, strict=True)
+        for at, size in zip(first.tolist(), sizes.tolist(), strict=True)
     ]
     pieces, owner = shapely.get_parts(shapely.difference(polygons[first], cuts), return_index=True)
-    places = shapely.points(np.array([zone.place for zone in zones]))
-    margins = np.array([zone.margin for zone in zones])
+    points = shapely.points(places)
     area = shapely.area(pieces)
-    near = np.flatnonzero((area > 0.0) & (shapely.distance(pieces, places[owner]) <= margins[owner]))
+    near = np.flatnonzero((area > 0.0) & (shapely.distance(pieces, points[owner]) <= margins[owner]))
     # The first of the largest of each zone.
     order = near[np.lexsort((near, -area[near], owner[near]))]
     chosen = order[np.diff(owner[order], prepend=-1) > 0]
     outlines, piece_of = shapely.get_rings(shapely.orient_polygons(pieces[chosen]), return_index=True)
     coordinates, outline_of = shapely.get_coordinates(outlines, return_index=True)
     shapes = np.split(coordinates, np.flatnonzero(np.diff(outline_of)) + 1) if len(outlines) else []
-    found: list[list[Ring] | None] = [None] * len(zones)
+    found: list[list[Ring] | None] = [None] * len(places)
     for i, shape in zip(owner[chosen[piece_of]].tolist(), shapes, strict=True):
         found[i] = [*(found[i] or []), shape.tolist()]
     return found

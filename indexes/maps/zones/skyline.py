@@ -29,14 +29,12 @@ from indexes.maps.kernels.skyline_scratch import (
     empty_scratch,
     grown,
 )
+from indexes.maps.kernels.skylines import MARGIN, SkylineRows, extend_bounds, search_skylines
 from indexes.maps.kernels.two_phase import two_phase
 from indexes.maps.object_index import PlaceIndex
 
-GROWN = 0.05
-"""How far the bounds are extended round a place outside them, as a share of their longer side."""
-
-MARGIN = 1e-9
-"""How far inside a zone a place has to be, as a share of the longer side of its box."""
+CORNERS, MEMBERS = 16, 128
+"""Initial room for each of many places: for corners of its zone, and for members of its skyline."""
 
 
 class Zone(NamedTuple):
@@ -87,11 +85,9 @@ class Found(NamedTuple):
 
 def box_around(bounds: Floats, x: float, y: float) -> Floats:
     """The limits of a zone of (x, y): the bounds (x0, y0, x1, y1), extended round a place outside them."""
-    x0, y0, x1, y1 = bounds
-    if x0 <= x <= x1 and y0 <= y <= y1:
-        return np.array([x0, y0, x1, y1], np.float64)
-    m = GROWN * max(x1 - x0, y1 - y0)
-    return np.array([min(x0, x - m), min(y0, y - m), max(x1, x + m), max(y1, y + m)], np.float64)
+    box = np.empty(4)
+    extend_bounds(bounds, float(x), float(y), box)
+    return box
 
 
 class SkylineSearch:
@@ -121,6 +117,28 @@ class SkylineSearch:
         margin = float(MARGIN * max(box[2] - box[0], box[3] - box[1]))
         return read_zone(self._scratch, np.array([x, y], np.float64), box, margin)
 
+    def many(self, index: PlaceIndex, places: Floats, bounds: Floats) -> SkylineRows:
+        """The skylines at places (n, 2), with the rings of their zones, in one call of a kernel: see `zone`."""
+        n, box, done, zoned = len(places), np.empty(4), 0, True
+        rows = _more_room(None, n, MEMBERS * n, CORNERS * n, 2 * n)
+        while done < n:
+            before = done
+            done = search_skylines(index.view, self._scratch, places, done, bounds, box, zoned, rows)
+            zoned = zoned or done > before
+            if done < n and self._scratch.size[FULL]:
+                zoned &= self._grow()
+            elif done < n:
+                rows = _more_room(rows, n, 2 * len(rows.slot), 2 * len(rows.corner), 2 * len(rows.ring_end))
+        members = int(rows.end[-1]) if n else 0
+        rings = int(rows.rings_end[-1]) if n else 0
+        corners = int(rows.ring_end[rings - 1]) if rings else 0
+        return rows._replace(
+            slot=rows.slot[:members],
+            distance=rows.distance[:members],
+            corner=rows.corner[:corners],
+            ring_end=rows.ring_end[:rings],
+        )
+
     def search(
         self, search: Callable[..., Any], index: PlaceIndex, x: float, y: float, box: Floats, zoned: bool
     ) -> None:
@@ -128,10 +146,31 @@ class SkylineSearch:
         x, y = float(x), float(y)
         search(index.view, self._scratch, x, y, box, zoned)
         while self._scratch.size[FULL]:
-            if self._scratch.size[FULL] == NO_VERTICES and len(self._scratch.zone.x) >= MOST_VERTICES:
-                zoned = False
-            self._scratch = grown(self._scratch)
+            zoned &= self._grow()
             search(index.view, self._scratch, x, y, box, zoned)
+
+    def _grow(self) -> bool:
+        """Make room for what ran out of it. Returns whether a zone is worth it: not one of so many vertices."""
+        scratch = self._scratch
+        few = scratch.size[FULL] != NO_VERTICES or len(scratch.zone.x) < MOST_VERTICES
+        self._scratch = grown(scratch)
+        return few
+
+
+def _more_room(rows: SkylineRows | None, places: int, members: int, corners: int, rings: int) -> SkylineRows:
+    """Room for more members, corners and rings, with those of `rows`."""
+    more = SkylineRows(
+        slot=np.empty(members, np.int64),
+        distance=np.empty(members),
+        end=np.empty(places, np.int64),
+        corner=np.empty((corners, 2)),
+        ring_end=np.empty(rings, np.int64),
+        rings_end=np.empty(places, np.int64),
+        margin=np.empty(places),
+    )
+    for new, old in zip(more, rows or (), strict=False):
+        new[: len(old)] = old
+    return more
 
 
 def read_zone(w: SkylineScratch, place: Floats, box: Floats, margin: float) -> Zone:

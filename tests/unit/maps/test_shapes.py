@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
+import pytest
 import shapely
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from indexes.maps.object_index import PlaceIndex
-from indexes.maps.zones.geojson import component, geometry
+from indexes.maps.zones import skyline as zone_searches
+from indexes.maps.zones.geojson import component, geometries_at, geometry
 from indexes.maps.zones.skyline import SkylineSearch
 from tests.oracles.maps import skyline
 from tests.unit.maps.worlds import BOUNDS, worlds
@@ -78,3 +82,45 @@ def test_a_place_that_no_piece_of_its_zone_holds_has_none_of_them() -> None:
         zone = zone_of(world.points, world.statics, *place)
         assert not zone.empty and not zone.holds(*place) and len(zone.cut_end) == cutters
         assert geometry(zone) is None
+
+
+def answered(searcher: SkylineSearch, index: PlaceIndex, asked: np.ndarray) -> list[Any]:
+    """Members, distances, margin and geometry of each place, searched for in one call."""
+    rows = searcher.many(index, np.array(asked), BOUNDS)
+    ends = rows.end.tolist()
+    parts = [slice(*both) for both in pairwise([0, *ends])]
+    shapes = geometries_at(np.array(asked), rows)
+    return [
+        (rows.slot[part].tolist(), rows.distance[part].tolist(), margin, shape)
+        for part, margin, shape in zip(parts, rows.margin.tolist(), shapes, strict=True)
+    ]
+
+
+@given(world=worlds, room=st.sampled_from([(16, 128), (1, 1)]))
+@settings(max_examples=300, deadline=None)
+def test_many_places_in_one_call_are_answered_as_each_alone(world: Any, room: tuple[int, int]) -> None:
+    created = np.random.default_rng(len(world.points)).permutation(len(world.points))
+    index = PlaceIndex.build(world.points, world.statics, created=created, fanout=world.fanout)
+    index.delete(np.arange(0, len(world.points), 7))
+    searcher = SkylineSearch(world.d)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(zone_searches, "CORNERS", room[0])
+        patched.setattr(zone_searches, "MEMBERS", room[1])
+        found = answered(searcher, index, world.asked)
+    for (px, py), (slots, distances, margin, shape) in zip(world.asked.tolist(), found, strict=True):
+        zone = searcher.zone(index, px, py, BOUNDS)
+        far = [float(np.sqrt((dx := x - px) * dx + (dy := y - py) * dy)) for x, y in zone.places.T.tolist()]
+        wanted = sorted(zip(far, created[zone.skyline].tolist(), zone.skyline.tolist(), strict=True))
+        assert list(zip(distances, slots, strict=True)) == [(d, slot) for d, _, slot in wanted]
+        assert margin == zone.margin and shape == geometry(zone)
+
+
+def test_a_search_at_many_places_goes_on_where_its_arrays_are_full() -> None:
+    rng = np.random.default_rng(3)
+    values = rng.random(600)
+    index = PlaceIndex.build(rng.random((600, 2)), np.column_stack([values, 1.0 - values]))  # all are members
+    asked = rng.random((5, 2))
+    found = answered(SkylineSearch(2), index, asked)
+    for (x, y), (slots, _, _, shape) in zip(asked.tolist(), found, strict=True):
+        assert len(slots) == 600 and shape == geometry(SkylineSearch(2).zone(index, x, y, BOUNDS))
+    assert answered(SkylineSearch(2), index, asked[:0]) == []

@@ -16,9 +16,10 @@ from hypothesis import strategies as st
 from bench.baselines.single_pass import single_pass
 from bench.baselines.skyline import unpruned_pass
 from indexes.maps.kernels.skyline_scratch import BOX, CHORD, empty_scratch
+from indexes.maps.kernels.skylines import GROWN, MARGIN
 from indexes.maps.kernels.two_phase import two_phase
 from indexes.maps.object_index import PlaceIndex
-from indexes.maps.zones.skyline import GROWN, MARGIN, SkylineSearch, Zone, box_around
+from indexes.maps.zones.skyline import SkylineSearch, Zone, box_around
 from tests.oracles.maps import skyline, squared_distances
 from tests.support.values import pair as both
 from tests.unit.maps.worlds import BOUNDS, World, worlds

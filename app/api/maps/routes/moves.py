@@ -135,7 +135,7 @@ def _refusal(fault: Fault) -> Problem:
 
 async def _pieces(found: Read[MoveQueries], plan: MovePlan) -> AsyncIterator[bytes]:
     """The moves, as many at a time as take some milliseconds, and others in between."""
-    sizes = (0 if one.answer is None else len(one.answer.rows.ids) for one in plan.moved)
+    sizes = (0 if one.answer is None else len(one.answer.rows.objects) for one in plan.moved)
     for at in portions(sizes, MOVES, ROOM):
         yield _piece(found, plan, at).encode()
         await asyncio.sleep(0)

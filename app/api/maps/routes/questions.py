@@ -38,7 +38,7 @@ PIECE = 50
 ROOM = 1 << 20
 """Bytes of answers, about, that are written at a time."""
 
-INLINE = 1_000
+INLINE = 4_000
 """Objects up to which answers are written on the event loop: some milliseconds."""
 
 ATTEMPTS = 8
@@ -151,7 +151,7 @@ _TOGETHER: Gathering[Asked, Point, Answer] = Gathering(_answers)
 async def _pieces(write: MapJson, answers: Sequence[Answer], sizes: Sequence[int]) -> AsyncIterator[bytes]:
     for at in portions(sizes, PIECE, ROOM):
         part = answers[at.start : at.stop]
-        if sum([len(answer.rows.ids) for answer in part]) > INLINE:
+        if sum([len(answer.rows.objects) for answer in part]) > INLINE:
             texts = await asyncio.to_thread(write.results, part)
         else:
             texts = write.results(part)
