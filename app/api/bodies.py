@@ -100,7 +100,8 @@ async def read(request: Request) -> bytes | bytearray:
 
 def check_literals(raw: bytes | bytearray) -> None:
     """Refuse NaN and Infinity, which the validators would read as numbers although they are not JSON."""
-    if b"NaN" in raw or b"Infinity" in raw:
+    # One byte is searched for several times as fast as a word.
+    if (b"N" in raw and b"NaN" in raw) or (b"I" in raw and b"Infinity" in raw):
         try:
             from_json(bytes(raw), allow_inf_nan=False, cache_strings="none")
         except ValueError as error:
