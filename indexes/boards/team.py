@@ -19,7 +19,7 @@ import numpy as np
 from indexes.boards.config import BoardConfig
 from indexes.boards.kernels.changes import Changes
 from indexes.boards.painter import Painter
-from indexes.boards.passes import COLUMNS, FIRST_GUESS
+from indexes.boards.passes import COLUMNS
 from indexes.core import helper_threads
 from indexes.core.arrays import Ints
 from indexes.core.helper_threads import HelperThread
@@ -27,11 +27,15 @@ from indexes.core.helper_threads import HelperThread
 WORTH = 0.001
 """Seconds of work for one painter from which on it asks others, who take a tenth of that to begin and end."""
 
-COPY = 1e-7
-"""Estimate of the seconds that copying an object takes."""
+COPY = 1e-6
+"""Seconds of work for each object that one painter does alone before there are copies, which take a tenth of that."""
 
 IDLE = 0.1
 """Changes for each object that copies follow without being painted from. From then on they cost more than new ones."""
+
+PAYS, AGAIN = 0.9, 64
+"""Others are asked while changes take at most that share of the time that they take alone. Where other programs have
+the processors they take longer, and it is tried again every so many slices."""
 
 ROUNDING = 1.25
 """By how much a slice may exceed its budget so that no small rest is left."""
@@ -40,16 +44,18 @@ ROUNDING = 1.25
 class PainterTeam(Painter):
     """The painter of a board, with a fellow for each of the process's helper threads once there is work for them.
 
-    `seconds_together` is an estimate, from the latest, of the seconds between changes that are painted together.
+    `seconds_together` is an estimate, from the latest, of the seconds that a change takes them all together; 0 before
+    the first.
     """
 
     def __init__(self, config: BoardConfig) -> None:
         super().__init__(config)
-        self.seconds_together = FIRST_GUESS
+        self.seconds_together = 0.0
         self._config = config
         self._fellows: list[Painter] = []
         self._missed = 0.0
         self._followed = 0
+        self._declined = 0
 
     def configure(self, config: BoardConfig) -> None:
         super().configure(config)
@@ -84,7 +90,8 @@ class PainterTeam(Painter):
     def run(self, changes: Changes, lo: int, hi: int, budget: float, keep: bool) -> tuple[int, int]:
         helpers = helper_threads.threads()
         work = (hi - lo) * self.seconds_per_event
-        if helpers and work >= WORTH and self.live.count == 0 and self._assembled(len(helpers), work):
+        large = helpers and work >= WORTH and self.live.count == 0
+        if large and self._pays() and self._assembled(len(helpers), work):
             for painter in (self, *self._fellows):
                 painter.clear()
             return self._run_together(helpers, changes, lo, hi, budget, keep)
@@ -93,15 +100,24 @@ class PainterTeam(Painter):
         return done, made
 
     def _assembled(self, count: int, work: float) -> bool:
-        """Whether there are fellows. They are made once work that they could have shared exceeds the copying."""
+        """Whether there are fellows. They are made once work that they could have shared took so long that copying is
+        little beside it."""
         if len(self._fellows) != count:
             self._missed += work
             if self._missed < count * COPY * len(self.objects):
                 return False
             self._missed = 0.0
-            self.seconds_together = self.seconds_per_event / (count + 1)
+            if self.seconds_together == 0.0:
+                self.seconds_together = self.seconds_per_event / (count + 1)
             self._fellows = [self._fellow() for _ in range(count)]
         self._followed = 0
+        return True
+
+    def _pays(self) -> bool:
+        """Whether painting together was faster than alone of late, or it is time to try."""
+        if self.seconds_together > PAYS * self.seconds_per_event:
+            self._declined += 1
+            return self._declined % AGAIN == 0
         return True
 
     def _fellow(self) -> Painter:

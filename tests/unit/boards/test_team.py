@@ -32,6 +32,7 @@ def helpers(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Two helpers, whatever the work, and buffers that have to grow."""
     monkeypatch.setattr(team, "WORTH", 0.0)
     monkeypatch.setattr(team, "COPY", 0.0)
+    monkeypatch.setattr(team, "PAYS", np.inf)
     monkeypatch.setattr(painter_module, "TILES", 16)
     helper_threads.provide(2)
     yield
@@ -246,6 +247,28 @@ def test_a_copy_is_made_once_it_would_have_paid(monkeypatch: pytest.MonkeyPatch)
     worlds.team.seconds_per_event = 10.0
     worlds.apply(some_events(rng))
     assert len(worlds.fellows) == 2
+
+
+def test_where_painting_together_takes_longer_it_is_tried_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    worlds, rng, together = crowded(), np.random.default_rng(18), list[bool]()
+    run_together = PainterTeam._run_together
+
+    def noted(*args: Any) -> tuple[int, int]:
+        together[-1] = True
+        return run_together(*args)
+
+    monkeypatch.setattr(PainterTeam, "_run_together", noted)
+    monkeypatch.setattr(team, "PAYS", 0.9)
+    monkeypatch.setattr(team, "AGAIN", 3)
+    monkeypatch.setattr(team, "IDLE", np.inf)
+    for _ in range(7):
+        worlds.team.seconds_together, worlds.team.seconds_per_event = 2.0, 1.0
+        together.append(False)
+        worlds.apply(some_events(rng))
+    assert together == [False, False, True, False, False, True, False]
+    worlds.team.seconds_together, worlds.team.seconds_per_event = 0.8, 1.0
+    worlds.apply(some_events(rng))
+    assert together[-1]
 
 
 def test_each_change_is_painted_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
