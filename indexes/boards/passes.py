@@ -46,7 +46,7 @@ class PassRunner(ABC):
         return self._run(changes, lo, hi, budget, keep or self.live.tile_readers > 0, self.live.count > 0)
 
     def _run(self, changes: Changes, lo: int, hi: int, budget: float, keep: bool, to_live: bool) -> tuple[int, int]:
-        progress = np.array([lo, 0, hi, 0], np.int64)
+        progress = np.array([lo, 0, hi], np.int64)
         started = time.perf_counter()
         while True:
             left = budget - (time.perf_counter() - started)

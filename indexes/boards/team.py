@@ -5,7 +5,8 @@ every change to, and paints a part of them: the next few that no other has taken
 done at the same time, however fast each of them is. The subscriptions are only read while changes are painted, and are
 shared. Which tiles there are does not depend on who paints a change. Kept tiles are put in order of the changes.
 
-Live lists are brought from change to change in order, so while there are any, one painter paints alone.
+Live lists go from change to change in order. While there are any, tiles are kept, and delivered when all are there,
+with an index of the objects that is late: it has the changes before the one whose tiles are delivered.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ import numpy as np
 
 from indexes.boards.config import BoardConfig
 from indexes.boards.kernels.changes import Changes
+from indexes.boards.kernels.object_index import ObjectIndex
+from indexes.boards.kernels.step import FULL_LIVE, Share, advance, deliver_kept
 from indexes.boards.painter import Painter
 from indexes.boards.passes import COLUMNS
 from indexes.core import helper_threads
@@ -34,8 +37,8 @@ IDLE = 0.1
 """Changes for each object that copies follow without being painted from. From then on they cost more than new ones."""
 
 PAYS, AGAIN = 0.9, 64
-"""Others are asked while changes take at most that share of the time that they take alone. Where other programs have
-the processors they take longer, and it is tried again every so many slices."""
+"""Others are asked while changes take at most that share of the time that they take alone: not so where other programs
+have the processors. Every so many slices the other way is tried, to see what it takes now."""
 
 ROUNDING = 1.25
 """By how much a slice may exceed its budget so that no small rest is left."""
@@ -53,9 +56,10 @@ class PainterTeam(Painter):
         self.seconds_together = 0.0
         self._config = config
         self._fellows: list[Painter] = []
+        self._late: ObjectIndex | None = None
         self._missed = 0.0
         self._followed = 0
-        self._declined = 0
+        self._slices = 0
 
     def configure(self, config: BoardConfig) -> None:
         super().configure(config)
@@ -64,8 +68,8 @@ class PainterTeam(Painter):
 
     def reserve(self, inserts: int, rows: int) -> None:
         super().reserve(inserts, rows)
-        for fellow in self._fellows:
-            fellow.reserve(inserts, rows)
+        for copy in self._copies():
+            copy.reserve(inserts, rows)
 
     def advance(self, changes: Changes, lo: int, hi: int) -> None:
         super().advance(changes, lo, hi)
@@ -73,16 +77,20 @@ class PainterTeam(Painter):
 
     def forget_copies(self) -> None:
         self._fellows.clear()
+        self._late = None
         self._followed = 0
+
+    def _copies(self) -> list[ObjectIndex]:
+        return [fellow.objects for fellow in self._fellows] + ([self._late] if self._late is not None else [])
 
     def check(self) -> None:
         """As of one painter, and all copies hold the same objects."""
         super().check()
         columns = self.objects.in_order()
         held = np.flatnonzero(columns[3] >= 0)
-        for fellow in self._fellows:
-            fellow.objects.check()
-            others = fellow.objects.in_order()
+        for copy in self._copies():
+            copy.check()
+            others = copy.in_order()
             theirs = np.flatnonzero(others[3] >= 0)
             same = [np.array_equal(mine[held], other[theirs]) for mine, other in zip(columns, others, strict=True)]
             assert all(same), "a copy of the objects differs from the painting index"
@@ -90,8 +98,7 @@ class PainterTeam(Painter):
     def run(self, changes: Changes, lo: int, hi: int, budget: float, keep: bool) -> tuple[int, int]:
         helpers = helper_threads.threads()
         work = (hi - lo) * self.seconds_per_event
-        large = helpers and work >= WORTH and self.live.count == 0
-        if large and self._pays() and self._assembled(len(helpers), work):
+        if helpers and work >= WORTH and self._pays() and self._assembled(len(helpers), work):
             for painter in (self, *self._fellows):
                 painter.clear()
             return self._run_together(helpers, changes, lo, hi, budget, keep)
@@ -110,15 +117,18 @@ class PainterTeam(Painter):
             if self.seconds_together == 0.0:
                 self.seconds_together = self.seconds_per_event / (count + 1)
             self._fellows = [self._fellow() for _ in range(count)]
+        if self.live.count == 0:
+            self._late = None
+        elif self._late is None:
+            self._late = self.objects.frozen()
         self._followed = 0
         return True
 
     def _pays(self) -> bool:
-        """Whether painting together was faster than alone of late, or it is time to try."""
-        if self.seconds_together > PAYS * self.seconds_per_event:
-            self._declined += 1
-            return self._declined % AGAIN == 0
-        return True
+        """Whether painting together was faster than alone of late; now and then the opposite."""
+        self._slices += 1
+        faster = self.seconds_together <= PAYS * self.seconds_per_event
+        return faster == (self._slices % AGAIN != 0)
 
     def _fellow(self) -> Painter:
         """Another painter of this board."""
@@ -132,23 +142,24 @@ class PainterTeam(Painter):
             self._followed += hi - lo
             if self._followed > IDLE * len(self.objects):
                 self.forget_copies()
-        for fellow in self._fellows:
-            fellow.advance(changes, lo, hi)
+        for copy in self._copies():
+            advance(copy.arrays, changes, lo, hi)
 
     def _run_together(
         self, helpers: Sequence[HelperThread], changes: Changes, lo: int, hi: int, budget: float, keep: bool
     ) -> tuple[int, int]:
         started = time.perf_counter()
         done, made, left = lo, 0, budget
+        keep = keep or self._late is not None
         while done == lo or (done < hi and left > WORTH):
             most = max(1, int(left / self.seconds_together))
             stop = hi if hi - done < ROUNDING * most else done + most
-            began = time.perf_counter()
             made += self._pass_together(helpers, changes, done, stop, keep)
-            now = time.perf_counter()
-            self.seconds_together += 0.2 * ((now - began) / (stop - done) - self.seconds_together)
-            done, left = stop, budget - (now - started)
+            done, left = stop, budget - (time.perf_counter() - started)
         self._gather(keep)
+        if self._late is not None:
+            self._deliver(self._late, changes, lo, done)
+        self.seconds_together += 0.2 * ((time.perf_counter() - started) / (done - lo) - self.seconds_together)
         return done, made
 
     def _pass_together(self, helpers: Sequence[HelperThread], changes: Changes, lo: int, stop: int, keep: bool) -> int:
@@ -164,10 +175,8 @@ class PainterTeam(Painter):
                 shares.append(share)
             else:
                 fellow.advance(changes, lo, stop)
-        began = time.perf_counter()
         try:
             self.paint_share(changes, mine, stop, keep)
-            self._timed(time.perf_counter() - began, int(mine[3]))
         finally:
             # Should one fail, the others take no more.
             self.untaken[0] = stop
@@ -176,10 +185,6 @@ class PainterTeam(Painter):
             if failure is not None:
                 raise failure
         return int(mine[1]) + sum(int(share[1]) for share in shares)
-
-    def _timed(self, spent: float, painted: int) -> None:
-        if painted:
-            self.seconds_per_event += 0.2 * (spent / painted - self.seconds_per_event)
 
     def _gather(self, keep: bool) -> None:
         """Take over what the others have counted and, with `keep`, their tiles, in order of the changes."""
@@ -196,6 +201,16 @@ class PainterTeam(Painter):
                 for column in (self.event, *(getattr(self.tiles, name) for name in COLUMNS)):
                     column[:end] = column[order]
 
+    def _deliver(self, late: ObjectIndex, changes: Changes, lo: int, hi: int) -> None:
+        """Apply the tiles that were gathered to the live lists."""
+        share = Share(self.event, np.array([lo, 0], np.int64), self.untaken)
+        why = FULL_LIVE
+        while why == FULL_LIVE:
+            listeners = self.live.index.arrays
+            why = deliver_kept(late.arrays, self.context(self.runs), self.live.arrays, listeners, share, changes, hi)
+            if why == FULL_LIVE:
+                self.live.grow_buffers()
+
     def _append(self, fellow: Painter) -> None:
         n, more = int(self.tiles.n[0]), int(fellow.tiles.n[0])
         while n + more > len(self.event):
@@ -208,4 +223,4 @@ class PainterTeam(Painter):
 
 def _share(lo: int) -> Ints:
     """The progress of a painter that has taken nothing yet."""
-    return np.array([lo, 0, lo, 0], np.int64)
+    return np.array([lo, 0, lo], np.int64)

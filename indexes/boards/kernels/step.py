@@ -29,7 +29,7 @@ PART = 4
 
 class Share(NamedTuple):
     """What one of the painters of the same changes does in a pass: `event[t]` is the number of the change of kept tile
-    t; `progress` is (next change, tiles made, end of the part in hand, changes painted); `untaken[0]` is the first
+    t; `progress` is (next change, tiles made, end of the part in hand); `untaken[0]` is the first
     change that none of them has taken. A painter for itself has all changes in hand."""
 
     event: Ints32
@@ -139,7 +139,6 @@ def run(
             if deliver_lists and tiles.n[0] > first:
                 deliver(objects, live, tiles, change, Former(int64(row), old, old_y))
             progress[1] += tiles.n[0] - first
-            progress[3] += 1
             if keep:
                 for t in range(first, tiles.n[0]):
                     share.event[t] = change
@@ -159,6 +158,48 @@ def _part(objects: ObjectArrays, share: Share, changes: Changes, change: int, en
         advance(objects, changes, change, first)
         change = first
     return change
+
+
+@kernel
+def deliver_kept(
+    objects: ObjectArrays,
+    context: PaintContext,
+    live: Live,
+    listeners: Forest,
+    share: Share,
+    changes: Changes,
+    end: int,
+) -> int:
+    """Apply changes from `share.progress[0]` up to `end` to another index of objects, and their kept tiles, which are
+    in order from progress[1] on, to the live lists.
+
+    Returns DONE, or FULL_LIVE when a buffer has to grow before the change at progress[0], which has then left no trace.
+    """
+    tiles, old, progress = context.tiles, context.scratch.old, share.progress
+    n = tiles.n[0]
+    change, first = progress[0], progress[1]
+    status = DONE
+    while change < end and status == DONE:
+        last = first
+        while last < n and share.event[last] == change:
+            last += 1
+        tiles.n[0] = last
+        if last > first and find_receivers(listeners, live, tiles, first) == 0:
+            status = FULL_LIVE
+        else:
+            row = changes.row[change]
+            slot = objects.pos[row]
+            old[0], old_y = 0.0, 0.0
+            if slot >= 0:
+                old[0], old_y = objects.x[slot], objects.y[slot]
+            advance(objects, changes, change, change + 1)
+            if last > first:
+                deliver(objects, live, tiles, change, Former(int64(row), old, old_y))
+            change += 1
+            first = last
+    tiles.n[0] = n
+    progress[0], progress[1] = change, first
+    return status
 
 
 @expanded

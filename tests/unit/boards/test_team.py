@@ -33,6 +33,7 @@ def helpers(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(team, "WORTH", 0.0)
     monkeypatch.setattr(team, "COPY", 0.0)
     monkeypatch.setattr(team, "PAYS", np.inf)
+    monkeypatch.setattr(team, "AGAIN", 1 << 30)
     monkeypatch.setattr(painter_module, "TILES", 16)
     helper_threads.provide(2)
     yield
@@ -60,11 +61,17 @@ class Alone:
                 helper_threads._threads = kept
                 heard.append(plan.publish())
             part = [] if not isinstance(command, Events) else [plan.tile_count, plan.tiles]
-            found.append((part, [one for one in heard if one is not None], board.seq))
+            slices = [one for one in heard if one is not None]
+            told = [[one for each in slices for one in getattr(each, name)] for name in ("changes", "tiles", "gone")]
+            found.append(repr((part, told, board.seq)))
             board.check()
-        assert repr(found[0][0]) == repr(found[1][0])
-        assert found[0][2] == found[1][2]
+        assert found[0] == found[1]
         self._same_objects()
+
+    def watch(self, key: str, tiles: bool = False) -> None:
+        """Keep the list of a subscription up to date on both boards."""
+        for board in (self.alone, self.together):
+            board.want_tiles(board.watch(key), tiles)
 
     def _same_objects(self) -> None:
         mine, theirs = (sorted(board.objects(None, 1_000)) for board in (self.alone, self.together))
@@ -100,16 +107,20 @@ events = st.lists(
 @pytest.mark.parametrize("index", ["range-tree", "kd-tree"])
 @pytest.mark.parametrize("algorithm", ["sparse", "dense"])
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(commands=st.lists(st.one_of(events, events, edits), min_size=2, max_size=8))
+@given(commands=st.lists(st.one_of(events, events, edits), min_size=2, max_size=8), watched=st.integers(0, 5))
 def test_insertions_deletions_moves_and_ties_are_painted_as_by_one(
-    index: Any, algorithm: Any, commands: list[Any]
+    index: Any, algorithm: Any, commands: list[Any], watched: int
 ) -> None:
     worlds = Alone(index=index, algorithm=algorithm)
     for i in range(12):
         worlds.apply(SetSubscription(f"s{i}", between(float(i % 5), float(i % 5 + i % 3)), (1, 2, 5)[i % 3]))
-    for command in commands:
+    for at, command in enumerate(commands):
         if isinstance(command, Events) or hasattr(command, "k"):
             worlds.apply(command)
+        if at == watched:
+            worlds.watch("s1")
+            worlds.watch("s2", tiles=True)
+            worlds.watch("s5")
     assert worlds.fellows or not worlds.together.object_count
 
 
@@ -195,24 +206,36 @@ def test_a_painter_that_fails_stops_the_others_and_frees_the_helpers(monkeypatch
         assert helper.end() is None
 
 
-def test_live_lists_are_kept_by_one_painter_while_the_copies_follow(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_live_lists_change_as_with_one_painter() -> None:
     worlds, rng = crowded(), np.random.default_rng(11)
-    monkeypatch.setattr(team, "IDLE", 1.0)
+    for at in range(0, 60, 3):
+        worlds.watch(f"s{at}", tiles=at % 2 == 0)
+    for n, budget in ((5, 1.0), (N, 1.0), (N, 1e-9), (5_000, 1.0)):
+        worlds.apply(some_events(rng, n), budget)
+        assert worlds.team._late is not None
+    assert len(worlds.team.live.arrays.records.event) > 4096
+
+
+def test_the_late_copy_goes_with_the_last_live_list() -> None:
+    worlds, rng = crowded(), np.random.default_rng(12)
     lives = [board.watch("s3") for board in (worlds.alone, worlds.together)]
-    worlds.apply(some_events(rng, 5))
-    assert len(worlds.fellows) == 2
-    worlds.together.check()
+    worlds.apply(some_events(rng))
     for board, live in zip((worlds.alone, worlds.together), lives, strict=True):
         board.unwatch(live)
     worlds.apply(some_events(rng))
+    assert worlds.team._late is None
 
 
-def test_copies_that_only_follow_are_given_up() -> None:
+def test_copies_that_only_follow_are_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     worlds, rng = crowded(), np.random.default_rng(12)
-    worlds.together.watch("s3")
-    for _ in range(3):
+    worlds.watch("s3")
+    worlds.apply(some_events(rng))
+    monkeypatch.setattr(team, "WORTH", 10.0)
+    monkeypatch.setattr(team, "IDLE", 12 / worlds.together.object_count)
+    for copies in (True, True, True, False):
+        assert bool(worlds.fellows) == (worlds.team._late is not None) == copies
         worlds.apply(some_events(rng, 5))
-    assert not worlds.fellows
+    worlds.apply(some_events(rng))
 
 
 def test_a_batch_gives_up_the_copies() -> None:
@@ -249,7 +272,7 @@ def test_a_copy_is_made_once_it_would_have_paid(monkeypatch: pytest.MonkeyPatch)
     assert len(worlds.fellows) == 2
 
 
-def test_where_painting_together_takes_longer_it_is_tried_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_faster_way_is_taken_and_the_other_tried_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
     worlds, rng, together = crowded(), np.random.default_rng(18), list[bool]()
     run_together = PainterTeam._run_together
 
@@ -261,29 +284,33 @@ def test_where_painting_together_takes_longer_it_is_tried_now_and_then(monkeypat
     monkeypatch.setattr(team, "PAYS", 0.9)
     monkeypatch.setattr(team, "AGAIN", 3)
     monkeypatch.setattr(team, "IDLE", np.inf)
-    for _ in range(7):
-        worlds.team.seconds_together, worlds.team.seconds_per_event = 2.0, 1.0
-        together.append(False)
-        worlds.apply(some_events(rng))
-    assert together == [False, False, True, False, False, True, False]
-    worlds.team.seconds_together, worlds.team.seconds_per_event = 0.8, 1.0
-    worlds.apply(some_events(rng))
-    assert together[-1]
+    worlds.team._slices = 0
+    for slow in (2.0, 0.8):
+        for _ in range(4):
+            worlds.team.seconds_together, worlds.team.seconds_per_event = slow, 1.0
+            together.append(False)
+            worlds.apply(some_events(rng))
+    assert together == [False, False, True, False, True, False, True, True]
 
 
-def test_each_change_is_painted_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    worlds = crowded()
-    shares: list[Any] = []
+def test_whoever_is_free_paints(monkeypatch: pytest.MonkeyPatch) -> None:
+    worlds, rng, done = crowded(), np.random.default_rng(17), threading.Event()
+    slow: list[Painter] = [worlds.team, worlds.fellows[0]]
+    made: list[int] = []
     paint = Painter.paint_share
 
     def noted(painter: Painter, changes: Changes, progress: Any, stop: int, keep: bool) -> None:
+        if painter in slow:
+            done.wait()
         paint(painter, changes, progress, stop, keep)
-        shares.append(progress)
+        if painter in slow:
+            made.append(int(progress[1]))
+        else:
+            done.set()
 
     monkeypatch.setattr(Painter, "paint_share", noted)
-    worlds.apply(some_events(np.random.default_rng(17), 1_000))
-    assert len(shares) == 3
-    assert sum(int(share[3]) for share in shares) == int(shares[0][0]) == int(shares[2][0])
+    worlds.apply(some_events(rng))
+    assert made == [0, 0]
 
 
 def test_a_copy_that_differs_is_found() -> None:
