@@ -30,8 +30,8 @@ from indexes.core.helper_threads import HelperThread
 WORTH = 0.001
 """Seconds of work for one painter from which on it asks others, who take a tenth of that to begin and end."""
 
-COPY = 1e-6
-"""Seconds of work for each object that one painter does alone before there are copies, which take a tenth of that."""
+COPY = 2e-6
+"""Seconds of work for each object that one painter does alone before there are copies, which take a twentieth."""
 
 IDLE = 0.1
 """Changes for each object that copies follow without being painted from. From then on they cost more than new ones."""
@@ -98,30 +98,24 @@ class PainterTeam(Painter):
     def run(self, changes: Changes, lo: int, hi: int, budget: float, keep: bool) -> tuple[int, int]:
         helpers = helper_threads.threads()
         work = (hi - lo) * self.seconds_per_event
-        if helpers and work >= WORTH and self._pays() and self._assembled(len(helpers), work):
-            for painter in (self, *self._fellows):
-                painter.clear()
-            return self._run_together(helpers, changes, lo, hi, budget, keep)
+        large = bool(helpers) and work >= WORTH
+        if large and self._pays() and self._assembled(len(helpers)):
+            return self.run_together(helpers, changes, lo, hi, budget, keep)
+        began = time.perf_counter()
         done, made = super().run(changes, lo, hi, budget, keep)
+        if large and not self._fellows:
+            self._missed += time.perf_counter() - began
         self._follow(changes, lo, done)
         return done, made
 
-    def _assembled(self, count: int, work: float) -> bool:
+    def _assembled(self, count: int) -> bool:
         """Whether there are fellows. They are made once work that they could have shared took so long that copying is
         little beside it."""
         if len(self._fellows) != count:
-            self._missed += work
             if self._missed < count * COPY * len(self.objects):
                 return False
             self._missed = 0.0
-            if self.seconds_together == 0.0:
-                self.seconds_together = self.seconds_per_event / (count + 1)
             self._fellows = [self._fellow() for _ in range(count)]
-        if self.live.count == 0:
-            self._late = None
-        elif self._late is None:
-            self._late = self.objects.frozen()
-        self._followed = 0
         return True
 
     def _pays(self) -> bool:
@@ -145,10 +139,12 @@ class PainterTeam(Painter):
         for copy in self._copies():
             advance(copy.arrays, changes, lo, hi)
 
-    def _run_together(
+    def run_together(
         self, helpers: Sequence[HelperThread], changes: Changes, lo: int, hi: int, budget: float, keep: bool
     ) -> tuple[int, int]:
+        """As `run`, with the fellows that there are, each in a thread of its own."""
         started = time.perf_counter()
+        self._begin()
         done, made, left = lo, 0, budget
         keep = keep or self._late is not None
         while done == lo or (done < hi and left > WORTH):
@@ -161,6 +157,18 @@ class PainterTeam(Painter):
             self._deliver(self._late, changes, lo, done)
         self.seconds_together += 0.2 * ((time.perf_counter() - started) / (done - lo) - self.seconds_together)
         return done, made
+
+    def _begin(self) -> None:
+        """Empty the buffers, and see to the late index."""
+        for painter in (self, *self._fellows):
+            painter.clear()
+        if self.live.count == 0:
+            self._late = None
+        elif self._late is None:
+            self._late = self.objects.frozen()
+        if self.seconds_together == 0.0:
+            self.seconds_together = self.seconds_per_event / (1 + len(self._fellows))
+        self._followed = 0
 
     def _pass_together(self, helpers: Sequence[HelperThread], changes: Changes, lo: int, stop: int, keep: bool) -> int:
         """Paint the changes from `lo` to `stop`; returns the number of tiles. A helper that is at work for another

@@ -261,26 +261,28 @@ def test_little_work_is_done_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not crowded().fellows
 
 
-def test_a_copy_is_made_once_it_would_have_paid(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_copies_are_made_once_one_painter_has_worked_long(monkeypatch: pytest.MonkeyPatch) -> None:
     worlds, rng = crowded(), np.random.default_rng(16)
     worlds.team.forget_copies()
     monkeypatch.setattr(team, "COPY", 1.0)
     worlds.apply(some_events(rng))
     assert not worlds.fellows
-    worlds.team.seconds_per_event = 10.0
+    assert 0.0 < worlds.team._missed < 2.0 * worlds.together.object_count
+    worlds.team._missed = 2.0 * 60
     worlds.apply(some_events(rng))
     assert len(worlds.fellows) == 2
+    assert worlds.team._missed == 0.0
 
 
 def test_the_faster_way_is_taken_and_the_other_tried_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
     worlds, rng, together = crowded(), np.random.default_rng(18), list[bool]()
-    run_together = PainterTeam._run_together
+    run_together = PainterTeam.run_together
 
     def noted(*args: Any) -> tuple[int, int]:
         together[-1] = True
         return run_together(*args)
 
-    monkeypatch.setattr(PainterTeam, "_run_together", noted)
+    monkeypatch.setattr(PainterTeam, "run_together", noted)
     monkeypatch.setattr(team, "PAYS", 0.9)
     monkeypatch.setattr(team, "AGAIN", 3)
     monkeypatch.setattr(team, "IDLE", np.inf)
