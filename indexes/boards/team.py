@@ -24,7 +24,7 @@ from indexes.boards.kernels.step import FULL_LIVE, Share, advance, deliver_kept
 from indexes.boards.painter import Painter
 from indexes.boards.passes import COLUMNS
 from indexes.core import helper_threads
-from indexes.core.arrays import Ints
+from indexes.core.arrays import Floats, Ints
 from indexes.core.helper_threads import HelperThread
 
 WORTH = 0.001
@@ -33,8 +33,9 @@ WORTH = 0.001
 COPY = 2e-6
 """Seconds of work for each object that one painter does alone before there are copies, which take a twentieth."""
 
-IDLE = 0.1
-"""Changes for each object that copies follow without being painted from. From then on they cost more than new ones."""
+IDLE, CALL = 2.0, 100
+"""Changes for each object that copies follow without being painted from: then they have cost as much as new ones would.
+A call of the kernel takes as long as so many changes."""
 
 PAYS, AGAIN = 0.9, 64
 """Others are asked while changes take at most that share of the time that they take alone: not so where other programs
@@ -86,14 +87,10 @@ class PainterTeam(Painter):
     def check(self) -> None:
         """As of one painter, and all copies hold the same objects."""
         super().check()
-        columns = self.objects.in_order()
-        held = np.flatnonzero(columns[3] >= 0)
+        held = _by_row(self.objects)
         for copy in self._copies():
             copy.check()
-            others = copy.in_order()
-            theirs = np.flatnonzero(others[3] >= 0)
-            same = [np.array_equal(mine[held], other[theirs]) for mine, other in zip(columns, others, strict=True)]
-            assert all(same), "a copy of the objects differs from the painting index"
+            assert np.array_equal(_by_row(copy), held), "a copy of the objects differs from the painting index"
 
     def run(self, changes: Changes, lo: int, hi: int, budget: float, keep: bool) -> tuple[int, int]:
         helpers = helper_threads.threads()
@@ -133,7 +130,7 @@ class PainterTeam(Painter):
     def _follow(self, changes: Changes, lo: int, hi: int) -> None:
         """Apply to the copies what one painter did alone, or give them up."""
         if self._fellows:
-            self._followed += hi - lo
+            self._followed += CALL + hi - lo
             if self._followed > IDLE * len(self.objects):
                 self.forget_copies()
         for copy in self._copies():
@@ -227,6 +224,12 @@ class PainterTeam(Painter):
             getattr(self.tiles, name)[n : n + more] = getattr(fellow.tiles, name)[:more]
         self.event[n : n + more] = fellow.event[:more]
         self.tiles.n[0] = n + more
+
+
+def _by_row(objects: ObjectIndex) -> Floats:
+    """What an index holds: a row of numbers for each object."""
+    x, y, created, row = objects.contents()
+    return np.column_stack([row, x, y, created])[np.argsort(row)]
 
 
 def _share(lo: int) -> Ints:

@@ -231,7 +231,7 @@ def test_copies_that_only_follow_are_given_up(monkeypatch: pytest.MonkeyPatch) -
     worlds.watch("s3")
     worlds.apply(some_events(rng))
     monkeypatch.setattr(team, "WORTH", 10.0)
-    monkeypatch.setattr(team, "IDLE", 12 / worlds.together.object_count)
+    monkeypatch.setattr(team, "IDLE", 250 / worlds.together.object_count)
     for copies in (True, True, True, False):
         assert bool(worlds.fellows) == (worlds.team._late is not None) == copies
         worlds.apply(some_events(rng, 5))
