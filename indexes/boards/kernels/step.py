@@ -29,8 +29,8 @@ PART = 4
 
 class Share(NamedTuple):
     """What one of the painters of the same changes does in a pass: `event[t]` is the number of the change of kept tile
-    t; `progress` is (next change, tiles made, end of the part in hand); `untaken[0]` is the first
-    change that none of them has taken. A painter for itself has all changes in hand."""
+    t; `progress` is (next change, tiles made, end of the part in hand); `untaken[0]` is the first change that none of
+    them has taken. A painter for itself has all changes in hand."""
 
     event: Ints32
     progress: Ints
