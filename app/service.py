@@ -21,6 +21,7 @@ from app.runtime import clock, interpreter, logs
 from app.runtime.egress import Egress
 from app.runtime.kernels import Kernels
 from app.runtime.metrics import Metrics
+from app.runtime.priority import processors
 from app.security.keyring import Keyring
 from app.security.sealing import seal_links
 from app.settings import Settings
@@ -56,6 +57,7 @@ from indexes.boards.commands import Configure
 from indexes.boards.config import BoardConfig
 from indexes.boards.engine import BoardEngine
 from indexes.boards.zones import Zone
+from indexes.core import helper_threads
 from indexes.core.edit_plan import EditPlan
 from indexes.feeds.config import FeedConfig
 from indexes.feeds.engine import FeedEngine
@@ -67,6 +69,9 @@ from indexes.relays.config import RelayConfig
 from indexes.relays.engine import RelayEngine
 
 ANSWERS_EXPIRE_EVERY = 600.0
+
+PAINTERS = 2
+"""Threads that paint a large batch together where nothing else is set and there are as many processors."""
 
 MEND_EVERY = 1.0
 """Seconds between two looks after the log: at its place and disk, for failed commits, and to flush where it ends."""
@@ -182,6 +187,7 @@ class Service:
         Nothing is served before; kernels that no resource needs yet may still be compiled afterwards.
         """
         await asyncio.to_thread(self.kernels.start)
+        helper_threads.provide((self.settings.painters or min(PAINTERS, processors())) - 1)
         if self.node.leads:
             await asyncio.to_thread(self.webhooks.load)
             await asyncio.to_thread(self.zones.load)

@@ -22,7 +22,7 @@ from typing import IO, Any
 
 from app.errors import NotReady
 from app.runtime import logs
-from app.runtime.priority import be_nice
+from app.runtime.priority import be_nice, processors
 
 WAIT_SECONDS = 30.0
 """How long a request waits for kernels that are being compiled."""
@@ -62,7 +62,7 @@ class Kernels:
     def __init__(self, first: Iterable[str] = (), progress: Progress | None = None, background: bool = True) -> None:
         self._first = tuple(first)
         self._progress = progress or (lambda group, kernel, seconds: None)
-        self._workers = _cores()
+        self._workers = processors()
         self._background = background
         self._lock = threading.Condition()
         self._states: dict[str, _State] = {}
@@ -341,10 +341,6 @@ def _call(wake: Callable[[], object]) -> None:
 
 def _be_nice(process: subprocess.Popen[str]) -> None:
     be_nice(process.pid)
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def compiles() -> bool:

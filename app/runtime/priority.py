@@ -24,6 +24,11 @@ BACKGROUND_NICENESS = 10
 BACKGROUND_THREADS = 4
 
 
+def processors() -> int:
+    """How many this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def be_nice(pid: int) -> None:
     """Lower the priority of a process; on Linux also of a single thread, by its native id. For good: to raise it again
     takes a right that a service does not have.
@@ -32,12 +37,13 @@ def be_nice(pid: int) -> None:
         os.setpriority(os.PRIO_PROCESS, pid, BACKGROUND_NICENESS)
 
 
-def _give_way() -> None:
+def give_way() -> None:
+    """Lower the priority of this thread, for good."""
     if sys.platform == "linux":
         be_nice(threading.get_native_id())
 
 
-_background = ThreadPoolExecutor(BACKGROUND_THREADS, "background", initializer=_give_way)
+_background = ThreadPoolExecutor(BACKGROUND_THREADS, "background", initializer=give_way)
 
 
 async def in_background(work: Callable[[], T]) -> T:

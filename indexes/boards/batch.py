@@ -96,6 +96,7 @@ class Batch:
         """Compute the difference that the batch makes, and choose the way to paint it."""
         painter, changes = self._painter, self._changes
         painter.clear()
+        painter.forget_copies()
         painter.objects.reserve(self._births, self._rows)
         diff = painter.room.diff_of(painter.objects.arrays, changes, self._touched, self._rows)
         gone = int(diff.demoted.size[MISSING])

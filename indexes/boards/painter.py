@@ -16,7 +16,7 @@ from indexes.boards.kernels.range_tree import RangeTreeIndex
 from indexes.boards.kernels.scratch import PaintContext, Scratch, make_scratch
 from indexes.boards.kernels.sketch import level_of
 from indexes.boards.kernels.staircase import make_moments
-from indexes.boards.kernels.step import Painted, advance, run
+from indexes.boards.kernels.step import DONE, Share, advance, run
 from indexes.boards.kernels.tiles import Tiles, make_tiles
 from indexes.boards.live_lists import LiveLists
 from indexes.boards.passes import PassRunner
@@ -29,6 +29,10 @@ INDEXES: dict[Literal["range-tree", "kd-tree"], type[ObjectIndex]] = {
     "kd-tree": KdTreeIndex,
 }
 """The object indexes that a board can be configured with."""
+
+
+TILES = 4096
+"""Tiles that there is room for at first."""
 
 
 class Painter(PassRunner):
@@ -46,8 +50,9 @@ class Painter(PassRunner):
         self.dense = config.algorithm == "dense"
         self.runs = config.runs
         self.ks = np.array(config.ks, np.int64)
-        self.tiles = make_tiles(4096)
-        self.event = np.zeros(4096, np.int32)
+        self.tiles = make_tiles(TILES)
+        self.event = np.zeros(TILES, np.int32)
+        self.untaken = np.zeros(1, np.int64)
         self.room = DiffBuffers()
         self._make_room(config)
 
@@ -91,8 +96,13 @@ class Painter(PassRunner):
 
     def _pass(self, changes: Changes, progress: Ints, stop: int, keep: bool, to_live: bool) -> int:
         live, listeners = self.live.arrays, self.live.index.arrays
-        context, painted = self.context(self.runs), Painted(self.event, progress)
-        return int(run(self.objects.arrays, context, live, listeners, painted, changes, stop, to_live, keep))
+        context, share = self.context(self.runs), Share(self.event, progress, self.untaken)
+        return int(run(self.objects.arrays, context, live, listeners, share, changes, stop, to_live, keep))
+
+    def paint_share(self, changes: Changes, progress: Ints, stop: int, keep: bool) -> None:
+        """Apply the changes up to `stop`, and paint those that no other painter of `untaken` has taken."""
+        while self._pass(changes, progress, stop, keep, to_live=False) != DONE:
+            self.grow_tiles()
 
     def context(self, runs: int) -> PaintContext:
         """What painting reads and writes apart from the objects, for strips in so many runs, 0 for exact ones."""
@@ -104,6 +114,9 @@ class Painter(PassRunner):
         self.event[: int(self.tiles.n[0])] = e
         live.records.event[: int(live.records.n[0])] = e
         live.tile_records.event[: int(live.tile_records.n[0])] = e
+
+    def forget_copies(self) -> None:
+        """The objects are about to be changed otherwise than by `run` and `advance`."""
 
     def advance(self, changes: Changes, lo: int, hi: int) -> None:
         """Apply changes without painting (replay)."""

@@ -13,6 +13,7 @@ from indexes.boards.painter import INDEXES, Painter
 from indexes.boards.space.kernels import step as space_step
 from indexes.boards.space.kernels.objects import SpaceObjects
 from indexes.boards.space.painter import SpacePainter
+from indexes.boards.team import PainterTeam
 
 AnyObjects: TypeAlias = ObjectIndex | SpaceObjects
 AnyPainter: TypeAlias = Painter | SpacePainter
@@ -25,7 +26,7 @@ def new_objects(config: BoardConfig) -> AnyObjects:
 
 def new_painter(config: BoardConfig) -> AnyPainter:
     """A painter of no objects and no subscriptions."""
-    return Painter(config) if config.dimensions == 1 else SpacePainter(config)
+    return PainterTeam(config) if config.dimensions == 1 else SpacePainter(config)
 
 
 def advance_of(config: BoardConfig) -> Callable[..., None]:

@@ -38,6 +38,7 @@ class PassRunner(ABC):
     such ones, as long as they do not come one after the other: whether a few events are done at once should not hang on
     what came before them."""
 
+    objects: Any
     live: LiveLists[Any]
     tiles: Tiles
     event: Rows
@@ -47,17 +48,21 @@ class PassRunner(ABC):
     _lately = FIRST_GUESS, 1.0
     """Seconds and events of the latest passes, the later the more."""
 
+    def reserve(self, inserts: int, rows: int) -> None:
+        """Make room for that many new objects, and for rows below `rows`."""
+        self.objects.reserve(inserts, rows)
+
     def run(self, changes: Changes, lo: int, hi: int, budget: float, keep: bool) -> tuple[int, int]:
         """Paint and apply changes from `lo` for about `budget` seconds, at most to `hi`.
 
-        Returns the next change and the number of tiles. With `keep` these are in `tiles`. The index of objects must
-        have room for the insertions (`reserve`).
+        Returns the next change and the number of tiles. With `keep` these are in `tiles`. There must be room for
+        the insertions (`reserve`).
         """
         self.clear()
         return self._run(changes, lo, hi, budget, keep or self.live.tile_readers > 0, self.live.count > 0)
 
     def _run(self, changes: Changes, lo: int, hi: int, budget: float, keep: bool, to_live: bool) -> tuple[int, int]:
-        progress = np.array([lo, 0], np.int64)
+        progress = np.array([lo, 0, hi], np.int64)
         started = time.perf_counter()
         while True:
             left = budget - (time.perf_counter() - started)
@@ -114,7 +119,12 @@ class PassRunner(ABC):
 
     @abstractmethod
     def _pass(self, changes: Changes, progress: Ints, stop: int, keep: bool, to_live: bool) -> int:
-        """Call the kernel: from change progress[0] to `stop`, with deliveries to live lists if `to_live`."""
+        """Call the kernel: from change progress[0] to `stop`, with deliveries to live lists if `to_live`. Progress is
+        that of a `Share` (`indexes.boards.kernels.step`)."""
+
+    def check(self) -> None:
+        """Raise AssertionError if an invariant of the objects is broken; O(n log n)."""
+        self.objects.check()
 
     def kept_events(self) -> Rows:
         """The change of each of the kept tiles; valid until the next run."""

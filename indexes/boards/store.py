@@ -173,7 +173,7 @@ class BoardStore:
 
     def check(self) -> None:
         """Raise AssertionError unless all parts agree (with nothing pending). O(n log n + m)."""
-        self.painter.objects.check()
+        self.painter.check()
         self.catalogue.view.check()
         self.painter.subscriptions.check()
         self.subscribers.check()

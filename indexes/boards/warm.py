@@ -12,11 +12,13 @@ from indexes.boards.commands import DELETE, UPSERT, AddSubscriptions, DeleteSubs
 from indexes.boards.config import BoardConfig
 from indexes.boards.engine import BoardEngine
 from indexes.boards.packing import to_forest
+from indexes.boards.plans.events import EventsPlan
 from indexes.boards.plans.maintenance import Captured
 from indexes.boards.regions import Region, Regions, between, everywhere, ranges
 from indexes.boards.space.kernels.shapes import SHAPES, width
 from indexes.boards.state import board_of, pack_board, state_of
 from indexes.boards.subscription_index import SubscriptionIndex
+from indexes.boards.team import PainterTeam
 from indexes.boards.verification import verify
 
 
@@ -117,6 +119,13 @@ def _exercise(board: BoardEngine) -> None:
     board.subscriptions("s3", 3)
     board.top(everywhere(1), 10)
     BoardEngine(board.config).replay(Events(op[:1], ids[:1], np.zeros(1), np.zeros(1)))
+    _exercise_team(_filled(BoardEngine(board.config)))
+
+
+def _exercise_team(board: BoardEngine) -> None:
+    plan, painter = board.prepare(Events(np.full(1, UPSERT, np.uint8), ["o1"], np.zeros(1), np.zeros(1))), board.painter
+    assert isinstance(plan, EventsPlan) and isinstance(painter, PainterTeam)
+    painter.run_together((), plan.changes, 0, 1, 1.0, keep=True)
 
 
 def _exercise_batches(board: BoardEngine) -> None:

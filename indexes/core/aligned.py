@@ -31,6 +31,13 @@ def full(shape: Shape, value: Any, dtype: DTypeLike = np.float64) -> NDArray[Any
     return array
 
 
+def copied(array: NDArray[Any]) -> NDArray[Any]:
+    """As `numpy.copy`."""
+    copy = empty(array.shape, array.dtype)
+    copy[...] = array
+    return copy
+
+
 def concatenated(parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
     """As `numpy.concatenate`, for columns of one type."""
     return np.concatenate(parts, out=empty(sum(map(len, parts)), parts[0].dtype))

@@ -24,6 +24,7 @@ from indexes.boards.regions import Region
 from indexes.compiled import dispatch
 from indexes.compiled.jit import inlined
 from indexes.compiled.simd import prefetch_block
+from indexes.core import aligned
 from indexes.core.arrays import Floats, Ints, Ints32
 
 MAX = float(np.finfo(np.float64).max)
@@ -187,9 +188,9 @@ class ObjectIndex(ABC):
         """Raise AssertionError, with the state, if an invariant is broken; O(n log n)."""
 
     def frozen(self) -> Self:
-        """A copy to be read only; O(n)."""
+        """A copy; O(n)."""
         copy = type(self)()
-        copy.arrays = type(self.arrays)(*(column.copy() for column in self.arrays))
+        copy.arrays = type(self.arrays)(*map(aligned.copied, self.arrays))
         return copy
 
     def __len__(self) -> int:

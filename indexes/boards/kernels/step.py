@@ -16,18 +16,25 @@ from indexes.boards.kernels.object_index import ObjectArrays, delete, insert, lo
 from indexes.boards.kernels.paint import paint
 from indexes.boards.kernels.scratch import PaintContext
 from indexes.boards.live_lists import Former, Live, deliver, find_receivers
-from indexes.compiled.jit import expanded, internal, kernel
+from indexes.compiled.atomic import fetch_add
+from indexes.compiled.jit import expanded, inlined, internal, kernel
 from indexes.core.arrays import Ints, Ints32, int64
 
 DONE, FULL_TILES, FULL_LIVE = 0, 1, 2
 
 
-class Painted(NamedTuple):
-    """The output of a pass: `event[t]` is the number of the change of kept tile t, `progress` is (next change, tiles
-    made)."""
+PART = 4
+"""Changes that a painter takes at a time, of those that several paint."""
+
+
+class Share(NamedTuple):
+    """What one of the painters of the same changes does in a pass: `event[t]` is the number of the change of kept tile
+    t; `progress` is (next change, tiles made, end of the part in hand); `untaken[0]` is the first change that none of
+    them has taken. A painter for itself has all changes in hand."""
 
     event: Ints32
     progress: Ints
+    untaken: Ints
 
 
 @internal
@@ -93,22 +100,23 @@ def run(
     context: PaintContext,
     live: Live,
     listeners: Forest,
-    painted: Painted,
+    share: Share,
     changes: Changes,
     end: int,
     deliver_lists: bool,
     keep: bool,
 ) -> int:
-    """Paint and apply changes from `painted.progress[0]` up to `end`, and with `deliver_lists` update the live lists.
+    """Apply changes from `share.progress[0]` up to `end`, paint those of the share, and with `deliver_lists` update the
+    live lists.
 
     With `keep` tiles are collected in the context's, else each change's overwrite the last one's. Returns DONE, or
     FULL_TILES or FULL_LIVE when a buffer has to grow before the change at progress[0] can be applied; that change has
     then left no trace. `listeners` is the forest of live slots. The cost beyond painting is that of the live lists
     reached.
     """
-    tiles, old = context.tiles, context.scratch.old
+    tiles, old, progress = context.tiles, context.scratch.old, share.progress
     status = DONE
-    change = painted.progress[0]
+    change = _part(objects, share, changes, progress[0], end)
     while change < end and status == DONE:
         if not keep:
             tiles.n[0] = 0
@@ -130,12 +138,67 @@ def run(
             _apply(objects, changes.kind[change], row, y)
             if deliver_lists and tiles.n[0] > first:
                 deliver(objects, live, tiles, change, Former(int64(row), old, old_y))
-            painted.progress[1] += tiles.n[0] - first
+            progress[1] += tiles.n[0] - first
             if keep:
                 for t in range(first, tiles.n[0]):
-                    painted.event[t] = change
+                    share.event[t] = change
+            change = _part(objects, share, changes, change + 1, end)
+    progress[0] = change
+    return status
+
+
+@inlined
+def _part(objects: ObjectArrays, share: Share, changes: Changes, change: int, end: int) -> int:
+    """The next change to paint from `change` on, `end` for none: where the part in hand is done another one is taken,
+    and the changes before it, which others paint, are applied."""
+    if change == share.progress[2] and change < end:
+        first = fetch_add(share.untaken, PART)
+        share.progress[2] = min(first + PART, end)
+        first = min(first, end)
+        advance(objects, changes, change, first)
+        change = first
+    return change
+
+
+@kernel
+def deliver_kept(
+    objects: ObjectArrays,
+    context: PaintContext,
+    live: Live,
+    listeners: Forest,
+    share: Share,
+    changes: Changes,
+    end: int,
+) -> int:
+    """Apply changes from `share.progress[0]` up to `end` to another index of objects, and their kept tiles, which are
+    in order from progress[1] on, to the live lists.
+
+    Returns DONE, or FULL_LIVE when a buffer has to grow before the change at progress[0], which has then left no trace.
+    """
+    tiles, old, progress = context.tiles, context.scratch.old, share.progress
+    n = tiles.n[0]
+    change, first = progress[0], progress[1]
+    status = DONE
+    while change < end and status == DONE:
+        last = first
+        while last < n and share.event[last] == change:
+            last += 1
+        tiles.n[0] = last
+        if last > first and find_receivers(listeners, live, tiles, first) == 0:
+            status = FULL_LIVE
+        else:
+            row = changes.row[change]
+            slot = objects.pos[row]
+            old[0], old_y = 0.0, 0.0
+            if slot >= 0:
+                old[0], old_y = objects.x[slot], objects.y[slot]
+            advance(objects, changes, change, change + 1)
+            if last > first:
+                deliver(objects, live, tiles, change, Former(int64(row), old, old_y))
             change += 1
-    painted.progress[0] = change
+            first = last
+    tiles.n[0] = n
+    progress[0], progress[1] = change, first
     return status
 
 

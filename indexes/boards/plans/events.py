@@ -106,7 +106,7 @@ class EventsPlan(Plan[BoardStore]):
 
     def execute(self, budget: float) -> None:
         painter, changes = self.engine.painter, self._accepted.changes
-        painter.objects.reserve(self._accepted.births + 1, self.engine.catalogue.high)
+        painter.reserve(self._accepted.births + 1, self.engine.catalogue.high)
         if self.silent:
             painter.advance(changes, self._executed, self.count)
             self._executed = self.count
@@ -283,7 +283,7 @@ class EventsGroup:
     def execute(self, budget: float) -> None:
         """As `Plan.execute`."""
         painter, changes = self._store.painter, self._changes
-        painter.objects.reserve(self._births + 1, self._store.catalogue.high)
+        painter.reserve(self._births + 1, self._store.catalogue.high)
         self._executed, _ = painter.run(changes, self._executed, len(changes.row), budget, keep=True)
 
     def publish(self) -> Slice | None:

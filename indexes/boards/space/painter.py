@@ -9,7 +9,6 @@ from numpy.typing import ArrayLike
 
 from indexes.boards.config import BoardConfig
 from indexes.boards.kernels.changes import Changes
-from indexes.boards.kernels.step import Painted
 from indexes.boards.kernels.tiles import Tiles
 from indexes.boards.live_lists import LiveLists
 from indexes.boards.passes import PassRunner
@@ -18,7 +17,7 @@ from indexes.boards.space.kernels.arrays import SpaceContext
 from indexes.boards.space.kernels.objects import SpaceObjects
 from indexes.boards.space.kernels.scratch import SpaceScratch, make_space_scratch
 from indexes.boards.space.kernels.shapes import SHAPES, offered, width
-from indexes.boards.space.kernels.step import advance, receivers, run
+from indexes.boards.space.kernels.step import Painted, advance, receivers, run
 from indexes.boards.space.kernels.tiles import make_space_tiles
 from indexes.boards.space.subscription_index import SpaceSubscriptions
 from indexes.core.arrays import Ints, Rows

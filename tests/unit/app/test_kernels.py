@@ -101,7 +101,7 @@ def shop(monkeypatch: pytest.MonkeyPatch) -> Shop:
         return worker
 
     monkeypatch.setattr(module, "compiles", lambda: True)
-    monkeypatch.setattr(module, "_cores", lambda: 2)
+    monkeypatch.setattr(module, "processors", lambda: 2)
     monkeypatch.setattr(module, "_be_nice", lambda worker: setattr(worker, "nice", True))
     monkeypatch.setattr(Kernels, "_spawn", spawn)
     monkeypatch.setattr(warming, "GROUPS", GROUPS)

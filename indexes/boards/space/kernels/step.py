@@ -5,10 +5,12 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from indexes.boards.kernels.changes import DELETE, Changes
-from indexes.boards.kernels.step import DONE, FULL_LIVE, FULL_TILES, Painted
+from indexes.boards.kernels.step import DONE, FULL_LIVE, FULL_TILES
 from indexes.boards.kernels.tiles import Tiles
 from indexes.boards.live_lists import Former, Live, deliver
 from indexes.boards.space.kernels.arrays import RegionTrees, SpaceArrays, SpaceContext
@@ -18,7 +20,15 @@ from indexes.boards.space.kernels.scratch import SpaceScratch
 from indexes.boards.space.kernels.tiles import closed_box
 from indexes.boards.space.subscription_index import report
 from indexes.compiled.jit import expanded, internal, kernel
-from indexes.core.arrays import INF, Floats, int64
+from indexes.core.arrays import INF, Floats, Ints, Ints32, int64
+
+
+class Painted(NamedTuple):
+    """The output of a pass: `event[t]` is the number of the change of kept tile t, `progress` begins with (next change,
+    tiles made)."""
+
+    event: Ints32
+    progress: Ints
 
 
 @expanded
