@@ -70,8 +70,8 @@ from indexes.relays.engine import RelayEngine
 
 ANSWERS_EXPIRE_EVERY = 600.0
 
-PAINTERS = 2
-"""Threads that paint a large batch together where nothing else is set and there are as many processors."""
+BATCH_THREADS = 2
+"""Threads that share the work of a large batch where nothing else is set and there are as many processors."""
 
 MEND_EVERY = 1.0
 """Seconds between two looks after the log: at its place and disk, for failed commits, and to flush where it ends."""
@@ -187,7 +187,7 @@ class Service:
         Nothing is served before; kernels that no resource needs yet may still be compiled afterwards.
         """
         await asyncio.to_thread(self.kernels.start)
-        helper_threads.provide((self.settings.painters or min(PAINTERS, processors())) - 1)
+        helper_threads.provide((self.settings.batch_threads or min(BATCH_THREADS, processors())) - 1)
         if self.node.leads:
             await asyncio.to_thread(self.webhooks.load)
             await asyncio.to_thread(self.zones.load)

@@ -237,12 +237,13 @@ class Settings(BaseSettings):
     max_queue: int = Field(
         10_000, ge=1, description="Most requests waiting for the writer; past that the response is 503."
     )
-    painters: int = Field(
+    batch_threads: int = Field(
         0,
         ge=0,
         le=16,
-        description="Threads that paint a large batch of events on a board together, each but one with a copy of the "
-        "board's objects; 0: two where there are two processors or more.",
+        description="Threads that share the work of a large batch: that paint the events of a board, each but one with "
+        "a copy of its objects, or serve the posts of a feed, two at most. 0: two where there are two processors or "
+        "more.",
     )
 
     max_streams: int = Field(100_000, ge=0, description="Most open streams.")

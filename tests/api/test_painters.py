@@ -22,7 +22,7 @@ def answers(data: Path, painters: int) -> list[Any]:
     """What a service with so many painters answers to large batches."""
     chance = random.Random(4)
     found = []
-    with AppClient(create_app(Settings(data=data, painters=painters)), base_url=URL) as client:
+    with AppClient(create_app(Settings(data=data, batch_threads=painters)), base_url=URL) as client:
         assert len(helper_threads.threads()) == painters - 1
         config = {"range_attributes": ["x"], "rank": {"attribute": "y"}, "ks": [3]}
         client.put("/v1/boards/b", json=config).raise_for_status()
