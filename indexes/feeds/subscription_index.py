@@ -11,7 +11,7 @@ from indexes.feeds.kernels import postings as kernels
 from indexes.feeds.kernels.arena import grown
 from indexes.feeds.kernels.cells import Cells, build_cells, put_into
 from indexes.feeds.kernels.postings import DIRECTORY_END, EMPTY, LEVELS, Postings
-from indexes.feeds.kernels.scratch import CELL, CELLS_END, SEEN, Reads, Scratch
+from indexes.feeds.kernels.scratch import SEEN, Reads
 from indexes.feeds.kernels.step import StepState
 from indexes.feeds.kernels.subscriptions import ALPHA, ROW, TERM, THETA, Subscribers, Table, X, Y, terms_of
 from indexes.feeds.kernels.window import Batch
@@ -22,13 +22,19 @@ CAPACITY = 4_000
 
 class SubscriptionIndex:
     """An index of the subscriptions of a table. All indexes give the same lists, to the bit. This one has nothing in
-    it, and finds nothing."""
+    it, and finds nothing.
+
+    `middle` is the cell before which half of the subscriptions lie, which parts of them can be served by in two
+    threads; None if they cannot."""
+
+    middle: int | None = None
 
     def build(self, table: Table, order: Ints, tree: Cells | None = None) -> None:
         """Index all subscriptions, for words in this order, rarer ones first, in the cells of a tree or in new ones."""
 
-    def add(self, table: Table, slots: Ints) -> None:
-        """Add subscriptions that have a theta."""
+    def add(self, table: Table, slots: Ints) -> bool:
+        """Add subscriptions that have a theta. Returns whether all have new cells."""
+        return False
 
     def remove(self, table: Table, slots: Ints) -> None:
         """Remove subscriptions, which are still in the table."""
@@ -51,11 +57,6 @@ class SubscriptionIndex:
         """Find the recipients of posts of the window, and change nothing: see `kernels.postings.find_many`."""
         return 0
 
-    def halves(self, scratch: Scratch) -> tuple[Scratch, Scratch] | None:
-        """Two like this one, with each of which `refill` serves half of the subscriptions, each in any thread; None if
-        the index has no halves."""
-        return None
-
     def refill(self, state: StepState, first: int, end: int) -> None:
         """Insert posts of the window into buffers: see `kernels.postings.refill_ordered`."""
 
@@ -70,8 +71,7 @@ class OrderedIndex(SubscriptionIndex):
         self._capacity = capacity
         self.built = 0
         """Subscriptions when all were indexed last."""
-        self.middle = 0
-        """The cell before which half of them lie."""
+        self.middle: int | None = 0
         self.cells, _ = build_cells(np.empty((0, 2)), capacity)
         none = np.empty(0, np.int32)
         none64 = none.astype(np.int64)
@@ -117,15 +117,16 @@ class OrderedIndex(SubscriptionIndex):
         kernels.fill(self.arrays, subscribers, slots, which, at)
         self.built = len(slots)
 
-    def add(self, table: Table, slots: Ints) -> None:
+    def add(self, table: Table, slots: Ints) -> bool:
         """O(words (log n + block)) each; all are indexed again when their number has
         doubled, in O(n log n)."""
         if len(table) > 2 * self.built + 256:
             self.build(table, self.arrays.order)
-            return
+            return True
         at = 0
         while (at := kernels.add(self.arrays, self.cells, table.arrays, slots, at)) < len(slots):
             self._grow()
+        return False
 
     def remove(self, table: Table, slots: Ints) -> None:
         """O(words (log n + block)) each."""
@@ -156,14 +157,6 @@ class OrderedIndex(SubscriptionIndex):
 
     def find(self, state: StepState, first: int, end: int) -> int:
         return kernels.find_many(self.arrays, self.cells, state, first, end)
-
-    def halves(self, scratch: Scratch) -> tuple[Scratch, Scratch]:
-        """O(subscriptions + words)."""
-        left, right = (
-            scratch._replace(**{name: column.copy() for name, column in scratch._asdict().items()}) for _ in range(2)
-        )
-        left.size[CELLS_END] = right.size[CELL] = self.middle
-        return left, right
 
     def refill(self, state: StepState, first: int, end: int) -> None:
         kernels.refill_ordered(self.arrays, self.cells, state, first, end)

@@ -10,13 +10,16 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from indexes.compiled.jit import internal, kernel
-from indexes.compiled.simd import prefetch_block
+from indexes.compiled.jit import inlined, internal, kernel
+from indexes.compiled.simd import prefetch_block, prefetch_line
 from indexes.core.arrays import Floats, Ints, int64
 from indexes.feeds.kernels.buffers import Evaluation, evaluate, in_list, insert, prefetch_buffer, remove
 from indexes.feeds.kernels.owners import FREE_CELLS, RING_FIRST, RING_NEXT, Owners, own_late, release
 from indexes.feeds.kernels.scratch import (
+    APART,
     AT,
+    CELL,
+    CELLS_END,
     CHANGED,
     EXPIRED,
     LINES_USED,
@@ -56,9 +59,12 @@ class StepState(NamedTuple):
 
 @internal
 def begin_post(window: Window, scratch: Scratch, batch: Batch) -> None:
-    """Enter the next post of the batch into the window."""
+    """Enter the next post of the batch into the window, unless it is there and has only to be counted."""
     begin_step(scratch)
-    enter(window, batch, scratch.size[AT])
+    if scratch.size[APART]:
+        window.size[NEXT] += 1
+    else:
+        enter(window, batch, scratch.size[AT])
     scratch.size[PHASE] = FIND
 
 
@@ -127,7 +133,8 @@ def slide(window: Window, table: Subscribers, owners: Owners, scratch: Scratch, 
 
 @internal
 def expire_oldest(window: Window, table: Subscribers, owners: Owners, scratch: Scratch) -> None:
-    """Remove the oldest post from the window and from all buffers, and note the subscriptions that lack posts then."""
+    """Remove the oldest post from all buffers that are served, and from the window unless it leaves apart; note the
+    subscriptions that lack posts then."""
     post, newest, mask = window.size[FIRST], window.size[NEXT] - 1, owners.ring.size - 1
     place = post & (window.x.size - 1)
     begin = owners.begin[place]
@@ -139,20 +146,31 @@ def expire_oldest(window: Window, table: Subscribers, owners: Owners, scratch: S
             ahead = int64(owners.ring[(at + AHEAD) & mask])
             if table.note[ahead * ROW + OLDEST] <= post:
                 prefetch_buffer(table, ahead)
+                prefetch_line(table.cell, ahead)
         expire_from(table, scratch, int64(owners.ring[at & mask]), post, newest)
     cell = int64(owners.late[place])
     while cell != NONE:
         expire_from(table, scratch, int64(owners.cell[cell]), post, newest)
         cell = int64(owners.after[cell])
     release(owners, place)
-    leave(window)
+    if scratch.size[APART]:
+        window.size[FIRST] += 1
+    else:
+        leave(window)
+
+
+@inlined
+def served(table: Subscribers, scratch: Scratch, slot: int, post: int) -> bool:
+    """Whether an owner of a post may hold it and is served here. One that was replaced by another subscription in
+    another cell may be served in another thread, and an owner there."""
+    return table.note[slot * ROW + OLDEST] <= post and scratch.size[CELL] <= table.cell[slot] < scratch.size[CELLS_END]
 
 
 @internal
 def expire_from(table: Subscribers, scratch: Scratch, slot: int, post: int, newest: int) -> None:
     """Remove the oldest post from a buffer, if it is there. What then becomes the last of the list may be the newest
     post."""
-    rank = remove(table, slot, post)
+    rank = remove(table, slot, post) if served(table, scratch, slot, post) else NONE
     if rank != NONE:
         scratch.counted[EXPIRED] += 1
         held, k = int64(table.held[slot]), int64(table.k[slot])
@@ -251,14 +269,15 @@ def withdraw(window: Window, table: Subscribers, owners: Owners, scratch: Scratc
         while cell != NONE:
             _withdraw_from(table, scratch, int64(owners.cell[cell]), post)
             cell = int64(owners.after[cell])
-        strike(window, post)
+        if not scratch.size[APART]:
+            strike(window, post)
     scratch.size[PHASE] = EVALUATE
 
 
 @internal
 def _withdraw_from(table: Subscribers, scratch: Scratch, slot: int, post: int) -> None:
     """Remove a post, which may dominate others, from a buffer, if it is there."""
-    rank = remove(table, slot, post)
+    rank = remove(table, slot, post) if served(table, scratch, slot, post) else NONE
     if rank != NONE:
         note_short(table, scratch, slot)
         if rank < table.k[slot]:

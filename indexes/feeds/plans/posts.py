@@ -17,9 +17,10 @@ from indexes.core.ids import Packed
 from indexes.core.plan import LONG, Plan
 from indexes.feeds.commands import Post, Tick, Withdraw
 from indexes.feeds.config import bag_of_shown
-from indexes.feeds.feed import PIECE, ChangedLists, Posted
+from indexes.feeds.feed import PIECE, Posted
 from indexes.feeds.live_lists import Views
 from indexes.feeds.pending_posts import Before, Undo
+from indexes.feeds.report import ChangedLists
 from indexes.feeds.results import ListChange, PostView, Slice
 from indexes.feeds.store import FeedStore
 
