@@ -60,7 +60,7 @@ EVALUATED = 32
 BOUNDED = 4_096
 """Subscriptions whose thetas are computed at once before a refill."""
 
-REFILLED = 32
+REFILLED = 64
 """Posts inserted at once by a refill."""
 
 LINES = 4_096
@@ -661,16 +661,23 @@ class FeedIndex:
         v, index = self.window, self.subscription_index
         end = int(v.size[NEXT]) if len(self.table) else 0
 
+        s, slots = self.table.arrays, self.table.slots()
+        row = s.row.reshape(-1, ROW)
+        indexed = row[:, THETA].copy()
+        bounds = indexed.copy()
+
         def refill(state: step.StepState) -> Iterator[None]:
-            for first in range(int(v.size[FIRST]), end, REFILLED):
+            for upto in range(end, int(v.size[FIRST]), -REFILLED):
                 yield
-                index.refill(state, first, min(end, first + REFILLED))
+                index.refill(state, bounds, max(int(v.size[FIRST]), upto - REFILLED), upto)
 
         states = [self.state_of(part, v) for part in self.parts]
         if len(states) == 1:
             yield from refill(states[0])
         else:
             yield from self._in_halves(lambda number: refill(states[number]))
+        row[slots, THETA] = bounds[slots]
+        index.move(s, slots, indexed[slots])
 
     def _own_all(self, slots: Ints) -> None:
         """Lay out the owners of posts, of which these subscriptions have buffers: all there are."""

@@ -7,17 +7,21 @@ from numpy.typing import NDArray
 
 from indexes.core import aligned
 from indexes.core.arrays import Floats, Ints
+from indexes.core.helper import run_both
 from indexes.feeds.kernels import postings as kernels
 from indexes.feeds.kernels.arena import grown
 from indexes.feeds.kernels.cells import Cells, build_cells, put_into
 from indexes.feeds.kernels.postings import DIRECTORY_END, EMPTY, LEVELS, Postings
-from indexes.feeds.kernels.scratch import SEEN, Reads
+from indexes.feeds.kernels.scratch import ALL_CELLS, SEEN, Reads
 from indexes.feeds.kernels.step import StepState
 from indexes.feeds.kernels.subscriptions import ALPHA, ROW, TERM, THETA, Subscribers, Table, X, Y, terms_of
 from indexes.feeds.kernels.window import Batch
 
 CAPACITY = 4_000
 """Subscriptions of a cell."""
+
+FILLED = 20_000
+"""Subscriptions from which on lists are filled in two threads."""
 
 
 class SubscriptionIndex:
@@ -57,8 +61,9 @@ class SubscriptionIndex:
         """Find the recipients of posts of the window, and change nothing: see `kernels.postings.find_many`."""
         return 0
 
-    def refill(self, state: StepState, first: int, end: int) -> None:
-        """Insert posts of the window into buffers: see `kernels.postings.refill_ordered`."""
+    def refill(self, state: StepState, bounds: Floats, first: int, end: int) -> None:
+        """Insert posts of the window, from the newest on, into buffers with these thetas in the end, by slot: see
+        `kernels.postings.refill_ordered`."""
 
     def check(self, table: Table) -> None:
         """Raise AssertionError if the index is not that of the table."""
@@ -114,7 +119,15 @@ class OrderedIndex(SubscriptionIndex):
             aligned.empty(len(LEVELS) * (keys + free), np.int64),
             np.array([directory, keys]),
         )
-        kernels.fill(self.arrays, subscribers, slots, which, at)
+        middle = self.middle or 0
+
+        def fill(first: int, end: int) -> None:
+            kernels.fill(self.arrays, subscribers, slots, which, at, first, end)
+
+        if len(slots) < FILLED:
+            fill(0, ALL_CELLS)
+        else:
+            run_both(lambda: fill(0, middle), lambda: fill(middle, ALL_CELLS))
         self.built = len(slots)
 
     def add(self, table: Table, slots: Ints) -> bool:
@@ -158,8 +171,8 @@ class OrderedIndex(SubscriptionIndex):
     def find(self, state: StepState, first: int, end: int) -> int:
         return kernels.find_many(self.arrays, self.cells, state, first, end)
 
-    def refill(self, state: StepState, first: int, end: int) -> None:
-        kernels.refill_ordered(self.arrays, self.cells, state, first, end)
+    def refill(self, state: StepState, bounds: Floats, first: int, end: int) -> None:
+        kernels.refill_ordered(self.arrays, self.cells, state, bounds, first, end)
 
     def _grow(self) -> None:
         a = self.arrays

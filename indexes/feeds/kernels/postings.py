@@ -149,25 +149,29 @@ def _lengths(order: Ints, table: Subscribers, slot: int) -> None:
 
 
 @kernel
-def fill(postings: Postings, table: Subscribers, slots: Ints, which: Ints, at: Ints) -> None:
-    """Put the postings into their blocks and sort the lists. In order of subscriptions, posting n is of term `at[n]`
-    and in block `which[n]`."""
+def fill(
+    postings: Postings, table: Subscribers, slots: Ints, which: Ints, at: Ints, first_cell: int, end_cell: int
+) -> None:
+    """Put the postings of some cells into their blocks and sort the lists; in any thread, other cells in others. In
+    order of subscriptions, posting n is of term `at[n]` and in block `which[n]`."""
     n = 0
     for i in range(slots.size):
         slot = slots[i]
-        _lengths(postings.order, table, slot)
-        theta, alpha = table.row[slot * ROW + THETA], table.row[slot * ROW + ALPHA]
-        for _ in range(table.words[slot]):
-            b = which[n]
-            for level in range(_LEVELS.size):
-                key = key_of(theta, alpha, _LEVELS[level], table.raw[2 * at[n] + 1], slot)
-                postings.key[_list(postings, b, level) + postings.filled[b]] = key
-            postings.filled[b] += 1
-            n += 1
+        if first_cell <= table.cell[slot] < end_cell:
+            _lengths(postings.order, table, slot)
+            theta, alpha = table.row[slot * ROW + THETA], table.row[slot * ROW + ALPHA]
+            for t in range(n, n + table.words[slot]):
+                b = which[t]
+                for level in range(_LEVELS.size):
+                    key = key_of(theta, alpha, _LEVELS[level], table.raw[2 * at[t] + 1], slot)
+                    postings.key[_list(postings, b, level) + postings.filled[b]] = key
+                postings.filled[b] += 1
+        n += table.words[slot]
     for level in range(_LEVELS.size):
         for b in range(postings.size[DIRECTORY_END]):
-            _sort(postings.key, _list(postings, b, level), postings.filled[b])
-            _note_head(postings, b, level)
+            if first_cell <= postings.cell[b] < end_cell:
+                _sort(postings.key, _list(postings, b, level), postings.filled[b])
+                _note_head(postings, b, level)
 
 
 @internal
@@ -521,13 +525,12 @@ def find_many(postings: Postings, cells: Cells, state: StepState, first: int, en
 
 
 @kernel
-def refill_ordered(postings: Postings, cells: Cells, state: StepState, first: int, end: int) -> None:
-    """Insert posts of the window into the buffers of their recipients: see `refill`. O(postings read + entries)
-    each."""
+def refill_ordered(postings: Postings, cells: Cells, state: StepState, bounds: Floats, first: int, end: int) -> None:
+    """Insert posts of the window, from the newest on, into the buffers of their recipients: see `refill`. O(postings
+    read + entries) each."""
     window, table, scratch = state.window, state.table, state.scratch
-    for post in range(first, end):
+    for post in range(end - 1, first - 1, -1):
         if window.gone[post & (window.x.size - 1)] == 0:
             begin_search(scratch)
             hits = find_ordered(postings, cells, window, table, scratch, post, state.diagonal)
-            take_again(table, state.limits, scratch, hits, post)
-            move_hits(postings, table, scratch, hits)
+            take_again(table, state.limits, scratch, bounds, hits, post)
