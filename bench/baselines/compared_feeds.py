@@ -345,7 +345,7 @@ def post_compared(
     status = DONE
     while status == DONE and scratch.size[AT] < batch.end.size:
         if scratch.size[PHASE] == ENTER:
-            begin_post(window, scratch, batch)
+            begin_post(window, table, scratch, batch)
         if scratch.size[PHASE] == FIND:
             hits = _find(postings, cells, strategy, state, window.size[NEXT] - 1)
             status = room_for_hits(owners, scratch, hits)

@@ -264,6 +264,7 @@ class FeedIndex:
             while first < end and v.time[first & (len(v.x) - 1)] <= self.now - (self.config.span or 0):
                 first += 1
             if first > v.size[FIRST]:
+                self._reserve()
                 for part in self.parts:
                     step.expire_until(part.window(v), self.table.arrays, part.owners, part.scratch, first)
                 win.leave_until(v, first)
@@ -286,7 +287,7 @@ class FeedIndex:
             if not self.holds(post) or list(posts).count(post) > 1:
                 raise KeyError(post)
         report = Report()
-        self._reserve(0, 0, 0)
+        self._reserve()
         numbers = np.array(posts, np.int64)
         for part in self.parts:
             step.withdraw(self.window, self.table.arrays, part.owners, part.scratch, numbers)
@@ -321,7 +322,7 @@ class FeedIndex:
         """Fill the buffers of all subscriptions, after `put`. `theta` is a score that k posts of the window reach, 0 if
         all that share a word do, NaN if it is unknown; a subscription that lacks posts with it is evaluated. O(n log n
         + terms + entries), and the cost of publishing the posts of the window."""
-        self._reserve(0, 0, 0)
+        self._reserve()
         s = self.table.arrays
         weigh_subscriptions(s, self.window.idf, slots)
         row = s.row.reshape(-1, ROW)
@@ -430,16 +431,18 @@ class FeedIndex:
     def _admit(self, slots: Ints, k: Ints, lay_out: bool = True) -> Generator[None, None, None]:
         """Evaluate subscriptions that have just been added to the table, and index them."""
         self._most_k = max(self._most_k, int(k.max(initial=1)))
-        self._reserve(0, 0, 0)
+        self._reserve(served=False)
         weigh_subscriptions(self.table.arrays, self.window.idf, slots)
         yield from self._evaluate(slots)
         s = self.table.arrays
+        step.begin_step(s, self.scratch)  # forget changes, which are not reported
         self._churned += len(slots)
         if not lay_out:
             return
         again = self.subscription_index.add(self.table, slots)
         if again:
             self._divide()
+            self._reserve(served=False)
         if (again and len(self.parts) > 1) or MOST_CHAINED < len(slots) > len(self.table) / 2:
             self._own_all(self.table.slots())
         else:
@@ -447,7 +450,7 @@ class FeedIndex:
                 part.own_late(self.window, s, part.of(s, slots))
 
     def _evaluate(self, slots: Ints) -> Generator[None, None, None]:
-        step.begin_step(self.scratch)
+        step.begin_step(self.table.arrays, self.scratch)
         for first in range(0, len(slots), EVALUATED):
             step.evaluate_some(self.state, slots, first, min(len(slots), first + EVALUATED))
             yield
@@ -477,7 +480,7 @@ class FeedIndex:
         yield from self._in_background(lambda: self.subscription_index.build(self.table, order, tree))
         self._churned = 0
         self._divide()
-        self._reserve(0, 0, 0)
+        self._reserve(served=False)
 
     def _divide(self) -> None:
         """Divide many subscriptions in two parts by their cells, which are new. The owners of posts are to be laid out
@@ -485,7 +488,6 @@ class FeedIndex:
         middle = self.subscription_index.middle
         if middle is not None and (len(self.parts) > 1 or len(self.table) >= MANY):
             self.parts = divided(self.parts, middle)
-            self._reserve(0, 0, 0)
 
     def _in_background(self, work: Callable[[], None]) -> Generator[None, None, None]:
         """Run work that takes long for many subscriptions, in a thread of its own then."""
@@ -539,6 +541,7 @@ class FeedIndex:
 
     def find(self, first: int, end: int) -> None:
         """Find the recipients of posts of the window, and change nothing."""
+        self._reserve(longest=int(self.window.terms.max(initial=0)))
         index, states = self.subscription_index, [self.state_of(part, self.window) for part in self.parts]
         if len(states) == 1:
             index.find(states[0], first, end)
@@ -580,14 +583,17 @@ class FeedIndex:
     def _most_entries(self) -> int:
         return int(self.buffering.room(np.array([self._most_k]))[0])
 
-    def _reserve(self, posts: int, terms: int, longest: int) -> None:
-        """Make room for so many posts and terms, at most `longest` of one post, and for all words and subscriptions."""
+    def _reserve(self, posts: int = 0, terms: int = 0, longest: int = 0, served: bool = True) -> None:
+        """Make room for so many posts and terms, at most `longest` of one post, and for all words and subscriptions.
+        Unless all parts are served now, only the first has scratch: they share what serves none."""
         self.window = win.with_room(self.window, max(1, posts), terms, max(1, len(self.words)), self._unknown)
         v = self.window
         self.subscription_index.with_words(len(v.df))
         reads, lines = self.subscription_index.reads(self.table), max(LINES, self._most_k, len(self.table) // 4)
         for part in self.parts:
-            part.reserve(v, longest, reads, max(1, self.table.end), self._most_k, lines)
+            part.place(v)
+        for part in self.parts if served else self.parts[:1]:
+            part.reserve(v, longest, reads, max(1, len(self.table.arrays.there)), self._most_k, lines)
 
     def before_epoch(self, now: int) -> int:
         """How many posts may be published at this time until an epoch may begin, right after the last of them."""
@@ -650,14 +656,14 @@ class FeedIndex:
 
         yield from self._in_halves(bound)
         yield from self._pass_again(order)
-        step.begin_step(self.scratch)
+        step.begin_step(self.table.arrays, self.scratch)
         step.note_differing(s, self.scratch, followed, end, posts, scores)
 
     def _pass_again(self, order: Ints) -> Generator[None, None, None]:
         """Index all subscriptions for words in this order, and insert the posts of the window into their buffers, which
         are empty, by their thetas."""
         yield from self._lay_out(order)
-        self._reserve(0, 0, int(self.window.terms.max(initial=0)))
+        self._reserve(longest=int(self.window.terms.max(initial=0)))
         v, index = self.window, self.subscription_index
         end = int(v.size[NEXT]) if len(self.table) else 0
 

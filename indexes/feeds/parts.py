@@ -22,7 +22,6 @@ from indexes.feeds.kernels.scratch import (
     LINES_USED,
     NO_CELL,
     ROWS_USED,
-    TURN,
     Reads,
     empty_scratch,
     with_report,
@@ -32,18 +31,14 @@ from indexes.feeds.kernels.subscriptions import Subscribers
 from indexes.feeds.kernels.window import FIRST, NEXT, NONE, Window
 from indexes.feeds.report import Report
 
-TURNS = 1 << 61
-"""Numbers of steps of a part, so that a mark of one is none of another."""
-
 
 class Part:
     """The subscriptions of some cells, all of them at first."""
 
-    def __init__(self, number: int = 0) -> None:
+    def __init__(self) -> None:
         self.owners = own.empty_owners()
         self.evaluation = new_evaluation(64, 1)
         self.scratch = empty_scratch()
-        self.scratch.size[TURN] = self.scratch.turn[0] = number * TURNS
 
     def serve(self, first: int, end: int) -> None:
         """Serve the cells from `first` to `end` - 1 from now on, apart from the window."""
@@ -60,13 +55,17 @@ class Part:
         cell = table.cell[slots]
         return slots[(cell >= self.scratch.size[CELL]) & (cell < self.scratch.size[CELLS_END])]
 
-    def reserve(self, window: Window, longest: int, reads: Reads, slots: int, most_k: int, lines: int) -> None:
-        """Make room for the words and places of a window, posts of so many words, an index that reads so much, so many
-        slots, lists of at most `most_k` and so many changed lists. No step is under way."""
+    def place(self, window: Window) -> None:
+        """Make room for the owners of posts in all places of a window."""
         places = len(window.x)
         if places != len(self.owners.begin):
             old = np.arange(window.size[FIRST], window.size[NEXT]) if len(self.owners.begin) else np.empty(0, np.int64)
             self.owners = own.with_places(self.owners, old, places)
+
+    def reserve(self, window: Window, longest: int, reads: Reads, slots: int, most_k: int, lines: int) -> None:
+        """Make room to work on the words and places of a window, posts of so many words, an index that reads so much,
+        so many slots, lists of at most `most_k` and so many changed lists. No step is under way."""
+        places = len(window.x)
         if places != len(self.evaluation.turn) or len(self.evaluation.newest) < most_k:
             self.evaluation = new_evaluation(places, max(most_k, len(self.evaluation.newest)))
         self.scratch = with_room(self.scratch, len(window.df), longest, reads, slots)
@@ -110,7 +109,7 @@ class Part:
 def divided(parts: list[Part], middle: int) -> list[Part]:
     """Two parts, of the cells before `middle` and of the others, in place of these, one or two. The owners of posts are
     to be laid out then."""
-    parts = parts if len(parts) > 1 else [*parts, Part(1)]
+    parts = parts if len(parts) > 1 else [*parts, Part()]
     parts[0].serve(NO_CELL, middle)
     parts[1].serve(middle, ALL_CELLS)
     return parts

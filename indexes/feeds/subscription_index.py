@@ -104,7 +104,7 @@ class OrderedIndex(SubscriptionIndex):
         of_word = block // len(self.cells.box)
         blocks = np.bincount(of_word, minlength=len(order)).astype(np.int32)
         keys, directory = int(fits.sum()), len(block)
-        free, more = keys // 4 + 1024, directory // 4 + 1024
+        free, more = keys // 8 + 1024, directory // 8 + 1024
         filler = np.zeros(more, np.int32)
         self.arrays = Postings(
             np.array(order, np.int64),

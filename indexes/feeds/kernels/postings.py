@@ -75,9 +75,6 @@ SCALE = 1 << 28
 LOWEST = -SCALE // 2
 """The least bound; that of a lower one is this too."""
 
-NEVER = -SCALE
-"""Less than any bound."""
-
 EMPTY = (1 << 31) - 1
 """The head of a list without keys: greater than any bound."""
 
@@ -362,7 +359,7 @@ def post_ordered(
     status = DONE
     while status == DONE and scratch.size[AT] < batch.end.size:
         if scratch.size[PHASE] == ENTER:
-            begin_post(window, scratch, batch)
+            begin_post(window, table, scratch, batch)
         if scratch.size[PHASE] == FIND:
             hits = find_ordered(postings, cells, window, table, scratch, window.size[NEXT] - 1, state.diagonal)
             status = room_for_hits(owners, scratch, hits)
@@ -489,11 +486,9 @@ def _open_blocks(postings: Postings, cells: Cells, window: Window, scratch: Scra
     """Write where the lists begin that a post has to read, and the keys at which reading ends, to `block` and `bound`.
     Returns their number."""
     place = post & (window.x.size - 1)
-    for cell in range(cells.box.size // 4):
-        limit = NEVER
-        if scratch.size[CELL] <= cell < scratch.size[CELLS_END]:
-            limit = int64(nearest(cells, cell, window.x[place], window.y[place], diagonal) * SCALE)
-        scratch.limit[cell] = limit
+    first_cell, end_cell = scratch.size[CELL], min(scratch.size[CELLS_END], cells.box.size // 4)
+    for cell in range(max(0, first_cell), end_cell):
+        scratch.limit[cell] = int64(nearest(cells, cell, window.x[place], window.y[place], diagonal) * SCALE)
     n = words_by_rarity(postings.order, window, scratch, place)
     directory, m, total = postings.head.size // _LEVELS.size, 0, 0.0
     for i in range(n - 1, -1, -1):
@@ -502,15 +497,18 @@ def _open_blocks(postings: Postings, cells: Cells, window: Window, scratch: Scra
         level, t = 0, math.sqrt(total)
         while level < _LEVELS.size - 1 and _LEVELS[level] < t:
             level += 1
-        first = int64(postings.at[word])
-        scratch.counted[BLOCKS] += postings.blocks[word]
-        for b in range(first, first + postings.blocks[word]):
+        first, end = int64(postings.at[word]), int64(postings.at[word] + postings.blocks[word])
+        b = _block(postings, word, first_cell) if first_cell > 0 else first
+        begin = b
+        while b < end and postings.cell[b] < end_cell:
             limit = int64(scratch.limit[postings.cell[b]])
             if postings.head[level * directory + b] <= limit:
                 scratch.block[m], scratch.bound[m] = _list(postings, b, level), (limit + 1) << 32
                 scratch.end[m] = scratch.block[m] + postings.filled[b]
                 scratch.ratio[m] = t / _LEVELS[level]
                 m += 1
+            b += 1
+        scratch.counted[BLOCKS] += b - begin
     return m
 
 

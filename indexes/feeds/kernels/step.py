@@ -41,6 +41,9 @@ DONE, RING, CELLS, LINES = range(4)
 ENTER, FIND, EVALUATE, REPORT = range(4)
 """Phases of a post."""
 
+AS_CHANGED, AS_SHORT = 1, 2
+"""Bits of `Subscribers.noted`."""
+
 AHEAD = 8
 """Subscriptions whose buffers are prefetched."""
 
@@ -58,9 +61,9 @@ class StepState(NamedTuple):
 
 
 @internal
-def begin_post(window: Window, scratch: Scratch, batch: Batch) -> None:
+def begin_post(window: Window, table: Subscribers, scratch: Scratch, batch: Batch) -> None:
     """Enter the next post of the batch into the window, unless it is there and has only to be counted."""
-    begin_step(scratch)
+    begin_step(table, scratch)
     if scratch.size[APART]:
         window.size[NEXT] += 1
     else:
@@ -69,9 +72,13 @@ def begin_post(window: Window, scratch: Scratch, batch: Batch) -> None:
 
 
 @kernel
-def begin_step(scratch: Scratch) -> None:
-    """Begin a step: nothing is marked as read, short or changed."""
+def begin_step(table: Subscribers, scratch: Scratch) -> None:
+    """Begin a step: nothing is marked as read, short or changed. O(what was left of the last one)."""
     begin_search(scratch)
+    for i in range(scratch.size[SHORT]):
+        table.noted[scratch.short[i]] = 0
+    for i in range(scratch.size[CHANGED]):
+        table.noted[scratch.changed[i]] = 0
     scratch.size[SHORT] = scratch.size[NEXT_SHORT] = scratch.size[CHANGED] = scratch.size[REACHED] = 0
 
 
@@ -117,8 +124,8 @@ def take_in(window: Window, table: Subscribers, limits: Limits, owners: Owners, 
 @internal
 def note_changed(table: Subscribers, scratch: Scratch, slot: int) -> None:
     """Note that the list of a subscription differs from that before the step, if it is followed."""
-    if table.followed[slot] and table.changed[slot] != scratch.turn[0]:
-        table.changed[slot] = scratch.turn[0]
+    if table.followed[slot] and table.noted[slot] & AS_CHANGED == 0:
+        table.noted[slot] |= AS_CHANGED
         scratch.changed[scratch.size[CHANGED]] = slot
         scratch.size[CHANGED] += 1
 
@@ -185,8 +192,8 @@ def expire_from(table: Subscribers, scratch: Scratch, slot: int, post: int, newe
 @internal
 def note_short(table: Subscribers, scratch: Scratch, slot: int) -> None:
     """Note a subscription to be evaluated in this step."""
-    if table.short[slot] != scratch.turn[0]:
-        table.short[slot] = scratch.turn[0]
+    if table.noted[slot] & AS_SHORT == 0:
+        table.noted[slot] |= AS_SHORT
         scratch.short[scratch.size[SHORT]] = slot
         scratch.size[SHORT] += 1
 
@@ -208,7 +215,9 @@ def evaluate_short(state: StepState, most_entries: int) -> int:
     scratch.size[NEXT_SHORT] = i
     done = i == scratch.size[SHORT]
     if done:
-        scratch.size[PHASE] = REPORT
+        for j in range(i):
+            table.noted[scratch.short[j]] &= ~AS_SHORT
+        scratch.size[PHASE], scratch.size[SHORT] = REPORT, 0
     return DONE if done else CELLS
 
 
@@ -241,14 +250,15 @@ def report(table: Subscribers, scratch: Scratch, step: int) -> int:
                 at += 1
             scratch.line_step[line], scratch.line_slot[line], scratch.line_end[line] = step, slot, at
             line += 1
-        scratch.size[LINES_USED], scratch.size[ROWS_USED] = line, at
+            table.noted[slot] &= ~AS_CHANGED
+        scratch.size[LINES_USED], scratch.size[ROWS_USED], scratch.size[CHANGED] = line, at, 0
     return DONE if room else LINES
 
 
 @kernel
 def expire_until(window: Window, table: Subscribers, owners: Owners, scratch: Scratch, first: int) -> None:
     """A step that expires all posts before this one, and notes subscriptions that lack posts then. O(entries)."""
-    begin_step(scratch)
+    begin_step(table, scratch)
     while window.size[FIRST] < first:
         expire_oldest(window, table, owners, scratch)
     scratch.size[PHASE] = EVALUATE
@@ -257,7 +267,7 @@ def expire_until(window: Window, table: Subscribers, owners: Owners, scratch: Sc
 @kernel
 def withdraw(window: Window, table: Subscribers, owners: Owners, scratch: Scratch, posts: Ints) -> None:
     """A step that withdraws these posts of the window, and notes subscriptions that hold one. O(owners)."""
-    begin_step(scratch)
+    begin_step(table, scratch)
     mask = owners.ring.size - 1
     for i in range(posts.size):
         post = posts[i]

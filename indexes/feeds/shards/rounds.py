@@ -78,7 +78,7 @@ def post_routed(
     status = DONE
     while status == DONE and scratch.size[AT] < batch.end.size:
         if scratch.size[PHASE] == ENTER:
-            begin_post(window, scratch, batch)
+            begin_post(window, table, scratch, batch)
         if scratch.size[PHASE] == FIND:
             hits = 0
             if routed[scratch.size[AT]]:
@@ -101,7 +101,7 @@ def post_given(given: Hits, state: StepState, batch: Batch, window_posts: int) -
     status = DONE
     while status == DONE and scratch.size[AT] < batch.end.size:
         if scratch.size[PHASE] == ENTER:
-            begin_post(window, scratch, batch)
+            begin_post(window, table, scratch, batch)
         if scratch.size[PHASE] == FIND:
             at, hits = scratch.size[AT], 0
             for i in range(given.end[at - 1] if at else 0, given.end[at]):

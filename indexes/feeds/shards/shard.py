@@ -132,7 +132,7 @@ class FeedShard(FeedIndex):
         if not len(slots):
             return
         old = self.thetas()[slots]
-        self._reserve(0, 0, 0)
+        self._reserve()
         run_all(self._evaluate(slots))
         s = self.table.arrays
         self.parts[0].own_late(self.window, s, slots)
