@@ -171,9 +171,10 @@ class ComparedIndex(SubscriptionIndex):
         )
         _fill(self.arrays, s, slots)
 
-    def add(self, table: Table, slots: Ints) -> None:
+    def add(self, table: Table, slots: Ints) -> bool:
         """Add subscriptions that have a theta. O(n log n)."""
         self.build(table, self.arrays.order)
+        return True
 
     def remove(self, table: Table, slots: Ints) -> None:
         """Remove subscriptions. O(n log n)."""

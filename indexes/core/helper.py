@@ -11,7 +11,7 @@ from collections.abc import Callable
 from queue import SimpleQueue
 from threading import Lock, Thread
 
-Work = Callable[[], None]
+Work = Callable[[], object]
 
 
 class Helper:

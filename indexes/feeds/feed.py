@@ -523,21 +523,21 @@ class FeedIndex:
         batches = [batch._replace(reached=np.zeros_like(batch.reached)) for _ in self.parts]
         reports = [Report() for _ in self.parts]
 
-        def serve(number: int) -> Callable[[], None]:
-            return lambda: self._post_to(self.parts[number], windows[number], batches[number], reports[number], at)
+        def serve(number: int) -> None:
+            self._post_to(self.parts[number], windows[number], batches[number], reports[number], at)
 
         self._serve_parts(len(batch.end), serve)
         win.leave_until(self.window, int(windows[0].size[FIRST]))
         batch.reached[:] = batches[0].reached + batches[1].reached
         report.join(reports)
 
-    def _serve_parts(self, posts: int, serve: Callable[[int], Callable[[], None]]) -> None:
+    def _serve_parts(self, posts: int, serve: Callable[[int], object]) -> None:
         """Serve so many posts to two parts, in two threads if it takes long. What is done does not depend on it."""
         if posts * len(self.table) >= BOTH:
-            self.waited += run_both(serve(0), serve(1))
+            self.waited += run_both(lambda: serve(0), lambda: serve(1))
         else:
-            serve(0)()
-            serve(1)()
+            serve(0)
+            serve(1)
 
     def find(self, first: int, end: int) -> None:
         """Find the recipients of posts of the window, and change nothing."""
@@ -546,7 +546,17 @@ class FeedIndex:
         if len(states) == 1:
             index.find(states[0], first, end)
         else:
-            self._serve_parts(end - first, lambda number: lambda: index.find(states[number], first, end))
+            self._serve_parts(end - first, lambda number: index.find(states[number], first, end))
+
+    @property
+    def counted(self) -> Ints:
+        """The counters of posts of all parts: see `Scratch.counted`."""
+        return np.sum([part.scratch.counted for part in self.parts], axis=0)
+
+    @property
+    def evaluated(self) -> Ints:
+        """The counters of evaluations of all parts: see `Evaluation.size`."""
+        return np.sum([part.evaluation.size for part in self.parts], axis=0)
 
     def _post_to(self, part: Part, window: win.Window, batch: win.Batch, report: Report, at: int) -> None:
         """Publish a batch to a part, for which it enters the window."""

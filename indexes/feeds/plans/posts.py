@@ -135,11 +135,12 @@ class PostPlan(SteppedPlan):
         if self._steps is None:
             if self._executed == self.count or not self._has_room(budget):
                 return
-            # The time of other threads and processes is not a cost of the posts.
-            began = time.thread_time()
+            # The time of other processes is not a cost of the posts, and of two threads that of the longer counts.
+            index = self.engine.index
+            began = time.thread_time() + index.waited
             self._begin(budget)
             self._posted = self._go_on(0.0)
-            self.engine.post_cost.learn(time.thread_time() - began, self._executed - self._shown)
+            self.engine.post_cost.learn(time.thread_time() + index.waited - began, self._executed - self._shown)
         else:
             self._posted = self._go_on(budget)
         if self._posted is not None and self._executed == self.count:
