@@ -46,13 +46,13 @@ def measure(feed: FeedIndex, posts: Documents, places: Floats) -> Round:
     """Publish posts, and find the recipients of the newest of the window once more; by the time of the thread that
     takes longer, where there are two."""
     n, window = len(posts), feed.config.posts or 0
-    counted, evaluated = feed.counted, feed.evaluated
+    before, evaluations = feed.counted, feed.evaluated
     begin = time.thread_time() + feed.waited
     feed.post(posts, places)
     whole = (time.thread_time() + feed.waited - begin) / n * 1e6
-    counted, evaluated = (feed.counted - counted) / n, feed.evaluated - evaluated
+    counted, evaluated = (feed.counted - before) / n, int((feed.evaluated - evaluations)[EVALUATED])
     some, end = min(n, window), int(feed.window.size[NEXT])
     begin = time.thread_time() + feed.waited
     feed.find(end - some, end)
     find = (time.thread_time() + feed.waited - begin) / some * 1e6
-    return Round(find, whole, int(evaluated[EVALUATED]) / n, *(float(counted[i]) for i in (VISITED, SCORED, HITS)))
+    return Round(find, whole, evaluated / n, *(float(counted[i]) for i in (VISITED, SCORED, HITS)))

@@ -67,7 +67,7 @@ def show(report: Report, size: Size) -> None:
         f"Threshold-ordered postings, and groups with leaves of 1000, on {size.base.subscriptions:,} subscriptions of "
         f"{size.base.words[0]} to {size.base.words[1]} words, k = {size.base.k}, a window of {size.base.window:,} "
         f"posts and uniform alpha but for what a row says; microseconds of thread time a post, from {MANY:,} "
-            f"subscriptions on that of the longer of two threads with the former, the median "
+        f"subscriptions on that of the longer of two threads with the former, the median "
         f"of {size.rounds} rounds of {size.posts:,} posts."
     )
     rows = []

@@ -89,16 +89,19 @@ def _insert_older(table: Subscribers, limits: Limits, bounds: Floats, slot: int,
     score: from now on theta is above it."""
     row, kind = slot * ROW, int64(table.kind[slot])
     base, n, limit = table.note[row + ENTRY], int64(table.held[slot]), int64(limits.dominated[kind])
-    place = int64(0)
+    place, room = int64(0), int64(limits.room[kind])
     while place < n and table.score[base + place] >= score:
         place += 1
     if limit == 0 or place < limit:
-        if n == limits.room[kind]:
-            n = int64(limits.kept[kind])
-            bounds[slot] = table.score[base + n]
-            table.row[row + THETA] = max(table.row[row + THETA], above(bounds[slot]))
+        if n == room:
+            dropped = score
+            if place < n:
+                n = int64(limits.kept[kind])
+                dropped = table.score[base + n]
+            bounds[slot] = dropped
+            table.row[row + THETA] = max(table.row[row + THETA], above(dropped))
             table.complete[slot] = 0
-        if place <= n:
+        if place <= n and place < room:
             for i in range(n, place, -1):
                 table.score[base + i], table.tag[base + i] = table.score[base + i - 1], table.tag[base + i - 1]
             table.score[base + place], table.tag[base + place] = score, post * POSTS + (place if limit > 0 else 0)
