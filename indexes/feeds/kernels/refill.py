@@ -62,11 +62,14 @@ def _score_now(window: Window, table: Subscribers, slot: int, post: int, diagona
     O(words of both)."""
     place, mask, row = post & (window.x.size - 1), window.word.size - 1, slot * ROW
     begin, text = window.term[place], 0.0
+    end = begin + window.terms[place]
     for t in range(table.note[row + TERM], table.note[row + TERM] + table.words[slot]):
         word = int(table.term[2 * t])
-        for at in range(begin, begin + window.terms[place]):
-            if window.word[at & mask] == word:
-                text += table.term[2 * t + 1] * window.weight[at & mask]
+        at = begin
+        while at < end and window.word[at & mask] != word:
+            at += 1
+        if at < end:
+            text += table.term[2 * t + 1] * window.weight[at & mask]
     x, y, alpha = table.row[row + X], table.row[row + Y], table.row[row + ALPHA]
     return score_of(x, y, alpha, window.x[place], window.y[place], diagonal, text)
 
