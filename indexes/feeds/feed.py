@@ -291,8 +291,7 @@ class FeedIndex:
         numbers = np.array(posts, np.int64)
         for part in self.parts:
             step.withdraw(self.window, self.table.arrays, part.owners, part.scratch, numbers)
-        if len(self.parts) > 1:
-            win.strike_all(self.window, numbers)
+        win.strike_all(self.window, numbers)
         run_all(self._settle(report))
         return report.end()
 

@@ -32,7 +32,7 @@ from indexes.feeds.kernels.scratch import (
     Scratch,
 )
 from indexes.feeds.kernels.subscriptions import ENTRY, OLDEST, POSTS, ROW, THETA, Subscribers
-from indexes.feeds.kernels.window import FIRST, NEXT, NONE, Batch, Window, enter, leave, strike
+from indexes.feeds.kernels.window import FIRST, NEXT, NONE, Batch, Window, enter, leave
 from indexes.feeds.theta import Limits
 
 DONE, RING, CELLS, LINES = range(4)
@@ -266,7 +266,8 @@ def expire_until(window: Window, table: Subscribers, owners: Owners, scratch: Sc
 
 @kernel
 def withdraw(window: Window, table: Subscribers, owners: Owners, scratch: Scratch, posts: Ints) -> None:
-    """A step that withdraws these posts of the window, and notes subscriptions that hold one. O(owners)."""
+    """A step that withdraws these posts, which the window strikes then, and notes subscriptions that hold one.
+    O(owners)."""
     begin_step(table, scratch)
     mask = owners.ring.size - 1
     for i in range(posts.size):
@@ -279,8 +280,6 @@ def withdraw(window: Window, table: Subscribers, owners: Owners, scratch: Scratc
         while cell != NONE:
             _withdraw_from(table, scratch, int64(owners.cell[cell]), post)
             cell = int64(owners.after[cell])
-        if not scratch.size[APART]:
-            strike(window, post)
     scratch.size[PHASE] = EVALUATE
 
 

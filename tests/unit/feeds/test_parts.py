@@ -13,9 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from indexes.feeds.config import FeedConfig
-from indexes.feeds.feed import run_all
+from indexes.feeds.feed import FeedIndex, run_all
 from indexes.feeds.kernels.subscriptions import ENTRY, ROW, THETA
 from indexes.feeds.subscription_index import OrderedIndex
+from indexes.feeds.warm import exercise, warm
+from tests.support.compiling import compiled
+from tests.support.values import UNCOMPILED
 from tests.unit.feeds.worlds import BOUNDS, World
 
 NEVER = 1 << 60
@@ -124,3 +127,14 @@ def test_posts_of_a_batch_may_expire_within_it(span: bool) -> None:
             if span:
                 world.tick(world.now + 2)
     assert np.all(world.feed.table.arrays.noted == 0)
+
+
+@pytest.mark.skipif(UNCOMPILED, reason="nothing is compiled")
+@pytest.mark.parametrize("span", [False, True])
+def test_two_parts_need_no_kernels_of_their_own(span: bool) -> None:
+    warm()
+    config = FeedConfig((0.0, 0.0, 2.0, 1.0), span=1) if span else FeedConfig((0.0, 0.0, 2.0, 1.0), posts=64)
+    feed = FeedIndex(config)
+    with parts(1, 0), compiled() as kernels:
+        exercise(feed)
+    assert len(feed.parts) == 2 and not kernels
