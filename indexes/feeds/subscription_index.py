@@ -99,7 +99,7 @@ class OrderedIndex(SubscriptionIndex):
         word, owner = subscribers.term[2 * at].astype(np.int64), np.repeat(np.arange(len(slots)), words)
         block, which = np.unique(word * len(self.cells.box) + cell[owner], return_inverse=True)
         count = np.bincount(which, minlength=len(block)).astype(np.int32)
-        fits = count + count // 4
+        fits = count + count // 8
         begin = np.cumsum(fits) - fits
         of_word = block // len(self.cells.box)
         blocks = np.bincount(of_word, minlength=len(order)).astype(np.int32)
