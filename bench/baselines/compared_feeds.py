@@ -171,9 +171,10 @@ class ComparedIndex(SubscriptionIndex):
         )
         _fill(self.arrays, s, slots)
 
-    def add(self, table: Table, slots: Ints) -> None:
+    def add(self, table: Table, slots: Ints) -> bool:
         """Add subscriptions that have a theta. O(n log n)."""
         self.build(table, self.arrays.order)
+        return True
 
     def remove(self, table: Table, slots: Ints) -> None:
         """Remove subscriptions. O(n log n)."""
@@ -208,9 +209,9 @@ class ComparedIndex(SubscriptionIndex):
         """Find the recipients of posts of the window, and change nothing."""
         return find_many(self._with_room(state.scratch), self.cells, self._strategy, state, first, end)
 
-    def refill(self, state: StepState, first: int, end: int) -> None:
-        """Insert posts of the window into buffers."""
-        refill_compared(self._with_room(state.scratch), self.cells, self._strategy, state, first, end)
+    def refill(self, state: StepState, bounds: Floats, first: int, end: int) -> None:
+        """Insert posts of the window, from the newest on, into buffers."""
+        refill_compared(self._with_room(state.scratch), self.cells, self._strategy, state, bounds, first, end)
 
     def _with_room(self, scratch: Scratch) -> Postings:
         words = len(scratch.word)
@@ -345,7 +346,7 @@ def post_compared(
     status = DONE
     while status == DONE and scratch.size[AT] < batch.end.size:
         if scratch.size[PHASE] == ENTER:
-            begin_post(window, scratch, batch)
+            begin_post(window, table, scratch, batch)
         if scratch.size[PHASE] == FIND:
             hits = _find(postings, cells, strategy, state, window.size[NEXT] - 1)
             status = room_for_hits(owners, scratch, hits)
@@ -383,15 +384,16 @@ def find_many(postings: Postings, cells: Cells, strategy: int, state: StepState,
 
 
 @kernel
-def refill_compared(postings: Postings, cells: Cells, strategy: int, state: StepState, first: int, end: int) -> None:
+def refill_compared(
+    postings: Postings, cells: Cells, strategy: int, state: StepState, bounds: Floats, first: int, end: int
+) -> None:
     """As `indexes.feeds.kernels.postings.refill_ordered`."""
     window, table, scratch = state.window, state.table, state.scratch
-    for post in range(first, end):
+    for post in range(end - 1, first - 1, -1):
         if window.gone[post & (window.x.size - 1)] == 0:
             begin_search(scratch)
             hits = _find(postings, cells, strategy, state, post)
-            take_again(table, state.limits, scratch, hits, post)
-            _move_hits(postings, table, strategy, scratch, hits)
+            take_again(table, state.limits, scratch, bounds, hits, post)
 
 
 @internal

@@ -56,8 +56,9 @@ class Bench:
         size = self._size
         self._report.text(
             f"{size.subscriptions:,} subscriptions of 1 to 5 words, posts of 5 to 15, {size.vocabulary:,} words by "
-            f"Zipf's law, a window of {size.window:,} posts, k = {size.k}, alpha uniform, clustered places; one "
-            f"thread, microseconds of thread time a post, the median of {size.rounds} rounds in alternation. The "
+            f"Zipf's law, a window of {size.window:,} posts, k = {size.k}, alpha uniform, clustered places; "
+            "microseconds of thread time a post, of two threads where posts are served in two (threshold-ordered "
+            f"postings) that of the longer; the median of {size.rounds} rounds in alternation. The "
             "prototype's posts are its own, by the same law."
         )
         prototypes.say_missing(self._report, self.theirs, prototypes.FEEDS)

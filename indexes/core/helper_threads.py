@@ -6,24 +6,33 @@ it alone otherwise.
 
 from __future__ import annotations
 
+import os
 import threading
+import time
 from collections.abc import Callable
 from queue import SimpleQueue
+from typing import TypeAlias
+
+Work: TypeAlias = Callable[[], None]
 
 
 class HelperThread:
     """A long-lived thread that runs one piece of work at a time, and starts with the first. `prepare` is called in it
     before."""
 
-    def __init__(self, prepare: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, prepare: Work = lambda: None) -> None:
         self._prepare = prepare
         self._taken = threading.Lock()
-        self._begun: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self._begun: SimpleQueue[Work | None] = SimpleQueue()
         self._ended: SimpleQueue[BaseException | None] = SimpleQueue()
         self._thread: threading.Thread | None = None
         self._stopped = False
 
-    def begin(self, work: Callable[[], None]) -> bool:
+    def renewed(self) -> HelperThread:
+        """Another one that is prepared as this one is."""
+        return HelperThread(self._prepare)
+
+    def begin(self, work: Work) -> bool:
         """Begin a piece of work, which `end` is called for; whether the thread was free to."""
         if not self._taken.acquire(blocking=False):
             return False
@@ -63,7 +72,7 @@ class HelperThread:
 _threads: tuple[HelperThread, ...] = ()
 
 
-def provide(count: int, prepare: Callable[[], None] = lambda: None) -> None:
+def provide(count: int, prepare: Work = lambda: None) -> None:
     """Let there be so many helpers from now on. What those before are at is finished."""
     global _threads
     before, _threads = _threads, tuple([HelperThread(prepare) for _ in range(count)])
@@ -74,3 +83,45 @@ def provide(count: int, prepare: Callable[[], None] = lambda: None) -> None:
 def threads() -> tuple[HelperThread, ...]:
     """The helpers of this process."""
     return _threads
+
+
+def run_both(first: Work, second: Work) -> float:
+    """Run two independent halves of some work, the second in a helper thread if one is free.
+
+    Returns by how many seconds of its thread's time the second took longer than the first. Raises what one of them
+    raised, once both have ended.
+    """
+    spent = 0.0
+
+    def timed() -> None:
+        nonlocal spent
+        began = time.thread_time()
+        try:
+            second()
+        finally:
+            spent = time.thread_time() - began
+
+    helper = next((one for one in _threads if one.begin(timed)), None)
+    if helper is None:
+        first()
+        second()
+        return 0.0
+    began = time.thread_time()
+    try:
+        first()
+    finally:
+        mine = time.thread_time() - began
+        failure = helper.end()
+    if failure is not None:
+        raise failure
+    return max(0.0, spent - mine)
+
+
+def _renew() -> None:
+    """A forked process has no thread but its own."""
+    global _threads
+    _threads = tuple([thread.renewed() for thread in _threads])
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew)

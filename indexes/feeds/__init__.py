@@ -9,6 +9,7 @@ Where the algorithms of [Spatial-keyword] are (`docs/papers.md`):
 | the threshold of a buffer by its cost | `theta.py` |
 | what happens when a post arrives or expires | `kernels/step.py` (`take_in`, `expire_oldest`) |
 | quadtree cells | `kernels/cells.py` |
+| subscriptions in two parts by cell, for two threads | `parts.py` |
 | partitions for distributed execution | `shards/`, `kernels/copies.py` |
 
 `feed.py` has the index of one feed, `engine.py` the feed behind the writer.

@@ -68,9 +68,10 @@ def weighted(weights: Mapping[str, float]) -> Shown:
 
 def bag_of_shown(shown: Shown) -> Bag:
     """The words with their weights in code-point order; the weight of a word of a list is its number of occurrences.
-    Nothing is casefolded. O(n log n)."""
+    Nothing is casefolded, and weights that are in order are the bag themselves. O(n log n)."""
     if isinstance(shown, dict):
-        return {word: shown[word] for word in sorted(shown)}
+        ordered = sorted(shown)
+        return shown if ordered == list(shown) else {word: shown[word] for word in ordered}
     counts = Counter(shown)
     return {word: float(counts[word]) for word in sorted(counts)}
 

@@ -15,26 +15,17 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from indexes.core.arrays import Floats, Ints, Ints32, run_places
+from indexes.core.arrays import Floats, Ints, Ints32
 from indexes.core.background import BackgroundTask
+from indexes.core.helper_threads import run_both
 from indexes.feeds.config import FeedConfig
 from indexes.feeds.kernels import owners as own
 from indexes.feeds.kernels import step
 from indexes.feeds.kernels import window as win
-from indexes.feeds.kernels.buffers import evaluate, lists_of, new_evaluation
+from indexes.feeds.kernels.buffers import Evaluation, evaluate, lists_of
 from indexes.feeds.kernels.cells import Cells
 from indexes.feeds.kernels.refill import bound_all
-from indexes.feeds.kernels.scratch import (
-    AT,
-    LINES_USED,
-    NEXT_SHORT,
-    PHASE,
-    ROWS_USED,
-    Scratch,
-    empty_scratch,
-    with_report,
-    with_room,
-)
+from indexes.feeds.kernels.scratch import AT, NEXT_SHORT, PHASE, Scratch
 from indexes.feeds.kernels.subscriptions import (
     BY_SLOT,
     ENTRY,
@@ -52,13 +43,15 @@ from indexes.feeds.kernels.subscriptions import (
 )
 from indexes.feeds.kernels.weights import CountEpochs, SpanEpochs, idf_of
 from indexes.feeds.kernels.window import FIRST, NEXT, THERE
+from indexes.feeds.parts import Part, divided
+from indexes.feeds.report import ChangedLists, Report
 from indexes.feeds.subscription_index import OrderedIndex, SubscriptionIndex
 from indexes.feeds.theta import MOST_K, Buffering
 from indexes.feeds.words import Documents, Vocabulary
 
 T = TypeVar("T")
 
-PIECE = 256
+PIECE = 512
 """Posts of a batch."""
 
 EVALUATED = 32
@@ -67,7 +60,7 @@ EVALUATED = 32
 BOUNDED = 4_096
 """Subscriptions whose thetas are computed at once before a refill."""
 
-REFILLED = 32
+REFILLED = 64
 """Posts inserted at once by a refill."""
 
 LINES = 4_096
@@ -80,17 +73,11 @@ UNREACHABLE = 2.0
 """A theta greater than any score."""
 
 MANY = 20_000
-"""Subscriptions from which on they are indexed in the background."""
+"""Subscriptions from which on they are indexed in the background, and divided in two parts."""
 
-
-class ChangedLists(NamedTuple):
-    """Followed lists that changed, in order of step, then slot, and their new entries: rows end[i - 1] to end[i]."""
-
-    step: Ints  # the number in the batch; 0 where there is only one
-    slot: Ints
-    end: Ints
-    post: Ints  # by row
-    score: Floats
+BOTH = 2_000_000
+"""Posts of a batch, times subscriptions, from which on two parts are served in two threads: about a
+millisecond of work."""
 
 
 class Epoch(NamedTuple):
@@ -145,10 +132,10 @@ class FeedIndex:
         self.table = Table(self.buffering)
         self.subscription_index: SubscriptionIndex = index or OrderedIndex()
         self.subscription_index.build(self.table, np.empty(0, np.int64))
-        self.scratch = empty_scratch()
+        self.parts = [Part()]
+        self.waited = 0.0
+        """Seconds of a second thread's time beyond those of the calling thread, in all."""
         self.now = 0
-        self._owners = own.empty_owners()
-        self.evaluation = new_evaluation(64, 1)
         self._epochs = CountEpochs(config.posts) if config.posts else SpanEpochs(config.span or 0)
         self._epoch_posts, self._epoch_df = 0, np.empty(0, np.int32)
         self._filling = False
@@ -219,7 +206,6 @@ class FeedIndex:
         e.last = epoch.last
         if isinstance(e, SpanEpochs):
             e.last_at, e.expired = epoch.last_at, epoch.expired
-        self._owners = own.with_places(self._owners, np.empty(0, np.int64), len(v.x))
 
     def forget_words(self) -> None:
         """Free the numbers of words that no post of the window, no subscription and not the epoch uses. Documents that
@@ -260,8 +246,7 @@ class FeedIndex:
             else:
                 yield from self._begin_epoch(report, at - 1, first + at)
                 if self.config.tfidf:
-                    places = len(self.window.x) - 1
-                    reached[at - 1] = own.lists_with(self.table.arrays, self._owners, places, first + at - 1)
+                    reached[at - 1] = self._lists_with(first + at - 1)
         return Posted(first, reached, report.end())
 
     def expire(self, now: int) -> ChangedLists:
@@ -279,7 +264,10 @@ class FeedIndex:
             while first < end and v.time[first & (len(v.x) - 1)] <= self.now - (self.config.span or 0):
                 first += 1
             if first > v.size[FIRST]:
-                step.expire_until(v, self.table.arrays, self._owners, self.scratch, first)
+                self._reserve()
+                for part in self.parts:
+                    step.expire_until(part.window(v), self.table.arrays, part.owners, part.scratch, first)
+                win.leave_until(v, first)
                 # A withdrawn post had left the window before.
                 epochs.expired |= int(v.size[THERE]) < there
                 yield from self._settle(report)
@@ -299,9 +287,11 @@ class FeedIndex:
             if not self.holds(post) or list(posts).count(post) > 1:
                 raise KeyError(post)
         report = Report()
-        self._reserve(0, 0, 0)
+        self._reserve()
         numbers = np.array(posts, np.int64)
-        step.withdraw(self.window, self.table.arrays, self._owners, self.scratch, numbers)
+        for part in self.parts:
+            step.withdraw(self.window, self.table.arrays, part.owners, part.scratch, numbers)
+        win.strike_all(self.window, numbers)
         run_all(self._settle(report))
         return report.end()
 
@@ -331,7 +321,7 @@ class FeedIndex:
         """Fill the buffers of all subscriptions, after `put`. `theta` is a score that k posts of the window reach, 0 if
         all that share a word do, NaN if it is unknown; a subscription that lacks posts with it is evaluated. O(n log n
         + terms + entries), and the cost of publishing the posts of the window."""
-        self._reserve(0, 0, 0)
+        self._reserve()
         s = self.table.arrays
         weigh_subscriptions(s, self.window.idf, slots)
         row = s.row.reshape(-1, ROW)
@@ -364,7 +354,7 @@ class FeedIndex:
             order[:] = 0
             order[: len(df)] = df[: len(order)]
         yield from self._lay_out(order << 32 | np.arange(len(order)), tree)
-        yield from self._in_background(lambda: self._own_all(self.table.slots()))
+        yield from self._own_all_steps(self.table.slots())
 
     def change(self, slots: Ints, documents: Documents, points: Floats, k: Ints, alpha: Floats) -> None:
         """Replace subscriptions by others in the same slots, and evaluate them. Raises as `subscribe`, and KeyError for
@@ -440,36 +430,63 @@ class FeedIndex:
     def _admit(self, slots: Ints, k: Ints, lay_out: bool = True) -> Generator[None, None, None]:
         """Evaluate subscriptions that have just been added to the table, and index them."""
         self._most_k = max(self._most_k, int(k.max(initial=1)))
-        self._reserve(0, 0, 0)
+        self._reserve(served=False)
         weigh_subscriptions(self.table.arrays, self.window.idf, slots)
         yield from self._evaluate(slots)
         s = self.table.arrays
-        if lay_out and MOST_CHAINED < len(slots) > len(self.table) / 2:
-            self._own_all(self.table.slots())
-        elif lay_out:
-            self._owners = own.with_cells(self._owners, int(s.held[slots].sum()))
-            own.own_many(s, self._owners, len(self.window.x) - 1, slots)
+        step.begin_step(s, self.scratch)  # forget changes, which are not reported
         self._churned += len(slots)
-        if lay_out:
-            self.subscription_index.add(self.table, slots)
+        if not lay_out:
+            return
+        again = self.subscription_index.add(self.table, slots)
+        if again:
+            self._divide()
+            self._reserve(served=False)
+        if (again and len(self.parts) > 1) or MOST_CHAINED < len(slots) > len(self.table) / 2:
+            self._own_all(self.table.slots())
+        else:
+            for part in self.parts:
+                part.own_late(self.window, s, part.of(s, slots))
 
     def _evaluate(self, slots: Ints) -> Generator[None, None, None]:
-        step.begin_step(self.scratch)
+        step.begin_step(self.table.arrays, self.scratch)
         for first in range(0, len(slots), EVALUATED):
             step.evaluate_some(self.state, slots, first, min(len(slots), first + EVALUATED))
             yield
 
     @property
     def state(self) -> step.StepState:
-        """The arrays that kernels work on."""
+        """The arrays that kernels work on that serve the first part, or no part."""
+        return self.state_of(self.parts[0], self.window)
+
+    def state_of(self, part: Part, window: win.Window) -> step.StepState:
+        """The arrays that kernels work on that serve a part."""
         table, limits = self.table.arrays, self.buffering.limits
-        return step.StepState(self.window, table, limits, self._owners, self.evaluation, self.scratch, self.diagonal)
+        return step.StepState(window, table, limits, part.owners, part.evaluation, part.scratch, self.diagonal)
+
+    @property
+    def scratch(self) -> Scratch:
+        """Scratch of work that serves no part."""
+        return self.parts[0].scratch
+
+    @property
+    def evaluation(self) -> Evaluation:
+        """Scratch of evaluations that serve no part."""
+        return self.parts[0].evaluation
 
     def _lay_out(self, order: Ints, tree: Cells | None = None) -> Generator[None, None, None]:
         """Rebuild the index for words in this order. Reads of lists do not use it."""
         yield from self._in_background(lambda: self.subscription_index.build(self.table, order, tree))
         self._churned = 0
-        self._reserve(0, 0, 0)
+        self._divide()
+        self._reserve(served=False)
+
+    def _divide(self) -> None:
+        """Divide many subscriptions in two parts by their cells, which are new. The owners of posts are to be laid out
+        then."""
+        middle = self.subscription_index.middle
+        if middle is not None and (len(self.parts) > 1 or len(self.table) >= MANY):
+            self.parts = divided(self.parts, middle)
 
     def _in_background(self, work: Callable[[], None]) -> Generator[None, None, None]:
         """Run work that takes long for many subscriptions, in a thread of its own then."""
@@ -497,64 +514,95 @@ class FeedIndex:
         """Publish a batch, within which no epoch begins."""
         begin = np.diff(batch.end, prepend=0)
         self._reserve(len(batch.end), len(batch.word), int(begin.max(initial=0)))
-        self.scratch.size[AT] = self.scratch.size[PHASE] = 0
-        status = -1
+        if len(self.parts) == 1:
+            self._post_to(self.parts[0], self.window, batch, report, at)
+            return
+        windows = [part.window(self.window) for part in self.parts]
+        win.enter_all(self.window, batch, np.zeros(len(batch.end), np.uint8))
+        batches = [batch._replace(reached=np.zeros_like(batch.reached)) for _ in self.parts]
+        reports = [Report() for _ in self.parts]
+
+        def serve(number: int) -> None:
+            self._post_to(self.parts[number], windows[number], batches[number], reports[number], at)
+
+        self._serve_parts(len(batch.end), serve)
+        win.leave_until(self.window, int(windows[0].size[FIRST]))
+        batch.reached[:] = batches[0].reached + batches[1].reached
+        report.join(reports)
+
+    def _serve_parts(self, posts: int, serve: Callable[[int], object]) -> None:
+        """Serve so many posts to two parts, in two threads if it takes long. What is done does not depend on it."""
+        if posts * len(self.table) >= BOTH:
+            self.waited += run_both(lambda: serve(0), lambda: serve(1))
+        else:
+            serve(0)
+            serve(1)
+
+    def find(self, first: int, end: int) -> None:
+        """Find the recipients of posts of the window, and change nothing."""
+        self._reserve(longest=int(self.window.terms.max(initial=0)))
+        index, states = self.subscription_index, [self.state_of(part, self.window) for part in self.parts]
+        if len(states) == 1:
+            index.find(states[0], first, end)
+        else:
+            self._serve_parts(end - first, lambda number: index.find(states[number], first, end))
+
+    @property
+    def counted(self) -> Ints:
+        """The counters of posts of all parts: see `Scratch.counted`."""
+        return np.sum([part.scratch.counted for part in self.parts], axis=0)
+
+    @property
+    def evaluated(self) -> Ints:
+        """The counters of evaluations of all parts: see `Evaluation.size`."""
+        return np.sum([part.evaluation.size for part in self.parts], axis=0)
+
+    def _post_to(self, part: Part, window: win.Window, batch: win.Batch, report: Report, at: int) -> None:
+        """Publish a batch to a part, for which it enters the window."""
+        part.scratch.size[AT] = part.scratch.size[PHASE] = 0
+        status, most = -1, self._most_entries()
         while status != step.DONE:
-            most = self._most_entries()
-            status = self.subscription_index.post(self.state, batch, self.config.posts or 1 << 62, most)
-            self._make_room(status, most, report, at)
-        report.take(self.scratch, at)
+            state = self.state_of(part, window)
+            status = self.subscription_index.post(state, batch, self.config.posts or 1 << 62, most)
+            part.make_room(status, len(self.table), most, report, at)
+        report.take(part.scratch, at)
 
     def _settle(self, report: Report) -> Generator[None, None, None]:
         """Evaluate the subscriptions that lack posts after a step without a post, and report changed lists."""
-        status, scratch = -1, self.scratch
-        scratch.size[PHASE] = step.EVALUATE
-        while status != step.DONE:
-            most = self._most_entries()
-            first = int(scratch.size[NEXT_SHORT])
-            status = step.evaluate_short(self.state, most)
-            done = slice(first, int(scratch.size[NEXT_SHORT]))
-            slots = scratch.short[done].astype(np.int64)
-            self.subscription_index.move(self.table.arrays, slots, scratch.hit_score[done])
-            self._make_room(status, most, report, 0)
-            yield
-        self._report(report, 0)
+        most = self._most_entries()
+        for part in self.parts:
+            status, scratch = -1, part.scratch
+            scratch.size[PHASE] = step.EVALUATE
+            while status != step.DONE:
+                first = int(scratch.size[NEXT_SHORT])
+                status = step.evaluate_short(self.state_of(part, self.window), most)
+                done = slice(first, int(scratch.size[NEXT_SHORT]))
+                slots = scratch.short[done].astype(np.int64)
+                self.subscription_index.move(self.table.arrays, slots, scratch.hit_score[done])
+                part.make_room(status, 0, most, report, 0)
+                yield
+            self._report(part, report, 0)
 
-    def _report(self, report: Report, at: int) -> None:
+    def _report(self, part: Part, report: Report, at: int) -> None:
         """Report the lists that changed in step `at` of a batch."""
-        while step.report(self.table.arrays, self.scratch, 0) != step.DONE:
-            self._make_room(step.LINES, 0, report, at)
-        report.take(self.scratch, at)
-
-    def _make_room(self, status: int, most: int, report: Report, at: int) -> None:
-        """Make room for what a kernel returned."""
-        if status == step.RING:
-            self._owners = own.with_ring(self._owners, len(self.table) + len(self._owners.ring) // 2)
-        elif status == step.CELLS:
-            self._owners = own.with_cells(self._owners, most + len(self._owners.cell) // 2)
-        elif status == step.LINES:
-            if self.scratch.size[LINES_USED] or self.scratch.size[ROWS_USED]:
-                report.take(self.scratch, at)
-            else:
-                lines, rows = 2 * len(self.scratch.line_slot), 2 * len(self.scratch.row_post)
-                self.scratch = with_report(self.scratch, lines, rows)
+        while step.report(self.table.arrays, part.scratch, 0) != step.DONE:
+            part.make_room(step.LINES, 0, 0, report, at)
+        report.take(part.scratch, at)
 
     def _most_entries(self) -> int:
         return int(self.buffering.room(np.array([self._most_k]))[0])
 
-    def _reserve(self, posts: int, terms: int, longest: int) -> None:
-        """Make room for so many posts and terms, at most `longest` of one post, and for all words and subscriptions."""
-        places = len(self.window.x)
+    def _reserve(self, posts: int = 0, terms: int = 0, longest: int = 0, served: bool = True) -> None:
+        """Make room for so many posts and terms, at most `longest` of one post, and for all words and subscriptions.
+        Unless all parts are served now, only the first has scratch: they share what serves none."""
         self.window = win.with_room(self.window, max(1, posts), terms, max(1, len(self.words)), self._unknown)
         v = self.window
-        if len(v.x) != places:
-            self._owners = own.with_places(self._owners, np.arange(v.size[FIRST], v.size[NEXT]), len(v.x))
-        if len(v.x) != len(self.evaluation.turn) or len(self.evaluation.newest) < self._most_k:
-            self.evaluation = new_evaluation(len(v.x), max(self._most_k, len(self.evaluation.newest)))
         self.subscription_index.with_words(len(v.df))
         reads, lines = self.subscription_index.reads(self.table), max(LINES, self._most_k, len(self.table) // 4)
-        self.scratch = with_room(self.scratch, len(v.df), longest, reads, max(1, self.table.end))
-        self.scratch = with_report(self.scratch, lines, lines)
+        for part in self.parts:
+            part.place(v)
+        for part in self.parts if served else self.parts[:1]:
+            part.reserve(v, longest, reads, max(1, len(self.table.arrays.there)), self._most_k, lines)
 
     def before_epoch(self, now: int) -> int:
         """How many posts may be published at this time until an epoch may begin, right after the last of them."""
@@ -583,6 +631,8 @@ class FeedIndex:
         if not self.config.tfidf:
             if not again:
                 yield from self._lay_out(order)
+                if len(self.parts) > 1:
+                    yield from self._own_all_steps(self.table.slots())
             return
         self._epoch_posts, self._epoch_df = max(1, int(v.size[THERE])), v.df.copy()
         self._unknown = math.log(1.0 + self._epoch_posts)
@@ -593,8 +643,8 @@ class FeedIndex:
         self._filling = True
         yield from self._fill_all(slots, order)
         self._filling = False
-        self._report(report, at)
-        yield from self._in_background(lambda: self._own_all(slots))
+        self._report(self.parts[0], report, at)
+        yield from self._own_all_steps(slots)
 
     def _fill_all(self, slots: Ints, order: Ints) -> Generator[None, None, None]:
         """Fill all buffers by one pass over the window, after a change of weights, and note the followed lists that
@@ -615,47 +665,69 @@ class FeedIndex:
 
         yield from self._in_halves(bound)
         yield from self._pass_again(order)
-        step.begin_step(self.scratch)
+        step.begin_step(self.table.arrays, self.scratch)
         step.note_differing(s, self.scratch, followed, end, posts, scores)
 
     def _pass_again(self, order: Ints) -> Generator[None, None, None]:
         """Index all subscriptions for words in this order, and insert the posts of the window into their buffers, which
         are empty, by their thetas."""
         yield from self._lay_out(order)
-        self._reserve(0, 0, int(self.window.terms.max(initial=0)))
+        self._reserve(longest=int(self.window.terms.max(initial=0)))
         v, index = self.window, self.subscription_index
         end = int(v.size[NEXT]) if len(self.table) else 0
 
-        def refill(state: step.StepState) -> Iterator[None]:
-            for first in range(int(v.size[FIRST]), end, REFILLED):
-                yield
-                index.refill(state, first, min(end, first + REFILLED))
+        s, slots = self.table.arrays, self.table.slots()
+        row = s.row.reshape(-1, ROW)
+        indexed = row[:, THETA].copy()
+        bounds = indexed.copy()
 
-        halves = index.halves(self.scratch) if len(self.table) >= MANY else None
-        if halves is None:
-            yield from refill(self.state)
+        def refill(state: step.StepState) -> Iterator[None]:
+            for upto in range(end, int(v.size[FIRST]), -REFILLED):
+                yield
+                index.refill(state, bounds, max(int(v.size[FIRST]), upto - REFILLED), upto)
+
+        states = [self.state_of(part, v) for part in self.parts]
+        if len(states) == 1:
+            yield from refill(states[0])
         else:
-            states = [self.state._replace(scratch=half) for half in halves]
-            yield from self._in_halves(lambda part: refill(states[part]))
+            yield from self._in_halves(lambda number: refill(states[number]))
+        row[slots, THETA] = bounds[slots]
+        index.move(s, slots, indexed[slots])
 
     def _own_all(self, slots: Ints) -> None:
-        self._owners = own.emptied(self._owners, int(self.table.arrays.held[slots].sum()))
-        own.own_all(self.window, self.table.arrays, self._owners, slots)
+        """Lay out the owners of posts, of which these subscriptions have buffers: all there are."""
+        run_all(self._own_all_steps(slots))
+
+    def _own_all_steps(self, slots: Ints) -> Generator[None, None, None]:
+        """As `_own_all`, in pieces between which lists may be read."""
+        window, s = self.window, self.table.arrays
+
+        def lay_out(number: int) -> Generator[None, None, None]:
+            yield
+            part = self.parts[number]
+            part.own_all(window, s, part.of(s, slots))
+
+        if len(self.parts) == 1:
+            yield from self._in_background(lambda: run_all(lay_out(0)))
+        else:
+            yield from self._in_halves(lay_out)
+
+    def _lists_with(self, post: int) -> int:
+        """The number of lists that hold a post, when owners have just been laid out. O(its owners)."""
+        s, mask = self.table.arrays, len(self.window.x) - 1
+        return sum(own.lists_with(s, part.owners, mask, post) for part in self.parts)
 
     def check(self) -> None:
         """Raise AssertionError unless the index is that of the table, buffers are sorted, and subscriptions own the
         posts that they hold. O(everything)."""
         self.subscription_index.check(self.table)
-        v, s, o = self.window, self.table.arrays, self._owners
-        owned: dict[int, set[int]] = {}
-        for post in range(v.size[FIRST], v.size[NEXT]):
-            place = post & (len(v.x) - 1)
-            ring = np.arange(o.begin[place], o.begin[place] + o.number[place]) & (len(o.ring) - 1)
-            owned[post] = set(o.ring[ring].tolist())
-            cell = int(o.late[place])
-            while cell != win.NONE:
-                owned[post].add(int(o.cell[cell]))
-                cell = int(o.after[cell])
+        v, s = self.window, self.table.arrays
+        owned: dict[int, set[int]] = {post: set() for post in range(v.size[FIRST], v.size[NEXT])}
+        parts = [part.of(s, self.table.slots()).tolist() for part in self.parts]
+        assert sorted(chain(*parts)) == self.table.slots().tolist(), "a subscription in no part, or in two"
+        for part, slots in zip(self.parts, parts, strict=True):
+            for post, owners in owned.items():
+                owners |= part.owners_of(v, post) & set(slots)
         for slot in self.table.slots().tolist():
             begin = int(s.note[slot * ROW + ENTRY])
             scores = s.score[begin : begin + int(s.held[slot])]
@@ -665,41 +737,6 @@ class FeedIndex:
             assert (posts >= s.note[slot * ROW + OLDEST]).all()
             assert all(slot in owned[post] for post in posts.tolist())
             assert s.held[slot] >= s.k[slot] or s.complete[slot]
-
-
-class Report:
-    """Collects changed lists from the reports of kernels."""
-
-    def __init__(self) -> None:
-        self._step: list[Ints] = []
-        self._slot: list[Ints32] = []
-        self._count: list[Ints] = []
-        self._post: list[Ints] = []
-        self._score: list[Floats] = []
-
-    def take(self, scratch: Scratch, first: int) -> None:
-        """Move the lines out of the scratch; its steps count from `first`."""
-        lines, rows = int(scratch.size[LINES_USED]), int(scratch.size[ROWS_USED])
-        self._step.append(scratch.line_step[:lines].astype(np.int64) + first)
-        self._slot.append(scratch.line_slot[:lines].copy())
-        self._count.append(np.diff(scratch.line_end[:lines], prepend=0))
-        self._post.append(scratch.row_post[:rows].copy())
-        self._score.append(scratch.row_score[:rows].copy())
-        scratch.size[LINES_USED] = scratch.size[ROWS_USED] = 0
-
-    def end(self) -> ChangedLists:
-        """All lines in order; of two for one list in one step, the later."""
-        none = np.empty(0, np.int64)
-        at, count = np.concatenate([none, *self._step]), np.concatenate([none, *self._count])
-        slot = np.concatenate([none, *self._slot]).astype(np.int64)
-        order = np.argsort((at << 32) | slot, kind="stable")
-        at, slot = at[order], slot[order]
-        last = np.append((at[1:] != at[:-1]) | (slot[1:] != slot[:-1]), True)[: len(at)]
-        kept = order[last]
-        begin, n = (np.cumsum(count) - count)[kept], count[kept]
-        rows = run_places(begin, n)
-        post, score = np.concatenate([none, *self._post]), np.concatenate([np.empty(0), *self._score])
-        return ChangedLists(at[last], slot[last], np.cumsum(n), post[rows], score[rows])
 
 
 def run_all(steps: Generator[None, None, T]) -> T:

@@ -35,6 +35,10 @@ class Listings:
         self.weighted[slots] = [isinstance(one, dict) for one in shown]
         self.word[run_places(begin, length)] = words.numbers(word for one in shown for word in one)
 
+    def expect(self, slots: int, keywords: int) -> None:
+        """Make room, and no more, for slots below this and so many new keywords. O(their number)."""
+        self._reserve(slots, keywords)
+
     def remove(self, slots: Ints) -> None:
         """Remove the keywords of slots. O(n log n)."""
         self._runs.give_back(self.begin[slots], self.length[slots].astype(np.int64))
@@ -51,10 +55,10 @@ class Listings:
         weight = dict(zip(s.term[terms].astype(np.int64).tolist(), s.raw[terms].tolist(), strict=True))
         return {words.word(number): weight[number] for number in numbers}
 
-    def _reserve(self, slots: int) -> None:
+    def _reserve(self, slots: int, keywords: int = 0) -> None:
         if slots > len(self.begin):
             room = max(slots, 3 * len(self.begin) // 2, 64)
             for name in ("begin", "length", "weighted"):
                 setattr(self, name, grown(getattr(self, name), room))
-        if self._runs.end > len(self.word):
-            self.word = grown(self.word, max(self._runs.end, 3 * len(self.word) // 2, 64))
+        if (keywords := self._runs.end + keywords) > len(self.word):
+            self.word = grown(self.word, max(keywords, 3 * len(self.word) // 2, 64))

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from indexes.feeds.feed import ChangedLists, FeedIndex
+from indexes.feeds.feed import FeedIndex
 from indexes.feeds.posts import Posts
+from indexes.feeds.report import ChangedLists
 from indexes.feeds.results import Change, Entry, ListChange, PostView
 
 

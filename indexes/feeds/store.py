@@ -58,6 +58,12 @@ class FeedStore(SubscriptionStore[SubscriptionState]):
         self.listings.put(slots, shown, index.words)
         return slots
 
+    def expect(self, some: Subscriptions) -> None:
+        """Make room, and no more, for subscriptions to come. O(n)."""
+        words, table = np.diff(some.keywords.end, prepend=0), self.index.table
+        table.expect(words, some.k)
+        self.listings.expect(table.end + len(some), int(words.sum()))
+
     def put(self, some: Subscriptions) -> Ints:
         """Add subscriptions with empty lists; returns their slots. See `FeedIndex.put`."""
         index, shown = self.index, some.keywords.shown()

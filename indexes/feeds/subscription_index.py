@@ -7,11 +7,12 @@ from numpy.typing import NDArray
 
 from indexes.core import aligned
 from indexes.core.arrays import Floats, Ints
+from indexes.core.helper_threads import run_both
 from indexes.feeds.kernels import postings as kernels
 from indexes.feeds.kernels.arena import grown
 from indexes.feeds.kernels.cells import Cells, build_cells, put_into
 from indexes.feeds.kernels.postings import DIRECTORY_END, EMPTY, LEVELS, Postings
-from indexes.feeds.kernels.scratch import CELL, CELLS_END, SEEN, Reads, Scratch
+from indexes.feeds.kernels.scratch import ALL_CELLS, SEEN, Reads
 from indexes.feeds.kernels.step import StepState
 from indexes.feeds.kernels.subscriptions import ALPHA, ROW, TERM, THETA, Subscribers, Table, X, Y, terms_of
 from indexes.feeds.kernels.window import Batch
@@ -19,16 +20,25 @@ from indexes.feeds.kernels.window import Batch
 CAPACITY = 4_000
 """Subscriptions of a cell."""
 
+FILLED = 20_000
+"""Subscriptions from which on lists are filled in two threads."""
+
 
 class SubscriptionIndex:
     """An index of the subscriptions of a table. All indexes give the same lists, to the bit. This one has nothing in
-    it, and finds nothing."""
+    it, and finds nothing.
+
+    `middle` is the cell before which half of the subscriptions lie, which parts of them can be served by in two
+    threads; None if they cannot."""
+
+    middle: int | None = None
 
     def build(self, table: Table, order: Ints, tree: Cells | None = None) -> None:
         """Index all subscriptions, for words in this order, rarer ones first, in the cells of a tree or in new ones."""
 
-    def add(self, table: Table, slots: Ints) -> None:
-        """Add subscriptions that have a theta."""
+    def add(self, table: Table, slots: Ints) -> bool:
+        """Add subscriptions that have a theta. Returns whether all have new cells."""
+        return False
 
     def remove(self, table: Table, slots: Ints) -> None:
         """Remove subscriptions, which are still in the table."""
@@ -51,13 +61,9 @@ class SubscriptionIndex:
         """Find the recipients of posts of the window, and change nothing: see `kernels.postings.find_many`."""
         return 0
 
-    def halves(self, scratch: Scratch) -> tuple[Scratch, Scratch] | None:
-        """Two like this one, with each of which `refill` serves half of the subscriptions, each in any thread; None if
-        the index has no halves."""
-        return None
-
-    def refill(self, state: StepState, first: int, end: int) -> None:
-        """Insert posts of the window into buffers: see `kernels.postings.refill_ordered`."""
+    def refill(self, state: StepState, bounds: Floats, first: int, end: int) -> None:
+        """Insert posts of the window, from the newest on, into buffers with these thetas in the end, by slot: see
+        `kernels.postings.refill_ordered`."""
 
     def check(self, table: Table) -> None:
         """Raise AssertionError if the index is not that of the table."""
@@ -70,8 +76,7 @@ class OrderedIndex(SubscriptionIndex):
         self._capacity = capacity
         self.built = 0
         """Subscriptions when all were indexed last."""
-        self.middle = 0
-        """The cell before which half of them lie."""
+        self.middle: int | None = 0
         self.cells, _ = build_cells(np.empty((0, 2)), capacity)
         none = np.empty(0, np.int32)
         none64 = none.astype(np.int64)
@@ -94,12 +99,12 @@ class OrderedIndex(SubscriptionIndex):
         word, owner = subscribers.term[2 * at].astype(np.int64), np.repeat(np.arange(len(slots)), words)
         block, which = np.unique(word * len(self.cells.box) + cell[owner], return_inverse=True)
         count = np.bincount(which, minlength=len(block)).astype(np.int32)
-        fits = count + count // 4
+        fits = count + count // 8
         begin = np.cumsum(fits) - fits
         of_word = block // len(self.cells.box)
         blocks = np.bincount(of_word, minlength=len(order)).astype(np.int32)
         keys, directory = int(fits.sum()), len(block)
-        free, more = keys // 4 + 1024, directory // 4 + 1024
+        free, more = keys // 8 + 1024, directory // 8 + 1024
         filler = np.zeros(more, np.int32)
         self.arrays = Postings(
             np.array(order, np.int64),
@@ -114,18 +119,27 @@ class OrderedIndex(SubscriptionIndex):
             aligned.empty(len(LEVELS) * (keys + free), np.int64),
             np.array([directory, keys]),
         )
-        kernels.fill(self.arrays, subscribers, slots, which, at)
+        middle = self.middle or 0
+
+        def fill(first: int, end: int) -> None:
+            kernels.fill(self.arrays, subscribers, slots, which, at, first, end)
+
+        if len(slots) < FILLED:
+            fill(0, ALL_CELLS)
+        else:
+            run_both(lambda: fill(0, middle), lambda: fill(middle, ALL_CELLS))
         self.built = len(slots)
 
-    def add(self, table: Table, slots: Ints) -> None:
+    def add(self, table: Table, slots: Ints) -> bool:
         """O(words (log n + block)) each; all are indexed again when their number has
         doubled, in O(n log n)."""
         if len(table) > 2 * self.built + 256:
             self.build(table, self.arrays.order)
-            return
+            return True
         at = 0
         while (at := kernels.add(self.arrays, self.cells, table.arrays, slots, at)) < len(slots):
             self._grow()
+        return False
 
     def remove(self, table: Table, slots: Ints) -> None:
         """O(words (log n + block)) each."""
@@ -157,16 +171,8 @@ class OrderedIndex(SubscriptionIndex):
     def find(self, state: StepState, first: int, end: int) -> int:
         return kernels.find_many(self.arrays, self.cells, state, first, end)
 
-    def halves(self, scratch: Scratch) -> tuple[Scratch, Scratch]:
-        """O(subscriptions + words)."""
-        left, right = (
-            scratch._replace(**{name: column.copy() for name, column in scratch._asdict().items()}) for _ in range(2)
-        )
-        left.size[CELLS_END] = right.size[CELL] = self.middle
-        return left, right
-
-    def refill(self, state: StepState, first: int, end: int) -> None:
-        kernels.refill_ordered(self.arrays, self.cells, state, first, end)
+    def refill(self, state: StepState, bounds: Floats, first: int, end: int) -> None:
+        kernels.refill_ordered(self.arrays, self.cells, state, bounds, first, end)
 
     def _grow(self) -> None:
         a = self.arrays

@@ -70,7 +70,10 @@ class Vocabulary:
         end = np.cumsum([len(bag) for bag in bags], dtype=np.int64)
         word = list(map(numbers.get, words))
         if None in word:
-            word = [numbers[w] if w in numbers else self._take(w) for w in words]
+            for i, number in enumerate(word):
+                if number is None:
+                    new = words[i]
+                    word[i] = numbers[new] if new in numbers else self._take(new)
         weight = list(chain.from_iterable(bag.values() for bag in bags))
         return Documents(end, np.array(word, np.int32), np.array(weight, np.float64))
 

@@ -15,10 +15,11 @@ from numpy.typing import NDArray
 
 from indexes.core.arrays import Ints
 from indexes.feeds.config import FeedConfig
-from indexes.feeds.feed import ChangedLists, Epoch, Remembered
+from indexes.feeds.feed import Epoch, Remembered
 from indexes.feeds.kernels import copies as cp
 from indexes.feeds.kernels.buffers import lists_of
 from indexes.feeds.kernels.scratch import SCORED, VISITED
+from indexes.feeds.report import ChangedLists
 from indexes.feeds.shards.frozen import Frozen, freeze, thaw
 from indexes.feeds.shards.rounds import Hits
 from indexes.feeds.shards.shard import FeedShard

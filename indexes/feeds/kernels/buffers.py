@@ -22,7 +22,7 @@ from indexes.compiled.simd import prefetch_block
 from indexes.core import aligned
 from indexes.core.arrays import Floats, Ints, Ints32, int64
 from indexes.feeds.kernels.subscriptions import ALPHA, ENTRY, OLDEST, POSTS, ROW, TERM, THETA, Subscribers, X, Y
-from indexes.feeds.kernels.window import CHUNK, FIRST, NONE, Window
+from indexes.feeds.kernels.window import CHUNK, FIRST, NEXT, NONE, Window
 from indexes.feeds.theta import BUCKETS, Limits
 
 LATEST = 1 << 62
@@ -188,6 +188,7 @@ def _collect(window: Window, table: Subscribers, evaluation: Evaluation, slot: i
     """Find the posts of the window that share a word. Returns their number, and that of the postings read."""
     evaluation.size[TURN] += 1
     turn, first, mask, n, read = evaluation.size[TURN], window.size[FIRST], window.x.size - 1, 0, 0
+    end = window.size[NEXT]
     begin = table.note[slot * ROW + TERM]
     for t in range(begin, begin + table.words[slot]):
         word, weight = int64(table.term[2 * t]), table.term[2 * t + 1]
@@ -195,7 +196,7 @@ def _collect(window: Window, table: Subscribers, evaluation: Evaluation, slot: i
         while chunk != NONE:
             for at in range(chunk * CHUNK, chunk * CHUNK + window.used[chunk]):
                 post, other = window.chunk_post[at], window.chunk_weight[at]
-                if post >= first and other >= 0.0:
+                if first <= post < end and other >= 0.0:
                     place = post & mask
                     read += 1
                     if evaluation.turn[place] == turn:

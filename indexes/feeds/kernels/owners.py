@@ -21,6 +21,10 @@ RING_FIRST, RING_NEXT, FREE, FREE_CELLS = range(4)
 and how many there are."""
 
 
+AHEAD = 16
+"""Entries for each of which the ring has room for one more when owners are laid out: it grows when it is full."""
+
+
 class Owners(NamedTuple):
     """The arrays; the ring's length is a power of two."""
 
@@ -49,23 +53,27 @@ def with_places(owners: Owners, old: Ints, places: int) -> Owners:
 
 
 def with_ring(owners: Owners, more: int) -> Owners:
-    """Owners with room for so many more entries in the ring. O(1) amortized."""
+    """Owners with room for so many more entries in the ring. O(1) amortized, in a few copies of memory."""
     first, end = int(owners.size[RING_FIRST]), int(owners.size[RING_NEXT])
     if end - first + more <= len(owners.ring):
         return owners
     ring = aligned.empty(max(1024, 1 << (end - first + more - 1).bit_length()), np.int32)
-    old = np.arange(first, end)
-    ring[old & (len(ring) - 1)] = owners.ring[old & (len(owners.ring) - 1)]
+    at, old = first, owners.ring
+    while at < end:
+        source, place = at & (len(old) - 1), at & (len(ring) - 1)
+        run = min(end - at, len(old) - source, len(ring) - place)
+        ring[place : place + run] = old[source : source + run]
+        at += run
     return owners._replace(ring=ring)
 
 
 def emptied(owners: Owners, entries: int) -> Owners:
-    """Owners of no posts, without cells, whose ring has room for so many entries. O(places)."""
+    """Owners of no posts, without cells, whose ring has room for so many entries and for some to come. O(places)."""
     owners.size[:] = 0, 0, NONE, 0
     owners.number[:] = 0
     owners.late[:] = NONE
     none = np.empty(0, np.int32)
-    return with_ring(owners._replace(cell=none, after=none), entries)
+    return with_ring(owners._replace(cell=none, after=none), entries + entries // AHEAD)
 
 
 def with_cells(owners: Owners, more: int) -> Owners:

@@ -75,9 +75,6 @@ SCALE = 1 << 28
 LOWEST = -SCALE // 2
 """The least bound; that of a lower one is this too."""
 
-NEVER = -SCALE
-"""Less than any bound."""
-
 EMPTY = (1 << 31) - 1
 """The head of a list without keys: greater than any bound."""
 
@@ -149,25 +146,29 @@ def _lengths(order: Ints, table: Subscribers, slot: int) -> None:
 
 
 @kernel
-def fill(postings: Postings, table: Subscribers, slots: Ints, which: Ints, at: Ints) -> None:
-    """Put the postings into their blocks and sort the lists. In order of subscriptions, posting n is of term `at[n]`
-    and in block `which[n]`."""
+def fill(
+    postings: Postings, table: Subscribers, slots: Ints, which: Ints, at: Ints, first_cell: int, end_cell: int
+) -> None:
+    """Put the postings of some cells into their blocks and sort the lists; in any thread, other cells in others. In
+    order of subscriptions, posting n is of term `at[n]` and in block `which[n]`."""
     n = 0
     for i in range(slots.size):
         slot = slots[i]
-        _lengths(postings.order, table, slot)
-        theta, alpha = table.row[slot * ROW + THETA], table.row[slot * ROW + ALPHA]
-        for _ in range(table.words[slot]):
-            b = which[n]
-            for level in range(_LEVELS.size):
-                key = key_of(theta, alpha, _LEVELS[level], table.raw[2 * at[n] + 1], slot)
-                postings.key[_list(postings, b, level) + postings.filled[b]] = key
-            postings.filled[b] += 1
-            n += 1
+        if first_cell <= table.cell[slot] < end_cell:
+            _lengths(postings.order, table, slot)
+            theta, alpha = table.row[slot * ROW + THETA], table.row[slot * ROW + ALPHA]
+            for t in range(n, n + table.words[slot]):
+                b = which[t]
+                for level in range(_LEVELS.size):
+                    key = key_of(theta, alpha, _LEVELS[level], table.raw[2 * at[t] + 1], slot)
+                    postings.key[_list(postings, b, level) + postings.filled[b]] = key
+                postings.filled[b] += 1
+        n += table.words[slot]
     for level in range(_LEVELS.size):
         for b in range(postings.size[DIRECTORY_END]):
-            _sort(postings.key, _list(postings, b, level), postings.filled[b])
-            _note_head(postings, b, level)
+            if first_cell <= postings.cell[b] < end_cell:
+                _sort(postings.key, _list(postings, b, level), postings.filled[b])
+                _note_head(postings, b, level)
 
 
 @internal
@@ -358,7 +359,7 @@ def post_ordered(
     status = DONE
     while status == DONE and scratch.size[AT] < batch.end.size:
         if scratch.size[PHASE] == ENTER:
-            begin_post(window, scratch, batch)
+            begin_post(window, table, scratch, batch)
         if scratch.size[PHASE] == FIND:
             hits = find_ordered(postings, cells, window, table, scratch, window.size[NEXT] - 1, state.diagonal)
             status = room_for_hits(owners, scratch, hits)
@@ -485,11 +486,9 @@ def _open_blocks(postings: Postings, cells: Cells, window: Window, scratch: Scra
     """Write where the lists begin that a post has to read, and the keys at which reading ends, to `block` and `bound`.
     Returns their number."""
     place = post & (window.x.size - 1)
-    for cell in range(cells.box.size // 4):
-        limit = NEVER
-        if scratch.size[CELL] <= cell < scratch.size[CELLS_END]:
-            limit = int64(nearest(cells, cell, window.x[place], window.y[place], diagonal) * SCALE)
-        scratch.limit[cell] = limit
+    first_cell, end_cell = scratch.size[CELL], min(scratch.size[CELLS_END], cells.box.size // 4)
+    for cell in range(max(0, first_cell), end_cell):
+        scratch.limit[cell] = int64(nearest(cells, cell, window.x[place], window.y[place], diagonal) * SCALE)
     n = words_by_rarity(postings.order, window, scratch, place)
     directory, m, total = postings.head.size // _LEVELS.size, 0, 0.0
     for i in range(n - 1, -1, -1):
@@ -498,15 +497,18 @@ def _open_blocks(postings: Postings, cells: Cells, window: Window, scratch: Scra
         level, t = 0, math.sqrt(total)
         while level < _LEVELS.size - 1 and _LEVELS[level] < t:
             level += 1
-        first = int64(postings.at[word])
-        scratch.counted[BLOCKS] += postings.blocks[word]
-        for b in range(first, first + postings.blocks[word]):
+        first, end = int64(postings.at[word]), int64(postings.at[word] + postings.blocks[word])
+        b = _block(postings, word, first_cell) if first_cell > 0 else first
+        begin = b
+        while b < end and postings.cell[b] < end_cell:
             limit = int64(scratch.limit[postings.cell[b]])
             if postings.head[level * directory + b] <= limit:
                 scratch.block[m], scratch.bound[m] = _list(postings, b, level), (limit + 1) << 32
                 scratch.end[m] = scratch.block[m] + postings.filled[b]
                 scratch.ratio[m] = t / _LEVELS[level]
                 m += 1
+            b += 1
+        scratch.counted[BLOCKS] += b - begin
     return m
 
 
@@ -521,13 +523,12 @@ def find_many(postings: Postings, cells: Cells, state: StepState, first: int, en
 
 
 @kernel
-def refill_ordered(postings: Postings, cells: Cells, state: StepState, first: int, end: int) -> None:
-    """Insert posts of the window into the buffers of their recipients: see `refill`. O(postings read + entries)
-    each."""
+def refill_ordered(postings: Postings, cells: Cells, state: StepState, bounds: Floats, first: int, end: int) -> None:
+    """Insert posts of the window, from the newest on, into the buffers of their recipients: see `refill`. O(postings
+    read + entries) each."""
     window, table, scratch = state.window, state.table, state.scratch
-    for post in range(first, end):
+    for post in range(end - 1, first - 1, -1):
         if window.gone[post & (window.x.size - 1)] == 0:
             begin_search(scratch)
             hits = find_ordered(postings, cells, window, table, scratch, post, state.diagonal)
-            take_again(table, state.limits, scratch, hits, post)
-            move_hits(postings, table, scratch, hits)
+            take_again(table, state.limits, scratch, bounds, hits, post)

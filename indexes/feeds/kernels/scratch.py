@@ -15,14 +15,17 @@ BLOCKS, OPENED, VISITED, SCORED, HITS, EXPIRED = range(6)
 """Places in `Scratch.counted`: blocks of the words of posts, blocks opened, postings read, scores computed, posts that
 entered buffers, and entries of buffers that expired."""
 
-TURN, AT, PHASE, NEXT_SHORT, SHORT, CHANGED, LINES_USED, ROWS_USED, REACHED, CELL, CELLS_END = range(11)
+TURN, AT, PHASE, NEXT_SHORT, SHORT, CHANGED, LINES_USED, ROWS_USED, REACHED, CELL, CELLS_END, APART = range(12)
 """Places in `Scratch.size`: the number of the step; the next post of the batch and its phase; the next subscription to
 be evaluated and how many there are; the number of followed lists that changed in this step; lines and rows of the
-report; the number of lists that hold the newest post; and the first cell that is searched, and the one after the
-last."""
+report; the number of lists that hold the newest post; the first cell whose subscriptions are served, and the one after
+the last; and whether posts enter and leave the window apart from this, so that the numbers of the window are a copy."""
 
 ALL_CELLS = 1 << 31
 """More than there are cells."""
+
+NO_CELL = -1
+"""The cell of a subscription that is not indexed."""
 
 SEEN = 1_024
 """Subscriptions that are scored together."""
@@ -64,7 +67,7 @@ def empty_scratch() -> Scratch:
         turn=np.zeros(1, np.int64), vector=f64, word=i64, weight=f64, limit=i32, block=i64, end=i64, bound=i64,
         ratio=f64, seen=i64, rest=np.empty(SEEN), hit=i32, hit_score=f64, marked=u8, sum=f64, short=i32, changed=i32,
         line_step=i32, line_slot=i32, line_end=i64, row_post=i64, row_score=f64,
-        counted=np.zeros(6, np.int64), size=np.array([0] * 10 + [ALL_CELLS]),
+        counted=np.zeros(6, np.int64), size=np.array([0] * 9 + [NO_CELL, ALL_CELLS, 0]),
     )  # fmt: skip
 
 

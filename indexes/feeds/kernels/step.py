@@ -10,13 +10,16 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from indexes.compiled.jit import internal, kernel
-from indexes.compiled.simd import prefetch_block
+from indexes.compiled.jit import inlined, internal, kernel
+from indexes.compiled.simd import prefetch_block, prefetch_line
 from indexes.core.arrays import Floats, Ints, int64
 from indexes.feeds.kernels.buffers import Evaluation, evaluate, in_list, insert, prefetch_buffer, remove
 from indexes.feeds.kernels.owners import FREE_CELLS, RING_FIRST, RING_NEXT, Owners, own_late, release
 from indexes.feeds.kernels.scratch import (
+    APART,
     AT,
+    CELL,
+    CELLS_END,
     CHANGED,
     EXPIRED,
     LINES_USED,
@@ -29,7 +32,7 @@ from indexes.feeds.kernels.scratch import (
     Scratch,
 )
 from indexes.feeds.kernels.subscriptions import ENTRY, OLDEST, POSTS, ROW, THETA, Subscribers
-from indexes.feeds.kernels.window import FIRST, NEXT, NONE, Batch, Window, enter, leave, strike
+from indexes.feeds.kernels.window import FIRST, NEXT, NONE, Batch, Window, enter, leave
 from indexes.feeds.theta import Limits
 
 DONE, RING, CELLS, LINES = range(4)
@@ -37,6 +40,9 @@ DONE, RING, CELLS, LINES = range(4)
 
 ENTER, FIND, EVALUATE, REPORT = range(4)
 """Phases of a post."""
+
+AS_CHANGED, AS_SHORT = 1, 2
+"""Bits of `Subscribers.noted`."""
 
 AHEAD = 8
 """Subscriptions whose buffers are prefetched."""
@@ -55,17 +61,24 @@ class StepState(NamedTuple):
 
 
 @internal
-def begin_post(window: Window, scratch: Scratch, batch: Batch) -> None:
-    """Enter the next post of the batch into the window."""
-    begin_step(scratch)
-    enter(window, batch, scratch.size[AT])
+def begin_post(window: Window, table: Subscribers, scratch: Scratch, batch: Batch) -> None:
+    """Enter the next post of the batch into the window, unless it is there and has only to be counted."""
+    begin_step(table, scratch)
+    if scratch.size[APART]:
+        window.size[NEXT] += 1
+    else:
+        enter(window, batch, scratch.size[AT])
     scratch.size[PHASE] = FIND
 
 
 @kernel
-def begin_step(scratch: Scratch) -> None:
-    """Begin a step: nothing is marked as read, short or changed."""
+def begin_step(table: Subscribers, scratch: Scratch) -> None:
+    """Begin a step: nothing is marked as read, short or changed. O(what was left of the last one)."""
     begin_search(scratch)
+    for i in range(scratch.size[SHORT]):
+        table.noted[scratch.short[i]] = 0
+    for i in range(scratch.size[CHANGED]):
+        table.noted[scratch.changed[i]] = 0
     scratch.size[SHORT] = scratch.size[NEXT_SHORT] = scratch.size[CHANGED] = scratch.size[REACHED] = 0
 
 
@@ -111,8 +124,8 @@ def take_in(window: Window, table: Subscribers, limits: Limits, owners: Owners, 
 @internal
 def note_changed(table: Subscribers, scratch: Scratch, slot: int) -> None:
     """Note that the list of a subscription differs from that before the step, if it is followed."""
-    if table.followed[slot] and table.changed[slot] != scratch.turn[0]:
-        table.changed[slot] = scratch.turn[0]
+    if table.followed[slot] and table.noted[slot] & AS_CHANGED == 0:
+        table.noted[slot] |= AS_CHANGED
         scratch.changed[scratch.size[CHANGED]] = slot
         scratch.size[CHANGED] += 1
 
@@ -127,7 +140,8 @@ def slide(window: Window, table: Subscribers, owners: Owners, scratch: Scratch, 
 
 @internal
 def expire_oldest(window: Window, table: Subscribers, owners: Owners, scratch: Scratch) -> None:
-    """Remove the oldest post from the window and from all buffers, and note the subscriptions that lack posts then."""
+    """Remove the oldest post from all buffers that are served, and from the window unless it leaves apart; note the
+    subscriptions that lack posts then."""
     post, newest, mask = window.size[FIRST], window.size[NEXT] - 1, owners.ring.size - 1
     place = post & (window.x.size - 1)
     begin = owners.begin[place]
@@ -139,20 +153,31 @@ def expire_oldest(window: Window, table: Subscribers, owners: Owners, scratch: S
             ahead = int64(owners.ring[(at + AHEAD) & mask])
             if table.note[ahead * ROW + OLDEST] <= post:
                 prefetch_buffer(table, ahead)
+                prefetch_line(table.cell, ahead)
         expire_from(table, scratch, int64(owners.ring[at & mask]), post, newest)
     cell = int64(owners.late[place])
     while cell != NONE:
         expire_from(table, scratch, int64(owners.cell[cell]), post, newest)
         cell = int64(owners.after[cell])
     release(owners, place)
-    leave(window)
+    if scratch.size[APART]:
+        window.size[FIRST] += 1
+    else:
+        leave(window)
+
+
+@inlined
+def served(table: Subscribers, scratch: Scratch, slot: int, post: int) -> bool:
+    """Whether an owner of a post may hold it and is served here. One that was replaced by another subscription in
+    another cell may be served in another thread, and an owner there."""
+    return table.note[slot * ROW + OLDEST] <= post and scratch.size[CELL] <= table.cell[slot] < scratch.size[CELLS_END]
 
 
 @internal
 def expire_from(table: Subscribers, scratch: Scratch, slot: int, post: int, newest: int) -> None:
     """Remove the oldest post from a buffer, if it is there. What then becomes the last of the list may be the newest
     post."""
-    rank = remove(table, slot, post)
+    rank = remove(table, slot, post) if served(table, scratch, slot, post) else NONE
     if rank != NONE:
         scratch.counted[EXPIRED] += 1
         held, k = int64(table.held[slot]), int64(table.k[slot])
@@ -167,8 +192,8 @@ def expire_from(table: Subscribers, scratch: Scratch, slot: int, post: int, newe
 @internal
 def note_short(table: Subscribers, scratch: Scratch, slot: int) -> None:
     """Note a subscription to be evaluated in this step."""
-    if table.short[slot] != scratch.turn[0]:
-        table.short[slot] = scratch.turn[0]
+    if table.noted[slot] & AS_SHORT == 0:
+        table.noted[slot] |= AS_SHORT
         scratch.short[scratch.size[SHORT]] = slot
         scratch.size[SHORT] += 1
 
@@ -190,7 +215,9 @@ def evaluate_short(state: StepState, most_entries: int) -> int:
     scratch.size[NEXT_SHORT] = i
     done = i == scratch.size[SHORT]
     if done:
-        scratch.size[PHASE] = REPORT
+        for j in range(i):
+            table.noted[scratch.short[j]] &= ~AS_SHORT
+        scratch.size[PHASE], scratch.size[SHORT] = REPORT, 0
     return DONE if done else CELLS
 
 
@@ -223,14 +250,15 @@ def report(table: Subscribers, scratch: Scratch, step: int) -> int:
                 at += 1
             scratch.line_step[line], scratch.line_slot[line], scratch.line_end[line] = step, slot, at
             line += 1
-        scratch.size[LINES_USED], scratch.size[ROWS_USED] = line, at
+            table.noted[slot] &= ~AS_CHANGED
+        scratch.size[LINES_USED], scratch.size[ROWS_USED], scratch.size[CHANGED] = line, at, 0
     return DONE if room else LINES
 
 
 @kernel
 def expire_until(window: Window, table: Subscribers, owners: Owners, scratch: Scratch, first: int) -> None:
     """A step that expires all posts before this one, and notes subscriptions that lack posts then. O(entries)."""
-    begin_step(scratch)
+    begin_step(table, scratch)
     while window.size[FIRST] < first:
         expire_oldest(window, table, owners, scratch)
     scratch.size[PHASE] = EVALUATE
@@ -238,8 +266,9 @@ def expire_until(window: Window, table: Subscribers, owners: Owners, scratch: Sc
 
 @kernel
 def withdraw(window: Window, table: Subscribers, owners: Owners, scratch: Scratch, posts: Ints) -> None:
-    """A step that withdraws these posts of the window, and notes subscriptions that hold one. O(owners)."""
-    begin_step(scratch)
+    """A step that withdraws these posts, which the window strikes then, and notes subscriptions that hold one.
+    O(owners)."""
+    begin_step(table, scratch)
     mask = owners.ring.size - 1
     for i in range(posts.size):
         post = posts[i]
@@ -251,14 +280,13 @@ def withdraw(window: Window, table: Subscribers, owners: Owners, scratch: Scratc
         while cell != NONE:
             _withdraw_from(table, scratch, int64(owners.cell[cell]), post)
             cell = int64(owners.after[cell])
-        strike(window, post)
     scratch.size[PHASE] = EVALUATE
 
 
 @internal
 def _withdraw_from(table: Subscribers, scratch: Scratch, slot: int, post: int) -> None:
     """Remove a post, which may dominate others, from a buffer, if it is there."""
-    rank = remove(table, slot, post)
+    rank = remove(table, slot, post) if served(table, scratch, slot, post) else NONE
     if rank != NONE:
         note_short(table, scratch, slot)
         if rank < table.k[slot]:

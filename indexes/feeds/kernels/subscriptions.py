@@ -47,14 +47,11 @@ class Subscribers(NamedTuple):
     held: Int16s  # entries of its buffer
     k: Int16s
     kind: Int16s  # its row of `theta.Limits`
-    complete: (
-        Bytes  # by slot, as all up to `short`: its last evaluation put all posts that share a word into the buffer
-    )
+    complete: Bytes  # by slot, as all up to `cell`: its last evaluation put all posts that share a word into the buffer
     there: Bytes
     followed: Bytes
+    noted: Bytes  # whether it is noted in this step as changed, if it is followed, and as short
     cell: Ints32
-    changed: Ints  # the step in which its list changed last, if it is followed; that in which it was noted as short
-    short: Ints
     term: Floats  # by term: word, unit weight
     raw: Floats  # by term: weight as given, length of the weights from it on in order of rarity
     score: Floats  # by entry of a buffer
@@ -64,7 +61,7 @@ class Subscribers(NamedTuple):
 WITHIN = ("note", "words", "held", "k", "kind")
 """Columns within the memory of `row`."""
 
-BY_SLOT = ("complete", "there", "followed", "cell", "changed", "short")
+BY_SLOT = ("complete", "there", "followed", "noted", "cell")
 
 
 def within(row: Floats) -> dict[str, Any]:
@@ -81,8 +78,8 @@ class Table:
         none, i32, u8 = np.empty(0), np.empty(0, np.int32), np.empty(0, np.uint8)
         i64, row = none.view(np.int64), aligned.zeros(2 * ROW)
         self.arrays = Subscribers(
-            row=row, **within(row), complete=u8, there=u8, followed=u8, cell=i32,
-            changed=i64, short=i64, term=none, raw=none, score=none, tag=i64,
+            row=row, **within(row), complete=u8, there=u8, followed=u8, noted=u8,
+            cell=i32, term=none, raw=none, score=none, tag=i64,
         )  # fmt: skip
         self._buffering = buffering
         self._slots, self._terms, self._entries = Arena(), Arena(), Arena()
@@ -107,6 +104,11 @@ class Table:
         self._fill(slots, documents, points, k, alpha)
         return slots
 
+    def expect(self, words: Ints, k: Ints) -> None:
+        """Make room, and no more, for new subscriptions with so many words and these k. O(n)."""
+        terms, entries = int(_room_of(words).sum()), int(self._buffering.room(k).sum())
+        self._reserve(len(k), terms, entries)
+
     def change(self, slots: Ints, documents: Documents, points: Floats, k: Ints, alpha: Floats) -> None:
         """Replace these subscriptions by others."""
         followed = self.arrays.followed[slots].copy()
@@ -130,7 +132,8 @@ class Table:
         note[slots, TERM], note[slots, ENTRY], note[slots, OLDEST] = term, entry, 0
         table.words[slots], table.held[slots] = words, 0
         table.k[slots], table.kind[slots] = k, self._buffering.kinds(k)
-        table.complete[slots], table.there[slots], table.followed[slots], table.cell[slots] = 1, 1, 0, -1
+        table.complete[slots], table.there[slots], table.followed[slots] = 1, 1, 0
+        table.noted[slots], table.cell[slots] = 0, -1
         at = run_places(term, words)
         table.term[2 * at], table.raw[2 * at] = documents.word, documents.weight
         self.count += len(slots)
@@ -145,18 +148,20 @@ class Table:
         self.count -= len(slots)
         self.terms -= int(words.sum())
 
-    def _reserve(self) -> None:
+    def _reserve(self, slots: int = 0, terms: int = 0, entries: int = 0) -> None:
+        """Make room for what is allocated, and for so much more: at once half as much again."""
         table = self.arrays
-        if self._slots.end > len(table.there):
-            room = max(self._slots.end, 3 * len(table.there) // 2, 64)
+        slots, terms, entries = self._slots.end + slots, self._terms.end + terms, self._entries.end + entries
+        if slots > len(table.there):
+            room = max(slots, 3 * len(table.there) // 2, 64)
             row = grown(table.row, room * ROW)
             more = {name: grown(getattr(table, name), room) for name in BY_SLOT}
             table = table._replace(row=row, **within(row), **more)
-        if 2 * self._terms.end > len(table.term):
-            room = max(self._terms.end, 3 * len(table.term) // 4, 64)
+        if 2 * terms > len(table.term):
+            room = max(terms, 3 * len(table.term) // 4, 64)
             table = table._replace(term=grown(table.term, 2 * room), raw=grown(table.raw, 2 * room))
-        if self._entries.end > len(table.score):
-            room = max(self._entries.end, 3 * len(table.score) // 2, 64)
+        if entries > len(table.score):
+            room = max(entries, 3 * len(table.score) // 2, 64)
             table = table._replace(score=grown(table.score, room), tag=grown(table.tag, room))
         self.arrays = table
 

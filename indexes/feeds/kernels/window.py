@@ -222,6 +222,20 @@ def strike(window: Window, number: int) -> None:
 
 
 @kernel
+def leave_until(window: Window, first: int) -> None:
+    """Remove the posts before this one. O(their words)."""
+    while window.size[FIRST] < first:
+        leave(window)
+
+
+@kernel
+def strike_all(window: Window, posts: Ints) -> None:
+    """Withdraw these posts of the window. O(posts with their words)."""
+    for i in range(posts.size):
+        strike(window, posts[i])
+
+
+@kernel
 def reweigh(window: Window) -> None:
     """Compute the weights of all posts again, after a change of idf, and rebuild the chunks.
     O(terms + words + chunks)."""

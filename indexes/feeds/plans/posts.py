@@ -17,9 +17,10 @@ from indexes.core.ids import Packed
 from indexes.core.plan import LONG, Plan
 from indexes.feeds.commands import Post, Tick, Withdraw
 from indexes.feeds.config import bag_of_shown
-from indexes.feeds.feed import PIECE, ChangedLists, Posted
+from indexes.feeds.feed import PIECE, Posted
 from indexes.feeds.live_lists import Views
 from indexes.feeds.pending_posts import Before, Undo
+from indexes.feeds.report import ChangedLists
 from indexes.feeds.results import ListChange, PostView, Slice
 from indexes.feeds.store import FeedStore
 
@@ -134,11 +135,12 @@ class PostPlan(SteppedPlan):
         if self._steps is None:
             if self._executed == self.count or not self._has_room(budget):
                 return
-            # The time of other threads and processes is not a cost of the posts.
-            began = time.thread_time()
+            # The time of other processes is not a cost of the posts, and of two threads that of the longer counts.
+            index = self.engine.index
+            began = time.thread_time() + index.waited
             self._begin(budget)
             self._posted = self._go_on(0.0)
-            self.engine.post_cost.learn(time.thread_time() - began, self._executed - self._shown)
+            self.engine.post_cost.learn(time.thread_time() + index.waited - began, self._executed - self._shown)
         else:
             self._posted = self._go_on(budget)
         if self._posted is not None and self._executed == self.count:

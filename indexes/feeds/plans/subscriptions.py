@@ -53,6 +53,8 @@ class AddPlan(EditPlan, subscription_plans.AddPlan[FeedStore]):
     def execute(self, budget: float) -> None:
         if self._together is None:
             self._together = MANY <= self.count >= self.engine.subscription_count / 2
+            if self._together:
+                self.engine.expect(self.command.subscriptions)
         if self._laying_out is None:
             super().execute(budget)
             if self._together and self._executed == self.count > 0:

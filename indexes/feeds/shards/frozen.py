@@ -18,7 +18,7 @@ from indexes.feeds.kernels.buffers import new_evaluation
 from indexes.feeds.kernels.cells import Cells
 from indexes.feeds.kernels.owners import Owners
 from indexes.feeds.kernels.postings import Postings
-from indexes.feeds.kernels.scratch import TURN, empty_scratch
+from indexes.feeds.kernels.scratch import TURN
 from indexes.feeds.kernels.subscriptions import WITHIN, Subscribers, within
 from indexes.feeds.kernels.weights import CountEpochs, SpanEpochs
 from indexes.feeds.kernels.window import Window
@@ -43,7 +43,7 @@ def freeze(shard: FeedShard) -> Frozen:
     _lay(arrays, "table", shard.table.arrays)
     for name in WITHIN:
         del arrays[f"table.{name}"]  # the memory of table.row
-    _lay(arrays, "owners", shard._owners)
+    _lay(arrays, "owners", shard.parts[0].owners)
     _lay(arrays, "limits", shard.buffering.limits)
     index = shard.subscription_index
     if isinstance(index, OrderedIndex):
@@ -94,7 +94,8 @@ def thaw(frozen: Frozen) -> FeedShard:
         arena.end = about["ends"][name]
         for length, at in arrays[f"free.{name}"].T.tolist():
             arena._free.setdefault(length, []).append(at)
-    shard._owners = Owners(*_taken(arrays, "owners", Owners._fields))
+    (part,) = shard.parts
+    part.owners = Owners(*_taken(arrays, "owners", Owners._fields))
     shard.buffering.limits = Limits(*_taken(arrays, "limits", Limits._fields))
     shard.buffering._kind.update(dict(about["kinds"]))
     index = shard.subscription_index
@@ -107,9 +108,8 @@ def thaw(frozen: Frozen) -> FeedShard:
         epochs.last, epochs.expired, epochs.last_at = about["epochs"]
     else:
         (epochs.last,) = about["epochs"]
-    shard.scratch = empty_scratch()
-    shard.scratch.size[TURN] = shard.scratch.turn[0] = about["turn"]
-    shard.evaluation = new_evaluation(max(64, len(shard.window.x)), shard._most_k)
+    part.scratch.size[TURN] = part.scratch.turn[0] = about["turn"]
+    part.evaluation = new_evaluation(max(64, len(shard.window.x)), shard._most_k)
     return shard
 
 

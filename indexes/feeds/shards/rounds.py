@@ -28,7 +28,7 @@ from indexes.feeds.kernels.step import (
     slide,
     take_in,
 )
-from indexes.feeds.kernels.subscriptions import ROW, THETA
+from indexes.feeds.kernels.subscriptions import ROW, THETA, Table
 from indexes.feeds.kernels.window import NEXT, Batch
 from indexes.feeds.subscription_index import OrderedIndex, SubscriptionIndex
 
@@ -46,6 +46,11 @@ class RoutedIndex(OrderedIndex):
 
     routed: Bytes = np.empty(0, np.uint8)
     """By post of the next batch."""
+
+    def build(self, table: Table, order: Ints, tree: Cells | None = None) -> None:
+        """As `OrderedIndex.build`. Each shard has its processor, and is served in one part."""
+        super().build(table, order, tree)
+        self.middle = None
 
     def post(self, state: StepState, batch: Batch, window_posts: int, most_entries: int) -> int:
         """As `SubscriptionIndex.post`; nobody is evaluated."""
@@ -73,7 +78,7 @@ def post_routed(
     status = DONE
     while status == DONE and scratch.size[AT] < batch.end.size:
         if scratch.size[PHASE] == ENTER:
-            begin_post(window, scratch, batch)
+            begin_post(window, table, scratch, batch)
         if scratch.size[PHASE] == FIND:
             hits = 0
             if routed[scratch.size[AT]]:
@@ -96,7 +101,7 @@ def post_given(given: Hits, state: StepState, batch: Batch, window_posts: int) -
     status = DONE
     while status == DONE and scratch.size[AT] < batch.end.size:
         if scratch.size[PHASE] == ENTER:
-            begin_post(window, scratch, batch)
+            begin_post(window, table, scratch, batch)
         if scratch.size[PHASE] == FIND:
             at, hits = scratch.size[AT], 0
             for i in range(given.end[at - 1] if at else 0, given.end[at]):

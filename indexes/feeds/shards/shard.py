@@ -13,12 +13,12 @@ import numpy as np
 
 from indexes.core.arrays import Bytes, Floats, Ints
 from indexes.feeds.config import FeedConfig
-from indexes.feeds.feed import PIECE, ChangedLists, FeedIndex, Report, run_all
-from indexes.feeds.kernels import owners as own
+from indexes.feeds.feed import PIECE, FeedIndex, run_all
 from indexes.feeds.kernels import window as win
 from indexes.feeds.kernels.subscriptions import ROW, THETA
 from indexes.feeds.kernels.weights import FIRST_EPOCH, CountEpochs
 from indexes.feeds.kernels.window import NEXT
+from indexes.feeds.report import ChangedLists, Report
 from indexes.feeds.shards.rounds import GivenIndex, Hits, RoutedIndex
 from indexes.feeds.words import Documents, Vocabulary
 
@@ -132,10 +132,9 @@ class FeedShard(FeedIndex):
         if not len(slots):
             return
         old = self.thetas()[slots]
-        self._reserve(0, 0, 0)
+        self._reserve()
         run_all(self._evaluate(slots))
         s = self.table.arrays
-        self._owners = own.with_cells(self._owners, int(s.held[slots].sum()))
-        own.own_many(s, self._owners, len(self.window.x) - 1, slots)
+        self.parts[0].own_late(self.window, s, slots)
         self.subscription_index.move(s, slots, old)
-        self._report(report, at)
+        self._report(self.parts[0], report, at)

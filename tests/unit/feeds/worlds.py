@@ -10,8 +10,9 @@ import numpy as np
 
 from bench.baselines.compared_feeds import COMPARED
 from indexes.feeds.config import FeedConfig
-from indexes.feeds.feed import ChangedLists, FeedIndex
+from indexes.feeds.feed import FeedIndex
 from indexes.feeds.kernels.subscriptions import ENTRY, POSTS, ROW, THETA
+from indexes.feeds.report import ChangedLists
 from indexes.feeds.subscription_index import OrderedIndex, SubscriptionIndex
 from tests.oracles.feeds import Ask, FeedOracle
 
