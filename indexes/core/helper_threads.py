@@ -85,7 +85,7 @@ def threads() -> tuple[HelperThread, ...]:
     return _threads
 
 
-def run_both(first: Work, second: Work) -> float:
+def run_both(first: Callable[[], object], second: Callable[[], object]) -> float:
     """Run two independent halves of some work, the second in a helper thread if one is free.
 
     Returns by how many seconds of its thread's time the second took longer than the first. Raises what one of them
