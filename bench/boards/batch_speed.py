@@ -68,9 +68,14 @@ def changes(row: Ints32, y: Floats) -> Changes:
     return Changes(np.full(n, SET, np.uint8), row, np.full(n, np.nan), y, np.zeros(n, np.int64), np.zeros(n, np.uint8))
 
 
+def config_of(dense: bool) -> BoardConfig:
+    """A board of lists of K, painted by Paint-Dense or Paint-Sparse."""
+    return BoardConfig(("x",), "y", "asc", (K,), "dense" if dense else "sparse")
+
+
 def new_painter(forest: Forest, dense: bool) -> Painter:
     """A board's painter, with its subscriptions and without objects."""
-    painter = Painter(BoardConfig(("x",), "y", "asc", (K,), "dense" if dense else "sparse"))
+    painter = Painter(config_of(dense))
     painter.subscriptions.arrays = forest
     return painter
 

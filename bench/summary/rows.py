@@ -70,12 +70,13 @@ def times_faster(
     paper: str = "",
     peer: str = "",
     limit: str = "",
+    also: str = "",
 ) -> Row:
     """A row that wants so many times the speed of the prototype, by the fastest of its ways. Without it nothing is
-    judged. Times are microseconds an item."""
+    judged. Times are microseconds an item; `also` is shown behind ours."""
     said = f"{wanted:g} times the prototype"
     if not theirs:
-        return Row(name, size, said, micros(ours), None, paper, NO_PROTOTYPE, peer, limit)
+        return Row(name, size, said, micros(ours) + also, None, paper, NO_PROTOTYPE, peer, limit)
     factor = min(theirs.values()) / ours
-    shown = f"{ratio(factor)} times, {micros(ours)}"
+    shown = f"{ratio(factor)} times, {micros(ours)}{also}"
     return Row(name, size, said, shown, factor >= wanted, paper, against(ours, theirs), peer, limit)

@@ -111,9 +111,13 @@ class PainterTeam(Painter):
         if len(self._fellows) != count:
             if self._missed < count * COPY * len(self.objects):
                 return False
-            self._missed = 0.0
-            self._fellows = [self._fellow() for _ in range(count)]
+            self.assemble(count)
         return True
+
+    def assemble(self, count: int) -> None:
+        """Make so many fellows, each with a copy of the objects. O(n) each."""
+        self._missed = 0.0
+        self._fellows = [self._fellow() for _ in range(count)]
 
     def _pays(self) -> bool:
         """Whether painting together was faster than alone of late; now and then the opposite."""
