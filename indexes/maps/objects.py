@@ -110,9 +110,12 @@ class Objects:
         some = np.asarray(slots).tolist()
         if self.changed is not None:
             self.changed.update(some)
-        if _kept:
-            for slot in some:
-                _kept.pop(self._first_key + slot, None)
+        for slot in some if _kept else ():
+            self._let_go(slot)
+
+    def _let_go(self, slot: int) -> None:
+        """Make the object of a slot again for the next answer."""
+        _kept.pop(self._first_key + slot, None)
 
     def note_all(self) -> None:
         """Note that there are other objects now."""
@@ -139,6 +142,7 @@ class Objects:
             self.names.note(put.keys.take(pa.array(fresh)), put.slots[fresh])
 
     def set_payload(self, slot: int, payload: bytes | None) -> None:
+        self._let_go(slot)
         if payload is None:
             self.payloads.pop(slot, None)
         else:
@@ -146,6 +150,7 @@ class Objects:
 
     def forget(self, key: str, slot: int) -> None:
         """Remove an object that was deleted from the index."""
+        self._let_go(slot)
         self.names.delete(key, slot)
         self.payloads.pop(slot, None)
         self.pool.give([slot])

@@ -65,6 +65,17 @@ def test_after_each_change_answers_show_objects_as_they_are(monkeypatch: pytest.
     assert shown(engine) == listed(engine) and shown(engine)["c"]["payload"] == 3
 
 
+def test_an_object_that_was_shown_within_a_change_shows_its_payload_behind_it() -> None:
+    """A change puts places and values in the index before it names objects and sets payloads."""
+    engine = MapEngine(CONFIG)
+    put(engine, ["a", "b"], [[1, 3], [2, 4]])
+    plan = engine.prepare(PutObjects(pa.array(["b"]), np.array([[1.0, 1.0]]), np.array([[1.5, 4.0]]), {0: b"[2]"}))
+    plan.execute(1.0)
+    assert "payload" not in shown(engine)["b"]
+    plan.publish()
+    assert plan.done and shown(engine) == listed(engine) and shown(engine)["b"]["payload"] == [2]
+
+
 def test_an_answer_that_was_given_stays_as_it_was() -> None:
     engine = MapEngine(CONFIG)
     put(engine, ["a", "b"], [[1, 3], [2, 4]])
