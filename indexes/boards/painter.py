@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Literal
 
 import numpy as np
@@ -30,6 +31,9 @@ INDEXES: dict[Literal["range-tree", "kd-tree"], type[ObjectIndex]] = {
 }
 """The object indexes that a board can be configured with."""
 
+
+NONE_LEFT = 1 << 60
+"""More than the number of any change: nobody takes another one."""
 
 TILES = 4096
 """Tiles that there is room for at first."""
@@ -99,10 +103,13 @@ class Painter(PassRunner):
         context, share = self.context(self.runs), Share(self.event, progress, self.untaken)
         return int(run(self.objects.arrays, context, live, listeners, share, changes, stop, to_live, keep))
 
-    def paint_share(self, changes: Changes, progress: Ints, stop: int, keep: bool) -> None:
-        """Apply the changes up to `stop`, and paint those that no other painter of `untaken` has taken."""
+    def paint_share(self, changes: Changes, progress: Ints, stop: int, keep: bool, until: float) -> None:
+        """Paint the changes below `stop` that no other painter of `untaken` has taken, and apply those before the last
+        of them. When buffers are full after the time `until`, by `time.perf_counter`, nobody takes any more."""
         while self._pass(changes, progress, stop, keep, to_live=False) != DONE:
             self.grow_tiles()
+            if time.perf_counter() > until:
+                self.untaken[0] = NONE_LEFT
 
     def context(self, runs: int) -> PaintContext:
         """What painting reads and writes apart from the objects, for strips in so many runs, 0 for exact ones."""

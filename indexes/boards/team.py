@@ -21,7 +21,7 @@ from indexes.boards.config import BoardConfig
 from indexes.boards.kernels.changes import Changes
 from indexes.boards.kernels.object_index import ObjectIndex
 from indexes.boards.kernels.step import FULL_LIVE, Share, advance, deliver_kept
-from indexes.boards.painter import Painter
+from indexes.boards.painter import NONE_LEFT, Painter
 from indexes.boards.passes import COLUMNS
 from indexes.core import helper_threads
 from indexes.core.arrays import Floats, Ints
@@ -149,10 +149,11 @@ class PainterTeam(Painter):
         done, made, left = lo, 0, budget
         keep = keep or self._late is not None
         while done == lo or (done < hi and left > WORTH):
-            most = max(1, int(left / self.seconds_together))
+            # What one painter took of late is the better estimate where events become costly all at once.
+            most = max(1, int(left / max(self.seconds_together, self.seconds_per_event / (1 + len(self._fellows)))))
             stop = hi if hi - done < ROUNDING * most else done + most
-            made += self._pass_together(helpers, changes, done, stop, keep)
-            done, left = stop, budget - (time.perf_counter() - started)
+            done, some = self._pass_together(helpers, changes, done, stop, keep, started + budget)
+            made, left = made + some, budget - (time.perf_counter() - started)
         self._gather(keep)
         if self._late is not None:
             self._deliver(self._late, changes, lo, done)
@@ -171,29 +172,32 @@ class PainterTeam(Painter):
             self.seconds_together = self.seconds_per_event / (1 + len(self._fellows))
         self._followed = 0
 
-    def _pass_together(self, helpers: Sequence[HelperThread], changes: Changes, lo: int, stop: int, keep: bool) -> int:
-        """Paint the changes from `lo` to `stop`; returns the number of tiles. A helper that is at work for another
-        board is not waited for."""
+    # Seven arguments: who paints, and what, how far, how and until when.
+    def _pass_together(
+        self, helpers: Sequence[HelperThread], changes: Changes, lo: int, stop: int, keep: bool, until: float
+    ) -> tuple[int, int]:
+        """Paint the changes from `lo` on, below `stop` and, where buffers get full, until some time; returns the next
+        change and the number of tiles. A helper that is at work for another board is not waited for."""
         self.untaken = np.array([lo])
-        mine, shares, at_work = _share(lo), list[Ints](), list[HelperThread]()
-        for fellow, helper in zip(self._fellows, helpers, strict=True):
+        at_work, painters = list[HelperThread](), [self, *self._fellows]
+        shares = [_share(lo) for _ in painters]
+        for fellow, share, helper in zip(self._fellows, shares[1:], helpers, strict=True):
             fellow.subscriptions, fellow.ks, fellow.untaken = self.subscriptions, self.ks, self.untaken
-            share = _share(lo)
-            if helper.begin(partial(fellow.paint_share, changes, share, stop, keep)):
+            if helper.begin(partial(fellow.paint_share, changes, share, stop, keep, until)):
                 at_work.append(helper)
-                shares.append(share)
-            else:
-                fellow.advance(changes, lo, stop)
         try:
-            self.paint_share(changes, mine, stop, keep)
+            self.paint_share(changes, shares[0], stop, keep, until)
         finally:
             # Should one fail, the others take no more.
-            self.untaken[0] = stop
+            self.untaken[0] = NONE_LEFT
             failures = [helper.end() for helper in at_work]
         for failure in failures:
             if failure is not None:
                 raise failure
-        return int(mine[1]) + sum(int(share[1]) for share in shares)
+        reached = max(int(share[2]) for share in shares)
+        for painter, share in zip(painters, shares, strict=True):
+            advance(painter.objects.arrays, changes, int(share[0]), reached)
+        return reached, sum(int(share[1]) for share in shares)
 
     def _gather(self, keep: bool) -> None:
         """Take over what the others have counted and, with `keep`, their tiles, in order of the changes."""

@@ -106,8 +106,8 @@ def run(
     deliver_lists: bool,
     keep: bool,
 ) -> int:
-    """Apply changes from `share.progress[0]` up to `end`, paint those of the share, and with `deliver_lists` update the
-    live lists.
+    """Apply changes from `share.progress[0]` on, below `end`, paint those of the share, and with `deliver_lists` update
+    the live lists.
 
     With `keep` tiles are collected in the context's, else each change's overwrite the last one's. Returns DONE, or
     FULL_TILES or FULL_LIVE when a buffer has to grow before the change at progress[0] can be applied; that change has
@@ -143,20 +143,23 @@ def run(
                 for t in range(first, tiles.n[0]):
                     share.event[t] = change
             change = _part(objects, share, changes, change + 1, end)
-    progress[0] = change
+    progress[0] = min(change, progress[2])
     return status
 
 
 @inlined
 def _part(objects: ObjectArrays, share: Share, changes: Changes, change: int, end: int) -> int:
     """The next change to paint from `change` on, `end` for none: where the part in hand is done another one is taken,
-    and the changes before it, which others paint, are applied."""
+    and the changes before it, which others paint, are applied. Those behind the last part in hand are not: how far all
+    of them get is known only when they have ended."""
     if change == share.progress[2] and change < end:
         first = fetch_add(share.untaken, PART)
-        share.progress[2] = min(first + PART, end)
-        first = min(first, end)
-        advance(objects, changes, change, first)
-        change = first
+        if first < end:
+            share.progress[2] = min(first + PART, end)
+            advance(objects, changes, change, first)
+            change = first
+        else:
+            change = end
     return change
 
 

@@ -301,10 +301,10 @@ def test_whoever_is_free_paints(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[int] = []
     paint = Painter.paint_share
 
-    def noted(painter: Painter, changes: Changes, progress: Any, stop: int, keep: bool) -> None:
+    def noted(painter: Painter, changes: Changes, progress: Any, stop: int, keep: bool, until: float) -> None:
         if painter in slow:
             done.wait()
-        paint(painter, changes, progress, stop, keep)
+        paint(painter, changes, progress, stop, keep, until)
         if painter in slow:
             made.append(int(progress[1]))
         else:
@@ -313,6 +313,21 @@ def test_whoever_is_free_paints(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Painter, "paint_share", noted)
     worlds.apply(some_events(rng))
     assert made == [0, 0]
+
+
+def test_full_buffers_end_a_slice_whose_time_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    worlds, rng, slices = crowded(), np.random.default_rng(17), list[tuple[int, int]]()
+    run_together = PainterTeam.run_together
+
+    def noted(painter: PainterTeam, helpers: Any, changes: Changes, lo: int, hi: int, *rest: Any) -> tuple[int, int]:
+        painter.seconds_together = painter.seconds_per_event = 1e-9
+        found = run_together(painter, helpers, changes, lo, hi, *rest)
+        slices.append((found[0] - lo, hi - lo))
+        return found
+
+    monkeypatch.setattr(PainterTeam, "run_together", noted)
+    worlds.apply(some_events(rng), budget=0.0)
+    assert slices[0][0] < slices[0][1] and slices[-1][0] == slices[-1][1]
 
 
 def test_a_copy_that_differs_is_found() -> None:
