@@ -37,13 +37,12 @@ def be_nice(pid: int) -> None:
         os.setpriority(os.PRIO_PROCESS, pid, BACKGROUND_NICENESS)
 
 
-def give_way() -> None:
-    """Lower the priority of this thread, for good."""
+def _give_way() -> None:
     if sys.platform == "linux":
         be_nice(threading.get_native_id())
 
 
-_background = ThreadPoolExecutor(BACKGROUND_THREADS, "background", initializer=give_way)
+_background = ThreadPoolExecutor(BACKGROUND_THREADS, "background", initializer=_give_way)
 
 
 async def in_background(work: Callable[[], T]) -> T:

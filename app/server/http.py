@@ -259,7 +259,7 @@ class HttpProtocol(HttpToolsProtocol):
         """Close the connection if nothing has come for as long as it is kept alive."""
         self._idle = None
         if self._idle_since is None:
-            # The next response begins anew.
+            # The next response starts the timer again.
             return
         left = self._idle_since + self.timeout_keep_alive - self.loop.time()
         if left > 0:

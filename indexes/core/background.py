@@ -80,4 +80,5 @@ class _Worker:
 _IDLE: list[_Worker] = []
 """Threads that wait for a task."""
 
-os.register_at_fork(after_in_child=_IDLE.clear)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_IDLE.clear)

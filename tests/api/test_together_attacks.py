@@ -506,7 +506,7 @@ def test_bad_frames_beside_good_ones_are_answered_as_by_themselves(
 
 
 def test_an_idle_connection_is_closed_in_its_time(start: Start) -> None:
-    """A request and its answer let the time begin anew, with no timer of their own."""
+    """A request and its answer start the time again, with no timer of their own."""
     running: Running = start()
     door = Door(running)
 

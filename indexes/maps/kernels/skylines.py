@@ -115,7 +115,7 @@ def _add_rings(scratch: SkylineScratch, x: float, y: float, margin: float, rows:
                 rows.ring_end[ring] = at
                 ring += 1
             begin = end
-        # The place may lie on the border of two pieces that were left out, and what is left elsewhere.
+        # The place may lie on the border between two pieces that were cut out, outside of the rest.
         if ring == first + 1 and position_in(scratch.zone.x, scratch.zone.y, 0, n, 0.0, 0.0, margin) < 0:
             ring = first
     return ring
