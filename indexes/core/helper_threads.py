@@ -17,20 +17,14 @@ Work: TypeAlias = Callable[[], None]
 
 
 class HelperThread:
-    """A long-lived thread that runs one piece of work at a time, and starts with the first. `prepare` is called in it
-    before."""
+    """A long-lived thread that runs one piece of work at a time, and starts with the first."""
 
-    def __init__(self, prepare: Work = lambda: None) -> None:
-        self._prepare = prepare
+    def __init__(self) -> None:
         self._taken = threading.Lock()
         self._begun: SimpleQueue[Work | None] = SimpleQueue()
         self._ended: SimpleQueue[BaseException | None] = SimpleQueue()
         self._thread: threading.Thread | None = None
         self._stopped = False
-
-    def renewed(self) -> HelperThread:
-        """Another one that is prepared as this one is."""
-        return HelperThread(self._prepare)
 
     def begin(self, work: Work) -> bool:
         """Begin a piece of work, which `end` is called for; whether the thread was free to."""
@@ -58,7 +52,6 @@ class HelperThread:
             self._begun.put(None)
 
     def _run(self) -> None:
-        self._prepare()
         while (work := self._begun.get()) is not None:
             try:
                 work()
@@ -72,10 +65,10 @@ class HelperThread:
 _threads: tuple[HelperThread, ...] = ()
 
 
-def provide(count: int, prepare: Work = lambda: None) -> None:
+def provide(count: int) -> None:
     """Let there be so many helpers from now on. What those before are at is finished."""
     global _threads
-    before, _threads = _threads, tuple([HelperThread(prepare) for _ in range(count)])
+    before, _threads = _threads, tuple([HelperThread() for _ in range(count)])
     for thread in before:
         thread.stop()
 
@@ -120,7 +113,7 @@ def run_both(first: Callable[[], object], second: Callable[[], object]) -> float
 def _renew() -> None:
     """A forked process has no thread but its own."""
     global _threads
-    _threads = tuple([thread.renewed() for thread in _threads])
+    _threads = tuple([HelperThread() for _ in _threads])
 
 
 if hasattr(os, "register_at_fork"):

@@ -52,10 +52,10 @@ def test_what_the_work_raised_is_returned(helper: HelperThread) -> None:
 
 
 def test_helpers_that_are_replaced_end(helper: HelperThread) -> None:
-    prepared = list[int]()
-    helper_threads.provide(1, lambda: prepared.append(threading.get_ident()))
+    ran = list[int]()
+    helper_threads.provide(1)
     (one,) = helper_threads.threads()
-    assert one.begin(lambda: None)
+    assert one.begin(lambda: ran.append(threading.get_ident()))
     assert one.end() is None
     thread = one._thread
     helper_threads.provide(0)
@@ -64,7 +64,7 @@ def test_helpers_that_are_replaced_end(helper: HelperThread) -> None:
     assert thread is not None
     thread.join(10)
     assert not thread.is_alive()
-    assert prepared == [thread.ident]
+    assert ran == [thread.ident]
 
 
 @kernel
