@@ -86,13 +86,26 @@ def all_(
     only: Annotated[
         list[str] | None, typer.Option("--only", help="A table by name, as the page shows it. May be repeated.")
     ] = None,
+    before: Annotated[
+        Path | None,
+        typer.Option(
+            "--before",
+            envvar="RANKCAST_BEFORE",
+            exists=True,
+            file_okay=False,
+            resolve_path=True,
+            help="A checkout of an earlier commit, with its kernels compiled, to measure beside.",
+        ),
+    ] = None,
 ) -> None:
     """Measure all resources for one page, beside the papers, the prototypes and what one would use instead.
 
     With --quick in less than 15 minutes, kernels being compiled. The page is docs/results/summary.md unless --out is
     given. Each table is measured by a process of its own; one that fails is shown as failed, and the others go on.
-    Prototypes are named by RANKCAST_PROTOTYPE, RANKCAST_PROTOTYPE_MATCHERS, _RELAYS, _MAPS and _FEEDS. Starts services
-    of its own on free ports and temporary directories. Needs Linux. Targets that are missed are printed as missed.
+    Targets in absolute figures were set beside an earlier commit, and are judged beside it where --before names a
+    checkout: `git worktree add ../before 13da8ca`, and `PYTHONPATH=. python -m app warm` in it. Prototypes are named by
+    RANKCAST_PROTOTYPE, RANKCAST_PROTOTYPE_MATCHERS, _RELAYS, _MAPS and _FEEDS. Starts services of its own on free ports
+    and temporary directories. Needs Linux. Targets that are missed are printed as missed.
     """
     from bench.summary.run import PAGE, run
     from bench.summary.tables import TABLES
@@ -101,7 +114,7 @@ def all_(
         if name not in TABLES:
             raise typer.BadParameter(f"there is no table {name!r}, only {', '.join(TABLES)}")
     with _measuring():
-        run(only or (), page.quick, page.out or PAGE, typer.echo)
+        run(only or (), page.quick, page.out or PAGE, typer.echo, before=before)
 
 
 @command(bench, "boards")

@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from bench.boards.workload import World, make_ranges, make_world
 from bench.closed_loop import RATE_COLUMNS, Result, rate_columns, rates
-from bench.process import ARROW, Failed, Server, cpu_seconds, run_job, service, serving, to_stream
+from bench.process import ARROW, OURS, Checkout, Failed, Server, cpu_seconds, run_job, service, serving, to_stream
 from bench.report import Report, ratio
 
 BOARD = "bench"
@@ -74,10 +74,12 @@ class Registered(NamedTuple):
 
 
 @contextmanager
-def board_service(size: Sized, folder: Path, *options: str) -> Iterator[tuple[Server, World]]:
-    """A service, with these options, with a board of n objects and no subscriptions."""
+def board_service(
+    size: Sized, folder: Path, *options: str, checkout: Checkout = OURS
+) -> Iterator[tuple[Server, World]]:
+    """The service of a checkout, with these options, with a board of n objects and no subscriptions."""
     world = make_world(size.n, 1)
-    with service(folder, *options) as server:
+    with service(folder, *options, checkout=checkout) as server:
         make_board(server, world)
         yield server, world
 

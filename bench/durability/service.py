@@ -15,7 +15,7 @@ from bench.boards.service import BOARD, K, board_service, register
 from bench.boards.workload import make_world
 from bench.durability.steady import REQUESTS, Steady
 from bench.exchange import milliseconds
-from bench.process import Failed, Server, service
+from bench.process import OURS, Checkout, Failed, Server, service
 from bench.report import Report, count
 
 import pyarrow as pa  # isort: skip
@@ -51,9 +51,10 @@ class Memory(NamedTuple):
 class Bench:
     """Starts, memory, jobs under load and the audit, written to a report."""
 
-    def __init__(self, report: Report, size: Size) -> None:
+    def __init__(self, report: Report, size: Size, checkout: Checkout = OURS) -> None:
         self._report = report
         self._size = size
+        self._checkout = checkout
         self._world = make_world(size.n, 4 * size.tail)
         self._sent = 0
 
@@ -124,7 +125,7 @@ class Bench:
 
     def start(self, folder: Path, what: str) -> tuple[float, tuple[str, ...], Memory]:
         """Start a service once: seconds until it was ready, a row of the table, and its memory."""
-        with service(folder, *OPTIONS) as server:
+        with service(folder, *OPTIONS, checkout=self._checkout) as server:
             seconds = server.ready_seconds
             parts_of = _part_seconds(server.log)
             time.sleep(1.0)

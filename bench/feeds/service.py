@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from bench.closed_loop import RATE_COLUMNS, Result, rate_columns, rates
 from bench.feeds.workload import World, make_world
-from bench.process import Failed, Server, run_job, service
+from bench.process import OURS, Checkout, Failed, Server, run_job, service
 from bench.report import Report
 from indexes.feeds.words import Documents
 
@@ -47,12 +47,12 @@ class Size(NamedTuple):
 QUICK = Size(2_000, 400, 50, 4, 2, 20, 5, 2_000)
 
 
-def show(report: Report, size: Size) -> float:
-    """Fill the window, subscribe, send the rounds, of which the first only warms up, and compare; returns the posts a
-    second. Raises `Failed`."""
+def show(report: Report, size: Size, checkout: Checkout = OURS) -> float:
+    """Fill the window of a checkout's service, subscribe, send the rounds, of which the first only warms up, and
+    compare; returns the posts a second. Raises `Failed`."""
     sent = size.batch * size.requests
     world = make_world(size.subscriptions, size.window + (size.rounds + 1) * sent, size.vocabulary)
-    with tempfile.TemporaryDirectory() as folder, service(Path(folder)) as server:
+    with tempfile.TemporaryDirectory() as folder, service(Path(folder), checkout=checkout) as server:
         seconds = fill(server, world, size)
         step = max(1, size.subscriptions // size.streams)
         job = {

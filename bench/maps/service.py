@@ -18,7 +18,7 @@ import pyarrow as pa
 from bench.closed_loop import RATE_COLUMNS, Result, closed_loop, rate_columns, rates
 from bench.maps.live import MOVED
 from bench.maps.workload import WIDTH, World, make_world
-from bench.process import NDJSON, Failed, Server, run_job, service
+from bench.process import NDJSON, OURS, Checkout, Failed, Server, run_job, service
 from bench.report import Report, count
 from indexes.core.arrays import Floats
 
@@ -69,11 +69,12 @@ def show(report: Report, size: Size) -> None:
         _show_standing(report, size, kind, standing, followed)
 
 
-def show_zones(report: Report, size: Size) -> dict[str, float]:
-    """Ask for zones of top-k and of skylines, one and some a request; zones a second by kind of request."""
+def show_zones(report: Report, size: Size, checkout: Checkout = OURS) -> dict[str, float]:
+    """Ask the service of a checkout for zones of top-k and of skylines, one and some a request; zones a second by kind
+    of request."""
     world = make_world(size.n, 2, True, "uniform", size.asks, 1)
     places = world.walks[:, 0].tolist()
-    with tempfile.TemporaryDirectory() as folder, service(Path(folder)) as server:
+    with tempfile.TemporaryDirectory() as folder, service(Path(folder), checkout=checkout) as server:
         seconds = register(server, world)
         _compare_tops(server, size, world.points, world.statics, places[:CHECKED])
         runs = (

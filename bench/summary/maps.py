@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import NamedTuple
 
 from bench.maps import service, skyline, top
 from bench.maps.workload import make_world
+from bench.process import OURS, Checkout
 from bench.report import Report, ratio
+from bench.summary.before import Target
 from bench.summary.rows import NO_PROTOTYPE, Row, against, micros
 from indexes.maps.object_index import PlaceIndex
 
 
 class Size(NamedTuple):
-    """Objects; walks and seconds of top-k and of skylines, zones that are raced, rounds; requests over HTTP."""
+    """Objects; walks and seconds of top-k and of skylines, zones that are raced, rounds; requests over HTTP; the
+    checkout of the commit before."""
 
     n: int = 100_000
     walks: int = 40
@@ -25,11 +29,12 @@ class Size(NamedTuple):
     asks: int = 20_000
     skylines: int = 3_000
     http_rounds: int = 3
+    before: Path | None = None
 
 
 QUICK = Size(sky_walks=50, rounds=5, asks=2_000, skylines=1_000, http_rounds=2)
 
-WANTED = 5_000.0
+SKYLINES = Target(5_000.0, 1_566.0, "5,000/s", rate=True)
 TOP_LIMIT = "the search that supreme makes too, for m - 1 more candidates"
 SKY_LIMIT = "the search that supreme makes too; what its members dominate is compared with the zone, then it is cut"
 HTTP_LIMIT = "one thread that searches for zones, beside one that writes the text of members and corners"
@@ -85,15 +90,22 @@ def skyline_zones(size: Size) -> Iterator[Row]:
 
 def http(size: Size) -> Iterator[Row]:
     """Skylines with their zones over HTTP, one and some a request."""
-    sized = service.Size(size.n, size.asks, skylines=size.skylines, rounds=size.http_rounds)
-    found = service.show_zones(Report(lambda _: None), sized)
-    rates = {name: rate for name, rate in found.items() if name.startswith("skylines")}
-    best = max(rates.values())
+    rates = skyline_rates(size, OURS)
+    before = max(skyline_rates(size, Checkout.at(size.before)).values()) if size.before else None
+    met, times = SKYLINES.judge(max(rates.values()), before)
     yield Row(
         "skylines over HTTP",
         f"{size.n:,} objects, {size.skylines:,} places",
-        f"{WANTED:,.0f}/s",
+        SKYLINES.said(),
         ", ".join(f"{rate:,.0f}/s {name.partition(', ')[2]}" for name, rate in rates.items()),
-        best >= WANTED,
+        met,
         limit=HTTP_LIMIT,
+        before=f"{before:,.0f}/s (ours {times} as many)" if before else "",
     )
+
+
+def skyline_rates(size: Size, checkout: Checkout) -> dict[str, float]:
+    """Skylines a second of the service of a checkout, by kind of request."""
+    sized = service.Size(size.n, size.asks, skylines=size.skylines, rounds=size.http_rounds)
+    found = service.show_zones(Report(lambda _: None), sized, checkout)
+    return {name: rate for name, rate in found.items() if name.startswith("skylines")}

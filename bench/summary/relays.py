@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
 from bench.relays import kernels, speed
 from bench.report import Report, ratio
+from bench.summary.before import figures_of, shown_before
 from bench.summary.rows import NO_PROTOTYPE, Row, micros
 
 DIMENSIONS, ATTRIBUTES = 16, 4
 
 
 class Size(NamedTuple):
-    """Commands, and rounds of them; rounds of the scans; boxes and notifications, and rounds of them."""
+    """Commands, and rounds of them; rounds of the scans; boxes and notifications, and rounds of them; the checkout of
+    the commit before."""
 
     commands: int = 100_000
     rounds: int = 3
     scans: int = 1
     boxes: int = 1_000_000
     notifications: int = 50
+    before: Path | None = None
 
 
 QUICK = Size(notifications=30)
@@ -39,6 +43,9 @@ def covering(size: Size) -> Iterator[Row]:
     each = {name: value / size.commands * 1e6 for name, value in seconds.items()}
     scan = min(seconds[name] for name in (speed.SCAN, speed.SCAN_ITS) if name in seconds)
     its = [seconds[name] for name in (speed.KD_ITS, speed.KD_ROOTS_ITS) if name in seconds]
+    before = figures_of(
+        size.before, "covering", commands=size.commands, rounds=size.rounds, dimensions=DIMENSIONS, share=speed.P
+    )
     yield Row(
         f"covering, {DIMENSIONS} dimensions",
         f"{size.commands:,} commands, {speed.P:.0%} unsubscribe",
@@ -51,6 +58,7 @@ def covering(size: Size) -> Iterator[Row]:
         else NO_PROTOTYPE,
         peer=f"scan {micros(scan / size.commands * 1e6)}",
         limit=COVER_LIMIT,
+        before=shown_before(mine / size.commands * 1e6, before.get("command")),
     )
 
 
@@ -59,6 +67,14 @@ def notifications(size: Size) -> Iterator[Row]:
     sized = kernels.Size(boxes=size.boxes, notifications=size.notifications, rounds=size.rounds)
     found = kernels.notified(ATTRIBUTES, sized)
     mine, numpy = median(found.micros[kernels.SLABS]), median(found.micros[kernels.NUMPY])
+    before = figures_of(
+        size.before,
+        "notifications",
+        boxes=size.boxes,
+        notifications=size.notifications,
+        rounds=size.rounds,
+        attributes=ATTRIBUTES,
+    )
     yield Row(
         f"notifications among boxes of {ATTRIBUTES} attributes",
         f"{size.boxes:,} boxes, {size.notifications} notifications",
@@ -67,4 +83,5 @@ def notifications(size: Size) -> Iterator[Row]:
         numpy >= 60 * mine,
         peer=f"numpy over columns {micros(numpy)}",
         limit=SLAB_LIMIT.format(f"{found.met:,.0f}"),
+        before=shown_before(mine, before.get("notification")),
     )

@@ -11,8 +11,8 @@ NO_PROTOTYPE = "not there"
 
 
 class Row(NamedTuple):
-    """One line of the page. `met` is None where nothing was judged; `paper`, `prototype` and `peer` say what each takes
-    on the same input, or what it says."""
+    """One line of the page. `met` is None where nothing was judged; `paper`, `prototype`, `before` (the commit before)
+    and `peer` say what each takes on the same input, or what it says."""
 
     name: str
     size: str
@@ -23,6 +23,7 @@ class Row(NamedTuple):
     prototype: str = ""
     peer: str = ""
     limit: str = ""
+    before: str = ""
 
     def plain(self) -> list[str | bool | None]:
         """As JSON has it: a comparison of numbers of numpy is none of Python's."""
@@ -31,10 +32,13 @@ class Row(NamedTuple):
     def cells(self) -> tuple[str, ...]:
         """As the table shows it."""
         verdict = "" if self.met is None else "met" if self.met else "**missed**"
-        return (*self[:4], verdict, *self[5:])
+        return (*self[:4], verdict, self.paper, self.prototype, self.before, self.peer, self.limit)
 
 
-HEAD = ("row", "size", "wanted", "measured", "", "the paper's", "the prototype's", "others", "limited by")
+HEAD = (
+    "row", "size", "wanted", "measured", "", "the paper's", "the prototype's", "the commit before", "others",
+    "limited by",
+)  # fmt: skip
 
 
 def micros(value: float) -> str:

@@ -19,7 +19,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from bench.process import CHECKOUT, OURS, Failed
-from bench.report import RESULTS, Report, load, page
+from bench.report import RESULTS, Report, commit, load, page
+from bench.summary import machine
+from bench.summary.before import VARIABLE
 from bench.summary.rows import HEAD, Row
 from bench.summary.tables import MODULE, TABLES
 
@@ -31,8 +33,8 @@ SECONDS = {True: 900.0, False: 3_600.0}
 TAIL_LINES = 3
 TAIL_CHARACTERS = 300
 
-Measure = Callable[[str, bool], Iterator[Row]]
-"""Measures the rows of a table, by its name and quick or not. Raises Failed."""
+Measure = Callable[[str, bool, Path | None], Iterator[Row]]
+"""Measures the rows of a table, by its name, quick or not, beside a checkout of the commit before. Raises Failed."""
 
 
 class Done(NamedTuple):
@@ -49,10 +51,12 @@ def run(
     out: Path | None = None,
     say: Callable[[str], None] = print,
     measure: Measure | None = None,
+    before: Path | None = None,
 ) -> Report:
     """Measure the tables that are named, all by default, and write the page to `out`, also when Ctrl-C ends it.
 
-    `quick` takes fewer rounds, and smaller sizes only where a row says so; `measure` measures a table.
+    `quick` takes fewer rounds, and smaller sizes only where a row says so; `measure` measures a table;
+    `before` is a checkout of the commit before, set up and with its kernels compiled, to measure beside ours.
 
     Raises:
         Failed: every table has failed.
@@ -61,16 +65,19 @@ def run(
     command = " ".join(["all", *(f"--only {name}" for name in names if only)])
     began = time.monotonic()
     with page("All resources on one page", command, quick, out, say) as report:
+        here = machine.measure()
         done: dict[str, Done] = {}
         try:
             for number, name in enumerate(names):
                 report.progress(f"{TABLES[name].title.lower()}, {number + 1} of {len(names)}; load {load()}")
-                done[name] = _measured(name, quick, say, measure or in_a_process)
+                done[name] = _measured(name, quick, before, say, measure or in_a_process)
         except KeyboardInterrupt:
             say("ended early; the page has what was measured")
         rows = [row for one in done.values() for row in one.rows]
         judged = [row for row in rows if row.met is not None]
+        report.text(here.said())
         report.text(_about(quick, time.monotonic() - began))
+        report.text(_of_before(before))
         report.text(
             f"{sum(row.met is True for row in judged)} of {len(judged)} targets are met; "
             f"{len(rows) - len(judged)} rows are not judged, since what they are compared with is not there."
@@ -101,13 +108,26 @@ def _about(quick: bool, seconds: float) -> str:
     )
 
 
-def _measured(name: str, quick: bool, say: Callable[[str], None], measure: Measure) -> Done:
+def _of_before(before: Path | None) -> str:
+    if before is None:
+        return (
+            f"The commit before is not there (`--before` or `{VARIABLE}` names a checkout of it): targets in absolute "
+            "figures are judged by these alone, which were set on another machine."
+        )
+    return (
+        f"The commit before is {commit(before)}, measured in the same run by its own code. A target in absolute "
+        "figures was set on a machine on which that commit was measured too; it is met by the figure itself, or where "
+        "ours is as many times as fast as that commit as the target was there."
+    )
+
+
+def _measured(name: str, quick: bool, before: Path | None, say: Callable[[str], None], measure: Measure) -> Done:
     """The rows of a table, said as they come, and the failure that ended it."""
     rows: list[Row] = []
     failure = ""
     began = time.monotonic()
     try:
-        for row in measure(name, quick):
+        for row in measure(name, quick, before):
             rows.append(row)
             verdict = "" if row.met is None else " (met)" if row.met else " (missed)"
             say(f"  {row.name}, {row.size}: {row.ours}; wanted {row.wanted}{verdict}")
@@ -117,7 +137,7 @@ def _measured(name: str, quick: bool, say: Callable[[str], None], measure: Measu
     return Done(rows, failure, time.monotonic() - began)
 
 
-def in_a_process(name: str, quick: bool, seconds: float | None = None) -> Iterator[Row]:
+def in_a_process(name: str, quick: bool, before: Path | None = None, seconds: float | None = None) -> Iterator[Row]:
     """The rows of a table from a fresh process. Raises Failed when it ends with an error or takes too long."""
     limit = seconds or SECONDS[quick]
     with tempfile.TemporaryFile() as errors:
@@ -142,7 +162,7 @@ def in_a_process(name: str, quick: bool, seconds: float | None = None) -> Iterat
         try:
             assert process.stdin is not None and process.stdout is not None
             with suppress(BrokenPipeError):
-                json.dump({"table": name, "quick": quick}, process.stdin)
+                json.dump({"table": name, "quick": quick, "before": str(before or "")}, process.stdin)
                 process.stdin.close()
             for line in process.stdout:
                 yield _row(line)

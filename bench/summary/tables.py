@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from bench.process import end_with_parent
@@ -50,7 +51,10 @@ def main() -> None:
     end_with_parent()
     job = json.load(sys.stdin)
     table = TABLES[job["table"]]
-    for row in table.rows(table.quick if job["quick"] else table.full):
+    size = table.quick if job["quick"] else table.full
+    if job["before"] and "before" in size._fields:
+        size = size._replace(before=Path(job["before"]))
+    for row in table.rows(size):
         print(json.dumps(row.plain()), flush=True)
 
 

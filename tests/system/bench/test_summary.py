@@ -13,9 +13,10 @@ import typer
 from typer.testing import CliRunner
 
 from app.cli import bench
-from bench.process import Failed
+from bench.commits import figures
+from bench.process import CHECKOUT, Failed
 from bench.prototypes import BOARDS, FEEDS, MAPS, MATCHERS, RELAYS
-from bench.summary import boards, bytes, feeds, maps, matchers, memory, relays, run
+from bench.summary import before, boards, bytes, feeds, maps, matchers, memory, relays, run
 from bench.summary.rows import HEAD, Row, times_faster
 from bench.summary.tables import TABLES
 
@@ -46,7 +47,7 @@ def a_row(name: str, met: bool | None = True) -> Row:
     return Row(name, "n = 5", "2 times", "3 times", met, "says 1", "not there", "", "misses")
 
 
-def pretended(name: str, quick: bool) -> Iterator[Row]:
+def pretended(name: str, quick: bool, before: Path | None) -> Iterator[Row]:
     """One table has two rows, the next fails after its first, another at once."""
     assert quick
     yield from {"painting": [a_row("one"), a_row("two", None)], "batches": [a_row("three", False)]}.get(name, [])
@@ -62,7 +63,7 @@ def test_a_table_that_fails_is_on_the_page_with_the_rows_it_had_and_stops_no_oth
     assert [part.splitlines()[0] for part in parts[1:]] == ["Painting", "Batches of events", "Relaxed matching"]
     painting, batches, relaxed = parts[1:]
     assert f"| {' | '.join(HEAD)} |" in painting and "Failed" not in painting
-    assert "| one | n = 5 | 2 times | 3 times | met | says 1 | not there |  | misses |" in painting
+    assert "| one | n = 5 | 2 times | 3 times | met | says 1 | not there |  |  | misses |" in painting
     assert "| two | n = 5 | 2 times | 3 times |  | says 1 |" in painting
     assert "| three |" in batches and "| **missed** |" in batches
     assert "**Failed**: batches is broken \\| here" in batches and "**Failed**: relaxed is broken" in relaxed
@@ -78,7 +79,7 @@ def test_when_nothing_can_be_measured_the_command_fails_after_writing_the_page(t
 
 
 def test_a_run_that_is_ended_early_leaves_what_was_measured(tmp_path: Path) -> None:
-    def interrupted(name: str, quick: bool) -> Iterator[Row]:
+    def interrupted(name: str, quick: bool, before: Path | None) -> Iterator[Row]:
         if name != "painting":
             raise KeyboardInterrupt
         yield a_row("one")
@@ -94,7 +95,7 @@ def test_a_process_that_fails_or_is_late_fails_its_table_alone(monkeypatch: pyte
     with pytest.raises(Failed, match="KeyError"):
         list(run.in_a_process("no such table", True))
     with pytest.raises(Failed, match=r"not done within 0.01 s"):
-        list(run.in_a_process("painting", True, 0.01))
+        list(run.in_a_process("painting", True, seconds=0.01))
 
 
 def test_targets_are_judged_by_the_fastest_of_the_prototype() -> None:
@@ -147,3 +148,46 @@ def test_the_command_refuses_a_table_that_there_is_not() -> None:
     cli.command("other")(lambda: None)
     result = CliRunner().invoke(cli, ["bench", "all", "--only", "nothing"])
     assert result.exit_code == 2 and "there is no table 'nothing'" in result.output.replace("\n", " ")
+
+
+TINY_BEFORE = {
+    "intervals": {"n": 3_000, "points": 20, "rounds": 1, "changed": 300, "compiling": 3_000},
+    "relaxed": {"n": 500, "few": 10, "rounds": 1, "dimensions": [2]},
+    "covering": {"commands": 300, "rounds": 1, "dimensions": 16, "share": 0.15},
+    "notifications": {"boxes": 500, "notifications": 5, "rounds": 1, "attributes": 4},
+    "epochs": {"subscriptions": 60, "window": 100, "vocabulary": 100},
+    "large-feeds": {"large": 60, "window": 100, "posts": 30, "vocabulary": 100},
+}
+
+
+@pytest.mark.parametrize("table", figures.TABLES)
+def test_a_checkout_says_its_figures_by_its_own_benchmarks(table: str) -> None:
+    found = before.figures_of(CHECKOUT, table, **TINY_BEFORE[table])
+    assert found and all(value > 0 for value in found.values())
+    assert before.figures_of(None, table) == {}
+
+
+def test_a_checkout_that_cannot_be_measured_fails_its_table(tmp_path: Path) -> None:
+    with pytest.raises(Failed, match="relaxed of the commit before: there is no checkout in"):
+        before.figures_of(tmp_path, "relaxed", **TINY_BEFORE["relaxed"])
+    with pytest.raises(Failed, match=r"(?s)relaxed of the commit before failed: .*TypeError"):
+        before.figures_of(CHECKOUT, "relaxed")
+
+
+def test_a_target_is_met_by_itself_or_beside_the_commit_before() -> None:
+    seconds, rate = before.Target(1.5, 3.0, "1.5 s"), before.Target(5_000, 1_250, "5,000/s", rate=True)
+    assert [seconds.judge(*pair)[0] for pair in ((1.5, None), (1.6, None), (1.6, 3.1), (1.6, 3.3))] == [
+        True, False, False, True,
+    ]  # fmt: skip
+    assert [rate.judge(*pair)[0] for pair in ((5_000, None), (4_000, None), (4_000, 1_100), (4_000, 1_000))] == [
+        True, False, False, True,
+    ]  # fmt: skip
+    assert rate.said() == "5,000/s, or 4.00 times the commit before"
+
+
+def test_the_page_says_what_the_machine_does_and_which_commit_was_before(tmp_path: Path) -> None:
+    page = tmp_path / "summary.md"
+    run.run(("painting",), True, page, lambda _: None, pretended, CHECKOUT)
+    text = page.read_text()
+    assert re.search(r"took \d+ ns for a read of 8 bytes anywhere in 268 MB and \d+ ns for an empty step", text)
+    assert re.search(r"The commit before is [0-9a-f]{12}", text)
