@@ -25,6 +25,9 @@ HOST = "127.0.0.1"
 ARROW = "application/vnd.apache.arrow.stream"
 NDJSON = "application/x-ndjson"
 START_SECONDS = 600.0
+
+OTHER_SETTLE_SECONDS = 5.0
+"""How long the service of another commit is waited for that does not say when its kernels are loaded."""
 STOP_SECONDS = 60.0
 TAIL_LINES = 12
 
@@ -226,7 +229,7 @@ def end_with_parent() -> None:
 
 @contextmanager
 def service(
-    folder: Path, *options: str, checkout: Checkout = OURS, settle_seconds: float = START_SECONDS
+    folder: Path, *options: str, checkout: Checkout = OURS, settle_seconds: float | None = None
 ) -> Iterator[Server]:
     """`rankcast serve` on a data directory of its own below `folder`, with its durable log; it logs JSON.
 
@@ -239,7 +242,7 @@ def service(
     command = ["-c", start, "serve", "--host", HOST, "--data", str(folder / "data"), *options]
     with serving(folder, "service", command, "json", checkout) as server:
         try:
-            server.settle(settle_seconds)
+            server.settle(settle_seconds or (START_SECONDS if checkout == OURS else OTHER_SETTLE_SECONDS))
         except Failed:
             if checkout == OURS:
                 raise
