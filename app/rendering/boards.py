@@ -15,9 +15,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-from pydantic_core import to_json
 
-from app.rendering.lists import EXACT, ListJson, end, number
+from app.rendering.lists import ListJson, end, number
+from app.rendering.numbers import number_texts
 from indexes.boards.commands import AddSubscriptions, Filter
 from indexes.boards.regions import Region
 from indexes.boards.results import (
@@ -39,21 +39,7 @@ def numbers(values: npt.NDArray[np.float64]) -> list[str]:
     >>> numbers(np.array([1400.0, -0.0, 0.1, np.inf]))
     ['1400', '0', '0.1', 'null']
     """
-    # Adding 0 turns -0 into 0.
-    return _texts((values.ravel() + 0.0).tolist())
-
-
-def _texts(values: list[float]) -> list[str]:
-    """As `numbers`, without -0 among them."""
-    text = to_json(values, inf_nan_mode="null").decode()
-    texts = text[1:-1].split(",") if values else []
-    if ".0," in text or text.endswith(".0]"):
-        return [_pointless(one) if one.endswith(".0") else one for one in texts]
-    return texts
-
-
-def _pointless(text: str) -> str:
-    return text[:-2] if abs(float(text)) <= EXACT else text
+    return number_texts(values.ravel().tolist())
 
 
 def ends_column(ends: npt.NDArray[np.float64]) -> pa.StringArray:

@@ -17,6 +17,7 @@ import numpy as np
 from pydantic_core import to_json
 
 from app.rendering.boards import number, numbers
+from app.rendering.numbers import number_texts
 from indexes.maps.config import MapConfig, Point, Score, Top
 from indexes.maps.results import Answer, CircleOf, ObjectView, QueryView, ShownObject, SkylineAnswer, TopAnswer
 from indexes.maps.scoring import SHIFT
@@ -86,7 +87,7 @@ class MapJson:
         return found
 
     def _tops(self, answers: Sequence[TopAnswer]) -> list[str]:
-        columns = zip(*self._columns(answers), _texts(_joined(answer.score for answer in answers)), strict=True)
+        columns = zip(*self._columns(answers), number_texts(_joined(answer.score for answer in answers)), strict=True)
         entries = [f'{text}{distance},"score":{score}{_payload(payload)}' for text, distance, payload, score in columns]
         found, end = [], 0
         for answer in answers:
@@ -108,14 +109,14 @@ class MapJson:
             self._write(new)
         distances: list[float] = _joined(answer.rows.distance for answer in answers)
         texts = cast("list[str]", [one.text for one in objects])
-        return texts, _texts(distances), [one.payload for one in objects]
+        return texts, number_texts(distances), [one.payload for one in objects]
 
     def _write(self, objects: list[ShownObject]) -> None:
         """Write the texts of objects, column by column."""
         count = len(objects)
         numbers = [[one.place[0] for one in objects], [one.place[1] for one in objects]]
         numbers += [[one.values[j] for one in objects] for j in range(len(objects[0].values))]
-        texts = _texts(list(chain.from_iterable(numbers)))
+        texts = number_texts(list(chain.from_iterable(numbers)))
         fields = [texts[at : at + count] for at in range(0, len(texts), count)]
         columns = [[one.id for one in objects], *fields, [str(one.created) for one in objects]]
         # What stands between the fields and these in turn; the last text goes with the end of the object.
@@ -205,14 +206,6 @@ def _score(score: Score) -> str:
 
 def _joined(lists: Iterable[list[T]]) -> list[T]:
     return list(chain.from_iterable(lists))
-
-
-def _texts(values: Sequence[float | None]) -> list[str]:
-    """As `encode.numbers`, with null for None too, and no point in whole numbers up to 10^16. Few steps in Python."""
-    if not values:
-        return []
-    text = to_json(values, inf_nan_mode="null").decode()[1:-1] + ","
-    return text.replace("-0.0,", "0,").replace(".0,", ",").split(",")[:-1]
 
 
 def _listed(objects: str) -> str:

@@ -1,0 +1,35 @@
+"""Many numbers as JSON text at once, several times faster than one by one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from pydantic_core import to_json
+
+from app.rendering.lists import EXACT
+
+_LONG = re.compile(r"\.0,(?<=\d{16}\.0,)")
+"""A whole number that may be above 2^53, which keeps its point."""
+
+
+def number_texts(values: Sequence[float | None]) -> list[str]:
+    """As `number` for each in turn, and null for an infinite one or None.
+
+    >>> number_texts([1400.0, -0.0, 0.1, None, float("inf"), float(1 << 53), -9007199254740994.0])
+    ['1400', '0', '0.1', 'null', 'null', '9007199254740992', '-9007199254740994.0']
+    """
+    if not values:
+        return []
+    text = to_json(values, inf_nan_mode="null").decode()[1:-1] + ","
+    if ".0," not in text:
+        return text.split(",")[:-1]
+    if _LONG.search(text):
+        return [_pointless(one) for one in text.split(",")[:-1]]
+    return text.replace("-0.0,", "0,").replace(".0,", ",").split(",")[:-1]
+
+
+def _pointless(text: str) -> str:
+    if text == "-0.0":
+        return "0"
+    return text[:-2] if text.endswith(".0") and abs(float(text)) <= EXACT else text
