@@ -20,7 +20,6 @@ from indexes.core.arrays import INF, Floats, Ints32
 from indexes.matchers.kernels.arrangement import score_optimal
 from indexes.matchers.kernels.order import rank_order
 from indexes.matchers.kernels.runs import (
-    GONE,
     IN_TAIL,
     LEVELS,
     RANKED,
@@ -125,7 +124,7 @@ class RunIndex:
         ix = self.arrays
         leaves, inner = int(ix.used[:, 0].sum()), int(ix.used[:, 1:].sum())
         tails = int(ix.tail_used.sum())
-        scores = leaves if self._caps else 0
+        scores = leaves - int(ix.used.reshape(self.d, -1, LEVELS)[:, 0, 0].sum())
         return 20 * leaves + 8 * scores + 24 * inner + 28 * tails + ix.place.nbytes
 
     @property
@@ -200,13 +199,14 @@ class RunIndex:
         """What the runs from v on of dimension j and its tail hold, in order of score. O(n); holds until the next time
         in this thread."""
         ix = self.arrays
-        runs = 1 + len(self._caps)
+        runs, plain = 1 + len(self._caps), len(ix.row) - len(ix.score)
         first = j * (ix.tail_row.size // self.d)
         tail = slice(first, first + ix.tail_used[j])
         merged = Ranked(ix.tail_lo, ix.tail_hi, ix.tail_score, ix.tail_row).part(tail)
         for which, run in enumerate(range((j + 1) * runs - 1, j * runs + v - 1, -1)):
             mine = slice(ix.first[run, 0], ix.first[run, 0] + ix.used[run, 0])
-            older = Ranked(ix.lo, ix.hi, ix.score, ix.row).part(mine)
+            scores = ix.score[mine.start - plain : mine.stop - plain]
+            older = Ranked(ix.lo[mine], ix.hi[mine], scores, ix.row[mine])
             out = _spare.of(which % 2, len(merged.row) + len(older.row))
             merged = out.part(slice(0, int(merge_ranked(older, merged, out))))
         return merged
@@ -228,7 +228,10 @@ class RunIndex:
 
         def step() -> None:
             self._empty(j, v)
-            _move_run(fresh, j, self.arrays, j, j * runs + v, score)
+            ix = self.arrays
+            _move_run(fresh, j, ix, j, j * runs + v)
+            scores = ix.first[j * runs + v, 0] - (len(ix.row) - len(ix.score))
+            ix.score[scores : scores + len(score)] = score
 
         return step
 
@@ -256,7 +259,7 @@ class RunIndex:
             self._take(*self._opened(rec))
         ix = self.arrays
         if ix.place.shape[1] < len(rec):
-            place = np.full((self.d, len(rec)), GONE, np.int32)
+            place = aligned.apart((self.d, len(rec)), np.int32)
             place[:, : ix.place.shape[1]] = ix.place
             self.arrays = ix._replace(place=place)
 
@@ -269,8 +272,7 @@ class RunIndex:
         ]
         old, ix = self.arrays, _pool(self._bases, caps, TAIL, len(rec))
         for j in range(self.d):
-            leaves = slice(old.first[j, 0], old.first[j, 0] + old.used[j, 0])
-            _move_run(old, j, ix, j, j * (1 + len(caps)), rec[old.row[leaves], self.scored(j)])
+            _move_run(old, j, ix, j, j * (1 + len(caps)))
         return caps, ix
 
     def _take(self, caps: list[int], arrays: Runs) -> None:
@@ -334,9 +336,12 @@ class RunIndex:
                 found = ix.row[mine][there]
                 assert (rec[found, 2 * j] == ix.lo[mine][there]).all()
                 assert (rec[found, 2 * j + 1] == ix.hi[mine][there]).all()
-                assert not self._caps or (rec[found, self.scored(j)] == ix.score[mine][there]).all()
+                if v > j * runs:
+                    plain = leaves - len(ix.score)
+                    scores = ix.score[mine.start - plain : mine.stop - plain]
+                    assert (rec[found, self.scored(j)] == scores[there]).all()
                 if ix.place.shape[1]:
-                    assert (ix.place[j, found] == np.arange(mine.start, mine.stop)[there]).all()
+                    assert (ix.place[j, found] == np.arange(mine.start, mine.stop)[there] + 1).all()
                 held.append(found)
                 keys = [(-rec[row, self.scored(j)], row) for row in found] if self._is_ranked(v - j * runs) else []
                 assert keys == sorted(keys), v
@@ -389,20 +394,20 @@ def _pool(bases: Sequence[int], caps: Sequence[int], tail: int, rows: int) -> Ru
             first[v, level] = at
             at += size
     room = tail + BLOCK
-    lo, hi = aligned.empty(at + BLOCK), aligned.empty(at + BLOCK)
+    lo, hi = aligned.apart(at + BLOCK), aligned.apart(at + BLOCK)
     # What lies behind the last slot is compared with a block, and written to images.
     lo[at:], hi[at:] = INF, -INF
     return Runs(
         lo=lo,
         hi=hi,
-        row=aligned.empty(leaves, np.int32),
-        score=aligned.empty(leaves if caps else 0),
+        row=aligned.apart(leaves, np.int32),
+        score=aligned.apart(leaves - sum(bases) if caps else 0),
         best=aligned.empty(at - leaves),
         first=first,
         used=np.zeros_like(first),
         top=np.zeros(len(sizes), np.int64),
         live=np.zeros(len(sizes), np.int64),
-        place=np.full((d, rows), GONE, np.int32),
+        place=aligned.apart((d, rows), np.int32),
         tail_lo=aligned.full(d * room + BLOCK, INF),
         tail_hi=aligned.full(d * room + BLOCK, -INF),
         tail_score=aligned.full(d * room, -INF),
@@ -411,14 +416,13 @@ def _pool(bases: Sequence[int], caps: Sequence[int], tail: int, rows: int) -> Ru
     )
 
 
-def _move_run(old: Runs, v: int, ix: Runs, j: int, w: int, score: Floats) -> None:
-    """Take run v of another pool over as run w, which belongs to dimension j; `score` are those of its leaves."""
+def _move_run(old: Runs, v: int, ix: Runs, j: int, w: int) -> None:
+    """Take run v of another pool over as run w, which belongs to dimension j, but for scores."""
     for level in range(LEVELS):
         _move_level(old, v, ix, w, level)
     ix.top[w], ix.live[w] = old.top[v], old.live[v]
     leaves = slice(ix.first[w, 0], ix.first[w, 0] + ix.used[w, 0])
-    ix.place[j, ix.row[leaves]] = np.arange(leaves.start, leaves.stop)
-    ix.score[leaves] = score
+    ix.place[j, ix.row[leaves]] = np.arange(leaves.start + 1, leaves.stop + 1)
 
 
 def _move_level(old: Runs, v: int, new: Runs, w: int, level: int) -> None:
