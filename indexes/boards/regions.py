@@ -94,7 +94,8 @@ class Regions:
     """Regions of `d` dimensions by column. Row i of `sides` holds side i of each; a shape with fewer sides leaves the
     last ones 0.
 
-    On a board with one range attribute the two rows are the columns l and r.
+    On a board with one range attribute the two rows are the columns l and r, and all shapes are boxes, which `empty`
+    columns say without memory for each.
     """
 
     d: int
@@ -104,7 +105,8 @@ class Regions:
     @classmethod
     def empty(cls, d: int, size: int = 0) -> Regions:
         """Columns of `size` boxes with sides 0."""
-        return cls(d, np.zeros(size, np.uint8), np.zeros((widest(d), size)))
+        shape = np.broadcast_to(np.uint8(BOX), size) if d == 1 else np.zeros(size, np.uint8)
+        return cls(d, shape, np.zeros((widest(d), size)))
 
     @classmethod
     def of(cls, regions: list[Region], d: int) -> Regions:
@@ -134,7 +136,8 @@ class Regions:
 
     def put(self, i: int, region: Region) -> None:
         """Replace one of them."""
-        self.shape[i] = SHAPES.index(region.shape)
+        if self.shape.flags.writeable:
+            self.shape[i] = SHAPES.index(region.shape)
         n = len(region.sides)
         self.sides[:n, i] = region.sides
         self.sides[n:, i] = 0.0
@@ -151,14 +154,16 @@ class Regions:
 
     def place(self, at: npt.NDArray[np.integer], regions: Regions) -> None:
         """Replace those at these places."""
-        self.shape[at] = regions.shape
+        if self.shape.flags.writeable:
+            self.shape[at] = regions.shape
         for mine, theirs in zip(self.sides, regions.sides, strict=True):
             mine[at] = theirs
 
     def grown(self, size: int) -> Regions:
         """A copy with room for that many."""
         out = Regions.empty(self.d, size)
-        out.shape[: len(self)] = self.shape
+        if out.shape.flags.writeable:
+            out.shape[: len(self)] = self.shape
         out.sides[:, : len(self)] = self.sides
         return out
 
