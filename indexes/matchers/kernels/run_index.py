@@ -124,7 +124,7 @@ class RunIndex:
         ix = self.arrays
         leaves, inner = int(ix.used[:, 0].sum()), int(ix.used[:, 1:].sum())
         tails = int(ix.tail_used.sum())
-        scores = leaves - int(ix.used.reshape(self.d, -1, LEVELS)[:, 0, 0].sum())
+        scores = leaves if self._caps else 0
         return 20 * leaves + 8 * scores + 24 * inner + 28 * tails + ix.place.nbytes
 
     @property
@@ -199,14 +199,13 @@ class RunIndex:
         """What the runs from v on of dimension j and its tail hold, in order of score. O(n); holds until the next time
         in this thread."""
         ix = self.arrays
-        runs, plain = 1 + len(self._caps), len(ix.row) - len(ix.score)
+        runs = 1 + len(self._caps)
         first = j * (ix.tail_row.size // self.d)
         tail = slice(first, first + ix.tail_used[j])
         merged = Ranked(ix.tail_lo, ix.tail_hi, ix.tail_score, ix.tail_row).part(tail)
         for which, run in enumerate(range((j + 1) * runs - 1, j * runs + v - 1, -1)):
             mine = slice(ix.first[run, 0], ix.first[run, 0] + ix.used[run, 0])
-            scores = ix.score[mine.start - plain : mine.stop - plain]
-            older = Ranked(ix.lo[mine], ix.hi[mine], scores, ix.row[mine])
+            older = Ranked(ix.lo, ix.hi, ix.score, ix.row).part(mine)
             out = _spare.of(which % 2, len(merged.row) + len(older.row))
             merged = out.part(slice(0, int(merge_ranked(older, merged, out))))
         return merged
@@ -228,10 +227,7 @@ class RunIndex:
 
         def step() -> None:
             self._empty(j, v)
-            ix = self.arrays
-            _move_run(fresh, j, ix, j, j * runs + v)
-            scores = ix.first[j * runs + v, 0] - (len(ix.row) - len(ix.score))
-            ix.score[scores : scores + len(score)] = score
+            _move_run(fresh, j, self.arrays, j, j * runs + v, score)
 
         return step
 
@@ -272,7 +268,8 @@ class RunIndex:
         ]
         old, ix = self.arrays, _pool(self._bases, caps, TAIL, len(rec))
         for j in range(self.d):
-            _move_run(old, j, ix, j, j * (1 + len(caps)))
+            leaves = slice(old.first[j, 0], old.first[j, 0] + old.used[j, 0])
+            _move_run(old, j, ix, j, j * (1 + len(caps)), rec[old.row[leaves], self.scored(j)])
         return caps, ix
 
     def _take(self, caps: list[int], arrays: Runs) -> None:
@@ -336,10 +333,7 @@ class RunIndex:
                 found = ix.row[mine][there]
                 assert (rec[found, 2 * j] == ix.lo[mine][there]).all()
                 assert (rec[found, 2 * j + 1] == ix.hi[mine][there]).all()
-                if v > j * runs:
-                    plain = leaves - len(ix.score)
-                    scores = ix.score[mine.start - plain : mine.stop - plain]
-                    assert (rec[found, self.scored(j)] == scores[there]).all()
+                assert not self._caps or (rec[found, self.scored(j)] == ix.score[mine][there]).all()
                 if ix.place.shape[1]:
                     assert (ix.place[j, found] == np.arange(mine.start, mine.stop)[there] + 1).all()
                 held.append(found)
@@ -401,7 +395,7 @@ def _pool(bases: Sequence[int], caps: Sequence[int], tail: int, rows: int) -> Ru
         lo=lo,
         hi=hi,
         row=aligned.apart(leaves, np.int32),
-        score=aligned.apart(leaves - sum(bases) if caps else 0),
+        score=aligned.apart(leaves if caps else 0),
         best=aligned.empty(at - leaves),
         first=first,
         used=np.zeros_like(first),
@@ -416,13 +410,14 @@ def _pool(bases: Sequence[int], caps: Sequence[int], tail: int, rows: int) -> Ru
     )
 
 
-def _move_run(old: Runs, v: int, ix: Runs, j: int, w: int) -> None:
-    """Take run v of another pool over as run w, which belongs to dimension j, but for scores."""
+def _move_run(old: Runs, v: int, ix: Runs, j: int, w: int, score: Floats) -> None:
+    """Take run v of another pool over as run w, which belongs to dimension j; `score` are those of its leaves."""
     for level in range(LEVELS):
         _move_level(old, v, ix, w, level)
     ix.top[w], ix.live[w] = old.top[v], old.live[v]
     leaves = slice(ix.first[w, 0], ix.first[w, 0] + ix.used[w, 0])
     ix.place[j, ix.row[leaves]] = np.arange(leaves.start + 1, leaves.stop + 1)
+    ix.score[leaves] = score
 
 
 def _move_level(old: Runs, v: int, new: Runs, w: int, level: int) -> None:

@@ -8,9 +8,9 @@ SOPT-R-tree.
 Layout. All runs of all dimensions share one pool. Run v of dimension j is number j * runs + v; its level l begins at
 slot first[., l] and holds used[., l] slots. The leaves of all bases come first, then those of all deltas, then all
 inner slots. An inner slot covers the 64 slots below it: their extent, and an upper bound for their scores in `best`.
-The numbers alone are the tree: slot i of a level covers slots 64 i to 64 i + 63 of the level below. A base
-answers a point without asking for scores, which are looked up in the table where deltas are to be compared with it;
-those of deltas are stored with their leaves.
+The numbers alone are the tree: slot i of a level covers slots 64 i to 64 i + 63 of the level below. A base alone
+answers a point without asking for scores; they are stored with the leaves from the first change on, when there may be
+deltas to be compared with, and looked up in the table before that.
 
     run 0        the base
     run 1        a delta, a tree like the base
@@ -51,8 +51,7 @@ class Runs(NamedTuple):
     """The pool; see the module's docstring.
 
     `place[j, row]` is one more than the leaf slot of a row, NOWHERE or IN_TAIL; it has no columns while nothing has
-    changed. `score` begins with the first leaf of a delta, `best` with the first inner slot. Tail j begins at j *
-    (capacity + 64).
+    changed, and `score` is empty. `best` begins with the first inner slot. Tail j begins at j * (capacity + 64).
     """
 
     lo: Floats
@@ -119,7 +118,7 @@ def top_of_runs(
     runs = pool.top.size // pool.tail_used.size
     cap = pool.tail_row.size // pool.tail_used.size
     leaves = pool.row.size
-    plain = leaves - pool.score.size
+    kept = pool.score.size > 0
     for t in range(events.shape[0]):
         a = events[t, 0]
         b = events[t, 1]
@@ -153,13 +152,15 @@ def top_of_runs(
                         mask = without_first(mask)
                         if append:
                             out[t, n] = pool.row[slot]
+                            if kept:
+                                walk.score[n] = pool.score[slot]
                             n += 1
                             if n == k:
                                 mask = 0
                                 going = False
                         else:
                             row = pool.row[slot]
-                            score = pool.score[slot - plain] if slot >= plain else table[row, scored]
+                            score = pool.score[slot] if kept else table[row, scored]
                             if n == k and (score < bound or (score == bound and row > out[t, k - 1])):
                                 if ordered or v >= ranked:  # what follows in this run is worse yet
                                     mask = 0
@@ -190,11 +191,8 @@ def top_of_runs(
                             holes += mask == 0
                     elif v >= ranked:  # what follows is worse yet
                         going = False
-            if append and pool.place.shape[1] > 0:
-                for i in range(n):
-                    walk.score[i] = table[out[t, i], scored]
-                if n == k:
-                    bound = walk.score[k - 1]
+            if append and kept and n == k:
+                bound = walk.score[k - 1]
         tail = dimension * cap
         used = pool.tail_used[dimension] if asked else 0
         i = 0
@@ -261,14 +259,14 @@ def fill_run(pool: Runs, table: Floats, dimension: int, run: int, scored: int, r
     n = rows.size
     first = pool.first[run, 0]
     placed = pool.place.shape[1] > 0
-    scores = first - (pool.row.size - pool.score.size)
+    kept = pool.score.size > 0
     for i in range(n):
         row = rows[i]
         pool.lo[first + i] = table[row, 2 * dimension]
         pool.hi[first + i] = table[row, 2 * dimension + 1]
         pool.row[first + i] = row
-        if scores >= 0:
-            pool.score[scores + i] = table[row, scored]
+        if kept:
+            pool.score[first + i] = table[row, scored]
         if placed:
             pool.place[dimension, row] = first + i + 1
     _raise_levels(pool, table, scored, run, n)
@@ -279,11 +277,10 @@ def put_run(pool: Runs, table: Floats, dimension: int, run: int, scored: int, ra
     """Write intervals in order of rank as a run (of all), which belongs to a dimension. O(n)."""
     n = ranked.row.size
     first = pool.first[run, 0]
-    scores = first - (pool.row.size - pool.score.size)
     for i in range(n):
         pool.lo[first + i] = ranked.lo[i]
         pool.hi[first + i] = ranked.hi[i]
-        pool.score[scores + i] = ranked.score[i]
+        pool.score[first + i] = ranked.score[i]
         pool.row[first + i] = ranked.row[i]
     for i in range(n):
         pool.place[dimension, ranked.row[i]] = first + i + 1
@@ -317,7 +314,7 @@ def merge_ranked(a: Ranked, b: Ranked, out: Ranked) -> int:
 def _raise_levels(pool: Runs, table: Floats, scored: int, run: int, n: int) -> None:
     """Set what a run of n leaves has above them."""
     first = pool.first[run, 0]
-    plain = pool.row.size - pool.score.size
+    kept = pool.score.size > 0
     pool.live[run] = n
     pool.used[run, :] = 0
     pool.used[run, 0] = n
@@ -334,7 +331,7 @@ def _raise_levels(pool: Runs, table: Floats, scored: int, run: int, n: int) -> N
                 if level > 0:
                     best = max(best, pool.best[i - leaves])
                 else:
-                    best = max(best, pool.score[i - plain] if i >= plain else table[pool.row[i], scored])
+                    best = max(best, pool.score[i] if kept else table[pool.row[i], scored])
             pool.lo[above + g] = lo
             pool.hi[above + g] = hi
             pool.best[above + g - leaves] = best
