@@ -295,7 +295,7 @@ class Subscribers:
         """Delete subscriptions, and hand back their rows. O(m), and a search for ids of the base."""
         self._begin_change(sids)
         self.k[sids] = 0
-        if self.offset[sids].any():
+        if np.count_nonzero(self.offset[sids]):
             self.offset[sids] = 0
         for key, sid in zip(keys, sids.tolist(), strict=True):
             self.ids.delete(key)
@@ -311,10 +311,11 @@ class Subscribers:
 
     def _grow(self, size: int) -> None:
         self.regions = self.regions.grown(size)
-        self.k, offset = np.append(self.k, np.zeros(size - len(self.k), np.int32)), aligned.apart(size, np.int32)
+        k, offset = aligned.apart(size, np.int32), aligned.apart(size, np.int32)
+        k[: len(self.k)] = self.k
         if self.offset.any():
             offset[: len(self.offset)] = self.offset
-        self.offset = offset
+        self.k, self.offset = k, offset
 
     def check(self) -> None:
         """Raise AssertionError unless ids, columns and counts agree (with nothing pending)."""
