@@ -20,6 +20,9 @@ APART_BYTES = 1 << 20
 HUGE_BYTES = 1 << 22
 """From so many on, pages may be huge ones, as those of numpy's own arrays."""
 
+HUGE_PAGE = 1 << 21
+"""Bytes of such a page."""
+
 Shape = int | tuple[int, ...]
 
 
@@ -43,12 +46,16 @@ def apart(shape: Shape, dtype: DTypeLike = np.float64) -> NDArray[Any]:
     size = _bytes(shape, dtype)
     if size < APART_BYTES or sys.platform != "linux":
         return zeros(shape, dtype)
-    memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    if size >= HUGE_BYTES:
+    huge = size >= HUGE_BYTES
+    memory = mmap.mmap(-1, size + huge * HUGE_PAGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    raw = np.frombuffer(memory, np.uint8)
+    # The last page of another array, which may lie next to this one, is not the first of this.
+    first = -raw.ctypes.data % HUGE_PAGE if huge else 0
+    if huge:
         # Refused by kernels that have none.
         with suppress(OSError):
             memory.madvise(mmap.MADV_HUGEPAGE)
-    return np.frombuffer(memory, np.uint8).view(dtype).reshape(shape)
+    return raw[first : first + size].view(dtype).reshape(shape)
 
 
 def full(shape: Shape, value: Any, dtype: DTypeLike = np.float64) -> NDArray[Any]:
