@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from indexes.boards.space.kernels.shapes import BOX, SHAPES, offered, width
+from indexes.core import aligned
 from indexes.core.arrays import Bytes, Floats
 from indexes.core.room import Room
 
@@ -94,7 +95,8 @@ class Regions:
     """Regions of `d` dimensions by column. Row i of `sides` holds side i of each; a shape with fewer sides leaves the
     last ones 0.
 
-    On a board with one range attribute the two rows are the columns l and r.
+    On a board with one range attribute the two rows are the columns l and r, and all shapes are boxes, which columns
+    that were `grown` say without memory for each.
     """
 
     d: int
@@ -134,7 +136,8 @@ class Regions:
 
     def put(self, i: int, region: Region) -> None:
         """Replace one of them."""
-        self.shape[i] = SHAPES.index(region.shape)
+        if self.d > 1:
+            self.shape[i] = SHAPES.index(region.shape)
         n = len(region.sides)
         self.sides[:n, i] = region.sides
         self.sides[n:, i] = 0.0
@@ -143,7 +146,8 @@ class Regions:
         """Copies of some of them."""
         if isinstance(at, slice):
             return Regions(self.d, self.shape[at].copy(), self.sides[:, at].copy())
-        return Regions(self.d, self.shape.take(at), self.sides.take(at, axis=1))
+        # `take` would first make memory of all shapes of one that has none.
+        return Regions(self.d, self.shape[at], self.sides.take(at, axis=1))
 
     def first(self, n: int, room: Room) -> Regions:
         """Copies of the first `n`, in this room."""
@@ -151,14 +155,17 @@ class Regions:
 
     def place(self, at: npt.NDArray[np.integer], regions: Regions) -> None:
         """Replace those at these places."""
-        self.shape[at] = regions.shape
+        if self.d > 1:
+            self.shape[at] = regions.shape
         for mine, theirs in zip(self.sides, regions.sides, strict=True):
             mine[at] = theirs
 
     def grown(self, size: int) -> Regions:
-        """A copy with room for that many."""
-        out = Regions.empty(self.d, size)
-        out.shape[: len(self)] = self.shape
+        """A copy with room for that many, which takes memory once it is used."""
+        shape = np.broadcast_to(np.uint8(BOX), size) if self.d == 1 else aligned.apart(size, np.uint8)
+        out = Regions(self.d, shape, aligned.apart((widest(self.d), size)))
+        if self.d > 1:
+            shape[: len(self)] = self.shape
         out.sides[:, : len(self)] = self.sides
         return out
 

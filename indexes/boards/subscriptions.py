@@ -14,6 +14,7 @@ from indexes.boards.commands import AddSubscriptions, DeleteSubscriptions, SetSu
 from indexes.boards.filters import RANGES_ONLY, SAME_CODE, CodeChanges, FilterIndex
 from indexes.boards.regions import Regions, everywhere, merged
 from indexes.boards.results import SubscriptionView
+from indexes.core import aligned
 from indexes.core.arrays import Floats, Rows
 from indexes.core.commands import Fault, Refused, missing
 from indexes.core.ids import BULK, IdMap, Packed
@@ -57,7 +58,8 @@ class Subscribers:
 
     Columns by row (sid): `regions` (as kernels see them, with filters), `k` and `offset`. `k` is the class that a
     subscription is painted with, which is the depth of its list (0: no such subscription); it shows the ranks from
-    offset + 1 on. `uses` counts the accepted subscriptions of each class.
+    offset + 1 on; offsets are written only where they are not 0, since pages never written to take no memory. `uses`
+    counts the accepted subscriptions of each class.
     """
 
     def __init__(self, filters: FilterIndex) -> None:
@@ -95,7 +97,9 @@ class Subscribers:
         self.pool.restore(high, free)
         self._grow(high)
         self.regions.place(ids.row, regions)
-        self.k[ids.row], self.offset[ids.row] = k, offset
+        self.k[ids.row] = k
+        if offset.any():
+            self.offset[ids.row] = offset
         limited = np.flatnonzero(~np.isnan(ttl))
         self.ttl = dict(zip(ids.row[limited].tolist(), ttl[limited].tolist(), strict=True))
         self.uses = _counted(k)
@@ -267,7 +271,7 @@ class Subscribers:
         self._begin_change(sids)
         self.regions.place(sids, added.regions)
         self.k[sids] = added.depth
-        if added.offset is not None:
+        if added.offset is not None and added.offset.any():
             self.offset[sids] = added.offset
         for i, seconds in added.ttl.items():
             self.ttl[int(sids[i])] = seconds
@@ -279,7 +283,9 @@ class Subscribers:
         """Make a state visible in a row. O(1)."""
         self._begin_change(np.array([sid], np.int32))
         self.regions.put(sid, state.region)
-        self.k[sid], self.offset[sid] = state.k, state.offset
+        self.k[sid] = state.k
+        if self.offset[sid] != state.offset:
+            self.offset[sid] = state.offset
         if state.ttl is None:
             self.ttl.pop(sid, None)
         else:
@@ -288,7 +294,9 @@ class Subscribers:
     def delete(self, keys: list[str], sids: Rows) -> None:
         """Delete subscriptions, and hand back their rows. O(m), and a search for ids of the base."""
         self._begin_change(sids)
-        self.k[sids] = self.offset[sids] = 0
+        self.k[sids] = 0
+        if np.count_nonzero(self.offset[sids]):
+            self.offset[sids] = 0
         for key, sid in zip(keys, sids.tolist(), strict=True):
             self.ids.delete(key)
             self.ttl.pop(sid, None)
@@ -303,7 +311,11 @@ class Subscribers:
 
     def _grow(self, size: int) -> None:
         self.regions = self.regions.grown(size)
-        self.k, self.offset = (np.append(a, np.zeros(size - len(a), np.int32)) for a in (self.k, self.offset))
+        k, offset = aligned.apart(size, np.int32), aligned.apart(size, np.int32)
+        k[: len(self.k)] = self.k
+        if self.offset.any():
+            offset[: len(self.offset)] = self.offset
+        self.k, self.offset = k, offset
 
     def check(self) -> None:
         """Raise AssertionError unless ids, columns and counts agree (with nothing pending)."""

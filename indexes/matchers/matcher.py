@@ -22,6 +22,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from indexes.core import aligned
 from indexes.core.arrays import INF, Bools, Floats, Ints, Ints32
 from indexes.core.ids import Packed
 from indexes.core.names import Names
@@ -191,7 +192,7 @@ class Matcher:
         self.high += len(laid_out.rows)
         self._alive[laid_out.rows] = True
         self._use(laid_out.indexes)
-        self._stale[:] = 0
+        self._stale = aligned.apart(len(self._stale), np.uint8)
         self._journal = None
 
     def _use(self, indexes: Indexes) -> None:
@@ -205,9 +206,9 @@ class Matcher:
         have = len(self._rec)
         if rows > have:
             size = rows + rows // 2 + 64
-            rec = np.empty((size, self._rec.shape[1]))
+            rec = aligned.apart((size, self._rec.shape[1]))
             rec[: self.high] = self._rec[: self.high]
-            alive, stale = np.zeros(size, np.bool_), np.zeros(size, np.uint8)
+            alive, stale = aligned.apart(size, np.bool_), aligned.apart(size, np.uint8)
             alive[: self.high], stale[: self.high] = self._alive[: self.high], self._stale[: self.high]
             self._rec, self._alive, self._stale = rec, alive, stale
             self._access = None

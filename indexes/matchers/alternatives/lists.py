@@ -44,7 +44,7 @@ from indexes.matchers.kernels.positions import (
     drop_position,
     put_position,
 )
-from indexes.matchers.kernels.runs import GONE
+from indexes.matchers.kernels.table import GONE
 
 ALL = (1 << LANES) - 1
 NONE = -1

@@ -32,7 +32,7 @@ from indexes.core.arrays import INF, Bytes, Floats, Ints, Ints32, int64
 from indexes.matchers.kernels.answers import ENTRIES, HOLES, LEAVES, Answers, keep
 from indexes.matchers.kernels.combine import MAX, PRODUCT, SUM, highest
 from indexes.matchers.kernels.order import ascending, rank_order
-from indexes.matchers.kernels.runs import GONE
+from indexes.matchers.kernels.table import GONE
 from indexes.matchers.kernels.weights import bound_lanes, multiply_lanes, raise_lanes, sum_lanes
 
 ALL = (1 << LANES) - 1

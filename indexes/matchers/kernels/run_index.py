@@ -20,7 +20,6 @@ from indexes.core.arrays import INF, Floats, Ints32
 from indexes.matchers.kernels.arrangement import score_optimal
 from indexes.matchers.kernels.order import rank_order
 from indexes.matchers.kernels.runs import (
-    GONE,
     IN_TAIL,
     LEVELS,
     RANKED,
@@ -256,7 +255,7 @@ class RunIndex:
             self._take(*self._opened(rec))
         ix = self.arrays
         if ix.place.shape[1] < len(rec):
-            place = np.full((self.d, len(rec)), GONE, np.int32)
+            place = aligned.apart((self.d, len(rec)), np.int32)
             place[:, : ix.place.shape[1]] = ix.place
             self.arrays = ix._replace(place=place)
 
@@ -336,7 +335,7 @@ class RunIndex:
                 assert (rec[found, 2 * j + 1] == ix.hi[mine][there]).all()
                 assert not self._caps or (rec[found, self.scored(j)] == ix.score[mine][there]).all()
                 if ix.place.shape[1]:
-                    assert (ix.place[j, found] == np.arange(mine.start, mine.stop)[there]).all()
+                    assert (ix.place[j, found] == np.arange(mine.start, mine.stop)[there] + 1).all()
                 held.append(found)
                 keys = [(-rec[row, self.scored(j)], row) for row in found] if self._is_ranked(v - j * runs) else []
                 assert keys == sorted(keys), v
@@ -389,20 +388,20 @@ def _pool(bases: Sequence[int], caps: Sequence[int], tail: int, rows: int) -> Ru
             first[v, level] = at
             at += size
     room = tail + BLOCK
-    lo, hi = aligned.empty(at + BLOCK), aligned.empty(at + BLOCK)
+    lo, hi = aligned.apart(at + BLOCK), aligned.apart(at + BLOCK)
     # What lies behind the last slot is compared with a block, and written to images.
     lo[at:], hi[at:] = INF, -INF
     return Runs(
         lo=lo,
         hi=hi,
-        row=aligned.empty(leaves, np.int32),
-        score=aligned.empty(leaves if caps else 0),
+        row=aligned.apart(leaves, np.int32),
+        score=aligned.apart(leaves if caps else 0),
         best=aligned.empty(at - leaves),
         first=first,
         used=np.zeros_like(first),
         top=np.zeros(len(sizes), np.int64),
         live=np.zeros(len(sizes), np.int64),
-        place=np.full((d, rows), GONE, np.int32),
+        place=aligned.apart((d, rows), np.int32),
         tail_lo=aligned.full(d * room + BLOCK, INF),
         tail_hi=aligned.full(d * room + BLOCK, -INF),
         tail_score=aligned.full(d * room, -INF),
@@ -417,7 +416,7 @@ def _move_run(old: Runs, v: int, ix: Runs, j: int, w: int, score: Floats) -> Non
         _move_level(old, v, ix, w, level)
     ix.top[w], ix.live[w] = old.top[v], old.live[v]
     leaves = slice(ix.first[w, 0], ix.first[w, 0] + ix.used[w, 0])
-    ix.place[j, ix.row[leaves]] = np.arange(leaves.start, leaves.stop)
+    ix.place[j, ix.row[leaves]] = np.arange(leaves.start + 1, leaves.stop + 1)
     ix.score[leaves] = score
 
 

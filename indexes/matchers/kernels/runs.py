@@ -43,15 +43,15 @@ LEVELS = 7
 FAR, NEAR = 16, 8
 """So many changes ahead places, and then slots, are prefetched."""
 
-GONE, IN_TAIL = -1, -2
-"""Values of `place`."""
+NOWHERE, IN_TAIL = 0, -1
+"""Values of `place` that are no slots, which count from 1: the former is what memory says that was never written to."""
 
 
 class Runs(NamedTuple):
     """The pool; see the module's docstring.
 
-    `place[j, row]` is the leaf slot of a row, GONE or IN_TAIL; it has no columns while nothing has changed, and `score`
-    is empty. `best` begins with the first inner slot. Tail j begins at j * (capacity + 64).
+    `place[j, row]` is one more than the leaf slot of a row, NOWHERE or IN_TAIL; it has no columns while nothing has
+    changed, and `score` is empty. `best` begins with the first inner slot. Tail j begins at j * (capacity + 64).
     """
 
     lo: Floats
@@ -268,7 +268,7 @@ def fill_run(pool: Runs, table: Floats, dimension: int, run: int, scored: int, r
         if kept:
             pool.score[first + i] = table[row, scored]
         if placed:
-            pool.place[dimension, row] = first + i
+            pool.place[dimension, row] = first + i + 1
     _raise_levels(pool, table, scored, run, n)
 
 
@@ -283,7 +283,7 @@ def put_run(pool: Runs, table: Floats, dimension: int, run: int, scored: int, ra
         pool.score[first + i] = ranked.score[i]
         pool.row[first + i] = ranked.row[i]
     for i in range(n):
-        pool.place[dimension, ranked.row[i]] = first + i
+        pool.place[dimension, ranked.row[i]] = first + i + 1
     _raise_levels(pool, table, scored, run, n)
 
 
@@ -401,14 +401,14 @@ def remove_from_runs(pool: Runs, table: Floats, dimension: int, scored: int, row
         if i + FAR < rows.size:
             prefetch_line(pool.place, dimension * pool.place.shape[1] + rows[i + FAR])
         if i + NEAR < rows.size:
-            ahead = int64(pool.place[dimension, rows[i + NEAR]])
+            ahead = int64(pool.place[dimension, rows[i + NEAR]]) - 1
             prefetch_line(pool.lo, ahead)
             prefetch_line(pool.hi, ahead)
         row = rows[i]
-        slot = int64(pool.place[dimension, row])
-        if slot >= 0:
-            _make_hole(pool, dimension, slot)
-        elif slot == IN_TAIL:
+        place = int64(pool.place[dimension, row])
+        if place > 0:
+            _make_hole(pool, dimension, place - 1)
+        elif place == IN_TAIL:
             used = pool.tail_used[dimension]
             p = _tail_place(pool, start, used, table[row, scored], row)
             for z in range(p, start + used - 1):
@@ -417,8 +417,8 @@ def remove_from_runs(pool: Runs, table: Floats, dimension: int, scored: int, row
                 pool.tail_score[z] = pool.tail_score[z + 1]
                 pool.tail_row[z] = pool.tail_row[z + 1]
             pool.tail_used[dimension] = used - 1
-        removed += slot != GONE
-        pool.place[dimension, row] = GONE
+        removed += place != NOWHERE
+        pool.place[dimension, row] = NOWHERE
     return removed
 
 

@@ -19,6 +19,9 @@ import numpy.typing as npt
 from indexes.core.arrays import INF, Floats
 
 MAX = float(np.finfo(np.float64).max)
+GONE = -1
+"""The slot of a row that an index does not hold."""
+
 MISSING = (INF, -INF)
 """The event's a and b in a dimension that it lacks."""
 
