@@ -7,15 +7,11 @@ import gc
 import os
 import sys
 from contextlib import suppress
-from importlib.abc import MetaPathFinder
 
+from app.runtime.importing import hide, models_later, without
 
-class _NoPandas(MetaPathFinder):
-    """Finds no pandas, and leaves all else to the finders behind it."""
-
-    def find_spec(self, fullname: str, path: object, target: object = None) -> None:
-        if fullname == "pandas":
-            raise ModuleNotFoundError("the service does without pandas", name=fullname)
+UNUSED = ("coverage", "pandas", "yaml")
+"""Packages that libraries import where they are installed, and that the service never uses."""
 
 
 def prepare() -> None:
@@ -23,12 +19,24 @@ def prepare() -> None:
 
     Nearly all that is imported stays, and the collector would walk it again and again: there is none until
     `keep_program`. Where pandas is installed, Arrow would import it with the first array that it makes, to see whether
-    it was given something of that kind; the service never uses it. Nor does it use linear algebra, for which numpy's
-    library would start a thread a core.
+    it was given something of that kind, and numba imports coverage and yaml; the service never uses them. Nor does it
+    use linear algebra, for which numpy's library would start a thread a core.
     """
     gc.disable()
-    sys.meta_path.insert(0, _NoPandas())
+    hide(*UNUSED)
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+
+def import_libraries() -> None:
+    """Import what would bring along what a start does not need, without that, before anything else imports it.
+
+    For structlog that is rich, which shows exceptions on a terminal (`app.runtime.logs` imports it for the first). For
+    FastAPI it is the validators of an OpenAPI document, of whose models its parameters are made.
+    """
+    with without("rich"):
+        import structlog  # noqa: F401
+    with models_later():
+        import fastapi  # noqa: F401
 
 
 def keep_program() -> None:
