@@ -8,6 +8,7 @@ import os
 import sys
 from contextlib import suppress
 
+from app.runtime import program
 from app.runtime.importing import hide, models_later, without
 
 UNUSED = ("coverage", "pandas", "yaml")
@@ -25,6 +26,7 @@ def prepare() -> None:
     gc.disable()
     hide(*UNUSED)
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    program.begin()
 
 
 def import_libraries() -> None:
