@@ -44,7 +44,7 @@ def models_later() -> Iterator[None]:
 
     config, rebuild = BaseModel.model_config, BaseModel.__dict__["model_rebuild"]
 
-    def when_used(cls: type[BaseModel], **how: Any) -> bool | None:
+    def when_used(cls: type[BaseModel], /, **how: Any) -> bool | None:
         """Rebuild a model for its first use, which says how; a module that completes its models says nothing."""
         return rebuild.__func__(cls, **how) if how else None
 

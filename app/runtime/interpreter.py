@@ -21,11 +21,13 @@ def prepare() -> None:
     Nearly all that is imported stays, and the collector would walk it again and again: there is none until
     `keep_program`. Where pandas is installed, Arrow would import it with the first array that it makes, to see whether
     it was given something of that kind, and numba imports coverage and yaml; the service never uses them. Nor does it
-    use linear algebra, for which numpy's library would start a thread a core.
+    use linear algebra, for which numpy's library would start a thread a core, or plugins of pydantic, which are looked
+    for among all packages.
     """
     gc.disable()
     hide(*UNUSED)
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     program.begin()
 
 

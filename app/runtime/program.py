@@ -71,7 +71,7 @@ class Program:
             view = memoryview(mapped)
             if bytes(view[: len(FORMAT)]) != FORMAT:
                 return
-            entries, texts, length = marshal.loads(view[len(FORMAT) :])
+            entries, texts, length = marshal.loads(view[len(FORMAT) :])  # noqa: S302 - this user's own cache
             if length > len(view):
                 return
             homes = _homes({name.partition(".")[0] for name in entries})
@@ -104,7 +104,7 @@ class Program:
         if entry is None:
             return None
         try:
-            code = marshal.loads(self._code[entry.at : entry.at + entry.length])
+            code = marshal.loads(self._code[entry.at : entry.at + entry.length])  # noqa: S302 - as Python does
         except (ValueError, EOFError, TypeError):
             code = None
         return code if isinstance(code, CodeType) else None
@@ -148,11 +148,11 @@ class Program:
             # A global of the module goes before the builtin of that name.
             setattr(module, name, own)
             self._replaced.append((module, name))
-        sys.meta_path.insert(sys.meta_path.index(importlib.machinery.PathFinder), self)  # type: ignore[arg-type]
+        sys.meta_path.insert(sys.meta_path.index(importlib.machinery.PathFinder), self)
 
     def end(self) -> None:
         """Let go of it."""
-        sys.meta_path.remove(self)  # type: ignore[arg-type]
+        sys.meta_path.remove(self)
         for module, name in self._replaced:
             delattr(module, name)
         self._replaced.clear()

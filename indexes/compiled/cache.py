@@ -33,11 +33,11 @@ import numba
 from numba.core import compiler, types
 from numba.core.errors import NumbaError
 
-from indexes.compiled import library, targets
+from indexes.compiled import library, signatures, targets
 from indexes.compiled.fingerprint import fingerprint
-from indexes.compiled.places import VARIABLE as VARIABLE
-from indexes.compiled.places import replace_file as replace_file
-from indexes.compiled.places import root as root
+from indexes.compiled.places import VARIABLE, replace_file, root
+
+__all__ = ["VARIABLE", "replace_file", "root"]
 
 SUFFIX = ".kernel"
 
@@ -51,6 +51,8 @@ _COMPILES = ("arguments.py", "dispatch.py", "jit.py", "library.py", "speedups.py
 
 
 log = logging.getLogger("rankcast.kernels")
+
+signatures.install()
 
 
 class Compiled(NamedTuple):
@@ -74,8 +76,7 @@ def toolchain() -> str:
 
 
 def _digest(texts: list[str]) -> str:
-    """The format with the statements of some sources, as 8 hexadecimal digits. Kept by the text, since to parse it takes
-    as long as fifty kernels take to be loaded."""
+    """The format with the statements of some sources, as 8 hexadecimal digits. Kept on disk: to parse takes long."""
     kept = root() / f"{hashlib.sha256(repr((FORMAT, sys.version, texts)).encode()).hexdigest()[:20]}.statements"
     with suppress(OSError, ValueError):
         found = kept.read_text()
