@@ -13,6 +13,7 @@ import importlib.machinery
 import marshal
 import mmap
 import os
+import struct
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -22,7 +23,10 @@ from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any, NamedTuple
 
-FORMAT = b"rankcast program 1\n" + MAGIC_NUMBER
+FORMAT = b"rankcast program 2\n" + MAGIC_NUMBER
+
+_LENGTHS = struct.Struct("<QQ")
+"""What follows: the bytes of the index, and those of all code behind it."""
 
 SUFFIX = ".program"
 
@@ -71,9 +75,11 @@ class Program:
             view = memoryview(mapped)
             if bytes(view[: len(FORMAT)]) != FORMAT:
                 return
-            entries, texts, length = marshal.loads(view[len(FORMAT) :])  # noqa: S302 - this user's own cache
-            if length > len(view):
+            begin = len(FORMAT) + _LENGTHS.size
+            index, length = _LENGTHS.unpack_from(view, len(FORMAT))
+            if len(view) != begin + index + length:
                 return
+            entries, texts = marshal.loads(view[begin : begin + index])  # noqa: S302 - this user's own cache
             homes = _homes({name.partition(".")[0] for name in entries})
             self._entries = {
                 name: _Entry(*entry)
@@ -81,7 +87,7 @@ class Program:
                 if homes.get(name.partition(".")[0]) == _home(name, entry[0], entry[4])
             }
             self._texts = texts
-            self._code = view[len(view) - length :]
+            self._code = view[begin + index :]
 
     # --- modules ------------------------------------------------------------------------------------------------------
 
@@ -172,11 +178,11 @@ class Program:
                 found[name] = entry._replace(at=length, length=len(code))
                 parts.append(code)
                 length += len(code)
-        index = marshal.dumps(({name: tuple(entry) for name, entry in found.items()}, self._texts, length))
+        index = marshal.dumps(({name: tuple(entry) for name, entry in found.items()}, self._texts))
         from indexes.compiled.places import replace_file
 
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        replace_file(self.path, b"".join([FORMAT, index, *parts]))
+        replace_file(self.path, b"".join([FORMAT, _LENGTHS.pack(len(index), length), index, *parts]))
 
 
 _active: Program | None = None
