@@ -70,7 +70,7 @@ class Program:
 
     def read(self) -> None:
         """Read the file. One that is missing, damaged or of another version is as one that is empty."""
-        with suppress(OSError, ValueError, EOFError, TypeError), self.path.open("rb") as file:
+        with suppress(OSError, ValueError, EOFError, TypeError, struct.error), self.path.open("rb") as file:
             mapped = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ, flags=mmap.MAP_SHARED | _POPULATE)
             view = memoryview(mapped)
             if bytes(view[: len(FORMAT)]) != FORMAT:

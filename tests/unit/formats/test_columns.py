@@ -48,8 +48,8 @@ def test_it_is_the_same_table(rows: list[tuple[int, str, float | None]], group: 
     text, offset = found["id"]
     assert [bytes(text[a:b]).decode() for a, b in pairwise(offset)] == [row[1] for row in rows]
     for one, other in zip((text, offset), joined(whole["id"]), strict=True):
-        np.testing.assert_array_equal(one, other)
-        assert one.dtype == other.dtype and one.flags.writeable
+        np.testing.assert_array_equal(one, np.asarray(other))
+        assert one.dtype == np.asarray(other).dtype and one.flags.writeable
     for column in ("row", "ttl", "offset"):
         np.testing.assert_array_equal(found[column], whole[column].to_numpy().astype(found[column].dtype))
         assert found[column].dtype == SCHEMA.field(column).type.to_pandas_dtype() and found[column].flags.writeable
