@@ -19,6 +19,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from importlib.util import MAGIC_NUMBER
+from itertools import chain
 from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any, NamedTuple
@@ -169,20 +170,19 @@ class Program:
         if not there and not self._compiled:
             return
         found: dict[str, _Entry] = {}
-        parts: list[bytes] = []
         length = 0
         for name, entry in {**self._entries, **there}.items():
-            data = Path(entry.cached).read_bytes() if os.path.exists(entry.cached) else b""
-            if _is_source(entry.source, entry.time, entry.size) and _is_of(data, entry.time, entry.size):
-                code = data[_HEADER:]
-                found[name] = entry._replace(at=length, length=len(code))
-                parts.append(code)
-                length += len(code)
+            size = _code_size(entry)
+            if size is not None:
+                found[name] = entry._replace(at=length, length=size)
+                length += size
         index = marshal.dumps(({name: tuple(entry) for name, entry in found.items()}, self._texts))
-        from indexes.compiled.places import replace_file
+        from indexes.compiled.places import replace_pieces
 
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        replace_file(self.path, b"".join([FORMAT, _LENGTHS.pack(len(index), length), index, *parts]))
+        head = FORMAT, _LENGTHS.pack(len(index), length), index
+        # Not all in memory at once, of which some would stay with the process.
+        replace_pieces(self.path, chain(head, map(_code_of, found.values())))
 
 
 _active: Program | None = None
@@ -213,6 +213,25 @@ def end() -> None:
         program.end()
         with suppress(OSError):
             program.write()
+
+
+def _code_size(entry: _Entry) -> int | None:
+    """The bytes of a module's code in Python's own file; None where that, or the source, is another one or gone."""
+    try:
+        with open(entry.cached, "rb") as file:
+            size = os.fstat(file.fileno()).st_size - _HEADER
+            whole = _is_of(file.read(_HEADER), entry.time, entry.size)
+    except OSError:
+        return None
+    return size if whole and _is_source(entry.source, entry.time, entry.size) else None
+
+
+def _code_of(entry: _Entry) -> bytes:
+    """The code of a module from Python's own file. Raises OSError where that has changed meanwhile."""
+    data = Path(entry.cached).read_bytes()
+    if len(data) != _HEADER + entry.length or not _is_of(data, entry.time, entry.size):
+        raise OSError(f"{entry.cached} has changed")
+    return data[_HEADER:]
 
 
 def _described(module: ModuleType | None) -> _Entry | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
@@ -33,9 +34,15 @@ def _user_cache() -> Path:
 
 def replace_file(path: Path, data: bytes) -> None:
     """Write a file of the cache as a whole: others see the one before, or all of this one. Raises OSError."""
+    replace_pieces(path, [data])
+
+
+def replace_pieces(path: Path, pieces: Iterable[bytes]) -> None:
+    """As `replace_file`, for one that need not fit into memory."""
     draft = path.with_name(f"{path.name}.{os.getpid()}.tmp")
     try:
-        draft.write_bytes(data)
+        with draft.open("wb") as file:
+            file.writelines(pieces)
         os.replace(draft, path)
     except BaseException:
         with suppress(OSError):
