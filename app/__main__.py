@@ -15,9 +15,15 @@ def main() -> None:
 
             # Here and not in the command, since it holds for the whole process, which is not always ours.
             interpreter.prepare()
-        from app.cli.main import main as run
+            interpreter.with_room(_run)
+        else:
+            _run()
 
-        run()
+
+def _run() -> None:
+    from app.cli.main import main as run
+
+    run()
 
 
 if __name__ == "__main__":

@@ -1,7 +1,5 @@
 """All settings of the service, from the environment (``RANKCAST_*``) or the options of ``rankcast serve``."""
 
-from __future__ import annotations
-
 import ipaddress
 import re
 from datetime import UTC, tzinfo

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from formats.columns import joined, read_columns, read_table, strings, texts, write_columns, write_table
+from formats.columns import read_columns, read_long_table, read_table, strings, texts, write_columns, write_table
 from formats.folder import Damaged, Draft, Folder
 from formats.regions import columns_of, joined_places, place_columns, place_names, region_fields, regions_of
 from indexes.boards.config import BoardConfig
@@ -115,11 +115,12 @@ def read_state(folder: Folder, name: str, about: dict[str, Any]) -> BoardState:
     place, config = RESOURCE + name, config_of(about["config"])
     asked = subscription_schema(config.dimensions)
     o = read_table(folder, f"{place}/objects.parquet", object_schema(config.dimensions))
-    s = read_table(folder, f"{place}/subscriptions.parquet", asked, {"offset": 0})
+    s = read_long_table(folder, f"{place}/subscriptions.parquet", asked, {"offset": 0})
     free = read_table(folder, f"{place}/free.parquet", FREE)
     kinds, rows = np.array(free["kind"].to_pylist(), object), free["row"].to_numpy()
-    if (len(o), len(s)) != (about["objects"], about["subscriptions"]):
+    if (len(o), len(s["k"])) != (about["objects"], about["subscriptions"]):
         raise Damaged(f"{folder}/{place} holds other numbers of rows than its manifest says")
+    text, offset = s["id"]
     values = read_table(folder, f"{place}/values.parquet", VALUES) if config.indexed else VALUES.empty_table()
     return BoardState(
         config,
@@ -138,12 +139,11 @@ def read_state(folder: Folder, name: str, about: dict[str, Any]) -> BoardState:
             o["payload"].to_pylist(),
         ),
         SubscriptionColumns(
-            # The rows of ids change in place when ids are deleted.
-            Packed(*joined(s["id"]), s["sid"].to_numpy().copy()),
-            regions_of({name: s[name].to_numpy() for name in asked.names[2:-3]}),
-            s["k"].to_numpy(),
-            s["ttl"].to_numpy(),
-            s["offset"].to_numpy(),
+            Packed(text, offset, s["sid"]),
+            regions_of({name: s[name] for name in asked.names[2:-3]}),
+            s["k"],
+            s["ttl"],
+            s["offset"],
         ),
         dict(zip(values["code"].to_pylist(), values["text"].to_pylist(), strict=True)),
     )

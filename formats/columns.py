@@ -64,13 +64,88 @@ def read_table(
         with folder.open(name) as file:
             # Given a schema the reader would make up columns that are not there.
             table = pq.read_table(file, columns=schema.names).select(schema.names) if only else pq.read_table(file)
-            for column, value in (since or {}).items():
-                if column not in table.schema.names:
-                    kind = schema.field(column).type
-                    table = table.append_column(column, pa.repeat(pa.scalar(value, kind), len(table)))
-            return table.cast(schema)
+            return _as_now(table, schema, since or {})
     except (pa.ArrowException, KeyError, OSError, ValueError) as error:
         raise Damaged(f"{folder}/{name} cannot be read: {error}") from error
+
+
+def _as_now(table: pa.Table, schema: pa.Schema, since: Mapping[str, Any]) -> pa.Table:
+    """A table of any version in the present schema."""
+    for column, value in since.items():
+        if column not in table.schema.names:
+            kind = schema.field(column).type
+            table = table.append_column(column, pa.repeat(pa.scalar(value, kind), len(table)))
+    return table.cast(schema)
+
+
+def read_long_table(
+    folder: Folder, name: str, schema: pa.Schema, since: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """Read a Parquet file of very many rows into arrays; a column of large strings into a pair as of `joined`. Null is
+    NaN. Raises `Damaged`.
+
+    A group of rows is read after the other, each into the memory of the one before: to be touched for the first time
+    is most of what memory costs here, and whole tables of Arrow would be three times as much of it.
+    """
+    try:
+        with folder.open(name) as file:
+            parquet = pq.ParquetFile(file)
+            rows = parquet.metadata.num_rows
+            found: dict[str, _Numbers | _Strings] = {
+                field.name: _Strings(rows) if pa.types.is_large_string(field.type) else _Numbers(field, rows)
+                for field in schema
+            }
+            groups = (parquet.read_row_group(i, use_threads=False) for i in range(parquet.num_row_groups))
+            for group in groups if rows else [parquet.schema_arrow.empty_table()]:
+                for field, column in zip(schema, _as_now(group, schema, since or {}).columns, strict=True):
+                    for chunk in column.chunks:
+                        found[field.name].add(chunk)
+            return {field: column.taken() for field, column in found.items()}
+    except (pa.ArrowException, KeyError, OSError, ValueError) as error:
+        raise Damaged(f"{folder}/{name} cannot be read: {error}") from error
+
+
+class _Numbers:
+    """A column of numbers that is read piece by piece."""
+
+    def __init__(self, field: pa.Field, rows: int) -> None:
+        self._values: npt.NDArray[Any] = np.empty(rows, field.type.to_pandas_dtype())
+        self._rows = 0
+
+    def add(self, piece: pa.Array) -> None:
+        self._values[self._rows : self._rows + len(piece)] = piece.to_numpy(zero_copy_only=False)
+        self._rows += len(piece)
+
+    def taken(self) -> npt.NDArray[Any]:
+        return self._values
+
+
+class _Strings:
+    """A column of large strings that is read piece by piece."""
+
+    def __init__(self, rows: int) -> None:
+        self._offset = np.empty(rows + 1, np.int64)
+        self._offset[0] = 0
+        self._text = np.empty(0, np.uint8)
+        self._rows = 0
+
+    def add(self, piece: pa.Array) -> None:
+        _, offsets, text = piece.buffers()
+        offset = np.frombuffer(offsets, np.int64)[piece.offset : piece.offset + len(piece) + 1]
+        begin, end = int(self._offset[self._rows]), int(self._offset[self._rows]) + int(offset[-1] - offset[0])
+        if end > len(self._text):
+            # For as many rows as there are, if the others are like these; what is too much is never touched.
+            rows = self._rows + len(piece)
+            grown = np.empty(max(end, end * (len(self._offset) - 1) // rows * 9 // 8, 2 * len(self._text)), np.uint8)
+            grown[:begin] = self._text[:begin]
+            self._text = grown
+        if end > begin:
+            self._text[begin:end] = np.frombuffer(text, np.uint8)[offset[0] : offset[-1]]
+        np.add(offset[1:], begin - offset[0], out=self._offset[self._rows + 1 : self._rows + len(piece) + 1])
+        self._rows += len(piece)
+
+    def taken(self) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
+        return self._text[: self._offset[-1]], self._offset
 
 
 def write_columns(draft: Draft, name: str, columns: Mapping[str, npt.NDArray[Any]]) -> None:

@@ -1,7 +1,5 @@
 """Administration: the API keys."""
 
-from __future__ import annotations
-
 import asyncio
 from datetime import UTC, datetime
 from typing import Annotated, Any

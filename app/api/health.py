@@ -1,7 +1,5 @@
 """Liveness, readiness and metrics."""
 
-from __future__ import annotations
-
 import math
 from typing import Annotated, Literal
 

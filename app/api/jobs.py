@@ -1,7 +1,5 @@
 """Administration: snapshots, rebuilds and verifications as jobs, and how far they are."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Callable, Iterable

@@ -4,8 +4,6 @@ The models describe bodies in the OpenAPI document, and the validators of bodies
 attributes by name, and into dicts, several times faster than into a model for each element.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Mapping
 from functools import cache, lru_cache
 from types import NoneType, UnionType

@@ -1,7 +1,5 @@
 """Pagination by cursors."""
 
-from __future__ import annotations
-
 import base64
 import binascii
 import re

@@ -1,7 +1,5 @@
 """The nodes of a group: who follows, promotion, and what nodes send each other."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import AsyncIterator

@@ -1,7 +1,5 @@
 """Tickets: they open streams for those who cannot send a header, such as `EventSource` and `WebSocket` in browsers."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """Webhooks: the events of subscriptions, sent to a URL."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections import Counter

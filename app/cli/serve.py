@@ -92,6 +92,8 @@ def _serve(settings: Settings, stack: ExitStack) -> None:
     for one in sockets:
         stack.enter_context(one)
 
+    interpreter.import_libraries()
+
     from app.errors import DatabaseLost, LogUnavailable
     from app.runtime import logs
     from app.storage import open_stores

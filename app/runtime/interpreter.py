@@ -6,16 +6,17 @@ import ctypes
 import gc
 import os
 import sys
+from collections.abc import Callable
 from contextlib import suppress
-from importlib.abc import MetaPathFinder
 
+from app.runtime import program
+from app.runtime.importing import hide, models_later, without
 
-class _NoPandas(MetaPathFinder):
-    """Finds no pandas, and leaves all else to the finders behind it."""
+UNUSED = ("coverage", "pandas", "yaml")
+"""Packages that libraries import where they are installed, and that the service never uses."""
 
-    def find_spec(self, fullname: str, path: object, target: object = None) -> None:
-        if fullname == "pandas":
-            raise ModuleNotFoundError("the service does without pandas", name=fullname)
+LARGE_FRAME = 34_000
+"""Values on the stack of a frame, of eight bytes each, none of which is touched."""
 
 
 def prepare() -> None:
@@ -23,12 +24,42 @@ def prepare() -> None:
 
     Nearly all that is imported stays, and the collector would walk it again and again: there is none until
     `keep_program`. Where pandas is installed, Arrow would import it with the first array that it makes, to see whether
-    it was given something of that kind; the service never uses it. Nor does it use linear algebra, for which numpy's
-    library would start a thread a core.
+    it was given something of that kind, and numba imports coverage and yaml; the service never uses them. Nor does it
+    use linear algebra, for which numpy's library would start a thread a core, or plugins of pydantic, which are looked
+    for among all packages.
     """
     gc.disable()
-    sys.meta_path.insert(0, _NoPandas())
+    hide(*UNUSED)
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
+    program.begin()
+
+
+def with_room(run: Callable[[], None]) -> None:
+    """Call with room for the frames of all that it calls in turn.
+
+    CPython keeps frames in chunks of 16 KB, which it maps when a call finds no room and unmaps when that call returns.
+    Imports lie deep in each other, so that many calls go back and forth across such a border: thousands of pages in a
+    start. A frame that takes more than 256 KB by itself gets a chunk of 512 KB, of which the rest is for the others.
+    """
+
+    def call() -> None:
+        run()
+
+    call.__code__ = call.__code__.replace(co_stacksize=LARGE_FRAME)
+    call()
+
+
+def import_libraries() -> None:
+    """Import what would bring along what a start does not need, without that, before anything else imports it.
+
+    For structlog that is rich, which shows exceptions on a terminal (`app.runtime.logs` imports it for the first). For
+    FastAPI it is the validators of an OpenAPI document, of whose models its parameters are made.
+    """
+    with without("rich"):
+        import structlog  # noqa: F401
+    with models_later():
+        import fastapi  # noqa: F401
 
 
 def keep_program() -> None:

@@ -45,7 +45,7 @@ def configure(settings: Settings) -> None:
     render: list[Processor] = (
         [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
         if as_json
-        else [structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())]
+        else [structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), exception_formatter=_show_exception)]
     )
     structlog.configure(
         processors=[*shared, _export, *render],
@@ -69,6 +69,17 @@ def configure(settings: Settings) -> None:
         logger.propagate = True
         logger.setLevel(max(level, logging.WARNING))
     logging.getLogger("uvicorn.access").disabled = True
+
+
+def _show_exception(out: TextIO, error: structlog.typing.ExcInfo) -> None:
+    """Write an exception for a terminal, with lines of the source and local variables."""
+    # Most starts have nothing to show: structlog was imported without it.
+    from rich.console import Console
+    from rich.traceback import Traceback
+
+    shown = Traceback.from_exception(*error, show_locals=True, word_wrap=True)
+    out.write("\n")
+    Console(file=out, color_system="truecolor" if sys.stderr.isatty() else None).print(shown)
 
 
 def _without_colour(_logger: Any, _name: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:

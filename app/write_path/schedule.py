@@ -13,7 +13,7 @@ from app.settings import Settings, timezone_of
 from app.write_path.jobs import Job, Jobs, Kind, Maintenance, Run
 
 if TYPE_CHECKING:
-    from apscheduler.triggers.base import BaseTrigger  # type: ignore[import-untyped, unused-ignore]
+    from apscheduler.schedulers.asyncio import AsyncIOScheduler  # type: ignore[import-untyped, unused-ignore]
 
 CHECK_ROWS_EVERY = 5.0
 """Seconds between two looks at how many rows the newest snapshot lacks."""
@@ -43,11 +43,6 @@ class Schedule:
         rows: Callable[[], int] = lambda: 0,
         leads: Callable[[], bool] = lambda: True,
     ) -> None:
-        # The import takes 10 ms, which must not delay listening.
-        from apscheduler.schedulers.asyncio import AsyncIOScheduler  # type: ignore[import-untyped, unused-ignore]
-
-        from app.crontab import trigger
-
         self._settings = settings
         self._jobs = jobs
         self._maintenance = maintenance
@@ -55,22 +50,34 @@ class Schedule:
         self._rows = rows
         self._leads = leads
         self._stopped = True
-        self._timezone = timezone_of(settings.nightly_timezone)
-        self.scheduler = AsyncIOScheduler(timezone=self._timezone)
-        if settings.nightly is not None:
-            self._add("nightly run", self.nightly, trigger(settings.nightly, self._timezone))
+        self.scheduler = None if settings.nightly is None else self._by_calendar(settings.nightly)
+        """What follows a calendar; None where nothing does."""
         self._every = max(1, round(settings.snapshot_every_minutes * 60)) if settings.snapshot_every_minutes else None
         self._task: asyncio.Task[None] | None = None
 
-    def _add(self, name: str, run: Callable[[], object], when: BaseTrigger) -> None:
-        self.scheduler.add_job(run, when, id=name, name=name, coalesce=True, max_instances=1, misfire_grace_time=LATE)
+    def _by_calendar(self, text: str) -> AsyncIOScheduler:
+        """The nightly run, at the times of a text such as ``15 3 * * *``."""
+        # The import takes as long as a tenth of a start.
+        from apscheduler.schedulers.asyncio import AsyncIOScheduler  # type: ignore[import-untyped, unused-ignore]
+
+        from app.crontab import trigger
+
+        timezone = timezone_of(self._settings.nightly_timezone)
+        name = "nightly run"
+        scheduler = AsyncIOScheduler(timezone=timezone)
+        when = trigger(text, timezone)
+        scheduler.add_job(
+            self.nightly, when, id=name, name=name, coalesce=True, max_instances=1, misfire_grace_time=LATE
+        )
+        return scheduler
 
     def start(self) -> None:
         """Run what comes due from now on."""
-        self.scheduler.start()
         self._stopped = False
-        for run in self.scheduler.get_jobs():
-            log.info("scheduled", run=run.name, next=run.next_run_time.isoformat(timespec="seconds"))
+        if self.scheduler is not None:
+            self.scheduler.start()
+            for run in self.scheduler.get_jobs():
+                log.info("scheduled", run=run.name, next=run.next_run_time.isoformat(timespec="seconds"))
         if self._every is not None:
             self._task = asyncio.get_running_loop().create_task(self._snapshots(self._every))
             log.info("scheduled", run="snapshot", seconds=self._every)
@@ -79,7 +86,8 @@ class Schedule:
         """Start nothing more. Running jobs continue."""
         if not self._stopped:
             self._stopped = True
-            self.scheduler.shutdown(wait=False)
+            if self.scheduler is not None:
+                self.scheduler.shutdown(wait=False)
             if self._task is not None:
                 self._task.cancel()
 

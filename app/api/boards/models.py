@@ -4,8 +4,6 @@ Elements are validated straight from JSON text by validators that know the board
 faster than a model for each element.
 """
 
-from __future__ import annotations
-
 from functools import lru_cache
 from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
 

@@ -1,7 +1,5 @@
 """Requests and responses of feeds: models that describe them, and validators of bodies."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 from typing import Annotated, Any, Literal, NamedTuple
 

@@ -1,7 +1,5 @@
 """Requests and responses of maps: models that describe them, and validators of a map's own attributes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Annotated, Any, Literal, NamedTuple

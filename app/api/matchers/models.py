@@ -1,7 +1,5 @@
 """Requests and responses of matchers: models that describe them, and validators of a matcher's own dimensions."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 from typing import Annotated, Any, Literal, NamedTuple
 

@@ -1,7 +1,5 @@
 """Requests and responses of relays: models that describe them, and validators of a relay's own attributes."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 from typing import Annotated, Any, Literal, NamedTuple
 

