@@ -11,6 +11,7 @@ from app.rendering.boards import board_json
 from app.streaming.buffer import CHANGE, Channel, Entries, Form, Message, message
 from app.streaming.conflation import ListResource, board_form
 from app.streaming.protocols import LiveSubscription, Source, StreamHub
+from indexes.boards.changed_lists import ChangedLists, parts_of
 from indexes.boards.config import BoardConfig
 from indexes.boards.results import ListChange, LiveTiles, ObjectView, Slice
 
@@ -99,10 +100,45 @@ class LiveBoard(ListResource):
         if slice.tiles or slice.moved or slice.gone:
             self._deliver_all(slice)
         else:
-            self._deliver_changes(slice.changes, {})
+            for part in parts_of(slice.changes):
+                if isinstance(part, ChangedLists):
+                    self._deliver_columns(part)
+                else:
+                    self._deliver_changes(part, {})
         self.seq = slice.last_seq
         self.hub.count(CHANGE, self._sent - self.hub.conflator.release(self))
         self._sent = 0
+
+    def _deliver_columns(self, changes: ChangedLists) -> None:
+        """As `_deliver_changes`, of changes by column."""
+        by_slot, epoch, seqs, lives = self.by_slot, self.hub.epoch, changes.records.seq, changes.records.live
+        made: dict[str, Message] = {}
+        sent = begin = 0
+        texts, texts_old = self.write.entries(changes.records, changes.distinct), None
+        ends = range(1, len(seqs) + 1) if changes.ends is None else changes.ends
+        for n, end in enumerate(ends):
+            live, seq = by_slot.get(lives[begin]), seqs[begin]
+            if live is not None:
+                channel = live.changes
+                if channel is not None:
+                    text = texts[begin] if end == begin + 1 else ",".join(texts[begin:end])
+                    item = made.get(text)
+                    if item is None or item.seq != seq:
+                        item = made[text] = message(epoch, seq, CHANGE, f'{{"seq":{seq},"changes":[{text}]}}')
+                    channel.publish(item, () if channel.diffs is None else changes[n].entries)
+                    sent += len(channel.readers)
+                channel = live.old
+                if channel is not None:
+                    if texts_old is None:
+                        texts_old, made_old = self.write.entries(changes.records, changes.distinct, old=True), {}
+                    text = ",".join(texts_old[begin:end])
+                    item = made_old.get(text)
+                    if item is None or item.seq != seq:
+                        item = made_old[text] = message(epoch, seq, CHANGE, f'{{"seq":{seq},"changes":[{text}]}}')
+                    channel.publish(item, () if channel.diffs is None else changes[n].entries)
+                    sent += len(channel.readers)
+            begin = end
+        self._sent += sent
 
     def _deliver_changes(self, changes: Iterable[ListChange], made: Made) -> None:
         """O(readers), JSON once per distinct change; `made` is what is written already."""

@@ -28,8 +28,8 @@ KEPT_BYTES = 1 << 18
 
 _TO_CURSOR = '"event":"","cursor":"'
 
-_LONGER = len("id: :\nevent: \ndata: {\n\n") - len(_TO_CURSOR + ':",')
-"""By how much an SSE block is longer than the same message on a WebSocket."""
+_AROUND = len("id: \nevent: \ndata: \n\n")
+"""Bytes of an SSE block besides the cursor, the event and the data."""
 
 Entries = tuple[ListEntry, ...]
 
@@ -44,11 +44,12 @@ def with_old(form: Form) -> Form:
 
 
 class Message:
-    """One message of a stream: the bytes that all who read it share, as SSE and WebSockets have them. One form is made
-    when it is first asked for, from the other; `size` is how many bytes the SSE block has.
+    """One message of a stream: the bytes that all who read it share, as SSE and WebSockets have them. Each form is made
+    when it is first asked for, the first one from the data, the other from that; `size` is how many bytes the SSE block
+    has.
     """
 
-    __slots__ = ("_block", "_rest", "event", "seq", "size")
+    __slots__ = ("_block", "_cursor", "_data", "_rest", "event", "seq", "size")
 
     def __init__(self, seq: int, event: str, block: bytes) -> None:
         self.seq = seq
@@ -56,6 +57,7 @@ class Message:
         self.size = len(block)
         self._block: bytes | None = block
         self._rest: bytes | None = None
+        self._cursor = self._data = ""
 
     @classmethod
     def of(cls, epoch: str, seq: int, event: str, data: str) -> Message:
@@ -63,9 +65,10 @@ class Message:
         made = cls.__new__(cls)
         made.seq = seq
         made.event = event
-        made._block = None
-        made._rest = rest = f'"event":"{event}","cursor":"{epoch}:{seq}",{data[1:]}'.encode()
-        made.size = len(rest) + _LONGER
+        made._block = made._rest = None
+        made._cursor = cursor = f"{epoch}:{seq}"
+        made._data = data
+        made.size = len(cursor) + len(event) + _AROUND + (len(data) if data.isascii() else len(data.encode()))
         return made
 
     def __eq__(self, other: object) -> bool:
@@ -83,6 +86,11 @@ class Message:
         """
         block = self._block
         if block is None:
+            if self._data:
+                text = f"id: {self._cursor}\nevent: {self.event}\ndata: {self._data}\n\n"
+                block = self._block = text.encode()
+                self._cursor = self._data = ""
+                return block
             rest, begin = self._rest or b"", len(self.event) + len(_TO_CURSOR)
             end = rest.index(b'"', begin)
             cursor, event = rest[begin:end], self.event.encode()
@@ -100,6 +108,11 @@ class Message:
         """
         rest = self._rest
         if rest is None:
+            if self._data:
+                text = f'"event":"{self.event}","cursor":"{self._cursor}",{self._data[1:]}'
+                rest = self._rest = text.encode()
+                self._cursor = self._data = ""
+                return rest
             head, event, data = self.block.split(b"\n", 2)
             rest = self._rest = b'"event":"%b","cursor":"%b",%b' % (event[7:], head[4:], data[7:-2])
         return rest

@@ -36,8 +36,8 @@ class Listener:
     def __init__(self, job: dict[str, Any]) -> None:
         self._job = job
         self._port: int = job["port"]
-        self._lists: int = job["lists"]
-        self._groups: int = job["lists"] // job["batch"]
+        self._lists: int = job["sse"] + job["sockets"] * job["follow"]
+        self._groups: int = self._lists // job["batch"]
         self._path = f"/v1/boards/{job['board']}"
         self._sse: list[SseCapture] = []
         self._ws: list[SocketCapture] = []
@@ -88,14 +88,13 @@ class Listener:
 
     async def _open(self) -> None:
         """Open all streams, a few at a time, and wait for their snapshots."""
-        half = self._lists // 2
-        for start in range(0, half, OPEN_AT_ONCE):
-            some = range(start, min(start + OPEN_AT_ONCE, half))
+        sse, follow = self._job["sse"], self._job["follow"]
+        for start in range(0, sse, OPEN_AT_ONCE):
+            some = range(start, min(start + OPEN_AT_ONCE, sse))
             self._sse += await asyncio.gather(*[self._open_sse(i) for i in some])
             await self._snapshots(some.stop)
-        each = -(-(self._lists - half) // self._job["sockets"])
-        for start in range(half, self._lists, each):
-            some = range(start, min(start + each, self._lists))
+        for start in range(sse, self._lists, follow):
+            some = range(start, start + follow)
             socket = await open_capture(self._port, lambda: SocketCapture(socket_opening("/v1/stream"), self._count))
             self._ws.append(socket)
             while not socket.status and not socket.lost:
