@@ -111,34 +111,48 @@ class LiveBoard(ListResource):
 
     def _deliver_columns(self, changes: ChangedLists) -> None:
         """As `_deliver_changes`, of changes by column."""
-        by_slot, epoch, seqs, lives = self.by_slot, self.hub.epoch, changes.records.seq, changes.records.live
-        made: dict[str, Message] = {}
-        sent = begin = 0
-        texts, texts_old = self.write.entries(changes.records, changes.distinct), None
-        ends = range(1, len(seqs) + 1) if changes.ends is None else changes.ends
-        for n, end in enumerate(ends):
-            live, seq = by_slot.get(lives[begin]), seqs[begin]
-            if live is not None:
-                channel = live.changes
-                if channel is not None:
-                    text = texts[begin] if end == begin + 1 else ",".join(texts[begin:end])
-                    item = made.get(text)
-                    if item is None or item.seq != seq:
-                        item = made[text] = message(epoch, seq, CHANGE, f'{{"seq":{seq},"changes":[{text}]}}')
-                    channel.publish(item, () if channel.diffs is None else changes[n].entries)
-                    sent += len(channel.readers)
-                channel = live.old
-                if channel is not None:
-                    if texts_old is None:
-                        texts_old, made_old = self.write.entries(changes.records, changes.distinct, old=True), {}
-                    text = ",".join(texts_old[begin:end])
-                    item = made_old.get(text)
-                    if item is None or item.seq != seq:
-                        item = made_old[text] = message(epoch, seq, CHANGE, f'{{"seq":{seq},"changes":[{text}]}}')
-                    channel.publish(item, () if channel.diffs is None else changes[n].entries)
-                    sent += len(channel.readers)
-            begin = end
+        by_slot, sent = self.by_slot, 0
+        items: list[Message] = []
+        items_old: list[Message] = []
+        for n, slot in enumerate(changes.slots()):
+            live = by_slot.get(slot)
+            if live is None:
+                continue
+            channel = live.changes
+            if channel is not None:
+                items = items or self._written(changes, False)
+                channel.publish(items[n], () if channel.diffs is None else changes[n].entries)
+                sent += len(channel.readers)
+            channel = live.old
+            if channel is not None:
+                items_old = items_old or self._written(changes, True)
+                channel.publish(items_old[n], () if channel.diffs is None else changes[n].entries)
+                sent += len(channel.readers)
         self._sent += sent
+
+    def _written(self, changes: ChangedLists, old: bool) -> list[Message]:
+        """The message of each change. Equal changes share theirs."""
+        seqs, texts = changes.records.seq, self.write.entries(changes.records, changes.distinct, old)
+        if changes.ends is not None:
+            begins = (0, *changes.ends[:-1])
+            texts = [",".join(texts[begin:end]) for begin, end in zip(begins, changes.ends, strict=True)]
+            seqs = [seqs[begin] for begin in begins]
+        made, head = Message.of_rest, f'"event":"{CHANGE}","cursor":"{self.hub.epoch}'
+        if changes.distinct:
+            return [
+                made(seq, CHANGE, f'{head}:{seq}","seq":{seq},"changes":[{text}]}}'.encode())
+                for seq, text in zip(seqs, texts, strict=True)
+            ]
+        shared: dict[tuple[int, str], Message] = {}
+        items = []
+        for key in zip(seqs, texts, strict=True):
+            item = shared.get(key)
+            if item is None:
+                seq, text = key
+                rest = f'{head}:{seq}","seq":{seq},"changes":[{text}]}}'
+                item = shared[key] = made(seq, CHANGE, rest.encode())
+            items.append(item)
+        return items
 
     def _deliver_changes(self, changes: Iterable[ListChange], made: Made) -> None:
         """O(readers), JSON once per distinct change; `made` is what is written already."""

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from typing import Literal, Protocol
+from collections.abc import Iterator
+from itertools import starmap
+from typing import Any, Literal, Protocol
 
 from app.errors import FieldError, Invalid
 from indexes.boards.lists import ListEntry, ObjectView
@@ -28,8 +30,11 @@ KEPT_BYTES = 1 << 18
 
 _TO_CURSOR = '"event":"","cursor":"'
 
-_AROUND = len("id: \nevent: \ndata: \n\n")
-"""Bytes of an SSE block besides the cursor, the event and the data."""
+_LONGER = len("id: :\nevent: \ndata: {\n\n") - len(_TO_CURSOR + ':",')
+"""By how much an SSE block is longer than the same message on a WebSocket."""
+
+_QUOTE = ord('"')
+"""The first byte of what a WebSocket has of a message."""
 
 Entries = tuple[ListEntry, ...]
 
@@ -44,12 +49,11 @@ def with_old(form: Form) -> Form:
 
 
 class Message:
-    """One message of a stream: the bytes that all who read it share, as SSE and WebSockets have them. Each form is made
-    when it is first asked for, the first one from the data, the other from that; `size` is how many bytes the SSE block
-    has.
+    """One message of a stream: the bytes that all who read it share, as SSE and WebSockets have them. One form is made
+    when it is first asked for, from the other; `size` is how many bytes the SSE block has.
     """
 
-    __slots__ = ("_block", "_cursor", "_data", "_rest", "event", "seq", "size")
+    __slots__ = ("_block", "_rest", "event", "seq", "size")
 
     def __init__(self, seq: int, event: str, block: bytes) -> None:
         self.seq = seq
@@ -57,19 +61,41 @@ class Message:
         self.size = len(block)
         self._block: bytes | None = block
         self._rest: bytes | None = None
-        self._cursor = self._data = ""
 
     @classmethod
     def of(cls, epoch: str, seq: int, event: str, data: str) -> Message:
         """A message at `epoch:seq`; `data` is a JSON object in one line."""
+        return cls.of_rest(seq, event, f'"event":"{event}","cursor":"{epoch}:{seq}",{data[1:]}'.encode())
+
+    @classmethod
+    def of_rest(cls, seq: int, event: str, rest: bytes) -> Message:
+        """A message as a WebSocket has it."""
         made = cls.__new__(cls)
         made.seq = seq
         made.event = event
-        made._block = made._rest = None
-        made._cursor = cursor = f"{epoch}:{seq}"
-        made._data = data
-        made.size = len(cursor) + len(event) + _AROUND + (len(data) if data.isascii() else len(data.encode()))
+        made._block = None
+        made._rest = rest
+        made.size = len(rest) + _LONGER
         return made
+
+    @classmethod
+    def of_kept(cls, seq: int, kept: bytes) -> Message:
+        """A message of what was `kept` of it.
+
+        >>> item = message("e", 43, "gone", '{"seq":43}')
+        >>> Message.of_kept(43, item.kept) == item
+        True
+        """
+        if kept[0] == _QUOTE:
+            return cls.of_rest(seq, kept[9 : kept.index(b'"', 9)].decode(), kept)
+        return cls(seq, kept.split(b"\n", 2)[1][7:].decode(), kept)
+
+    @property
+    def kept(self) -> bytes:
+        """The bytes of which it can be made again. There may be hundreds of thousands, and what is bytes alone, the
+        collector does not look at.
+        """
+        return self._rest or self.block
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Message) and (self.block, self.event) == (other.block, other.event)
@@ -86,17 +112,10 @@ class Message:
         """
         block = self._block
         if block is None:
-            if self._data:
-                text = f"id: {self._cursor}\nevent: {self.event}\ndata: {self._data}\n\n"
-                block = self._block = text.encode()
-                self._cursor = self._data = ""
-                return block
             rest, begin = self._rest or b"", len(self.event) + len(_TO_CURSOR)
             end = rest.index(b'"', begin)
             cursor, event = rest[begin:end], self.event.encode()
             block = self._block = b"id: %b\nevent: %b\ndata: {%b\n\n" % (cursor, event, rest[end + 2 :])
-            # Most have readers of one kind, and are kept for a while.
-            self._rest = None
         return block
 
     @property
@@ -108,17 +127,17 @@ class Message:
         """
         rest = self._rest
         if rest is None:
-            if self._data:
-                text = f'"event":"{self.event}","cursor":"{self._cursor}",{self._data[1:]}'
-                rest = self._rest = text.encode()
-                self._cursor = self._data = ""
-                return rest
             head, event, data = self.block.split(b"\n", 2)
             rest = self._rest = b'"event":"%b","cursor":"%b",%b' % (event[7:], head[4:], data[7:-2])
         return rest
 
 
 message = Message.of
+
+
+def size_of(kept: bytes) -> int:
+    """The `size` of a message of what was kept of it."""
+    return len(kept) + _LONGER if kept[0] == _QUOTE else len(kept)
 
 
 def parse_cursor(text: str, epoch: str) -> int | None:
@@ -165,7 +184,7 @@ class ChannelReader(Protocol):
 class Channel:
     """One form of one live subscription: its readers and its last messages.
 
-    `kept` holds every message after the seq `floor`, at most `keep` of them and `KEPT_BYTES` bytes: they have `nbytes`.
+    `kept` are all messages after the seq `floor`, at most `keep` of them and `KEPT_BYTES` bytes: they have `nbytes`.
     `left_at` is when the last reader left, undefined while there are readers; `published` counts all messages so far.
     `diffs` has what the messages after the seq `diffs_floor` changed, for conflated readers; None as long as there was
     none.
@@ -178,8 +197,8 @@ class Channel:
         "form",
         "id",
         "keep",
-        "kept",
         "left_at",
+        "log",
         "nbytes",
         "published",
         "readers",
@@ -192,7 +211,8 @@ class Channel:
         self.form = form
         self.floor = floor
         self.keep = keep
-        self.kept: deque[Message] = deque()
+        self.log: deque[Any] = deque()
+        """The seq and the bytes of each message that is kept, in turn: an empty deque takes up most of a channel."""
         self.nbytes = 0
         self.readers: dict[ChannelReader, None] = {}
         self.left_at = 0.0
@@ -203,23 +223,43 @@ class Channel:
     def publish(self, item: Message, entries: Entries = ()) -> None:
         """Keep a message, which has these entries, and queue it for every reader. O(readers)."""
         self.published += 1
-        kept = self.kept
-        kept.append(item)
-        self.nbytes += item.size
+        log = self.log
+        log.append(item.seq)
+        log.append(item.kept)
+        self.nbytes = nbytes = self.nbytes + item.size
         if self.diffs is not None:
             self.diffs.append((item.seq, entries))
-        while len(kept) > self.keep or self.nbytes > KEPT_BYTES:
-            oldest = kept.popleft()
-            self.floor = oldest.seq
-            self.nbytes -= oldest.size
-            while self.diffs and self.diffs[0][0] <= self.floor:
-                self.diffs.popleft()
+        if nbytes > KEPT_BYTES or len(log) > 2 * self.keep:
+            self._keep_less()
         for reader in self.readers:
             reader.push(item)
 
+    @property
+    def kept(self) -> list[Message]:
+        """The messages that are kept, oldest first. O(messages)."""
+        return list(starmap(Message.of_kept, self._pairs()))
+
+    def _pairs(self) -> Iterator[tuple[int, bytes]]:
+        """The seq and the bytes of each message that is kept."""
+        found = iter(self.log)
+        return zip(found, found, strict=True)
+
+    def drop_oldest(self) -> None:
+        """Keep the oldest message no longer."""
+        log = self.log
+        self.floor = log.popleft()
+        self.nbytes -= size_of(log.popleft())
+
+    def _keep_less(self) -> None:
+        """Keep no more than may be kept."""
+        while len(self.log) > 2 * self.keep or self.nbytes > KEPT_BYTES:
+            self.drop_oldest()
+            while self.diffs and self.diffs[0][0] <= self.floor:
+                self.diffs.popleft()
+
     def restart(self, item: Message) -> None:
         """Queue a message that replaces all before it, so that no earlier cursor can be resumed. O(readers)."""
-        self.kept.clear()
+        self.log.clear()
         self.nbytes = 0
         self.floor = item.seq
         if self.diffs is not None:
@@ -243,4 +283,4 @@ class Channel:
         """The messages after a seq, oldest first; None when they are no longer all kept. O(messages)."""
         if after < self.floor:
             return None
-        return [item for item in self.kept if item.seq > after]
+        return [Message.of_kept(seq, text) for seq, text in self._pairs() if seq > after]

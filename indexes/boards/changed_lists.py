@@ -60,6 +60,11 @@ class ChangedLists(Sequence[ListChange]):
     def __getitem__(self, at: int | slice) -> ListChange | list[ListChange]:
         return self._all()[at]
 
+    def slots(self) -> Sequence[int]:
+        """The slot of the live list of each change."""
+        live = self.records.live
+        return live if self.ends is None else [live[begin] for begin in (0, *self.ends[:-1])]
+
     def _all(self) -> list[ListChange]:
         """The changes one by one; made once. Equal changes of a seq share their entries."""
         if self._made is None:
