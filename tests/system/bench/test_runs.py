@@ -64,9 +64,11 @@ def test_http_run_applies_everything_that_it_sends(report: Report) -> None:
 
 
 def test_streams_run_finds_no_error_and_every_change() -> None:
-    found = streams.measure(streams.Size(lists=40, sockets=3, seconds=3, batch=5))
+    found = streams.measure(streams.Load(20, 4, follow=5, seconds=3, batch=5, spread=True))
     assert found["first_errors"] == []
     assert found["changes"] == {"SSE": 60, "WebSocket": 60}
+    assert found["nbytes"] > 120 * 100
+    assert 0 < found["pause_ms"] < 3_000
 
 
 def test_page_begins_with_what_was_wanted_and_measured(report: Report) -> None:
