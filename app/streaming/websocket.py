@@ -198,7 +198,8 @@ class Socket(Connection):
 
     def _framed(self, some: list[tuple[Reader, Message]]) -> bytes:
         """Messages in frames, in one piece."""
-        answers, pieces = self._answers, []
+        answers = self._answers
+        pieces: list[bytes] = []
         for reader, item in some:
             if reader.packed or reader is answers:
                 text, data = self._frame(reader, item)

@@ -1,4 +1,4 @@
-"""Thousands of live lists on one service, each changed once a second: from event to receipt, and what a change costs."""
+"""Thousands of live lists on one service, each changed once a second: from event to receipt, and a change's cost."""
 
 from __future__ import annotations
 
@@ -96,9 +96,9 @@ def show(report: Report, size: Size) -> None:
     """Add the benchmark to the report."""
     held, many = within_files(size.held), within_files(size.many)
     report.text(
-        "Live subscriptions with k = 1 on disjoint ranges with one object each, some as server-sent events, a connection "
-        "each, the others on WebSockets. Every object gets a new y once a second, by requests evenly spread over the "
-        "second, each update of which changes one list. The time is from the moment at which a request is due to the "
+        "Live subscriptions with k = 1 on disjoint ranges with one object each, some as server-sent events, a "
+        "connection each, the others on WebSockets. Every object gets a new y once a second, by requests evenly spread "
+        "over the second, each update of which changes one list. The time is from the moment at which a request is due to the "
         "last byte of the change at its reader, in the load generator, which shares the machine with the service. A "
         "pause is a time in which nothing came to any reader."
     )
@@ -145,9 +145,9 @@ def _show_run(report: Report, load: Load) -> dict[str, Any]:
         f"Opening all streams took {found['opened']:.1f} s; the service used "
         f"{found['server_cpu'] / found['elapsed']:.2f} of a core ({found['server_cpu'] / changes * 1e6:.0f} us and "
         f"{found['nbytes'] / changes:.0f} bytes a change), the load generator "
-        f"{found['own_cpu'] / found['elapsed']:.2f} ({found['own_cpu'] / changes * 1e6:.0f} us). Requests were answered "
-        f"in {found['answer_ms']['mean']:.1f} ms on average (p99 {found['answer_ms']['p99']:.1f} ms). The longest pause "
-        f"was {found['pause_ms']:.0f} ms."
+        f"{found['own_cpu'] / found['elapsed']:.2f} ({found['own_cpu'] / changes * 1e6:.0f} us). Requests were "
+        f"answered in {found['answer_ms']['mean']:.1f} ms on average (p99 {found['answer_ms']['p99']:.1f} ms). The "
+        f"longest pause was {found['pause_ms']:.0f} ms."
     )
     if found["errors"]:
         report.text(f"{found['errors']} errors, among them: {'; '.join(found['first_errors'])}.")
@@ -161,14 +161,13 @@ def _show_run(report: Report, load: Load) -> dict[str, Any]:
 
 def _show_costs(report: Report, size: Size) -> None:
     """What a change costs the processors of the service, by how it is read."""
-    rest = {"seconds": size.seconds, "batch": size.batch}
-    hundred = size.hundred_each * 100
+    base = Load(0, 0, seconds=size.seconds, batch=size.batch)
     loads = {
-        "nobody: the events alone": Load(0, 0, unread=hundred, **rest),
-        "SSE": within_files(Load(size.one_each, 0, **rest)),
-        "WebSocket that follows 1": Load(0, size.one_each, follow=1, **rest),
-        "WebSocket that follows 100": Load(0, size.hundred_each, **rest),
-        "the same, each request for all sockets": Load(0, size.hundred_each, spread=True, **rest),
+        "nobody: the events alone": base._replace(unread=size.hundred_each * 100),
+        "SSE": within_files(base._replace(sse=size.one_each)),
+        "WebSocket that follows 1": base._replace(sockets=size.one_each, follow=1),
+        "WebSocket that follows 100": base._replace(sockets=size.hundred_each),
+        "the same, each request for all sockets": base._replace(sockets=size.hundred_each, spread=True),
     }
     report.text(
         f"What a delivered change costs: lists changed once a second for {size.seconds} s by requests with "

@@ -9,7 +9,7 @@ from typing import NamedTuple, overload
 import numpy as np
 
 from indexes.boards.results import ListChange, ListEntry, ObjectView
-from indexes.core.arrays import Floats
+from indexes.core.arrays import Floats, Ints, Rows
 
 _made = tuple.__new__
 """Makes a named tuple from its fields in half the time."""
@@ -122,9 +122,7 @@ def parts_of(changes: Sequence[ListChange]) -> Sequence[Sequence[ListChange]]:
     return changes.parts if isinstance(changes, JoinedChanges) else (changes,)
 
 
-def in_order(
-    seq: np.ndarray, live: np.ndarray, old_rank: np.ndarray, new_rank: np.ndarray
-) -> tuple[np.ndarray | None, list[int] | None, bool]:
+def in_order(seq: Rows, live: Rows, old_rank: Rows, new_rank: Rows) -> tuple[Ints | None, list[int] | None, bool]:
     """How records, which are in order of seq, become changes: their order, or None where that is as it is; the `ends`;
     and whether changes are `distinct`.
 

@@ -13,7 +13,7 @@ from indexes.boards.changed_lists import ChangedLists, Records, in_order, joined
 from indexes.boards.kernels.changes import Changes
 from indexes.boards.live_lists import Records as KernelRecords
 from indexes.boards.objects import Accepted
-from indexes.boards.plans.kernel_pass import KernelPass, Record
+from indexes.boards.plans.kernel_pass import KernelPass, Record, taken
 from indexes.boards.results import (
     AnyTile,
     ListChange,
@@ -234,22 +234,21 @@ class EventsPlan(Plan[BoardStore]):
     def _changed_lists(self, columns: KernelRecords, first_seq: int) -> ChangedLists:
         catalogue = self.engine.catalogue
         order, ends, distinct = in_order(columns.event, columns.live, columns.old_rank, columns.new_rank)
-        event, live, row, old_rank, new_rank, x, y, old_x, old_y = (
-            column if order is None else column[order] for column in columns[:9]
-        )
-        rows, payloads = row.tolist(), catalogue.payloads
+        if order is not None:
+            columns = taken(columns, order)
+        rows, payloads = columns.row.tolist(), catalogue.payloads
         records = Records(
-            (event + np.int64(first_seq)).tolist(),
-            live.tolist(),
+            (columns.event + np.int64(first_seq)).tolist(),
+            columns.live.tolist(),
             list(map(catalogue.ids.__getitem__, rows)),
-            old_rank.tolist(),
-            new_rank.tolist(),
+            columns.old_rank.tolist(),
+            columns.new_rank.tolist(),
             list(map(catalogue.created.__getitem__, rows)),
             list(map(payloads.get, rows)) if payloads else None,
-            x.copy(),
-            y * catalogue.sign,
-            old_x.copy(),
-            old_y * catalogue.sign,
+            columns.x.copy(),
+            columns.y * catalogue.sign,
+            columns.old_x.copy(),
+            columns.old_y * catalogue.sign,
         )
         return ChangedLists(records, ends, distinct)
 

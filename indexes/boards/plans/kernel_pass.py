@@ -12,6 +12,7 @@ from indexes.boards.results import Place, Reach, TileRows, places
 from indexes.boards.space.painter import SpacePainter
 from indexes.boards.store import BoardStore
 from indexes.core.arrays import Floats
+from indexes.core.arrays import Ints as Indexes
 
 MAX = float(np.finfo(np.float64).max)
 
@@ -33,7 +34,7 @@ class KernelPass:
         self._kept = painter.kept_events()
         self.events: list[int] = self._kept.tolist()
         self.rows: list[int] = painter.tiles.row[: len(self.events)].tolist()
-        self._records = Records(*(column[:n_records] for column in live.records[:9]), live.records.n)
+        self._records = taken(live.records, slice(n_records))
         self._tile_records: list[TileRecord] = []
         self._columns: TileRows | None = None
         if n_tile_records:
@@ -51,14 +52,18 @@ class KernelPass:
 
     def records_between(self, lo: int, hi: int) -> list[Record]:
         """The changes of live lists by events lo..hi - 1; until the next pass."""
-        columns = (places(column) for column in self.columns_between(lo, hi)[:9])
-        return list(zip(*columns, strict=True))  # type: ignore[arg-type]
+        records = self.columns_between(lo, hi)
+        numbers = (column.tolist() for column in records[:5])
+        values = (places(column) for column in (records.x, records.y, records.old_x, records.old_y))
+        return list(zip(*numbers, *values, strict=True))
 
     def columns_between(self, lo: int, hi: int) -> Records:
         """The changes of live lists by events lo..hi - 1, by column; until the next pass."""
         records = self._records
         first, last = np.searchsorted(records.event, (lo, hi)).tolist()
-        return records if last - first == len(records.event) else Records(*(c[first:last] for c in records[:9]), records.n)
+        if last - first == len(records.event):
+            return records
+        return taken(records, slice(first, last))
 
     def tile_records_between(self, lo: int, hi: int) -> list[TileRecord]:
         """The tiles of events lo..hi - 1 for live subscriptions to tiles: (event, live slot, tile)."""
@@ -117,6 +122,22 @@ class KernelPass:
 
 
 TileRecord = tuple[int, int, int]
+
+
+def taken(records: Records, at: slice | Indexes) -> Records:
+    """Some of the records, or all in another order."""
+    return Records(
+        records.event[at],
+        records.live[at],
+        records.row[at],
+        records.old_rank[at],
+        records.new_rank[at],
+        records.x[at],
+        records.y[at],
+        records.old_x[at],
+        records.old_y[at],
+        records.n,
+    )
 
 
 def _between(records: list[TileRecord], lo: int, hi: int) -> list[TileRecord]:
