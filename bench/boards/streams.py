@@ -98,9 +98,9 @@ def show(report: Report, size: Size) -> None:
     report.text(
         "Live subscriptions with k = 1 on disjoint ranges with one object each, some as server-sent events, a "
         "connection each, the others on WebSockets. Every object gets a new y once a second, by requests evenly spread "
-        "over the second, each update of which changes one list. The time is from the moment at which a request is due to the "
-        "last byte of the change at its reader, in the load generator, which shares the machine with the service. A "
-        "pause is a time in which nothing came to any reader."
+        "over the second, each update of which changes one list. The time is from the moment at which a request is due "
+        "to the last byte of the change at its reader, in the load generator, which shares the machine with the "
+        "service. A pause is a time in which nothing came to any reader."
     )
     report.text(
         "Every stream's changes are applied in order from its snapshot: seq rises, each second's change is there once, "
