@@ -115,20 +115,13 @@ class Reader:
         if self.conflation is not None and item.event == CHANGE:
             connection.hub.conflator.hold(self, self.conflation, item.seq)
             return
-        if self.waiting >= self.room or connection.nbytes > connection.most + connection.begun:
+        if self.waiting >= self.room or connection.full:
             connection.discard(self)
             connection.late.append(self)
         else:
-            # As `Connection.append`, which every message would have to call.
-            size = item.size
-            self.waiting += 1
-            self.nbytes += size
-            connection.nbytes += size
-            connection.queue.append((self, item))
-        waiter = connection.waiter
-        if waiter is not None:
-            connection.waiter = None
-            connection.hub.pump.wake(connection, waiter)
+            connection.append(self, item)
+        if connection.waiter is not None:
+            connection.wake()
 
     def push_conflated(self, item: Message) -> None:
         """Queue the net of the changes held back. O(1)."""
