@@ -20,7 +20,8 @@ TEXT, CLOSE, PING, PONG = 1, 8, 9, 10
 
 
 class Capture(asyncio.Protocol):
-    """What a connection received, with the time of each piece. `status` is that of the answer's head.
+    """What a connection received, with the time of each piece. `status` is that of the answer's head, `nbytes` counts
+    all bytes.
 
     `on_messages(n)` gets how many messages a piece brings, for progress only: one that is cut in its first line is
     not counted.
@@ -32,6 +33,7 @@ class Capture(asyncio.Protocol):
         self._head = b""
         self.status = 0
         self.pieces: list[tuple[float, bytes]] = []
+        self.nbytes = 0
         self.lost = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -39,6 +41,7 @@ class Capture(asyncio.Protocol):
         self.transport.write(self._opening)
 
     def data_received(self, data: bytes) -> None:
+        self.nbytes += len(data)
         if self.status:
             self.take(time.perf_counter(), data)
             return

@@ -20,6 +20,7 @@ from app.security.callers import Caller
 from app.security.scopes import EVERYTHING
 from app.security.tickets import Ticket
 from app.streaming.buffer import Form
+from app.streaming.connection import WAITS
 from app.streaming.frames import encode_json
 from app.streaming.moves import Moved
 from app.streaming.operations import SocketRequest
@@ -113,7 +114,7 @@ class GatewaySockets:
         extensions = scope.get("extensions") or {}
         socket.work_with(_Carrier(self._hub, socket), _Api(self._hub, socket), extensions.get(LARGEST, _ignore))
         socket.exchange_by(nothing_more, not_now)
-        socket.send_by(extensions.get(FRAMES, not_now))
+        socket.send_by(extensions.get(FRAMES, WAITS))
         await receive()
         handshake = HTTPConnection(scope)
         try:

@@ -16,8 +16,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from app.rendering.lists import ListJson, end, number
+from app.rendering.lists import EXACT, ListJson, end, number
 from app.rendering.numbers import number_texts
+from indexes.boards.changed_lists import Records
 from indexes.boards.commands import AddSubscriptions, Filter
 from indexes.boards.regions import Region
 from indexes.boards.results import (
@@ -39,7 +40,15 @@ def numbers(values: npt.NDArray[np.float64]) -> list[str]:
     >>> numbers(np.array([1400.0, -0.0, 0.1, np.inf]))
     ['1400', '0', '0.1', 'null']
     """
-    return number_texts(values.ravel().tolist())
+    flat = values.ravel()
+    if _all_whole(flat):
+        return list(map(str, flat.astype(np.int64).tolist()))
+    return number_texts(flat.tolist())
+
+
+def _all_whole(values: npt.NDArray[np.float64]) -> bool:
+    """Whether all are whole numbers that are written without a point."""
+    return bool(((np.abs(values) <= EXACT) & (np.floor(values) == values)).all())
 
 
 def ends_column(ends: npt.NDArray[np.float64]) -> pa.StringArray:
@@ -142,6 +151,53 @@ class BoardJson(ListJson):
         whole = pc.binary_join_element_wise(*parts, "}", "")
         text: str = ",".join(whole.to_pylist())
         return text
+
+    def entries(self, records: Records, distinct: bool, old: bool = False) -> list[str]:
+        """As `changes` writes entries, one for each record, by column: some three times faster. Unless records are
+        `distinct`, those that are equal are written once.
+        """
+        open, middle = self._open, self._y
+        columns: list[Iterable[Any]] = [
+            records.id, records.old_rank, records.new_rank, numbers(records.x), numbers(records.y), records.created
+        ]  # fmt: skip
+        if old or records.payload is not None or not distinct:
+            return self._varied_entries(records, columns, old)
+        return [
+            f'{{"id":"{id}","old_rank":{old_rank or "null"},"new_rank":{new_rank},'
+            f'"values":{open}{x}{middle}{y}}},"created":{created}}}'
+            if new_rank
+            else f'{{"id":"{id}","old_rank":{old_rank},"new_rank":null}}'
+            for id, old_rank, new_rank, x, y, created in zip(*columns, strict=True)
+        ]
+
+    def _varied_entries(self, records: Records, columns: list[Iterable[Any]], old: bool) -> list[str]:
+        """As `entries`, whatever there is to write."""
+        open, middle = self._open, self._y
+        nothing = [None] * len(records.id)
+        columns += [
+            records.seq,
+            nothing if records.payload is None else records.payload,
+            numbers(records.old_x) if old else nothing,
+            numbers(records.old_y) if old else nothing,
+        ]
+        written: dict[tuple[int, str, int, int], str] = {}
+        texts = []
+        for id, old_rank, new_rank, x, y, created, seq, payload, old_x, old_y in zip(*columns, strict=True):
+            key = seq, id, old_rank, new_rank
+            text = written.get(key)
+            if text is None:
+                tail = f',"old_values":{open}{old_x}{middle}{old_y}}}' if old and old_rank else ""
+                if new_rank:
+                    more = "" if payload is None else f',"payload":{payload.decode()}'
+                    text = (
+                        f'{{"id":"{id}","old_rank":{old_rank or "null"},"new_rank":{new_rank},'
+                        f'"values":{open}{x}{middle}{y}}},"created":{created}{more}{tail}}}'
+                    )
+                else:
+                    text = f'{{"id":"{id}","old_rank":{old_rank or "null"},"new_rank":null{tail}}}'
+                written[key] = text
+            texts.append(text)
+        return texts
 
     def tile(self, tile: AnyTile, head: str = "") -> str:
         """One tile; `head` is what comes before its sides, such as `"event":0,`."""

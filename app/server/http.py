@@ -16,6 +16,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from app.api.problems import Problem
 from app.server.limits import Unread, limits_of, refusal
+from app.streaming.connection import Writing
 from app.streaming.sse import CHUNK
 
 LARGEST_HEAD = 1 << 16
@@ -159,7 +160,8 @@ class HttpProtocol(HttpToolsProtocol):
         super().on_headers_complete()
         # There is no path where the connection goes over to another protocol.
         if self.scope.get("path", "").endswith("/stream"):
-            extensions: dict[str, Any] = {CHUNK: partial(_write_chunk, self.cycle)}
+            chunks: Writing = partial(_writes_chunks, self.cycle), partial(_write_chunk, self.cycle)
+            extensions: dict[str, Any] = {CHUNK: chunks}
             self.scope["extensions"] = extensions
         if self.pipeline:
             self.flow.held = True
@@ -310,10 +312,11 @@ class HttpProtocol(HttpToolsProtocol):
         return Problem("too-slow", f"too little of the {what} of a request came in {seconds:g} s")
 
 
-def _write_chunk(cycle: Any, body: bytes) -> bool:
-    """Write a piece of a body that is sent in chunks; false where it has to wait."""
-    if cycle.flow.write_paused or cycle.disconnected or cycle.response_complete or not cycle.chunked_encoding:
-        return False
-    if body:
-        cycle.transport.write(b"%x\r\n%b\r\n" % (len(body), body))
-    return True
+def _writes_chunks(cycle: Any) -> bool:
+    """Whether a piece of a body that is sent in chunks can be written without waiting."""
+    return cycle.chunked_encoding and not (cycle.flow.write_paused or cycle.disconnected or cycle.response_complete)
+
+
+def _write_chunk(cycle: Any, body: bytes) -> None:
+    """Write a piece of a body that is sent in chunks."""
+    cycle.transport.write(b"%x\r\n%b\r\n" % (len(body), body))

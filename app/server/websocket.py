@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from struct import Struct
 from typing import Any
 
 from uvicorn._types import ASGIReceiveEvent, ASGISendEvent
@@ -26,14 +25,11 @@ except ImportError:
 
 from app.api.problems import Problem
 from app.server.limits import Unread, limits_of, refusal
+from app.streaming.frames import BINARY, TEXT
 from app.streaming.websocket import FRAMES, LARGEST, READ, WRITE
-from app.streaming.websocket import Frame as Parts
 
 LARGEST_MESSAGE = 1 << 20
 """Bytes of a message, in all of its fragments, unless the application takes larger ones of this peer."""
-
-TEXT, BINARY = 0x81, 0x82
-"""First bytes of a message in one frame."""
 
 MASKED = 0x80
 
@@ -45,9 +41,6 @@ MOST_IDLE_FRAMES = 100
 
 MOST_PONGS = 1 << 14
 """Bytes of pongs that are written while the write buffer is full."""
-
-_MIDDLE, _LONG = Struct("!BBH").pack, Struct("!BBQ").pack
-"""Heads of frames that are not small."""
 
 SLICE = 1 << 12
 """Bytes of frames that are parsed at a time; no more are while a message waits."""
@@ -231,24 +224,6 @@ class SocketProtocol(WebSocketsSansIOProtocol):
         self.transport.write(b"".join(pieces))
         return True
 
-    def _write_frames(self, frames: Sequence[Parts]) -> bool:
-        """Write messages in one piece; false where they have to wait."""
-        if not self._writes_now():
-            return False
-        pieces: list[bytes] = []
-        for text, head, rest in frames:
-            kind = TEXT if text else BINARY
-            size = len(head) + len(rest)
-            if 126 <= size <= 0xFFFF:
-                pieces += (_MIDDLE(kind, 126, size), head, rest)
-            elif size < 126:
-                pieces += (bytes((kind, size)), head, rest)
-            else:
-                pieces += (_LONG(kind, 127, size), head, rest)
-        if pieces:
-            self.transport.write(b"".join(pieces))
-        return True
-
     async def send(self, message: ASGISendEvent) -> None:
         if message["type"] == "websocket.send" and self._writes_now():
             text = message.get("text")
@@ -270,7 +245,7 @@ class SocketProtocol(WebSocketsSansIOProtocol):
                 LARGEST: self._allow,
                 READ: self._read_now,
                 WRITE: self._write_now,
-                FRAMES: self._write_frames,
+                FRAMES: (self._writes_now, self.transport.write),
             }
 
     def _allow(self, most: int) -> None:

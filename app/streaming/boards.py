@@ -11,6 +11,7 @@ from app.rendering.boards import board_json
 from app.streaming.buffer import CHANGE, Channel, Entries, Form, Message, message
 from app.streaming.conflation import ListResource, board_form
 from app.streaming.protocols import LiveSubscription, Source, StreamHub
+from indexes.boards.changed_lists import ChangedLists, parts_of
 from indexes.boards.config import BoardConfig
 from indexes.boards.results import ListChange, LiveTiles, ObjectView, Slice
 
@@ -99,10 +100,59 @@ class LiveBoard(ListResource):
         if slice.tiles or slice.moved or slice.gone:
             self._deliver_all(slice)
         else:
-            self._deliver_changes(slice.changes, {})
+            for part in parts_of(slice.changes):
+                if isinstance(part, ChangedLists):
+                    self._deliver_columns(part)
+                else:
+                    self._deliver_changes(part, {})
         self.seq = slice.last_seq
         self.hub.count(CHANGE, self._sent - self.hub.conflator.release(self))
         self._sent = 0
+
+    def _deliver_columns(self, changes: ChangedLists) -> None:
+        """As `_deliver_changes`, of changes by column."""
+        by_slot, sent = self.by_slot, 0
+        items: list[Message] = []
+        items_old: list[Message] = []
+        for n, slot in enumerate(changes.slots()):
+            live = by_slot.get(slot)
+            if live is None:
+                continue
+            channel = live.changes
+            if channel is not None:
+                items = items or self._written(changes, False)
+                channel.publish(items[n], () if channel.diffs is None else changes[n].entries)
+                sent += len(channel.readers)
+            channel = live.old
+            if channel is not None:
+                items_old = items_old or self._written(changes, True)
+                channel.publish(items_old[n], () if channel.diffs is None else changes[n].entries)
+                sent += len(channel.readers)
+        self._sent += sent
+
+    def _written(self, changes: ChangedLists, old: bool) -> list[Message]:
+        """The message of each change. Equal changes share theirs."""
+        seqs, texts = changes.records.seq, self.write.entries(changes.records, changes.distinct, old)
+        if changes.ends is not None:
+            begins = (0, *changes.ends[:-1])
+            texts = [",".join(texts[begin:end]) for begin, end in zip(begins, changes.ends, strict=True)]
+            seqs = [seqs[begin] for begin in begins]
+        made, head = Message.of_rest, f'"event":"{CHANGE}","cursor":"{self.hub.epoch}'
+        if changes.distinct:
+            return [
+                made(seq, CHANGE, f'{head}:{seq}","seq":{seq},"changes":[{text}]}}'.encode())
+                for seq, text in zip(seqs, texts, strict=True)
+            ]
+        shared: dict[tuple[int, str], Message] = {}
+        items = []
+        for key in zip(seqs, texts, strict=True):
+            item = shared.get(key)
+            if item is None:
+                seq, text = key
+                rest = f'{head}:{seq}","seq":{seq},"changes":[{text}]}}'
+                item = shared[key] = made(seq, CHANGE, rest.encode())
+            items.append(item)
+        return items
 
     def _deliver_changes(self, changes: Iterable[ListChange], made: Made) -> None:
         """O(readers), JSON once per distinct change; `made` is what is written already."""

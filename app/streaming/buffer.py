@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from typing import Literal, Protocol
+from collections.abc import Iterator
+from itertools import starmap
+from typing import Any, Literal, Protocol
 
 from app.errors import FieldError, Invalid
 from indexes.boards.lists import ListEntry, ObjectView
@@ -30,6 +32,9 @@ _TO_CURSOR = '"event":"","cursor":"'
 
 _LONGER = len("id: :\nevent: \ndata: {\n\n") - len(_TO_CURSOR + ':",')
 """By how much an SSE block is longer than the same message on a WebSocket."""
+
+_QUOTE = ord('"')
+"""The first byte of what a WebSocket has of a message."""
 
 Entries = tuple[ListEntry, ...]
 
@@ -60,13 +65,37 @@ class Message:
     @classmethod
     def of(cls, epoch: str, seq: int, event: str, data: str) -> Message:
         """A message at `epoch:seq`; `data` is a JSON object in one line."""
+        return cls.of_rest(seq, event, f'"event":"{event}","cursor":"{epoch}:{seq}",{data[1:]}'.encode())
+
+    @classmethod
+    def of_rest(cls, seq: int, event: str, rest: bytes) -> Message:
+        """A message as a WebSocket has it."""
         made = cls.__new__(cls)
         made.seq = seq
         made.event = event
         made._block = None
-        made._rest = rest = f'"event":"{event}","cursor":"{epoch}:{seq}",{data[1:]}'.encode()
+        made._rest = rest
         made.size = len(rest) + _LONGER
         return made
+
+    @classmethod
+    def of_kept(cls, seq: int, kept: bytes) -> Message:
+        """A message of what was `kept` of it.
+
+        >>> item = message("e", 43, "gone", '{"seq":43}')
+        >>> Message.of_kept(43, item.kept) == item
+        True
+        """
+        if kept[0] == _QUOTE:
+            return cls.of_rest(seq, kept[9 : kept.index(b'"', 9)].decode(), kept)
+        return cls(seq, kept.split(b"\n", 2)[1][7:].decode(), kept)
+
+    @property
+    def kept(self) -> bytes:
+        """The bytes of which it can be made again. There may be hundreds of thousands, and what is bytes alone, the
+        collector does not look at.
+        """
+        return self._rest or self.block
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Message) and (self.block, self.event) == (other.block, other.event)
@@ -87,8 +116,6 @@ class Message:
             end = rest.index(b'"', begin)
             cursor, event = rest[begin:end], self.event.encode()
             block = self._block = b"id: %b\nevent: %b\ndata: {%b\n\n" % (cursor, event, rest[end + 2 :])
-            # Most have readers of one kind, and are kept for a while.
-            self._rest = None
         return block
 
     @property
@@ -106,6 +133,11 @@ class Message:
 
 
 message = Message.of
+
+
+def size_of(kept: bytes) -> int:
+    """The `size` of a message of what was kept of it."""
+    return len(kept) + _LONGER if kept[0] == _QUOTE else len(kept)
 
 
 def parse_cursor(text: str, epoch: str) -> int | None:
@@ -152,7 +184,7 @@ class ChannelReader(Protocol):
 class Channel:
     """One form of one live subscription: its readers and its last messages.
 
-    `kept` holds every message after the seq `floor`, at most `keep` of them and `KEPT_BYTES` bytes: they have `nbytes`.
+    `kept` are all messages after the seq `floor`, at most `keep` of them and `KEPT_BYTES` bytes: they have `nbytes`.
     `left_at` is when the last reader left, undefined while there are readers; `published` counts all messages so far.
     `diffs` has what the messages after the seq `diffs_floor` changed, for conflated readers; None as long as there was
     none.
@@ -165,8 +197,8 @@ class Channel:
         "form",
         "id",
         "keep",
-        "kept",
         "left_at",
+        "log",
         "nbytes",
         "published",
         "readers",
@@ -179,7 +211,8 @@ class Channel:
         self.form = form
         self.floor = floor
         self.keep = keep
-        self.kept: deque[Message] = deque()
+        self.log: deque[Any] = deque()
+        """The seq and the bytes of each message that is kept, in turn: an empty deque takes up most of a channel."""
         self.nbytes = 0
         self.readers: dict[ChannelReader, None] = {}
         self.left_at = 0.0
@@ -190,23 +223,43 @@ class Channel:
     def publish(self, item: Message, entries: Entries = ()) -> None:
         """Keep a message, which has these entries, and queue it for every reader. O(readers)."""
         self.published += 1
-        kept = self.kept
-        kept.append(item)
-        self.nbytes += item.size
+        log = self.log
+        log.append(item.seq)
+        log.append(item.kept)
+        self.nbytes = nbytes = self.nbytes + item.size
         if self.diffs is not None:
             self.diffs.append((item.seq, entries))
-        while len(kept) > self.keep or self.nbytes > KEPT_BYTES:
-            oldest = kept.popleft()
-            self.floor = oldest.seq
-            self.nbytes -= oldest.size
-            while self.diffs and self.diffs[0][0] <= self.floor:
-                self.diffs.popleft()
+        if nbytes > KEPT_BYTES or len(log) > 2 * self.keep:
+            self._keep_less()
         for reader in self.readers:
             reader.push(item)
 
+    @property
+    def kept(self) -> list[Message]:
+        """The messages that are kept, oldest first. O(messages)."""
+        return list(starmap(Message.of_kept, self._pairs()))
+
+    def _pairs(self) -> Iterator[tuple[int, bytes]]:
+        """The seq and the bytes of each message that is kept."""
+        found = iter(self.log)
+        return zip(found, found, strict=True)
+
+    def drop_oldest(self) -> None:
+        """Keep the oldest message no longer."""
+        log = self.log
+        self.floor = log.popleft()
+        self.nbytes -= size_of(log.popleft())
+
+    def _keep_less(self) -> None:
+        """Keep no more than may be kept."""
+        while len(self.log) > 2 * self.keep or self.nbytes > KEPT_BYTES:
+            self.drop_oldest()
+            while self.diffs and self.diffs[0][0] <= self.floor:
+                self.diffs.popleft()
+
     def restart(self, item: Message) -> None:
         """Queue a message that replaces all before it, so that no earlier cursor can be resumed. O(readers)."""
-        self.kept.clear()
+        self.log.clear()
         self.nbytes = 0
         self.floor = item.seq
         if self.diffs is not None:
@@ -230,4 +283,4 @@ class Channel:
         """The messages after a seq, oldest first; None when they are no longer all kept. O(messages)."""
         if after < self.floor:
             return None
-        return [item for item in self.kept if item.seq > after]
+        return [Message.of_kept(seq, text) for seq, text in self._pairs() if seq > after]

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import ClassVar, Protocol
 
 from app.streaming.buffer import CHANGE, GONE, READY, Channel, Conflation, Message
@@ -28,6 +28,22 @@ PIECE = 1 << 18
 
 GOING_AWAY = 1001
 POLICY = 1008
+
+Writing = tuple[Callable[[], bool], Callable[[bytes], None]]
+"""What a server has for a connection that is sent bytes without waiting: whether it would write now, and write."""
+
+
+def not_now() -> bool:
+    """A server that sends what it is given to send, and waits with it."""
+    return False
+
+
+def write_nothing(data: bytes) -> None:
+    """Never called: it goes with `not_now`."""
+
+
+WAITS: Writing = not_now, write_nothing
+"""A server without a way to write at once."""
 
 
 class Pump:
@@ -261,6 +277,17 @@ class Connection(ABC):
                 reader.wants_ready = False
         self.nbytes = self.begun = 0
         return found
+
+    def take_one(self) -> Message | None:
+        """The message that waits, where one alone does; None, and nothing is taken, where it is another number."""
+        if len(self.queue) != 1 or self._void:
+            return None
+        reader, item = self.queue.popleft()
+        reader.waiting = reader.nbytes = self.nbytes = self.begun = 0
+        reader.room = self.limit
+        if item.event == READY:
+            reader.wants_ready = False
+        return item
 
     def append(self, reader: Reader, item: Message) -> None:
         """Queue a message. O(1)."""

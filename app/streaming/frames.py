@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 import sys
+from struct import Struct
 from typing import Any
 
 import msgpack
@@ -20,6 +21,12 @@ DEEPEST = 128
 SMALL = 1 << 12
 """Bytes up to which a binary frame is read unseen: msgpack makes room for as many elements as a list announces, before
 they have come, and that at each of up to 1,024 levels."""
+
+TEXT, BINARY = 0x81, 0x82
+"""First bytes of a message in one frame."""
+
+MIDDLE, LONG = Struct("!BBH").pack, Struct("!BBQ").pack
+"""Heads of frames that are not small, by their first byte, 126 or 127, and the size of the message."""
 
 encode_json = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
 """A value as compact JSON text. Raises ValueError and TypeError for what is not JSON."""
@@ -49,6 +56,17 @@ def pack(value: Any) -> bytes:
     """A value of JSON as MessagePack. An integer that MessagePack has no room for becomes a float64."""
     found: bytes = msgpack.packb(value, default=_as_float)
     return found
+
+
+def head_of(kind: int, size: int) -> bytes:
+    """The head of a message in one frame, which is not masked.
+
+    >>> head_of(TEXT, 5).hex(), head_of(TEXT, 300).hex(), head_of(BINARY, 65_536).hex()
+    ('8105', '817e012c', '827f0000000000010000')
+    """
+    if size < 126:
+        return bytes((kind, size))
+    return MIDDLE(kind, 126, size) if size <= 0xFFFF else LONG(kind, 127, size)
 
 
 def pack_json(text: str | bytes) -> bytes:

@@ -12,6 +12,7 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from functools import partial
+from itertools import islice
 from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
 from app.errors import NotFound, NotReady
@@ -41,7 +42,7 @@ MOST_SECONDS_BETWEEN_ROUNDS = 1.0
 MOST_TERMS = 16
 """Epochs before the present one of which positions are taken."""
 
-CHANNEL, MESSAGE = 1_100, 150
+CHANNEL, MESSAGE = 1_100, 85
 """Bytes of memory for a channel, and for a message besides its text, as measured."""
 
 
@@ -188,12 +189,12 @@ class Hub:
         if live is None:
             return None
         channels = live.channels()
-        kept = [item for channel in channels for item in channel.kept]
+        kept = [text for channel in channels for text in islice(channel.log, 1, None, 2)]
         return Following(
             sum(len(channel.readers) for channel in channels),
             len(kept),
             sum(channel.published for channel in channels),
-            CHANNEL * len(channels) + sum(MESSAGE + item.size for item in kept),
+            CHANNEL * len(channels) + sum(MESSAGE + len(text) for text in kept),
         )
 
     # --- streams ----------------------------------------------------------------------------------------------------

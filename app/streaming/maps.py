@@ -33,24 +33,25 @@ class StreamedMap(Protocol):
 class ResultChannel(Channel):
     """A channel that keeps fewer of its messages where they are long."""
 
-    __slots__ = ("_bytes", "_seqs")
+    __slots__ = ("_seqs",)
 
     def __init__(self, resource: str, id: str, form: Form, floor: int, keep: int) -> None:
         super().__init__(resource, id, form, floor, keep)
-        self._bytes = 0
         self._seqs: deque[int] = deque()
 
     def publish(self, item: Message, entries: Entries = ()) -> None:
         """As `Channel.publish`; the floor counts all messages."""
         self.published += 1
-        kept, seqs = self.kept, self._seqs
-        kept.append(item)
+        log, seqs, floor = self.log, self._seqs, self.floor
+        log.append(item.seq)
+        log.append(item.kept)
         seqs.append(item.seq)
-        self._bytes += item.size
+        self.nbytes += item.size
         if len(seqs) > self.keep:
-            self.floor = seqs.popleft()
-        while kept and (kept[0].seq <= self.floor or (len(kept) > 1 and self._bytes > MOST_KEPT)):
-            self._bytes -= kept.popleft().size
+            floor = seqs.popleft()
+        while log and (log[0] <= floor or (len(log) > 2 and self.nbytes > MOST_KEPT)):
+            self.drop_oldest()
+        self.floor = floor
         for reader in self.readers:
             reader.push(item)
 

@@ -6,7 +6,7 @@ queued while the connection was busy are sent in one piece.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
@@ -14,12 +14,11 @@ from starlette.types import Receive, Scope, Send
 from app.security.callers import Caller
 from app.security.keyring import Keyring
 from app.streaming.buffer import Form
-from app.streaming.connection import PIECE, Connection, Reader
+from app.streaming.connection import PIECE, WAITS, Connection, Reader
 from app.streaming.hub import Hub
 
 CHUNK = "rankcast.chunk"
-"""Extension of a request's scope: writes a piece of the body that has begun, if that can be done without waiting, and
-says whether; of an empty one it says whether it would."""
+"""Extension of a request's scope: writes pieces of the body that has begun, without waiting."""
 
 START = {
     "type": "http.response.start",
@@ -89,11 +88,11 @@ class SseConnection(Connection):
         self.reader = Reader(self, wants_ready=ready, conflation=squash)
         self._receive = receive
         self._send = send
-        self._write: Callable[[bytes], bool] = _not_now
+        self._would_write, self._write = WAITS
 
     def write_by(self, scope: Scope) -> None:
         """Send by what the server of this request has for it, without waiting."""
-        self._write = (scope.get("extensions") or {}).get(CHUNK, _not_now)
+        self._would_write, self._write = (scope.get("extensions") or {}).get(CHUNK, WAITS)
 
     def readers(self) -> Iterable[Reader]:
         return (self.reader,)
@@ -108,8 +107,11 @@ class SseConnection(Connection):
             await self._send({"type": "http.response.body", "body": body, "more_body": True})
 
     def send_now(self) -> None:
-        if self._write(b""):
-            self._write(self._taken())
+        if self._would_write():
+            item = self.take_one()
+            body = self._taken() if item is None else item.block
+            if body:
+                self._write(body)
 
     def _taken(self) -> bytes:
         some = self.take_some(PIECE)
@@ -124,8 +126,3 @@ class SseConnection(Connection):
 
     def on_finish(self, reader: Reader) -> None:
         self.end(1000)
-
-
-def _not_now(body: bytes) -> bool:
-    """A server that sends what it is given to send, and waits with it."""
-    return False

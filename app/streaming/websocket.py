@@ -25,8 +25,10 @@ from app.security.scopes import Need
 from app.security.tickets import Ticket, Tickets
 from app.security.tokens import UnknownSigningKey
 from app.streaming.buffer import Message
-from app.streaming.connection import POLICY, Connection, Reader
-from app.streaming.frames import pack, pack_json
+from app.streaming.connection import POLICY, WAITS, Connection, Reader, Writing
+from app.streaming.frames import BINARY as BINARY_FRAME
+from app.streaming.frames import MIDDLE, head_of, pack, pack_json
+from app.streaming.frames import TEXT as TEXT_FRAME
 from app.streaming.hub import Hub
 from app.streaming.moves import Carry, Moves
 from app.streaming.operations import LONG, REQUEST, Bad, Operation, SocketRequest, read_operation
@@ -51,11 +53,8 @@ MOVING = "maps/"
 LARGEST, READ, WRITE, FRAMES = "rankcast.largest", "rankcast.read", "rankcast.write", "rankcast.frames"
 """Extensions of a socket's scope. By the first the server takes larger messages: a function of their bytes. The second
 returns what has come and can be had without waiting, in the form of what is received. The third sends messages at once,
-in one piece; it returns false where it has not, since they would have to wait. The fourth does the same with messages
-in two parts, and of any size; of none it says whether it would send any."""
-
-Frame = tuple[bool, bytes, bytes]
-"""A message: whether it is text, and the two parts of its bytes."""
+in one piece; it returns false where it has not, since they would have to wait. The fourth writes what is in frames
+already, without waiting."""
 
 AT_ONCE = 1 << 16
 """Bytes of messages that are sent in one piece, beyond which a peer that is slow is not written to."""
@@ -106,7 +105,7 @@ class StreamSocket:
         extensions = scope.get("extensions") or {}
         socket.work_with(self._carry, self._api, extensions.get(LARGEST, _ignore))
         socket.exchange_by(extensions.get(READ, nothing_more), extensions.get(WRITE, not_now))
-        socket.send_by(extensions.get(FRAMES, not_now))
+        socket.send_by(extensions.get(FRAMES, WAITS))
         await receive()
         try:
             handshake = HTTPConnection(scope)
@@ -174,38 +173,51 @@ class Socket(Connection):
         self._read_more = read
         self._write = write
 
-    def send_by(self, frames: Callable[[Sequence[Frame]], bool]) -> None:
-        """Send the peer messages in two parts by `frames`, without waiting."""
-        self._write_frames = frames
+    def send_by(self, writing: Writing) -> None:
+        """Send the peer frames by what its server has for it, without waiting."""
+        self._would_write, self._write_frames = writing
 
     def readers(self) -> Iterable[Reader]:
         return self._open.values()
 
     async def send_queue(self) -> None:
         while some := self.take_some(AT_ONCE):
-            frames = self._frames(some)
-            if self._write_frames(frames):
+            if self._would_write():
+                self._write_frames(self._framed(some))
                 continue
-            for text, head, rest in frames:
-                await self._send_frame((head + rest).decode() if text else head + rest)
+            for reader, item in some:
+                text, data = self._frame(reader, item)
+                await self._send_frame(data.decode() if text else data)
         self._emptied.set()
 
     def send_now(self) -> None:
-        if self._write_frames(()):
-            self._write_frames(self._frames(self.take_some(AT_ONCE)))
+        if self._would_write():
+            self._write_frames(self._framed(self.take_some(AT_ONCE)))
             if not self.queue:
                 self._emptied.set()
 
-    def _frames(self, some: list[tuple[Reader, Message]]) -> list[Frame]:
-        answers, found = self._answers, []
+    def _framed(self, some: list[tuple[Reader, Message]]) -> bytes:
+        """Messages in frames, in one piece."""
+        answers = self._answers
+        pieces: list[bytes] = []
         for reader, item in some:
-            if reader is answers:
-                found.append((item.event == TEXT, item.block, b""))
-            elif reader.packed:
-                found.append((False, pack_json(reader.prefix + item.rest), b""))
-            else:
-                found.append((True, reader.prefix, item.rest))
-        return found
+            if reader.packed or reader is answers:
+                text, data = self._frame(reader, item)
+                pieces += (head_of(TEXT_FRAME if text else BINARY_FRAME, len(data)), data)
+                continue
+            head, rest = reader.prefix, item.rest
+            size = len(head) + len(rest)
+            # Most are so; a call takes as long as all the rest.
+            begin = MIDDLE(TEXT_FRAME, 126, size) if 126 <= size <= 0xFFFF else head_of(TEXT_FRAME, size)
+            pieces += (begin, head, rest)
+        return b"".join(pieces)
+
+    def _frame(self, reader: Reader, item: Message) -> tuple[bool, bytes]:
+        """A message as it is sent, and whether it is text."""
+        if reader is self._answers:
+            return item.event == TEXT, item.block
+        whole = reader.prefix + item.rest
+        return (False, pack_json(whole)) if reader.packed else (True, whole)
 
     async def _send_frame(self, frame: str | bytes) -> None:
         kind = "text" if isinstance(frame, str) else "bytes"

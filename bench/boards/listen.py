@@ -1,8 +1,8 @@
 """The load generator of the stream benchmark, a process of its own: ``python -m bench.boards.listen``.
 
-It holds all live subscriptions, half of them as server-sent events on a connection each, half on WebSockets, and sends
-the events that change each list once a second, in small requests spread evenly. List i is about object i alone, whose y
-is the number of the second, so that a change tells which request it comes from. What arrives is kept with its time and
+It holds live subscriptions, some as server-sent events on a connection each, some on WebSockets, and sends the events
+that change each list once a second, in small requests spread evenly. List i is about object i alone, whose y is the
+number of the second, so that a change tells which request it comes from. What arrives is kept with its time and
 read when it is over: each list is replayed change by change from its first snapshot, and compared with what the service
 answers in the end.
 """
@@ -13,6 +13,7 @@ import asyncio
 import json
 import time
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 from app.server.limits import raise_file_limit
@@ -31,13 +32,17 @@ Message = tuple[float, dict[str, Any]]
 
 
 class Listener:
-    """One run. The job says how many lists, how they are read, for how long, and how many events a request has."""
+    """One run. The job says how many lists, how they are read, for how long, and how many events a request has. The
+    events of a request are about lists one after another, or, where they are `spread`, about one of each socket in
+    turn.
+    """
 
     def __init__(self, job: dict[str, Any]) -> None:
         self._job = job
         self._port: int = job["port"]
-        self._lists: int = job["lists"]
-        self._groups: int = job["lists"] // job["batch"]
+        self._read: int = job["sse"] + job["sockets"] * job["follow"]
+        self._lists: int = self._read + job["unread"]
+        self._groups: int = self._lists // job["batch"]
         self._path = f"/v1/boards/{job['board']}"
         self._sse: list[SseCapture] = []
         self._ws: list[SocketCapture] = []
@@ -51,11 +56,12 @@ class Listener:
         opened = time.perf_counter() - began
         requests = self._requests()
         clock = Clock(self._job["pid"])
-        already = self._arrived
+        already, before = self._arrived, sum(capture.nbytes for capture in self._captures())
         due, answered = await self._send(requests)
         elapsed = time.perf_counter() - due[0]
-        await self._arrive(already + len(requests) * self._job["batch"], LAST_SECONDS)
+        await self._arrive(already + self._read * self._job["seconds"], LAST_SECONDS)
         spent = clock.read()
+        nbytes = sum(capture.nbytes for capture in self._captures()) - before
         self.errors += [f"a stream ended with status {one.status}" for one in self._captures() if one.lost]
         latencies = self._check(due, await self._final_lists())
         for capture in self._captures():
@@ -67,10 +73,17 @@ class Listener:
             "changes": {name: len(values) for name, values in latencies.items()},
             "ms": {name: milliseconds(values) for name, values in latencies.items()},
             "answer_ms": milliseconds(answered),
+            "nbytes": nbytes,
+            "pause_ms": self._pause(due) * 1e3,
             "errors": len(self.errors),
             "first_errors": self.errors[:5],
             **spent,
         }
+
+    def _pause(self, due: list[float]) -> float:
+        """The longest time in which nothing came, from the first request to the last."""
+        times = {at for capture in self._captures() for at, _ in capture.pieces if due[0] <= at <= due[-1]}
+        return max((later - at for at, later in pairwise(sorted(times))), default=0.0)
 
     def _captures(self) -> Iterator[Capture]:
         yield from self._sse
@@ -88,14 +101,13 @@ class Listener:
 
     async def _open(self) -> None:
         """Open all streams, a few at a time, and wait for their snapshots."""
-        half = self._lists // 2
-        for start in range(0, half, OPEN_AT_ONCE):
-            some = range(start, min(start + OPEN_AT_ONCE, half))
+        sse, follow = self._job["sse"], self._job["follow"]
+        for start in range(0, sse, OPEN_AT_ONCE):
+            some = range(start, min(start + OPEN_AT_ONCE, sse))
             self._sse += await asyncio.gather(*[self._open_sse(i) for i in some])
             await self._snapshots(some.stop)
-        each = -(-(self._lists - half) // self._job["sockets"])
-        for start in range(half, self._lists, each):
-            some = range(start, min(start + each, self._lists))
+        for start in range(sse, self._read, follow):
+            some = range(start, start + follow)
             socket = await open_capture(self._port, lambda: SocketCapture(socket_opening("/v1/stream"), self._count))
             self._ws.append(socket)
             while not socket.status and not socket.lost:
@@ -113,14 +125,21 @@ class Listener:
         if not await self._arrive(count, OPEN_SECONDS):
             raise Failed(f"{count} streams were opened, {self._arrived} snapshots came")
 
+    def _place(self, i: int) -> int:
+        """The place of a list among those that are changed in a second."""
+        if not self._job["spread"]:
+            return i
+        follow = self._job["follow"]
+        return i % follow * (self._lists // follow) + i // follow
+
     def _requests(self) -> list[bytes]:
         """The events of every second, object after object."""
-        batch = self._job["batch"]
+        batch, order = self._job["batch"], sorted(range(self._lists), key=self._place)
         made = []
         for second in range(1, self._job["seconds"] + 1):
             for first in range(0, self._groups * batch, batch):
                 events = ",".join(
-                    [f'{{"op":"update","id":"o{i}","values":{{"y":{second}}}}}' for i in range(first, first + batch)]
+                    [f'{{"op":"update","id":"o{i}","values":{{"y":{second}}}}}' for i in order[first : first + batch]]
                 )
                 body = f'{{"messages":"none","events":[{events}]}}'
                 made.append(request("POST", f"{self._path}/events", body.encode()))
@@ -144,7 +163,7 @@ class Listener:
 
     async def _final_lists(self) -> dict[str, dict[str, Any]]:
         """What the service answers for each subscription now."""
-        loop = Closed((request("GET", f"{self._path}/subscriptions/l{i}") for i in range(self._lists)), keep=True)
+        loop = Closed((request("GET", f"{self._path}/subscriptions/l{i}") for i in range(self._read)), keep=True)
         await loop.run(self._port, CONNECTIONS)
         return {answer["id"]: answer for answer in map(json.loads, loop.answers)}
 
@@ -173,7 +192,7 @@ class Listener:
 
     def _replay(self, name: str, messages: list[Message], due: list[float], final: dict[str, Any]) -> list[float]:
         """Apply one list's messages in order and hold every one against what it must be."""
-        group = int(name[1:]) // self._job["batch"]
+        group = self._place(int(name[1:])) // self._job["batch"]
         waits: list[float] = []
         entries: list[Any] = []
         seq = -1

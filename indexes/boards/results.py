@@ -5,7 +5,7 @@ Rank values have the user's sign. Unbounded ends are infinite in views of region
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from math import isinf
 from typing import NamedTuple, TypeAlias
 
@@ -184,7 +184,7 @@ class Slice(NamedTuple):
     """
 
     last_seq: int
-    changes: list[ListChange]
+    changes: Sequence[ListChange]
     tiles: list[LiveTiles]
     moved: list[tuple[int, int]]
     gone: list[tuple[int, int]]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
+
 import pytest
 
-from app.streaming.buffer import KEPT_BYTES, NOTIFICATION, Channel, Message, message
+from app.streaming.buffer import GONE, KEPT_BYTES, NOTIFICATION, Channel, Message, message
 
 
 def notification(seq: int, size: int) -> Message:
@@ -34,3 +36,21 @@ def test_a_message_that_is_longer_than_what_is_kept_can_be_resumed_behind() -> N
     assert channel.missed(2) == [notification(3, 10)]
     channel.restart(notification(4, 10))
     assert (channel.nbytes, channel.missed(3), channel.missed(4)) == (0, None, [])
+
+
+def test_what_is_kept_is_nothing_to_the_collector() -> None:
+    channel = Channel("relays/r", "mine", "events", 0, 256)
+    for seq in range(1, 11):
+        channel.publish(notification(seq, 10))
+    assert len(channel.log) == 20
+    assert not any(map(gc.is_tracked, channel.log))
+
+
+@pytest.mark.parametrize("data", ['{"seq":43}', '{"seq":43,"id":"\u00e4"}'])
+@pytest.mark.parametrize("event", [NOTIFICATION, GONE])
+def test_a_message_is_made_again_of_what_was_kept_of_it(event: str, data: str) -> None:
+    item = message("e1", 43, event, data)
+    for one in (item, Message(43, event, item.block)):
+        again = Message.of_kept(43, one.kept)
+        assert (again.seq, again.event, again.block, again.rest) == (43, event, item.block, item.rest)
+        assert again.size == len(item.block)

@@ -5,14 +5,18 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any, TypeVar
+
+import numpy as np
 
 from app.runtime.metrics import Metrics
 from app.streaming.boards import BoardSource
 from app.streaming.connection import Connection, Reader
 from app.streaming.hub import Hub
+from indexes.boards.changed_lists import ChangedLists, Records
 from indexes.boards.config import BoardConfig
 from indexes.boards.results import ListChange, ListEntry, LiveTiles, ObjectView, Slice, TileView
 from tests.support.values import scalar
@@ -60,6 +64,9 @@ class World:
         self.tiled: set[int] = set()
         self.watched = 0
         self._created = 0
+        self.by_column = False
+        """Whether changes are handed over by column where they can be."""
+        self._changes: list[ListChange] = []
         self._part = Slice(0, [], [], [], [])
 
     @property
@@ -126,7 +133,7 @@ class World:
         before, was = self.list(id), self.questions[id].offset
         self.questions[id] = Question(l, r, k, offset)
         for slot in [slot for slot, found in self.live.items() if found == id]:
-            self._part.changes.append(ListChange(self.seq, slot, net(before, self.list(id), was, offset)))
+            self._changes.append(ListChange(self.seq, slot, net(before, self.list(id), was, offset)))
             self._part.moved.append((self.seq, slot))
             if offset != was:
                 self._part = self._part._replace(shifted=(*self._part.shifted, slot))
@@ -143,7 +150,8 @@ class World:
     def take_slice(self) -> Slice:
         """What live subscriptions must hear of since the last slice."""
         part, self._part = self._part, Slice(0, [], [], [], [])
-        return part._replace(last_seq=self.seq)
+        changes, self._changes = self._changes, []
+        return part._replace(last_seq=self.seq, changes=by_column(changes) if self.by_column else changes)
 
     def _change(self, id: str, new: ObjectView | None) -> None:
         self.seq += 1
@@ -156,7 +164,7 @@ class World:
             after, offset = self.list_of(slot), self.offset_of(slot)
             entries = net(before[slot][offset:], after[offset:], offset, offset)
             if entries:
-                self._part.changes.append(ListChange(self.seq, slot, shared.setdefault(entries, entries)))
+                self._changes.append(ListChange(self.seq, slot, shared.setdefault(entries, entries)))
             if slot in self.tiled and net(before[slot], after):
                 found = tuple(tiles(before[slot], after, id, old, new, self.questions[self.live[slot]].k))
                 self._part.tiles.append(LiveTiles(self.seq, slot, found))
@@ -166,6 +174,29 @@ class World:
         for id in self.questions:
             self.history[id][self.seq] = self.list(id)
             self.whole[id][self.seq] = self.ranking(id)
+
+
+def by_column(changes: Sequence[ListChange]) -> Sequence[ListChange]:
+    """The same changes by column, or as they are where a payload changes with them."""
+    entries = [entry for one in changes for entry in one.entries]
+    views = [(entry.object or entry.old, entry.old or entry.object) for entry in entries]
+    if not entries or any(now is None or old is None or now.payload != old.payload for now, old in views):
+        return changes
+    made = [(now, old) for now, old in views if now is not None and old is not None]
+    whose = [one for one in changes for _ in one.entries]
+    records = Records(
+        [one.seq for one in whose],
+        [one.live for one in whose],
+        [entry.id for entry in entries],
+        [entry.old_rank or 0 for entry in entries],
+        [entry.new_rank or 0 for entry in entries],
+        [now.created for now, _ in made],
+        [now.payload for now, _ in made],
+        *(np.array(column, float) for column in zip(*((n.x, n.y, o.x, o.y) for n, o in made), strict=True)),
+    )
+    found = ChangedLists(records, list(accumulate(len(one.entries) for one in changes)), False)
+    assert list(found) == list(changes)
+    return found
 
 
 def net(before: List, after: List, was: int = 0, now: int = 0) -> tuple[ListEntry, ...]:

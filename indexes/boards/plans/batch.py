@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from indexes.boards.batch import Batch
+from indexes.boards.live_lists import Records
 from indexes.boards.objects import Accepted
 from indexes.boards.painter import Painter
 from indexes.boards.plans.events import EventsPlan
@@ -67,6 +68,11 @@ class BatchPlan(EventsPlan):
     def _published_with(self, at: int) -> int:
         return 0
 
+    def _by_column(self, columns: Records) -> bool:
+        """Not where an object was deleted and inserted again: it has two rows then."""
+        rows = np.unique(columns.row).tolist()
+        return len({self.engine.catalogue.ids[row] for row in rows}) == len(rows)
+
     def _changes(self, seq: int, records: list[Record]) -> list[ListChange]:
         """An object that was deleted and inserted again is two objects to the kernels, but one to subscribers."""
         return [change._replace(entries=_by_id(change.entries)) for change in super()._changes(seq, records)]
@@ -109,6 +115,10 @@ class SpaceBatchPlan(BatchPlan):
             moved = [(self.last_seq, live) for live in self._reached]
             return Slice(self.last_seq, self._changes(self.last_seq, []), [], moved, [])
         return notifications
+
+    def _by_column(self, columns: Records) -> bool:
+        """Never: changes are found by comparing lists."""
+        return False
 
     def _changes(self, seq: int, records: list[Record]) -> list[ListChange]:
         changed = []

@@ -9,9 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from indexes.boards.changed_lists import ChangedLists, Records, in_order, joined
 from indexes.boards.kernels.changes import Changes
+from indexes.boards.live_lists import Records as KernelRecords
 from indexes.boards.objects import Accepted
-from indexes.boards.plans.kernel_pass import KernelPass, Record
+from indexes.boards.plans.kernel_pass import KernelPass, Record, taken
 from indexes.boards.results import (
     AnyTile,
     ListChange,
@@ -29,6 +31,9 @@ from indexes.core.plan import Plan
 Entry = tuple[int, int, int, Place, float, Place, float]
 
 _NEW_RANK_THEN_OLD = itemgetter(2, 1)
+
+MANY = 16
+"""Records of changed lists from which on they are handed over by column: to begin with columns costs more."""
 
 _made = tuple.__new__
 """Makes a named tuple from its fields in half the time: three for each change of a list."""
@@ -171,12 +176,14 @@ class EventsPlan(Plan[BoardStore]):
         if not self._zoned:
             last = kept
         rows = found.rows if last - first == len(found.rows) else found.rows[first:last]
-        records = found.records_between(lo, start + hi)
+        columns = found.columns_between(lo, start + hi)
         tile_records = found.tile_records_between(lo, start + hi)
         payloads = self.engine.catalogue.payloads
         texts: list[bytes | None] = []
-        out = Slice(self.first_seq + hi - 1, [], [], [], [])
-        if tile_records or ((rows or records) and self._next_payload < len(self._payloads)):
+        changes: Sequence[ListChange] = []
+        tiles: list[LiveTiles] = []
+        if tile_records or ((rows or len(columns.event)) and self._next_payload < len(self._payloads)):
+            records, changes = found.records_between(lo, start + hi), []
             at_record = at_tile_record = 0
             views: dict[int, AnyTile] = {}
             events = found.events[first:last]
@@ -189,24 +196,61 @@ class EventsPlan(Plan[BoardStore]):
                 begin = at_record
                 while at_record < len(records) and records[at_record][0] == e:
                     at_record += 1
-                out.changes.extend(self._changes(seq, records[begin:at_record]))
+                changes.extend(self._changes(seq, records[begin:at_record]))
                 begin = at_tile_record
                 while at_tile_record < len(tile_records) and tile_records[at_tile_record][0] == e:
                     at_tile_record += 1
-                out.tiles.extend(self._live_tiles(found, seq, tile_records[begin:at_tile_record], views))
+                tiles.extend(self._live_tiles(found, seq, tile_records[begin:at_tile_record], views))
         else:
             # No payload changes, so that what is the same for all events is done once.
             self._replaced.clear()
             texts = list(map(payloads.get, rows)) if payloads else [None] * len(rows)
-            for e, some in groupby(records, itemgetter(0)):
-                out.changes.extend(self._changes(self.first_seq + e - start, list(some)))
+            changes = self._all_changes(found, lo, start + hi, self.first_seq - start)
         if kept > first:
             self.kept.append(found.tile_rows(first, kept, start, texts if kept == last else texts[: kept - first]))
             self._room -= kept - first
+        painted: tuple[Painted, ...] = ()
         if rows and self._zoned:
-            out = out._replace(painted=(Painted(self.first_seq, found.tile_rows(first, last, start, texts)),))
+            painted = (Painted(self.first_seq, found.tile_rows(first, last, start, texts)),)
         self._write_payloads(hi - 1)
-        return out if out.changes or out.tiles or out.painted else None
+        if not (changes or tiles or painted):
+            return None
+        return Slice(self.first_seq + hi - 1, changes, tiles, [], [], painted=painted)
+
+    def _all_changes(self, found: KernelPass, lo: int, hi: int, first_seq: int) -> Sequence[ListChange]:
+        """The changes of live lists by events lo..hi - 1, none of which changes a payload; event 0 has `first_seq`."""
+        columns = found.columns_between(lo, hi)
+        if len(columns.event) >= MANY and columns.x.ndim == 1 and self._by_column(columns):
+            return self._changed_lists(columns, first_seq)
+        changes = []
+        for e, some in groupby(found.records_between(lo, hi), itemgetter(0)):
+            changes += self._changes(first_seq + e, list(some))
+        return changes
+
+    def _by_column(self, columns: KernelRecords) -> bool:
+        """Whether records are what subscribers see as they are."""
+        return True
+
+    def _changed_lists(self, columns: KernelRecords, first_seq: int) -> ChangedLists:
+        catalogue = self.engine.catalogue
+        order, ends, distinct = in_order(columns.event, columns.live, columns.old_rank, columns.new_rank)
+        if order is not None:
+            columns = taken(columns, order)
+        rows, payloads = columns.row.tolist(), catalogue.payloads
+        records = Records(
+            (columns.event + np.int64(first_seq)).tolist(),
+            columns.live.tolist(),
+            list(map(catalogue.ids.__getitem__, rows)),
+            columns.old_rank.tolist(),
+            columns.new_rank.tolist(),
+            list(map(catalogue.created.__getitem__, rows)),
+            list(map(payloads.get, rows)) if payloads else None,
+            columns.x.copy(),
+            columns.y * catalogue.sign,
+            columns.old_x.copy(),
+            columns.old_y * catalogue.sign,
+        )
+        return ChangedLists(records, ends, distinct)
 
     def _changes(self, seq: int, records: list[Record]) -> list[ListChange]:
         """The changes of live lists at one seq. Equal changes share their entries."""
@@ -290,7 +334,8 @@ class EventsGroup:
         """As `Plan.publish`, for what was executed of all commands."""
         self._store.catalogue.advance(self._changes, self._births, self._published, self._executed)
         found = KernelPass(self._store)
-        out = Slice(0, [], [], [], [])
+        changes: list[Sequence[ListChange]] = []
+        tiles: list[LiveTiles] = []
         painted: list[Painted] = []
         start = 0
         for plan in self._plans:
@@ -301,11 +346,11 @@ class EventsGroup:
                 plan.tile_count += last - first
                 part = plan.publish_pass(found, start, hi - start)
                 if part is not None:
-                    out.changes.extend(part.changes)
-                    out.tiles.extend(part.tiles)
+                    changes.append(part.changes)
+                    tiles.extend(part.tiles)
                     painted += part.painted
             start = end
         self._published = self._executed
-        if not (out.changes or out.tiles or painted):
+        if not (any(changes) or tiles or painted):
             return None
-        return out._replace(last_seq=self._store.seq, painted=tuple(painted))
+        return Slice(self._store.seq, joined(changes), tiles, [], [], painted=tuple(painted))

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from operator import itemgetter
-from typing import TypeVar
 
 import numpy as np
 
+from indexes.boards.live_lists import Records
 from indexes.boards.results import Place, Reach, TileRows, places
 from indexes.boards.space.painter import SpacePainter
 from indexes.boards.store import BoardStore
 from indexes.core.arrays import Floats
+from indexes.core.arrays import Ints as Indexes
 
 MAX = float(np.finfo(np.float64).max)
 
@@ -19,8 +20,8 @@ Record = tuple[int, int, int, int, int, Place, float, Place, float]
 
 
 class KernelPass:
-    """The results of one pass of the kernels by event of the pass, copied from the buffers of the painter: kept tiles,
-    changes of live lists, and the tiles for live subscriptions to tiles.
+    """The results of one pass of the kernels by event of the pass: kept tiles, changes of live lists, and the tiles for
+    live subscriptions to tiles. All but the changes are copied from the buffers of the painter.
 
     `events` and `rows` are the events of the kept tiles, ascending, and the rows of their objects.
     """
@@ -33,11 +34,9 @@ class KernelPass:
         self._kept = painter.kept_events()
         self.events: list[int] = self._kept.tolist()
         self.rows: list[int] = painter.tiles.row[: len(self.events)].tolist()
-        self._records: list[Record] = []
-        self._tile_records: list[tuple[int, int, int]] = []
+        self._records = taken(live.records, slice(n_records))
+        self._tile_records: list[TileRecord] = []
         self._columns: TileRows | None = None
-        if n_records:
-            self._records = list(zip(*(places(a[:n_records]) for a in live.records[:9]), strict=True))  # type: ignore[arg-type]
         if n_tile_records:
             self._tile_records = list(zip(*(a[:n_tile_records].tolist() for a in live.tile_records[:3]), strict=True))
 
@@ -52,10 +51,21 @@ class KernelPass:
         return counts
 
     def records_between(self, lo: int, hi: int) -> list[Record]:
-        """The changes of live lists by events lo..hi - 1."""
-        return _between(self._records, lo, hi)
+        """The changes of live lists by events lo..hi - 1; until the next pass."""
+        records = self.columns_between(lo, hi)
+        numbers = (column.tolist() for column in records[:5])
+        values = (places(column) for column in (records.x, records.y, records.old_x, records.old_y))
+        return list(zip(*numbers, *values, strict=True))
 
-    def tile_records_between(self, lo: int, hi: int) -> list[tuple[int, int, int]]:
+    def columns_between(self, lo: int, hi: int) -> Records:
+        """The changes of live lists by events lo..hi - 1, by column; until the next pass."""
+        records = self._records
+        first, last = np.searchsorted(records.event, (lo, hi)).tolist()
+        if last - first == len(records.event):
+            return records
+        return taken(records, slice(first, last))
+
+    def tile_records_between(self, lo: int, hi: int) -> list[TileRecord]:
         """The tiles of events lo..hi - 1 for live subscriptions to tiles: (event, live slot, tile)."""
         return _between(self._tile_records, lo, hi)
 
@@ -111,10 +121,26 @@ class KernelPass:
         return list(map(filters.reached, hidden.tolist(), x[:, filters.ranged :].tolist()))
 
 
-R = TypeVar("R", bound=tuple[int, ...] | Record)
+TileRecord = tuple[int, int, int]
 
 
-def _between(records: list[R], lo: int, hi: int) -> list[R]:
+def taken(records: Records, at: slice | Indexes) -> Records:
+    """Some of the records, or all in another order."""
+    return Records(
+        records.event[at],
+        records.live[at],
+        records.row[at],
+        records.old_rank[at],
+        records.new_rank[at],
+        records.x[at],
+        records.y[at],
+        records.old_x[at],
+        records.old_y[at],
+        records.n,
+    )
+
+
+def _between(records: list[TileRecord], lo: int, hi: int) -> list[TileRecord]:
     """The records of events lo..hi - 1; they are in order of their events."""
     if not records:
         return records

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import resource
 from pathlib import Path
 
 import numpy as np
@@ -64,9 +65,19 @@ def test_http_run_applies_everything_that_it_sends(report: Report) -> None:
 
 
 def test_streams_run_finds_no_error_and_every_change() -> None:
-    found = streams.measure(streams.Size(lists=40, sockets=3, seconds=3, batch=5))
+    found = streams.measure(streams.Load(20, 4, follow=5, seconds=3, batch=5, spread=True))
     assert found["first_errors"] == []
     assert found["changes"] == {"SSE": 60, "WebSocket": 60}
+    assert found["nbytes"] > 120 * 100
+    assert 0 < found["pause_ms"] < 3_000
+
+
+def test_no_more_streams_are_opened_than_a_process_may_have_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    load = streams.Load(10_000, 100, batch=200)
+    for hard, sse in ((resource.RLIM_INFINITY, 10_000), (20_000, 10_000), (4_096, 2_800), (1_000, 0)):
+        monkeypatch.setattr(resource, "getrlimit", lambda _, hard=hard: (1_024, hard))
+        found = streams.within_files(load)
+        assert (found.sse, found.sockets, found.lists % found.batch) == (sse, 100, 0)
 
 
 def test_page_begins_with_what_was_wanted_and_measured(report: Report) -> None:

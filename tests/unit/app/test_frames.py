@@ -10,9 +10,10 @@ import msgpack
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from websockets.frames import Frame, Opcode
 
 from app.streaming import frames
-from app.streaming.frames import encode_json, is_ref, pack, pack_json, read_packed, read_text
+from app.streaming.frames import BINARY, TEXT, encode_json, head_of, is_ref, pack, pack_json, read_packed, read_text
 
 leaves = (
     st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | st.floats(allow_nan=False) | st.text() | st.binary()
@@ -85,3 +86,10 @@ def test_an_integer_beyond_the_range_of_float64_is_the_largest_one(sign: str) ->
     largest = float(f"{sign}{sys.float_info.max}")
     assert read_packed(pack_json(f'{{"n":[{sign}1{"0" * 400}]}}')) == {"n": [largest]}
     assert read_packed(pack_json(f"{sign}1{'0' * 300}")) == float(f"{sign}1e300")
+
+
+@pytest.mark.parametrize("size", [0, 1, 125, 126, 65_535, 65_536, 70_000])
+@pytest.mark.parametrize(("kind", "opcode"), [(TEXT, Opcode.TEXT), (BINARY, Opcode.BINARY)])
+def test_a_message_has_the_head_of_a_frame_that_is_not_masked(size: int, kind: int, opcode: Opcode) -> None:
+    data = b"x" * size
+    assert head_of(kind, size) + data == Frame(opcode, data).serialize(mask=False)
