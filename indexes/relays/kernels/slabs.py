@@ -73,7 +73,7 @@ LANE = 6
 TOGETHER = 1 << LANE
 """So many points are searched together at most."""
 
-SEVERAL = 8
+SEVERAL = 16
 """From so many points on nearly all blocks are read by one of them, and prefetched in order."""
 
 KEPT = 1 << 18
@@ -81,7 +81,7 @@ KEPT = 1 << 18
 as long as to find some hundred recipients."""
 
 AHEAD = 16
-"""Boxes whose numbers are prefetched ahead."""
+"""So far ahead blocks whose slots are read, and boxes whose numbers are, are prefetched."""
 
 HELD = BLOCK // LANES
 """Lines of slots of a block; a column of steps is one line."""
@@ -400,10 +400,7 @@ def _search(index: Slabs, exact: Floats, search: Search, wide: int, turn: int) -
                 # What the next round reads is on its way while this one is computed.
                 share = ((turn + 1) * n + e) * wide * BLOCK
                 for block in range(share // n, (share + wide * BLOCK) // n):
-                    for line in range(ends):
-                        prefetch_line(index.step, (block * ends + line) * BLOCK)
-                    prefetch_line(index.low, block * width)
-                    prefetch_line(index.scale, block * width)
+                    _prefetch_steps(index, block)
             found = 0
             met = search.met[turn * wide // BLOCK, e] & first_lanes(wide) << turn * wide % BLOCK
             while met != 0:
@@ -418,8 +415,7 @@ def _search(index: Slabs, exact: Floats, search: Search, wide: int, turn: int) -
                         code_steps(code, e * width + c, index.low, index.scale, block * width + c, search.step, at + c)
                     at += width
                     if n < SEVERAL:
-                        for line in range(ends):
-                            prefetch_line(index.step, (block * ends + line) * BLOCK)
+                        _prefetch_steps(index, block)
                     rest = without_first(rest)
                 at = 0
                 while blocks != 0:
@@ -443,6 +439,21 @@ def _search(index: Slabs, exact: Floats, search: Search, wide: int, turn: int) -
         turn += 1
     _settle(index, exact, search, asked)
     return turn
+
+
+@inlined
+def _prefetch_steps(index: Slabs, block: int) -> None:
+    ends, width = 2 * index.last.size, _width_of(index)
+    for line in range(ends):
+        prefetch_line(index.step, (block * ends + line) * BLOCK)
+    prefetch_line(index.low, block * width)
+    prefetch_line(index.scale, block * width)
+
+
+@inlined
+def _prefetch_held(index: Slabs, block: int) -> None:
+    for line in range(HELD):
+        prefetch_line(index.held, (block * HELD + line) * LANES)
 
 
 @internal
@@ -489,11 +500,11 @@ def _name(index: Slabs, search: Search, wide: int, out: Ints32, upto: Ints) -> N
             if n >= SEVERAL:
                 share = ((turn + 1) * n + e) * wide * BLOCK
                 for block in range(share // n, (share + wide * BLOCK) // n):
-                    for line in range(HELD):
-                        prefetch_line(index.held, (block * HELD + line) * LANES)
+                    _prefetch_held(index, block)
             found = at[e]
             while i < search.end[turn, e]:
-                pass
+                if n < SEVERAL and i + AHEAD < search.end[rounds - 1, n - 1]:
+                    _prefetch_held(index, int64(search.block[i + AHEAD]))
                 begin, mask = int64(search.block[i]) * BLOCK, search.mask[i]
                 if PACKS and found + BLOCK <= upto[e]:
                     block_pack(index.held, begin, mask, out, found)
@@ -667,7 +678,7 @@ class SlabIndex:
         """As `containing`, for at least one point and at most `TOGETHER` of them."""
         o, n = self.arrays, len(values)
         groups = len(o.best) // (self._ends * BLOCK)
-        wide = 1 << (TOGETHER // n).bit_length() - 1
+        wide = max(1, (1 << (TOGETHER // n).bit_length() - 1) // 2)
         rounds = -(-groups // wide)
         search = Search(
             np.ascontiguousarray(values),
