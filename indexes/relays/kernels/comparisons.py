@@ -68,7 +68,7 @@ def _row_codes(typing: Any, a: Any, base: Any, low: Any, steps: Any, other: Any,
             limit = ir.Constant(step.type, [bound] * ROW)
             step = builder.select(builder.fcmp_ordered(order, step, limit), step, limit)
         wide, kind = (ir.VectorType(ir.IntType(bits), ROW) for bits in (32, 8))
-        codes = builder.xor(builder.trunc(builder.fptoui(step, wide), kind), ir.Constant(kind, [BIAS] * ROW))
+        codes = builder.xor(builder.trunc(builder.fptosi(step, wide), kind), ir.Constant(kind, [BIAS] * ROW))
         zero = ir.Constant(ir.IntType(64), 0)
         builder.store(codes, address_of(context, builder, signature.args[5], args[5], zero, ROW), align=1)
         return context.get_dummy_value()

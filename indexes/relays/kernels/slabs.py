@@ -7,8 +7,8 @@ them outside. A tree of points would be walked nearly whole for wide boxes (`doc
 A box has a *position*. Sixty-four positions are a block, which has a column of bytes for each end: the *steps* of its
 codes, from the least to the greatest code of the block. A box does not hold a point whose step is outside the steps of
 its ends in some attribute, surely holds one whose steps lie strictly between them in all, and only where two steps are
-equal the numbers are looked at. Where a slab begins a step does, so a point on an end that many boxes share is not in
-doubt, if the end is where a slab begins.
+equal the numbers are looked at. Where boxes share ends no step is in two slabs, so a point on an end that many of them
+share is not in doubt, if the end is where a slab begins.
 
 The greatest slab of each column of a block is in a column for sixty-four blocks, a *group*. Blocks and groups are
 compared 64 at once, and only blocks that may hold the point are read. When slabs are cut, boxes that are alike get
@@ -86,6 +86,9 @@ AHEAD = 16
 HELD = BLOCK // LANES
 """Lines of slots of a block; a column of steps is one line."""
 
+SHARED = 3
+"""So many ends of a block begin slabs where boxes share ends; of ends at random one in `PARTS` does."""
+
 WHOLE = PARTS
 """The `scale` of a block whose steps are the slabs."""
 
@@ -105,7 +108,7 @@ class Slabs(NamedTuple):
     last: Ints  # (attributes): the number of the last slab
     step: Int8s  # flat, by block, end and position: the step of the code (`code_steps`), less 128
     low: Codes  # flat, `_width_of` a block, by end: the code of step 1, at least the first of slab 1
-    scale: Codes  # flat, `_width_of` a block, by end: steps by 2^16 codes, a power of two, at least `WHOLE`
+    scale: Codes  # flat, `_width_of` a block, by end: steps by 2^16 codes, at least `WHOLE`
     best: Int8s  # flat, by group, end and block: the greatest slab of the block, or one that was; less 128
     top: Int8s  # flat, by sixty-four groups, end and group: the same of the group
     held: Ints32  # by position: the slot, or -1 where it is free
@@ -163,22 +166,27 @@ def _step_of(code: int, low: int, scale: int) -> int:
 
 
 @internal
-def _spread(index: Slabs, block: int, end: int, least: int, most: int) -> None:
-    """Spread the steps of an end of a block over codes: 1 to 254 over finite numbers, and 255 for what is unbounded. A
-    step is a power of two of codes and begins at a multiple of it, so that no step is in two slabs."""
+def _spread(index: Slabs, block: int, end: int, least: int, most: int, starts: int) -> None:
+    """Spread the steps of an end of a block over codes: 1 to 254 over finite numbers, and 255 for what is unbounded.
+    Where several ends are starts of slabs, as those are that many boxes share, no step is in two slabs: it is a power of
+    two of codes, and begins at a multiple of it."""
     least, most = max(least, PARTS), min(most, LAST * PARTS - 1)
-    bits = 1
-    while most - (least >> bits << bits) >> bits > LAST - 2:
-        bits += 1
     at = block * _width_of(index) + end
-    index.low[at] = least >> bits << bits if 1 << bits < PARTS else PARTS
-    index.scale[at] = 1 << 16 - bits
+    if starts < SHARED:
+        index.low[at] = least
+        index.scale[at] = min(((LAST - 1) * 65536 - 1) // max(1, most - least), 65535)
+    else:
+        bits = 1
+        while most - (least >> bits << bits) >> bits > LAST - 2:
+            bits += 1
+        index.low[at] = least >> bits << bits if 1 << bits < PARTS else PARTS
+        index.scale[at] = 1 << 16 - bits
 
 
 @internal
 def _spread_whole(index: Slabs, block: int, end: int) -> None:
     """Let the steps of an end of a block be the slabs."""
-    _spread(index, block, end, 0, MOST)
+    _spread(index, block, end, 0, MOST, SHARED)
 
 
 @internal
@@ -314,11 +322,12 @@ def _lay_out(index: Slabs, points: Points, slots: Ints32, first: int, code: Ints
         n, block = min(BLOCK, slots.size - begin), (first + begin) // BLOCK
         _clear(index, block)
         for end in range(2 * index.last.size):
-            least, most = MOST, 0
+            least, most, starts = MOST, 0, 0
             for i in range(n):
                 code[i] = _end_code(index, points, int64(slots[begin + i]), end)
                 least, most = min(least, code[i]), max(most, code[i])
-            _spread(index, block, end, least, most)
+                starts += code[i] % PARTS == 0
+            _spread(index, block, end, least, most, starts)
             for i in range(n):
                 _put(index, first + begin + i, end, code[i])
         for i in range(begin, begin + n):
