@@ -26,6 +26,10 @@ PACKS = COMPRESSES or has("avx2")
 ROW = 16
 """Coordinates of a point are read so many at once; a row of a table has a multiple of it, filled up with zeros."""
 
+RAISED = 8 if has("avx") and not COMPRESSES else ROW
+"""Coordinates that are raised by one instruction. As a selection of what is stored, x86 without masks as registers has
+a store under a mask of it, which is slow on some processors."""
+
 CODES = 8
 """Codes of 16 bits that are read at once."""
 
@@ -49,13 +53,23 @@ def _row_reaches(typing: Any, a: Any, base: Any, b: Any, other: Any) -> Any:
 @primitive
 def _row_raise(typing: Any, a: Any, base: Any, b: Any, other: Any) -> Any:
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        at = address_of(context, builder, signature.args[0], args[0], args[1], ROW)
-        mine = builder.load(at, align=4)
-        theirs = load(context, builder, signature.args[2], args[2], args[3], ROW)
-        builder.store(builder.select(builder.fcmp_ordered(">", theirs, mine), theirs, mine), at, align=4)
+        for part in range(0, ROW, RAISED):
+            begin, other = (builder.add(base, ir.Constant(base.type, part)) for base in (args[1], args[3]))
+            at = address_of(context, builder, signature.args[0], args[0], begin, RAISED)
+            mine = builder.load(at, align=4)
+            theirs = load(context, builder, signature.args[2], args[2], other, RAISED)
+            builder.store(_greater(builder, theirs, mine), at, align=4)
         return context.get_dummy_value()
 
     return types.void(a, types.int64, b, types.int64), codegen
+
+
+def _greater(builder: Any, one: Any, other: Any) -> Any:
+    """By lane, the greater number, and the other one where they are equal."""
+    if RAISED == ROW:
+        return builder.select(builder.fcmp_ordered(">", one, other), one, other)
+    kind = ir.FunctionType(one.type, [one.type, one.type])
+    return builder.call(builder.module.declare_intrinsic("llvm.x86.avx.max.ps.256", (), kind), [one, other])
 
 
 @primitive
