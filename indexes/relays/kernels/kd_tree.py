@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from indexes.compiled.jit import internal, kernel
 from indexes.compiled.masks import BLOCK, first_lane, first_lanes, without_first
-from indexes.core.arrays import Ints, Ints32, Int8s, int64
+from indexes.core.arrays import Int8s, Ints, Ints32, int64
 from indexes.relays.kernels.comparisons import BIAS, ROW, block_holds, row_codes, row_raise
 from indexes.relays.kernels.covering_index import COMPARISONS, NODES, QUERIES, CoverIndex, implement
 from indexes.relays.kernels.points import Float32s, Points, covers, longer, reaches, width_of

@@ -10,9 +10,10 @@ its ends in some attribute, surely holds one whose steps lie strictly between th
 equal the numbers are looked at. Where boxes share ends no step is in two slabs, so a point on an end that many of them
 share is not in doubt, if the end is where a slab begins.
 
-The greatest slab of each column of a block is in a column for sixty-four blocks, a *group*. Blocks and groups are
-compared 64 at once, and only blocks that may hold the point are read. When slabs are cut, boxes that are alike get
-positions near each other: they are halved as in a k-d tree, each time by the end where points meet the fewest halves.
+The greatest slab of each column of a block is in a column for sixty-four blocks, a *group*, and that of a group in a
+column for sixty-four groups. All are compared 64 at once, and only what may hold the point is read. When slabs are cut,
+boxes that are alike get positions near each other: they are halved as in a k-d tree, each time by the end where points
+meet the fewest halves.
 
 Several points are searched together, group by group, so that what one of them has brought into the cache the others
 find there: first the masks of the boxes that hold them, then, once it is known how many there are, their slots.
@@ -28,7 +29,7 @@ from numpy.typing import NDArray
 
 from indexes.compiled.jit import inlined, internal, kernel
 from indexes.compiled.masks import first_lane, first_lanes, without_first
-from indexes.compiled.simd import LANES, bit_count, prefetch_block, prefetch_line
+from indexes.compiled.simd import LANES, bit_count, prefetch_line
 from indexes.core.aligned import zeros
 from indexes.core.arrays import Bytes, Floats, Int8s, Ints, Ints32, int64
 from indexes.relays.kernels.comparisons import (
@@ -168,8 +169,8 @@ def _step_of(code: int, low: int, scale: int) -> int:
 @internal
 def _spread(index: Slabs, block: int, end: int, least: int, most: int, starts: int) -> None:
     """Spread the steps of an end of a block over codes: 1 to 254 over finite numbers, and 255 for what is unbounded.
-    Where several ends are starts of slabs, as those are that many boxes share, no step is in two slabs: it is a power of
-    two of codes, and begins at a multiple of it."""
+    Where several ends are starts of slabs, as those are that many boxes share, no step is in two slabs: it is a power
+    of two of codes, and begins at a multiple of it."""
     least, most = max(least, PARTS), min(most, LAST * PARTS - 1)
     at = block * _width_of(index) + end
     if starts < SHARED:
@@ -224,7 +225,7 @@ def _encode_boxes(index: Slabs, points: Points, slots: Ints32, slab: Bytes) -> N
             slab[i, end] = _end_code(index, points, int64(slots[i]), end) // PARTS
 
 
-@kernel
+@internal
 def _encode_points(index: Slabs, values: Floats, code: Codes, slab: Int8s) -> None:
     """Write the least codes of the ends of boxes that may hold points, and their slabs, less 128: rows of shape
     (n, width)."""
@@ -374,8 +375,8 @@ def _again(index: Slabs, points: Points, slots: Ints32) -> None:
 
 
 class Search(NamedTuple):
-    """What a search of several points works with. A round is so many groups that the positions of a round, times the
-    points, are those of `TOGETHER` groups at most, and a power of two; each makes a run of blocks for each point, with the masks of the
+    """What a search of several points works with. A round is a power of two of groups, whose positions, times the
+    points, are those of `TOGETHER` groups at most. Each makes a run of blocks for each point, with the masks of the
     boxes that hold it."""
 
     values: Floats
@@ -398,6 +399,8 @@ def _search(index: Slabs, exact: Floats, search: Search, wide: int, turn: int) -
     n, width = slab.shape
     code = search.code.reshape(n * width)
     ends = 2 * index.last.size
+    if turn == 0:
+        _encode_points(index, search.values, search.code, slab)
     for cluster in range(search.met.shape[0]):
         for e in range(n):
             search.met[cluster, e], _ = block_holds(index.top, cluster * ends * BLOCK, slab, e * width, ends)
@@ -416,7 +419,7 @@ def _search(index: Slabs, exact: Floats, search: Search, wide: int, turn: int) -
                 group = turn * wide // BLOCK * BLOCK + first_lane(met)
                 met = without_first(met)
                 blocks, _ = block_holds(index.best, group * ends * BLOCK, slab, e * width, ends)
-                # All steps first: what has just been written by the eight cannot yet be read one by one.
+                # All steps first: few points have the blocks fetched meanwhile.
                 at, rest = 0, blocks
                 while rest != 0:
                     block = group * BLOCK + first_lane(rest)
@@ -460,9 +463,9 @@ def _prefetch_steps(index: Slabs, block: int) -> None:
 
 
 @inlined
-def _prefetch_held(index: Slabs, block: int) -> None:
+def _prefetch_held(held: Ints32, block: int) -> None:
     for line in range(HELD):
-        prefetch_line(index.held, (block * HELD + line) * LANES)
+        prefetch_line(held, (block * HELD + line) * LANES)
 
 
 @internal
@@ -494,7 +497,7 @@ def _position(search: Search, u: int) -> int:
 
 
 @kernel
-def _name(index: Slabs, search: Search, wide: int, out: Ints32, upto: Ints) -> None:
+def _name(held: Ints32, search: Search, wide: int, out: Ints32, upto: Ints) -> None:
     """Write the slots that were found, of one point after the other; ``upto[e]`` is where those of point e end."""
     rounds, n = search.end.shape
     at = search.found  # from here on: where the next one of a point is written
@@ -509,18 +512,18 @@ def _name(index: Slabs, search: Search, wide: int, out: Ints32, upto: Ints) -> N
             if n >= SEVERAL:
                 share = ((turn + 1) * n + e) * wide * BLOCK
                 for block in range(share // n, (share + wide * BLOCK) // n):
-                    _prefetch_held(index, block)
+                    _prefetch_held(held, block)
             found = at[e]
             while i < search.end[turn, e]:
                 if n < SEVERAL and i + AHEAD < search.end[rounds - 1, n - 1]:
-                    _prefetch_held(index, int64(search.block[i + AHEAD]))
+                    _prefetch_held(held, int64(search.block[i + AHEAD]))
                 begin, mask = int64(search.block[i]) * BLOCK, search.mask[i]
                 if PACKS and found + BLOCK <= upto[e]:
-                    block_pack(index.held, begin, mask, out, found)
+                    block_pack(held, begin, mask, out, found)
                     found += bit_count(mask)
                     mask = 0
                 while mask != 0:
-                    out[found] = index.held[begin + first_lane(mask)]
+                    out[found] = held[begin + first_lane(mask)]
                     found += 1
                     mask = without_first(mask)
                 i += 1
@@ -701,15 +704,14 @@ class SlabIndex:
             np.zeros(n, np.int64),
             np.empty((len(o.top) // (self._ends * BLOCK), n), np.int64),
         )
-        _encode_points(o, search.values, search.code, search.slab)
         turn = int(_search(o, points.exact, search, wide, 0))
         while turn < rounds:
             search = search._replace(block=_twice(search.block), mask=_twice(search.mask))
             turn = int(_search(o, points.exact, search, wide, turn))
         if len(search.mask) <= KEPT:
             _space.block, _space.mask = search.block, search.mask
-        out, upto = np.empty(int(search.found.sum()), np.int32), np.zeros(n, np.int64)
-        _name(o, search, wide, out, upto)
+        out, upto = np.empty(sum(search.found.tolist()), np.int32), np.zeros(n, np.int64)
+        _name(o.held, search, wide, out, upto)
         return out, upto
 
     def trimmed(self) -> Slabs:

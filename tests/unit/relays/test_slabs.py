@@ -14,7 +14,7 @@ from indexes.core.arrays import int64
 from indexes.relays.kernels import slabs
 from indexes.relays.kernels.comparisons import BLOCK, CODES, block_holds, block_pack, code_steps
 from indexes.relays.kernels.points import empty_points, write
-from indexes.relays.kernels.slabs import GROUP, MOST, SETTLED, TOGETHER, SlabIndex, Slabs, _end_code, _insert
+from indexes.relays.kernels.slabs import CLUSTER, GROUP, MOST, SETTLED, TOGETHER, SlabIndex, Slabs, _end_code, _insert
 from tests.oracles.relays import meets
 from tests.unit.relays.worlds import N, boxes, numbers, orders, rows, table
 
@@ -104,6 +104,22 @@ def test_many_boxes_fill_many_chunks(by_pieces: bool) -> None:
     again.reserve(100, n)
     again.insert(points, slots[300:600:3])
     again.check(points)
+
+
+def test_boxes_that_are_more_than_sixty_four_groups() -> None:
+    n = CLUSTER + GROUP + 5
+    rng = np.random.default_rng(3)
+    lo = rng.random((n, 1))
+    hi = lo + rng.random((n, 1)) ** 9
+    points, index = table(lo, hi), SlabIndex(1)
+    slots = rng.permutation(n).astype(np.int32)
+    index.load(points, slots[: -GROUP - 9])
+    index.insert(points, slots[-GROUP - 9 :])
+    index.check(points)
+    values = rng.random((3, 1))
+    wanted = [set(np.flatnonzero((lo <= value) & (value <= hi)).tolist()) for value in values]
+    assert held_by(index, points, values) == wanted
+    assert [held_by(index, points, value[None])[0] for value in values] == wanted
 
 
 @settings(max_examples=100)
