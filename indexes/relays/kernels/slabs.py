@@ -536,7 +536,7 @@ class _Space(threading.local):
     def __init__(self) -> None:
         self.block: Ints32 = np.empty(2 * TOGETHER * BLOCK, np.int32)
         self.mask: Ints = np.empty(2 * TOGETHER * BLOCK, np.int64)
-        self.unsure: Ints = np.empty(2 * TOGETHER * GROUP, np.int64)
+        self.unsure: Ints = np.empty((TOGETHER + 1) * GROUP, np.int64)
 
 
 _space = _Space()
@@ -690,7 +690,7 @@ class SlabIndex:
         """As `containing`, for at least one point and at most `TOGETHER` of them."""
         o, n = self.arrays, len(values)
         groups = len(o.best) // (self._ends * BLOCK)
-        wide = max(1, (1 << (TOGETHER // n).bit_length() - 1) // 2)
+        wide = 1 << max(0, (TOGETHER // n).bit_length() - 2)  # groups of a round
         rounds = -(-groups // wide)
         search = Search(
             np.ascontiguousarray(values),
