@@ -31,7 +31,7 @@ QUICK = Size(notifications=30)
 
 COVER_LIMIT = "the leaves that a search of so many dimensions opens"
 SLAB_LIMIT = (
-    "{} recipients that must be named; bytes moved: eight columns of slabs, of the blocks that may hold the point"
+    "{} recipients that must be named; bytes moved: eight columns of steps, of the blocks that may hold the point"
 )
 
 

@@ -26,11 +26,18 @@ PACKS = COMPRESSES or has("avx2")
 ROW = 16
 """Coordinates of a point are read so many at once; a row of a table has a multiple of it, filled up with zeros."""
 
+RAISED = 8 if has("avx") and not COMPRESSES else ROW
+"""Coordinates that are raised by one instruction. As a selection of what is stored, x86 without masks as registers has
+a store under a mask of it, which is slow on some processors."""
+
 CODES = 8
-"""Codes of 16 bits that are compared at once."""
+"""Codes of 16 bits that are read at once."""
+
+BIAS = 128
+"""What is taken off numbers from 0 to 255, since bytes are compared as signed ones."""
 
 BLOCK = 64
-"""Numbers of a column of slabs that are compared at once."""
+"""Numbers of a column of bytes that are compared at once."""
 
 
 @primitive
@@ -46,13 +53,23 @@ def _row_reaches(typing: Any, a: Any, base: Any, b: Any, other: Any) -> Any:
 @primitive
 def _row_raise(typing: Any, a: Any, base: Any, b: Any, other: Any) -> Any:
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        at = address_of(context, builder, signature.args[0], args[0], args[1], ROW)
-        mine = builder.load(at, align=4)
-        theirs = load(context, builder, signature.args[2], args[2], args[3], ROW)
-        builder.store(builder.select(builder.fcmp_ordered(">", theirs, mine), theirs, mine), at, align=4)
+        for part in range(0, ROW, RAISED):
+            begin, other = (builder.add(base, ir.Constant(base.type, part)) for base in (args[1], args[3]))
+            at = address_of(context, builder, signature.args[0], args[0], begin, RAISED)
+            mine = builder.load(at, align=4)
+            theirs = load(context, builder, signature.args[2], args[2], other, RAISED)
+            builder.store(_greater(builder, theirs, mine), at, align=4)
         return context.get_dummy_value()
 
     return types.void(a, types.int64, b, types.int64), codegen
+
+
+def _greater(builder: Any, one: Any, other: Any) -> Any:
+    """By lane, the greater number, and the other one where they are equal."""
+    if RAISED == ROW:
+        return builder.select(builder.fcmp_ordered(">", one, other), one, other)
+    kind = ir.FunctionType(one.type, [one.type, one.type])
+    return builder.call(builder.module.declare_intrinsic("llvm.x86.avx.max.ps.256", (), kind), [one, other])
 
 
 @primitive
@@ -64,9 +81,8 @@ def _row_codes(typing: Any, a: Any, base: Any, low: Any, steps: Any, other: Any,
         for order, bound in ((">", 0.0), ("<", 255.0)):
             limit = ir.Constant(step.type, [bound] * ROW)
             step = builder.select(builder.fcmp_ordered(order, step, limit), step, limit)
-        codes = builder.trunc(
-            builder.fptoui(step, ir.VectorType(ir.IntType(32), ROW)), ir.VectorType(ir.IntType(8), ROW)
-        )
+        wide, kind = (ir.VectorType(ir.IntType(bits), ROW) for bits in (32, 8))
+        codes = builder.xor(builder.trunc(builder.fptosi(step, wide), kind), ir.Constant(kind, [BIAS] * ROW))
         zero = ir.Constant(ir.IntType(64), 0)
         builder.store(codes, address_of(context, builder, signature.args[5], args[5], zero, ROW), align=1)
         return context.get_dummy_value()
@@ -79,23 +95,23 @@ def _all(builder: Any, met: Any, lanes: int) -> Any:
     return builder.icmp_unsigned("==", mask, ir.Constant(mask.type, (1 << lanes) - 1))
 
 
-def _codes_compared(order: str) -> Any:
+@primitive
+def _code_steps(typing: Any, a: Any, base: Any, low: Any, scale: Any, other: Any, out: Any, at: Any) -> Any:
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        columns = zip(signature.args[::2], args[::2], args[1::2], strict=True)
-        rows = [load(context, builder, of, array, at, CODES) for of, array, at in columns]
-        return _all(builder, builder.icmp_unsigned(order, *rows), CODES)
+        row = load(context, builder, signature.args[0], args[0], args[1], CODES)
+        least, by = (load(context, builder, signature.args[k], args[k], args[4], CODES) for k in (2, 3))
+        wide, kind = ir.VectorType(ir.IntType(32), CODES), row.type
+        product = builder.mul(*(builder.zext(x, wide) for x in (builder.sub(row, least), by)))
+        step = builder.trunc(builder.lshr(product, ir.Constant(wide, [16] * CODES)), kind)
+        step = builder.add(step, ir.Constant(kind, [1] * CODES))
+        step = builder.call(_saturating(builder, "umin", kind), [step, ir.Constant(kind, [255] * CODES)])
+        step = builder.select(builder.icmp_unsigned(">=", row, least), step, ir.Constant(kind, [0] * CODES))
+        narrow = ir.VectorType(ir.IntType(8), CODES)
+        steps = builder.xor(builder.trunc(step, narrow), ir.Constant(narrow, [BIAS] * CODES))
+        builder.store(steps, address_of(context, builder, signature.args[5], args[5], args[6], CODES), align=1)
+        return context.get_dummy_value()
 
-    return codegen
-
-
-@primitive
-def _codes_reach(typing: Any, a: Any, base: Any, b: Any, other: Any) -> Any:
-    return types.boolean(a, types.int64, b, types.int64), _codes_compared(">=")
-
-
-@primitive
-def _codes_exceed(typing: Any, a: Any, base: Any, b: Any, other: Any) -> Any:
-    return types.boolean(a, types.int64, b, types.int64), _codes_compared(">")
+    return types.void(a, types.int64, low, scale, types.int64, out, types.int64), codegen
 
 
 def _saturating(builder: Any, name: str, kind: Any) -> Any:
@@ -108,22 +124,21 @@ def _saturating(builder: Any, name: str, kind: Any) -> Any:
 def _block_holds(typing: Any, a: Any, base: Any, point: Any, at: Any, columns: Any) -> Any:
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         kind = ir.VectorType(ir.IntType(8), BLOCK)
+        # By lane: how far the column that is nearest to its number is below it, or above where that is negative. A
+        # difference that is cut off keeps its sign.
         none = ir.Constant(kind, [0] * BLOCK)
-        # By lane: whether a column is too low, and how far the column that is nearest to it is above.
-        lacks, spare = cgutils.alloca_once(builder, kind), cgutils.alloca_once(builder, kind)
-        builder.store(none, lacks)
-        builder.store(ir.Constant(kind, [255] * BLOCK), spare)
-        less, least = _saturating(builder, "usub.sat", kind), _saturating(builder, "umin", kind)
+        lack = cgutils.alloca_once(builder, kind)
+        builder.store(ir.Constant(kind, [-BIAS] * BLOCK), lack)
+        less, most = _saturating(builder, "ssub.sat", kind), _saturating(builder, "smax", kind)
         numbers = context.make_array(signature.args[2])(context, builder, value=args[2]).data
         with cgutils.for_range(builder, args[4]) as loop:
             begin = builder.add(args[1], builder.mul(loop.index, ir.Constant(loop.index.type, BLOCK)))
             column = load(context, builder, signature.args[0], args[0], begin, BLOCK)
             bound = splat(builder, kind, builder.load(builder.gep(numbers, [builder.add(args[3], loop.index)])))
-            builder.store(builder.or_(builder.load(lacks), builder.call(less, [bound, column])), lacks)
-            builder.store(builder.call(least, [builder.load(spare), builder.call(less, [column, bound])]), spare)
-        reach = mask_of(builder, builder.icmp_unsigned("==", builder.load(lacks), none))
-        exceed = mask_of(builder, builder.icmp_unsigned("!=", builder.load(spare), none))
-        return context.make_tuple(builder, signature.return_type, (reach, builder.and_(reach, exceed)))
+            builder.store(builder.call(most, [builder.load(lack), builder.call(less, [bound, column])]), lack)
+        found = builder.load(lack)
+        reach, exceed = (mask_of(builder, builder.icmp_signed(order, found, none)) for order in ("<=", "<"))
+        return context.make_tuple(builder, signature.return_type, (reach, exceed))
 
     return types.UniTuple(types.int64, 2)(a, types.int64, point, types.int64, types.int64), codegen
 
@@ -179,17 +194,6 @@ def _block_pack(typing: Any, a: Any, base: Any, mask: Any, out: Any, at: Any) ->
     return types.void(a, types.int64, types.int64, out, types.int64), codegen
 
 
-@primitive
-def _copy_run(typing: Any, a: Any, i: Any, b: Any, j: Any, length: Any) -> Any:
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        begin = [address_of(context, builder, signature.args[k], args[k], args[k + 1], 1) for k in (0, 2)]
-        source, target = (builder.bitcast(address, ir.IntType(8).as_pointer()) for address in begin)
-        cgutils.raw_memcpy(builder, target, source, args[4], signature.args[0].dtype.bitwidth // 8)
-        return context.get_dummy_value()
-
-    return types.void(a, types.int64, b, types.int64, types.int64), codegen
-
-
 def row_reaches(a: Any, base: int, b: Any, other: int) -> bool:
     """Whether a[base + j] >= b[other + j] for all j < 16."""
     return bool((a[base : base + ROW] >= b[other : other + ROW]).all())
@@ -201,25 +205,23 @@ def row_raise(a: Any, base: int, b: Any, other: int) -> None:
 
 
 def row_codes(a: Any, base: int, low: Any, steps: Any, other: int, out: Any) -> None:
-    """Write (a[base + j] - low[other + j]) * steps[other + j] for j < 16 to out[:16], of uint8, cut off at 0 and 255
-    and rounded down. None of it is NaN."""
+    """Write (a[base + j] - low[other + j]) * steps[other + j] for j < 16 to out[:16], of int8, cut off at 0 and 255,
+    rounded down, and less 128. None of it is NaN."""
     with np.errstate(over="ignore"):
         step = (a[base : base + ROW] - low[other : other + ROW]) * steps[other : other + ROW]
-    out[:ROW] = np.clip(step, 0, 255).astype(np.uint8)
+    out[:ROW] = np.clip(step, 0, 255).astype(np.int64) - BIAS
 
 
-def codes_reach(a: Any, base: int, b: Any, other: int) -> bool:
-    """Whether a[base + j] >= b[other + j] for all j < 8, of columns of uint16."""
-    return bool((a[base : base + CODES] >= b[other : other + CODES]).all())
-
-
-def codes_exceed(a: Any, base: int, b: Any, other: int) -> bool:
-    """Whether a[base + j] > b[other + j] for all j < 8, of columns of uint16."""
-    return bool((a[base : base + CODES] > b[other : other + CODES]).all())
+def code_steps(a: Any, base: int, low: Any, scale: Any, other: int, out: Any, at: int) -> None:
+    """Write the steps of the codes a[base + j] for j < 8, of uint16, to out[at:], of int8: 1 from low[other + j] on,
+    and one more for every 2^16 / scale[other + j] codes, up to 255; 0 below; all of it less 128."""
+    code, least = (column[first : first + CODES].astype(np.int64) for column, first in ((a, base), (low, other)))
+    step = np.minimum(1 + ((code - least) * scale[other : other + CODES] >> 16), 255)
+    out[at : at + CODES] = np.where(code >= least, step, 0) - BIAS
 
 
 def block_holds(a: Any, base: int, point: Any, at: int, columns: int) -> tuple[int, int]:
-    """The masks of the lanes i < 64 of so many columns of uint8, one after the other from `base` on, in which all are
+    """The masks of the lanes i < 64 of so many columns of int8, one after the other from `base` on, in which all are
     at least the numbers point[at:] of their column, and in which all are greater. `point` is contiguous."""
     block = a[base : base + columns * BLOCK].reshape(columns, BLOCK)
     bound = point.reshape(-1)[at : at + columns, None]
@@ -233,11 +235,6 @@ def block_pack(a: Any, base: int, mask: int, out: Any, at: int) -> None:
     out[at : at + len(chosen)] = chosen
 
 
-def copy_run(a: Any, i: int, b: Any, j: int, length: int) -> None:
-    """Copy a[i : i + length] to b[j:], another array of the same type."""
-    b[j : j + length] = a[i : i + length]
-
-
 @overload(row_reaches, **INLINED)
 def _compiled_row_reaches(a: Any, base: int, b: Any, other: int) -> Any:
     return lambda a, base, b, other: _row_reaches(a, base, b, other)
@@ -245,8 +242,9 @@ def _compiled_row_reaches(a: Any, base: int, b: Any, other: int) -> Any:
 
 replace(row_raise, lambda a, base, b, other: _row_raise(a, base, b, other))
 replace(row_codes, lambda a, base, low, steps, other, out: _row_codes(a, base, low, steps, other, out))
-replace(codes_reach, lambda a, base, b, other: _codes_reach(a, base, b, other))
-replace(codes_exceed, lambda a, base, b, other: _codes_exceed(a, base, b, other))
+replace(
+    code_steps,
+    lambda a, base, low, scale, other, out, at: _code_steps(a, base, low, scale, other, out, at),
+)
 replace(block_holds, lambda a, base, point, at, columns: _block_holds(a, base, point, at, columns))
-replace(copy_run, lambda a, i, b, j, length: _copy_run(a, i, b, j, length))
 replace(block_pack, lambda a, base, mask, out, at: _block_pack(a, base, mask, out, at))

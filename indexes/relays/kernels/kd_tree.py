@@ -25,8 +25,8 @@ from numpy.typing import NDArray
 
 from indexes.compiled.jit import internal, kernel
 from indexes.compiled.masks import BLOCK, first_lane, first_lanes, without_first
-from indexes.core.arrays import Bytes, Ints, Ints32, int64
-from indexes.relays.kernels.comparisons import ROW, block_holds, row_codes, row_raise
+from indexes.core.arrays import Int8s, Ints, Ints32, int64
+from indexes.relays.kernels.comparisons import BIAS, ROW, block_holds, row_codes, row_raise
 from indexes.relays.kernels.covering_index import COMPARISONS, NODES, QUERIES, CoverIndex, implement
 from indexes.relays.kernels.points import Float32s, Points, covers, longer, reaches, width_of
 
@@ -59,14 +59,14 @@ class KdTree(NamedTuple):
     up: Ints32
     total: Ints32
     bucket: Ints32
-    code: Bytes  # flat: bucket, coordinate, lane
+    code: Int8s  # flat: bucket, coordinate, lane; less 128
     low: Float32s  # flat, `width` a bucket: what has code 0
     steps: Float32s  # flat, `width` a bucket: codes by unit, above 0
     held: Ints32  # flat: bucket, lane
     at: Ints32  # by slot: its leaf, or -1
     order: Ints32  # slots while a node is rebuilt
     stack: Ints32
-    asked: Bytes  # codes of one point
+    asked: Int8s  # codes of one point
     size: Ints
 
 
@@ -445,14 +445,14 @@ class KdIndex(CoverIndex):
             up=np.full(1, -1, np.int32),
             total=np.zeros(1, np.int32),
             bucket=np.full(1, -1, np.int32),
-            code=np.empty(0, np.uint8),
+            code=np.empty(0, np.int8),
             low=np.empty(0, np.float32),
             steps=np.empty(0, np.float32),
             held=none,
             at=none,
             order=none,
             stack=np.zeros(STACK, np.int32),
-            asked=np.zeros(ROW, np.uint8),
+            asked=np.zeros(ROW, np.int8),
             size=np.array([0, 1, -1, 0, -1, full, coordinates, width]),
         )
 
@@ -528,7 +528,7 @@ class KdIndex(CoverIndex):
                 if below[v]:
                     row = slice(int(o.bucket[v]) * width, int(o.bucket[v]) * width + coordinates)
                     with np.errstate(over="ignore"):
-                        codes = np.clip((coarse[below[v]] - o.low[row]) * o.steps[row], 0, MOST).astype(np.uint8)
+                        codes = np.clip((coarse[below[v]] - o.low[row]) * o.steps[row], 0, MOST).astype(np.int64) - BIAS
                     mine = o.code[base * coordinates :][: coordinates * BLOCK].reshape(coordinates, BLOCK)
                     assert (codes == mine[:, : o.total[v]].T).all()
         for v in leaves:

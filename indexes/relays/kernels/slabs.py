@@ -1,44 +1,45 @@
 """Which boxes hold a point: codes in columns, for notifications.
 
 The range of every attribute is cut into slabs, at ends of boxes, and these into parts; a number's *code* of 16 bits is
-its slab and its part. Of two numbers the greater has no lesser code. So a box does not hold a point whose code lies
-outside the codes of its ends in some attribute, surely holds one whose codes lie strictly between them in all, and only
-where two codes are equal the numbers are looked at. Ends are encoded as open ones, the numbers next to them outside:
-then a point on an end that many boxes share is not in doubt, if the end is where a slab begins. A tree of points would
-be walked nearly whole for wide boxes (`docs/design.md`).
+its slab and its part. Of two numbers the greater has no lesser code. Ends are encoded as open ones, the numbers next to
+them outside. A tree of points would be walked nearly whole for wide boxes (`docs/design.md`).
 
-A box has a *position*. Sixty-four positions are a block, which has a column of slabs for each end; what is greatest in
-each column is a column of its own for sixty-four blocks, a *group*. Blocks and groups are compared 64 at once, and only
-blocks that may hold the point are read; whole codes only where slabs leave a doubt. When slabs are cut, boxes that are
-alike get positions near each other: they are halved as in a k-d tree, each time by the end where points meet the fewest
-halves.
+A box has a *position*. Sixty-four positions are a block, which has a column of bytes for each end: the *steps* of its
+codes, from the least to the greatest code of the block. A box does not hold a point whose step is outside the steps of
+its ends in some attribute, surely holds one whose steps lie strictly between them in all, and only where two steps are
+equal the numbers are looked at. Where boxes share ends no step is in two slabs, so a point on an end that many of them
+share is not in doubt, if the end is where a slab begins.
+
+The greatest slab of each column of a block is in a column for sixty-four blocks, a *group*, and that of a group in a
+column for sixty-four groups. All are compared 64 at once, and only what may hold the point is read. When slabs are cut,
+boxes that are alike get positions near each other: they are halved as in a k-d tree, each time by the end where points
+meet the fewest halves.
 
 Several points are searched together, group by group, so that what one of them has brought into the cache the others
-find there.
+find there: first the masks of the boxes that hold them, then, once it is known how many there are, their slots.
 """
 
 from __future__ import annotations
 
 import threading
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from indexes.compiled.jit import internal, kernel
-from indexes.compiled.masks import first_lane, without_first
-from indexes.compiled.simd import LANES, bit_count, prefetch_block, prefetch_line
+from indexes.compiled.jit import inlined, internal, kernel
+from indexes.compiled.masks import first_lane, first_lanes, without_first
+from indexes.compiled.simd import LANES, bit_count, prefetch_line
 from indexes.core.aligned import zeros
-from indexes.core.arrays import Bytes, Floats, Ints, Ints32, int64
+from indexes.core.arrays import Bytes, Floats, Int8s, Ints, Ints32, int64
 from indexes.relays.kernels.comparisons import (
+    BIAS,
     BLOCK,
     CODES,
     PACKS,
     block_holds,
     block_pack,
-    codes_exceed,
-    codes_reach,
-    copy_run,
+    code_steps,
 )
 from indexes.relays.kernels.points import Points, longer
 
@@ -56,6 +57,9 @@ MOST = (LAST + 1) * PARTS - 1
 GROUP = BLOCK * BLOCK
 """Positions of a group."""
 
+CLUSTER = GROUP * BLOCK
+"""Positions of sixty-four groups."""
+
 SETTLED = 1 << 15
 """From so many boxes on, slabs are no longer cut again. Until then they are cut whenever boxes have doubled: at most
 some tens of milliseconds. Later boxes have positions behind the others until the next rebuild, and are put in order
@@ -64,21 +68,30 @@ group by group, as groups fill up."""
 SAMPLE = 4096
 """Slabs are cut by so many boxes at most, and the end by which boxes are halved is chosen by half as many."""
 
-TOGETHER = 64
+LANE = 6
+"""Bits of the number of a lane, and of a point."""
+
+TOGETHER = 1 << LANE
 """So many points are searched together at most."""
 
-SEVERAL = 8
+SEVERAL = 16
 """From so many points on nearly all blocks are read by one of them, and prefetched in order."""
 
-KEPT = 1 << 20
-"""Slots and positions for which a thread keeps memory from search to search, at most. A page that is touched for the
-first time takes as long as to find some hundred recipients."""
+KEPT = 1 << 18
+"""Masks for which a thread keeps memory from search to search, at most. A page that is touched for the first time takes
+as long as to find some hundred recipients."""
 
 AHEAD = 16
-"""Rows of codes that are prefetched ahead."""
+"""So far ahead blocks whose slots are read, and boxes whose numbers are, are prefetched."""
 
 HELD = BLOCK // LANES
-"""Lines of slots of a block; a column of slabs is one line."""
+"""Lines of slots of a block; a column of steps is one line."""
+
+SHARED = 3
+"""So many ends of a block begin slabs where boxes share ends; of ends at random one in `PARTS` does."""
+
+WHOLE = PARTS
+"""The `scale` of a block whose steps are the slabs."""
 
 BOXES, CUT_AT, USED, FREE = range(4)
 """What `Slabs.size` says: how many boxes there are, how many there were when slabs were cut, how many positions have
@@ -87,17 +100,19 @@ been given, and how many of these are free again."""
 
 class Slabs(NamedTuple):
     """The arrays of the index. An attribute has two ends: `MOST` less the code of the lower one, and the code of the
-    upper one. So a box whose ends are all at least those of a point may hold it. A free position is 0 in all of them,
-    which holds nothing."""
+    upper one. So a box whose ends are all at least those of a point may hold it. A free position has step 0 at all of
+    them, which is less than that of any code from `low` on."""
 
     cut: Floats  # (attributes, LAST): where slabs begin, but the first; infinite behind the last
     least: Floats  # (attributes, LAST + 1): where the first part of a slab begins
     parts: Floats  # (attributes, LAST + 1): parts by unit
     last: Ints  # (attributes): the number of the last slab
-    slab: Bytes  # flat, by block, end and position: the slab of the code
-    best: Bytes  # flat, by group, end and block: the greatest slab of the block, or one that was
-    code: Codes  # flat, by position and end; filled up with 1
-    held: Ints32  # by position: the slot
+    step: Int8s  # flat, by block, end and position: the step of the code (`code_steps`), less 128
+    low: Codes  # flat, `_width_of` a block, by end: the code of step 1, at least the first of slab 1
+    scale: Codes  # flat, `_width_of` a block, by end: steps by 2^16 codes, at least `WHOLE`
+    best: Int8s  # flat, by group, end and block: the greatest slab of the block, or one that was; less 128
+    top: Int8s  # flat, by sixty-four groups, end and group: the same of the group
+    held: Ints32  # by position: the slot, or -1 where it is free
     at: Ints32  # by slot: the position, or -1
     free: Ints32  # positions that are free again
     size: Ints
@@ -124,49 +139,101 @@ def _code_of(index: Slabs, attribute: int, x: float) -> int:
 
 
 @internal
-def _encode(index: Slabs, points: Points, slot: int, code: Codes, at: int, width: int) -> None:
-    """Write the codes of the ends of a slot's box, taken as open."""
-    for j in range(index.last.size):
-        lo, hi = -points.exact[slot, 2 * j], points.exact[slot, 2 * j + 1]
-        code[at + 2 * j] = MOST - _code_of(index, j, np.nextafter(lo, -np.inf))
-        code[at + 2 * j + 1] = _code_of(index, j, np.nextafter(hi, np.inf))
-    for end in range(2 * index.last.size, width):
-        code[at + end] = 1
+def _end_code(index: Slabs, points: Points, slot: int, end: int) -> int:
+    """The code of an end of a slot's box, taken as open."""
+    j = end // 2
+    if end % 2 == 0:
+        return MOST - _code_of(index, j, np.nextafter(-points.exact[slot, end], -np.inf))
+    return _code_of(index, j, np.nextafter(points.exact[slot, end], np.inf))
+
+
+@internal
+def _put(index: Slabs, position: int, end: int, code: int) -> None:
+    """Write one code of a position, whose block has a step for it."""
+    ends, block = 2 * index.last.size, position // BLOCK
+    at = block * _width_of(index) + end
+    step = _step_of(code, index.low[at], index.scale[at])
+    index.step[(block * ends + end) * BLOCK + position % BLOCK] = step - BIAS
+    best = (block // BLOCK * ends + end) * BLOCK + block % BLOCK
+    index.best[best] = max(index.best[best], code // PARTS - BIAS)
+    top = (position // CLUSTER * ends + end) * BLOCK + position // GROUP % BLOCK
+    index.top[top] = max(index.top[top], code // PARTS - BIAS)
+
+
+@internal
+def _step_of(code: int, low: int, scale: int) -> int:
+    """The step of one code, as `code_steps`."""
+    return min(LAST, 1 + ((code - low) * scale >> 16)) if code >= low else 0
+
+
+@internal
+def _spread(index: Slabs, block: int, end: int, least: int, most: int, starts: int) -> None:
+    """Spread the steps of an end of a block over codes: 1 to 254 over finite numbers, and 255 for what is unbounded.
+    Where several ends are starts of slabs, as those are that many boxes share, no step is in two slabs: it is a power
+    of two of codes, and begins at a multiple of it."""
+    least, most = max(least, PARTS), min(most, LAST * PARTS - 1)
+    at = block * _width_of(index) + end
+    if starts < SHARED:
+        index.low[at] = least
+        index.scale[at] = min(((LAST - 1) * 65536 - 1) // max(1, most - least), 65535)
+    else:
+        bits = 1
+        while most - (least >> bits << bits) >> bits > LAST - 2:
+            bits += 1
+        index.low[at] = least >> bits << bits if 1 << bits < PARTS else PARTS
+        index.scale[at] = 1 << 16 - bits
+
+
+@internal
+def _spread_whole(index: Slabs, block: int, end: int) -> None:
+    """Let the steps of an end of a block be the slabs."""
+    _spread(index, block, end, 0, MOST, SHARED)
+
+
+@internal
+def _clear(index: Slabs, block: int) -> None:
+    """Let no position of a block be taken."""
+    of = 2 * index.last.size * BLOCK
+    index.step[block * of : (block + 1) * of] = -BIAS
 
 
 @internal
 def _place(index: Slabs, points: Points, slot: int, position: int) -> None:
-    """Put a slot at a position. O(attributes)."""
-    block, lane = position // BLOCK, position % BLOCK
-    ends, width = 2 * index.last.size, _width_of(index)
+    """Put a slot at a position. O(attributes), but for the first time that a code is outside those of its block: then
+    O(64) for that end."""
+    block = position // BLOCK
     index.at[slot] = position
     index.held[position] = slot
-    _encode(index, points, slot, index.code, position * width, width)
-    for end in range(ends):
-        slab = index.code[position * width + end] // PARTS
-        index.slab[(block * ends + end) * BLOCK + lane] = slab
-        best = (block // BLOCK * ends + end) * BLOCK + block % BLOCK
-        if slab > index.best[best]:
-            index.best[best] = slab
+    for end in range(2 * index.last.size):
+        code = _end_code(index, points, slot, end)
+        at = block * _width_of(index) + end
+        inside = 0 < _step_of(code, index.low[at], index.scale[at]) < LAST
+        if inside or index.scale[at] == WHOLE or code < PARTS or code >= LAST * PARTS:
+            _put(index, position, end, code)
+        else:
+            _spread_whole(index, block, end)
+            for p in range(block * BLOCK, min((block + 1) * BLOCK, index.size[USED])):
+                if index.held[p] >= 0:
+                    _put(index, p, end, _end_code(index, points, int64(index.held[p]), end))
 
 
 @kernel
-def _encode_boxes(index: Slabs, points: Points, slots: Ints32, row: Codes, slab: Bytes) -> None:
+def _encode_boxes(index: Slabs, points: Points, slots: Ints32, slab: Bytes) -> None:
     """Write the slabs of the ends of boxes: rows of shape (n, width)."""
     for i in range(slots.size):
-        _encode(index, points, int64(slots[i]), row, 0, row.size)
         for end in range(2 * index.last.size):
-            slab[i, end] = row[end] // PARTS
+            slab[i, end] = _end_code(index, points, int64(slots[i]), end) // PARTS
 
 
-@kernel
-def _encode_points(index: Slabs, values: Floats, code: Codes, slab: Bytes) -> None:
-    """Write the least codes of the ends of boxes that may hold points, and their slabs: rows of shape (n, width)."""
+@internal
+def _encode_points(index: Slabs, values: Floats, code: Codes, slab: Int8s) -> None:
+    """Write the least codes of the ends of boxes that may hold points, and their slabs, less 128: rows of shape
+    (n, width)."""
     for i in range(values.shape[0]):
         for j in range(values.shape[1]):
             of = _code_of(index, j, values[i, j])
             code[i, 2 * j], code[i, 2 * j + 1] = MOST - of, of
-            slab[i, 2 * j], slab[i, 2 * j + 1] = (MOST - of) // PARTS, of // PARTS
+            slab[i, 2 * j], slab[i, 2 * j + 1] = (MOST - of) // PARTS - BIAS, of // PARTS - BIAS
 
 
 @internal
@@ -250,10 +317,23 @@ def _halve(rows: Ints, slots: Ints32, ends: int, space: Ints, spare: Ints32, cou
 
 
 @kernel
-def _lay_out(index: Slabs, points: Points, slots: Ints32, first: int) -> None:
-    """Give slots the positions from a first one on, in order."""
-    for i in range(slots.size):
-        _place(index, points, int64(slots[i]), first + i)
+def _lay_out(index: Slabs, points: Points, slots: Ints32, first: int, code: Ints) -> None:
+    """Give slots the positions from the first one of a block on, in order. `code` has room for those of a block."""
+    for begin in range(0, slots.size, BLOCK):
+        n, block = min(BLOCK, slots.size - begin), (first + begin) // BLOCK
+        _clear(index, block)
+        for end in range(2 * index.last.size):
+            least, most, starts = MOST, 0, 0
+            for i in range(n):
+                code[i] = _end_code(index, points, int64(slots[begin + i]), end)
+                least, most = min(least, code[i]), max(most, code[i])
+                starts += code[i] % PARTS == 0
+            _spread(index, block, end, least, most, starts)
+            for i in range(n):
+                _put(index, first + begin + i, end, code[i])
+        for i in range(begin, begin + n):
+            index.at[slots[i]] = first + i
+            index.held[first + i] = slots[i]
 
 
 @kernel
@@ -265,20 +345,23 @@ def _insert(index: Slabs, points: Points, slots: Ints32) -> None:
         else:
             p = index.size[USED]
             index.size[USED] += 1
+            if p % BLOCK == 0:
+                _clear(index, p // BLOCK)
+                for end in range(2 * index.last.size):
+                    _spread_whole(index, p // BLOCK, end)
         _place(index, points, int64(slots[i]), p)
     index.size[BOXES] += slots.size
 
 
 @kernel
 def _delete(index: Slabs, slots: Ints32) -> None:
-    ends, width = 2 * index.last.size, _width_of(index)
+    ends = 2 * index.last.size
     for i in range(slots.size):
         t = int64(slots[i])
         p = int64(index.at[t])
-        index.code[p * width : (p + 1) * width] = 0
         for end in range(ends):
-            index.slab[(p // BLOCK * ends + end) * BLOCK + p % BLOCK] = 0
-        index.at[t] = -1
+            index.step[(p // BLOCK * ends + end) * BLOCK + p % BLOCK] = -BIAS
+        index.at[t], index.held[p] = -1, -1
         index.free[index.size[FREE]] = p
         index.size[FREE] += 1
     index.size[BOXES] -= slots.size
@@ -286,111 +369,174 @@ def _delete(index: Slabs, slots: Ints32) -> None:
 
 @kernel
 def _again(index: Slabs, points: Points, slots: Ints32) -> None:
-    """Rewrite the codes of slots at their positions."""
+    """Rewrite the steps of slots at their positions."""
     for i in range(slots.size):
         _place(index, points, int64(slots[i]), int64(index.at[slots[i]]))
 
 
 class Search(NamedTuple):
-    """What a search of several points works with. A step is so many groups that the positions of a step, times the
-    points, are those of `TOGETHER` groups at most; each makes a run of slots for each point that surely hold it, and
-    another one of those that were looked at and do."""
+    """What a search of several points works with. A round is a power of two of groups, whose positions, times the
+    points, are those of `TOGETHER` groups at most. Each makes a run of blocks for each point, with the masks of the
+    boxes that hold it."""
 
     values: Floats
     code: Codes  # (points, width), filled up with 0
-    slab: Bytes  # (points, width)
-    end: Ints  # (steps, 2, points): where runs end
-    unsure: Ints32  # positions that are to be looked at, point by point
-    asked: Ints  # by point: where they end
+    slab: Int8s  # (points, width)
+    step: Int8s  # (64, width), flat: of one point in the blocks of a group
+    end: Ints  # (rounds, points): where runs end
+    block: Ints32
+    mask: Ints
+    unsure: Ints  # what is to be looked at: the place in the runs, the lane and the point, six bits each of these two
+    found: Ints  # by point: how many boxes hold it
+    met: Ints  # (clusters, points): the groups that may hold boxes that do
 
 
 @kernel
-def _search(index: Slabs, exact: Floats, search: Search, raw: Ints32, step: int) -> int:
-    """Write the slots found in the steps from that one on. Returns the first step that `raw` may have no room for, or
-    the number of steps."""
-    values, slab, unsure = search.values, search.slab, search.unsure
+def _search(index: Slabs, exact: Floats, search: Search, wide: int, turn: int) -> int:
+    """Find the blocks of the rounds from that one on. Returns the first round that there may be no room for, or the
+    number of rounds."""
+    slab, unsure, block_of, mask = search.slab, search.unsure, search.block, search.mask
     n, width = slab.shape
     code = search.code.reshape(n * width)
     ends = 2 * index.last.size
-    groups = index.best.size // (ends * BLOCK)
-    wide = TOGETHER // n
-    found = search.end[step - 1, 1, n - 1] if step > 0 else 0
-    while step < search.end.shape[0] and found + wide * n * GROUP + BLOCK <= raw.size:
-        asked = 0
+    if turn == 0:
+        _encode_points(index, search.values, search.code, slab)
+    for cluster in range(search.met.shape[0]):
+        for e in range(n):
+            search.met[cluster, e], _ = block_holds(index.top, cluster * ends * BLOCK, slab, e * width, ends)
+    i = search.end[turn - 1, n - 1] if turn > 0 else 0
+    asked = 0
+    while turn < search.end.shape[0] and i + wide * n * BLOCK < mask.size:
         for e in range(n):
             if n >= SEVERAL:
-                # What the next step reads is on its way while this one is computed.
-                share = ((step + 1) * n + e) * wide * BLOCK
+                # What the next round reads is on its way while this one is computed.
+                share = ((turn + 1) * n + e) * wide * BLOCK
                 for block in range(share // n, (share + wide * BLOCK) // n):
-                    for line in range(ends):
-                        prefetch_line(index.slab, (block * ends + line) * BLOCK)
-                    for line in range(HELD):
-                        prefetch_line(index.held, (block * HELD + line) * LANES)
-            for group in range(step * wide, min(groups, (step + 1) * wide)):
+                    _prefetch_steps(index, block)
+            found = 0
+            met = search.met[turn * wide // BLOCK, e] & first_lanes(wide) << turn * wide % BLOCK
+            while met != 0:
+                group = turn * wide // BLOCK * BLOCK + first_lane(met)
+                met = without_first(met)
                 blocks, _ = block_holds(index.best, group * ends * BLOCK, slab, e * width, ends)
+                # All steps first: few points have the blocks fetched meanwhile.
+                at, rest = 0, blocks
+                while rest != 0:
+                    block = group * BLOCK + first_lane(rest)
+                    for c in range(0, width, CODES):
+                        code_steps(code, e * width + c, index.low, index.scale, block * width + c, search.step, at + c)
+                    at += width
+                    if n < SEVERAL:
+                        _prefetch_steps(index, block)
+                    rest = without_first(rest)
+                at = 0
                 while blocks != 0:
                     block = group * BLOCK + first_lane(blocks)
-                    touch, sure = block_holds(index.slab, block * ends * BLOCK, slab, e * width, ends)
+                    touch, sure = block_holds(index.step, block * ends * BLOCK, search.step, at, ends)
+                    at += width
                     doubt = touch & ~sure
-                    if PACKS:
-                        block_pack(index.held, block * BLOCK, sure, raw, found)
-                        found += bit_count(sure)
-                        sure = 0
-                    while sure != 0:
-                        raw[found] = index.held[block * BLOCK + first_lane(sure)]
-                        found += 1
-                        sure = without_first(sure)
+                    block_of[i], mask[i] = block, sure
+                    found += bit_count(sure)
                     while doubt != 0:
-                        unsure[asked] = block * BLOCK + first_lane(doubt)
+                        unsure[asked] = (i << LANE | first_lane(doubt)) << LANE | e
                         asked += 1
                         doubt = without_first(doubt)
+                    i += int(touch != 0)
                     blocks = without_first(blocks)
-            search.end[step, 0, e] = found
-            search.asked[e] = asked
-        u = 0
-        for e in range(n):
-            while u < search.asked[e]:
-                if u + AHEAD < asked:
-                    prefetch_block(index.code, int64(unsure[u + AHEAD]) * width)
-                p = int64(unsure[u])
-                t = int64(index.held[p])
-                holds = over = True
-                for c in range(0, width, CODES):
-                    holds &= codes_reach(index.code, p * width + c, code, e * width + c)
-                    over &= codes_exceed(index.code, p * width + c, code, e * width + c)
-                if holds != over:
-                    for j in range(values.shape[1]):
-                        holds &= -exact[t, 2 * j] <= values[e, j] and values[e, j] <= exact[t, 2 * j + 1]
-                raw[found] = t
-                found += holds
-                u += 1
-            search.end[step, 1, e] = found
-        step += 1
-    return step
+            search.found[e] += found
+            search.end[turn, e] = i
+        if asked + TOGETHER * GROUP > unsure.size:
+            _settle(index, exact, search, asked)
+            asked = 0
+        turn += 1
+    _settle(index, exact, search, asked)
+    return turn
+
+
+@inlined
+def _prefetch_steps(index: Slabs, block: int) -> None:
+    ends, width = 2 * index.last.size, _width_of(index)
+    for line in range(ends):
+        prefetch_line(index.step, (block * ends + line) * BLOCK)
+    prefetch_line(index.low, block * width)
+    prefetch_line(index.scale, block * width)
+
+
+@inlined
+def _prefetch_held(held: Ints32, block: int) -> None:
+    for line in range(HELD):
+        prefetch_line(held, (block * HELD + line) * LANES)
+
+
+@internal
+def _settle(index: Slabs, exact: Floats, search: Search, asked: int) -> None:
+    """Look at the numbers of the first `asked` boxes that are in doubt."""
+    values, held = search.values, index.held
+    for u in range(-2 * AHEAD, asked):
+        # Of the boxes to come, first the slots and then the numbers are brought into the cache.
+        if u + 2 * AHEAD < asked:
+            prefetch_line(held, _position(search, u + 2 * AHEAD))
+        if 0 <= u + AHEAD < asked:
+            prefetch_line(exact, int64(held[_position(search, u + AHEAD)]) * exact.shape[1])
+        if u >= 0:
+            p = _position(search, u)
+            t, e = int64(held[p]), search.unsure[u] & (1 << LANE) - 1
+            # A point may be below all steps of a block, as positions are that have not been given or are free.
+            holds = (p < index.size[USED]) & (t >= 0)
+            for j in range(values.shape[1]):
+                holds &= (-exact[t, 2 * j] <= values[e, j]) & (values[e, j] <= exact[t, 2 * j + 1])
+            search.mask[search.unsure[u] >> 2 * LANE] |= int64(holds) << (search.unsure[u] >> LANE & BLOCK - 1)
+            search.found[e] += holds
+
+
+@inlined
+def _position(search: Search, u: int) -> int:
+    """The position of a box in doubt."""
+    unsure = search.unsure[u]
+    return int64(search.block[unsure >> 2 * LANE]) * BLOCK + (unsure >> LANE & BLOCK - 1)
 
 
 @kernel
-def _join(end: Ints, raw: Ints32, out: Ints32, upto: Ints) -> None:
-    """Put the runs of each point one after the other; ``upto[e]`` is where those of point e end."""
-    steps, kinds, n = end.shape
-    flat = end.reshape(end.size)
-    at = 0
+def _name(held: Ints32, search: Search, wide: int, out: Ints32, upto: Ints) -> None:
+    """Write the slots that were found, of one point after the other; ``upto[e]`` is where those of point e end."""
+    rounds, n = search.end.shape
+    at = search.found  # from here on: where the next one of a point is written
+    total = 0
     for e in range(n):
-        for run in range(steps * kinds):
-            i = run * n + e
-            begin = flat[i - 1] if i > 0 else 0
-            copy_run(raw, begin, out, at, flat[i] - begin)
-            at += flat[i] - begin
-        upto[e] = at
+        total += search.found[e]
+        upto[e] = total
+        at[e] = total - search.found[e]
+    i = 0
+    for turn in range(rounds):
+        for e in range(n):
+            if n >= SEVERAL:
+                share = ((turn + 1) * n + e) * wide * BLOCK
+                for block in range(share // n, (share + wide * BLOCK) // n):
+                    _prefetch_held(held, block)
+            found = at[e]
+            while i < search.end[turn, e]:
+                if n < SEVERAL and i + AHEAD < search.end[rounds - 1, n - 1]:
+                    _prefetch_held(held, int64(search.block[i + AHEAD]))
+                begin, mask = int64(search.block[i]) * BLOCK, search.mask[i]
+                if PACKS and found + BLOCK <= upto[e]:
+                    block_pack(held, begin, mask, out, found)
+                    found += bit_count(mask)
+                    mask = 0
+                while mask != 0:
+                    out[found] = held[begin + first_lane(mask)]
+                    found += 1
+                    mask = without_first(mask)
+                i += 1
+            at[e] = found
 
 
 class _Space(threading.local):
     """Memory that a thread writes what it finds to, before it is put in order."""
 
     def __init__(self) -> None:
-        self.raw: Ints32 = np.empty(2 * TOGETHER * GROUP, np.int32)
-        self.unsure: Ints32 = np.empty(TOGETHER * GROUP, np.int32)
-        self.usual = 0  # how many slots a point of the last search had
+        self.block: Ints32 = np.empty(2 * TOGETHER * BLOCK, np.int32)
+        self.mask: Ints = np.empty(2 * TOGETHER * BLOCK, np.int64)
+        self.unsure: Ints = np.empty((TOGETHER + 1) * GROUP, np.int64)
 
 
 _space = _Space()
@@ -408,9 +554,11 @@ class SlabIndex:
             least=np.zeros((attributes, LAST + 1)),
             parts=np.zeros((attributes, LAST + 1)),
             last=np.zeros(attributes, np.int64),
-            slab=zeros(0, np.uint8),
-            best=zeros(0, np.uint8),
-            code=zeros(0, np.uint16),
+            step=zeros(0, np.int8),
+            low=zeros(0, np.uint16),
+            scale=zeros(0, np.uint16),
+            best=zeros(0, np.int8),
+            top=zeros(0, np.int8),
             held=none,
             at=none,
             free=none,
@@ -444,10 +592,15 @@ class SlabIndex:
         positions = int(o.size[USED]) + max(0, inserts - int(o.size[FREE]))
         if positions > len(o.held):
             room = _whole(max(positions, len(o.held) * 3 // 2), BLOCK)
+            best = longer(o.best, _whole(room, GROUP) // BLOCK * self._ends)
+            top = longer(o.top, _whole(room, CLUSTER) // GROUP * self._ends)
+            best[len(o.best) :], top[len(o.top) :] = -BIAS, -BIAS
             self.arrays = o._replace(
-                slab=longer(o.slab, room * self._ends),
-                code=longer(o.code, room * self._width),
-                best=longer(o.best, _whole(room, GROUP) // BLOCK * self._ends),
+                step=longer(o.step, room * self._ends),
+                low=longer(o.low, room // BLOCK * self._width),
+                scale=longer(o.scale, room // BLOCK * self._width),
+                best=best,
+                top=top,
                 held=longer(o.held, room),
                 free=longer(o.free, room),
             )
@@ -470,8 +623,8 @@ class SlabIndex:
         """Put what has the positions of whole groups in order, where none is free: none is while more are given."""
         o = self.arrays
         best = slice(begin // BLOCK * self._ends, upto // BLOCK * self._ends)
-        o.best[best] = 0
-        _lay_out(o, points, self._ordered(points, o.held[begin:upto]), begin)
+        o.best[best] = -BIAS
+        self._lay_out(points, self._ordered(points, o.held[begin:upto]), begin)
 
     def load(self, points: Points, slots: Ints32) -> None:
         """Add all slots at once where there are none. O(n log n)."""
@@ -504,15 +657,18 @@ class SlabIndex:
         self.arrays = none
         self.arrays.size[CUT_AT] = max(1, len(slots))
         self.reserve(len(slots), max(len(before.at), int(slots.max(initial=-1)) + 1))
-        _lay_out(self.arrays, points, self._ordered(points, slots), 0)
+        self._lay_out(points, self._ordered(points, slots), 0)
         self.arrays.size[BOXES] = self.arrays.size[USED] = len(slots)
+
+    def _lay_out(self, points: Points, slots: Ints32, first: int) -> None:
+        _lay_out(self.arrays, points, slots, first, np.empty(BLOCK, np.int64))
 
     def _ordered(self, points: Points, slots: Ints32) -> Ints32:
         """The slots in an order in which those next to each other are alike."""
         n, ordered = len(slots), slots.copy()
         rows = np.zeros((n, self._width // 8), np.int64)
         slab = rows.view(np.uint8).reshape(n, self._width)
-        _encode_boxes(self.arrays, points, slots, np.empty(self._ends, np.uint16), slab)
+        _encode_boxes(self.arrays, points, slots, slab)
         count, stack = np.empty((self._ends, LAST + 1), np.int64), np.empty((64, 2), np.int64)
         _halve(rows, ordered, self._ends, np.empty_like(rows), np.empty_like(slots), count, stack)
         return ordered
@@ -521,8 +677,7 @@ class SlabIndex:
         """For each of the points of shape (n, attributes), the slots whose boxes hold it, all of them in no particular
         order, and where each's end. O(positions / 4096) comparisons of groups, those of the blocks that they leave, and
         what is found."""
-        together = max(1, min(TOGETHER, KEPT // (2 * _space.usual + 1)))
-        many = [self._containing(points, values[i : i + together]) for i in range(0, len(values), together)]
+        many = [self._containing(points, values[i : i + TOGETHER]) for i in range(0, len(values), TOGETHER)]
         if len(many) == 1:
             return many[0]
         found = [slots for slots, _ in many]
@@ -535,29 +690,28 @@ class SlabIndex:
         """As `containing`, for at least one point and at most `TOGETHER` of them."""
         o, n = self.arrays, len(values)
         groups = len(o.best) // (self._ends * BLOCK)
-        steps = -(-groups // (TOGETHER // n))
+        wide = 1 << max(0, (TOGETHER // n).bit_length() - 2)  # groups of a round
+        rounds = -(-groups // wide)
         search = Search(
             np.ascontiguousarray(values),
             np.zeros((n, self._width), np.uint16),
-            np.zeros((n, self._width), np.uint8),
-            np.zeros((steps, 2, n), np.int64),
+            np.zeros((n, self._width), np.int8),
+            np.empty(BLOCK * self._width, np.int8),
+            np.zeros((rounds, n), np.int64),
+            _space.block,
+            _space.mask,
             _space.unsure,
-            np.empty(n, np.int64),
+            np.zeros(n, np.int64),
+            np.empty((len(o.top) // (self._ends * BLOCK), n), np.int64),
         )
-        _encode_points(o, search.values, search.code, search.slab)
-        raw = _space.raw
-        step = int(_search(o, points.exact, search, raw, 0))
-        while step < steps:
-            done = int(search.end[step - 1, 1, -1])
-            more = np.empty(2 * len(raw), np.int32)
-            more[:done] = raw[:done]
-            raw = more
-            step = int(_search(o, points.exact, search, raw, step))
-        if len(raw) <= KEPT:
-            _space.raw = raw
-        out, upto = np.empty(int(search.end[-1, 1, -1]) if steps else 0, np.int32), np.zeros(n, np.int64)
-        _join(search.end, raw, out, upto)
-        _space.usual = len(out) // n
+        turn = int(_search(o, points.exact, search, wide, 0))
+        while turn < rounds:
+            search = search._replace(block=_twice(search.block), mask=_twice(search.mask))
+            turn = int(_search(o, points.exact, search, wide, turn))
+        if len(search.mask) <= KEPT:
+            _space.block, _space.mask = search.block, search.mask
+        out, upto = np.empty(sum(search.found.tolist()), np.int32), np.zeros(n, np.int64)
+        _name(o.held, search, wide, out, upto)
         return out, upto
 
     def trimmed(self) -> Slabs:
@@ -566,9 +720,11 @@ class SlabIndex:
         o = self.arrays
         room = _whole(int(o.size[USED]), BLOCK)
         return o._replace(
-            slab=o.slab[: room * self._ends],
-            code=o.code[: room * self._width],
+            step=o.step[: room * self._ends],
+            low=o.low[: room // BLOCK * self._width],
+            scale=o.scale[: room // BLOCK * self._width],
             best=o.best[: _whole(room, GROUP) // BLOCK * self._ends],
+            top=o.top[: _whole(room, CLUSTER) // GROUP * self._ends],
             held=o.held[:room],
             free=o.free[:room],
         )
@@ -584,12 +740,27 @@ class SlabIndex:
         assert len(slots) == len(self) and (o.held[places] == slots).all()
         assert sorted([*places.tolist(), *free.tolist()]) == list(range(o.size[USED]))
         again = SlabIndex(len(o.last))
-        again.arrays = o._replace(slab=np.zeros_like(o.slab), best=np.zeros_like(o.best), code=np.zeros_like(o.code))
+        again.arrays = o._replace(
+            step=np.full_like(o.step, -BIAS),
+            low=o.low.copy(),
+            scale=o.scale.copy(),
+            best=np.full_like(o.best, -BIAS),
+            top=np.full_like(o.top, -BIAS),
+        )
         _again(again.arrays, points, slots)
-        assert (again.arrays.code == o.code).all() and (again.arrays.slab == o.slab).all()
-        assert (again.arrays.best <= o.best).all()
+        given = -(-int(o.size[USED]) // BLOCK) * self._ends * BLOCK
+        assert (again.arrays.step[:given] == o.step[:given]).all() and (o.held[free] == -1).all()
+        assert (again.arrays.low == o.low).all() and (again.arrays.scale == o.scale).all()
+        assert (again.arrays.best <= o.best).all() and (again.arrays.top <= o.top).all()
         assert ((o.cut[:, 1:] > o.cut[:, :-1]) | np.isinf(o.cut[:, 1:])).all()
         assert (np.isfinite(o.cut).sum(axis=1) <= o.last).all()
+
+
+def _twice(column: NDArray[Any]) -> NDArray[Any]:
+    """The column with twice the room."""
+    longer_ = np.empty(2 * len(column), column.dtype)
+    longer_[: len(column)] = column
+    return longer_
 
 
 def _whole(n: int, unit: int) -> int:

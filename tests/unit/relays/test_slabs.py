@@ -9,10 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from indexes.compiled.jit import kernel
-from indexes.relays.kernels.comparisons import BLOCK, CODES, block_holds, block_pack
+from indexes.compiled.jit import allocating_kernel, kernel
+from indexes.core.arrays import int64
+from indexes.relays.kernels import slabs
+from indexes.relays.kernels.comparisons import BLOCK, CODES, block_holds, block_pack, code_steps
 from indexes.relays.kernels.points import empty_points, write
-from indexes.relays.kernels.slabs import GROUP, MOST, SETTLED, TOGETHER, SlabIndex, _insert
+from indexes.relays.kernels.slabs import CLUSTER, GROUP, MOST, SETTLED, TOGETHER, SlabIndex, Slabs, _end_code, _insert
 from tests.oracles.relays import meets
 from tests.unit.relays.worlds import N, boxes, numbers, orders, rows, table
 
@@ -104,6 +106,22 @@ def test_many_boxes_fill_many_chunks(by_pieces: bool) -> None:
     again.check(points)
 
 
+def test_boxes_that_are_more_than_sixty_four_groups() -> None:
+    n = CLUSTER + GROUP + 5
+    rng = np.random.default_rng(3)
+    lo = rng.random((n, 1))
+    hi = lo + rng.random((n, 1)) ** 9
+    points, index = table(lo, hi), SlabIndex(1)
+    slots = rng.permutation(n).astype(np.int32)
+    index.load(points, slots[: -GROUP - 9])
+    index.insert(points, slots[-GROUP - 9 :])
+    index.check(points)
+    values = rng.random((3, 1))
+    wanted = [set(np.flatnonzero((lo <= value) & (value <= hi)).tolist()) for value in values]
+    assert held_by(index, points, values) == wanted
+    assert [held_by(index, points, value[None])[0] for value in values] == wanted
+
+
 @settings(max_examples=100)
 @given(st.lists(numbers, min_size=1, max_size=60), st.lists(numbers, max_size=60))
 def test_codes_keep_the_order(ends: Any, others: Any) -> None:
@@ -113,11 +131,60 @@ def test_codes_keep_the_order(ends: Any, others: Any) -> None:
     index.load(points, slots[: len(ends)])
     index.reserve(len(values), len(values))
     _insert(index.arrays, points, slots[len(ends) :])
-    code = index.arrays.code.reshape(-1, CODES)[index.arrays.at[: len(values)]].astype(np.int64)
-    lower, upper = MOST - code[:, 0], code[:, 1]
+    lower, upper = MOST - _codes(index.arrays, points, slots, 0), _codes(index.arrays, points, slots, 1)
     assert (lower <= upper).all()
     by_value = np.argsort(values[:, 0], kind="stable")
     assert (np.diff(lower[by_value]) >= 0).all() and (np.diff(upper[by_value]) >= 0).all()
+
+
+@allocating_kernel
+def _codes(index: Slabs, points: Any, slots: Any, end: int) -> Any:
+    return np.array([_end_code(index, points, int64(slot), end) for slot in slots])
+
+
+def test_a_block_takes_up_boxes_unlike_those_that_it_was_laid_out_for() -> None:
+    """Steps are spread over the codes of a block; a box that comes to a free position has others."""
+    rng = np.random.default_rng(7)
+    n = 3 * BLOCK + 5
+    lo = (np.arange(n) // BLOCK + rng.uniform(0, 0.5, n))[:, None]
+    hi = lo + 0.1
+    lo[::BLOCK] -= 100.0
+    hi[1::BLOCK], lo[2::BLOCK] = np.inf, -np.inf
+    points, index = table(lo, hi), SlabIndex(1)
+    slots = np.arange(n, dtype=np.int32)
+    index.load(points, slots)
+    before = index.arrays.scale.copy()
+    values = np.sort(np.concatenate([lo, hi, np.nextafter(lo, -np.inf), np.nextafter(hi, np.inf)]), axis=0)
+    values = rng.permutation(values[np.isfinite(values)])[: 2 * TOGETHER, None]
+    there = set(range(n))
+    wanted = [brute(lo, hi, there, value) for value in values.tolist()]
+    for _ in range(10):
+        gone = rng.permutation(slots)[:9]
+        index.delete(points, gone)
+        left = there - set(gone.tolist())
+        assert held_by(index, points, values) == [held & left for held in wanted]
+        index.insert(points, rng.permutation(gone))
+        index.check(points)
+        assert held_by(index, points, values) == wanted
+    assert (index.arrays.scale != before).any()
+
+
+@pytest.mark.parametrize("d", [1, 4, 9])
+def test_few_boxes_that_hold_a_point_are_looked_at(d: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ends that many boxes share leave no doubt, and of others one in ten at most."""
+    rng = np.random.default_rng(d)
+    n = 4 * GROUP
+    shared = rng.integers(0, 20, (n, d)).astype(float)
+    for lo in (shared, rng.random((n, d)) * 20):
+        hi = lo + (5.0 if lo is shared else rng.random((n, d)) * 20)
+        points, index = table(lo, hi), SlabIndex(d)
+        index.load(points, np.arange(n, dtype=np.int32))
+        values = np.floor(rng.random((TOGETHER, d)) * 20) if lo is shared else rng.random((TOGETHER, d)) * 20
+        monkeypatch.setattr(slabs, "_space", slabs._Space())
+        slabs._space.unsure[:] = -1
+        found = sum(map(len, held_by(index, points, values)))
+        looked_at = np.count_nonzero(slabs._space.unsure >= 0)
+        assert looked_at == 0 if lo is shared else looked_at < 0.1 * found + 9 * d, (looked_at, found)
 
 
 @pytest.mark.parametrize("d", [1, 2, 4, 5, 9])
@@ -165,8 +232,8 @@ def test_masks_of_blocks_and_what_they_pack(seed: int) -> None:
     """Compiled and as defined."""
     rng = np.random.default_rng(seed)
     columns = 1 + 3 * seed
-    a = rng.integers(0, 6, columns * BLOCK + 3).astype(np.uint8)
-    bound = rng.integers(0, 4, columns + 2).astype(np.uint8)
+    few, some = np.array([-128, -2, -1, 0, 1, 127], np.int8), np.array([-128, -128, -2, -1, 0, 127], np.int8)
+    a, bound = rng.choice(few, columns * BLOCK + 3), rng.choice(some, columns + 2)
     met = _blocks(a, bound, columns)
     assert met == block_holds(a, 3, bound, 2, columns)
     held, masks = rng.integers(0, 99, BLOCK + 1).astype(np.int32), [0, -1, int(rng.integers(-(2**63), 2**63))]
@@ -175,6 +242,28 @@ def test_masks_of_blocks_and_what_they_pack(seed: int) -> None:
         found = np.zeros(2 * BLOCK + 5, np.int32)
         _pack(held, mask, found)
         assert found[5 : 5 + len(wanted)].tolist() == [held[1 + lane] for lane in wanted]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_steps_of_codes(seed: int) -> None:
+    """Compiled and as defined; a greater code has no lesser step."""
+    rng = np.random.default_rng(seed)
+    low = np.concatenate([[0, 1, 256, 65535], rng.integers(0, 65536, 2 * CODES)]).astype(np.uint16)
+    scale = np.concatenate([[65535, 65535, 0, 256], rng.integers(0, 65536, 2 * CODES)]).astype(np.uint16)
+    code = np.sort(rng.integers(0, 65536, 200).astype(np.uint16))
+    code[:2], code[-2:] = [0, 1], [65534, 65535]
+    for at in range(len(low) - CODES):
+        rows = np.full((2, len(code), CODES), 7, np.int8)
+        for i, x in enumerate(code):
+            row = np.full(CODES, x)
+            code_steps(row, 0, low, scale, at, rows[0, i], 0)
+            _steps(row, low, scale, at, rows[1, i])
+        assert (rows[0] == rows[1]).all() and (np.diff(rows[0].astype(int), axis=0) >= 0).all()
+
+
+@kernel
+def _steps(code: Any, low: Any, scale: Any, at: int, out: Any) -> None:
+    code_steps(code, 0, low, scale, at, out, 0)
 
 
 @kernel
