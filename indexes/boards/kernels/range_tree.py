@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from indexes.boards.kernels.object_index import BEFORE_ALL, MAX, ObjectIndex, implement
 from indexes.compiled.jit import expanded, inlined, internal, kernel
-from indexes.compiled.simd import bit_count, high_bit, lanes_least, lanes_upto, low_bit, prefetch_block
+from indexes.compiled.simd import bit_count, high_bit, lanes_least, lanes_upto, low_bit, prefetch_block, prefetch_line
 from indexes.core import aligned
 from indexes.core.arrays import Floats, Ints, Ints32, uint64
 
@@ -686,4 +686,20 @@ def expect(tree: RangeTree, row: int) -> None:
         prefetch_block(tree.least, int(tree.off[1]) + ((slot >> 4) & -16))
 
 
-implement(RangeTree, next_west, next_east, first_west, first_east, min_y, top, count, set_y, insert, delete, expect)
+@kernel
+def expect_applied(tree: RangeTree, row: int) -> None:
+    """O(1)."""
+    slot = int(tree.pos[row])
+    if slot >= 0:
+        node = int(tree.off[1]) + (slot >> 4)
+        prefetch_line(tree.x, slot)
+        prefetch_line(tree.least, slot)
+        prefetch_line(tree.holder, slot)
+        prefetch_line(tree.least, node)
+        prefetch_line(tree.holder, node)
+
+
+implement(
+    RangeTree,
+    *(next_west, next_east, first_west, first_east, min_y, top, count, set_y, insert, delete, expect, expect_applied),
+)
