@@ -211,9 +211,17 @@ def _expect(tree: RangeTree, base: int, east: bool) -> None:
 
 
 @expanded
+def _expect_hit(tree: RangeTree, base: int, east: bool) -> None:
+    """As `_expect`, for a caller that reads all of its hits: their `created` at once, their rows later."""
+    _expect(tree, base, east)
+    prefetch_block(tree.holder, base + 16 if east else base - 16)
+    prefetch_line(tree.row, base)
+
+
+@expanded
 def _next(tree: RangeTree, slot: int, y_limit: float, c_limit: int, east: bool) -> int:
     """Climb until a sibling on that side holds something better, then descend along the nearest such children."""
-    _expect(tree, slot & -16, east)
+    _expect_hit(tree, slot & -16, east)
     found = -1
     at = slot
     level = 0
@@ -682,8 +690,11 @@ def expect(tree: RangeTree, row: int) -> None:
         for leaf in range(base - 16, base + 32, 16):
             prefetch_block(tree.least, leaf)
             prefetch_block(tree.x, leaf)
+        node = int(tree.off[1]) + (slot >> 4)
         prefetch_block(tree.holder, base)
-        prefetch_block(tree.least, int(tree.off[1]) + ((slot >> 4) & -16))
+        prefetch_line(tree.row, base)
+        prefetch_block(tree.least, node & -16)
+        prefetch_line(tree.holder, node)
 
 
 @kernel
