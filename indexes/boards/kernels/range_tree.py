@@ -205,9 +205,9 @@ def _beyond(tree: RangeTree, base: int, lane: int, y_limit: float, east: bool) -
 
 @expanded
 def _expect(tree: RangeTree, base: int, east: bool) -> None:
-    """Prefetch what a search in this leaf reads next: the x of its hits, and the next leaf."""
+    """Prefetch what a search in this leaf reads next: the x of its hits, and the next leaf but one."""
     prefetch_block(tree.x, base)
-    prefetch_block(tree.least, base + 16 if east else base - 16)
+    prefetch_block(tree.least, base + 32 if east else base - 32)
 
 
 @expanded
@@ -690,6 +690,8 @@ def expect(tree: RangeTree, row: int) -> None:
         for leaf in range(base - 16, base + 32, 16):
             prefetch_block(tree.least, leaf)
             prefetch_block(tree.x, leaf)
+        prefetch_block(tree.least, base - 32)
+        prefetch_block(tree.least, base + 32)
         node = int(tree.off[1]) + (slot >> 4)
         prefetch_block(tree.holder, base)
         prefetch_line(tree.row, base)
