@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from indexes.boards.kernels.batch_diff import ITEMS, MISSING, BatchDiff, DiffItems
-from indexes.boards.kernels.batch_incremental import DEFERRED, MADE, NEXT, paint_incremental
+from indexes.boards.kernels.batch_incremental import DEFERRED, MADE, NEXT, apply_promotions, paint_incremental
 from indexes.boards.kernels.batch_interactions import BatchInteractions
 from indexes.boards.kernels.batch_rank_sweep import PAINTED, SPENT, RankSweep, change, make_rank_sweep, paint_rank_sweep
 from indexes.boards.kernels.changes import Changes
@@ -68,7 +68,7 @@ class Batch:
         self._changes = changes
         self._births, self._rows = births, rows
         self._touched = np.array(touched, np.int64)
-        self._items = self._changed = 0
+        self._items = self._promotions = self._changed = 0
         self._diff: BatchDiff | None = None
         self._progress = np.zeros(3, np.int64)
         self._seconds_per_step = painter.seconds_per_event / PAINTED
@@ -79,7 +79,7 @@ class Batch:
         diff = self._diff
         if diff is None:
             diff = self._diff = self._begin()
-        if self._sweep is not None and not self._apply(diff, budget):
+        if not self._apply(diff, budget):
             return
         keep = keep or self._painter.live.count > 0
         going = True
@@ -99,9 +99,9 @@ class Batch:
         painter.forget_copies()
         painter.objects.reserve(self._births, self._rows)
         diff = painter.room.diff_of(painter.objects.arrays, changes, self._touched, self._rows)
-        sizes, promotions = diff.demoted.size.tolist(), diff.promoted.size.tolist()[ITEMS]
+        sizes, self._promotions = diff.demoted.size.tolist(), diff.promoted.size.tolist()[ITEMS]
         demotions, gone = sizes[ITEMS], sizes[MISSING]
-        self._items = demotions + promotions
+        self._items = demotions + self._promotions
         if gone > 0:
             # Objects that moved in x are indexed twice for a while, and deleted ones again for a search: in spare rows.
             painter.objects.reserve(self._births + gone + 1, self._rows + len(changes.row) + 1)
@@ -111,15 +111,16 @@ class Batch:
             self._sweep = make_rank_sweep(painter.objects, diff)
         else:
             self._interactions = BatchInteractions(diff, *painter.interactions)
-            self._deferred = np.empty(self._items, np.int64)
+            self._deferred = np.empty(demotions, np.int64)
         return diff
 
     def _apply(self, diff: BatchDiff, budget: float) -> bool:
-        """Apply more of the changes before any is painted; whether all are applied."""
-        lo, n = self._changed, self._items
+        """Apply more of the changes that are applied before any is painted; whether all of them are."""
+        lo, n = self._changed, self._items if self._sweep is not None else self._promotions
         hi = min(n, lo + max(1, int(budget / ADVANCE)))
         if lo < hi:
-            change(self._painter.objects.arrays, diff, lo, hi)
+            apply = change if self._sweep is not None else apply_promotions
+            apply(self._painter.objects.arrays, diff, lo, hi)
             self._changed = hi
         return hi == n
 
