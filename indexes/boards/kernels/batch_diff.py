@@ -417,6 +417,14 @@ def passes(items: DiffItems, place: int, y: float, c: int) -> bool:
     return better(items.y0[place], items.c[place], y, c) != better(items.y1[place], items.c[place], y, c)
 
 
+@expanded
+def passes_within(items: DiffItems, place: int, y: float, c: int, l: float, r: float) -> bool:
+    """Whether an item with l <= x <= r `passes` (y, c). For single items, whose tests cannot be predicted: most are
+    decided by one branch."""
+    near = (items.x[place] >= l) & (items.x[place] <= r) & (items.least[place] <= y) & (items.most[place] >= y)
+    return near and passes(items, place, y, c)
+
+
 @inlined
 def passing(items: DiffItems, place: int, east: bool, y: float, c: int, x_end: float) -> int:
     """The nearest item from `place` on, as far as `x_end`, that crosses (y, c); -1 if there is none."""
