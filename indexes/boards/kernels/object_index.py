@@ -6,9 +6,9 @@ when objects are inserted, deleted or moved; rows never do. Objects are ordered 
 (y, created), smaller is better; ``created`` is unique, so both orders are total. An object with y = +inf is present but
 hidden: no query returns it.
 
-Kernels call the functions from `next_west` to `expect_applied`. Compiled, each resolves to the structure's own kernel by the
-type of the first argument, in kernels cached on disk as well; uncompiled (``NUMBA_DISABLE_JIT=1``) the type is looked
-up. A structure registers its kernels once, with `implement`. `ObjectIndex` is the same protocol for Python.
+Kernels call the functions from `next_west` to `expect_applied`. Compiled, each resolves to the structure's own kernel
+by the type of the first argument, in kernels cached on disk as well; uncompiled (``NUMBA_DISABLE_JIT=1``) the type is
+looked up. A structure registers its kernels once, with `implement`. `ObjectIndex` is the same protocol for Python.
 """
 
 from __future__ import annotations
