@@ -27,8 +27,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from indexes.boards.kernels.batch_diff import ITEMS, MISSING, BatchDiff, DiffItems
-from indexes.boards.kernels.batch_incremental import DEFERRED, MADE, NEXT, paint_incremental
-from indexes.boards.kernels.batch_interactions import BatchInteractions, make_interactions
+from indexes.boards.kernels.batch_incremental import DEFERRED, MADE, NEXT, apply_promotions, paint_incremental
+from indexes.boards.kernels.batch_interactions import BatchInteractions
 from indexes.boards.kernels.batch_rank_sweep import PAINTED, SPENT, RankSweep, change, make_rank_sweep, paint_rank_sweep
 from indexes.boards.kernels.changes import Changes
 from indexes.boards.kernels.forest import Forest
@@ -68,7 +68,7 @@ class Batch:
         self._changes = changes
         self._births, self._rows = births, rows
         self._touched = np.array(touched, np.int64)
-        self._changed = 0
+        self._items = self._promotions = self._changed = 0
         self._diff: BatchDiff | None = None
         self._progress = np.zeros(3, np.int64)
         self._seconds_per_step = painter.seconds_per_event / PAINTED
@@ -79,7 +79,7 @@ class Batch:
         diff = self._diff
         if diff is None:
             diff = self._diff = self._begin()
-        if self._sweep is not None and not self._apply(diff, budget):
+        if not self._apply(diff, budget):
             return
         keep = keep or self._painter.live.count > 0
         going = True
@@ -90,7 +90,7 @@ class Batch:
     def advance(self, view: AnyObjects) -> None:
         """Apply the changes to another index, which has room for new objects, in order of x. O(m log n)."""
         if self._diff is not None:
-            change(view.arrays, self._diff, 0, _items(self._diff))
+            change(view.arrays, self._diff, 0, self._items)
 
     def _begin(self) -> BatchDiff:
         """Compute the difference that the batch makes, and choose the way to paint it."""
@@ -99,25 +99,28 @@ class Batch:
         painter.forget_copies()
         painter.objects.reserve(self._births, self._rows)
         diff = painter.room.diff_of(painter.objects.arrays, changes, self._touched, self._rows)
-        gone = int(diff.demoted.size[MISSING])
+        sizes, self._promotions = diff.demoted.size.tolist(), diff.promoted.size.tolist()[ITEMS]
+        demotions, gone = sizes[ITEMS], sizes[MISSING]
+        self._items = demotions + self._promotions
         if gone > 0:
             # Objects that moved in x are indexed twice for a while, and deleted ones again for a search: in spare rows.
             painter.objects.reserve(self._births + gone + 1, self._rows + len(changes.row) + 1)
         self._sweep: RankSweep | None = None
         self._interactions: BatchInteractions | None = None
-        if diff.demoted.size[ITEMS] > CROWDED * len(painter.objects) ** FURTHER:
+        if demotions > CROWDED * len(painter.objects) ** FURTHER:
             self._sweep = make_rank_sweep(painter.objects, diff)
         else:
-            self._interactions = make_interactions(diff, int(painter.ks.max()))
-            self._deferred = np.empty(_items(diff), np.int64)
+            self._interactions = BatchInteractions(diff, *painter.interactions)
+            self._deferred = np.empty(demotions, np.int64)
         return diff
 
     def _apply(self, diff: BatchDiff, budget: float) -> bool:
-        """Apply more of the changes before any is painted; whether all are applied."""
-        lo, n = self._changed, _items(diff)
+        """Apply more of the changes that are applied before any is painted; whether all of them are."""
+        lo, n = self._changed, self._items if self._sweep is not None else self._promotions
         hi = min(n, lo + max(1, int(budget / ADVANCE)))
         if lo < hi:
-            change(self._painter.objects.arrays, diff, lo, hi)
+            apply = change if self._sweep is not None else apply_promotions
+            apply(self._painter.objects.arrays, diff, lo, hi)
             self._changed = hi
         return hi == n
 
@@ -129,7 +132,7 @@ class Batch:
             assert self._interactions is not None
             stop = int(before[NEXT]) + max(1, int(budget / painter.seconds_per_event))
             why = paint_incremental(*state, self._interactions, self._deferred, progress, stop, keep)
-            done, end = int(progress[NEXT] - before[NEXT]), _items(diff) + int(progress[DEFERRED])
+            done, end = int(progress[NEXT] - before[NEXT]), self._items + int(progress[DEFERRED])
             painter.seconds_per_event += _drift(painter.seconds_per_event, began, done)
         else:
             why = paint_rank_sweep(*state, diff, sweep, progress, max(1, int(budget / self._seconds_per_step)), keep)
@@ -169,10 +172,6 @@ class Batch:
 def _drift(seconds: float, began: float, done: int) -> float:
     """By how much to correct an estimate in seconds, after `done` steps since `began`."""
     return 0.2 * ((time.perf_counter() - began) / done - seconds) if done else 0.0
-
-
-def _items(diff: BatchDiff) -> int:
-    return int(diff.demoted.size[ITEMS] + diff.promoted.size[ITEMS])
 
 
 def put_in_order(tiles: Tiles, diff: BatchDiff) -> None:

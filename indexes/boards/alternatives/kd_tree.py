@@ -679,4 +679,13 @@ def expect(tree: KdTree, row: int) -> None:
         prefetch_block(tree.bucket, int(tree.at[row]) * FULL)
 
 
-implement(KdTree, next_west, next_east, first_west, first_east, min_y, top, count, set_y, insert, delete, expect)
+@kernel
+def expect_applied(tree: KdTree, row: int) -> None:
+    """As `expect`."""
+    expect(tree, row)
+
+
+implement(
+    KdTree,
+    *(next_west, next_east, first_west, first_east, min_y, top, count, set_y, insert, delete, expect, expect_applied),
+)

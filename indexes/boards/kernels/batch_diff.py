@@ -20,6 +20,7 @@ from indexes.boards.kernels.changes import DELETE, Changes
 from indexes.boards.kernels.object_index import ObjectArrays
 from indexes.boards.kernels.radix import DIGITS, order_of, place_of
 from indexes.compiled.jit import expanded, inlined, internal, kernel
+from indexes.compiled.simd import high_bit, lanes_from, lanes_upto, low_bit
 from indexes.core.arrays import INF, Bytes, Floats, Ints, Ints32, UInt64s, int64, uint64
 
 DEMOTED, PROMOTED = 1, 2
@@ -32,7 +33,7 @@ class DiffItems(NamedTuple):
 
     `other[i]` is the place among the items of the other kind before which item i lies. `spare[i]` is the row under
     which an object that moved in x stays at its old place for a while, else -1. The item's tiles are first[i] to end[i]
-    - 1 of the buffer. Level v of `size[LEVELS]` of the tree is off[v] to off[v + 1] - 1 of `least` and `most`; level 0
+    - 1 of the buffer. Level v of the tree is off[v] to off[v + 1] - 1 of `least` and `most`; level 0
     are the items. For `size[MISSING]` items one of both values is inf.
     """
 
@@ -51,7 +52,7 @@ class DiffItems(NamedTuple):
     size: Ints
 
 
-ITEMS, LEVELS, MISSING = range(3)
+ITEMS, MISSING = range(2)
 """Entries of `DiffItems.size`."""
 
 MOST_LEVELS = 16
@@ -182,7 +183,7 @@ def _make_items(n: int) -> DiffItems:
     return DiffItems(
         np.empty(n, np.int32), np.empty(n), np.empty(n), np.empty(n), np.empty(n, np.int64), np.empty(n, np.int64),
         np.empty(n, np.int32), np.empty(n, np.int64), np.empty(n, np.int64), np.empty(nodes), np.empty(nodes),
-        np.empty(MOST_LEVELS + 1, np.int64), np.zeros(3, np.int64),
+        np.empty(MOST_LEVELS + 1, np.int64), np.zeros(2, np.int64),
     )  # fmt: skip
 
 
@@ -343,7 +344,6 @@ def _lay_tree(items: DiffItems) -> None:
         width = ((width >> 4) + 15) & -16
         levels += 1
         items.off[levels] = items.off[levels - 1] + width
-    items.size[LEVELS] = levels
     for node in range(items.off[levels]):
         items.least[node], items.most[node] = INF, -INF
     for item in range(n):
@@ -380,28 +380,32 @@ def _search(
     lower: float,
     x_end: float,
 ) -> int:
-    """`crossing`, for a place within bounds: climb while nothing below a node crosses, descend where something may."""
-    n, levels = size[ITEMS], size[LEVELS]
-    step, edge = (1, 15) if east else (-1, 0)
+    """`crossing`, for a place within bounds: climb while nothing in a block of 16 nodes crosses, descend where
+    something may."""
+    n = size[ITEMS]
     found, at, level = -1, place, 0
     going = 0 <= place < n
     while going:
-        near = at << (4 * level) if east else min(((at + 1) << (4 * level)) - 1, n - 1)
-        if near >= n or (x[near] > x_end if east else x[near] < x_end):
-            going = False
-        elif least[off[level] + at] <= upper and most[off[level] + at] >= lower:
-            if level == 0:
-                found = at
-                going = False
-            else:
-                level -= 1
-                at = (at << 4) + 15 - edge
+        block, lane = at & -16, at & 15
+        base = off[level] + block
+        hits = lanes_upto(least, base, upper) & lanes_from(most, base, lower)
+        hits &= (-1 << lane) if east else (2 << lane) - 1
+        if hits != 0:
+            at = block + (low_bit(hits) if east else high_bit(hits))
+            near = at << (4 * level) if east else min(((at + 1) << (4 * level)) - 1, n - 1)
         else:
-            if at & 15 == edge and level + 1 < levels:
-                at >>= 4
-                level += 1
-            at += step
-            going = 0 <= at < off[level + 1] - off[level]
+            near = (block + 16) << (4 * level) if east else (block << (4 * level)) - 1
+        if near < 0 or near >= n or (x[near] > x_end if east else x[near] < x_end):
+            going = False
+        elif hits == 0:
+            at = (block >> 4) + (1 if east else -1)
+            level += 1
+        elif level == 0:
+            found = at
+            going = False
+        else:
+            level -= 1
+            at = at << 4 if east else (at << 4) + 15
     return found
 
 
@@ -415,6 +419,14 @@ def better(y: float, c: int, than_y: float, than_c: int) -> bool:
 def passes(items: DiffItems, place: int, y: float, c: int) -> bool:
     """Whether an item is better than (y, c) on one side of the batch only."""
     return better(items.y0[place], items.c[place], y, c) != better(items.y1[place], items.c[place], y, c)
+
+
+@expanded
+def passes_within(items: DiffItems, place: int, y: float, c: int, l: float, r: float) -> bool:
+    """Whether an item with l <= x <= r `passes` (y, c). For single items, whose tests cannot be predicted: most are
+    decided by one branch."""
+    near = (items.x[place] >= l) & (items.x[place] <= r) & (items.least[place] <= y) & (items.most[place] >= y)
+    return near and passes(items, place, y, c)
 
 
 @inlined

@@ -1,10 +1,11 @@
-"""A batch that is small compared with its board: each change is painted and applied by itself.
+"""A batch that is small compared with its board: each change is painted by itself.
 
-First all promotions, then all demotions, each in order of x, each painted just before it is applied. Most are
-independent: no other change of the batch meets their region, and painting is that of a single change. A promotion
-counts later ones that cross it. A demotion among others restricts the recipients of what it exposes to those who gain
-the object by the whole batch (`batch_interactions`). Where another demotion crosses the one at hand, its recipients are
-known only when all changes are applied; it is *deferred*.
+First all promotions are applied, in order of x. Then each demotion is painted just before it is applied, in order of x.
+Most are independent: no other change of the batch meets their region, and painting is that of a single change. A
+demotion among others restricts the recipients of what it exposes to those who gain the object by the whole batch
+(`batch_interactions`). Where another demotion crosses the one at hand, its recipients are known only when all changes
+are applied; it is *deferred*. Last come the promoted objects and the deferred ones, painted in the state after the
+batch.
 
 Tiles are made in this order and sorted into that of the messages at the end (`indexes.boards.batch.put_in_order`).
 """
@@ -12,9 +13,16 @@ Tiles are made in this order and sorted into that of the messages at the end (`i
 from __future__ import annotations
 
 from indexes.boards.kernels.batch_demotions import paint_demotion, remove_restored, slot_of_demoted
-from indexes.boards.kernels.batch_diff import ITEMS, BatchDiff, DiffItems, any_passing, crossing, enter_list, passing
+from indexes.boards.kernels.batch_diff import ITEMS, BatchDiff, any_passing, crossing, enter_list
 from indexes.boards.kernels.batch_interactions import BatchInteractions, begin_demotion
-from indexes.boards.kernels.object_index import ObjectArrays, delete, insert, look_ahead, set_y
+from indexes.boards.kernels.object_index import (
+    ObjectArrays,
+    delete,
+    insert,
+    look_ahead,
+    look_ahead_applied,
+    set_y,
+)
 from indexes.boards.kernels.paint import greatest, paint, paint_near
 from indexes.boards.kernels.region import nearest
 from indexes.boards.kernels.scratch import PaintContext
@@ -24,7 +32,26 @@ from indexes.compiled.jit import inlined, kernel
 from indexes.core.arrays import INF, Ints, int64
 
 NEXT, MADE, DEFERRED = range(3)
-"""Entries of `progress`: the next item, tiles made, and the number of deferred items."""
+"""Entries of `progress`: the next item, tiles made, and the number of deferred demotions."""
+
+
+@kernel
+def apply_promotions(objects: ObjectArrays, diff: BatchDiff, start: int, end: int) -> None:
+    """Apply promotions start..end - 1 without painting. One that moved in x keeps its old place under a spare row,
+    until its demotion is applied."""
+    items = diff.promoted
+    for item in range(start, end):
+        look_ahead_applied(objects, items.row, item, items.size[ITEMS])
+        row, spare, y = int(items.row[item]), int(items.spare[item]), items.y1[item]
+        if spare >= 0:
+            slot = objects.pos[row]
+            old_x, old_y, old_c = objects.x[slot], objects.y[slot], objects.c[slot]
+            delete(objects, row)
+            insert(objects, spare, old_x, old_y, old_c)
+        if objects.pos[row] < 0:
+            insert(objects, row, items.x[item], y, items.c[item])
+        elif y != objects.y[objects.pos[row]]:
+            set_y(objects, int(objects.pos[row]), y)
 
 
 @kernel
@@ -38,35 +65,40 @@ def paint_incremental(
     stop: int,
     keep: bool,
 ) -> int:
-    """Paint and apply items from `progress[NEXT]` on, up to `stop`: promotions, demotions, then the deferred ones.
+    """Paint items from `progress[NEXT]` on, up to `stop`: demotions, which are then applied, promotions, and the
+    deferred demotions.
 
-    `objects` is O0 at first, O1 after all demotions. `deferred` has room for all items. With `keep` tiles are collected
-    in `tiles`, else each item's overwrite the last one's. Returns DONE, or FULL_TILES when the buffer has to grow
-    before the next item. An independent item costs what `paint` and the change of the index cost, and O(log m).
+    `objects` is O0 with all promotions at first, O1 after all demotions. `deferred` has room for all demotions. With
+    `keep` tiles are collected in `tiles`, else each item's overwrite the last one's. Returns DONE, or FULL_TILES when
+    the buffer has to grow before the next item. An independent item costs what `paint` and the change of the index
+    cost, and O(log m).
     """
     diff, tiles = interactions.diff, context.tiles
     promotions, demotions = diff.promoted.size[ITEMS], diff.demoted.size[ITEMS]
     kmax = greatest(context)
     status = DONE
     item = progress[NEXT]
-    while item < min(stop, promotions + demotions + progress[DEFERRED]) and status == DONE:
+    while item < min(stop, demotions + promotions + progress[DEFERRED]) and status == DONE:
         if not keep:
             tiles.n[0] = 0
         start = tiles.n[0]
-        if item < promotions:
-            look_ahead(objects, diff.promoted.row, item, promotions)
-            ok, final = _promote(objects, context, kmax, diff, item)
-            number = item
-        elif item < promotions + demotions:
-            look_ahead(objects, diff.demoted.row, item - promotions, demotions)
-            ok, final = _demote(objects, context, kmax, interactions, item - promotions)
-            number = item
+        final = True
+        promoted = demotions <= item < demotions + promotions
+        number = item
+        if promoted:
+            number -= demotions
+            look_ahead(objects, diff.promoted.row, number, promotions)
+            slot = int64(objects.pos[diff.promoted.row[number]])
+            ok = paint(objects, context, slot, objects.y[slot]) == 1
+        elif item < demotions:
+            look_ahead(objects, diff.demoted.row, number, demotions)
+            ok, final = _demote(objects, context, kmax, interactions, number)
         else:
-            number = deferred[item - promotions - demotions]
-            ok, final = _paint_deferred(objects, context, kmax, moments, diff, number), True
+            number = deferred[item - demotions - promotions]
+            ok = _paint_deferred(objects, context, kmax, moments, diff, number)
         if ok:
-            items, at = (diff.promoted, number) if number < promotions else (diff.demoted, number - promotions)
-            items.first[at], items.end[at] = start, tiles.n[0]
+            items = diff.promoted if promoted else diff.demoted
+            items.first[number], items.end[number] = start, tiles.n[0]
             if not final:
                 deferred[progress[DEFERRED]] = number
                 progress[DEFERRED] += 1
@@ -77,43 +109,6 @@ def paint_incremental(
             status = FULL_TILES
     progress[NEXT] = item
     return status
-
-
-@inlined
-def _promote(objects: ObjectArrays, context: PaintContext, kmax: int, diff: BatchDiff, item: int) -> tuple[bool, bool]:
-    """Step 3 for one object, then apply it. Returns whether the tiles fit, and whether they are final."""
-    items, scratch = diff.promoted, context.scratch
-    row, y, c = int(items.row[item]), items.y1[item], items.c[item]
-    _insert_hidden(objects, items, item)
-    slot = int64(objects.pos[row])
-    ok = final = True
-    if kmax > 0:
-        a, b = nearest(objects, slot, y, kmax, scratch)
-        place = passing(items, item + 1, True, y, c, scratch.all_east[kmax])
-        while place >= 0:
-            b = enter_list(scratch.all_east, kmax, b, items.x[place], True)
-            place = passing(items, place + 1, True, y, c, scratch.all_east[kmax])
-        demoted_at = items.other[item]
-        l, r = scratch.all_west[kmax], scratch.all_east[kmax]
-        final = not any_passing(diff.demoted, demoted_at - 1, demoted_at, y, c, l, r)
-        if final:
-            ok = paint_near(objects, context, slot, y, a, b, True, None)
-    if ok and y != objects.y[slot]:
-        set_y(objects, int(slot), y)
-    return ok, final
-
-
-@inlined
-def _insert_hidden(objects: ObjectArrays, items: DiffItems, item: int) -> None:
-    """Insert a new object at its place, hidden. One that moved in x keeps its old place under a spare row."""
-    row, spare = int(items.row[item]), int(items.spare[item])
-    if spare >= 0 and objects.pos[spare] < 0:
-        slot = objects.pos[row]
-        x, y, c = objects.x[slot], objects.y[slot], objects.c[slot]
-        delete(objects, row)
-        insert(objects, spare, x, y, c)
-    if objects.pos[row] < 0:
-        insert(objects, row, items.x[item], INF, items.c[item])
 
 
 @inlined
@@ -160,14 +155,8 @@ def _demote(
 def _paint_deferred(
     objects: ObjectArrays, context: PaintContext, kmax: int, moments: Moments, diff: BatchDiff, number: int
 ) -> bool:
-    """Step 1 or 3 for one deferred object, by its number over promotions and demotions. False when `tiles` is too
-    small."""
-    promotions = diff.promoted.size[ITEMS]
-    if number < promotions:
-        slot = int64(objects.pos[diff.promoted.row[number]])
-        ok = paint(objects, context, slot, objects.y[slot]) == 1
-    else:
-        slot = slot_of_demoted(objects, diff.demoted, number - promotions)
-        ok = paint_demotion(objects, context, slot, kmax, moments, diff, number - promotions)
-        remove_restored(objects, diff.demoted, number - promotions)
+    """Step 1 for a deferred demotion. False when `tiles` is too small."""
+    slot = slot_of_demoted(objects, diff.demoted, number)
+    ok = paint_demotion(objects, context, slot, kmax, moments, diff, number)
+    remove_restored(objects, diff.demoted, number)
     return ok

@@ -19,11 +19,12 @@ from indexes.boards.kernels.batch_diff import (
     crossing,
     insert_entry,
     is_changed,
-    passes,
+    passes_within,
     passing,
     remove_entry,
     revert_lists,
 )
+from indexes.boards.kernels.region import gain_strips
 from indexes.boards.kernels.scratch import Scratch, Shortlist
 from indexes.boards.kernels.staircase import new_gain_strips
 from indexes.compiled.jit import inlined, vectorized
@@ -54,10 +55,21 @@ class BatchInteractions(NamedTuple):
     east: Floats
 
 
-def make_interactions(diff: BatchDiff, kmax: int) -> BatchInteractions:
-    """The interactions of a batch, for lists of classes of up to `kmax`."""
+class InteractionBuffers(NamedTuple):
+    """The arrays of a `BatchInteractions` next to its difference: kept from batch to batch."""
+
+    at: Ints
+    promoted: Ints
+    demoted: Ints
+    near: Floats
+    west: Floats
+    east: Floats
+
+
+def make_interaction_buffers(kmax: int) -> InteractionBuffers:
+    """Buffers for lists of classes of up to `kmax`."""
     few = np.empty(FEW, np.int64), np.empty(FEW, np.int64)
-    return BatchInteractions(diff, np.zeros(3, np.int64), *few, np.empty(2), np.empty(kmax + 2), np.empty(kmax + 2))
+    return InteractionBuffers(np.zeros(3, np.int64), *few, np.empty(2), np.empty(kmax + 2), np.empty(kmax + 2))
 
 
 @inlined
@@ -109,7 +121,7 @@ def _any_demoted(interactions: BatchInteractions, y: float, c: int, l: float) ->
     there = False
     for j in range(interactions.at[2]):
         place = interactions.demoted[j]
-        there |= items.x[place] >= l and passes(items, place, y, c)
+        there |= passes_within(items, place, y, c, l, INF)
     if interactions.at[2] < 0:
         there = passing(items, interactions.at[0] - 1, False, y, c, l) >= 0
     return there
@@ -123,12 +135,11 @@ def _find_near(interactions: BatchInteractions, y: float, c: int, l: float, r: f
     west, east = -INF, INF
     for j in range(interactions.at[1]):
         place = interactions.promoted[j]
-        x = items.x[place]
-        if l <= x <= r and passes(items, place, y, c):
+        if passes_within(items, place, y, c, l, r):
             if place < east_place:
-                west = max(west, x)
+                west = max(west, items.x[place])
             else:
-                east = min(east, x)
+                east = min(east, items.x[place])
     if interactions.at[1] < 0:
         place = passing(items, east_place - 1, False, y, c, l)
         west = items.x[place] if place >= 0 else -INF
@@ -138,16 +149,25 @@ def _find_near(interactions: BatchInteractions, y: float, c: int, l: float, r: f
 
 
 @inlined
-def cut_to_recipients(
-    interactions: BatchInteractions, scratch: Scratch, k: int, x_h: float, y: float, c: int, n: int, recipients: int
+def recipient_strips(
+    interactions: BatchInteractions,
+    scratch: Scratch,
+    k: int,
+    a: int,
+    b: int,
+    x_h: float,
+    y: float,
+    c: int,
+    recipients: int,
 ) -> int:
-    """Cut the n strips that gain the object at `x_h` to its recipients; returns how many are left."""
-    if recipients == NONE:
-        n = 0
-    elif recipients == CLEAR:
-        n = _cut_between(scratch, n, interactions.near[0], interactions.near[1])
-    elif recipients == SOME:
+    """As `gain_strips` for the object at `x_h`, exactly, for those of its recipients alone; returns how many."""
+    n = int64(0)
+    if recipients == SOME:
         n = _cut_by_lists(interactions, scratch, k, x_h, y, c)
+    elif recipients != NONE:
+        n = gain_strips(scratch, k, a, b, x_h, int64(0))
+        if recipients == CLEAR:
+            n = _cut_between(scratch, n, interactions.near[0], interactions.near[1])
     return n
 
 
@@ -193,11 +213,11 @@ def _revert_lists(interactions: BatchInteractions, y: float, c: int, k: int) -> 
     l, r = west[k], east[k]
     for j in range(interactions.at[1]):
         place = interactions.promoted[j]
-        if l <= promoted.x[place] <= r and passes(promoted, place, y, c):
+        if passes_within(promoted, place, y, c, l, r):
             remove_entry(west, east, k, promoted.x[place])
     for j in range(interactions.at[2]):
         place = interactions.demoted[j]
-        if demoted.x[place] >= max(l, west[k]) and passes(demoted, place, y, c):
+        if passes_within(demoted, place, y, c, max(l, west[k]), INF):
             insert_entry(west, k, demoted.x[place], False)
 
 
@@ -237,11 +257,11 @@ def _drop_by_count(
     if _all_at_hand(interactions):
         for j in range(interactions.at[1]):
             place = interactions.promoted[j]
-            if l <= diff.promoted.x[place] <= r and passes(diff.promoted, place, y, c):
+            if passes_within(diff.promoted, place, y, c, l, r):
                 _add_passes(shortlist, n, diff.promoted.x[place], 1)
         for j in range(interactions.at[2]):
             place = interactions.demoted[j]
-            if diff.demoted.x[place] >= l and passes(diff.demoted, place, y, c):
+            if passes_within(diff.demoted, place, y, c, l, INF):
                 _add_passes(shortlist, n, diff.demoted.x[place], -1)
     else:
         _count_passes(diff, at, y, c, l, r, shortlist, n)

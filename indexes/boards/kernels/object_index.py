@@ -6,9 +6,9 @@ when objects are inserted, deleted or moved; rows never do. Objects are ordered 
 (y, created), smaller is better; ``created`` is unique, so both orders are total. An object with y = +inf is present but
 hidden: no query returns it.
 
-Kernels call the functions from `next_west` to `expect`. Compiled, each resolves to the structure's own kernel by the
-type of the first argument, in kernels cached on disk as well; uncompiled (``NUMBA_DISABLE_JIT=1``) the type is looked
-up. A structure registers its kernels once, with `implement`. `ObjectIndex` is the same protocol for Python.
+Kernels call the functions from `next_west` to `expect_applied`. Compiled, each resolves to the structure's own kernel
+by the type of the first argument, in kernels cached on disk as well; uncompiled (``NUMBA_DISABLE_JIT=1``) the type is
+looked up. A structure registers its kernels once, with `implement`. `ObjectIndex` is the same protocol for Python.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from numpy.typing import ArrayLike, NDArray
 from indexes.boards.regions import Region
 from indexes.compiled import dispatch
 from indexes.compiled.jit import inlined
-from indexes.compiled.simd import prefetch_block
+from indexes.compiled.simd import prefetch_block, prefetch_line
 from indexes.core import aligned
 from indexes.core.arrays import Floats, Ints, Ints32
 
 MAX = float(np.finfo(np.float64).max)
 """An unbounded end of a range, and a threshold at or above every visible object."""
 
-AHEAD = 4
-"""Memory is prefetched for the change that many places ahead."""
+AHEAD, APPLIED_AHEAD = 4, 16
+"""Memory is prefetched for the change that many places ahead: for changes that are painted, and for others."""
 
 BEFORE_ALL = int(np.iinfo(np.int64).min)
 """Less than every `created`."""
@@ -139,6 +139,12 @@ def expect(objects: ObjectArrays, row: int) -> None:
     raise NotImplementedError
 
 
+@_protocol.declare(_pasted)
+def expect_applied(objects: ObjectArrays, row: int) -> None:
+    """As `expect`, for a change that is not painted: the few lines that a new y of the object reads."""
+    raise NotImplementedError
+
+
 @inlined
 def look_ahead(objects: ObjectArrays, rows: Ints32, at: int, end: int) -> None:
     """Prefetch memory for the next few changes, of objects rows[at + 1 : end]; change `at` is at hand.
@@ -149,6 +155,15 @@ def look_ahead(objects: ObjectArrays, rows: Ints32, at: int, end: int) -> None:
         prefetch_block(objects.pos, int(rows[at + 2 * AHEAD]))
     if at + AHEAD < end:
         expect(objects, rows[at + AHEAD])
+
+
+@inlined
+def look_ahead_applied(objects: ObjectArrays, rows: Ints32, at: int, end: int) -> None:
+    """As `look_ahead`, for changes that are applied without painting: they read less, and are done sooner."""
+    if at + 2 * APPLIED_AHEAD < end:
+        prefetch_line(objects.pos, int(rows[at + 2 * APPLIED_AHEAD]))
+    if at + APPLIED_AHEAD < end:
+        expect_applied(objects, rows[at + APPLIED_AHEAD])
 
 
 class ObjectIndex(ABC):

@@ -13,7 +13,7 @@ Source: [Range top-k] III.
 
 from __future__ import annotations
 
-from indexes.boards.kernels.batch_interactions import BatchInteractions, cut_to_recipients, recipients_of
+from indexes.boards.kernels.batch_interactions import BatchInteractions, recipient_strips, recipients_of
 from indexes.boards.kernels.forest import NODE
 from indexes.boards.kernels.object_index import ObjectArrays
 from indexes.boards.kernels.paint_sparse import class_k_and_runs, paint_sparse
@@ -124,10 +124,11 @@ def _paint_dense(
             y, c = objects.y[hit_slot], objects.c[hit_slot]
             if ok and scratch.west[k] < x_h < scratch.east[k]:
                 scratch.stats[MIN_Y] += 1
-                strips = gain_strips(scratch, k, a, b, x_h, runs)
-                if interactions is not None:
+                if interactions is None:
+                    strips = gain_strips(scratch, k, a, b, x_h, runs)
+                else:
                     recipients = recipients_of(interactions, scratch, k, objects.row[hit_slot], y, c)
-                    strips = cut_to_recipients(interactions, scratch, k, x_h, y, c, strips, recipients)
+                    strips = recipient_strips(interactions, scratch, k, a, b, x_h, y, c, recipients)
                 scratch.stats[EXPOSED] += strips > 0
                 ok = put_strips(context, strips, k_class, objects.row[hit_slot], x_h, y, y == INF, c, False)
                 if scratch.hit[e] & 1:

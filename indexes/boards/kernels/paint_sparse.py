@@ -13,8 +13,8 @@ from indexes.boards.kernels.batch_interactions import (
     ALL,
     NONE,
     BatchInteractions,
-    cut_to_recipients,
     drop_non_recipients,
+    recipient_strips,
     recipients_of,
 )
 from indexes.boards.kernels.object_index import ObjectArrays
@@ -109,11 +109,12 @@ def paint_sparse(
                     recipients = recipients_of(interactions, scratch, k, objects.row[hit_slot], y, c)
                 l, r = INF, -INF
                 if n < 0:
-                    strips = gain_strips(scratch, k, a, b, x_h, runs)
-                    if runs > 0:
-                        clip(scratch, strips, l_first, r_last)
-                    if interactions is not None:
-                        strips = cut_to_recipients(interactions, scratch, k, x_h, y, c, strips, recipients)
+                    if interactions is None:
+                        strips = gain_strips(scratch, k, a, b, x_h, runs)
+                        if runs > 0:
+                            clip(scratch, strips, l_first, r_last)
+                    else:
+                        strips = recipient_strips(interactions, scratch, k, a, b, x_h, y, c, recipients)
                     ok, l, r = greedy(context, k_class, strips, True)
                 elif count_entry(shortlist, n, k, x_h, east):
                     if interactions is not None:

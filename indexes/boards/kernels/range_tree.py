@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from indexes.boards.kernels.object_index import BEFORE_ALL, MAX, ObjectIndex, implement
 from indexes.compiled.jit import expanded, inlined, internal, kernel
-from indexes.compiled.simd import bit_count, high_bit, lanes_least, lanes_upto, low_bit, prefetch_block
+from indexes.compiled.simd import bit_count, high_bit, lanes_least, lanes_upto, low_bit, prefetch_block, prefetch_line
 from indexes.core import aligned
 from indexes.core.arrays import Floats, Ints, Ints32, uint64
 
@@ -205,15 +205,23 @@ def _beyond(tree: RangeTree, base: int, lane: int, y_limit: float, east: bool) -
 
 @expanded
 def _expect(tree: RangeTree, base: int, east: bool) -> None:
-    """Prefetch what a search in this leaf reads next: the x of its hits, and the next leaf."""
+    """Prefetch what a search in this leaf reads next: the x of its hits, and the next leaf but one."""
     prefetch_block(tree.x, base)
-    prefetch_block(tree.least, base + 16 if east else base - 16)
+    prefetch_block(tree.least, base + 32 if east else base - 32)
+
+
+@expanded
+def _expect_hit(tree: RangeTree, base: int, east: bool) -> None:
+    """As `_expect`, for a caller that reads all of its hits: their `created` at once, their rows later."""
+    _expect(tree, base, east)
+    prefetch_block(tree.holder, base + 16 if east else base - 16)
+    prefetch_line(tree.row, base)
 
 
 @expanded
 def _next(tree: RangeTree, slot: int, y_limit: float, c_limit: int, east: bool) -> int:
     """Climb until a sibling on that side holds something better, then descend along the nearest such children."""
-    _expect(tree, slot & -16, east)
+    _expect_hit(tree, slot & -16, east)
     found = -1
     at = slot
     level = 0
@@ -682,8 +690,29 @@ def expect(tree: RangeTree, row: int) -> None:
         for leaf in range(base - 16, base + 32, 16):
             prefetch_block(tree.least, leaf)
             prefetch_block(tree.x, leaf)
+        prefetch_block(tree.least, base - 32)
+        prefetch_block(tree.least, base + 32)
+        node = int(tree.off[1]) + (slot >> 4)
         prefetch_block(tree.holder, base)
-        prefetch_block(tree.least, int(tree.off[1]) + ((slot >> 4) & -16))
+        prefetch_line(tree.row, base)
+        prefetch_block(tree.least, node & -16)
+        prefetch_line(tree.holder, node)
 
 
-implement(RangeTree, next_west, next_east, first_west, first_east, min_y, top, count, set_y, insert, delete, expect)
+@kernel
+def expect_applied(tree: RangeTree, row: int) -> None:
+    """O(1)."""
+    slot = int(tree.pos[row])
+    if slot >= 0:
+        node = int(tree.off[1]) + (slot >> 4)
+        prefetch_line(tree.x, slot)
+        prefetch_line(tree.least, slot)
+        prefetch_line(tree.holder, slot)
+        prefetch_line(tree.least, node)
+        prefetch_line(tree.holder, node)
+
+
+implement(
+    RangeTree,
+    *(next_west, next_east, first_west, first_east, min_y, top, count, set_y, insert, delete, expect, expect_applied),
+)

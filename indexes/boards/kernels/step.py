@@ -12,7 +12,7 @@ import numpy as np
 
 from indexes.boards.kernels.changes import DELETE, Changes
 from indexes.boards.kernels.forest import Forest
-from indexes.boards.kernels.object_index import ObjectArrays, delete, insert, look_ahead, set_y
+from indexes.boards.kernels.object_index import ObjectArrays, delete, insert, look_ahead, look_ahead_applied, set_y
 from indexes.boards.kernels.paint import paint
 from indexes.boards.kernels.scratch import PaintContext
 from indexes.boards.live_lists import Former, Live, deliver, find_receivers
@@ -216,7 +216,7 @@ def given_y(objects: ObjectArrays, row: int, y: float) -> float:
 def advance(objects: ObjectArrays, changes: Changes, start: int, end: int) -> None:
     """Apply changes start..end - 1 without painting: for replay, and for the copy that serves reads."""
     for change in range(start, end):
-        look_ahead(objects, changes.row, change, end)
+        look_ahead_applied(objects, changes.row, change, end)
         row = changes.row[change]
         x = changes.x[change]
         y = changes.y[change]
