@@ -1,4 +1,4 @@
-"""Imports of libraries without what they import or make for others."""
+"""Imports of libraries without what they import for others."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.abc import MetaPathFinder
-from typing import Any
 
 
 class _Hider(MetaPathFinder):
@@ -35,23 +34,3 @@ def without(*names: str) -> Iterator[None]:
         yield
     finally:
         sys.meta_path.remove(finder)
-
-
-@contextmanager
-def models_later() -> Iterator[None]:
-    """Give models of pydantic that are defined within a `with` their validators when they are first used."""
-    from pydantic import BaseModel, ConfigDict
-
-    config, rebuild = BaseModel.model_config, BaseModel.__dict__["model_rebuild"]
-
-    def when_used(cls: type[BaseModel], /, **how: Any) -> bool | None:
-        """Rebuild a model for its first use, which says how; a module that completes its models says nothing."""
-        return rebuild.__func__(cls, **how) if how else None
-
-    BaseModel.model_config = ConfigDict(defer_build=True)
-    BaseModel.model_rebuild = classmethod(when_used)  # type: ignore[assignment, method-assign]
-    try:
-        yield
-    finally:
-        BaseModel.model_config = config
-        BaseModel.model_rebuild = rebuild  # type: ignore[method-assign]

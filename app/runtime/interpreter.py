@@ -9,8 +9,7 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 
-from app.runtime import program
-from app.runtime.importing import hide, models_later, without
+from app.runtime.importing import hide, without
 
 UNUSED = ("coverage", "pandas", "yaml")
 """Packages that libraries import where they are installed, and that the service never uses."""
@@ -32,7 +31,6 @@ def prepare() -> None:
     hide(*UNUSED)
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
-    program.begin()
 
 
 def with_room(run: Callable[[], None]) -> None:
@@ -51,15 +49,12 @@ def with_room(run: Callable[[], None]) -> None:
 
 
 def import_libraries() -> None:
-    """Import what would bring along what a start does not need, without that, before anything else imports it.
+    """Import structlog without rich, before anything else imports it.
 
-    For structlog that is rich, which shows exceptions on a terminal (`app.runtime.logs` imports it for the first). For
-    FastAPI it is the validators of an OpenAPI document, of whose models its parameters are made.
+    It shows exceptions on a terminal, for which `app.runtime.logs` imports it when there is one.
     """
     with without("rich"):
         import structlog  # noqa: F401
-    with models_later():
-        import fastapi  # noqa: F401
 
 
 def keep_program() -> None:

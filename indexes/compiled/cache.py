@@ -17,7 +17,6 @@ import logging
 import os
 import pickle
 import platform
-import re
 import struct
 import sys
 import time
@@ -33,11 +32,10 @@ import numba
 from numba.core import compiler, types
 from numba.core.errors import NumbaError
 
-from indexes.compiled import library, signatures, targets
+from indexes.compiled import library, targets
 from indexes.compiled.fingerprint import fingerprint
-from indexes.compiled.places import VARIABLE, replace_file, root
 
-__all__ = ["VARIABLE", "replace_file", "root"]
+VARIABLE = "RANKCAST_CACHE"
 
 SUFFIX = ".kernel"
 
@@ -52,8 +50,6 @@ _COMPILES = ("arguments.py", "dispatch.py", "jit.py", "library.py", "speedups.py
 
 log = logging.getLogger("rankcast.kernels")
 
-signatures.install()
-
 
 class Compiled(NamedTuple):
     """A kernel that was compiled in this process. `seconds` are CPU seconds, less those of the kernels that it called
@@ -67,31 +63,36 @@ observers: list[Callable[[Compiled], None]] = []
 """Called with each kernel that this process has compiled."""
 
 
+def root() -> Path:
+    """The folder of all compiled kernels: `RANKCAST_CACHE`, else ``.cache/kernels`` of the checkout, and for an
+    installed package ``rankcast/kernels`` in the user's cache directory."""
+    named = os.environ.get(VARIABLE)
+    home = Path(__file__).resolve().parents[2]
+    if named:
+        return Path(named)
+    return (_user_cache() / "rankcast" if home.name in _INSTALLED else home / ".cache") / "kernels"
+
+
+_INSTALLED = ("site-packages", "dist-packages")
+
+
+def _user_cache() -> Path:
+    """Where the platform wants caches of the user's programs."""
+    said = os.environ.get("XDG_CACHE_HOME")
+    if said and os.path.isabs(said):
+        return Path(said)
+    return Path.home() / ("Library/Caches" if sys.platform == "darwin" else ".cache")
+
+
 @cache
 def toolchain() -> str:
     """The versions that machine code depends on apart from the sources of kernels, as a file name."""
+    digest = hashlib.sha256(str(FORMAT).encode())
+    for name in _COMPILES:
+        digest.update(_statements((Path(__file__).parent / name).read_text()))
     python = f"{sys.implementation.name}{sys.version_info[0]}{sys.version_info[1]}{getattr(sys, 'abiflags', '')}"
     versions = f"{python}-numba{numba.__version__}-llvmlite{llvmlite.__version__}-{platform.machine()}"
-    return f"{versions}-{_digest([(Path(__file__).parent / name).read_text() for name in _COMPILES])}"
-
-
-def _digest(texts: list[str]) -> str:
-    """The format with the statements of some sources, as 8 hexadecimal digits. Kept on disk: to parse takes long."""
-    kept = root() / f"{hashlib.sha256(repr((FORMAT, sys.version, texts)).encode()).hexdigest()[:20]}.statements"
-    with suppress(OSError, ValueError):
-        found = kept.read_text()
-        if _DIGEST.fullmatch(found):
-            return found
-    digest = hashlib.sha256(str(FORMAT).encode())
-    for text in texts:
-        digest.update(_statements(text))
-    with suppress(OSError):
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        replace_file(kept, digest.hexdigest()[:8].encode())
-    return digest.hexdigest()[:8]
-
-
-_DIGEST = re.compile("[0-9a-f]{8}")
+    return f"{versions}-{digest.hexdigest()[:8]}"
 
 
 def _statements(source: str) -> bytes:
@@ -292,6 +293,18 @@ def _read(path: Path) -> Any:
 
 def _write(path: Path, data: bytes) -> None:
     replace_file(path, _CHECKSUM.pack(zlib.crc32(data)) + data)
+
+
+def replace_file(path: Path, data: bytes) -> None:
+    """Write a file of the cache as a whole: others see the one before, or all of this one. Raises OSError."""
+    draft = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    try:
+        draft.write_bytes(data)
+        os.replace(draft, path)
+    except BaseException:
+        with suppress(OSError):
+            draft.unlink()
+        raise
 
 
 def _acquire(path: Path) -> Any:

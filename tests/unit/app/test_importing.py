@@ -5,29 +5,6 @@ from __future__ import annotations
 import subprocess
 import sys
 
-MODELS = """
-from app.runtime.importing import models_later
-with models_later():
-    import fastapi.openapi.models as models
-from pydantic import BaseModel
-assert not models.OpenAPI.__pydantic_complete__ and "defer_build" not in BaseModel.model_config
-class Own(BaseModel):
-    part: "Part"
-class Part(BaseModel):
-    number: int
-assert Own.model_rebuild() and Own.__pydantic_complete__ and Part.__pydantic_complete__
-document = {"openapi": "3.1.0", "info": {"title": "t", "version": "1"}, "paths": {"/a": {"get": {"responses": {
-    "200": {"description": "d", "content": {"application/json": {"schema": {"anyOf": [{"type": "null"}]}}}}}}}}}
-made = models.OpenAPI(**document)
-assert made.model_dump(by_alias=True, exclude_none=True)["paths"]["/a"]["get"]["responses"]["200"]["content"]
-try:
-    models.Info(title=1)
-except ValueError as error:
-    assert len(error.errors()) == 2
-else:
-    raise AssertionError
-"""
-
 HIDDEN = """
 import sys
 from app.runtime.importing import hide, without
@@ -88,10 +65,6 @@ raise AssertionError
 def run(program: str) -> None:
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
-
-
-def test_models_get_their_validators_when_they_are_used() -> None:
-    run(MODELS)
 
 
 def test_hidden_packages_seem_not_to_be_installed() -> None:
