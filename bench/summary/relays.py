@@ -27,7 +27,7 @@ class Size(NamedTuple):
     before: Path | None = None
 
 
-QUICK = Size(notifications=30)
+QUICK = Size()
 
 COVER_LIMIT = "the leaves that a search of so many dimensions opens"
 SLAB_LIMIT = (
