@@ -1,7 +1,8 @@
 """Figures of one checkout for the summary, in a process of its own: ``python -P figures.py`` with it on the path.
 
-It reads the name of a table and its sizes as JSON, and prints the figures of the table by name. Everything that it
-imports is the checkout's, whose names may be earlier ones.
+It reads the name of a table and its sizes as a line of JSON, prints the names of the figures, and then, for each name
+on its input, the figure of one round: microseconds an item, or what its function says. Everything that it imports is
+the checkout's, whose names may be earlier ones.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 from importlib import import_module
-from statistics import median
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -20,37 +21,44 @@ import numpy as np
 K = 20
 """Of matchers, as in the paper."""
 
-MOST_ROUNDS = 3
+Case = Callable[[], float]
+"""Runs one round; returns the figure."""
 
 
-def thread_seconds(run: Callable[[], Any], rounds: int) -> float:
-    """The median of so many rounds of a run, after one that compiles."""
+def timed(run: Callable[[], Any], items: int) -> Case:
+    """Microseconds of thread time an item, of a run that is compiled here."""
     run()
-    found = []
-    for _ in range(min(rounds, MOST_ROUNDS)):
+
+    def once() -> float:
         began = time.thread_time()
         run()
-        found.append(time.thread_time() - began)
-    return median(found)
+        return (time.thread_time() - began) / items * 1e6
+
+    return once
 
 
-def intervals(n: int, points: int, rounds: int, changed: int, compiling: int, **_: Any) -> dict[str, float]:
-    """Microseconds of the best of a point, and changes of scores a second."""
+def intervals(n: int, points: int, changed: int, compiling: int) -> dict[str, Case]:
+    """The best of a point, and changes of scores, other ones each round."""
     kernels = import_module("bench.matchers.kernels")
     rescored_class = vars(kernels).get("Rescored") or vars(kernels)["_Rescored"]
     small = rescored_class(kernels.make_world(compiling, 1, points=10), None)
     small.change(np.arange(compiling, dtype=np.int32), np.ones(compiling))
     rescored = rescored_class(kernels.make_world(n, 1, points=points), None)
     (mine,) = rescored.contenders()
-    static = thread_seconds(mine.run, rounds) / points * 1e6
     rng = np.random.default_rng(1)
-    rows = rng.permutation(n).astype(np.int32)[:changed]
-    spent, _nobody = rescored.change(rows, rng.uniform(0.5, 2.0, n))
-    return {"top": static, "changes": len(rows) / spent}
+    order, factor = rng.permutation(n).astype(np.int32), rng.uniform(0.5, 2.0, n)
+    begins = count(0, changed)
+
+    def change() -> float:
+        begin = next(begins)
+        spent, _nobody = rescored.change(order[begin : begin + changed], factor)
+        return float(spent / changed * 1e6)
+
+    return {"top": timed(mine.run, points), "changes": change}
 
 
-def relaxed(n: int, few: int, rounds: int, dimensions: list[int], **_: Any) -> dict[str, float]:
-    """Microseconds of a relaxed match, by dimensions."""
+def relaxed(n: int, few: int, dimensions: list[int]) -> dict[str, Case]:
+    """A relaxed match, by dimensions."""
     kernels = import_module("bench.matchers.kernels")
     import pyarrow as pa
 
@@ -64,37 +72,36 @@ def relaxed(n: int, few: int, rounds: int, dimensions: list[int], **_: Any) -> d
         else:
             matcher.insert(pa.array(np.arange(n).astype(str)), subscriptions)
         events = np.repeat(world.points, 2, axis=1)
-        found[str(d)] = thread_seconds(partial(matcher.match, events, K), rounds) / few * 1e6
+        found[str(d)] = timed(partial(matcher.match, events, K), few)
     return found
 
 
-def covering(commands: int, rounds: int, dimensions: int, share: float, **_: Any) -> dict[str, float]:
-    """Microseconds of a command under G_1, with all points in the index or with roots alone, whichever is faster."""
+def covering(commands: int, dimensions: int, share: float) -> dict[str, Case]:
+    """A command under G_1, with all points in the index or with roots alone."""
     speed, workload = import_module("bench.relays.speed"), import_module("bench.relays.workload")
     speed.apply(speed.KdIndex, workload.make_commands(200, dimensions // 2, share), roots=True)
     asked = workload.make_commands(commands, dimensions // 2, share)
-    seconds = [
-        median(speed.apply(speed.KdIndex, asked, roots=roots)[0] for _ in range(min(rounds, MOST_ROUNDS)))
-        for roots in (False, True)
-    ]
-    return {"command": min(seconds) / commands * 1e6}
+
+    def case(roots: bool) -> Case:
+        return lambda: float(speed.apply(speed.KdIndex, asked, roots=roots)[0] / commands * 1e6)
+
+    return {"all": case(False), "roots": case(True)}
 
 
-def notifications(boxes: int, notifications: int, rounds: int, attributes: int, **_: Any) -> dict[str, float]:
-    """Microseconds to find the boxes that hold a point."""
+def notifications(boxes: int, notifications: int, attributes: int) -> dict[str, Case]:
+    """The boxes that hold a point."""
     kernels, workload = import_module("bench.relays.kernels"), import_module("bench.relays.workload")
     lo, hi = workload.make_boxes(boxes, attributes)
     points, index = workload.as_table(lo, hi), kernels.SlabIndex(attributes)
     index.load(points, np.arange(boxes, dtype=np.int32))
     values = np.random.default_rng(1).uniform(0, workload.MOST, (notifications, attributes))
-    seconds = thread_seconds(lambda: index.containing(points, values), rounds)
-    return {"notification": seconds / notifications * 1e6}
+    return {"notification": timed(lambda: index.containing(points, values), notifications)}
 
 
-def epochs(subscriptions: int, window: int, vocabulary: int, k: int = 10, **_: Any) -> dict[str, float]:
-    """Seconds of the post at whose end an epoch begins, by the wall."""
+def epochs(subscriptions: int, window: int, vocabulary: int, k: int = 10) -> dict[str, Case]:
+    """Seconds of the post at whose end an epoch begins, by the wall; each round fills a feed."""
     _an_epoch(min(subscriptions, 300), min(window, 300), min(vocabulary, 1_000), k)
-    return {"seconds": _an_epoch(subscriptions, window, vocabulary, k)}
+    return {"seconds": lambda: _an_epoch(subscriptions, window, vocabulary, k)}
 
 
 def _an_epoch(n: int, window: int, vocabulary: int, k: int) -> float:
@@ -114,18 +121,18 @@ def _an_epoch(n: int, window: int, vocabulary: int, k: int) -> float:
     return time.perf_counter() - began
 
 
-def large_feeds(large: int, window: int, posts: int, vocabulary: int, **_: Any) -> dict[str, float]:
-    """Posts a second to a feed of many subscriptions, one round."""
+def large_feeds(large: int, window: int, posts: int, vocabulary: int, rounds: int) -> dict[str, Case]:
+    """A post to a feed of many subscriptions, of the second of two runs of posts a round."""
     trends = import_module("bench.feeds.trends")
     make = vars(trends).get("feed_without_index") or vars(trends)["_feed"]
     measured = vars(trends).get("measured") or vars(trends)["_measured"]
-    setting = trends.BASE._replace(subscriptions=large, window=window)
     size = trends.Size(rounds=1, posts=posts, vocabulary=vocabulary)
-    world, feed = make(setting, size, 2)
-    return {"posts": 1e6 / measured(feed, world, trends.OrderedIndex(), window, size).whole}
+    world, feed = make(trends.BASE._replace(subscriptions=large, window=window), size, 2 * rounds)
+    begins = count(window, 2 * posts)
+    return {"post": lambda: float(measured(feed, world, trends.OrderedIndex(), next(begins), size).whole)}
 
 
-TABLES: dict[str, Callable[..., dict[str, float]]] = {
+TABLES: dict[str, Callable[..., dict[str, Case]]] = {
     "intervals": intervals,
     "relaxed": relaxed,
     "covering": covering,
@@ -136,8 +143,11 @@ TABLES: dict[str, Callable[..., dict[str, float]]] = {
 
 
 def main() -> None:
-    job = json.load(sys.stdin)
-    json.dump(TABLES[job["table"]](**job["size"]), sys.stdout)
+    job = json.loads(sys.stdin.readline())
+    cases = TABLES[job["table"]](**job["size"])
+    print(json.dumps(list(cases)), flush=True)
+    for line in sys.stdin:
+        print(json.dumps(cases[line.strip()]()), flush=True)
 
 
 if __name__ == "__main__":

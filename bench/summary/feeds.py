@@ -15,7 +15,7 @@ from bench.feeds.rounds import use_two_threads
 from bench.feeds.workload import make_world
 from bench.process import Checkout
 from bench.report import Report, count, ratio
-from bench.summary.before import Target, figures_of
+from bench.summary.before import Target, alternated, beside
 from bench.summary.rows import NO_PROTOTYPE, Row, against, micros
 from indexes.feeds.config import FeedConfig
 from indexes.feeds.feed import FeedIndex
@@ -38,6 +38,9 @@ class Size(NamedTuple):
 
 
 QUICK = Size(posts=1_000, rounds=3, requests=10, http_rounds=2)
+
+FEW_ROUNDS = 2
+"""Of what takes long, beside the commit before."""
 
 EPOCH_SECONDS = 0.5
 LARGE = Target(3_000.0, 625.0, "3,000 posts/s", rate=True)
@@ -86,7 +89,8 @@ def epoch(size: Size) -> Iterator[Row]:
     n, window = size.subscriptions, size.window
     epoch_seconds(min(n, 300), min(window, 300), min(size.vocabulary, 1_000))  # what it compiles is not timed
     seconds = epoch_seconds(n, window, size.vocabulary)
-    before = figures_of(size.before, "epochs", subscriptions=n, window=window, vocabulary=size.vocabulary)
+    sizes = {"window": window, "vocabulary": size.vocabulary}
+    before = beside(size.before, "epochs", FEW_ROUNDS, subscriptions=n, **sizes).get("seconds")
     yield Row(
         "an epoch of weights",
         f"{n:,} subscriptions, a window of {window:,} posts",
@@ -94,7 +98,7 @@ def epoch(size: Size) -> Iterator[Row]:
         f"{seconds:.2f} s",
         seconds <= EPOCH_SECONDS,
         limit=EPOCH_LIMIT,
-        before=f"{before['seconds']:.2f} s (ours {ratio(before['seconds'] / seconds)} times as fast)" if before else "",
+        before=before.seconds() if before else "",
     )
 
 
@@ -124,17 +128,16 @@ def large(size: Size) -> Iterator[Row]:
     world, feed = trends.feed_without_index(setting, sized, size.rounds + 1)
     found = trends.measured(feed, world, OrderedIndex(), setting.window, sized)
     rate = 1e6 / found.whole
-    sizes = {"window": size.window, "posts": size.posts, "vocabulary": size.vocabulary}
-    before = figures_of(size.before, "large-feeds", large=size.large, **sizes).get("posts")
-    met, times = LARGE.judge(rate, before)
+    sizes = {"window": size.window, "posts": size.posts, "vocabulary": size.vocabulary, "rounds": FEW_ROUNDS}
+    before = beside(size.before, "large-feeds", FEW_ROUNDS, large=size.large, **sizes).get("post")
     yield Row(
         "feeds, many subscriptions",
         _shown(size.large, size) + TWO,
         LARGE.said(),
         f"{rate:,.0f} posts/s, {micros(found.whole)} a post, {micros(found.find)} to find",
-        met,
+        LARGE.met(rate, before),
         limit=WHOLE_LIMIT.format(count(found.hits)),
-        before=f"{before:,.0f} posts/s (ours {times} as many)" if before else "",
+        before=before._replace(before=before.before / 1e6).rate(" posts/s") if before else "",
     )
 
 
@@ -149,16 +152,22 @@ def http(size: Size) -> Iterator[Row]:
         vocabulary=size.vocabulary,
     )
     rate = service.show(Report(lambda _: None), sized)
-    before = service.show(Report(lambda _: None), sized, Checkout.at(size.before)) if size.before else None
-    met, times = OVER_HTTP.judge(rate, before)
+    before = None
+    if size.before is not None:
+        theirs = Checkout.at(size.before)
+        before = alternated(
+            lambda: 1 / service.show(Report(lambda _: None), sized, theirs),
+            lambda: 1 / service.show(Report(lambda _: None), sized),
+            FEW_ROUNDS,
+        )
     yield Row(
         "posts over HTTP",
         f"{size.subscriptions:,} subscriptions, {sized.batch} posts a request",
         OVER_HTTP.said(),
         f"{rate:,.0f} posts/s",
-        met,
+        OVER_HTTP.met(rate, before),
         limit=HTTP_LIMIT,
-        before=f"{before:,.0f} posts/s (ours {times} as many)" if before else "",
+        before=before.rate(" posts/s") if before else "",
     )
 
 

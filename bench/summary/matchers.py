@@ -14,7 +14,7 @@ from bench.matchers import kernels
 from bench.matchers.workload import K, make_world
 from bench.race import race
 from bench.report import ratio
-from bench.summary.before import Target, figures_of, shown_before
+from bench.summary.before import Target, beside
 from bench.summary.rows import NO_PROTOTYPE, Row, against, micros
 
 
@@ -59,9 +59,9 @@ def one_dimension(size: Size) -> Iterator[Row]:
     static, scanned = times[0], times[-1]
     rng = np.random.default_rng(1)
     rows = rng.permutation(size.n).astype(np.int32)[: int(CHURN * size.n)]
-    sizes = {"points": size.points, "rounds": size.rounds, "changed": len(rows), "compiling": kernels.COMPILING}
-    before = figures_of(size.before, "intervals", n=size.n, **sizes)
-    met, _ = TOP.judge(static, before.get("top"))
+    sizes = {"points": size.points, "changed": len(rows), "compiling": kernels.COMPILING}
+    before = beside(size.before, "intervals", n=size.n, **sizes)
+    top, changing = before.get("top"), before.get("changes")
     shown = f"{size.n:,} intervals, k = {K}"
     its = {"mask walk": times[1]} if theirs else {}
     yield Row(
@@ -69,11 +69,11 @@ def one_dimension(size: Size) -> Iterator[Row]:
         f"{shown}, {size.points:,} points",
         TOP.said(),
         micros(static),
-        met,
+        TOP.met(static, top),
         prototype=against(static, its) or NO_PROTOTYPE,
         peer=against(static, {"numpy in order of score": scanned}),
         limit=WALK_LIMIT,
-        before=shown_before(static, before.get("top")),
+        before=top.micros() if top else "",
     )
     spent, their_spent = rescored.change(rows, rng.uniform(0.5, 2.0, size.n))
     changed = [median(one) for one in race(rescored.contenders(), size.rounds)]
@@ -88,23 +88,22 @@ def one_dimension(size: Size) -> Iterator[Row]:
         limit=CHURN_LIMIT,
     )
     rate, pause = len(rows) / spent, 1e3 * rescored.longest
-    met, faster = CHANGES.judge(rate, before.get("changes"))
     yield Row(
         "changes of scores",
         f"{shown}, {len(rows):,} in batches of {kernels.BATCH:,}",
         f"{CHANGES.said()}; pauses under {PAUSE_MS:g} ms",
         f"{rate:,.0f}/s, the longest pause {pause:.1f} ms",
-        met and pause < PAUSE_MS,
+        CHANGES.met(rate, changing) and pause < PAUSE_MS,
         prototype=f"{len(rows) / their_spent:,.0f}/s" if their_spent else NO_PROTOTYPE,
         limit=CHANGE_LIMIT,
-        before=f"{before['changes']:,.0f}/s (ours {faster} as many)" if before else "",
+        before=changing._replace(before=changing.before / 1e6).rate() if changing else "",
     )
 
 
 def relaxed(size: Size) -> Iterator[Row]:
     """Relaxed matching, beside the paper's Threshold Algorithm over SOPT-R-trees."""
     theirs = prototypes.load_matchers(None)
-    before = figures_of(size.before, "relaxed", n=size.n, few=size.few, rounds=size.rounds, dimensions=list(RELAXED))
+    before = beside(size.before, "relaxed", n=size.n, few=size.few, dimensions=list(RELAXED))
     for d, target in RELAXED.items():
         world = make_world(size.n, d, points=size.few)
         sized = kernels.Size(size.n, size.points, size.few, size.rounds)
@@ -116,9 +115,9 @@ def relaxed(size: Size) -> Iterator[Row]:
             f"{size.n:,} subscriptions, k = {K}, {size.few} events",
             target.said(),
             micros(times[0]),
-            target.judge(times[0], before.get(str(d)))[0],
+            target.met(times[0], before.get(str(d))),
             paper="Threshold Algorithm, " + against(times[0], {"SOPT-R-trees": times[1]}),
             prototype=against(times[0], {"blocks": times[2]}) if its else NO_PROTOTYPE,
             limit=RELAXED_LIMIT,
-            before=shown_before(times[0], before.get(str(d))),
+            before=before[str(d)].micros() if before else "",
         )

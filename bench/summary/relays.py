@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from bench.relays import kernels, speed
 from bench.report import Report, ratio
-from bench.summary.before import figures_of, shown_before
+from bench.summary.before import beside
 from bench.summary.rows import NO_PROTOTYPE, Row, micros
 
 DIMENSIONS, ATTRIBUTES = 16, 4
@@ -43,9 +43,8 @@ def covering(size: Size) -> Iterator[Row]:
     each = {name: value / size.commands * 1e6 for name, value in seconds.items()}
     scan = min(seconds[name] for name in (speed.SCAN, speed.SCAN_ITS) if name in seconds)
     its = [seconds[name] for name in (speed.KD_ITS, speed.KD_ROOTS_ITS) if name in seconds]
-    before = figures_of(
-        size.before, "covering", commands=size.commands, rounds=size.rounds, dimensions=DIMENSIONS, share=speed.P
-    )
+    found = beside(size.before, "covering", commands=size.commands, dimensions=DIMENSIONS, share=speed.P)
+    before = min(found.values(), default=None)
     yield Row(
         f"covering, {DIMENSIONS} dimensions",
         f"{size.commands:,} commands, {speed.P:.0%} unsubscribe",
@@ -58,7 +57,7 @@ def covering(size: Size) -> Iterator[Row]:
         else NO_PROTOTYPE,
         peer=f"scan {micros(scan / size.commands * 1e6)}",
         limit=COVER_LIMIT,
-        before=shown_before(mine / size.commands * 1e6, before.get("command")),
+        before=before.micros() if before else "",
     )
 
 
@@ -67,14 +66,8 @@ def notifications(size: Size) -> Iterator[Row]:
     sized = kernels.Size(boxes=size.boxes, notifications=size.notifications, rounds=size.rounds)
     found = kernels.notified(ATTRIBUTES, sized)
     mine, numpy = median(found.micros[kernels.SLABS]), median(found.micros[kernels.NUMPY])
-    before = figures_of(
-        size.before,
-        "notifications",
-        boxes=size.boxes,
-        notifications=size.notifications,
-        rounds=size.rounds,
-        attributes=ATTRIBUTES,
-    )
+    sizes = {"boxes": size.boxes, "notifications": size.notifications, "attributes": ATTRIBUTES}
+    before = beside(size.before, "notifications", **sizes).get("notification")
     yield Row(
         f"notifications among boxes of {ATTRIBUTES} attributes",
         f"{size.boxes:,} boxes, {size.notifications} notifications",
@@ -83,5 +76,5 @@ def notifications(size: Size) -> Iterator[Row]:
         numpy >= 60 * mine,
         peer=f"numpy over columns {micros(numpy)}",
         limit=SLAB_LIMIT.format(f"{found.met:,.0f}"),
-        before=shown_before(mine, before.get("notification")),
+        before=before.micros() if before else "",
     )

@@ -12,7 +12,7 @@ from bench.boards.service import board_service, register
 from bench.durability import service as durability
 from bench.process import OURS, Checkout, service
 from bench.report import Report, count
-from bench.summary.before import Target
+from bench.summary.before import Beside, Target
 from bench.summary.rows import Row
 
 
@@ -45,16 +45,16 @@ def start(size: Size) -> Iterator[Row]:
     """From the start of the process to the first 200 of `/readyz`, from an image and the log behind it."""
     found = started(size, OURS)
     before = started(size, Checkout.at(size.before)) if size.before else None
-    met, times = TARGET.judge(found.seconds, before.seconds if before else None)
+    beside = Beside(before.seconds, before.seconds / found.seconds) if before else None
     yield Row(
         "start of a service",
         f"{size.m:,} subscriptions, an image and {size.tail:,} events behind it",
         TARGET.said(),
         f"{found.seconds:.2f} s ({', '.join(f'{one:.2f}' for one in found.each)}), {count(found.bytes)} "
         "resident bytes a subscription",
-        met,
+        TARGET.met(found.seconds, beside),
         limit=LIMIT.format(found.alone),
-        before=f"{before.seconds:.2f} s (ours {times} as fast), {before.alone:.2f} s without boards" if before else "",
+        before=f"{beside.seconds()}, {before.alone:.2f} s without boards" if before and beside else "",
     )
 
 

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -150,38 +151,52 @@ def test_the_command_refuses_a_table_that_there_is_not() -> None:
     assert result.exit_code == 2 and "there is no table 'nothing'" in result.output.replace("\n", " ")
 
 
-TINY_BEFORE = {
-    "intervals": {"n": 3_000, "points": 20, "rounds": 1, "changed": 300, "compiling": 3_000},
-    "relaxed": {"n": 500, "few": 10, "rounds": 1, "dimensions": [2]},
-    "covering": {"commands": 300, "rounds": 1, "dimensions": 16, "share": 0.15},
-    "notifications": {"boxes": 500, "notifications": 5, "rounds": 1, "attributes": 4},
+TINY_BEFORE: dict[str, dict[str, Any]] = {
+    "intervals": {"n": 3_000, "points": 20, "changed": 300, "compiling": 3_000},
+    "relaxed": {"n": 500, "few": 10, "dimensions": [2]},
+    "covering": {"commands": 300, "dimensions": 16, "share": 0.15},
+    "notifications": {"boxes": 500, "notifications": 5, "attributes": 4},
     "epochs": {"subscriptions": 60, "window": 100, "vocabulary": 100},
-    "large-feeds": {"large": 60, "window": 100, "posts": 30, "vocabulary": 100},
+    "large-feeds": {"large": 60, "window": 100, "posts": 30, "vocabulary": 100, "rounds": 2},
 }
 
 
 @pytest.mark.parametrize("table", figures.TABLES)
-def test_a_checkout_says_its_figures_by_its_own_benchmarks(table: str) -> None:
-    found = before.figures_of(CHECKOUT, table, **TINY_BEFORE[table])
-    assert found and all(value > 0 for value in found.values())
-    assert before.figures_of(None, table) == {}
+def test_two_checkouts_say_their_figures_by_their_own_benchmarks(table: str) -> None:
+    found = before.beside(CHECKOUT, table, 2, **TINY_BEFORE[table])
+    assert found and all(one.before > 0 and one.times > 0 for one in found.values())
+    assert before.beside(None, table) == {}
 
 
 def test_a_checkout_that_cannot_be_measured_fails_its_table(tmp_path: Path) -> None:
     with pytest.raises(Failed, match="relaxed of the commit before: there is no checkout in"):
-        before.figures_of(tmp_path, "relaxed", **TINY_BEFORE["relaxed"])
-    with pytest.raises(Failed, match=r"(?s)relaxed of the commit before failed: .*TypeError"):
-        before.figures_of(CHECKOUT, "relaxed")
+        before.beside(tmp_path, "relaxed", **TINY_BEFORE["relaxed"])
+    with pytest.raises(Failed, match=r"figures.py ended with status 1"):
+        before.beside(CHECKOUT, "relaxed")
+
+
+def test_two_checkouts_take_turns_and_the_median_of_their_rounds_counts() -> None:
+    turns = list[str]()
+    theirs, ours = iter((8.0, 9.0, 30.0)), iter((2.0, 3.0, 6.0))
+
+    def turn(name: str, times: Iterator[float]) -> float:
+        turns.append(name)
+        return next(times)
+
+    found = before.alternated(lambda: turn("theirs", theirs), lambda: turn("ours", ours))
+    assert found == (9.0, 4.0)
+    assert turns == ["theirs", "ours", "ours", "theirs", "theirs", "ours"]
 
 
 def test_a_target_is_met_by_itself_or_beside_the_commit_before() -> None:
     seconds, rate = before.Target(1.5, 3.0, "1.5 s"), before.Target(5_000, 1_250, "5,000/s", rate=True)
-    assert [seconds.judge(*pair)[0] for pair in ((1.5, None), (1.6, None), (1.6, 3.1), (1.6, 3.3))] == [
-        True, False, False, True,
-    ]  # fmt: skip
-    assert [rate.judge(*pair)[0] for pair in ((5_000, None), (4_000, None), (4_000, 1_100), (4_000, 1_000))] == [
-        True, False, False, True,
-    ]  # fmt: skip
+
+    def beside(times: float) -> before.Beside:
+        return before.Beside(1.0, times)
+
+    assert seconds.met(1.5, None) and seconds.met(1.6, beside(2.0))
+    assert not seconds.met(1.6, None) and not seconds.met(1.6, beside(1.9))
+    assert rate.met(5_000, None) and rate.met(4_000, beside(4.0)) and not rate.met(4_000, beside(3.9))
     assert rate.said() == "5,000/s, or 4.00 times the commit before"
 
 
