@@ -116,9 +116,12 @@ def _an_epoch(n: int, window: int, vocabulary: int, k: int) -> float:
     last = window + feed.before_epoch(0) - 1
     if last > window:
         feed.post(world.posts.part(window, last), world.places[window:last])
+    before = feed.before_epoch(0)
     began = time.perf_counter()
     feed.post(world.posts.part(last, last + 1), world.places[last : last + 1])
-    return time.perf_counter() - began
+    seconds = time.perf_counter() - began
+    assert feed.before_epoch(0) > before, "the post ended no epoch"
+    return seconds
 
 
 def large_feeds(large: int, window: int, posts: int, vocabulary: int, rounds: int) -> dict[str, Case]:

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
-
 from bench.baselines.compared_feeds import GROUPS, ComparedIndex
+from bench.commits import figures
 from bench.feeds import service, speed, trends
-from bench.feeds.rounds import use_two_threads
 from bench.feeds.workload import make_world
 from bench.process import Checkout
 from bench.report import Report, count, ratio
 from bench.summary.before import Target, alternated, beside
 from bench.summary.rows import NO_PROTOTYPE, Row, against, micros
-from indexes.feeds.config import FeedConfig
-from indexes.feeds.feed import FeedIndex
 from indexes.feeds.subscription_index import OrderedIndex
 
 
@@ -87,8 +82,7 @@ def whole(size: Size) -> Iterator[Row]:
 def epoch(size: Size) -> Iterator[Row]:
     """A change of all weights: the post that brings it about, by the wall."""
     n, window = size.subscriptions, size.window
-    epoch_seconds(min(n, 300), min(window, 300), min(size.vocabulary, 1_000))  # what it compiles is not timed
-    seconds = epoch_seconds(n, window, size.vocabulary)
+    seconds = figures.epochs(n, window, size.vocabulary)["seconds"]()
     sizes = {"window": window, "vocabulary": size.vocabulary}
     before = beside(size.before, "epochs", FEW_ROUNDS, subscriptions=n, **sizes).get("seconds")
     yield Row(
@@ -100,25 +94,6 @@ def epoch(size: Size) -> Iterator[Row]:
         limit=EPOCH_LIMIT,
         before=before.seconds() if before else "",
     )
-
-
-def epoch_seconds(n: int, window: int, vocabulary: int, k: int = 10) -> float:
-    """Fill a window, subscribe, publish what is missing to an epoch, and time the post at whose end it begins."""
-    use_two_threads()
-    world = make_world(n, 2 * window + 1, vocabulary)
-    feed = FeedIndex(FeedConfig((0, 0, 1, 1), window))
-    feed.documents([{f"{word:09}": 1.0 for word in range(vocabulary)}])
-    feed.post(world.posts.part(0, window), world.places[:window])
-    feed.subscribe(world.subscriptions, world.homes, np.full(n, k), world.alpha)
-    last = window + feed.before_epoch(0) - 1
-    if last > window:
-        feed.post(world.posts.part(window, last), world.places[window:last])
-    before = feed.epoch.last
-    began = time.perf_counter()
-    feed.post(world.posts.part(last, last + 1), world.places[last : last + 1])
-    seconds = time.perf_counter() - began
-    assert feed.epoch.last != before
-    return seconds
 
 
 def large(size: Size) -> Iterator[Row]:
