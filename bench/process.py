@@ -28,6 +28,7 @@ START_SECONDS = 600.0
 
 OTHER_SETTLE_SECONDS = 5.0
 """How long the service of another commit is waited for that does not say when its kernels are loaded."""
+
 STOP_SECONDS = 60.0
 TAIL_LINES = 12
 

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from indexes.boards.kernels.batch_diff import ITEMS, MISSING, BatchDiff, DiffItems
 from indexes.boards.kernels.batch_incremental import DEFERRED, MADE, NEXT, apply_promotions, paint_incremental
-from indexes.boards.kernels.batch_interactions import BatchInteractions
+from indexes.boards.kernels.batch_interactions import BatchInteractions, make_interactions
 from indexes.boards.kernels.batch_rank_sweep import PAINTED, SPENT, RankSweep, change, make_rank_sweep, paint_rank_sweep
 from indexes.boards.kernels.changes import Changes
 from indexes.boards.kernels.forest import Forest
@@ -110,7 +110,7 @@ class Batch:
         if demotions > CROWDED * len(painter.objects) ** FURTHER:
             self._sweep = make_rank_sweep(painter.objects, diff)
         else:
-            self._interactions = BatchInteractions(diff, *painter.interactions)
+            self._interactions = make_interactions(diff, int(painter.ks.max()))
             self._deferred = np.empty(demotions, np.int64)
         return diff
 

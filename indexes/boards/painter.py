@@ -11,7 +11,6 @@ from numpy.typing import ArrayLike
 from indexes.boards.alternatives.kd_tree import KdTreeIndex
 from indexes.boards.config import BoardConfig
 from indexes.boards.kernels.batch_diff import DiffBuffers
-from indexes.boards.kernels.batch_interactions import make_interaction_buffers
 from indexes.boards.kernels.changes import Changes
 from indexes.boards.kernels.object_index import ObjectIndex
 from indexes.boards.kernels.range_tree import RangeTreeIndex
@@ -83,7 +82,6 @@ class Painter(PassRunner):
         kmax = max(config.ks)
         self.work: Scratch = make_scratch(kmax, level=level_of(config.sketch))
         self.moments = make_moments(kmax)
-        self.interactions = make_interaction_buffers(kmax)
 
     def insert(self, k: int, sids: Rows, regions: Regions) -> None:
         """Add subscriptions of one list length."""

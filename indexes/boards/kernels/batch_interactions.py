@@ -55,21 +55,10 @@ class BatchInteractions(NamedTuple):
     east: Floats
 
 
-class InteractionBuffers(NamedTuple):
-    """The arrays of a `BatchInteractions` next to its difference: kept from batch to batch."""
-
-    at: Ints
-    promoted: Ints
-    demoted: Ints
-    near: Floats
-    west: Floats
-    east: Floats
-
-
-def make_interaction_buffers(kmax: int) -> InteractionBuffers:
-    """Buffers for lists of classes of up to `kmax`."""
+def make_interactions(diff: BatchDiff, kmax: int) -> BatchInteractions:
+    """The interactions of a batch, for lists of classes of up to `kmax`."""
     few = np.empty(FEW, np.int64), np.empty(FEW, np.int64)
-    return InteractionBuffers(np.zeros(3, np.int64), *few, np.empty(2), np.empty(kmax + 2), np.empty(kmax + 2))
+    return BatchInteractions(diff, np.zeros(3, np.int64), *few, np.empty(2), np.empty(kmax + 2), np.empty(kmax + 2))
 
 
 @inlined
