@@ -7,6 +7,9 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any
 
+import pytest
+
+from app.errors import ServiceError
 from tests.streaming.world import Limits, Service
 from tests.support.patience import PATIENCE
 
@@ -37,3 +40,17 @@ def ready(*, limits: Limits | None = None) -> Service:
 def better(service: Service, i: int) -> Callable[[], None]:
     """A change of the list of `mine`, a new one for each i."""
     return partial(service.world.put, "o0", 0, -float(i))
+
+
+def assert_refuses_board_options(source: Any) -> None:
+    """Tiles, previous entries and squashing are options of boards' streams; another source names the field that asks
+    for one.
+    """
+    for given, field in (
+        (("tiles", False, None), "form"),
+        (("changes", True, None), "old"),
+        (("changes", False, 2.5), "squash"),
+    ):
+        with pytest.raises(ServiceError) as refused:
+            source.form(*given)
+        assert [error.field for error in refused.value.errors] == [field]

@@ -24,7 +24,7 @@ from indexes.feeds.commands import DeleteSubscriptions, Post, SetSubscription, W
 from indexes.feeds.config import FeedConfig, Keywords
 from indexes.feeds.engine import FeedEngine
 from indexes.feeds.results import Change, Entry, PostView, SubscriptionView
-from tests.streaming.helpers import alone
+from tests.streaming.helpers import alone, assert_refuses_board_options
 from tests.streaming.world import Clock, Limits, Tap, quiet
 
 T = TypeVar("T")
@@ -197,14 +197,7 @@ async def test_what_is_told_is_counted_for_each_reader() -> None:
 async def test_what_goes_with_boards_only_is_refused() -> None:
     source = ready().hub.source(RESOURCE)[0]
     assert source.form("changes", False, None) == "changes"
-    for given, field in (
-        (("tiles", False, None), "form"),
-        (("changes", True, None), "old"),
-        (("changes", False, 2.5), "squash"),
-    ):
-        with pytest.raises(ServiceError) as refused:
-            source.form(*given)
-        assert [error.field for error in refused.value.errors] == [field]
+    assert_refuses_board_options(source)
 
 
 def middle(service: Service, at: int) -> Any:

@@ -17,7 +17,7 @@ from app.streaming.maps import MapSource
 from indexes.maps.attributes import Attribute
 from indexes.maps.config import MapConfig, Score, Top
 from indexes.maps.results import QueryView, Rows, ShownObject, Slice, TopAnswer
-from tests.streaming.helpers import alone
+from tests.streaming.helpers import alone, assert_refuses_board_options
 from tests.streaming.world import Clock, Limits, Tap, quiet
 
 T = TypeVar("T")
@@ -304,14 +304,7 @@ async def test_what_is_told_is_counted() -> None:
 async def test_tiles_and_what_goes_with_lists_are_for_boards() -> None:
     source = ready().hub.source(RESOURCE)[0]
     assert source.form("changes", False, None) == "results"
-    for given, field in (
-        (("tiles", False, None), "form"),
-        (("changes", True, None), "old"),
-        (("changes", False, 2.5), "squash"),
-    ):
-        with pytest.raises(ServiceError) as refused:
-            source.form(*given)
-        assert [error.field for error in refused.value.errors] == [field]
+    assert_refuses_board_options(source)
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -19,6 +19,7 @@ from indexes.matchers.commands import AddSubscriptions, DeleteSubscriptions, Mat
 from indexes.matchers.config import MatcherConfig
 from indexes.matchers.engine import MatcherEngine
 from indexes.matchers.forms import Form, columns_of
+from tests.streaming.helpers import assert_refuses_board_options
 from tests.streaming.world import Clock, Limits, Tap, quiet
 from tests.support.values import between
 from tests.unit.matchers.direct import events_of
@@ -279,14 +280,7 @@ async def test_a_heartbeat_moves_a_quiet_position_on() -> None:
 async def test_tiles_and_what_goes_with_lists_are_for_boards() -> None:
     source = ready().hub.source(RESOURCE)[0]
     assert source.form("changes", False, None) == "events"
-    for given, field in (
-        (("tiles", False, None), "form"),
-        (("changes", True, None), "old"),
-        (("changes", False, 2.5), "squash"),
-    ):
-        with pytest.raises(ServiceError) as refused:
-            source.form(*given)
-        assert [error.field for error in refused.value.errors] == [field]
+    assert_refuses_board_options(source)
 
 
 @pytest.mark.parametrize("seed", range(20))
