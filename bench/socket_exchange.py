@@ -22,8 +22,8 @@ _HANDSHAKE = (
 TEXT, BINARY = 0x81, 0x82
 _CLOSE, _PING, _PONG = 0x88, 0x89, 0x8A
 
-_GOOD = b'"status":200', b"\xa6status\xcc\xc8"
-"""How answers with status 200 say that, in JSON and in MessagePack."""
+_GOOD = b'"status":200', b'"status":201', b"\xa6status\xcc\xc8", b"\xa6status\xcc\xc9"
+"""How responses with status 200 and 201 say that, in JSON and in MessagePack."""
 
 
 def frame(payload: bytes, kind: int = TEXT) -> bytes:
@@ -39,7 +39,8 @@ def frame(payload: bytes, kind: int = TEXT) -> bytes:
 
 
 class Pipelined(asyncio.Protocol):
-    """Sends frames with at most `window` of them unanswered; answers with another status than 200 are counted."""
+    """Sends frames with at most `window` of them unanswered; responses with another status than 200 or 201 are
+    counted."""
 
     def __init__(self, frames: Sequence[bytes], window: int) -> None:
         self._frames: Iterator[bytes] = iter(frames)

@@ -366,6 +366,18 @@ def compare(
         run(base, page.quick, page.place(PAGE), typer.echo)
 
 
+@command(bench, "service")
+def service(page: Page) -> None:
+    """Measure single writes to all five resources, over HTTP and one socket, beside a plain FastAPI route.
+
+    Starts services of its own on free ports and temporary directories. Targets that are missed are printed as missed.
+    """
+    from bench.service.run import PAGE, run
+
+    with _measuring():
+        run(page.quick, page.place(PAGE), typer.echo)
+
+
 @command(bench, "socket")
 def socket(page: Page) -> None:
     """Measure single events over one WebSocket, beside one event a request and a plain FastAPI route.

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 import msgpack
@@ -48,12 +49,12 @@ class Events:
 
     def singles(self, count: int, query: str) -> list[bytes]:
         """Requests that put one object each."""
-        return [request("PUT", path, body.encode()) for path, body in self._puts(count, query)]
+        return [request("PUT", path, body.encode()) for path, body in islice(self.puts(query), count)]
 
     def frames(self, count: int, query: str, packed: bool) -> list[bytes]:
         """The same as frames of a socket."""
         made = []
-        for ref, (path, body) in enumerate(self._puts(count, query)):
+        for ref, (path, body) in enumerate(islice(self.puts(query), count)):
             if packed:
                 asked = {"op": "request", "ref": ref, "method": "PUT", "path": path, "body": json.loads(body)}
                 made.append(frame(msgpack.packb(asked), BINARY))
@@ -62,8 +63,9 @@ class Events:
                 made.append(frame(text.encode()))
         return made
 
-    def _puts(self, count: int, query: str) -> Iterator[tuple[str, str]]:
-        for _ in range(count):
+    def puts(self, query: str) -> Iterator[tuple[str, str]]:
+        """Paths and bodies that put one object each, without end."""
+        while True:
             i, y = self._next()
             yield f"{self._path}/objects/o{i}{query}", f'{{"values":{{"x":{self._x[i]!r},"y":{y!r}}}}}'
 
