@@ -42,12 +42,14 @@ from app.api.matchers.routes.subscriptions import MatcherSubscriptionRoutes
 from app.api.passing import Passing, PassOn
 from app.api.relays import routes as relays
 from app.api.relays.context import RelayContext
+from app.api.relays.routes.subscriptions import RelaySubscriptionRoutes
 from app.api.site import console
 from app.api.site import routes as site
 from app.api.socket_requests import SocketRequests
 from app.api.streams import SOCKETS, Sockets
 from app.api.together.deletions import deletions
 from app.api.together.lane import Lane
+from app.api.together.subscription_changes import subscription_changes
 from app.api.wired import Wired
 from app.errors import DatabaseFailed, LogTaken, LogUnavailable
 from app.runtime import exporting, logs
@@ -133,6 +135,14 @@ def create_app(
             lane.add(deletions(wired.matchers, MatcherSubscriptionRoutes))
             lane.add(deletions(wired.maps, QueryRoutes))
             lane.add(deletions(wired.feeds, FeedSubscriptionRoutes))
+            for context, routes in (
+                (wired.boards, BoardSubscriptionRoutes()),
+                (wired.matchers, MatcherSubscriptionRoutes()),
+                (wired.relays, RelaySubscriptionRoutes()),
+                (wired.maps, QueryRoutes()),
+                (wired.feeds, FeedSubscriptionRoutes()),
+            ):
+                lane.add(subscription_changes(context, routes))
             lifecycle.kernels = made.kernels
             lifecycle.refused = lambda: found.log.refused
             lifecycle.about_node, lifecycle.unready = made.node.about, made.node.unready

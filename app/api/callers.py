@@ -24,10 +24,7 @@ def caller_of(request: Request) -> Caller:
 
 def check_ids(request: Request, ids: Iterable[str]) -> None:
     """Raise `Forbidden` for the id of a subscription that is not the caller's."""
-    caller = caller_of(request)
-    if caller.prefix:
-        for id in ids:
-            caller.require_id(id)
+    caller_of(request).require_ids(ids)
 
 
 def check_caller(request: Request) -> None:

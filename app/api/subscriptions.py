@@ -28,6 +28,7 @@ from app.api.models import DeletedResponse, IdsBody, NoQuery, OnErrorQuery, SeqR
 from app.api.pages import PageQuery, Query, query
 from app.api.responses import json_response
 from app.api.routing import accepts, needs
+from app.security.callers import Caller
 from app.write_path.idempotency import Ticket
 from app.write_path.writer import Skeleton
 from indexes.core.commands import Refused
@@ -218,8 +219,12 @@ class SubscriptionRoutes(ABC, Generic[ContextT, EngineT, ConfigT]):
         return bool(getattr(plan, "made", False))
 
     def check_ids(self, request: Request, ids: Iterable[str]) -> None:
+        """As `require_ids`, for the caller of a request."""
+        self.require_ids(caller_of(request), ids)
+
+    def require_ids(self, caller: Caller, ids: Iterable[str]) -> None:
         """Raise `Forbidden` where these ids are not the caller's to make, change or delete."""
-        check_ids(request, ids)
+        caller.require_ids(ids)
 
     def key(self, item: Any) -> str:
         """The id by which a listed subscription is ordered."""

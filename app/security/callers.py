@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from app.errors import Forbidden
@@ -37,6 +38,12 @@ class Caller:
         """Raise `Forbidden` for the id of a subscription outside the prefix."""
         if not id.startswith(self.prefix):
             raise Forbidden(f"ids must begin with {self.prefix!r} for this token")
+
+    def require_ids(self, ids: Iterable[str]) -> None:
+        """Raise `Forbidden` for the first of these ids that is outside the prefix."""
+        if self.prefix:
+            for id in ids:
+                self.require_id(id)
 
     def require_whole(self) -> None:
         """Raise `Forbidden` where the response would name subscriptions of others, which a prefix hides."""

@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar
 from app.resources.base import Job, ResourceType
 from app.write_path.catalog import Catalog
 from app.write_path.idempotency import Ticket
-from app.write_path.writer import Skeleton, Writer
+from app.write_path.writer import Skeleton, Submission, Writer
 
 T = TypeVar("T")
 J = TypeVar("J", bound=Job)
@@ -70,6 +70,12 @@ class Resources(Generic[EngineT, ConfigT]):
             reader=reader,
             requests=requests,
         )
+
+    def submit_each(
+        self, name: str, submissions: Iterable[Submission], reader: EngineT | None = None
+    ) -> Awaitable[list[Any]]:
+        """Check, log and apply short commands in order; see `Writer.submit_each`."""
+        return self._writer.submit_each(self.prefix + name, submissions, reader)
 
     def put(
         self,

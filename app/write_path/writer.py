@@ -38,7 +38,7 @@ from app.write_path.queue import (
 from app.write_path.repair import Failed, already_failed, undoing_all
 from app.write_path.replay import Follower, replay, undoing
 
-__all__ = ["BULK", "Busy", "ConsistentCut", "Failed", "Skeleton", "Unwritable", "Writer"]
+__all__ = ["BULK", "Busy", "ConsistentCut", "Failed", "Skeleton", "Submission", "Unwritable", "Writer"]
 
 T = TypeVar("T")
 J = TypeVar("J", bound=Job)
@@ -57,6 +57,15 @@ log = logs.get("writer")
 
 class Busy(Exception):
     """The queue is full."""
+
+
+class Submission(NamedTuple):
+    """One of several commands that are submitted together; its fields as the parameters of `Writer.submit`."""
+
+    command: Any
+    ticket: Ticket | None
+    skeleton: Callable[[Any], Skeleton]
+    then: Callable[[Any], None]
 
 
 class ConsistentCut(NamedTuple):
@@ -168,6 +177,26 @@ class Writer:
             finally:
                 self.applier.queued -= 1
         return await self._enqueue(queue, job, ticket, skeleton, then, accepted, entries, requests)
+
+    async def submit_each(self, resource: str, submissions: Iterable[Submission], reader: Any = None) -> list[Any]:
+        """Check, log and apply short commands of a resource in order, each as `submit` does, and all by one commit.
+
+        Returns the job of each, or the exception that says why it changed nothing. Raises as `submit` where that is
+        the same for all of them.
+        """
+        self._check_writable()
+        queue = self._admit(resource)
+        accepted: list[Pending | Exception] = []
+        async with queue.accepting:
+            engine = self.catalog.latest(resource, reader)
+            for command, ticket, skeleton, then in submissions:
+                try:
+                    self._admit(resource)
+                    accepted.append(self._accept(queue, engine.prepare(command, 0), ticket, skeleton, then))
+                except Exception as error:
+                    accepted.append(error)
+        turns.pass_on()
+        return [each if isinstance(each, Exception) else await _outcome(each) for each in accepted]
 
     async def put(
         self,
@@ -467,6 +496,24 @@ class Writer:
         entries: Sequence[LogEntry] | None = None,
         requests: Callable[[Any], Iterable[tuple[Ticket, Skeleton]]] | None = None,
     ) -> Any:
+        """Add an accepted command to the next group, and wait until it is applied."""
+        pending = self._accept(queue, job, ticket, skeleton, then, accepted, entries, requests)
+        turns.pass_on()
+        # `then` has to run also when the client has disconnected meanwhile.
+        await (pending.future if then is None else asyncio.shield(pending.future))
+        return job
+
+    def _accept(
+        self,
+        queue: ResourceQueue,
+        job: Job,
+        ticket: Ticket | None = None,
+        skeleton: Callable[[Any], Skeleton] | None = None,
+        then: Callable[[Any], None] | None = None,
+        accepted: Callable[[Any], None] | None = None,
+        entries: Sequence[LogEntry] | None = None,
+        requests: Callable[[Any], Iterable[tuple[Ticket, Skeleton]]] | None = None,
+    ) -> Pending:
         """Add an accepted command to the next group.
 
         What cannot be logged is refused here, before another command is accepted behind it.
@@ -490,11 +537,8 @@ class Writer:
         pending = Pending(queue, job, entries, receipts, then)
         self.applier.queued += 1
         self._group.append(pending)
-        turns.pass_on()
         self._schedule()
-        # `then` has to run also when the client has disconnected meanwhile.
-        await (pending.future if then is None else asyncio.shield(pending.future))
-        return job
+        return pending
 
     def _withdraw(self, queue: ResourceQueue) -> list[Pending]:
         """Take the commands of a resource out of the next group."""
@@ -652,6 +696,16 @@ def _make_room(entries: Iterable[Entry]) -> None:
         engine = entry.latest
         if engine is not None:
             entry.resource_type.make_room(engine)
+
+
+async def _outcome(pending: Pending) -> Any:
+    """The job of an accepted command once it is applied, or the exception that says why it is not."""
+    try:
+        # `then` has to run also when nobody waits for it any more.
+        await asyncio.shield(pending.future)
+    except Exception as error:
+        return error
+    return pending.job
 
 
 def _is_bulk(command: Any) -> bool:

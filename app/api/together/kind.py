@@ -116,13 +116,25 @@ class Kind(Protocol[ItemT]):
 
 
 class Verb:
-    """Requests of a kind that have one `method` and path. `route` is the latter in metrics, ``/v1/boards/{board}/...``,
-    `resources` the type of resource in it, `op` how the kind calls them. They have a body but where they delete."""
+    """Requests that have one `method` and path. `route` is the latter in metrics, ``/v1/boards/{board}/...``,
+    `resources` the type of resource in it. They have a body but where they delete.
 
-    __slots__ = ("has_body", "kind", "method", "op", "resources", "route")
+    A request is of the first of its `kinds` that takes it, which call it `op`; `replayed` makes of what was kept of an
+    answer the one that a retry gets.
+    """
 
-    def __init__(self, kind: Kind[Any], method: str, route: str, op: Any = None) -> None:
-        self.kind, self.method, self.route, self.op = kind, method, route, op
+    __slots__ = ("has_body", "kinds", "method", "op", "replayed", "resources", "route")
+
+    def __init__(
+        self,
+        kind: Kind[Any],
+        method: str,
+        route: str,
+        op: Any = None,
+        replayed: Callable[[dict[str, Any]], dict[str, Any]] = lambda kept: kept,
+    ) -> None:
+        self.kinds: tuple[Kind[Any], ...] = (kind,)
+        self.method, self.route, self.op, self.replayed = method, route, op, replayed
         self.resources = route.split("/", 3)[2]
         self.has_body = method != "DELETE"
 

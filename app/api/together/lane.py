@@ -109,10 +109,13 @@ class Lane:
         """Whether requests of this turn are taken."""
 
     def add(self, verbs: Iterable[Verb]) -> None:
-        """Take such requests from now on."""
+        """Take such requests from now on; those of a method and path that were added before, where they are of none of
+        the kinds that were."""
         for verb in verbs:
             parts = verb.route.split("/")
             at = verb.method, parts[2], parts[_PARTS], len(parts)
+            if at in self._verbs:
+                verb.kinds = (*self._verbs[at].kinds, *verb.kinds)
             self._verbs[at] = self._verbs[at[0].encode(), at[1].encode(), at[2].encode(), at[3]] = verb
 
     def verb(self, method: Any, parts: list[Any]) -> Verb | None:
@@ -130,17 +133,24 @@ class Lane:
             return False
         if tracing.tracer is not None:
             short.sampling = tracing.tracer.sample(short.verb.method, short.headers())
-        kind, name = short.verb.kind, short.name
+        if short.key and not KEY.fullmatch(short.key):
+            return False
+        kinds = short.verb.kinds
         try:
-            caller = self._caller(short, kind)
-            item = kind.read(short, caller)
-            subject = kind.subject(item)
-            if short.key and not KEY.fullmatch(short.key):
-                return False
+            caller = self._caller(short, kinds[0])
         except Exception:
             # Whatever it is, the usual way says what is wrong with it.
             return False
-        place = short.verb.resources, name
+        for kind in kinds:
+            try:
+                item = kind.read(short, caller)
+                break
+            except Exception:  # noqa: S112
+                continue
+        else:
+            return False
+        subject = kind.subject(item)
+        place = short.verb.resources, short.name
         slot = place if short.turns is None else self._slot(place, short.turns)
         group = self._groups.get(slot)
         if group is not None and not group.takes(short, kind, item, caller.id, subject):
@@ -284,7 +294,8 @@ class Lane:
             if refused is not None:
                 await self._answer(short, refusal_of(refused), None)
             elif isinstance(ticket, Replay):
-                await self._answer(short, Answer(ticket.status, bytes(JsonResponse(ticket.answer).body), {}), None)
+                replayed = bytes(JsonResponse(short.verb.replayed(ticket.answer)).body)
+                await self._answer(short, Answer(ticket.status, replayed, {}), None)
             else:
                 left.append(member)
                 tickets.append(ticket)

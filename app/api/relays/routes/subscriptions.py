@@ -11,7 +11,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from app.api.bodies import validated
-from app.api.callers import caller_of
 from app.api.context import Done, id_in_path, json_body
 from app.api.models import NoQuery, ids_validator
 from app.api.pages import query
@@ -32,6 +31,7 @@ from app.api.relays.router import relays, router
 from app.api.responses import json_response
 from app.api.subscriptions import Change, Models, Prose, SubscriptionRoutes
 from app.rendering.relays import decided, decisions, relay_json
+from app.security.callers import Caller
 from app.write_path.idempotency import Ticket
 from app.write_path.writer import Skeleton
 from indexes.relays.commands import DeleteSubscriptions, SetSubscription
@@ -67,9 +67,9 @@ class RelaySubscriptionRoutes(SubscriptionRoutes[RelayContext, RelayEngine, Rela
     )
     delete_command = DeleteSubscriptions
 
-    def check_ids(self, request: Request, ids: Iterable[str]) -> None:
+    def require_ids(self, caller: Caller, ids: Iterable[str]) -> None:
         # What covers a subscription, and what its end exposes, are those of others.
-        caller_of(request).require_whole()
+        caller.require_whole()
 
     def context(self, request: Request) -> RelayContext:
         return relays(request)
