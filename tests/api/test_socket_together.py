@@ -139,7 +139,7 @@ class Ways:
         fewer_rows: bool = True,
     ) -> None:
         """Send windows of requests to both, byte by byte with the same answers, and see that `shown` is the same, and
-        the rows of the log no more, or with `fewer_rows` fewer.
+        no more rows of the log, or with `fewer_rows` fewer.
         """
         found = []
         for name in ("together", "usual"):
@@ -156,7 +156,7 @@ class Ways:
             for frame, answer, expected in zip(window, got, wanted, strict=True):
                 assert answer == expected, frame
         assert state == other
-        assert fewer < 0.8 * more if fewer_rows else fewer == more
+        assert fewer < 0.8 * more if fewer_rows else fewer <= more
 
 
 @pytest.fixture
