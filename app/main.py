@@ -43,6 +43,7 @@ from app.api.passing import Passing, PassOn
 from app.api.relays import routes as relays
 from app.api.relays.context import RelayContext
 from app.api.relays.routes.subscriptions import RelaySubscriptionRoutes
+from app.api.relays.together import subscription_edits
 from app.api.site import console
 from app.api.site import routes as site
 from app.api.socket_requests import SocketRequests
@@ -135,6 +136,7 @@ def create_app(
             lane.add(deletions(wired.matchers, MatcherSubscriptionRoutes))
             lane.add(deletions(wired.maps, QueryRoutes))
             lane.add(deletions(wired.feeds, FeedSubscriptionRoutes))
+            lane.add(subscription_edits(wired.relays, RelaySubscriptionRoutes()))
             for context, routes in (
                 (wired.boards, BoardSubscriptionRoutes()),
                 (wired.matchers, MatcherSubscriptionRoutes()),

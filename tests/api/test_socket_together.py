@@ -329,6 +329,7 @@ MAKING: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         {"dimensions": ["age", "credit"], "mode": "relaxed"},
         {"intervals": {"age": [20, 35], "credit": [400, 500]}, "weights": {"age": 0.7, "credit": 0.3}},
     ),
+    "relays/r/subscriptions": ({"attributes": ["price", "volume"]}, {"box": {"price": [0, 50]}}),
     "maps/m/queries": (
         {"attributes": {"price": "low"}, "bounds": [0, 0, 100, 100]},
         {"kind": "skyline", "location": [10, 10]},
@@ -426,8 +427,7 @@ CHANGING: dict[str, tuple[dict[str, Any], dict[str, Any], list[dict[str, Any]]]]
         ],
     ),
     "relays/r/subscriptions": (
-        {"attributes": ["price", "volume"]},
-        {"box": {"price": [0, 50]}},
+        *MAKING["relays/r/subscriptions"],
         [{"box": {"price": [n, 9 * n]}} for n in range(8)] + [{"box": {"volume": [4, 1]}}, {"ttl": 60}, {"link": "no"}],
     ),
     "maps/m/queries": (

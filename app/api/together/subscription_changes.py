@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
-
-from pydantic_core import SchemaValidator
 
 from app.api.context import Context
 from app.api.failures import refusal_of
 from app.api.subscriptions import Change, SubscriptionRoutes
 from app.api.together.kind import Answer, Elsewhere, Outcome, ShortRequest, Verb
+from app.api.together.readers import LatestReaders
 from app.api.values import is_name
 from app.security.callers import Caller
 from app.security.scopes import Need
@@ -35,18 +34,8 @@ class Applied(NamedTuple):
     tickets: Sequence[Ticket | None]
 
 
-class Readers(NamedTuple):
-    """What reads requests by the configuration of an engine: by whether they put a subscription (True) or change one,
-    what checks the body, and what makes a command of an id and a body."""
-
-    config: Any
-    validators: dict[bool, SchemaValidator]
-    commands: dict[bool, Callable[[str, dict[str, Any]], Any]]
-
-
 class SubscriptionChanges:
-    """`PUT` and `PATCH` of single subscriptions: see `app.api.together.kind.Kind`. The `op` of their verbs is whether
-    the body is a whole subscription.
+    """`PUT` and `PATCH` of single subscriptions: see `app.api.together.kind.Kind`.
 
     `routes` are those of the usual way, which read and answer these requests too.
     """
@@ -54,30 +43,23 @@ class SubscriptionChanges:
     def __init__(self, context: Context[Any, Any], routes: SubscriptionRoutes[Any, Any, Any]) -> None:
         self._context = context
         self._routes = routes
-        self._latest: Readers | None = None
-        """Those of the configuration that was read by last."""
+        self._readers = LatestReaders(context, routes)
 
     def need(self, name: str) -> Need:
         return Need(f"{self._context.noun}s", "subscribe", name)
 
     def read(self, request: ShortRequest, caller: Caller) -> Written:
         """The change that a request asks for. Raises whatever makes it take the usual way."""
-        id, whole = request.id, request.verb.op
+        id, whole = request.id, request.verb.method == "PUT"
         if request.query or not is_name(id):
             raise Elsewhere
         self._routes.require_ids(caller, [id])
         engine = self._context.resources.latest(request.name)
         config = self._context.config_of(engine)
-        readers = self._latest
-        if readers is None or readers.config is not config:
-            readers = self._latest = self._readers(config)
-        body: dict[str, Any] = request.checked_body(readers.validators[whole])
-        return Written(engine, Change(id, whole, body, config), readers.commands[whole](id, body))
-
-    def _readers(self, config: Any) -> Readers:
-        put, patch = self._routes.validators(self._context, config)
-        reader: Any = self._routes.reader(self._context, config)
-        return Readers(config, {True: put, False: patch}, {True: reader.whole, False: reader.part})
+        readers = self._readers.of(config)
+        validator, command_of = (readers.put, readers.whole) if whole else (readers.patch, readers.part)
+        body: dict[str, Any] = request.checked_body(validator)
+        return Written(engine, Change(id, whole, body, config), command_of(id, body))
 
     def subject(self, item: Written) -> str | None:
         """Any number of requests may be about the same: each is a command of its own."""
@@ -121,4 +103,4 @@ def subscription_changes(context: Context[Any, Any], routes: SubscriptionRoutes[
     """The changes of subscriptions of a resource type that are carried out together."""
     noun, kind = context.noun, SubscriptionChanges(context, routes)
     path = f"/v1/{noun}s/{{{noun}}}/{routes.collection}/{{id}}"
-    return [Verb(kind, method, path, method == "PUT", routes.replayed) for method in ("PUT", "PATCH")]
+    return [Verb(kind, method, path, replayed=routes.replayed) for method in ("PUT", "PATCH")]
