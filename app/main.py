@@ -36,6 +36,7 @@ from app.api.maps import together as map_writes
 from app.api.maps.context import MapContext
 from app.api.maps.routes.moves import carry
 from app.api.maps.routes.queries import QueryRoutes
+from app.api.maps.together_moves import client_moves
 from app.api.matchers import routes as matchers
 from app.api.matchers.context import MatcherContext
 from app.api.matchers.routes.subscriptions import MatcherSubscriptionRoutes
@@ -136,6 +137,7 @@ def create_app(
             lane.add(deletions(wired.matchers, MatcherSubscriptionRoutes))
             lane.add(deletions(wired.maps, QueryRoutes))
             lane.add(deletions(wired.feeds, FeedSubscriptionRoutes))
+            lane.add(client_moves(wired.maps, QueryRoutes()))
             lane.add(subscription_edits(wired.relays, RelaySubscriptionRoutes()))
             for context, routes in (
                 (wired.boards, BoardSubscriptionRoutes()),
