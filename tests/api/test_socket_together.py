@@ -726,6 +726,12 @@ def test_answers_of_a_group_are_completed_by_the_log_alone(start: Start, tmp_pat
     words = [{"id": f"s{n}", "keywords": ["abc"[n % 3]], "location": [n, n], "k": 3} for n in range(9)]
     client.post("/v1/feeds/f/subscriptions", json={"subscriptions": words})
     client.put("/v1/maps/m", json={"attributes": {"price": "low"}, "bounds": [0, 0, 100, 100]})
+    top = {"kind": "top", "k": 1, "m": 1, "score": {"kind": "weighted_sum", "weights": {"price": 0.1, "distance": 0.9}}}
+    queries = [{"id": f"q{n}", "location": [n, 1], **top} for n in range(20)]
+    client.post("/v1/maps/m/objects", json={"objects": [{"id": "x", "location": [9, 9], "values": {"price": 1}}]})
+    client.post("/v1/maps/m/queries", json={"queries": queries})
+    client.put("/v1/relays/r", json={"attributes": ["price"]})
+    client.put("/v1/relays/r/subscriptions/c0", json={"box": {"price": [0, 5]}})
 
     def frames(asker: Asker) -> list[dict[str, Any]]:
         made = [put(asker, f"o{n % 7}", n, n % 5, "?messages=count", Idempotency_Key=f"o{n}") for n in range(20)]
@@ -740,24 +746,34 @@ def test_answers_of_a_group_are_completed_by_the_log_alone(start: Start, tmp_pat
             made.append(asker.frame("PUT", f"/v1/boards/b/subscriptions/n{n}", asked, Idempotency_Key=f"n{n}"))
         for n in range(20):
             made.append(asker.frame("DELETE", f"/v1/boards/b/subscriptions/n{n * 2}", Idempotency_Key=f"d{n}"))
+        for n in range(20):
+            place = {"location": [n + n % 3 * 20, 1]}
+            made.append(asker.frame("PATCH", f"/v1/maps/m/queries/q{n}", place, Idempotency_Key=f"q{n}"))
+        for n in range(20):
+            one = f"/v1/relays/r/subscriptions/c{n}"
+            box = {"box": {"price": [n % 4, 9 - n % 5]}, "ttl": 600}
+            made.append(asker.frame("PUT" if n else "DELETE", one, box if n else None, Idempotency_Key=f"c{n}"))
         return made
 
     with socket_of(client) as asker:
         before = rows(running)
         asker.socket.send_all(frames(asker))
-        first = {answer["ref"]: answer["body"] for answer in receive(asker, 100)}
-        assert rows(running) == before + 5
-    stored = [row for row in running.service.stores.log.answers(0.0, 100) if row.key[0] in "opmnd"]
-    assert len(stored) == 90 and not all(row.complete for row in stored)
+        first = {answer["ref"]: answer["body"] for answer in receive(asker, 140)}
+        assert rows(running) == before + 7
+    stored = [row for row in running.service.stores.log.answers(0.0, 140) if row.key[0] in "opmndqc"]
+    assert len(stored) == 130 and not all(row.complete for row in stored)
     shown = client.get("/v1/boards/b/subscriptions?limit=1000").json()
     assert [one["id"] for one in shown["items"] if "ttl" in one] == sorted(f"n{n}" for n in range(1, 20, 2))
     # As a kill would leave it: the answers are stored as they were before the commands were applied.
     shutil.copytree(tmp_path / "data", tmp_path / "copy")
     again: Running = start(data=tmp_path / "copy")
     assert again.client.get("/v1/boards/b/subscriptions?limit=1000").json() == shown
+    lists = {"list", "candidates"}
     with socket_of(again.client) as asker:
         asker.socket.send_all(frames(asker))
-        for answer in receive(asker, 100):
-            wanted = {name: value for name, value in first[answer["ref"]].items() if name != "list"}
+        for answer in receive(asker, 140):
+            wanted = {name: value for name, value in first[answer["ref"]].items() if name not in lists}
             assert answer["body"] == (wanted if "status" in wanted else {**wanted, "replayed": True})
     assert len({body.get("tile_count") for body in first.values()}) > 2
+    assert {body["inside"] for body in first.values() if "inside" in body} == {True, False}
+    assert {body["forward"] for body in first.values() if "forward" in body} == {True, False}
