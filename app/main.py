@@ -40,6 +40,7 @@ from app.api.maps.together_moves import client_moves
 from app.api.matchers import routes as matchers
 from app.api.matchers.context import MatcherContext
 from app.api.matchers.routes.subscriptions import MatcherSubscriptionRoutes
+from app.api.matchers.together import single_matches
 from app.api.passing import Passing, PassOn
 from app.api.relays import routes as relays
 from app.api.relays.context import RelayContext
@@ -137,6 +138,7 @@ def create_app(
             lane.add(deletions(wired.matchers, MatcherSubscriptionRoutes))
             lane.add(deletions(wired.maps, QueryRoutes))
             lane.add(deletions(wired.feeds, FeedSubscriptionRoutes))
+            lane.add(single_matches(wired.matchers))
             lane.add(client_moves(wired.maps, QueryRoutes()))
             lane.add(subscription_edits(wired.relays, RelaySubscriptionRoutes()))
             for context, routes in (

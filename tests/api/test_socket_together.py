@@ -477,6 +477,40 @@ def test_changed_subscriptions_are_answered_as_the_usual_way(
     assert max(applied) > 5, "several of a turn are carried out together"
 
 
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("notify", [False, True])
+@pytest.mark.parametrize("mode", ["exact", "relaxed"])
+def test_matches_are_answered_as_the_usual_way(ways: Ways, mode: str, notify: bool, packed: bool) -> None:
+    """Questions or published events, with several k, and what is out of the ordinary in between."""
+    draw, none = Random(8), Asker(None)  # type: ignore[arg-type]
+    odd = [{"explain": True}, {"on_error": "skip"}, {"k": 0}, {"k": 100}, {"more": 1}, {"notify": None}]
+
+    def request() -> dict[str, Any]:
+        age, kind = draw.choice([1, 2.5, 3, -0.0]), draw.random()
+        event: dict[str, Any] = {"values": {"age": age, "credit": draw.randrange(9)}}
+        if kind < 0.1:
+            event["values"]["age"] = draw.choice([None, [1, 2], [3, 1], "x", 1e301, True])
+        elif kind < 0.15:
+            del event["values"]["credit"]
+        elif kind < 0.3:
+            event["payload"] = draw.choice([None, {"n": 1}, "x" * 5_000])
+        body = {"events": [event] * (2 if draw.random() < 0.05 else 1), "notify": notify}
+        body |= draw.choice([{}, {}, {"k": 2}, {"k": 5}])
+        if draw.random() < 0.1:
+            body |= draw.choice(odd)
+        headers = {"Idempotency-Key": f"k{draw.randrange(99)}"} if draw.random() < 0.3 else {}
+        return {**none.frame("POST", "/v1/matchers/m/match", body), "headers": headers}
+
+    windows = [[request() for _ in range(draw.choice([1, 3, 40, WINDOW]))] for _ in range(8)]
+    weights: dict[str, Any] = {"weights": {"age": 0.7, "credit": 0.3}} if mode == "relaxed" else {"score": 1.5}
+    made = [{"id": f"s{n}", "intervals": {"age": [n % 4, 3], "credit": [0, n]}, **weights} for n in range(20)]
+    making = [
+        ("PUT", "/v1/matchers/m", {"dimensions": ["age", "credit"], "mode": mode}),
+        ("POST", "/v1/matchers/m/subscriptions", {"subscriptions": made}),
+    ]
+    ways.compare(making, windows, packed, "/v1/matchers/m/subscriptions?limit=1000", fewer_rows=notify)
+
+
 def test_deleted_subscriptions_are_one_row_and_their_streams_end_at_their_own_seq(start: Start) -> None:
     running: Running = start()
     running.client.put("/v1/boards/b", json=BOARD)

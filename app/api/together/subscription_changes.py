@@ -75,7 +75,10 @@ class SubscriptionChanges:
             def show(plan: Any) -> None:
                 texts[at] = routes.text(plan, change)
 
-            return Submission(items[at].command, tickets[at], lambda plan: routes.skeleton(plan, change), show)
+            ticket = tickets[at]
+            if ticket is None:
+                return Submission(items[at].command, then=show)
+            return Submission(items[at].command, lambda plan: [(ticket, routes.skeleton(plan, change))], show)
 
         for item in items:
             touch(resource, item.change.id)
