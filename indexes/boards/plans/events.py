@@ -175,7 +175,7 @@ class EventsPlan(Plan[BoardStore]):
         kept = min(last, first + self._room)
         if not self._zoned:
             last = kept
-        rows = found.rows if last - first == len(found.rows) else found.rows[first:last]
+        rows = found.rows_of(first, last)
         columns = found.columns_between(lo, start + hi)
         tile_records = found.tile_records_between(lo, start + hi)
         payloads = self.engine.catalogue.payloads
@@ -186,7 +186,7 @@ class EventsPlan(Plan[BoardStore]):
             records, changes = found.records_between(lo, start + hi), []
             at_record = at_tile_record = 0
             views: dict[int, AnyTile] = {}
-            events = found.events[first:last]
+            events = found.events_of(first, last)
             for e in sorted({*events, *(r[0] for r in records), *(r[0] for r in tile_records)}):
                 seq = self.first_seq + e - start
                 self._write_payloads(e - start)
@@ -297,7 +297,8 @@ class EventsPlan(Plan[BoardStore]):
         by_live: dict[int, list[AnyTile]] = {}
         for _, live, t in records:
             if t not in views:
-                payload = self.engine.catalogue.payloads.get(found.rows[t])
+                (row,) = found.rows_of(t, t + 1)
+                payload = self.engine.catalogue.payloads.get(row)
                 ((_, views[t]),) = found.tile_rows(t, t + 1, 0, [payload]).views()
             by_live.setdefault(live, []).append(views[t])
         return [LiveTiles(seq, live, tuple(tiles)) for live, tiles in by_live.items()]

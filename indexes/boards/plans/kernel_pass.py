@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from operator import itemgetter
+from typing import Any
 
 import numpy as np
 
@@ -16,6 +17,10 @@ from indexes.core.arrays import Ints as Indexes
 
 MAX = float(np.finfo(np.float64).max)
 
+LISTED = 1 << 17
+"""Tiles of a pass up to which all of them are taken out of the buffers at once. One event of a dense board may have
+millions, of which an answer has a hundred thousand at most: of these only what is asked for becomes objects."""
+
 Record = tuple[int, int, int, int, int, Place, float, Place, float]
 
 
@@ -23,7 +28,6 @@ class KernelPass:
     """The results of one pass of the kernels by event of the pass: kept tiles, changes of live lists, and the tiles for
     live subscriptions to tiles. All but the changes are copied from the buffers of the painter.
 
-    `events` and `rows` are the events of the kept tiles, ascending, and the rows of their objects.
     """
 
     def __init__(self, store: BoardStore) -> None:
@@ -32,8 +36,12 @@ class KernelPass:
         n_records, n_tile_records = int(live.records.n[0]), int(live.tile_records.n[0])
         self._store = store
         self._kept = painter.kept_events()
-        self.events: list[int] = self._kept.tolist()
-        self.rows: list[int] = painter.tiles.row[: len(self.events)].tolist()
+        n = len(self._kept)
+        self._many = n > LISTED
+        rows = painter.tiles.row[:n]
+        # The events of the kept tiles, ascending, and the rows of their objects.
+        self._events: Any = self._kept.copy() if self._many else self._kept.tolist()
+        self._rows: Any = rows.copy() if self._many else rows.tolist()
         self._records = taken(live.records, slice(n_records))
         self._tile_records: list[TileRecord] = []
         self._columns: TileRows | None = None
@@ -42,7 +50,23 @@ class KernelPass:
 
     def tiles_between(self, lo: int, hi: int) -> tuple[int, int]:
         """The first of the kept tiles of events lo..hi - 1, and the one after the last."""
-        return bisect_left(self.events, lo), bisect_left(self.events, hi)
+        return bisect_left(self._events, lo), bisect_left(self._events, hi)
+
+    def events_of(self, first: int, last: int) -> list[int]:
+        """The events of kept tiles first..last - 1."""
+        return self._part_of(self._events, first, last)
+
+    def rows_of(self, first: int, last: int) -> list[int]:
+        """The rows of the objects of kept tiles first..last - 1."""
+        return self._part_of(self._rows, first, last)
+
+    def _part_of(self, column: Any, first: int, last: int) -> list[int]:
+        part: list[int]
+        if self._many:
+            part = column[first:last].tolist()
+        else:
+            part = column if last - first == len(column) else column[first:last]
+        return part
 
     def counts_between(self, lo: int, hi: int) -> list[int]:
         """How many tiles each of events lo..hi - 1 has; until the next pass."""
@@ -70,18 +94,24 @@ class KernelPass:
         return _between(self._tile_records, lo, hi)
 
     def tile_rows(self, first: int, last: int, start: int, payload: list[bytes | None]) -> TileRows:
-        """Kept tiles first..last - 1 by column, of a command whose events begin at `start`."""
+        """Kept tiles first..last - 1 by column, of a command whose events begin at `start`; where there are more than
+        `LISTED` until the next pass."""
+        events, ids = self.events_of(first, last), self._store.catalogue.ids
+        id = list(map(ids.__getitem__, self.rows_of(first, last)))
+        event = [e - start for e in events] if start else events
+        if self._many:
+            return self._columns_of(first, last)._replace(event=event, id=id, payload=payload)
         if self._columns is None:
-            self._columns = self._all_columns()
-        whole, ids = self._columns, self._store.catalogue.ids
-        if start == first == 0 and last == len(self.events):
-            # As below, without copies: most passes are of one command.
-            return whole._replace(event=self.events, id=list(map(ids.__getitem__, self.rows)), payload=payload)
+            self._columns = self._columns_of(0, len(self._events))
+        whole = self._columns
+        if last - first == len(self._events):
+            # Without copies: most passes are of one command.
+            return whole._replace(event=event, id=id, payload=payload)
         return TileRows(
-            [e - start for e in self.events[first:last]],
+            event,
             whole.numbers[first:last],
             whole.k[first:last],
-            list(map(ids.__getitem__, self.rows[first:last])),
+            id,
             whole.created[first:last],
             whole.gone[first:last],
             payload,
@@ -90,11 +120,11 @@ class KernelPass:
             None if whole.where is None else whole.where[first:last],
         )
 
-    def _all_columns(self) -> TileRows:
-        """All kept tiles, without ids: a row may be given to another object within a pass."""
-        n = len(self.events)
+    def _columns_of(self, first: int, last: int) -> TileRows:
+        """Kept tiles first..last - 1, without ids: a row may be given to another object within a pass."""
+        n = last - first
         painter, tiles, filters = self._store.painter, self._store.painter.tiles, self._store.filters
-        side, x, where = tiles.side[:n], tiles.x[:n], None
+        side, x, where = tiles.side[first:last], tiles.x[first:last], None
         if filters.fields:
             where = self._where(side, x)
             side, x = side[:, : 4 * filters.ranged], x[:, : filters.ranged]
@@ -103,15 +133,16 @@ class KernelPass:
         sides = numbers[:, :wide]
         sides[:] = side
         numbers[:, wide:-1] = x.reshape(n, -1)
-        np.multiply(tiles.y[:n], self._store.catalogue.sign, out=numbers[:, -1])
+        np.multiply(tiles.y[first:last], self._store.catalogue.sign, out=numbers[:, -1])
         sides[np.abs(sides) >= MAX] = np.inf
         ks: list[int] = painter.ks.tolist()
-        k = ks * n if len(ks) == 1 else list(map(ks.__getitem__, tiles.cls[:n].tolist()))
-        created, gone = tiles.c[:n].tolist(), tiles.gone[:n].view(bool).tolist()
+        cls = tiles.cls[first:last]
+        k = ks * n if len(ks) == 1 else list(map(ks.__getitem__, cls.tolist()))
+        created, gone = tiles.c[first:last].tolist(), tiles.gone[first:last].view(bool).tolist()
         rows = TileRows([], numbers, k, [], created, gone, [], where=where)
         if isinstance(painter, SpacePainter) and filters.ranged > 1:
             shapes = painter.subscriptions.shapes
-            return rows._replace(d=filters.ranged, shape=[shapes[q] for q in tiles.cls[:n].tolist()])
+            return rows._replace(d=filters.ranged, shape=[shapes[q] for q in cls.tolist()])
         return rows
 
     def _where(self, side: Floats, x: Floats) -> list[tuple[Reach, ...]]:
