@@ -194,6 +194,10 @@ class ObjectIndex(ABC):
         order = np.argsort(x, kind="stable")
         return x[order], y[order], c[order], row[order]
 
+    def laid_out(self) -> Self:
+        """An index of the same objects as `build` makes it; O(n log n), or O(n) where they lie in order."""
+        return type(self).build(*self.contents())
+
     @abstractmethod
     def reserve(self, inserts: int, rows: int = 0) -> None:
         """Make room for that many insertions by kernels, and for rows below `rows`; may replace `arrays`."""

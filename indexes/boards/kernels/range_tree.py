@@ -126,6 +126,12 @@ class RangeTreeIndex(ObjectIndex):
         tree = self.arrays
         return tree.x, tree.y, tree.c, tree.row
 
+    def laid_out(self) -> Self:
+        x, y, created, rows = self.contents()
+        index = type(self)()
+        index.arrays = _packed(x, y, created, rows, leaves_for(len(x)), int(rows.max(initial=-1)) + 1)
+        return index
+
     @classmethod
     def of_slots(cls, x: ArrayLike, y: ArrayLike, created: ArrayLike, row: ArrayLike) -> Self:
         row = np.asarray(row, np.int32)
