@@ -198,8 +198,9 @@ class Socket(Connection):
 
     def _framed(self, some: list[tuple[Reader, Message]]) -> bytes:
         """Messages in frames, in one piece."""
-        answers, heads = self._answers, TEXT_HEADS
+        answers, heads, many = self._answers, TEXT_HEADS, len(TEXT_HEADS)
         pieces: list[bytes] = []
+        add = pieces.append
         for reader, item in some:
             if reader.packed or reader is answers:
                 text, data = self._frame(reader, item)
@@ -207,8 +208,9 @@ class Socket(Connection):
                 continue
             head, rest = reader.prefix, item.rest
             size = len(head) + len(rest)
-            begin = heads[size] if size < len(heads) else head_of(TEXT_FRAME, size)
-            pieces += (begin, head, rest)
+            add(heads[size] if size < many else head_of(TEXT_FRAME, size))
+            add(head)
+            add(rest)
         return b"".join(pieces)
 
     def _frame(self, reader: Reader, item: Message) -> tuple[bool, bytes]:
