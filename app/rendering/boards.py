@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from app.rendering.lists import EXACT, ListJson, end, number
-from app.rendering.numbers import number_texts
+from app.rendering.numbers import number_texts, whole_texts
 from indexes.boards.changed_lists import Records
 from indexes.boards.commands import AddSubscriptions, Filter
 from indexes.boards.regions import Region
@@ -42,7 +42,7 @@ def numbers(values: npt.NDArray[np.float64]) -> list[str]:
     """
     flat = values.ravel()
     if _all_whole(flat):
-        return list(map(str, flat.astype(np.int64).tolist()))
+        return whole_texts(flat.astype(np.int64).tolist())
     return number_texts(flat.tolist())
 
 
@@ -87,6 +87,11 @@ def tiles_at(rows: TileRows, at: range) -> TileRows:
     event, sides, k, id, created, gone, payload, d, shape, where = rows
     rest = created[part], gone[part], payload[part], d, shape and shape[part], where and where[part]
     return TileRows(event[part], sides[part], k[part], id[part], *rest)
+
+
+def _ranks(old: int, new: int) -> str:
+    """What is between the id and the values of an object that is in a list, by its ranks, of which 0 is outside."""
+    return f'","old_rank":{old or "null"},"new_rank":{new},"values":'
 
 
 _END = (',"gone":false}}', ',"gone":true}}').__getitem__
@@ -169,6 +174,32 @@ class BoardJson(ListJson):
             else f'{{"id":"{id}","old_rank":{old_rank},"new_rank":null}}'
             for id, old_rank, new_rank, x, y, created in zip(*columns, strict=True)
         ]
+
+    def lone_changes(self, records: Records, head: str) -> list[bytes]:
+        """Changes of one record each, as the bytes of an object that begins with the text `head` and the seq, as text,
+        and has the fields `seq` and `changes` behind it, these as `changes` writes them.
+
+        No object has left a list, and none has a payload. A list that is filled column by column, joined and cut takes
+        two thirds of the time of a formatted text for each.
+        """
+        old, new, open = records.old_rank, records.new_rank, self._open
+        n = len(new)
+        if old.count(old[0]) == n == new.count(new[0]):
+            ranks = [_ranks(old[0], new[0])] * n
+        else:
+            ranks = list(map(_ranks, old, new))
+        seq = whole_texts(records.seq)
+        blank = [head, "", '","seq":', "", ',"changes":[{"id":"', "", "", open, "", self._y, "", '},"created":', ""]
+        pieces = [*blank, "}]}\n"] * n
+        size = len(blank) + 1
+        pieces[1::size] = pieces[3::size] = seq
+        pieces[5::size] = records.id
+        pieces[6::size] = ranks
+        pieces[8::size] = numbers(records.x)
+        pieces[10::size] = numbers(records.y)
+        pieces[12::size] = whole_texts(records.created)
+        pieces[-1] = "}]}"
+        return "".join(pieces).encode().split(b"\n")
 
     def _varied_entries(self, records: Records, columns: list[Iterable[Any]], old: bool) -> list[str]:
         """As `entries`, whatever there is to write."""
