@@ -126,11 +126,11 @@ def paint_incremental(
         number = item
         if promoted:
             number -= demotions
-            look_ahead(objects, diff.promoted.row, number, promotions)
+            look_ahead(objects, diff.promoted.row, diff.promoted.y1, number, promotions)
             slot = int64(objects.pos[diff.promoted.row[number]])
             ok = paint(objects, context, slot, objects.y[slot]) == 1
         elif item < demotions:
-            look_ahead(objects, diff.demoted.row, number, demotions)
+            look_ahead(objects, diff.demoted.row, diff.demoted.y0, number, demotions)
             ok, final = _demote(objects, context, kmax, interactions, number)
         else:
             number = item - demotions - promotions
