@@ -109,12 +109,12 @@ def test_tiles_are_written_one_by_one_and_by_column_alike() -> None:
     sides = np.array([[-math.inf, 1400.0, 1400.0, 2475.0], [-math.inf, 1.0, 2.0, math.inf]])
     values = np.array([[one.object.x, one.object.y] for one in (tile, gone)])
     rows = TileRows(
-        [0, 3],
+        np.array([0, 3]),
         np.hstack([sides, values]),
-        [5, 5],
+        np.array([5, 5]),
         [PLAIN.id, LOADED.id],
-        [PLAIN.created, LOADED.created],
-        [False, True],
+        np.array([PLAIN.created, LOADED.created]),
+        np.array([False, True]),
         [PLAIN.payload, LOADED.payload],
     )
     by_column = json.loads(f"[{WRITE.tiles(rows, [0, None])}]")

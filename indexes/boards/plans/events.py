@@ -186,7 +186,7 @@ class EventsPlan(Plan[BoardStore]):
             records, changes = found.records_between(lo, start + hi), []
             at_record = at_tile_record = 0
             views: dict[int, AnyTile] = {}
-            events = found.events[first:last]
+            events = found.events[first:last].tolist()
             for e in sorted({*events, *(r[0] for r in records), *(r[0] for r in tile_records)}):
                 seq = self.first_seq + e - start
                 self._write_payloads(e - start)

@@ -23,7 +23,7 @@ class KernelPass:
     """The results of one pass of the kernels by event of the pass: kept tiles, changes of live lists, and the tiles for
     live subscriptions to tiles. All but the changes are copied from the buffers of the painter.
 
-    `events` and `rows` are the events of the kept tiles, ascending, and the rows of their objects.
+    `events` are those of the kept tiles, ascending, `rows` the rows of their objects.
     """
 
     def __init__(self, store: BoardStore) -> None:
@@ -31,8 +31,7 @@ class KernelPass:
         live = painter.live.arrays
         n_records, n_tile_records = int(live.records.n[0]), int(live.tile_records.n[0])
         self._store = store
-        self._kept = painter.kept_events()
-        self.events: list[int] = self._kept.tolist()
+        self.events: Indexes = painter.kept_events().astype(np.int64)
         self.rows: list[int] = painter.tiles.row[: len(self.events)].tolist()
         self._records = taken(live.records, slice(n_records))
         self._tile_records: list[TileRecord] = []
@@ -42,12 +41,13 @@ class KernelPass:
 
     def tiles_between(self, lo: int, hi: int) -> tuple[int, int]:
         """The first of the kept tiles of events lo..hi - 1, and the one after the last."""
-        return bisect_left(self.events, lo), bisect_left(self.events, hi)
+        first, last = self.events.searchsorted((lo, hi)).tolist()
+        return first, last
 
     def counts_between(self, lo: int, hi: int) -> list[int]:
         """How many tiles each of events lo..hi - 1 has; until the next pass."""
         first, last = self.tiles_between(lo, hi)
-        counts: list[int] = np.bincount(self._kept[first:last], minlength=hi)[lo:].tolist()
+        counts: list[int] = np.bincount(self.events[first:last], minlength=hi)[lo:].tolist()
         return counts
 
     def records_between(self, lo: int, hi: int) -> list[Record]:
@@ -78,7 +78,7 @@ class KernelPass:
             # As below, without copies: most passes are of one command.
             return whole._replace(event=self.events, id=list(map(ids.__getitem__, self.rows)), payload=payload)
         return TileRows(
-            [e - start for e in self.events[first:last]],
+            self.events[first:last] - start,
             whole.numbers[first:last],
             whole.k[first:last],
             list(map(ids.__getitem__, self.rows[first:last])),
@@ -105,10 +105,8 @@ class KernelPass:
         numbers[:, wide:-1] = x.reshape(n, -1)
         np.multiply(tiles.y[:n], self._store.catalogue.sign, out=numbers[:, -1])
         sides[np.abs(sides) >= MAX] = np.inf
-        ks: list[int] = painter.ks.tolist()
-        k = ks * n if len(ks) == 1 else list(map(ks.__getitem__, tiles.cls[:n].tolist()))
-        created, gone = tiles.c[:n].tolist(), tiles.gone[:n].view(bool).tolist()
-        rows = TileRows([], numbers, k, [], created, gone, [], where=where)
+        columns = painter.ks[tiles.cls[:n]], [], tiles.c[:n].copy(), tiles.gone[:n].astype(np.bool_)
+        rows = TileRows(self.events, numbers, *columns, [], where=where)
         if isinstance(painter, SpacePainter) and filters.ranged > 1:
             shapes = painter.subscriptions.shapes
             return rows._replace(d=filters.ranged, shape=[shapes[q] for q in tiles.cls[:n].tolist()])
