@@ -266,14 +266,14 @@ class BoardJson(ListJson):
         tiles = TileTexts(events, rows.k, rows.numbers, *values, varied, rows.created, rows.gone)
         out, ends = np.empty(most_bytes(self._pieces, tiles), np.uint8), np.empty(n, np.int64)
         size = write_tiles(out, ends, self._pieces, tiles)
-        return memoryview(out)[:size], ends
+        return memoryview(out[:size].data), ends
 
     def _names_of(self, rows: TileRows) -> tuple[bytes, bool]:
         """The texts of tiles, and whether these are varied: see `TileTexts`."""
         if rows.where is None and rows.payload.count(None) == len(rows.payload):
             return ("\0".join(rows.id) + "\0").encode(), False
         reached = repeat("") if rows.where is None else map(self._reached, rows.where)
-        texts = []
+        texts: list[str] = []
         for before, id, payload in zip(reached, rows.id, rows.payload, strict=False):
             texts += before, id, "" if payload is None else f',"payload":{payload.decode()}'
         return ("\0".join(texts) + "\0").encode(), True

@@ -236,7 +236,7 @@ class _Tiles:
             return None
         found: dict[int, bytes] = {}
         for rows in self._kept:
-            ends = np.append(np.flatnonzero(np.diff(rows.event)) + 1, len(rows.event)).tolist()
+            ends = [*((rows.event[1:] != rows.event[:-1]).nonzero()[0] + 1).tolist(), len(rows.event)]
             begin = 0
             for end, text in zip(ends, self._write.runs(rows, ends), strict=True):
                 event = int(rows.event[begin])

@@ -182,7 +182,8 @@ class EventsPlan(Plan[BoardStore]):
         texts: list[bytes | None] = []
         changes: Sequence[ListChange] = []
         tiles: list[LiveTiles] = []
-        if tile_records or ((rows or len(columns.event)) and self._next_payload < len(self._payloads)):
+        changed = columns is not None and len(columns.event) > 0
+        if tile_records or ((rows or changed) and self._next_payload < len(self._payloads)):
             records, changes = found.records_between(lo, start + hi), []
             at_record = at_tile_record = 0
             views: dict[int, AnyTile] = {}
@@ -220,6 +221,8 @@ class EventsPlan(Plan[BoardStore]):
     def _all_changes(self, found: KernelPass, lo: int, hi: int, first_seq: int) -> Sequence[ListChange]:
         """The changes of live lists by events lo..hi - 1, none of which changes a payload; event 0 has `first_seq`."""
         columns = found.columns_between(lo, hi)
+        if columns is None:
+            return []
         if len(columns.event) >= MANY and columns.x.ndim == 1 and self._by_column(columns):
             return self._changed_lists(columns, first_seq)
         changes = []

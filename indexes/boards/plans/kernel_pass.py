@@ -33,7 +33,7 @@ class KernelPass:
         self._store = store
         self.events: Indexes = painter.kept_events().astype(np.int64)
         self.rows: list[int] = painter.tiles.row[: len(self.events)].tolist()
-        self._records = taken(live.records, slice(n_records))
+        self._records = taken(live.records, slice(n_records)) if n_records else None
         self._tile_records: list[TileRecord] = []
         self._columns: TileRows | None = None
         if n_tile_records:
@@ -45,21 +45,26 @@ class KernelPass:
         return first, last
 
     def counts_between(self, lo: int, hi: int) -> list[int]:
-        """How many tiles each of events lo..hi - 1 has; until the next pass."""
-        first, last = self.tiles_between(lo, hi)
-        counts: list[int] = np.bincount(self.events[first:last], minlength=hi)[lo:].tolist()
+        """How many tiles each of events lo..hi - 1 has."""
+        counts: list[int] = np.bincount(self.events, minlength=hi)[lo:hi].tolist()
         return counts
 
     def records_between(self, lo: int, hi: int) -> list[Record]:
         """The changes of live lists by events lo..hi - 1; until the next pass."""
         records = self.columns_between(lo, hi)
+        if records is None:
+            return []
         numbers = (column.tolist() for column in records[:5])
         values = (places(column) for column in (records.x, records.y, records.old_x, records.old_y))
         return list(zip(*numbers, *values, strict=True))
 
-    def columns_between(self, lo: int, hi: int) -> Records:
-        """The changes of live lists by events lo..hi - 1, by column; until the next pass."""
+    def columns_between(self, lo: int, hi: int) -> Records | None:
+        """The changes of live lists by events lo..hi - 1, by column, None where the whole pass has none; until the next
+        pass.
+        """
         records = self._records
+        if records is None:
+            return None
         first, last = np.searchsorted(records.event, (lo, hi)).tolist()
         if last - first == len(records.event):
             return records
@@ -105,8 +110,8 @@ class KernelPass:
         numbers[:, wide:-1] = x.reshape(n, -1)
         np.multiply(tiles.y[:n], self._store.catalogue.sign, out=numbers[:, -1])
         sides[np.abs(sides) >= MAX] = np.inf
-        columns = painter.ks[tiles.cls[:n]], [], tiles.c[:n].copy(), tiles.gone[:n].astype(np.bool_)
-        rows = TileRows(self.events, numbers, *columns, [], where=where)
+        k, created, gone = painter.ks[tiles.cls[:n]], tiles.c[:n].copy(), tiles.gone[:n].astype(np.bool_)
+        rows = TileRows(self.events, numbers, k, [], created, gone, [], where=where)
         if isinstance(painter, SpacePainter) and filters.ranged > 1:
             shapes = painter.subscriptions.shapes
             return rows._replace(d=filters.ranged, shape=[shapes[q] for q in tiles.cls[:n].tolist()])
