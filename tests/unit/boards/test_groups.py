@@ -54,12 +54,12 @@ def flat(slices: list[Any]) -> tuple[list[Any], list[Any]]:
     groups=groups,
     order=st.sampled_from(["asc", "desc"]),
     keep=st.sampled_from([0, 2, 1000]),
-    listed=st.sampled_from([kernel_pass.LISTED, 1]),
+    copied=st.sampled_from([kernel_pass.COPIED, 1]),
 )
-def test_a_group_does_what_its_commands_do(algorithm: Any, groups: Any, order: Any, keep: int, listed: int) -> None:
-    """`listed`: a pass of the group with more tiles makes objects only of those that are asked for."""
+def test_a_group_does_what_its_commands_do(algorithm: Any, groups: Any, order: Any, keep: int, copied: int) -> None:
+    """`copied`: a pass of the group with more tiles makes objects only of those that are asked for."""
     with pytest.MonkeyPatch.context() as patch:
-        compare_group(algorithm, groups, order, keep, partial(patch.setattr, kernel_pass, "LISTED", listed))
+        compare_group(algorithm, groups, order, keep, partial(patch.setattr, kernel_pass, "COPIED", copied))
 
 
 def compare_group(algorithm: Any, groups: Any, order: Any, keep: int, begin_group: Callable[[], None]) -> None:
