@@ -12,8 +12,10 @@ limit, past which its leaves are merged), and each of its children at most three
 than an eighth of `full`, and the depth is at most log(n) / log(4/3), in whatever order points come. A change goes down
 its path and then rebuilds, cut at medians, the highest node that breaks the rule: O(log^2 n), amortised.
 
-A search goes to the right first, where coordinates are large, and leaves out each node whose corner does not dominate.
-All comparisons but those of codes are of coarse coordinates (`points.py`); only what passes them is looked up exactly.
+A search opens the last leaf, then goes to the right first, where coordinates are large, and leaves out each node whose
+corner does not dominate. The lowest nodes are in groups of up to 64 leaves, whose corners are compared all at once
+(`leaf_groups.py`). All comparisons but those of codes are of coarse coordinates (`points.py`); only what passes them is
+looked up exactly.
 """
 
 from __future__ import annotations
@@ -373,7 +375,7 @@ def _cover(tree: KdTree, points: Points, slot: int, k: int, out: Ints32, first: 
     nodes = 0
     compared = 0
     group, leaves = int64(0), int64(0)
-    # The last leaf comes first, without a choice that depends on codes: where much is covered, it mostly has a coverer.
+    # Where much is covered, the last leaf mostly has a coverer, and it does not depend on a comparison of codes.
     last = int64(tree.size[LAST_LEAF])
     stack[0], stack[1] = 0, last
     sp = 2 if last > 0 else 1

@@ -4,10 +4,10 @@ A group is up to 64 leaves, all of those below one inner node, its root, which h
 corners of leaves as a leaf's bucket has codes of points. Lanes are given in order of the tree, and those that become
 free are given again. A corner that has risen since codes were spread may have the greatest code, as others do.
 
-A node of at most `WHOLE` times `full` points becomes the root of a group when it is rebuilt, of 32 leaves at most, so
-that there are as many lanes for more; where these run out, a group is split between the children of its root. Nodes
-above groups have more than `LEAST` times `full` points, and so, by the balance of the tree, a group at least a quarter
-of it when it is made. Only where the whole tree is a leaf is that in no group.
+A node of at most `WHOLE` times `full` points that is rebuilt becomes the root of a group of 32 leaves at most, with
+lanes for as many more; where these run out, the group is split between the children of its root. An inner node above
+groups with no more than `LEAST` times `full` points is rebuilt, so that by the balance of the tree a group keeps a
+quarter of that. Only where the whole tree is one leaf is that in no group.
 """
 
 from __future__ import annotations
