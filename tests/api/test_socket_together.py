@@ -483,7 +483,14 @@ def test_changed_subscriptions_are_answered_as_the_usual_way(
 def test_matches_are_answered_as_the_usual_way(ways: Ways, mode: str, notify: bool, packed: bool) -> None:
     """Questions or published events, with several k, and what is out of the ordinary in between."""
     draw, none = Random(8), Asker(None)  # type: ignore[arg-type]
-    odd = [{"explain": True}, {"on_error": "skip"}, {"k": 0}, {"k": 100}, {"more": 1}, {"notify": None}]
+    odd: list[dict[str, Any]] = [
+        {"explain": True},
+        {"on_error": "skip"},
+        {"k": 0},
+        {"k": 100},
+        {"more": 1},
+        {"notify": None},
+    ]
 
     def request() -> dict[str, Any]:
         age, kind = draw.choice([1, 2.5, 3, -0.0]), draw.random()
