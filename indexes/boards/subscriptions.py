@@ -17,7 +17,8 @@ from indexes.boards.results import SubscriptionView
 from indexes.core import aligned
 from indexes.core.arrays import Floats, Rows
 from indexes.core.commands import Fault, Refused, missing
-from indexes.core.ids import BULK, IdMap, Packed
+from indexes.core.front_coding import CodedIdMap, coded
+from indexes.core.ids import BULK, Packed
 from indexes.core.pending import RowPool
 from indexes.core.pending_subscriptions import (
     GONE,
@@ -64,7 +65,7 @@ class Subscribers:
 
     def __init__(self, filters: FilterIndex) -> None:
         self._filters = filters
-        self.ids = IdMap()
+        self.ids = CodedIdMap()
         self.regions = Regions.empty(filters.dimensions)
         self.k: Rows = np.empty(0, np.int32)
         self.offset: Rows = np.empty(0, np.int32)
@@ -93,7 +94,7 @@ class Subscribers:
         self, ids: Packed, regions: Regions, k: Rows, ttl: Floats, offset: Rows, high: int, free: list[int]
     ) -> None:
         """Take over all subscriptions of a board that has none; columns in the order of `ids`, NaN for no `ttl`."""
-        self.ids.swap(ids)
+        self.ids.swap(coded(ids))
         self.pool.restore(high, free)
         self._grow(high)
         self.regions.place(ids.row, regions)

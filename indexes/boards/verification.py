@@ -106,7 +106,7 @@ def all_lists(captured: Captured) -> Iterator[tuple[Rows, Lists]]:
 
 
 def _names(captured: Captured) -> dict[int, str]:
-    base = captured.ids
+    base = captured.ids.packed()
     text, ends = base.text.tobytes(), base.offset.tolist()
     names = _Names(text, ends, np.full(captured.subscription_rows, -1, np.int64))
     present = np.flatnonzero(base.row >= 0)
@@ -205,7 +205,7 @@ def _subscriptions(captured: Captured, names: dict[int, str], sids: Rows) -> Ite
     for sid in wrong[:1000].tolist():
         yield Difference("subscription", names[sid], _text(stand, captured.k, sid), _text(held, k, sid))
     known = np.sort(np.concatenate([captured.ids.row[captured.ids.row >= 0], np.array(list(captured.recent.values()))]))
-    if not np.array_equal(known, sids) or not is_sorted(captured.ids):
+    if not np.array_equal(known, sids) or not is_sorted(captured.ids.packed()):
         yield Difference("index", "ids", "one id for each subscription, in order", "they differ")
 
 

@@ -18,7 +18,7 @@ from indexes.boards.store import BoardStore
 from indexes.boards.subscription_index import SubscriptionIndex
 from indexes.core import maintenance
 from indexes.core.arrays import Floats, Ints, Rows
-from indexes.core.ids import Packed
+from indexes.core.front_coding import Coded
 from indexes.core.room import Room
 
 FOLD = 4_000
@@ -59,7 +59,7 @@ class Captured:
     offset: Rows
     ttl: dict[int, float]
     texts: dict[float, str]
-    ids: Packed
+    ids: Coded
     recent: dict[str, int]
     indexes: CapturedIndexes | None
 
