@@ -94,7 +94,7 @@ def state_of(captured: Captured) -> BoardState:
         np.array(c.free_objects, np.int32),
         np.array(c.free_subscriptions, np.int32),
         objects,
-        SubscriptionColumns(ids, regions, c.k[ids.row], ttl, c.offset[ids.row]),
+        SubscriptionColumns(ids, regions, c.depths(ids.row), ttl, c.offset[ids.row]),
         texts,
     )
 

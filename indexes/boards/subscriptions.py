@@ -15,7 +15,7 @@ from indexes.boards.filters import RANGES_ONLY, SAME_CODE, CodeChanges, FilterIn
 from indexes.boards.regions import Regions, everywhere, merged
 from indexes.boards.results import SubscriptionView
 from indexes.core import aligned
-from indexes.core.arrays import Floats, Rows
+from indexes.core.arrays import Bytes, Floats, Rows
 from indexes.core.commands import Fault, Refused, missing
 from indexes.core.front_coding import CodedIdMap, coded
 from indexes.core.ids import BULK, Packed
@@ -59,15 +59,15 @@ class Subscribers:
 
     Columns by row (sid): `regions` (as kernels see them, with filters), `k` and `offset`. `k` is the class that a
     subscription is painted with, which is the depth of its list (0: no such subscription); it shows the ranks from
-    offset + 1 on; offsets are written only where they are not 0, since pages never written to take no memory. `uses`
-    counts the accepted subscriptions of each class.
+    offset + 1 on; offsets are written only where they are not 0, since pages never written to take no memory. `k` has a
+    byte for each row until a class is too great for it. `uses` counts the accepted subscriptions of each class.
     """
 
     def __init__(self, filters: FilterIndex) -> None:
         self._filters = filters
         self.ids = CodedIdMap()
         self.regions = Regions.empty(filters.dimensions)
-        self.k: Rows = np.empty(0, np.int32)
+        self.k: Rows | Bytes = np.empty(0, np.uint8)
         self.offset: Rows = np.empty(0, np.int32)
         self.ttl: dict[int, float] = {}
         self.uses: Counter[int] = Counter()
@@ -97,6 +97,7 @@ class Subscribers:
         self.ids.swap(coded(ids))
         self.pool.restore(high, free)
         self._grow(high)
+        self._fit(int(k.max(initial=0)))
         self.regions.place(ids.row, regions)
         self.k[ids.row] = k
         if offset.any():
@@ -271,6 +272,7 @@ class Subscribers:
         """Make new subscriptions visible in these rows. The ids of `packed` ones are in the map already. O(m)."""
         self._begin_change(sids)
         self.regions.place(sids, added.regions)
+        self._fit(int(added.depth.max(initial=0)))
         self.k[sids] = added.depth
         if added.offset is not None and added.offset.any():
             self.offset[sids] = added.offset
@@ -284,6 +286,7 @@ class Subscribers:
         """Make a state visible in a row. O(1)."""
         self._begin_change(np.array([sid], np.int32))
         self.regions.put(sid, state.region)
+        self._fit(state.k)
         self.k[sid] = state.k
         if self.offset[sid] != state.offset:
             self.offset[sid] = state.offset
@@ -312,11 +315,18 @@ class Subscribers:
 
     def _grow(self, size: int) -> None:
         self.regions = self.regions.grown(size)
-        k, offset = aligned.apart(size, np.int32), aligned.apart(size, np.int32)
+        k, offset = aligned.apart(size, self.k.dtype), aligned.apart(size, np.int32)
         k[: len(self.k)] = self.k
         if self.offset.any():
             offset[: len(self.offset)] = self.offset
         self.k, self.offset = k, offset
+
+    def _fit(self, k: int) -> None:
+        """Make the column `k` wide enough for this class. O(m) once."""
+        if k > np.iinfo(self.k.dtype).max:
+            wide = aligned.apart(len(self.k), np.int32)
+            wide[:] = self.k
+            self.k = wide
 
     def check(self) -> None:
         """Raise AssertionError unless ids, columns and counts agree (with nothing pending)."""

@@ -67,7 +67,7 @@ def verify(captured: Captured) -> Iterator[Checked]:
     most = max(1, PIECE // int(captured.k.max(initial=1)))
     for at in _slices(len(sids), most):
         part = sids[at]
-        asked = captured.regions.take(part), captured.k[part]
+        asked = captured.regions.take(part), captured.depths(part)
         want, got = scan.lists(*asked), lists_of(captured.indexes.reading, *asked)
         unlike = _unlike(want, got)
         shown = [(i, names[int(part[i])]) for i in unlike[:SHOWN]]
@@ -76,7 +76,7 @@ def verify(captured: Captured) -> Iterator[Checked]:
     for at in _slices(len(live), most):
         some = live[at]
         part = np.array([sid for sid, _ in some], np.int32)
-        want = scan.lists(captured.regions.take(part), captured.k[part])
+        want = scan.lists(captured.regions.take(part), captured.depths(part))
         unlike = [i for i, (_, rows) in enumerate(some) if not np.array_equal(rows, want.of(i))]
         shown = [(i, names[some[i][0]]) for i in unlike[:SHOWN]]
         found = [_difference("live list", name, captured, want.of(i), some[i][1]) for i, name in shown]
@@ -102,7 +102,7 @@ def all_lists(captured: Captured) -> Iterator[tuple[Rows, Lists]]:
     step = max(1, PIECE // int(captured.k.max(initial=1)))
     for start in range(0, len(sids), step):
         part = sids[start : start + step]
-        yield part, lists_of(captured.indexes.reading, captured.regions.take(part), captured.k[part])
+        yield part, lists_of(captured.indexes.reading, captured.regions.take(part), captured.depths(part))
 
 
 def _names(captured: Captured) -> dict[int, str]:

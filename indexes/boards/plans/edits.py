@@ -81,7 +81,7 @@ class AddPlan(EditPlan):
 
     def _change(self, lo: int, hi: int) -> None:
         subscribers, painter, added = self.engine.subscribers, self.engine.painter, self._added
-        self._sids = sids = np.array(subscribers.pool.take_many(self.count), np.int32)
+        self._sids = sids = subscribers.pool.take_many(self.count)
         depth = added.depth
         for k in np.unique(depth).tolist():
             mine = np.flatnonzero(depth == k)

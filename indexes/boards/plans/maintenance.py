@@ -17,7 +17,7 @@ from indexes.boards.space.subscription_index import SpaceSubscriptions
 from indexes.boards.store import BoardStore
 from indexes.boards.subscription_index import SubscriptionIndex
 from indexes.core import maintenance
-from indexes.core.arrays import Floats, Ints, Rows
+from indexes.core.arrays import Bytes, Floats, Ints, Rows
 from indexes.core.front_coding import Coded
 from indexes.core.room import Room
 
@@ -55,13 +55,17 @@ class Captured:
     object_ids: list[str]
     payloads: dict[int, bytes]
     regions: Regions
-    k: Rows
+    k: Rows | Bytes
     offset: Rows
     ttl: dict[int, float]
     texts: dict[float, str]
     ids: Coded
     recent: dict[str, int]
     indexes: CapturedIndexes | None
+
+    def depths(self, sids: Rows) -> Rows:
+        """The k of these rows."""
+        return self.k[sids].astype(np.int32)
 
 
 class CapturePlan(maintenance.CapturePlan[BoardStore, Captured]):
