@@ -15,9 +15,9 @@ from indexes.boards.filters import RANGES_ONLY, SAME_CODE, CodeChanges, FilterIn
 from indexes.boards.regions import Regions, everywhere, merged
 from indexes.boards.results import SubscriptionView
 from indexes.core import aligned
-from indexes.core.arrays import Bytes, Floats, Rows
+from indexes.core.arrays import Counts, Floats, Rows
 from indexes.core.commands import Fault, Refused, missing
-from indexes.core.front_coding import CodedIdMap, coded
+from indexes.core.front_coding import CodedIdMap
 from indexes.core.ids import BULK, Packed
 from indexes.core.pending import RowPool
 from indexes.core.pending_subscriptions import (
@@ -67,7 +67,7 @@ class Subscribers:
         self._filters = filters
         self.ids = CodedIdMap()
         self.regions = Regions.empty(filters.dimensions)
-        self.k: Rows | Bytes = np.empty(0, np.uint8)
+        self.k: Counts = np.empty(0, np.uint8)
         self.offset: Rows = np.empty(0, np.int32)
         self.ttl: dict[int, float] = {}
         self.uses: Counter[int] = Counter()
@@ -94,7 +94,7 @@ class Subscribers:
         self, ids: Packed, regions: Regions, k: Rows, ttl: Floats, offset: Rows, high: int, free: list[int]
     ) -> None:
         """Take over all subscriptions of a board that has none; columns in the order of `ids`, NaN for no `ttl`."""
-        self.ids.swap(coded(ids))
+        self.ids.swap(self.ids.base_of(ids))
         self.pool.restore(high, free)
         self._grow(high)
         self._fit(int(k.max(initial=0)))

@@ -20,7 +20,7 @@ from indexes.boards.space.kernels.shapes import SHAPES
 from indexes.boards.space.subscription_index import SpaceSubscriptions
 from indexes.boards.subscription_index import SubscriptionIndex
 from indexes.compiled.jit import kernel
-from indexes.core.arrays import Bytes, Floats, Ints, Rows, int64
+from indexes.core.arrays import Bytes, Counts, Floats, Ints, Rows, int64
 from indexes.core.ids import is_sorted
 from indexes.core.verification import Checked, Difference
 
@@ -209,7 +209,7 @@ def _subscriptions(captured: Captured, names: dict[int, str], sids: Rows) -> Ite
         yield Difference("index", "ids", "one id for each subscription, in order", "they differ")
 
 
-def _text(regions: Regions, k: Rows, sid: int) -> str:
+def _text(regions: Regions, k: Counts, sid: int) -> str:
     shape, sides = regions.at(sid)
     return f"{'' if regions.d == 1 else shape + ' '}{list(sides)} k {k[sid]}"
 

@@ -74,8 +74,8 @@ class CodedIdMap(AnyIdMap[Coded]):
     def __init__(self) -> None:
         super().__init__(coded(Packed.empty()))
 
-    def merged(self, more: Packed | None = None) -> Coded:
-        return coded(self._merged(more))
+    def base_of(self, ids: Packed) -> Coded:
+        return coded(ids)
 
 
 @expanded

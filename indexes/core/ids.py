@@ -200,17 +200,18 @@ class AnyIdMap(ABC, Generic[B]):
         return len(self.recent) > max(MERGE_AT, self._base_size // 8)
 
     @abstractmethod
+    def base_of(self, ids: Packed) -> B:
+        """These ids as a base of such a map."""
+
     def merged(self, more: Packed | None = None) -> B:
         """A new base of all ids and those of `more`, for `swap`. O(n), in any thread; changes nothing."""
-
-    def _merged(self, more: Packed | None) -> Packed:
         fresh = self.base.packed()
         if self.recent:
             rows = np.fromiter(self.recent.values(), np.int32, len(self.recent))
             fresh = merge_packed(fresh, pack(pa.array(list(self.recent), pa.string()), rows))
         if more is not None:
             fresh = merge_packed(fresh, more)
-        return fresh
+        return self.base_of(fresh)
 
     def swap(self, base: B) -> None:
         """Use a base made by `merged`; no id is recent afterwards. O(1)."""
@@ -237,8 +238,8 @@ class IdMap(AnyIdMap[Packed]):
     def __init__(self) -> None:
         super().__init__(Packed.empty())
 
-    def merged(self, more: Packed | None = None) -> Packed:
-        return self._merged(more)
+    def base_of(self, ids: Packed) -> Packed:
+        return ids
 
 
 @expanded

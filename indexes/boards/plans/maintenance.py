@@ -17,7 +17,7 @@ from indexes.boards.space.subscription_index import SpaceSubscriptions
 from indexes.boards.store import BoardStore
 from indexes.boards.subscription_index import SubscriptionIndex
 from indexes.core import maintenance
-from indexes.core.arrays import Bytes, Floats, Ints, Rows
+from indexes.core.arrays import Counts, Floats, Ints, Rows
 from indexes.core.front_coding import Coded
 from indexes.core.room import Room
 
@@ -55,7 +55,7 @@ class Captured:
     object_ids: list[str]
     payloads: dict[int, bytes]
     regions: Regions
-    k: Rows | Bytes
+    k: Counts
     offset: Rows
     ttl: dict[int, float]
     texts: dict[float, str]
