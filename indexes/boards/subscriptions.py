@@ -15,7 +15,7 @@ from indexes.boards.commands import AddSubscriptions, DeleteSubscriptions, SetSu
 from indexes.boards.filters import RANGES_ONLY, SAME_CODE, CodeChanges, FilterIndex
 from indexes.boards.regions import Regions, everywhere, merged
 from indexes.boards.results import SubscriptionView
-from indexes.core.arrays import Floats, Rows
+from indexes.core.arrays import Counts, Floats, Rows
 from indexes.core.commands import Fault, Refused, missing
 from indexes.core.front_coding import CodedIdMap
 from indexes.core.ids import BULK, Packed
