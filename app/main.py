@@ -37,6 +37,7 @@ from app.api.maps.context import MapContext
 from app.api.maps.routes.moves import carry
 from app.api.maps.routes.queries import QueryRoutes
 from app.api.matchers import routes as matchers
+from app.api.matchers import together as matcher_writes
 from app.api.matchers.context import MatcherContext
 from app.api.matchers.routes.subscriptions import MatcherSubscriptionRoutes
 from app.api.passing import Passing, PassOn
@@ -131,13 +132,13 @@ def create_app(
             lane.add(map_writes.object_changes(wired.maps))
             lane.add(feed_writes.single_posts(wired.feeds))
             lane.add(new_subscriptions(wired.boards))
+            lane.add(matcher_writes.subscription_changes(wired.matchers))
             lane.add(deletions(wired.boards, BoardSubscriptionRoutes))
             lane.add(deletions(wired.matchers, MatcherSubscriptionRoutes))
             lane.add(deletions(wired.maps, QueryRoutes))
             lane.add(deletions(wired.feeds, FeedSubscriptionRoutes))
             for context, routes in (
                 (wired.boards, BoardSubscriptionRoutes()),
-                (wired.matchers, MatcherSubscriptionRoutes()),
                 (wired.relays, RelaySubscriptionRoutes()),
                 (wired.maps, QueryRoutes()),
                 (wired.feeds, FeedSubscriptionRoutes()),

@@ -13,7 +13,7 @@ import numpy as np
 from indexes.core.arrays import INF, Floats
 from indexes.core.commands import Fault
 from indexes.matchers.commands import ChangeSubscription, Interval
-from indexes.matchers.config import MatcherConfig, Subscriptions, Value
+from indexes.matchers.config import MatcherConfig, Row, Subscriptions, Value
 from indexes.matchers.kernels.table import MAX
 
 UNKNOWN = "there is no such dimension"
@@ -75,10 +75,17 @@ def nothing(config: MatcherConfig, n: int) -> Subscriptions:
     return Subscriptions(np.full(shape, absent[0]), np.full(shape, absent[1]), np.zeros((n, config.scores)))
 
 
-def form_of(config: MatcherConfig, subscription: Subscriptions, i: int = 0) -> Form:
-    """Row i of columns, by name. In exact mode an interval without ends is left out, which is the same."""
-    lo, hi, scores = (column[i].tolist() for column in subscription)
+def concatenated(config: MatcherConfig, parts: Sequence[Subscriptions]) -> Subscriptions:
+    """The subscriptions of all parts."""
+    if not parts:
+        return nothing(config, 0)
+    return parts[0] if len(parts) == 1 else Subscriptions(*map(np.concatenate, zip(*parts, strict=True)))
+
+
+def form_of(config: MatcherConfig, row: Row) -> Form:
+    """A subscription by name. In exact mode an interval without ends is left out, which is the same."""
     names = config.dimensions
+    lo, hi, scores = _parts(config, row)
     if config.relaxed:
         held = [j for j in range(len(names)) if lo[j] <= hi[j]]
         return Form({names[j]: (lo[j], hi[j]) for j in held}, {names[j]: scores[j] for j in held})
@@ -86,12 +93,9 @@ def form_of(config: MatcherConfig, subscription: Subscriptions, i: int = 0) -> F
     return Form({names[j]: (lo[j], hi[j]) for j in held}, None, scores[0])
 
 
-def merged(
-    config: MatcherConfig, standing: Subscriptions, change: ChangeSubscription
-) -> tuple[Subscriptions, list[Fault]]:
-    """A subscription (columns of one row) with a change applied, and the faults of that."""
-    made = Subscriptions(*(column.copy() for column in standing))
-    lo, hi, scores = (column[0] for column in made)
+def merged(config: MatcherConfig, row: Row, change: ChangeSubscription) -> tuple[Row, list[Fault]]:
+    """A subscription with a change applied, and the faults of that."""
+    lo, hi, scores = _parts(config, row)
     place = {name: j for j, name in enumerate(config.dimensions)}
     absent = (INF, -INF) if config.relaxed else (-INF, INF)
     faults = []
@@ -123,7 +127,14 @@ def merged(
         faults.append(Fault("score", NO_SCORE))
     elif change.score is not None:
         scores[0] = change.score
-    return made, faults
+    ends = [end for ends in zip(lo, hi, strict=True) for end in ends]
+    return ends + scores, faults
+
+
+def _parts(config: MatcherConfig, row: Row) -> tuple[list[float], list[float], list[float]]:
+    """The lower ends, the upper ends and the scores."""
+    ends = 2 * len(config.dimensions)
+    return row[0:ends:2], row[1:ends:2], row[ends:]
 
 
 def values_of(config: MatcherConfig, event: Floats) -> dict[str, Value]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -21,7 +20,7 @@ from app.errors import FieldError
 from indexes.core.commands import Refused
 from indexes.matchers.commands import AddSubscriptions, ChangeSubscription, Interval, SetSubscription
 from indexes.matchers.config import MatcherConfig, Subscriptions
-from indexes.matchers.forms import LACKING, LONELY, REVERSED, Form, columns_of, nothing
+from indexes.matchers.forms import LACKING, LONELY, REVERSED, Form, columns_of, concatenated, nothing
 
 Float64 = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
@@ -158,12 +157,8 @@ class _Columns(Columns):
         """The command without the elements that have errors, and the places of the others if there were such."""
         if not self.count:
             return AddSubscriptions(pa.array([], pa.string()), nothing(config, 0), skip=skip), None
-        made = self._made[0] if len(self._made) == 1 else _concatenated(self._made)
+        made = concatenated(config, self._made)
         return self.kept(AddSubscriptions(self.ids(), made, self.ttl, skip))
-
-
-def _concatenated(parts: Sequence[Subscriptions]) -> Subscriptions:
-    return Subscriptions(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
 
 
 def _interval(pair: list[float | None]) -> Interval:
