@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from indexes.core.arrays import Floats
 from indexes.core.elements import Deletion, Elements
-from indexes.matchers.config import Subscriptions
+from indexes.matchers.config import Row, Subscriptions
 
 Interval: TypeAlias = tuple[float, float]
 """Both ends, closed; an infinite one is unbounded."""
@@ -57,19 +57,19 @@ class SetSubscriptions(_Listed):
     @property
     def changes(self) -> list[Change]:
         """The same one by one."""
-        states = ((key, self.state_at(i)) for i, key in enumerate(self.ids.to_pylist()))
-        return [SetSubscription(key, *state) for key, state in states]
+        pairs = zip(self.ids.to_pylist(), self.subscriptions.rows, strict=True)
+        return [SetSubscription(key, row, self.ttl.get(i)) for i, (key, row) in enumerate(pairs)]
 
 
 @dataclass(slots=True)
 class SetSubscription:
     """Make a subscription, or replace it; an existing one keeps its age. It is logged as `SetSubscriptions` of one.
 
-    `subscription` is columns of one row. `ttl` in seconds, None for no time limit.
+    `ttl` in seconds, None for no time limit.
     """
 
     id: str
-    subscription: Subscriptions
+    row: Row
     ttl: float | None = None
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from itertools import islice
+
 import numpy as np
 import pyarrow as pa
 
@@ -30,7 +31,7 @@ from indexes.matchers.commands import (
     SubscriptionState,
 )
 from indexes.matchers.config import Row, Subscriptions
-from indexes.matchers.forms import REVERSED, concatenated, form_of, merged
+from indexes.matchers.forms import REVERSED, form_of, merged
 from indexes.matchers.matcher import Matcher
 from indexes.matchers.plans.maintenance import CapturePlan, FoldPlan, Origin
 from indexes.matchers.plans.match import MatchPlan
@@ -93,20 +94,18 @@ class MatcherEngine(MatcherStore, SubscriptionEngine[SubscriptionState]):
         """Accept changes in order, each of which meets the outcome of those before it. With `skip` those that do not
         apply are left out, without it the first of them is refused."""
         latest = self._latest_rows({change.id for change in changes})
-        whole = [change.subscription for change in changes if isinstance(change, SetSubscription)]
-        columns = concatenated(self.config, whole)
+        whole = {at: change.row for at, change in enumerate(changes) if isinstance(change, SetSubscription)}
+        columns, places = Subscriptions.of_rows(self.config, list(whole.values())), list(whole)
         wrong: dict[int, list[Fault]] = {}
         for i, field, reason in columns.faults(self.config):
-            wrong.setdefault(i, []).append(Fault(field, reason))
-        given = enumerate(columns.rows)
+            wrong.setdefault(places[i], []).append(Fault(field, reason))
         found: list[SubscriptionSet | None] = []
         logged: list[SubscriptionSet] = []
         faults: list[Fault] = []
         for at, change in enumerate(changes):
             before, bad = latest.get(change.id), list[Fault]()
             if isinstance(change, SetSubscription):
-                i, row = next(given)
-                ttl, bad = change.ttl or None, wrong.get(i, [])
+                row, ttl, bad = change.row, change.ttl or None, wrong.get(at, bad)
             elif before is None:
                 bad = [missing(self.noun, change.id)]
             else:
@@ -120,9 +119,10 @@ class MatcherEngine(MatcherStore, SubscriptionEngine[SubscriptionState]):
                 continue
             differs = before is None or before != (row, ttl)
             seq = self.next_seq + len(logged) - (not differs)
-            found.append(SubscriptionSet(change.id, row, ttl, seq, before is None))
+            outcome = SubscriptionSet(change.id, row, ttl, seq, before is None)
+            found.append(outcome)
             if differs:
-                logged.append(found[-1])
+                logged.append(outcome)
                 latest[change.id] = row, ttl
         if len(logged) < len(whole) or len(whole) < len(changes):
             columns = Subscriptions.of_rows(self.config, [one.row for one in logged])

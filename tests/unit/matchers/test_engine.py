@@ -178,7 +178,7 @@ class Story(RuleBasedStateMachine):
         age = self.born if before is None else before.age
         self.born += 1
         after = known(self.config, age, one, ttl)
-        command = SetSubscription(key, columns(self.config, [after]), ttl)
+        command = SetSubscription(key, columns(self.config, [after]).rows[0], ttl)
         plan = self.accept(command, [], [(key, after)] if before != after else [])
         assert plan.outcomes == [(key, columns(self.config, [after]).rows[0], ttl, plan.last_seq, before is None)]
 
@@ -214,14 +214,14 @@ class Story(RuleBasedStateMachine):
     )
     def change_many(self, rows: list[tuple[str, Any]], again: bool) -> None:
         """Some put and some patched, in order, and again as the log has them."""
-        now, changes, outcomes = dict(self.latest), list[tuple[str, Known]](), list[Any]()
+        now, changes, outcomes = dict(self.latest), list[tuple[str, Any]](), list[Any]()
         asked, bad = list[Any](), list[tuple[str, int]]()
         for at, (key, said) in enumerate(rows):
             before = now.get(key)
             if len(said) == 2:
                 (box, weight), ttl = said
                 after = known(self.config, self.born if before is None else before.age, (box, weight), ttl)
-                asked.append(SetSubscription(key, columns(self.config, [after]), ttl))
+                asked.append(SetSubscription(key, columns(self.config, [after]).rows[0], ttl))
                 self.born += 1
             else:
                 asked.append(self.changing(key, said))
@@ -542,7 +542,7 @@ def test_what_takes_long_is_done_beside_and_put_in_place_step_by_step(
 
     engine.apply(AddSubscriptions(pa.array([f"s{i}" for i in range(1_000)]), some(1_000)))
     engine.matcher.rebuild()
-    engine.apply(SetSubscription("s0", some(1), None))
+    engine.apply(SetSubscription("s0", some(1).rows[0], None))
     here.clear()
     beside.clear()
     monkeypatch.setattr(lists_module, "_blocks", noting(lists_module._blocks, lambda n, *_: 16 * n))
@@ -550,7 +550,7 @@ def test_what_takes_long_is_done_beside_and_put_in_place_step_by_step(
     for turn in range(60):
         command: Any = AddSubscriptions(pa.array([f"t{turn}-{i}" for i in range(6)]), some(6))
         if turn % 3 == 0:
-            command = SetSubscription(f"s{turn}", some(1), None)
+            command = SetSubscription(f"s{turn}", some(1).rows[0], None)
         plan: Any = engine.prepare(command)
         while not plan.done:
             before = engine.match(events, 5)

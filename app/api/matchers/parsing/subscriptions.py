@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -20,7 +21,7 @@ from app.errors import FieldError
 from indexes.core.commands import Refused
 from indexes.matchers.commands import AddSubscriptions, ChangeSubscription, Interval, SetSubscription
 from indexes.matchers.config import MatcherConfig, Subscriptions
-from indexes.matchers.forms import LACKING, LONELY, REVERSED, Form, columns_of, concatenated, nothing
+from indexes.matchers.forms import LACKING, LONELY, REVERSED, Form, nothing, row_of
 
 Float64 = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
@@ -57,10 +58,10 @@ class SubscriptionReader:
             raise invalid("id", f"is {id!r} in the path")
         intervals = {name: _interval(pair) for name, pair in body.get("intervals", {}).items()}
         form = Form(intervals, body.get("weights"), body.get("score"))
-        subscription, faults = columns_of(self._config, [form])
+        row, faults = row_of(self._config, form)
         if faults:
             raise from_refused(Refused(faults), lambda fault: FieldError(fault.field, fault.reason))
-        return SetSubscription(id, subscription, body.get("ttl"))
+        return SetSubscription(id, row, body.get("ttl"))
 
     def part(self, id: str, body: dict[str, Any]) -> ChangeSubscription:
         """The change of a PATCH."""
@@ -157,8 +158,12 @@ class _Columns(Columns):
         """The command without the elements that have errors, and the places of the others if there were such."""
         if not self.count:
             return AddSubscriptions(pa.array([], pa.string()), nothing(config, 0), skip=skip), None
-        made = concatenated(config, self._made)
+        made = self._made[0] if len(self._made) == 1 else _concatenated(self._made)
         return self.kept(AddSubscriptions(self.ids(), made, self.ttl, skip))
+
+
+def _concatenated(parts: Sequence[Subscriptions]) -> Subscriptions:
+    return Subscriptions(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
 
 
 def _interval(pair: list[float | None]) -> Interval:
