@@ -36,14 +36,17 @@ from app.api.maps import together as map_writes
 from app.api.maps.context import MapContext
 from app.api.maps.routes.moves import carry
 from app.api.maps.routes.queries import QueryRoutes
+from app.api.maps.together_moves import client_moves
 from app.api.matchers import routes as matchers
-from app.api.matchers import together as matcher_writes
 from app.api.matchers.context import MatcherContext
 from app.api.matchers.routes.subscriptions import MatcherSubscriptionRoutes
+from app.api.matchers.together import single_matches
+from app.api.matchers.together_subscriptions import matcher_changes
 from app.api.passing import Passing, PassOn
 from app.api.relays import routes as relays
 from app.api.relays.context import RelayContext
 from app.api.relays.routes.subscriptions import RelaySubscriptionRoutes
+from app.api.relays.together import subscription_edits
 from app.api.site import console
 from app.api.site import routes as site
 from app.api.socket_requests import SocketRequests
@@ -132,11 +135,14 @@ def create_app(
             lane.add(map_writes.object_changes(wired.maps))
             lane.add(feed_writes.single_posts(wired.feeds))
             lane.add(new_subscriptions(wired.boards))
-            lane.add(matcher_writes.subscription_changes(wired.matchers))
+            lane.add(matcher_changes(wired.matchers))
             lane.add(deletions(wired.boards, BoardSubscriptionRoutes))
             lane.add(deletions(wired.matchers, MatcherSubscriptionRoutes))
             lane.add(deletions(wired.maps, QueryRoutes))
             lane.add(deletions(wired.feeds, FeedSubscriptionRoutes))
+            lane.add(single_matches(wired.matchers))
+            lane.add(client_moves(wired.maps, QueryRoutes()))
+            lane.add(subscription_edits(wired.relays, RelaySubscriptionRoutes()))
             for context, routes in (
                 (wired.boards, BoardSubscriptionRoutes()),
                 (wired.relays, RelaySubscriptionRoutes()),

@@ -15,7 +15,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from formats.columns import read_columns, read_long_table, read_table, strings, texts, write_columns, write_table
+from formats.columns import (
+    parquet_file,
+    read_columns,
+    read_long_table,
+    read_table,
+    strings,
+    texts,
+    write_columns,
+    write_table,
+)
 from formats.folder import Damaged, Draft, Folder
 from formats.regions import columns_of, joined_places, place_columns, place_names, region_fields, regions_of
 from indexes.boards.config import BoardConfig
@@ -179,7 +188,7 @@ def write_lists(draft: Draft, name: str, lists: Iterable[tuple[np.ndarray[Any, A
     """Write the lists of all subscriptions, as a board's index has them, for an audit: rows of objects by sid, best
     first."""
     place = f"{RESOURCE}{name}/lists.parquet"
-    with draft.file(place) as out, pq.ParquetWriter(out, LISTS, compression="zstd") as writer:
+    with parquet_file(draft, place) as out, pq.ParquetWriter(out, LISTS, compression="zstd") as writer:
         for sids, found in lists:
             inside = np.arange(found.rows.shape[1]) < found.length[:, None]
             offsets = np.concatenate([[0], np.cumsum(found.length)]).astype(np.int32)

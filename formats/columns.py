@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import mmap
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,10 @@ PIECE = 20_000
 
 ROWS = 1 << 17
 """Rows in a row group."""
+
+BUFFER = 1 << 20
+"""Bytes of a Parquet file that are written at once. It comes in pieces of some hundred bytes. For each a thread of low
+priority would take the interpreter, and whenever it waits for a processor then, all others wait with it."""
 
 
 def texts(values: Sequence[str | bytes | None], kind: pa.DataType) -> pa.ChunkedArray:
@@ -51,8 +56,15 @@ def write_table(draft: Draft, name: str, schema: pa.Schema, columns: Sequence[An
         for column, field in zip(columns, schema, strict=True)
     ]
     table = pa.Table.from_arrays(arrays, schema=schema)
-    with draft.file(name, rows=len(table)) as out:
+    with parquet_file(draft, name, rows=len(table)) as out:
         pq.write_table(table, out, compression="zstd", row_group_size=ROWS, use_dictionary=["k", "kind"])
+
+
+@contextmanager
+def parquet_file(draft: Draft, name: str, **about: Any) -> Iterator[pa.NativeFile]:
+    """As `Draft.file`, for a Parquet file: what is written is gathered into pieces of `BUFFER` bytes."""
+    with draft.file(name, **about) as out, pa.output_stream(out, buffer_size=BUFFER) as stream:
+        yield stream
 
 
 def read_table(

@@ -44,6 +44,10 @@ PAUSE = 0.001
 """Seconds between two chunks of a body with very many wrong elements."""
 
 
+def _none_alike(raw: bytes | bytearray) -> None:
+    """Elements that are always read one by one."""
+
+
 class Validator(Protocol):
     """What pydantic's validators have in common."""
 
@@ -121,7 +125,8 @@ class Elements:
     """How the elements of a body are taken up, each kind of body by the function for it, in pieces and in order.
 
     `errors` is where these note what is wrong. `add_items` gets validated elements, None for one that is known to be
-    wrong; `check_schema` the columns of an Arrow stream, `add_batch` its batches.
+    wrong; `check_schema` the columns of an Arrow stream, `add_batch` its batches. `add_alike` may take all elements of
+    a JSON body, where none is wrong, and return its other fields; where it takes none, it returns None.
     """
 
     name: str
@@ -131,6 +136,7 @@ class Elements:
     add_items: Callable[[list[Any]], None]
     check_schema: Callable[[pa.Schema], None]
     add_batch: Callable[[pa.RecordBatch], None]
+    add_alike: Callable[[bytes | bytearray], dict[str, Any] | None] = _none_alike
 
     def take(self, kind: BodyFormat, raw: bytes | bytearray, query: OnErrorQuery) -> Taken:
         """Take up all elements. Raises the problems 400, 413 and 422."""
@@ -138,9 +144,13 @@ class Elements:
         rest: dict[str, Any] = {}
         if kind is BodyFormat.JSON:
             given = query.model_dump(exclude_unset=True) if query.model_fields_set else _NOTHING
-            rest, items = read_list(raw, self.whole, self.element, self.name, self.errors, given)
+            alike = self.add_alike(raw)
+            if alike is not None:
+                rest = _beside(alike, given)
+            else:
+                rest, items = read_list(raw, self.whole, self.element, self.name, self.errors, given)
+                self.add_items(items)
             skip = rest.get("on_error") == "skip"
-            self.add_items(items)
         elif kind is BodyFormat.NDJSON:
             source = Lines(raw, self.element, self.errors)
             place.numbered = source.numbered

@@ -132,6 +132,21 @@ def _few(found: Winners, openers: list[str], closers: list[str]) -> Iterator[str
         yield opener + ",".join(won) + closer
 
 
+def each_result(found: Winners, ks: Sequence[int]) -> list[str]:
+    """The result of each event as JSON, with as many of its winners at most.
+
+    >>> ids, scores = pa.array(["a", "b", "c"], pa.large_string()), np.array([3.0, 0.5, 1.0])
+    >>> each_result(Winners(np.array([2, 1]), ids, scores, np.array([4, 2])), [1, 1])
+    ['{"winners":[{"id":"a","score":3}]}', '{"winners":[{"id":"c","score":1}]}']
+    """
+    ids, scores, texts, start = found.ids.to_pylist(), found.scores.tolist(), list[str](), 0
+    for size, k in zip(found.sizes.tolist(), ks, strict=True):
+        won = [f'{{"id":"{ids[i]}","score":{number(scores[i])}}}' for i in range(start, start + min(size, k))]
+        texts.append(f'{{"winners":[{",".join(won)}]}}')
+        start += size
+    return texts
+
+
 def _between(sizes: npt.NDArray[np.int64], openers: list[str], closers: list[str]) -> tuple[_Texts, str]:
     """The text before the id of each winner, and after the last winner."""
     texts, places, gathered = [',{"id":"'], np.zeros(int(sizes.sum()), np.int64), ""

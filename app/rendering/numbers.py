@@ -13,6 +13,15 @@ _LONG = re.compile(r"\.0,(?<=\d{16}\.0,)")
 """A whole number that may be above 2^53, which keeps its point."""
 
 
+def whole_texts(values: Sequence[int]) -> list[str]:
+    """Integers as JSON text.
+
+    >>> whole_texts([0, -7, 1400])
+    ['0', '-7', '1400']
+    """
+    return to_json(values).decode()[1:-1].split(",") if values else []
+
+
 def number_texts(values: Sequence[float | None]) -> list[str]:
     """As `number` for each in turn, and null for an infinite one or None.
 

@@ -9,7 +9,7 @@ from formats.boards import read_image, write_image, write_lists
 from formats.folder import Draft, Folder
 from indexes.boards.engine import BoardEngine
 from indexes.boards.packing import PackedBoard, to_forest
-from indexes.boards.plans.maintenance import Captured, FoldPlan
+from indexes.boards.plans.maintenance import Captured, FoldPlan, rehearse
 from indexes.boards.state import BoardState, pack_board
 from indexes.boards.subscription_index import SubscriptionIndex
 from indexes.boards.verification import all_lists, verify
@@ -44,6 +44,9 @@ class BoardMaintenance(IndexMaintenance):
         fresh = SubscriptionIndex()
         fresh.adopt(image.forest.ks, to_forest(image.forest, state.subscription_rows))
         return fresh
+
+    def rehearse(self, engine: BoardEngine, fresh: SubscriptionIndex) -> None:
+        rehearse(engine, fresh)
 
     def fold(self, engine: BoardEngine, fresh: SubscriptionIndex) -> FoldPlan:
         return engine.fold(fresh)

@@ -32,12 +32,14 @@ class Fold(Job, Protocol):
     """A job that brings newly packed indexes up to date with what changed since the state was captured.
 
     They are in place once it has `swapped`, otherwise another fold continues; it is `abandoned` where changes were not
-    recorded. `seconds` is what executing took.
+    recorded. `seconds` is what executing took. `release` lets go of the indexes that were in use before, in any thread.
     """
 
     swapped: bool
     abandoned: bool
     seconds: float
+
+    def release(self) -> None: ...
 
 
 class IndexMaintenance:
@@ -82,6 +84,9 @@ class IndexMaintenance:
     def fresh(self, image: Any, state: Any) -> Any:
         """The indexes of an image, for `fold`. In any thread."""
         raise NotImplementedError
+
+    def rehearse(self, engine: Any, fresh: Any) -> None:
+        """Do what `fold` will do, as far as that makes it shorter, while the engine goes on. In any thread."""
 
     def fold(self, engine: Any, fresh: Any) -> Fold:
         """A job that puts indexes in place of those in use."""

@@ -27,6 +27,7 @@ from app.runtime import logs
 from app.storage.keys import KeyRow
 from app.storage.rows import StoredAnswer
 from app.storage.webhooks import PositionRow, StoredWebhook, WebhookRow
+from formats.columns import parquet_file
 from formats.folder import LACKING, Damaged, Draft, Folder, is_inside
 
 FOLDERS = ("snapshots", "images", "audits")
@@ -375,7 +376,7 @@ def _rows(folder: Folder, name: str, *schemas: pa.Schema) -> Iterator[dict[str, 
 
 
 def _write_answers(draft: Draft, answers: Iterator[StoredAnswer]) -> None:
-    with draft.file("answers.parquet") as out, pq.ParquetWriter(out, ANSWERS, compression="zstd") as writer:
+    with parquet_file(draft, "answers.parquet") as out, pq.ParquetWriter(out, ANSWERS, compression="zstd") as writer:
         some: list[dict[str, Any]] = []
         for answer in answers:
             some.append(answer._asdict())

@@ -132,15 +132,18 @@ class LiveBoard(ListResource):
 
     def _written(self, changes: ChangedLists, old: bool) -> list[Message]:
         """The message of each change. Equal changes share theirs."""
-        seqs, texts = changes.records.seq, self.write.entries(changes.records, changes.distinct, old)
+        records, made, head = changes.records, Message.of_rest, f'"event":"{CHANGE}","cursor":"{self.hub.epoch}:'
+        if not old and changes.distinct and changes.ends is None and records.payload is None and all(records.new_rank):
+            rests = self.write.lone_changes(records, head)
+            return [made(seq, CHANGE, rest) for seq, rest in zip(records.seq, rests, strict=True)]
+        seqs, texts = records.seq, self.write.entries(records, changes.distinct, old)
         if changes.ends is not None:
             begins = (0, *changes.ends[:-1])
             texts = [",".join(texts[begin:end]) for begin, end in zip(begins, changes.ends, strict=True)]
             seqs = [seqs[begin] for begin in begins]
-        made, head = Message.of_rest, f'"event":"{CHANGE}","cursor":"{self.hub.epoch}'
         if changes.distinct:
             return [
-                made(seq, CHANGE, f'{head}:{seq}","seq":{seq},"changes":[{text}]}}'.encode())
+                made(seq, CHANGE, f'{head}{seq}","seq":{seq},"changes":[{text}]}}'.encode())
                 for seq, text in zip(seqs, texts, strict=True)
             ]
         shared: dict[tuple[int, str], Message] = {}
@@ -149,7 +152,7 @@ class LiveBoard(ListResource):
             item = shared.get(key)
             if item is None:
                 seq, text = key
-                rest = f'{head}:{seq}","seq":{seq},"changes":[{text}]}}'
+                rest = f'{head}{seq}","seq":{seq},"changes":[{text}]}}'
                 item = shared[key] = made(seq, CHANGE, rest.encode())
             items.append(item)
         return items

@@ -115,13 +115,22 @@ class Reader:
         if self.conflation is not None and item.event == CHANGE:
             connection.hub.conflator.hold(self, self.conflation, item.seq)
             return
-        if self.waiting >= self.room or connection.full:
-            connection.discard(self)
-            connection.late.append(self)
+        if self.waiting >= self.room or connection.nbytes > connection.most + connection.begun:
+            self.fall_behind()
         else:
-            connection.append(self, item)
+            # As `Connection.append` and `full`: calls would take as long as all the rest.
+            size = item.size
+            self.waiting += 1
+            self.nbytes += size
+            connection.nbytes += size
+            connection.queue.append((self, item))
         if connection.waiter is not None:
             connection.wake()
+
+    def fall_behind(self) -> None:
+        """Drop what is queued, and get the whole list again once the queue is empty."""
+        self.connection.discard(self)
+        self.connection.late.append(self)
 
     def push_conflated(self, item: Message) -> None:
         """Queue the net of the changes held back. O(1)."""

@@ -69,6 +69,10 @@ def head_of(kind: int, size: int) -> bytes:
     return MIDDLE(kind, 126, size) if size <= 0xFFFF else LONG(kind, 127, size)
 
 
+TEXT_HEADS = [head_of(TEXT, size) for size in range(1 << 10)]
+"""The heads of text frames of messages that are not large, by their size."""
+
+
 def pack_json(text: str | bytes) -> bytes:
     """JSON text as MessagePack."""
     return pack(from_json(text, cache_strings="keys"))

@@ -12,7 +12,6 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from functools import partial
-from itertools import islice
 from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
 from app.errors import NotFound, NotReady
@@ -42,7 +41,7 @@ MOST_SECONDS_BETWEEN_ROUNDS = 1.0
 MOST_TERMS = 16
 """Epochs before the present one of which positions are taken."""
 
-CHANNEL, MESSAGE = 1_100, 85
+CHANNEL, MESSAGE = 400, 85
 """Bytes of memory for a channel, and for a message besides its text, as measured."""
 
 
@@ -189,7 +188,7 @@ class Hub:
         if live is None:
             return None
         channels = live.channels()
-        kept = [text for channel in channels for text in islice(channel.log, 1, None, 2)]
+        kept = [text for channel in channels for _, text in channel.pairs()]
         return Following(
             sum(len(channel.readers) for channel in channels),
             len(kept),

@@ -49,7 +49,7 @@ class ResultChannel(Channel):
         self.nbytes += item.size
         if len(seqs) > self.keep:
             floor = seqs.popleft()
-        while log and (log[0] <= floor or (len(log) > 2 and self.nbytes > MOST_KEPT)):
+        while log and (log[self.dropped] <= floor or (len(log) - self.dropped > 2 and self.nbytes > MOST_KEPT)):
             self.drop_oldest()
         self.floor = floor
         for reader in self.readers:

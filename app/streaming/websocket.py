@@ -27,8 +27,8 @@ from app.security.tokens import UnknownSigningKey
 from app.streaming.buffer import Message
 from app.streaming.connection import POLICY, WAITS, Connection, Reader, Writing
 from app.streaming.frames import BINARY as BINARY_FRAME
-from app.streaming.frames import MIDDLE, head_of, pack, pack_json
 from app.streaming.frames import TEXT as TEXT_FRAME
+from app.streaming.frames import TEXT_HEADS, head_of, pack, pack_json
 from app.streaming.hub import Hub
 from app.streaming.moves import Carry, Moves
 from app.streaming.operations import LONG, REQUEST, Bad, Operation, SocketRequest, read_operation
@@ -198,8 +198,9 @@ class Socket(Connection):
 
     def _framed(self, some: list[tuple[Reader, Message]]) -> bytes:
         """Messages in frames, in one piece."""
-        answers = self._answers
+        answers, heads, many = self._answers, TEXT_HEADS, len(TEXT_HEADS)
         pieces: list[bytes] = []
+        add = pieces.append
         for reader, item in some:
             if reader.packed or reader is answers:
                 text, data = self._frame(reader, item)
@@ -207,9 +208,9 @@ class Socket(Connection):
                 continue
             head, rest = reader.prefix, item.rest
             size = len(head) + len(rest)
-            # Most are so; a call takes as long as all the rest.
-            begin = MIDDLE(TEXT_FRAME, 126, size) if 126 <= size <= 0xFFFF else head_of(TEXT_FRAME, size)
-            pieces += (begin, head, rest)
+            add(heads[size] if size < many else head_of(TEXT_FRAME, size))
+            add(head)
+            add(rest)
         return b"".join(pieces)
 
     def _frame(self, reader: Reader, item: Message) -> tuple[bool, bytes]:

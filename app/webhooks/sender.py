@@ -88,8 +88,13 @@ class Followed(Reader):
         self.begun = self.ended = self.again = False
 
     def push(self, item: Message) -> None:
-        if item.seq > self.after:
-            super().push(item)
+        if item.seq <= self.after or self.void:
+            return
+        if self.waiting >= self.room or self.connection.full:
+            self.fall_behind()
+        else:
+            self.connection.append(self, item)
+        self.connection.wake()
 
     def begin(self, items: Iterable[Message]) -> None:
         super().begin(items)

@@ -334,9 +334,14 @@ class Maintenance:
             fresh = await _in_thread(
                 lambda: maintenance.fresh(maintenance.read_image(self.snapshots.image(lsn, resource)), state)
             )
+            engine = self._catalog.engine(resource)
+            if engine is not None:
+                await _in_thread(lambda: maintenance.rehearse(engine, fresh))
             while True:
                 fold = await _to_end(self._writer.maintain(resource, lambda engine: maintenance.fold(engine, fresh)))
                 if fold.swapped:
+                    # Not on the loop, and not in the background: the interpreter is held for it.
+                    await _to_end(self._writer.in_kernel_thread(fold.release))
                     log.info("indexes swapped", resource=resource, lsn=lsn, seconds=round(fold.seconds, 4))
                     return round(fold.seconds, 4)
                 if fold.abandoned:

@@ -63,9 +63,8 @@ class Submission(NamedTuple):
     """One of several commands that are submitted together; its fields as the parameters of `Writer.submit`."""
 
     command: Any
-    ticket: Ticket | None
-    skeleton: Callable[[Any], Skeleton]
-    then: Callable[[Any], None]
+    requests: Callable[[Any], Iterable[tuple[Ticket, Skeleton]]] | None = None
+    then: Callable[[Any], None] | None = None
 
 
 class ConsistentCut(NamedTuple):
@@ -189,10 +188,11 @@ class Writer:
         accepted: list[Pending | Exception] = []
         async with queue.accepting:
             engine = self.catalog.latest(resource, reader)
-            for command, ticket, skeleton, then in submissions:
+            for command, requests, then in submissions:
                 try:
                     self._admit(resource)
-                    accepted.append(self._accept(queue, engine.prepare(command, 0), ticket, skeleton, then))
+                    job = engine.prepare(command, 0)
+                    accepted.append(self._accept(queue, job, then=then, requests=requests))
                 except Exception as error:
                     accepted.append(error)
         turns.pass_on()

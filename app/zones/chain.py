@@ -216,9 +216,9 @@ class Chain:
         if table is None:
             return
         rows, write = painted.rows, self._write
-        views = list(rows.views())
+        views, events = list(rows.views()), rows.event.tolist()
         texts: list[str] = [""] * len(views)
-        pairs = ((painted.first_seq + rows.event[row], zone, row) for row, zone in table.touched(rows.numbers[:, :4]))
+        pairs = ((painted.first_seq + events[row], zone, row) for row, zone in table.touched(rows.numbers[:, :4]))
         for seq, group in groupby(sorted(pairs), lambda pair: pair[0]):
             if seq <= first:
                 continue

@@ -94,11 +94,12 @@ def matchers(server: Server, size: Size) -> list[Write]:
 
     def events() -> Iterator[Request]:
         while True:
-            yield "POST", f"{matchers_service.PATH}/match", matchers_service.match_body([rng.random()])
+            event = {"values": {matchers_service.DIMENSION: rng.random()}}
+            yield "POST", f"{matchers_service.PATH}/match", compact({"events": [event], "notify": True})
 
     return [
         Write("matchers: `PUT` of a subscription", changes()),
-        Write("matchers: an event, with its winners", events()),
+        Write("matchers: a published event, with its 20 winners", events()),
     ]
 
 

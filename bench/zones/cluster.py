@@ -232,12 +232,12 @@ def _publisher_cost(painted: Painted, zones: tuple[Zone, ...]) -> float:
     events = len(set(painted.event.tolist()))
     began = time.perf_counter()
     for rows in painted.rows:
-        views = list(rows.views())
+        views, events = list(rows.views()), rows.event.tolist()
         texts: dict[int, str] = {}
         found: dict[tuple[int, int], list[str]] = {}
         for row, zone in table.touched(rows.numbers[:, :4]):
             text = texts.get(row) or texts.setdefault(row, write.tile(views[row][1]))
-            found.setdefault((rows.event[row], zone), []).append(text)
+            found.setdefault((events[row], zone), []).append(text)
         for tiles in found.values():
             f'{{"seq":1,"prev":0,"tiles":[{",".join(tiles)}]}}'.encode()
     return (time.perf_counter() - began) / events

@@ -26,14 +26,14 @@ import time
 import numpy as np
 from numpy.typing import NDArray
 
-from indexes.boards.kernels.batch_diff import ITEMS, MISSING, BatchDiff, DiffItems
-from indexes.boards.kernels.batch_incremental import DEFERRED, MADE, NEXT, apply_promotions, paint_incremental
-from indexes.boards.kernels.batch_interactions import BatchInteractions, make_interactions
-from indexes.boards.kernels.batch_rank_sweep import PAINTED, SPENT, RankSweep, change, make_rank_sweep, paint_rank_sweep
+from indexes.boards.kernels.batch_diff import ITEMS, MISSING, BatchDiff, DiffItems, compute_diff, sort_and_lay
+from indexes.boards.kernels.batch_incremental import LEFT, MADE, NEXT, START, UNDECIDED, Source, paint_incremental
+from indexes.boards.kernels.batch_interactions import make_interactions
+from indexes.boards.kernels.batch_rank_sweep import PAINTED, SPENT, RankSweep, make_rank_sweep, paint_rank_sweep
 from indexes.boards.kernels.changes import Changes
 from indexes.boards.kernels.forest import Forest
 from indexes.boards.kernels.object_index import ObjectArrays, ObjectIndex
-from indexes.boards.kernels.step import DONE, FULL_LIVE, FULL_TILES
+from indexes.boards.kernels.step import DONE, FULL_LIVE, FULL_TILES, advance
 from indexes.boards.kernels.tiles import Tiles
 from indexes.boards.live_lists import Former, Live, deliver, find_receivers
 from indexes.boards.painter import Painter
@@ -47,6 +47,9 @@ ADVANCE = 2e-6
 CROWDED, FURTHER = 0.0019, 1.28
 """A batch is painted by a rank sweep if it demotes more than CROWDED * n ** FURTHER of n objects: 2.5% of ten thousand,
 9% of a million. Beyond the caches a sweep costs more for each object."""
+
+NO_ROWS: Ints = np.zeros(0, np.int64)
+"""The rows with another payload, where there are none."""
 
 COPIED = 0.1
 """Changes for each object of the board from which on it is cheaper to copy the reading index than to change it."""
@@ -67,11 +70,11 @@ class Batch:
         self._painter = painter
         self._changes = changes
         self._births, self._rows = births, rows
-        self._touched = np.array(touched, np.int64)
-        self._items = self._promotions = self._changed = 0
+        self._touched = np.array(touched, np.int64) if touched else NO_ROWS
+        self._applied = 0
+        self._progress = np.zeros(4, np.int64)
         self._diff: BatchDiff | None = None
-        self._progress = np.zeros(3, np.int64)
-        self._seconds_per_step = painter.seconds_per_event / PAINTED
+        self._sweep: RankSweep | None = None
 
     def paint(self, budget: float, keep: bool) -> None:
         """Paint for about `budget` seconds. With `keep` the tiles stay in the painter's buffer."""
@@ -79,68 +82,90 @@ class Batch:
         diff = self._diff
         if diff is None:
             diff = self._diff = self._begin()
-        if not self._apply(diff, budget):
+        if self._sweep is not None and not self._apply(budget):
             return
         keep = keep or self._painter.live.count > 0
         going = True
         while going:
-            self._pass(diff, until - time.perf_counter(), keep)
+            if self._sweep is None:
+                self._pass(diff, until - time.perf_counter(), keep)
+            else:
+                self._pass_of_sweep(diff, self._sweep, until - time.perf_counter(), keep)
             going = not self.done and time.perf_counter() < until
 
     def advance(self, view: AnyObjects) -> None:
-        """Apply the changes to another index, which has room for new objects, in order of x. O(m log n)."""
-        if self._diff is not None:
-            change(view.arrays, self._diff, 0, self._items)
+        """Apply the changes to another index, which has room for new objects. O(m log n)."""
+        advance(view.arrays, self._changes, 0, len(self._changes.row))
 
     def _begin(self) -> BatchDiff:
-        """Compute the difference that the batch makes, and choose the way to paint it."""
+        """Choose the way to paint the batch: where it may be a rank sweep, by the difference that it makes, which is
+        computed by the first pass otherwise."""
         painter, changes = self._painter, self._changes
         painter.clear()
         painter.forget_copies()
-        painter.objects.reserve(self._births, self._rows)
-        diff = painter.room.diff_of(painter.objects.arrays, changes, self._touched, self._rows)
-        sizes, self._promotions = diff.demoted.size.tolist(), diff.promoted.size.tolist()[ITEMS]
-        demotions, gone = sizes[ITEMS], sizes[MISSING]
-        self._items = demotions + self._promotions
-        if gone > 0:
-            # Objects that moved in x are indexed twice for a while, and deleted ones again for a search: in spare rows.
-            painter.objects.reserve(self._births + gone + 1, self._rows + len(changes.row) + 1)
-        self._sweep: RankSweep | None = None
-        self._interactions: BatchInteractions | None = None
-        if demotions > CROWDED * len(painter.objects) ** FURTHER:
-            self._sweep = make_rank_sweep(painter.objects, diff)
-        else:
-            self._interactions = make_interactions(diff, int(painter.ks.max()))
-            self._deferred = np.empty(demotions, np.int64)
+        if self._births > 0 or self._rows > len(painter.objects.arrays.pos):
+            painter.objects.reserve(self._births, self._rows)
+        many = CROWDED * len(painter.objects) ** FURTHER
+        diff, draft = painter.room.take(len(changes.row), self._rows)
+        self._progress[NEXT] = START
+        if len(changes.row) > many:
+            compute_diff(painter.objects.arrays, changes, self._touched, draft, diff)
+            self._reserve_spares(diff)
+            self._progress[NEXT] = -diff.promoted.size[ITEMS]
+            if diff.demoted.size[ITEMS] > many:
+                self._progress[NEXT] = 0
+                self._sweep = make_rank_sweep(painter.objects, diff)
+                self._seconds_per_step = painter.seconds_per_event / PAINTED
+        if self._sweep is None:
+            self._source = Source(changes, self._touched, draft)
+            self._interactions = make_interactions(diff, painter.moments)
         return diff
 
-    def _apply(self, diff: BatchDiff, budget: float) -> bool:
-        """Apply more of the changes that are applied before any is painted; whether all of them are."""
-        lo, n = self._changed, self._items if self._sweep is not None else self._promotions
-        hi = min(n, lo + max(1, int(budget / ADVANCE)))
-        if lo < hi:
-            apply = change if self._sweep is not None else apply_promotions
-            apply(self._painter.objects.arrays, diff, lo, hi)
-            self._changed = hi
+    def _reserve_spares(self, diff: BatchDiff) -> None:
+        """Make room for objects that moved in x, which are indexed twice for a while, and for deleted ones, which are
+        indexed again for a search: in spare rows."""
+        gone = int(diff.demoted.size[MISSING])
+        if gone > 0:
+            self._painter.objects.reserve(self._births + gone + 1, self._rows + len(self._changes.row) + 1)
+
+    def _apply(self, budget: float) -> bool:
+        """Apply more of the changes before a rank sweep; whether all of them are."""
+        lo, n = self._applied, len(self._changes.row)
+        hi = self._applied = min(n, lo + max(1, int(budget / ADVANCE)))
+        advance(self._painter.objects.arrays, self._changes, lo, hi)
         return hi == n
 
     def _pass(self, diff: BatchDiff, budget: float, keep: bool) -> None:
-        painter, progress, sweep = self._painter, self._progress, self._sweep
-        state = (painter.objects.arrays, painter.context(0), painter.moments)
-        began, before = time.perf_counter(), progress.copy()
-        if sweep is None:
-            assert self._interactions is not None
-            stop = int(before[NEXT]) + max(1, int(budget / painter.seconds_per_event))
-            why = paint_incremental(*state, self._interactions, self._deferred, progress, stop, keep)
-            done, end = int(progress[NEXT] - before[NEXT]), self._items + int(progress[DEFERRED])
-            painter.seconds_per_event += _drift(painter.seconds_per_event, began, done)
-        else:
-            why = paint_rank_sweep(*state, diff, sweep, progress, max(1, int(budget / self._seconds_per_step)), keep)
-            done, end = int(progress[SPENT] - before[SPENT]), len(sweep.step)
-            self._seconds_per_step += _drift(self._seconds_per_step, began, done)
+        """Paint more change by change."""
+        painter, progress = self._painter, self._progress
+        before, began = int(progress[NEXT]), time.perf_counter()
+        why = paint_incremental(
+            painter.objects.arrays, painter.context(0), self._interactions, self._source, progress,
+            max(1, int(budget / ADVANCE)), max(1, int(budget / painter.seconds_per_event)), keep,
+        )  # fmt: skip
+        painted = max(int(progress[NEXT]), 0) - max(before, 0)
+        if before >= 0 or painted >= diff.promoted.size[ITEMS]:
+            # Most of the time was spent on painting.
+            painter.seconds_per_event += _drift(painter.seconds_per_event, began, painted)
+        if why == UNDECIDED:
+            sort_and_lay(self._source.draft, diff)
         if why == FULL_TILES:
             painter.grow_tiles()
-        elif progress[NEXT] == end:
+        elif why != DONE:
+            self._reserve_spares(diff)
+        elif progress[LEFT] == 0:
+            self._finish(diff, keep)
+
+    def _pass_of_sweep(self, diff: BatchDiff, sweep: RankSweep, budget: float, keep: bool) -> None:
+        """Continue the rank sweep."""
+        painter, progress = self._painter, self._progress
+        state = (painter.objects.arrays, painter.context(0), painter.moments)
+        before, began = int(progress[SPENT]), time.perf_counter()
+        why = paint_rank_sweep(*state, diff, sweep, progress, max(1, int(budget / self._seconds_per_step)), keep)
+        self._seconds_per_step += _drift(self._seconds_per_step, began, int(progress[SPENT]) - before)
+        if why == FULL_TILES:
+            painter.grow_tiles()
+        elif progress[NEXT] == len(sweep.step):
             self._finish(diff, keep)
 
     def _finish(self, diff: BatchDiff, keep: bool) -> None:

@@ -96,7 +96,7 @@ class Regions:
     last ones 0.
 
     On a board with one range attribute the two rows are the columns l and r, and all shapes are boxes, which columns
-    that were `grown` say without memory for each.
+    that are `roomy` say without memory for each.
     """
 
     d: int
@@ -107,6 +107,12 @@ class Regions:
     def empty(cls, d: int, size: int = 0) -> Regions:
         """Columns of `size` boxes with sides 0."""
         return cls(d, np.zeros(size, np.uint8), np.zeros((widest(d), size)))
+
+    @classmethod
+    def roomy(cls, d: int, size: int) -> Regions:
+        """As `empty`, for large columns with room that takes memory once it is used."""
+        shape = np.broadcast_to(np.uint8(BOX), size) if d == 1 else aligned.apart(size, np.uint8)
+        return cls(d, shape, aligned.apart((widest(d), size)))
 
     @classmethod
     def of(cls, regions: list[Region], d: int) -> Regions:
@@ -160,14 +166,12 @@ class Regions:
         for mine, theirs in zip(self.sides, regions.sides, strict=True):
             mine[at] = theirs
 
-    def grown(self, size: int) -> Regions:
-        """A copy with room for that many, which takes memory once it is used."""
-        shape = np.broadcast_to(np.uint8(BOX), size) if self.d == 1 else aligned.apart(size, np.uint8)
-        out = Regions(self.d, shape, aligned.apart((widest(self.d), size)))
+    def take_over(self, other: Regions, at: npt.NDArray[np.integer] | slice) -> None:
+        """Replace those at these places by those of others at the same places."""
         if self.d > 1:
-            shape[: len(self)] = self.shape
-        out.sides[:, : len(self)] = self.sides
-        return out
+            self.shape[at] = other.shape[at]
+        for mine, theirs in zip(self.sides, other.sides, strict=True):
+            mine[at] = theirs[at]
 
     def faults(self) -> list[tuple[int, str, str]]:
         """The place, field and reason of each that is no valid region. O(m)."""

@@ -13,7 +13,7 @@ from indexes.boards.commands import Filter
 from indexes.boards.lists import ListEntry, ObjectView, Place, net_entries
 from indexes.boards.regions import Region
 from indexes.boards.space.kernels.shapes import width
-from indexes.core.arrays import Floats
+from indexes.core.arrays import Bools, Floats, Ints
 
 __all__ = [
     "AnyTile",
@@ -110,34 +110,51 @@ class TileRows(NamedTuple):
     place, and y; `shape` has the shapes. `where` is given with indexed fields.
     """
 
-    event: list[int]
+    event: Ints
     numbers: Floats
-    k: list[int]
+    k: Ints
     id: list[str]
-    created: list[int]
-    gone: list[bool]
+    created: Ints
+    gone: Bools
     payload: list[bytes | None]
     d: int = 1
     shape: list[str] | None = None
     where: list[tuple[Reach, ...]] | None = None
+
+    def taken(self, at: slice) -> TileRows:
+        """Some of the tiles; ids and payloads where they are given."""
+        return TileRows(
+            self.event[at],
+            self.numbers[at],
+            self.k[at],
+            self.id[at],
+            self.created[at],
+            self.gone[at],
+            self.payload[at],
+            self.d,
+            None if self.shape is None else self.shape[at],
+            None if self.where is None else self.where[at],
+        )
 
     def views(self) -> Iterator[tuple[int, AnyTile]]:
         """The tiles one by one, each with the place of its event."""
         if self.shape is not None:
             yield from self._region_tiles(self.shape)
             return
-        for t, (*sides, x, y) in enumerate(self.numbers.tolist()):
+        columns = (column.tolist() for column in (self.event, self.numbers, self.k, self.created, self.gone))
+        for t, (event, (*sides, x, y), k, created, gone) in enumerate(zip(*columns, strict=True)):
             l_outer, l_inner, r_inner, r_outer = (None if isinf(side) else side for side in sides)
-            shown = ObjectView(self.id[t], x, y, self.created[t], self.payload[t])
+            shown = ObjectView(self.id[t], x, y, created, self.payload[t])
             where = () if self.where is None else self.where[t]
-            yield self.event[t], TileView(self.k[t], l_outer, l_inner, r_inner, r_outer, shown, self.gone[t], where)
+            yield event, TileView(k, l_outer, l_inner, r_inner, r_outer, shown, gone, where)
 
     def _region_tiles(self, shapes: list[str]) -> Iterator[tuple[int, RegionTile]]:
-        for t, (shape, row) in enumerate(zip(shapes, self.numbers.tolist(), strict=True)):
+        columns = (column.tolist() for column in (self.event, self.numbers, self.k, self.created, self.gone))
+        for t, (shape, event, row, k, created, gone) in enumerate(zip(shapes, *columns, strict=True)):
             sides = tuple(None if isinf(side) else side for side in row[: 2 * width(shape, self.d)])
-            shown = ObjectView(self.id[t], tuple(row[-1 - self.d : -1]), row[-1], self.created[t], self.payload[t])
+            shown = ObjectView(self.id[t], tuple(row[-1 - self.d : -1]), row[-1], created, self.payload[t])
             where = () if self.where is None else self.where[t]
-            yield self.event[t], RegionTile(self.k[t], shape, sides, shown, self.gone[t], where)
+            yield event, RegionTile(k, shape, sides, shown, gone, where)
 
 
 class ListChange(NamedTuple):

@@ -201,6 +201,13 @@ class SubscriptionIndex(ClassIndex):
         l, r = float(self.arrays.l[slot]), float(self.arrays.r[slot])
         return (-INF if l == -MAX else l), (INF if r == MAX else r)
 
+    def holds(self, q: int, sid: Rows, l: Floats, r: Floats) -> Bools:
+        """Which of these subscriptions are in class q with these ends, which are finite."""
+        f, inside = self.arrays, self._in_class(q, sid)
+        slot = f.pos[sid[inside]]
+        inside[inside] = (f.l[slot] == l[inside]) & (f.r[slot] == r[inside])
+        return inside
+
     def report(self, q: int, l_outer: float, l_inner: float, r_inner: float, r_outer: float) -> Rows:
         """The sids of class q that a tile reaches, in the index's order. O(sqrt m + answer)."""
         l_inner, r_inner = max(l_inner, -MAX), min(r_inner, MAX)

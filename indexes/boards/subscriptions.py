@@ -10,11 +10,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from indexes.boards.columns import GrowingColumns
 from indexes.boards.commands import AddSubscriptions, DeleteSubscriptions, SetSubscription, SubscriptionState
 from indexes.boards.filters import RANGES_ONLY, SAME_CODE, CodeChanges, FilterIndex
 from indexes.boards.regions import Regions, everywhere, merged
 from indexes.boards.results import SubscriptionView
-from indexes.core import aligned
 from indexes.core.arrays import Floats, Rows
 from indexes.core.commands import Fault, Refused, missing
 from indexes.core.ids import BULK, IdMap, Packed
@@ -58,16 +58,14 @@ class Subscribers:
 
     Columns by row (sid): `regions` (as kernels see them, with filters), `k` and `offset`. `k` is the class that a
     subscription is painted with, which is the depth of its list (0: no such subscription); it shows the ranks from
-    offset + 1 on; offsets are written only where they are not 0, since pages never written to take no memory. `uses`
-    counts the accepted subscriptions of each class.
+    offset + 1 on; offsets are written only where they are not 0, since pages never written to take no memory. They are
+    other arrays once the columns have grown. `uses` counts the accepted subscriptions of each class.
     """
 
     def __init__(self, filters: FilterIndex) -> None:
         self._filters = filters
         self.ids = IdMap()
-        self.regions = Regions.empty(filters.dimensions)
-        self.k: Rows = np.empty(0, np.int32)
-        self.offset: Rows = np.empty(0, np.int32)
+        self._columns = GrowingColumns(filters.dimensions)
         self.ttl: dict[int, float] = {}
         self.uses: Counter[int] = Counter()
         self.touched: list[Rows] | None = None
@@ -77,6 +75,18 @@ class Subscribers:
 
     def __len__(self) -> int:
         return len(self.ids)
+
+    @property
+    def regions(self) -> Regions:
+        return self._columns.now.regions
+
+    @property
+    def k(self) -> Rows:
+        return self._columns.now.k
+
+    @property
+    def offset(self) -> Rows:
+        return self._columns.now.offset
 
     def lifetimes(self) -> Iterator[tuple[str, float]]:
         """The subscriptions with a time limit, each with its seconds. O(m) where there are any."""
@@ -95,7 +105,7 @@ class Subscribers:
         """Take over all subscriptions of a board that has none; columns in the order of `ids`, NaN for no `ttl`."""
         self.ids.swap(ids)
         self.pool.restore(high, free)
-        self._grow(high)
+        self._columns.reserve(high)
         self.regions.place(ids.row, regions)
         self.k[ids.row] = k
         if offset.any():
@@ -266,22 +276,31 @@ class Subscribers:
 
     # Changes of the applied state
 
-    def add(self, sids: Rows, added: AddSubscriptions, packed: bool) -> None:
-        """Make new subscriptions visible in these rows. The ids of `packed` ones are in the map already. O(m)."""
-        self._begin_change(sids)
+    def prepare(self, sids: Rows, added: AddSubscriptions) -> None:
+        """Write what nobody reads of new subscriptions before they are visible, most of it into memory that nobody has
+        touched. In any thread, while nothing changes. O(m)."""
+        self._columns.reserve(self.pool.high)
         self.regions.place(sids, added.regions)
-        self.k[sids] = added.depth
+        self.k[sids] = 0
         if added.offset is not None and added.offset.any():
             self.offset[sids] = added.offset
+
+    def add(self, sids: Rows, added: AddSubscriptions, packed: bool) -> None:
+        """Make new subscriptions visible in these rows, for which they were prepared. The ids of `packed` ones are in
+        the map already. O(m)."""
+        self._begin_change(sids)
+        self.k[sids] = added.depth
         for i, seconds in added.ttl.items():
             self.ttl[int(sids[i])] = seconds
         if not packed:
             for key, sid in zip(added.ids.to_pylist(), sids.tolist(), strict=True):
                 self.ids.insert(key, sid)
+        self._columns.follow(sids, self.pool.high)
 
     def put(self, sid: int, state: SubscriptionState) -> None:
         """Make a state visible in a row. O(1)."""
-        self._begin_change(np.array([sid], np.int32))
+        sids = np.array([sid], np.int32)
+        self._begin_change(sids)
         self.regions.put(sid, state.region)
         self.k[sid] = state.k
         if self.offset[sid] != state.offset:
@@ -290,6 +309,7 @@ class Subscribers:
             self.ttl.pop(sid, None)
         else:
             self.ttl[sid] = state.ttl
+        self._columns.follow(sids, self.pool.high)
 
     def delete(self, keys: list[str], sids: Rows) -> None:
         """Delete subscriptions, and hand back their rows. O(m), and a search for ids of the base."""
@@ -301,21 +321,13 @@ class Subscribers:
             self.ids.delete(key)
             self.ttl.pop(sid, None)
         self.pool.give(sids.tolist())
+        self._columns.follow(sids, self.pool.high)
 
     def _begin_change(self, sids: Rows) -> None:
         """Note rows that are about to change, and extend the columns to all rows."""
-        if self.pool.high > len(self.k):
-            self._grow(max(1024, self.pool.high, len(self.k) * 5 // 4))
+        self._columns.reserve(self.pool.high)
         if self.touched is not None:
             self.touched.append(sids)
-
-    def _grow(self, size: int) -> None:
-        self.regions = self.regions.grown(size)
-        k, offset = aligned.apart(size, np.int32), aligned.apart(size, np.int32)
-        k[: len(self.k)] = self.k
-        if self.offset.any():
-            offset[: len(self.offset)] = self.offset
-        self.k, self.offset = k, offset
 
     def check(self) -> None:
         """Raise AssertionError unless ids, columns and counts agree (with nothing pending)."""

@@ -11,6 +11,7 @@ import pyarrow as pa
 from indexes.boards.commands import DELETE, UPSERT, AddSubscriptions, DeleteSubscriptions, Events, SetSubscription
 from indexes.boards.config import BoardConfig
 from indexes.boards.engine import BoardEngine
+from indexes.boards.kernels.tile_text import IS_GONE, NUMBERS, TileTexts, most_bytes, pieces_of, write_tiles
 from indexes.boards.packing import to_forest
 from indexes.boards.plans.events import EventsPlan
 from indexes.boards.plans.maintenance import Captured
@@ -23,8 +24,9 @@ from indexes.boards.verification import verify
 
 
 def main() -> None:
-    """Single events, subscriptions, streams and reads of a board with one range attribute."""
+    """Single events, subscriptions, streams and reads of a board with one range attribute, and tiles as text."""
     _exercise(_board("range-tree"))
+    _exercise_text()
 
 
 def batch() -> None:
@@ -126,6 +128,13 @@ def _exercise_team(board: BoardEngine) -> None:
     plan, painter = board.prepare(Events(np.full(1, UPSERT, np.uint8), ["o1"], np.zeros(1), np.zeros(1))), board.painter
     assert isinstance(plan, EventsPlan) and isinstance(painter, PainterTeam)
     painter.run_together((), plan.changes, 0, 1, 1.0, keep=True)
+
+
+def _exercise_text() -> None:
+    pieces, one = pieces_of([""] * (IS_GONE + 1)), np.zeros(1, np.int64)
+    texts = np.frombuffer(b"0," * NUMBERS, np.uint8), np.frombuffer(b"\0", np.uint8)
+    tiles = TileTexts(one, one, np.zeros((1, NUMBERS)), *texts, False, one, np.zeros(1, np.bool_))
+    write_tiles(np.empty(most_bytes(pieces, tiles), np.uint8), np.empty(1, np.int64), pieces, tiles)
 
 
 def _exercise_batches(board: BoardEngine) -> None:

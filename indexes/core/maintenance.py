@@ -45,7 +45,7 @@ class FoldPlan(Plan[E]):
 
     One plan folds in a limited number of changes. Once none is left it has `swapped` the indexes; until then further
     plans follow. It is `abandoned` where the journal has ended, because the indexes were rebuilt meanwhile. `seconds`
-    is the time spent in `execute`.
+    is the time spent in `execute`. `replaced` are the indexes that were in use before.
     """
 
     def __init__(self, engine: E) -> None:
@@ -53,6 +53,7 @@ class FoldPlan(Plan[E]):
         self.swapped = False
         self.abandoned = False
         self.seconds = 0.0
+        self.replaced: tuple[object, ...] = ()
 
     @property
     def work(self) -> float:
@@ -74,3 +75,8 @@ class FoldPlan(Plan[E]):
 
     def _swap(self) -> None:
         """Put the indexes in place."""
+
+    def release(self) -> None:
+        """Let go of what was replaced, which takes milliseconds where it is large: in any thread, and behind the turn
+        of the plan, in which commands wait for it."""
+        self.replaced = ()

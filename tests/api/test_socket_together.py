@@ -329,6 +329,7 @@ MAKING: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         {"dimensions": ["age", "credit"], "mode": "relaxed"},
         {"intervals": {"age": [20, 35], "credit": [400, 500]}, "weights": {"age": 0.7, "credit": 0.3}},
     ),
+    "relays/r/subscriptions": ({"attributes": ["price", "volume"]}, {"box": {"price": [0, 50]}}),
     "maps/m/queries": (
         {"attributes": {"price": "low"}, "bounds": [0, 0, 100, 100]},
         {"kind": "skyline", "location": [10, 10]},
@@ -426,8 +427,7 @@ CHANGING: dict[str, tuple[dict[str, Any], dict[str, Any], list[dict[str, Any]]]]
         ],
     ),
     "relays/r/subscriptions": (
-        {"attributes": ["price", "volume"]},
-        {"box": {"price": [0, 50]}},
+        *MAKING["relays/r/subscriptions"],
         [{"box": {"price": [n, 9 * n]}} for n in range(8)] + [{"box": {"volume": [4, 1]}}, {"ttl": 60}, {"link": "no"}],
     ),
     "maps/m/queries": (
@@ -475,6 +475,47 @@ def test_changed_subscriptions_are_answered_as_the_usual_way(
     monkeypatch.setattr(SubscriptionChanges, "apply", counted)
     ways.compare(making, windows, packed, f"/v1/{path}?limit=1000", fewer_rows=parent == "matchers")
     assert max(applied) > 5, "several of a turn are carried out together"
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("notify", [False, True])
+@pytest.mark.parametrize("mode", ["exact", "relaxed"])
+def test_matches_are_answered_as_the_usual_way(ways: Ways, mode: str, notify: bool, packed: bool) -> None:
+    """Questions or published events, with several k, and what is out of the ordinary in between."""
+    draw, none = Random(8), Asker(None)  # type: ignore[arg-type]
+    odd: list[dict[str, Any]] = [
+        {"explain": True},
+        {"on_error": "skip"},
+        {"k": 0},
+        {"k": 100},
+        {"more": 1},
+        {"notify": None},
+    ]
+
+    def request() -> dict[str, Any]:
+        age, kind = draw.choice([1, 2.5, 3, -0.0]), draw.random()
+        event: dict[str, Any] = {"values": {"age": age, "credit": draw.randrange(9)}}
+        if kind < 0.1:
+            event["values"]["age"] = draw.choice([None, [1, 2], [3, 1], "x", 1e301, True])
+        elif kind < 0.15:
+            del event["values"]["credit"]
+        elif kind < 0.3:
+            event["payload"] = draw.choice([None, {"n": 1}, "x" * 5_000])
+        body = {"events": [event] * (2 if draw.random() < 0.05 else 1), "notify": notify}
+        body |= draw.choice([{}, {}, {"k": 2}, {"k": 5}])
+        if draw.random() < 0.1:
+            body |= draw.choice(odd)
+        headers = {"Idempotency-Key": f"k{draw.randrange(99)}"} if draw.random() < 0.3 else {}
+        return {**none.frame("POST", "/v1/matchers/m/match", body), "headers": headers}
+
+    windows = [[request() for _ in range(draw.choice([1, 3, 40, WINDOW]))] for _ in range(8)]
+    weights: dict[str, Any] = {"weights": {"age": 0.7, "credit": 0.3}} if mode == "relaxed" else {"score": 1.5}
+    made = [{"id": f"s{n}", "intervals": {"age": [n % 4, 3], "credit": [0, n]}, **weights} for n in range(20)]
+    making = [
+        ("PUT", "/v1/matchers/m", {"dimensions": ["age", "credit"], "mode": mode}),
+        ("POST", "/v1/matchers/m/subscriptions", {"subscriptions": made}),
+    ]
+    ways.compare(making, windows, packed, "/v1/matchers/m/subscriptions?limit=1000", fewer_rows=notify)
 
 
 def test_deleted_subscriptions_are_one_row_and_their_streams_end_at_their_own_seq(start: Start) -> None:
@@ -726,6 +767,12 @@ def test_answers_of_a_group_are_completed_by_the_log_alone(start: Start, tmp_pat
     words = [{"id": f"s{n}", "keywords": ["abc"[n % 3]], "location": [n, n], "k": 3} for n in range(9)]
     client.post("/v1/feeds/f/subscriptions", json={"subscriptions": words})
     client.put("/v1/maps/m", json={"attributes": {"price": "low"}, "bounds": [0, 0, 100, 100]})
+    top = {"kind": "top", "k": 1, "m": 1, "score": {"kind": "weighted_sum", "weights": {"price": 0.1, "distance": 0.9}}}
+    queries = [{"id": f"q{n}", "location": [n, 1], **top} for n in range(20)]
+    client.post("/v1/maps/m/objects", json={"objects": [{"id": "x", "location": [9, 9], "values": {"price": 1}}]})
+    client.post("/v1/maps/m/queries", json={"queries": queries})
+    client.put("/v1/relays/r", json={"attributes": ["price"]})
+    client.put("/v1/relays/r/subscriptions/c0", json={"box": {"price": [0, 5]}})
 
     def frames(asker: Asker) -> list[dict[str, Any]]:
         made = [put(asker, f"o{n % 7}", n, n % 5, "?messages=count", Idempotency_Key=f"o{n}") for n in range(20)]
@@ -740,24 +787,34 @@ def test_answers_of_a_group_are_completed_by_the_log_alone(start: Start, tmp_pat
             made.append(asker.frame("PUT", f"/v1/boards/b/subscriptions/n{n}", asked, Idempotency_Key=f"n{n}"))
         for n in range(20):
             made.append(asker.frame("DELETE", f"/v1/boards/b/subscriptions/n{n * 2}", Idempotency_Key=f"d{n}"))
+        for n in range(20):
+            place = {"location": [n + n % 3 * 20, 1]}
+            made.append(asker.frame("PATCH", f"/v1/maps/m/queries/q{n}", place, Idempotency_Key=f"q{n}"))
+        for n in range(20):
+            one = f"/v1/relays/r/subscriptions/c{n}"
+            box = {"box": {"price": [n % 4, 9 - n % 5]}, "ttl": 600}
+            made.append(asker.frame("PUT" if n else "DELETE", one, box if n else None, Idempotency_Key=f"c{n}"))
         return made
 
     with socket_of(client) as asker:
         before = rows(running)
         asker.socket.send_all(frames(asker))
-        first = {answer["ref"]: answer["body"] for answer in receive(asker, 100)}
-        assert rows(running) == before + 5
-    stored = [row for row in running.service.stores.log.answers(0.0, 100) if row.key[0] in "opmnd"]
-    assert len(stored) == 90 and not all(row.complete for row in stored)
+        first = {answer["ref"]: answer["body"] for answer in receive(asker, 140)}
+        assert rows(running) == before + 7
+    stored = [row for row in running.service.stores.log.answers(0.0, 140) if row.key[0] in "opmndqc"]
+    assert len(stored) == 130 and not all(row.complete for row in stored)
     shown = client.get("/v1/boards/b/subscriptions?limit=1000").json()
     assert [one["id"] for one in shown["items"] if "ttl" in one] == sorted(f"n{n}" for n in range(1, 20, 2))
     # As a kill would leave it: the answers are stored as they were before the commands were applied.
     shutil.copytree(tmp_path / "data", tmp_path / "copy")
     again: Running = start(data=tmp_path / "copy")
     assert again.client.get("/v1/boards/b/subscriptions?limit=1000").json() == shown
+    lists = {"list", "candidates"}
     with socket_of(again.client) as asker:
         asker.socket.send_all(frames(asker))
-        for answer in receive(asker, 100):
-            wanted = {name: value for name, value in first[answer["ref"]].items() if name != "list"}
+        for answer in receive(asker, 140):
+            wanted = {name: value for name, value in first[answer["ref"]].items() if name not in lists}
             assert answer["body"] == (wanted if "status" in wanted else {**wanted, "replayed": True})
     assert len({body.get("tile_count") for body in first.values()}) > 2
+    assert {body["inside"] for body in first.values() if "inside" in body} == {True, False}
+    assert {body["forward"] for body in first.values() if "forward" in body} == {True, False}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,9 @@ from formats.boards import read_image, write_image
 from formats.folder import Draft
 from indexes.boards.engine import BoardEngine
 from indexes.boards.kernels.range_tree import NOBODY
+from indexes.boards.plans.maintenance import FoldPlan
 from indexes.boards.state import state_of
+from indexes.boards.subscription_index import SubscriptionIndex
 from indexes.boards.verification import verify
 from tests.support.patience import PATIENCE
 from tests.support.running import Running, upsert
@@ -329,6 +332,42 @@ def test_what_changes_while_a_rebuild_runs_is_in_the_new_indexes(
     # Taken out: s1 to s4. What is put in are so many of so few that their classes are laid out anew.
     assert index.edits == 4
     assert running.board("a").subscribers.touched is None
+    running.is_right()
+
+
+def test_what_a_swap_may_leave_to_others_is_done_in_no_turn_of_the_board(
+    running: Running, during: Callable[[Callable[[], None]], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What changed is folded in before, in the background, and the indexes that were in use go behind it."""
+    noted: list[tuple[str, str]] = []
+
+    def note(what: str) -> None:
+        noted.append((what, threading.current_thread().name.rpartition("_")[0]))
+
+    def noting(owner: Any, name: str) -> None:
+        call = getattr(owner, name)
+
+        def called(*given: Any) -> Any:
+            note(name)
+            return call(*given)
+
+        monkeypatch.setattr(owner, name, called)
+
+    noting(board_maintenance, "rehearse")
+    noting(FoldPlan, "execute")
+    noting(SubscriptionIndex, "insert_many")
+    weakref.finalize(running.board("a").painter.subscriptions, note, "gone")
+    weakref.finalize(running.board("a").painter.objects, note, "gone")
+    weakref.finalize(running.board("a").catalogue.view, note, "gone")
+    during(lambda: running.edit("a", "s1", 3.0, 9.0, 5))
+    running.done("rebuilds", resources=["boards/a"])
+    begun = noted.index(("rehearse", "background"))
+    assert noted[begun:] == [
+        ("rehearse", "background"),
+        ("insert_many", "background"),
+        ("execute", "kernel"),
+        *[("gone", "kernel")] * 3,
+    ]
     running.is_right()
 
 

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import json
 import math
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -12,7 +14,7 @@ from hypothesis import strategies as st
 from app.rendering.boards import BoardJson, end, number, numbers
 from indexes.boards.commands import AddSubscriptions
 from indexes.boards.regions import Regions, between
-from indexes.boards.results import ListEntry, ObjectView, SubscriptionView, TileRows, TileView
+from indexes.boards.results import ListEntry, ObjectView, Reach, SubscriptionView, TileRows, TileView
 
 WRITE = BoardJson("distance", "delay")
 PLAIN = ObjectView("UA1545", 1400.0, 11.5, 17, None)
@@ -109,18 +111,62 @@ def test_tiles_are_written_one_by_one_and_by_column_alike() -> None:
     sides = np.array([[-math.inf, 1400.0, 1400.0, 2475.0], [-math.inf, 1.0, 2.0, math.inf]])
     values = np.array([[one.object.x, one.object.y] for one in (tile, gone)])
     rows = TileRows(
-        [0, 3],
+        np.array([0, 3]),
         np.hstack([sides, values]),
-        [5, 5],
+        np.array([5, 5]),
         [PLAIN.id, LOADED.id],
-        [PLAIN.created, LOADED.created],
-        [False, True],
+        np.array([PLAIN.created, LOADED.created]),
+        np.array([False, True]),
         [PLAIN.payload, LOADED.payload],
     )
     by_column = json.loads(f"[{WRITE.tiles(rows, [0, None])}]")
     assert by_column == [{"event": 0, **one_by_one[0]}, {"event": None, **one_by_one[1]}]
     assert [event for event, _ in rows.views()] == [0, 3]
     assert [json.loads(WRITE.tile(view)) for _, view in rows.views()] == one_by_one
+
+
+ENDS = st.floats(allow_nan=False) | st.sampled_from(
+    [0.0, -0.0, 7.0, 2.0**53, 2.0**53 + 2, -(2.0**53), 1e15, 1e16, 1e-7]
+)
+ROW = st.tuples(
+    st.integers(0, 3) | st.none(),
+    st.tuples(ENDS, ENDS, ENDS, ENDS, st.floats(-1e300, 1e300), st.floats(-1e300, 1e300)),
+    st.integers(1, 10**6),
+    st.text("aZ09_.:-", min_size=1, max_size=9),
+    st.integers(0, 2**62),
+    st.booleans(),
+    st.sampled_from([None, b"{}", LOADED.payload]),
+    st.tuples(st.builds(Reach, st.booleans(), st.sampled_from([None, '"sea"', "1.5"]))),
+)
+
+
+@given(st.lists(ROW, min_size=1, max_size=20), st.booleans(), st.booleans(), st.data())
+def test_tiles_are_the_same_bytes_together_as_put_together_from_their_parts(
+    drawn: list[Any], loaded: bool, filtered: bool, data: st.DataObject
+) -> None:
+    events, values, k, ids, created, gone, payloads, where = (list(column) for column in zip(*drawn, strict=True))
+    write = BoardJson("distance", "delay", ("kind",) if filtered else ())
+    if not loaded:
+        payloads = [None] * len(ids)
+    columns = np.array(k), ids, np.array(created), np.array(gone), payloads
+    rows = TileRows(np.zeros(len(ids), np.int64), np.array(values), *columns, where=where if filtered else None)
+
+    def whole(t: int, event: int | None) -> str:
+        l_outer, l_inner, r_inner, r_outer, x, y = numbers(np.array(values[t]))
+        reach, payload = where[t][0], payloads[t]
+        field = f'"kind":{{"any":{json.dumps(reach.any)},"values":[{reach.value or ""}]}}'
+        reached = f',"where":{{{field}}}' if filtered else ""
+        more = "" if payload is None else f',"payload":{payload.decode()}'
+        return (
+            f'{{"event":{json.dumps(event)},"k":{k[t]},"l_outer":{l_outer},"l_inner":{l_inner},"r_inner":{r_inner},'
+            f'"r_outer":{r_outer}{reached},"object":{{"id":"{ids[t]}","values":{{"distance":{x},"delay":{y}}},'
+            f'"created":{created[t]}{more},"gone":{json.dumps(gone[t])}}}}}'
+        )
+
+    assert write.tiles(rows, events) == ",".join([whole(t, event) for t, event in enumerate(events)])
+    ends = sorted(data.draw(st.sets(st.integers(1, len(ids)))) | {len(ids)})
+    wanted = [",".join([whole(t, 0) for t in range(*run)]).encode() for run in pairwise([0, *ends])]
+    assert write.runs(rows, ends) == wanted
 
 
 @given(st.lists(st.floats(allow_nan=False), min_size=1))

@@ -657,8 +657,9 @@ class BoardSubscriptionPage(SeqPage):
 
 
 class BoardValidators(NamedTuple):
-    """Validators for the bodies of boards with these attributes."""
+    """Validators for the bodies of boards with these attributes, whose lists have at most `most` elements."""
 
+    most: int
     events: SchemaValidator
     event: SchemaValidator
     one_event: SchemaValidator
@@ -688,6 +689,7 @@ def validators(
         special |= dict.fromkeys(("disc", "half_plane", "simplex"))
     of = Enforced(most, special).validator
     return BoardValidators(
+        most=most,
         events=of(BoardEventsBody),
         event=of(BoardEvent),
         one_event=of(ExplainBody),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import math
-from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -39,7 +38,7 @@ _ONE_OF_MANY = -1
 """The op of a verb whose requests have a list of events."""
 
 _NOTHING: dict[str, float] = {}
-_CUT = ',"truncated":true'
+_CUT = b',"truncated":true'
 _EVENTS = Place("events")
 
 
@@ -154,7 +153,8 @@ class ObjectChanges:
         for event, at in enumerate(_positions(plan, n)):
             item, count = items[at], counts[event] if counts else 0
             kept = _kept(plan, event, item, count)
-            shown = "" if item.messages == "none" else f',"tile_count":{count}'
+            shown = b"" if item.messages == "none" else b',"tile_count":%d' % count
+            field = b""
             if item.messages == "full":
                 if whole is None:
                     field = await tiles.field(event, count)
@@ -162,9 +162,8 @@ class ObjectChanges:
                     field = whole.get(event, _LEFT_OUT)
                 else:
                     field = _NO_TILES
-                shown = f"{shown},{field}"
-            text = f'{{"seq":{kept["seq"]},"applied":1{shown}}}\n'
-            outcomes[at] = Answer(_status(item, event in created), text.encode(), kept)
+            text = b'{"seq":%d,"applied":1%b%b}\n' % (kept["seq"], shown, field)
+            outcomes[at] = Answer(_status(item, event in created), text, kept)
         if plan.faults:
             faults: dict[int, list[Fault]] = {}
             for fault in plan.faults:
@@ -225,7 +224,7 @@ class _Tiles:
         self._most = most
         self._write = json_of(plan.engine.config)
 
-    def written_whole(self) -> dict[int, str] | None:
+    def written_whole(self) -> dict[int, bytes] | None:
         """The fields of the tiles of all events that have some, written in one go; None where that takes too long or an
         answer may be too large.
 
@@ -235,25 +234,22 @@ class _Tiles:
             return None
         if sum(map(tiles_size, self._kept)) > min(PIECE, self._most):
             return None
-        found: dict[int, str] = {}
+        found: dict[int, bytes] = {}
         for rows in self._kept:
-            events, ends, begin = list[int](), list[int](), 0
-            while begin < len(rows.event):
-                events.append(rows.event[begin])
-                begin = bisect_right(rows.event, events[-1], begin)
-                ends.append(begin)
+            ends = [*((rows.event[1:] != rows.event[:-1]).nonzero()[0] + 1).tolist(), len(rows.event)]
             begin = 0
-            for event, end, text in zip(events, ends, self._write.runs(rows, ends), strict=True):
+            for end, text in zip(ends, self._write.runs(rows, ends), strict=True):
+                event = int(rows.event[begin])
                 found[event] = _tiles_field(text, end - begin < self._counts[event])
                 begin = end
         return found
 
-    async def field(self, event: int, count: int) -> str:
+    async def field(self, event: int, count: int) -> bytes:
         """The field of the tiles of an event, of which there are so many; it says where some are left out."""
         texts: list[str] = []
         written, room = 0, self._most
         for rows in self._kept if count else ():
-            first, last = bisect_left(rows.event, event), bisect_left(rows.event, event + 1)
+            first, last = rows.event.searchsorted((event, event + 1)).tolist()
             if first == last:
                 continue
             some = tiles_at(rows, range(first, last))
@@ -267,11 +263,11 @@ class _Tiles:
             written += fit
             if fit < len(sizes):
                 break
-        return _tiles_field(",".join(texts), written < count)
+        return _tiles_field(",".join(texts).encode(), written < count)
 
 
-def _tiles_field(text: str, cut: bool) -> str:
-    return f'"tiles":[{text}]{_CUT if cut else ""}'
+def _tiles_field(text: bytes, cut: bool) -> bytes:
+    return b',"tiles":[%b]%b' % (text, _CUT if cut else b"")
 
 
-_NO_TILES, _LEFT_OUT = _tiles_field("", cut=False), _tiles_field("", cut=True)
+_NO_TILES, _LEFT_OUT = _tiles_field(b"", cut=False), _tiles_field(b"", cut=True)

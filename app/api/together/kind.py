@@ -119,8 +119,8 @@ class Verb:
     """Requests that have one `method` and path. `route` is the latter in metrics, ``/v1/boards/{board}/...``,
     `resources` the type of resource in it. They have a body but where they delete.
 
-    A request is of the first of its `kinds` that takes it, which call it `op`; `replayed` makes of what was kept of an
-    answer the one that a retry gets.
+    A request is of the first of its `kinds` that takes it. `op` is what a kind of its own calls it; `replayed` makes
+    of what was kept of an answer the one that a retry gets.
     """
 
     __slots__ = ("has_body", "kinds", "method", "op", "replayed", "resources", "route")

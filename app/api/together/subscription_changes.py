@@ -4,15 +4,14 @@ resource type has for many."""
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
-
-from pydantic_core import SchemaValidator
 
 from app.api.context import Context
 from app.api.failures import refusal_of
 from app.api.subscriptions import Change, SubscriptionRoutes
 from app.api.together.kind import Answer, Elsewhere, Outcome, ShortRequest, Verb
+from app.api.together.readers import LatestReaders
 from app.api.values import is_name
 from app.security.callers import Caller
 from app.security.scopes import Need
@@ -39,18 +38,8 @@ class Applied(NamedTuple):
     tickets: Sequence[Ticket | None]
 
 
-class Readers(NamedTuple):
-    """What reads requests by the configuration of an engine: by whether they put a subscription (True) or change one,
-    what checks the body, and what makes a command of an id and a body."""
-
-    config: Any
-    validators: dict[bool, SchemaValidator]
-    commands: dict[bool, Callable[[str, dict[str, Any]], Any]]
-
-
 class SubscriptionChanges(ABC, Generic[JobT]):
-    """`PUT` and `PATCH` of single subscriptions: see `app.api.together.kind.Kind`. The `op` of their verbs is whether
-    the body is a whole subscription.
+    """`PUT` and `PATCH` of single subscriptions: see `app.api.together.kind.Kind`.
 
     `routes` are those of the usual way, which read and answer these requests too.
     """
@@ -58,30 +47,23 @@ class SubscriptionChanges(ABC, Generic[JobT]):
     def __init__(self, context: Context[Any, Any], routes: SubscriptionRoutes[Any, Any, Any]) -> None:
         self.context = context
         self.routes = routes
-        self._latest: Readers | None = None
-        """Those of the configuration that was read by last."""
+        self._readers = LatestReaders(context, routes)
 
     def need(self, name: str) -> Need:
         return Need(f"{self.context.noun}s", "subscribe", name)
 
     def read(self, request: ShortRequest, caller: Caller) -> Written:
         """The change that a request asks for. Raises whatever makes it take the usual way."""
-        id, whole = request.id, request.verb.op
+        id, whole = request.id, request.verb.method == "PUT"
         if request.query or not is_name(id):
             raise Elsewhere
         self.routes.require_ids(caller, [id])
         engine = self.context.resources.latest(request.name)
         config = self.context.config_of(engine)
-        readers = self._latest
-        if readers is None or readers.config is not config:
-            readers = self._latest = self._readers(config)
-        body: dict[str, Any] = request.checked_body(readers.validators[whole])
-        return Written(engine, Change(id, whole, body, config), readers.commands[whole](id, body))
-
-    def _readers(self, config: Any) -> Readers:
-        put, patch = self.routes.validators(self.context, config)
-        reader: Any = self.routes.reader(self.context, config)
-        return Readers(config, {True: put, False: patch}, {True: reader.whole, False: reader.part})
+        readers = self._readers.of(config)
+        validator, command_of = (readers.put, readers.whole) if whole else (readers.patch, readers.part)
+        body: dict[str, Any] = request.checked_body(validator)
+        return Written(engine, Change(id, whole, body, config), command_of(id, body))
 
     def subject(self, item: Written) -> str | None:
         """Any number of requests may be about the same."""
@@ -116,7 +98,10 @@ class CommandForEach(SubscriptionChanges[Applied]):
             def show(plan: Any) -> None:
                 texts[at] = routes.text(plan, change)
 
-            return Submission(items[at].command, tickets[at], lambda plan: routes.skeleton(plan, change), show)
+            ticket = tickets[at]
+            if ticket is None:
+                return Submission(items[at].command, then=show)
+            return Submission(items[at].command, lambda plan: [(ticket, routes.skeleton(plan, change))], show)
 
         submissions = [submission(at, item.change) for at, item in enumerate(items)]
         jobs = await self.context.resources.submit_each(name, submissions, items[0].engine)
@@ -145,4 +130,4 @@ def changing_verbs(kind: SubscriptionChanges[Any]) -> list[Verb]:
     """`PUT` and `PATCH` of a kind."""
     noun, routes = kind.context.noun, kind.routes
     path = f"/v1/{noun}s/{{{noun}}}/{routes.collection}/{{id}}"
-    return [Verb(kind, method, path, method == "PUT", routes.replayed) for method in ("PUT", "PATCH")]
+    return [Verb(kind, method, path, replayed=routes.replayed) for method in ("PUT", "PATCH")]

@@ -685,7 +685,13 @@ def expect_applied(tree: KdTree, row: int) -> None:
     expect(tree, row)
 
 
+@kernel
+def expect_walk(tree: KdTree, row: int, y: float) -> None:
+    """Nothing: the nodes that a search reads are known one by one."""
+
+
 implement(
     KdTree,
-    *(next_west, next_east, first_west, first_east, min_y, top, count, set_y, insert, delete, expect, expect_applied),
+    *(next_west, next_east, first_west, first_east, min_y, top, count, set_y, insert, delete),
+    *(expect, expect_applied, expect_walk),
 )

@@ -59,12 +59,12 @@ MOST_LEVELS = 16
 
 
 class Rows(NamedTuple):
-    """The `size[NAMED]` rows that a batch names, by column, in the order of their first change.
+    """The `size[NAMED]` rows that a batch names, by column, in the order of their first change; room for each change.
 
     `table` is a hash table of them with open addressing in `size[SLOTS]` entries, a power of 2: index + 1 of the row, 0
-    for an empty entry. `of` is the index of each change's row, `slot` is scratch. `became` is DEMOTED, PROMOTED or
-    both; `ends` are x and y before and x and y after, y being inf where the object is absent; `c` is `created` before
-    and after.
+    for an empty entry. `of` is the index of each change's row. `slot` is scratch, also when the difference is made.
+    `became` is DEMOTED, PROMOTED or both; `ends` are x and y before and x and y after, y being inf where the object is
+    absent; `c` is `created` before and after.
     """
 
     size: Ints
@@ -81,10 +81,12 @@ NAMED, SLOTS = range(2)
 """Entries of `Rows.size`."""
 
 
-class DraftItems(NamedTuple):
-    """The items of both kinds before they are sorted: the index of its row, DEMOTED or PROMOTED, x there and `created`;
-    and their order by x, as words of `radix`. `spare` and `heads` are scratch for that."""
+class Draft(NamedTuple):
+    """What a difference is made from: the named rows, and the items of both kinds before they are sorted, each with the
+    index of its row, DEMOTED or PROMOTED, x there and `created`; and their order by x, as words of `radix`. `spare` and
+    `heads` are scratch for that."""
 
+    rows: Rows
     of: Ints32
     kind: Bytes
     x: Floats
@@ -95,13 +97,12 @@ class DraftItems(NamedTuple):
 
 
 class BatchDiff(NamedTuple):
-    """The items of both kinds, the named rows, and a bit for each row that is among them: a batch tests it for every
-    object that a demotion exposes, where a lookup in a hash table would wait for memory. Rows from `spares[0]` on
-    belong to no object of the board."""
+    """The items of both kinds, and a bit for each row that is among them: a batch tests it for every object that a
+    demotion exposes, where a lookup in a hash table would wait for memory. Rows from `spares[0]` on belong to no object
+    of the board."""
 
     demoted: DiffItems
     promoted: DiffItems
-    rows: Rows
     changed: UInt64s
     spares: Ints
 
@@ -121,21 +122,18 @@ class DiffBuffers:
         """Whether bits may be set for rows that the kept arrays do not name."""
 
     def diff_of(self, objects: ObjectArrays, changes: Changes, touched: Ints, spares: int) -> BatchDiff:
-        """The difference that these changes make to `objects`, which has room for all their rows and is in
-        the state before them. O(m) for m changes.
-
-        `touched` are the rows with another payload after them; rows from `spares` on were never handed out.
-        """
-        m = len(changes.row)
-        diff, draft = self._take(m, spares)
-        diff.spares[0], diff.rows.size[SLOTS] = spares, _slots(m)
-        if not collect_diff(objects, changes, touched, draft, diff):
-            n = int(diff.demoted.size[ITEMS] + diff.promoted.size[ITEMS])
-            draft.order[:n] = np.lexsort((draft.c[:n], draft.kind[:n], draft.x[:n]))
-            lay(draft, diff)
+        """The difference that these changes make to `objects`: `take`, then `compute_diff`."""
+        diff, draft = self.take(len(changes.row), spares)
+        compute_diff(objects, changes, touched, draft, diff)
         return diff
 
-    def _take(self, m: int, spares: int) -> tuple[BatchDiff, DraftItems]:
+    def take(self, m: int, spares: int) -> tuple[BatchDiff, Draft]:
+        """Arrays for the difference of m changes, where rows from `spares` on were never handed out."""
+        diff, draft = self._arrays(m, spares)
+        diff.spares[0], draft.rows.size[SLOTS] = spares, _slots(m)
+        return diff, draft
+
+    def _arrays(self, m: int, spares: int) -> tuple[BatchDiff, Draft]:
         """Arrays for m changes among so many rows; O(1) if those kept suffice."""
         changed, words = self._diff.changed, (spares >> 6) + 1
         if words > len(changed):
@@ -158,21 +156,36 @@ class DiffBuffers:
         return diff, draft
 
 
+def compute_diff(objects: ObjectArrays, changes: Changes, touched: Ints, draft: Draft, diff: BatchDiff) -> None:
+    """Write the difference that these changes make to `objects`, which has room for all their rows and is in the state
+    before them; `touched` are the rows with another payload after them. O(m) for m changes."""
+    # Single columns: each array of a call takes its time.
+    if not collect_diff(objects.pos, objects.x, objects.y, objects.c, changes, touched, draft, diff):
+        sort_and_lay(draft, diff)
+
+
+def sort_and_lay(draft: Draft, diff: BatchDiff) -> None:
+    """Lay out the items that `collect_diff` has left: those of which some have the same x."""
+    n = int(diff.demoted.size[ITEMS] + diff.promoted.size[ITEMS])
+    draft.order[:n] = np.lexsort((draft.c[:n], draft.kind[:n], draft.x[:n]))
+    lay(draft, diff)
+
+
 def _make_diff(capacity: int, changed: UInt64s) -> BatchDiff:
     """Arrays for `capacity` changes."""
+    return BatchDiff(_make_items(capacity), _make_items(capacity), changed, np.zeros(1, np.int64))
+
+
+def _make_draft(capacity: int) -> Draft:
+    """Arrays for the items of `capacity` changes, each of which may be of both kinds."""
     n = capacity
     rows = Rows(
         np.zeros(2, np.int64), np.empty(_slots(n), np.int32), np.empty(n, np.int32), np.empty(n, np.int64),
         np.empty(n, np.int32), np.empty(n, np.uint8), np.empty((n, 4)), np.empty((n, 2), np.int64),
     )  # fmt: skip
-    return BatchDiff(_make_items(n), _make_items(n), rows, changed, np.zeros(1, np.int64))
-
-
-def _make_draft(capacity: int) -> DraftItems:
-    """Arrays for the items of `capacity` changes, each of which may be of both kinds."""
     n = 2 * capacity
-    return DraftItems(
-        np.empty(n, np.int32), np.empty(n, np.uint8), np.empty(n), np.empty(n, np.int64),
+    return Draft(
+        rows, np.empty(n, np.int32), np.empty(n, np.uint8), np.empty(n), np.empty(n, np.int64),
         np.empty(n, np.uint64), np.empty(n, np.uint64), np.empty((DIGITS, 256), np.int32),
     )  # fmt: skip
 
@@ -209,16 +222,19 @@ def is_changed(diff: BatchDiff, row: int) -> bool:
 
 
 @kernel
-def collect_diff(objects: ObjectArrays, changes: Changes, touched: Ints, draft: DraftItems, diff: BatchDiff) -> bool:
-    """Collect the changed rows with their state before and after, and sort them as items of both kinds. O(m).
+def collect_diff(
+    pos: Ints32, x: Floats, y: Floats, c: Ints, changes: Changes, touched: Ints, draft: Draft, diff: BatchDiff
+) -> bool:
+    """Collect the changed rows with their state before, by the columns of an object index, and after, and sort them as
+    items of both kinds. O(m).
 
     False if some have the same x, so that the order is not decided: then the items are not laid out.
     """
-    rows, demoted, promoted = diff.rows, diff.demoted, diff.promoted
+    rows, demoted, promoted = draft.rows, diff.demoted, diff.promoted
     for i in range(rows.size[NAMED]):
         diff.changed[rows.row[i] >> 6] = 0
-    _collect_rows(objects, changes, rows)
-    demoted.size[ITEMS], promoted.size[ITEMS] = _classify(rows, touched, draft, diff.changed)
+    _collect_rows(pos, x, y, c, changes, rows)
+    demoted.size[ITEMS], promoted.size[ITEMS] = _classify(touched, draft, diff.changed)
     both = demoted.size[ITEMS] + promoted.size[ITEMS]
     decided = order_of(draft.x, both, draft.order, draft.spare, draft.heads)
     if decided:
@@ -227,7 +243,7 @@ def collect_diff(objects: ObjectArrays, changes: Changes, touched: Ints, draft: 
 
 
 @internal
-def _collect_rows(objects: ObjectArrays, changes: Changes, rows: Rows) -> None:
+def _collect_rows(pos: Ints32, x: Floats, y: Floats, c: Ints, changes: Changes, rows: Rows) -> None:
     """Collect the rows that change, with their state before and after.
 
     The slots that the changes need are scattered in memory: they are read in loops of their own, so that reads overlap.
@@ -245,13 +261,13 @@ def _collect_rows(objects: ObjectArrays, changes: Changes, rows: Rows) -> None:
             rows.table[at] = n
         rows.of[e] = rows.table[at] - 1
     for i in range(n):
-        rows.slot[i] = objects.pos[rows.row[i]]
+        rows.slot[i] = pos[rows.row[i]]
     for i in range(n):
         s = rows.slot[i]
-        x, y, c = (objects.x[s], objects.y[s], objects.c[s]) if s >= 0 else (0.0, INF, int64(-1))
-        rows.ends[i, 0] = rows.ends[i, 2] = x
-        rows.ends[i, 1] = rows.ends[i, 3] = y
-        rows.c[i, 0] = rows.c[i, 1] = c
+        x0, y0, c0 = (x[s], y[s], c[s]) if s >= 0 else (0.0, INF, int64(-1))
+        rows.ends[i, 0] = rows.ends[i, 2] = x0
+        rows.ends[i, 1] = rows.ends[i, 3] = y0
+        rows.c[i, 0] = rows.c[i, 1] = c0
     for e in range(m):
         i = rows.of[e]
         if changes.kind[e] == DELETE:
@@ -266,9 +282,10 @@ def _collect_rows(objects: ObjectArrays, changes: Changes, rows: Rows) -> None:
 
 
 @internal
-def _classify(rows: Rows, touched: Ints, draft: DraftItems, changed: UInt64s) -> tuple[int, int]:
+def _classify(touched: Ints, draft: Draft, changed: UInt64s) -> tuple[int, int]:
     """Classify the rows as demoted, promoted or both, and write their items and bits; returns how many are demoted and
     how many promoted."""
+    rows = draft.rows
     for t in range(len(touched)):
         i = rows.table[_place(rows, touched[t])] - 1
         if i >= 0:
@@ -297,13 +314,13 @@ def _classify(rows: Rows, touched: Ints, draft: DraftItems, changed: UInt64s) ->
 
 
 @kernel
-def lay(draft: DraftItems, diff: BatchDiff) -> None:
+def lay(draft: Draft, diff: BatchDiff) -> None:
     """As `_lay`, for an order that was decided elsewhere."""
     _lay(draft, diff)
 
 
 @internal
-def _lay(draft: DraftItems, diff: BatchDiff) -> None:
+def _lay(draft: Draft, diff: BatchDiff) -> None:
     """Write the items of both kinds in order, and the trees over them. At equal x demoted items come first."""
     demoted, promoted, spares = diff.demoted, diff.promoted, diff.spares[0]
     demoted.size[MISSING] = promoted.size[MISSING] = 0
@@ -311,10 +328,10 @@ def _lay(draft: DraftItems, diff: BatchDiff) -> None:
     for t in range(demoted.size[ITEMS] + promoted.size[ITEMS]):
         at = place_of(draft.order[t])
         if draft.kind[at] == DEMOTED:
-            _lay_item(diff.rows, draft.of[at], 0, spares, demoted, a, b)
+            _lay_item(draft.rows, draft.of[at], 0, spares, demoted, a, b)
             a += 1
         else:
-            _lay_item(diff.rows, draft.of[at], 1, spares, promoted, b, a)
+            _lay_item(draft.rows, draft.of[at], 1, spares, promoted, b, a)
             b += 1
     _lay_tree(demoted)
     _lay_tree(promoted)
@@ -419,14 +436,6 @@ def better(y: float, c: int, than_y: float, than_c: int) -> bool:
 def passes(items: DiffItems, place: int, y: float, c: int) -> bool:
     """Whether an item is better than (y, c) on one side of the batch only."""
     return better(items.y0[place], items.c[place], y, c) != better(items.y1[place], items.c[place], y, c)
-
-
-@expanded
-def passes_within(items: DiffItems, place: int, y: float, c: int, l: float, r: float) -> bool:
-    """Whether an item with l <= x <= r `passes` (y, c). For single items, whose tests cannot be predicted: most are
-    decided by one branch."""
-    near = (items.x[place] >= l) & (items.x[place] <= r) & (items.least[place] <= y) & (items.most[place] >= y)
-    return near and passes(items, place, y, c)
 
 
 @inlined

@@ -12,12 +12,26 @@ Tiles are made in this order and sorted into that of the messages at the end (`i
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from indexes.boards.kernels.batch_demotions import paint_demotion, remove_restored, slot_of_demoted
-from indexes.boards.kernels.batch_diff import ITEMS, BatchDiff, any_passing, crossing, enter_list
-from indexes.boards.kernels.batch_interactions import BatchInteractions, begin_demotion
+from indexes.boards.kernels.batch_diff import (
+    ITEMS,
+    MISSING,
+    BatchDiff,
+    Draft,
+    any_passing,
+    collect_diff,
+    crossing,
+    enter_list,
+)
+from indexes.boards.kernels.batch_interactions import DEMOTIONS, PROMOTIONS, BatchInteractions, begin_demotion
+from indexes.boards.kernels.changes import Changes
 from indexes.boards.kernels.object_index import (
+    AHEAD,
     ObjectArrays,
     delete,
+    expect,
     insert,
     look_ahead,
     look_ahead_applied,
@@ -31,12 +45,28 @@ from indexes.boards.kernels.step import DONE, FULL_TILES
 from indexes.compiled.jit import inlined, kernel
 from indexes.core.arrays import INF, Ints, int64
 
-NEXT, MADE, DEFERRED = range(3)
-"""Entries of `progress`: the next item, tiles made, and the number of deferred demotions."""
+NEXT, MADE, DEFERRED, LEFT = range(4)
+"""Entries of `progress`: the next item, tiles made, the number of deferred demotions, and of items that are left. Items
+-p to -1 are the p promotions before they are applied."""
+
+START = -(1 << 62)
+"""The next item while the difference is not computed."""
+
+UNDECIDED, GONE = 3, 4
+"""Next to DONE and FULL_TILES: the difference is computed except for the order of its items, or complete and such that
+the index needs room first, for objects that move or are deleted."""
 
 
-@kernel
-def apply_promotions(objects: ObjectArrays, diff: BatchDiff, start: int, end: int) -> None:
+class Source(NamedTuple):
+    """What the difference is computed from: the changes, the rows with another payload, and arrays to do it in."""
+
+    changes: Changes
+    touched: Ints
+    draft: Draft
+
+
+@inlined
+def _apply_promotions(objects: ObjectArrays, diff: BatchDiff, start: int, end: int) -> None:
     """Apply promotions start..end - 1 without painting. One that moved in x keeps its old place under a spare row,
     until its demotion is applied."""
     items = diff.promoted
@@ -58,26 +88,35 @@ def apply_promotions(objects: ObjectArrays, diff: BatchDiff, start: int, end: in
 def paint_incremental(
     objects: ObjectArrays,
     context: PaintContext,
-    moments: Moments,
     interactions: BatchInteractions,
-    deferred: Ints,
+    source: Source,
     progress: Ints,
-    stop: int,
+    most_applied: int,
+    most_painted: int,
     keep: bool,
 ) -> int:
-    """Paint items from `progress[NEXT]` on, up to `stop`: demotions, which are then applied, promotions, and the
-    deferred demotions.
+    """Process items from `progress[NEXT]` on: all promotions are applied, demotions are painted and then applied,
+    promotions and the deferred demotions are painted. At START the difference is computed first.
 
-    `objects` is O0 with all promotions at first, O1 after all demotions. `deferred` has room for all demotions. With
-    `keep` tiles are collected in `tiles`, else each item's overwrite the last one's. Returns DONE, or FULL_TILES when
-    the buffer has to grow before the next item. An independent item costs what `paint` and the change of the index
-    cost, and O(log m).
+    `objects` is O0 at first, O1 after all demotions. At most so many promotions are applied, and so many items painted.
+    With `keep` tiles are collected in `tiles`, else each item's overwrite the last one's. Returns DONE, FULL_TILES when
+    the buffer has to grow before the next item, UNDECIDED or GONE. An independent item costs what `paint` and the
+    change of the index cost, and O(log m).
     """
-    diff, tiles = interactions.diff, context.tiles
+    diff, tiles, deferred = interactions.diff, context.tiles, source.draft.rows.slot
+    status = DONE
+    if progress[NEXT] == START:
+        status = _compute_diff(objects, source, diff)
+        progress[NEXT] = -diff.promoted.size[ITEMS]
     promotions, demotions = diff.promoted.size[ITEMS], diff.demoted.size[ITEMS]
     kmax = greatest(context)
-    status = DONE
     item = progress[NEXT]
+    stop = max(item, int64(0)) + most_painted
+    if item < 0 and status == DONE:
+        applied = min(-item, most_applied)
+        _apply_promotions(objects, diff, promotions + item, promotions + item + applied)
+        item += applied
+        stop = stop if item == 0 else item
     while item < min(stop, demotions + promotions + progress[DEFERRED]) and status == DONE:
         if not keep:
             tiles.n[0] = 0
@@ -87,15 +126,19 @@ def paint_incremental(
         number = item
         if promoted:
             number -= demotions
-            look_ahead(objects, diff.promoted.row, number, promotions)
+            look_ahead(objects, diff.promoted.row, diff.promoted.y1, number, promotions)
             slot = int64(objects.pos[diff.promoted.row[number]])
             ok = paint(objects, context, slot, objects.y[slot]) == 1
         elif item < demotions:
-            look_ahead(objects, diff.demoted.row, number, demotions)
+            look_ahead(objects, diff.demoted.row, diff.demoted.y0, number, demotions)
             ok, final = _demote(objects, context, kmax, interactions, number)
         else:
-            number = deferred[item - demotions - promotions]
-            ok = _paint_deferred(objects, context, kmax, moments, diff, number)
+            number = item - demotions - promotions
+            # As `look_ahead` does, for rows that are not next to each other.
+            if number + AHEAD < progress[DEFERRED]:
+                expect(objects, int(diff.demoted.row[deferred[number + AHEAD]]))
+            number = deferred[number]
+            ok = _paint_deferred(objects, context, kmax, interactions.moments, diff, number)
         if ok:
             items = diff.promoted if promoted else diff.demoted
             items.first[number], items.end[number] = start, tiles.n[0]
@@ -107,7 +150,19 @@ def paint_incremental(
         else:
             tiles.n[0] = start
             status = FULL_TILES
-    progress[NEXT] = item
+    progress[NEXT], progress[LEFT] = item, demotions + promotions + progress[DEFERRED] - item
+    return status
+
+
+@inlined
+def _compute_diff(objects: ObjectArrays, source: Source, diff: BatchDiff) -> int:
+    """Compute the difference; returns DONE, UNDECIDED or GONE."""
+    changes, touched, draft = source.changes, source.touched, source.draft
+    status = DONE
+    if not collect_diff(objects.pos, objects.x, objects.y, objects.c, changes, touched, draft, diff):
+        status = UNDECIDED
+    elif diff.demoted.size[MISSING] > 0:
+        status = GONE
     return status
 
 
@@ -126,8 +181,8 @@ def _demote(
         a, b = nearest(objects, slot, y, kmax, scratch)
         l, r = scratch.all_west[kmax], scratch.all_east[kmax]
         begin_demotion(interactions, item, l, r)
-        demoted_later = interactions.at[2] != 0 or crossing(items, item + 1, True, y_new, y, r) >= 0
-        if interactions.at[1] == 0 and not demoted_later:
+        demoted_later = interactions.at[DEMOTIONS] != 0 or crossing(items, item + 1, True, y_new, y, r) >= 0
+        if interactions.at[PROMOTIONS] == 0 and not demoted_later:
             ok = paint_near(objects, context, slot, y_new, a, b, True, None)
         else:
             final = not demoted_later or not any_passing(items, item - 1, item + 1, y, c, l, r)

@@ -19,15 +19,16 @@ from indexes.boards.kernels.batch_diff import (
     crossing,
     insert_entry,
     is_changed,
-    passes_within,
+    passes,
     passing,
     remove_entry,
     revert_lists,
 )
 from indexes.boards.kernels.region import gain_strips
 from indexes.boards.kernels.scratch import Scratch, Shortlist
-from indexes.boards.kernels.staircase import new_gain_strips
+from indexes.boards.kernels.staircase import Moments, new_gain_strips
 from indexes.compiled.jit import inlined, vectorized
+from indexes.compiled.simd import LANES, lanes_from, lanes_upto, low_bit
 from indexes.core.arrays import INF, Floats, Ints, int64
 
 NONE, CLEAR, SOME, ALL = range(4)
@@ -35,57 +36,106 @@ NONE, CLEAR, SOME, ALL = range(4)
 as such; those whose range holds no promoted object that crossed it, a simple test; those that did not have it before
 the batch; or all."""
 
-FEW = 32
+FEW = 2 * LANES
 """Up to so many promotions and so many demotions that may cross what a demotion exposes are listed once."""
+
+PROMOTIONS, DEMOTIONS, ITEM, WESTERN = range(4)
+"""Entries of `BatchInteractions.at`: how many promotions are listed, and how many demotions, -1 for more than FEW, to
+be searched for; the demotion at hand, an item of `diff.demoted`; how many of the listed promotions lie west of it. The
+first two are also the kinds of what is listed."""
+
+X, LEAST, MOST, COLUMNS = 0, FEW, 2 * FEW, 3 * FEW
+"""Where the columns of `BatchInteractions.value` begin for one kind, and how long they are together."""
 
 
 class BatchInteractions(NamedTuple):
-    """The demotion at hand is item `at[0]` of `diff.demoted`. Other changes may have crossed the ranks that it exposes:
-    `promoted[: at[1]]` are items of `diff.promoted`, `demoted[: at[2]]` items of `diff.demoted` that are already
-    applied, the nearest first on each side; a count of -1 means more than FEW, to be searched for. `near` is the x of
-    the nearest promoted item that crossed the exposed object, west and east. `west` and `east` are scratch for lists.
+    """The changes that may have crossed what the demotion at hand exposes: promotions on both sides of it, and the
+    demotions that are already applied.
+
+    For each kind `listed` has FEW items, the nearest first on each side, and `value` their x, least and greatest values
+    in columns of FEW; those of a block that is begun and not filled are such that nothing crosses them. `near` is the
+    x of the nearest promoted item that crossed the exposed object, west and east. The lists of `moments` are scratch.
     """
 
     diff: BatchDiff
     at: Ints
-    promoted: Ints
-    demoted: Ints
+    listed: Ints
+    value: Floats
     near: Floats
-    west: Floats
-    east: Floats
+    moments: Moments
 
 
-def make_interactions(diff: BatchDiff, kmax: int) -> BatchInteractions:
-    """The interactions of a batch, for lists of classes of up to `kmax`."""
-    few = np.empty(FEW, np.int64), np.empty(FEW, np.int64)
-    return BatchInteractions(diff, np.zeros(3, np.int64), *few, np.empty(2), np.empty(kmax + 2), np.empty(kmax + 2))
+def make_interactions(diff: BatchDiff, moments: Moments) -> BatchInteractions:
+    """The interactions of a batch."""
+    return BatchInteractions(
+        diff, np.zeros(4, np.int64), np.empty(2 * FEW, np.int64), np.empty(2 * COLUMNS), np.empty(2), moments
+    )
 
 
 @inlined
 def begin_demotion(interactions: BatchInteractions, item: int, l: float, r: float) -> None:
     """Prepare for demoted item `item`, whose lists end at `l` and `r`."""
     items, promoted, at = interactions.diff.demoted, interactions.diff.promoted, interactions.at
-    lower, upper = items.y0[item], items.y1[item]
-    promotions = _collect(promoted, items.other[item] - 1, False, upper, lower, l, interactions.promoted, int64(0))
-    promotions = _collect(promoted, items.other[item], True, upper, lower, r, interactions.promoted, promotions)
-    demotions = _collect(items, item - 1, False, upper, lower, l, interactions.demoted, int64(0))
-    at[0], at[1], at[2] = item, promotions if promotions <= FEW else -1, demotions if demotions <= FEW else -1
+    lower, upper, east = items.y0[item], items.y1[item], items.other[item]
+    n = _list(interactions, PROMOTIONS, promoted, east - 1, False, upper, lower, l, int64(0))
+    at[ITEM], at[WESTERN] = item, n
+    n = _list(interactions, PROMOTIONS, promoted, east, True, upper, lower, r, n)
+    at[PROMOTIONS] = n if n <= FEW else -1
+    n = _list(interactions, DEMOTIONS, items, item - 1, False, upper, lower, l, int64(0))
+    at[DEMOTIONS] = n if n <= FEW else -1
 
 
+# Nine arguments: a search, and where to list what it finds.
 @inlined
-def _collect(
-    items: DiffItems, place: int, east: bool, upper: float, lower: float, x_end: float, found: Ints, n: int
+def _list(
+    interactions: BatchInteractions,
+    kind: int,
+    items: DiffItems,
+    place: int,
+    east: bool,
+    upper: float,
+    lower: float,
+    x_end: float,
+    n: int,
 ) -> int:
-    """Append the items that cross, from `place` on, to the n that were found; returns how many there are now, or FEW +
-    1."""
+    """Append the items that cross, from `place` on, to the n of their kind that are listed, and fill the block; returns
+    how many there are now, or FEW + 1."""
+    first, value = kind * COLUMNS, interactions.value
     step = 1 if east else -1
     place = crossing(items, place, east, upper, lower, x_end)
     while place >= 0 and n <= FEW:
         if n < FEW:
-            found[n] = place
+            interactions.listed[kind * FEW + n] = place
+            value[first + X + n], value[first + LEAST + n] = items.x[place], items.least[place]
+            value[first + MOST + n] = items.most[place]
         n += 1
         place = crossing(items, place + step, east, upper, lower, x_end)
+    unused = n
+    while unused & (LANES - 1) and unused < FEW:
+        value[first + LEAST + unused] = INF
+        unused += 1
     return n
+
+
+@inlined
+def _may_pass(interactions: BatchInteractions, kind: int, y: float, l: float, r: float) -> int:
+    """The listed items, as bits, with l <= x <= r that crossed `y`: all that crossed an object of this y, and perhaps
+    some that have it too."""
+    value, first = interactions.value, kind * COLUMNS
+    found = int64(0)
+    for p in range(0, interactions.at[kind], LANES):
+        near = lanes_from(value, first + X + p, l) & lanes_upto(value, first + X + p, r)
+        crossed = lanes_upto(value, first + LEAST + p, y) & lanes_from(value, first + MOST + p, y)
+        found |= (near & crossed) << p
+    return found
+
+
+@inlined
+def _from_passing(interactions: BatchInteractions, kind: int, items: DiffItems, found: int, y: float, c: int) -> int:
+    """Those bits of listed items from the first one on that `passes`."""
+    while found != 0 and not passes(items, interactions.listed[kind * FEW + low_bit(found)], y, c):
+        found &= found - 1
+    return found
 
 
 @inlined
@@ -95,7 +145,7 @@ def recipients_of(interactions: BatchInteractions, scratch: Scratch, k: int, row
     recipients = NONE
     if not is_changed(diff, row):
         recipients = ALL
-        if interactions.at[1] != 0:
+        if interactions.at[PROMOTIONS] != 0:
             _find_near(interactions, y, c, scratch.west[k], scratch.east[k])
             if interactions.near[0] > -INF or interactions.near[1] < INF:
                 # If no demotion has crossed it yet, one promotion that crossed it decides.
@@ -107,33 +157,33 @@ def recipients_of(interactions: BatchInteractions, scratch: Scratch, k: int, row
 def _any_demoted(interactions: BatchInteractions, y: float, c: int, l: float) -> bool:
     """Whether an applied demotion with x >= l has crossed (y, c)."""
     items = interactions.diff.demoted
-    there = False
-    for j in range(interactions.at[2]):
-        place = interactions.demoted[j]
-        there |= passes_within(items, place, y, c, l, INF)
-    if interactions.at[2] < 0:
-        there = passing(items, interactions.at[0] - 1, False, y, c, l) >= 0
+    if interactions.at[DEMOTIONS] < 0:
+        there = passing(items, interactions.at[ITEM] - 1, False, y, c, l) >= 0
+    else:
+        found = _may_pass(interactions, DEMOTIONS, y, l, INF)
+        there = _from_passing(interactions, DEMOTIONS, items, found, y, c) != 0
     return there
 
 
 @inlined
 def _find_near(interactions: BatchInteractions, y: float, c: int, l: float, r: float) -> None:
     """Write the x of the nearest promoted objects in [l, r] that crossed (y, c), infinite for none, to `near`."""
-    items = interactions.diff.promoted
-    east_place = interactions.diff.demoted.other[interactions.at[0]]
+    items, at = interactions.diff.promoted, interactions.at
     west, east = -INF, INF
-    for j in range(interactions.at[1]):
-        place = interactions.promoted[j]
-        if passes_within(items, place, y, c, l, r):
-            if place < east_place:
-                west = max(west, items.x[place])
-            else:
-                east = min(east, items.x[place])
-    if interactions.at[1] < 0:
+    if at[PROMOTIONS] < 0:
+        east_place = interactions.diff.demoted.other[at[ITEM]]
         place = passing(items, east_place - 1, False, y, c, l)
         west = items.x[place] if place >= 0 else -INF
         place = passing(items, east_place, True, y, c, r)
         east = items.x[place] if place >= 0 else INF
+    else:
+        found = _may_pass(interactions, PROMOTIONS, y, l, r)
+        if found != 0:
+            western = (int64(1) << at[WESTERN]) - 1
+            on_side = _from_passing(interactions, PROMOTIONS, items, found & western, y, c)
+            west = interactions.value[X + low_bit(on_side)] if on_side != 0 else -INF
+            on_side = _from_passing(interactions, PROMOTIONS, items, found & ~western, y, c)
+            east = interactions.value[X + low_bit(on_side)] if on_side != 0 else INF
     interactions.near[0], interactions.near[1] = west, east
 
 
@@ -177,36 +227,41 @@ def _cut_between(scratch: Scratch, n: int, west: float, east: float) -> int:
 def _cut_by_lists(interactions: BatchInteractions, scratch: Scratch, k: int, x_h: float, y: float, c: int) -> int:
     """Write the strips that gain the object and did not have it before the batch, by the lists of then; returns how
     many."""
-    diff, at = interactions.diff, interactions.at[0]
+    diff, at = interactions.diff, interactions.at[ITEM]
+    west, east = interactions.moments.old_west, interactions.moments.old_east
     for z in range(k + 1):
-        interactions.west[z] = scratch.west[z]
-        interactions.east[z] = scratch.east[z]
+        west[z] = scratch.west[z]
+        east[z] = scratch.east[z]
     if _all_at_hand(interactions):
         _revert_lists(interactions, y, c, k)
     else:
-        revert_lists(diff, diff.demoted.other[at], at, at, y, c, k, interactions.west, interactions.east)
-    return new_gain_strips(scratch, interactions.west, interactions.east, k, x_h)
+        revert_lists(diff, diff.demoted.other[at], at, at, y, c, k, west, east)
+    return new_gain_strips(scratch, west, east, k, x_h)
 
 
 @inlined
 def _all_at_hand(interactions: BatchInteractions) -> bool:
     """Whether all changes that may have crossed are listed."""
-    return interactions.at[1] >= 0 and interactions.at[2] >= 0
+    return interactions.at[PROMOTIONS] >= 0 and interactions.at[DEMOTIONS] >= 0
 
 
 @inlined
 def _revert_lists(interactions: BatchInteractions, y: float, c: int, k: int) -> None:
     """As `batch_diff.revert_lists`, from the listed changes."""
     promoted, demoted = interactions.diff.promoted, interactions.diff.demoted
-    west, east = interactions.west, interactions.east
+    west, east = interactions.moments.old_west, interactions.moments.old_east
     l, r = west[k], east[k]
-    for j in range(interactions.at[1]):
-        place = interactions.promoted[j]
-        if passes_within(promoted, place, y, c, l, r):
+    found = _may_pass(interactions, PROMOTIONS, y, l, r)
+    while found != 0:
+        place = interactions.listed[PROMOTIONS * FEW + low_bit(found)]
+        found &= found - 1
+        if passes(promoted, place, y, c):
             remove_entry(west, east, k, promoted.x[place])
-    for j in range(interactions.at[2]):
-        place = interactions.demoted[j]
-        if passes_within(demoted, place, y, c, max(l, west[k]), INF):
+    found = _may_pass(interactions, DEMOTIONS, y, max(l, west[k]), INF)
+    while found != 0:
+        place = interactions.listed[DEMOTIONS * FEW + low_bit(found)]
+        found &= found - 1
+        if passes(demoted, place, y, c):
             insert_entry(west, k, demoted.x[place], False)
 
 
@@ -240,17 +295,21 @@ def _drop_by_count(
     interactions: BatchInteractions, scratch: Scratch, k: int, y: float, c: int, shortlist: Shortlist, n: int
 ) -> None:
     """Drop the subscriptions whose range holds more crossings upwards than downwards."""
-    diff, at = interactions.diff, interactions.at[0]
+    diff, at = interactions.diff, interactions.at[ITEM]
     shortlist.passed[:n] = 0
     l, r = scratch.west[k], scratch.east[k]
     if _all_at_hand(interactions):
-        for j in range(interactions.at[1]):
-            place = interactions.promoted[j]
-            if passes_within(diff.promoted, place, y, c, l, r):
+        found = _may_pass(interactions, PROMOTIONS, y, l, r)
+        while found != 0:
+            place = interactions.listed[PROMOTIONS * FEW + low_bit(found)]
+            found &= found - 1
+            if passes(diff.promoted, place, y, c):
                 _add_passes(shortlist, n, diff.promoted.x[place], 1)
-        for j in range(interactions.at[2]):
-            place = interactions.demoted[j]
-            if passes_within(diff.demoted, place, y, c, l, INF):
+        found = _may_pass(interactions, DEMOTIONS, y, l, INF)
+        while found != 0:
+            place = interactions.listed[DEMOTIONS * FEW + low_bit(found)]
+            found &= found - 1
+            if passes(diff.demoted, place, y, c):
                 _add_passes(shortlist, n, diff.demoted.x[place], -1)
     else:
         _count_passes(diff, at, y, c, l, r, shortlist, n)

@@ -15,7 +15,7 @@ import numpy as np
 
 from indexes.boards.kernels.batch_demotions import lists_at, paint_demotion_lists, put_tiles
 from indexes.boards.kernels.batch_diff import DEMOTED, ITEMS, MISSING, PROMOTED, BatchDiff, DiffItems
-from indexes.boards.kernels.object_index import ObjectArrays, ObjectIndex, delete, insert, look_ahead_applied, set_y
+from indexes.boards.kernels.object_index import ObjectArrays, ObjectIndex
 from indexes.boards.kernels.paint import greatest, is_painted, paint_near
 from indexes.boards.kernels.radix import DIGITS, MOVES, are_alike, order_by_upper, place_of
 from indexes.boards.kernels.scratch import PaintContext
@@ -240,26 +240,6 @@ def _next_word(some: UInt32s, or_some: UInt32s, word: int, east: bool) -> int:
         block += 1 if east else -1
         bits = int64(some[block] | or_some[block])
     return (block << 5) + _nearest(bits, east) if bits != 0 else int64(-1)
-
-
-@kernel
-def change(objects: ObjectArrays, diff: BatchDiff, start: int, end: int) -> None:
-    """Apply changes start..end - 1 of a batch to an object index: demotions, then promotions."""
-    promotions, demotions = diff.promoted.size[ITEMS], diff.demoted.size[ITEMS]
-    for i in range(start, min(end, demotions)):
-        look_ahead_applied(objects, diff.demoted.row, i, demotions)
-        row, y = int(diff.demoted.row[i]), diff.demoted.y1[i]
-        if y < INF:
-            set_y(objects, int(objects.pos[row]), y)
-        else:
-            delete(objects, row)
-    for i in range(max(start, demotions) - demotions, end - demotions):
-        look_ahead_applied(objects, diff.promoted.row, i, promotions)
-        row, y = int(diff.promoted.row[i]), diff.promoted.y1[i]
-        if objects.pos[row] < 0:
-            insert(objects, row, diff.promoted.x[i], y, diff.promoted.c[i])
-        elif y != objects.y[objects.pos[row]]:
-            set_y(objects, int(objects.pos[row]), y)
 
 
 @kernel

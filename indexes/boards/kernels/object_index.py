@@ -6,7 +6,7 @@ when objects are inserted, deleted or moved; rows never do. Objects are ordered 
 (y, created), smaller is better; ``created`` is unique, so both orders are total. An object with y = +inf is present but
 hidden: no query returns it.
 
-Kernels call the functions from `next_west` to `expect_applied`. Compiled, each resolves to the structure's own kernel
+Kernels call the functions from `next_west` to `expect_walk`. Compiled, each resolves to the structure's own kernel
 by the type of the first argument, in kernels cached on disk as well; uncompiled (``NUMBA_DISABLE_JIT=1``) the type is
 looked up. A structure registers its kernels once, with `implement`. `ObjectIndex` is the same protocol for Python.
 """
@@ -30,8 +30,9 @@ from indexes.core.arrays import Floats, Ints, Ints32
 MAX = float(np.finfo(np.float64).max)
 """An unbounded end of a range, and a threshold at or above every visible object."""
 
-AHEAD, APPLIED_AHEAD = 4, 16
-"""Memory is prefetched for the change that many places ahead: for changes that are painted, and for others."""
+AHEAD, WALK_AHEAD, APPLIED_AHEAD = 4, 3, 16
+"""Memory is prefetched for the change that many places ahead: for changes that are painted, what is near them and then
+what a search reads beyond; and for others."""
 
 BEFORE_ALL = int(np.iinfo(np.int64).min)
 """Less than every `created`."""
@@ -145,9 +146,17 @@ def expect_applied(objects: ObjectArrays, row: int) -> None:
     raise NotImplementedError
 
 
+@_protocol.declare(_pasted)
+def expect_walk(objects: ObjectArrays, row: int, y: float) -> None:
+    """After `expect`, when that memory has come: prefetch what a search outward from this row's object, for what is
+    better than it is or will be at `y`, reads beyond the neighbourhood. `y` may be NaN: as it is."""
+    raise NotImplementedError
+
+
 @inlined
-def look_ahead(objects: ObjectArrays, rows: Ints32, at: int, end: int) -> None:
-    """Prefetch memory for the next few changes, of objects rows[at + 1 : end]; change `at` is at hand.
+def look_ahead(objects: ObjectArrays, rows: Ints32, y: Floats, at: int, end: int) -> None:
+    """Prefetch memory for the next few changes, to y[at + 1 : end] of objects rows[at + 1 : end]; change `at` is at
+    hand.
 
     In a large index most of the time of a change is spent waiting for memory; this overlaps it with the changes before.
     """
@@ -155,6 +164,8 @@ def look_ahead(objects: ObjectArrays, rows: Ints32, at: int, end: int) -> None:
         prefetch_block(objects.pos, int(rows[at + 2 * AHEAD]))
     if at + AHEAD < end:
         expect(objects, rows[at + AHEAD])
+    if at + WALK_AHEAD < end:
+        expect_walk(objects, rows[at + WALK_AHEAD], y[at + WALK_AHEAD])
 
 
 @inlined
@@ -193,6 +204,10 @@ class ObjectIndex(ABC):
         x, y, c, row = self.contents()
         order = np.argsort(x, kind="stable")
         return x[order], y[order], c[order], row[order]
+
+    def laid_out(self) -> Self:
+        """An index of the same objects as `build` makes it; O(n log n), or O(n) where they lie in order."""
+        return type(self).build(*self.contents())
 
     @abstractmethod
     def reserve(self, inserts: int, rows: int = 0) -> None:

@@ -31,6 +31,9 @@ from indexes.core.arrays import Floats, Ints, Ints32, uint64
 NOBODY = int(np.iinfo(np.int64).max)
 """The `holder` of a node without an object of finite y."""
 
+EXPECTED = 4
+"""Leaves that are prefetched at most on either side of an object for a search."""
+
 FULL, ROOT = 15.0, 14.0
 """Objects a leaf that a window of 4 leaves, and the whole array, may hold."""
 
@@ -125,6 +128,12 @@ class RangeTreeIndex(ObjectIndex):
     def in_order(self) -> tuple[Floats, Floats, Ints, Ints32]:
         tree = self.arrays
         return tree.x, tree.y, tree.c, tree.row
+
+    def laid_out(self) -> Self:
+        x, y, created, rows = self.contents()
+        index = type(self)()
+        index.arrays = _packed(x, y, created, rows, leaves_for(len(x)), int(rows.max(initial=-1)) + 1)
+        return index
 
     @classmethod
     def of_slots(cls, x: ArrayLike, y: ArrayLike, created: ArrayLike, row: ArrayLike) -> Self:
@@ -712,7 +721,33 @@ def expect_applied(tree: RangeTree, row: int) -> None:
         prefetch_line(tree.holder, node)
 
 
+@kernel
+def expect_walk(tree: RangeTree, row: int, y: float) -> None:
+    """Those leaves of the block of 16 that hold something better, the nearest on either side. O(1)."""
+    slot = int(tree.pos[row])
+    if slot >= 0:
+        first = (slot >> 4) & -16
+        lane = (slot >> 4) & 15
+        better = lanes_upto(tree.least, int(tree.off[1]) + first, min(tree.least[slot], y))
+        west, east = better & ((1 << lane) - 1), better & (-2 << lane)
+        for _ in range(EXPECTED):
+            if west != 0:
+                _expect_leaf(tree, first + high_bit(west))
+                west ^= 1 << high_bit(west)
+            if east != 0:
+                _expect_leaf(tree, first + low_bit(east))
+                east &= east - 1
+
+
+@expanded
+def _expect_leaf(tree: RangeTree, leaf: int) -> None:
+    """Prefetch what a search reads of a leaf."""
+    prefetch_block(tree.least, leaf << 4)
+    prefetch_block(tree.x, leaf << 4)
+
+
 implement(
     RangeTree,
-    *(next_west, next_east, first_west, first_east, min_y, top, count, set_y, insert, delete, expect, expect_applied),
+    *(next_west, next_east, first_west, first_east, min_y, top, count, set_y, insert, delete),
+    *(expect, expect_applied, expect_walk),
 )

@@ -121,7 +121,7 @@ def run(
         if not keep:
             tiles.n[0] = 0
         first = tiles.n[0]
-        look_ahead(objects, changes.row, change, end)
+        look_ahead(objects, changes.row, changes.y, change, end)
         row = changes.row[change]
         slot = objects.pos[row]
         old[0], old_y, old_c = 0.0, 0.0, int64(-1)

@@ -88,6 +88,7 @@ class AddPlan(EditPlan):
             painter.insert(k, sids[mine], added.regions.take(mine))
         if self._packed is not None:
             self._merged = subscribers.ids.merged(self._packed._replace(row=sids[self._packed.row]))
+        subscribers.prepare(sids, added)
 
     def _show(self, lo: int, hi: int) -> None:
         self.engine.subscribers.add(self._sids, self._added, packed=self._packed is not None)

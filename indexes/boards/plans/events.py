@@ -175,18 +175,19 @@ class EventsPlan(Plan[BoardStore]):
         kept = min(last, first + self._room)
         if not self._zoned:
             last = kept
-        rows = found.rows if last - first == len(found.rows) else found.rows[first:last]
+        rows: list[int] = found.rows[first:last].tolist()
         columns = found.columns_between(lo, start + hi)
         tile_records = found.tile_records_between(lo, start + hi)
         payloads = self.engine.catalogue.payloads
         texts: list[bytes | None] = []
         changes: Sequence[ListChange] = []
         tiles: list[LiveTiles] = []
-        if tile_records or ((rows or len(columns.event)) and self._next_payload < len(self._payloads)):
+        changed = columns is not None and len(columns.event) > 0
+        if tile_records or ((rows or changed) and self._next_payload < len(self._payloads)):
             records, changes = found.records_between(lo, start + hi), []
             at_record = at_tile_record = 0
             views: dict[int, AnyTile] = {}
-            events = found.events[first:last]
+            events = found.events[first:last].tolist()
             for e in sorted({*events, *(r[0] for r in records), *(r[0] for r in tile_records)}):
                 seq = self.first_seq + e - start
                 self._write_payloads(e - start)
@@ -220,6 +221,8 @@ class EventsPlan(Plan[BoardStore]):
     def _all_changes(self, found: KernelPass, lo: int, hi: int, first_seq: int) -> Sequence[ListChange]:
         """The changes of live lists by events lo..hi - 1, none of which changes a payload; event 0 has `first_seq`."""
         columns = found.columns_between(lo, hi)
+        if columns is None:
+            return []
         if len(columns.event) >= MANY and columns.x.ndim == 1 and self._by_column(columns):
             return self._changed_lists(columns, first_seq)
         changes = []
@@ -297,7 +300,7 @@ class EventsPlan(Plan[BoardStore]):
         by_live: dict[int, list[AnyTile]] = {}
         for _, live, t in records:
             if t not in views:
-                payload = self.engine.catalogue.payloads.get(found.rows[t])
+                payload = self.engine.catalogue.payloads.get(int(found.rows[t]))
                 ((_, views[t]),) = found.tile_rows(t, t + 1, 0, [payload]).views()
             by_live.setdefault(live, []).append(views[t])
         return [LiveTiles(seq, live, tuple(tiles)) for live, tiles in by_live.items()]

@@ -16,6 +16,10 @@ from indexes.core.arrays import Ints as Indexes
 
 MAX = float(np.finfo(np.float64).max)
 
+COPIED = 1 << 17
+"""Tiles of a pass up to which all of them are copied from the buffers at once. One event of a dense board may have
+millions, of which an answer has a hundred thousand at most: of these only what is asked for is copied."""
+
 Record = tuple[int, int, int, int, int, Place, float, Place, float]
 
 
@@ -23,7 +27,7 @@ class KernelPass:
     """The results of one pass of the kernels by event of the pass: kept tiles, changes of live lists, and the tiles for
     live subscriptions to tiles. All but the changes are copied from the buffers of the painter.
 
-    `events` and `rows` are the events of the kept tiles, ascending, and the rows of their objects.
+    `events` are those of the kept tiles, ascending, `rows` the rows of their objects.
     """
 
     def __init__(self, store: BoardStore) -> None:
@@ -31,10 +35,9 @@ class KernelPass:
         live = painter.live.arrays
         n_records, n_tile_records = int(live.records.n[0]), int(live.tile_records.n[0])
         self._store = store
-        self._kept = painter.kept_events()
-        self.events: list[int] = self._kept.tolist()
-        self.rows: list[int] = painter.tiles.row[: len(self.events)].tolist()
-        self._records = taken(live.records, slice(n_records))
+        self.events: Indexes = painter.kept_events().astype(np.int64)
+        self.rows = painter.tiles.row[: len(self.events)].copy()
+        self._records = taken(live.records, slice(n_records)) if n_records else None
         self._tile_records: list[TileRecord] = []
         self._columns: TileRows | None = None
         if n_tile_records:
@@ -42,24 +45,30 @@ class KernelPass:
 
     def tiles_between(self, lo: int, hi: int) -> tuple[int, int]:
         """The first of the kept tiles of events lo..hi - 1, and the one after the last."""
-        return bisect_left(self.events, lo), bisect_left(self.events, hi)
+        first, last = self.events.searchsorted((lo, hi)).tolist()
+        return first, last
 
     def counts_between(self, lo: int, hi: int) -> list[int]:
-        """How many tiles each of events lo..hi - 1 has; until the next pass."""
-        first, last = self.tiles_between(lo, hi)
-        counts: list[int] = np.bincount(self._kept[first:last], minlength=hi)[lo:].tolist()
+        """How many tiles each of events lo..hi - 1 has."""
+        counts: list[int] = np.bincount(self.events, minlength=hi)[lo:hi].tolist()
         return counts
 
     def records_between(self, lo: int, hi: int) -> list[Record]:
         """The changes of live lists by events lo..hi - 1; until the next pass."""
         records = self.columns_between(lo, hi)
+        if records is None:
+            return []
         numbers = (column.tolist() for column in records[:5])
         values = (places(column) for column in (records.x, records.y, records.old_x, records.old_y))
         return list(zip(*numbers, *values, strict=True))
 
-    def columns_between(self, lo: int, hi: int) -> Records:
-        """The changes of live lists by events lo..hi - 1, by column; until the next pass."""
+    def columns_between(self, lo: int, hi: int) -> Records | None:
+        """The changes of live lists by events lo..hi - 1, by column, None where the whole pass has none; until the next
+        pass.
+        """
         records = self._records
+        if records is None:
+            return None
         first, last = np.searchsorted(records.event, (lo, hi)).tolist()
         if last - first == len(records.event):
             return records
@@ -70,48 +79,39 @@ class KernelPass:
         return _between(self._tile_records, lo, hi)
 
     def tile_rows(self, first: int, last: int, start: int, payload: list[bytes | None]) -> TileRows:
-        """Kept tiles first..last - 1 by column, of a command whose events begin at `start`."""
-        if self._columns is None:
-            self._columns = self._all_columns()
-        whole, ids = self._columns, self._store.catalogue.ids
-        if start == first == 0 and last == len(self.events):
-            # As below, without copies: most passes are of one command.
-            return whole._replace(event=self.events, id=list(map(ids.__getitem__, self.rows)), payload=payload)
-        return TileRows(
-            [e - start for e in self.events[first:last]],
-            whole.numbers[first:last],
-            whole.k[first:last],
-            list(map(ids.__getitem__, self.rows[first:last])),
-            whole.created[first:last],
-            whole.gone[first:last],
-            payload,
-            whole.d,
-            None if whole.shape is None else whole.shape[first:last],
-            None if whole.where is None else whole.where[first:last],
-        )
+        """Kept tiles first..last - 1 by column, of a command whose events begin at `start`; where there are more than
+        `COPIED` until the next pass."""
+        many, at = len(self.events), slice(first, last)
+        if many > COPIED:
+            rows = self._columns_of(at)
+        else:
+            whole = self._columns = self._columns or self._columns_of(slice(many))
+            # Without copies: most passes are of one command.
+            rows = whole if last - first == many else whole.taken(at)
+        ids = self._store.catalogue.ids
+        id = list(map(ids.__getitem__, self.rows[at].tolist()))
+        return rows._replace(event=rows.event - start if start else rows.event, id=id, payload=payload)
 
-    def _all_columns(self) -> TileRows:
-        """All kept tiles, without ids: a row may be given to another object within a pass."""
-        n = len(self.events)
+    def _columns_of(self, at: slice) -> TileRows:
+        """Some kept tiles, without ids: a row may be given to another object within a pass."""
         painter, tiles, filters = self._store.painter, self._store.painter.tiles, self._store.filters
-        side, x, where = tiles.side[:n], tiles.x[:n], None
+        side, x, where = tiles.side[at], tiles.x[at], None
         if filters.fields:
             where = self._where(side, x)
             side, x = side[:, : 4 * filters.ranged], x[:, : filters.ranged]
-        wide = side.shape[1]
+        n, wide = side.shape
         numbers = np.empty((n, wide + filters.ranged + 1))
         sides = numbers[:, :wide]
         sides[:] = side
         numbers[:, wide:-1] = x.reshape(n, -1)
-        np.multiply(tiles.y[:n], self._store.catalogue.sign, out=numbers[:, -1])
+        np.multiply(tiles.y[at], self._store.catalogue.sign, out=numbers[:, -1])
         sides[np.abs(sides) >= MAX] = np.inf
-        ks: list[int] = painter.ks.tolist()
-        k = ks * n if len(ks) == 1 else list(map(ks.__getitem__, tiles.cls[:n].tolist()))
-        created, gone = tiles.c[:n].tolist(), tiles.gone[:n].view(bool).tolist()
-        rows = TileRows([], numbers, k, [], created, gone, [], where=where)
+        cls = tiles.cls[at]
+        k, created, gone = painter.ks[cls], tiles.c[at].copy(), tiles.gone[at].astype(np.bool_)
+        rows = TileRows(self.events[at], numbers, k, [], created, gone, [], where=where)
         if isinstance(painter, SpacePainter) and filters.ranged > 1:
             shapes = painter.subscriptions.shapes
-            return rows._replace(d=filters.ranged, shape=[shapes[q] for q in tiles.cls[:n].tolist()])
+            return rows._replace(d=filters.ranged, shape=[shapes[q] for q in cls.tolist()])
         return rows
 
     def _where(self, side: Floats, x: Floats) -> list[tuple[Reach, ...]]:

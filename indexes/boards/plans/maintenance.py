@@ -16,6 +16,7 @@ from indexes.boards.regions import Regions
 from indexes.boards.space.subscription_index import SpaceSubscriptions
 from indexes.boards.store import BoardStore
 from indexes.boards.subscription_index import SubscriptionIndex
+from indexes.boards.subscriptions import Subscribers
 from indexes.core import maintenance
 from indexes.core.arrays import Floats, Ints, Rows
 from indexes.core.ids import Packed
@@ -153,28 +154,49 @@ class FoldPlan(maintenance.FoldPlan[BoardStore]):
             left -= len(some[-1])
             if not len(touched[-1]):
                 touched.pop()
-        self._update(np.unique(np.concatenate(some)))
+        _update(self._fresh, subscribers, np.unique(np.concatenate(some)))
         if not touched:
             self._fresh.arrange(painter.ks)
+            self.replaced = painter.subscriptions, painter.objects, self.engine.catalogue.view
             painter.subscriptions = self._fresh
-            painter.objects = type(painter.objects).build(*painter.objects.contents())
-            self._view = type(painter.objects).build(*self.engine.catalogue.view.contents())
+            # Between two plans both hold the same objects.
+            self._view = painter.objects.laid_out()
+            painter.objects = self._view.frozen()
             subscribers.touched = None
             self.swapped = True
-
-    def _update(self, sids: Rows) -> None:
-        """Make the fresh index hold the present state of these subscriptions. Its classes are put in the order of
-        the painter at the end: until then one whose k is no longer on offer may hold some."""
-        fresh, subscribers = self._fresh, self.engine.subscribers
-        fresh.discard(sids)
-        k = subscribers.k[sids]
-        for one in np.unique(k[k > 0]).tolist():
-            mine = sids[k == one]
-            known = np.flatnonzero(fresh.ks == one)
-            q = int(known[0]) if len(known) else fresh.add_class(one)
-            regions = subscribers.regions.take(mine)
-            fresh.insert_many(q, mine, ends(regions.l), ends(regions.r))
 
     def _swap(self) -> None:
         if self._view is not None:
             self.engine.catalogue.view = self._view
+
+
+def rehearse(board: BoardStore, fresh: SubscriptionIndex) -> None:
+    """Fold what has changed so far into a freshly packed index, in any thread, while the board goes on.
+
+    Nothing counts that it reads meanwhile: a fold compares all of it again. But the memory that changes, which is that
+    of a mapped file, is the process's own afterwards, and commands of the board need not wait for that.
+    """
+    subscribers = board.subscribers
+    touched = subscribers.touched
+    if touched is None:
+        return
+    rows = np.unique(np.concatenate([np.empty(0, np.int32), *touched]))
+    for first in range(0, len(rows), FOLD):
+        _update(fresh, subscribers, rows[first : first + FOLD])
+
+
+def _update(fresh: SubscriptionIndex, subscribers: Subscribers, sids: Rows) -> None:
+    """Make the fresh index hold the present state of these subscriptions. Its classes are put in the order of the
+    painter at the end: until then one whose k is no longer on offer may hold some."""
+    k, regions = subscribers.k[sids], subscribers.regions.take(sids)
+    l, r = ends(regions.l), ends(regions.r)
+    differ = np.ones(len(sids), np.bool_)
+    for q, one in enumerate(fresh.ks.tolist()):
+        mine = np.flatnonzero((k == one) & (k > 0))
+        differ[mine] = ~fresh.holds(q, sids[mine], l[mine], r[mine])
+    fresh.discard(sids[differ])
+    for one in np.unique(k[differ & (k > 0)]).tolist():
+        mine = np.flatnonzero(differ & (k == one))
+        known = np.flatnonzero(fresh.ks == one)
+        q = int(known[0]) if len(known) else fresh.add_class(one)
+        fresh.insert_many(q, sids[mine], l[mine], r[mine])

@@ -71,7 +71,7 @@ class SkylineScratch(NamedTuple):
     distance: Floats
     statics: Floats
     limit: Floats  # by member, once all are found: as `beyond`
-    killer: Ints  # (KILLERS,) members that put deferred lanes out of reach, the last one first
+    killer: Ints  # (KILLERS,) members that put deferred lanes out of reach, the last ones found
     weight: Floats  # (d + 1,) what static values and distances count in a score
     best: Floats  # objects that dominate most: d rows of static values; see `two_phase`
     best_far: Floats  # their squared distances

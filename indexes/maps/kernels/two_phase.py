@@ -549,14 +549,12 @@ def _queue_deferred(view: View, scratch: SkylineScratch, record: int, x: float, 
     x0, y0, x1, y1, values = _columns(view, kind)
     stride, width, d, size = x0.size, scratch.x.size, scratch.corner.size, scratch.size
     block_distances(scratch.lane, x0, y0, x1, y1, i, x, y)
-    left, t = mask, 0
-    while t < size[N_KILLERS] and left != 0:
+    # All of them without a branch: a predictor cannot tell after which one nothing is left.
+    gone = 0
+    for t in range(min(size[N_KILLERS], scratch.killer.size)):
         s = scratch.killer[t]
-        gone = left & lanes_dominated(scratch.lane, scratch.limit[s], values, stride, i, scratch.statics, width, s, d)
-        if gone != 0 and t > 0:
-            scratch.killer[t], scratch.killer[0] = scratch.killer[0], s
-        left ^= gone
-        t += 1
+        gone |= lanes_dominated(scratch.lane, scratch.limit[s], values, stride, i, scratch.statics, width, s, d)
+    left = mask & ~gone
     while left != 0:
         k = low_bit(left)
         left &= left - 1
@@ -566,9 +564,8 @@ def _queue_deferred(view: View, scratch: SkylineScratch, record: int, x: float, 
             s = nearest_better(scratch)
             low = 0.5 * (scratch.lane[k] ** 0.5 - scratch.distance[s] * UP) if s >= 0 else -np.inf
             if s >= 0 and scratch.lane[k] >= scratch.limit[s]:
-                if size[N_KILLERS] < scratch.killer.size:
-                    size[N_KILLERS] += 1
-                scratch.killer[size[N_KILLERS] - 1] = s
+                scratch.killer[size[N_KILLERS] % scratch.killer.size] = s
+                size[N_KILLERS] += 1
                 left &= ~lanes_dominated(
                     scratch.lane, scratch.limit[s], values, stride, i, scratch.statics, width, s, d
                 )

@@ -3,6 +3,7 @@ client that leaves its zone."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from indexes.core import edit_plan, subscription_plans
@@ -163,9 +164,17 @@ class MovePlan(QueryPlan):
     def response_fields(self) -> dict[str, Any]:
         """Which clients are inside, and the new zone of the first."""
         results = [{"id": one.id, "inside": one.inside} for one in self.moved]
-        first = self.moved[0].answer if self.moved else None
-        zone = None if first is None else zone_fields(first)
-        return {"inside": bool(results and results[0]["inside"]), "zone": zone, "results": results}
+        return {**self._fields_at(0), "results": results}
+
+    def fields_of(self, answer: Mapping[str, Any]) -> dict[str, Any]:
+        # An answer about one move says whether it is inside, one about all has results.
+        return self._fields_at(int(answer["seq"]) - self.first_seq) if "inside" in answer else self.response_fields()
+
+    def _fields_at(self, i: int) -> dict[str, Any]:
+        """Whether a client is inside, and its new zone."""
+        moved = self.moved[i] if i < len(self.moved) else None
+        zone = None if moved is None or moved.answer is None else zone_fields(moved.answer)
+        return {"inside": moved is not None and moved.inside, "zone": zone}
 
 
 class DeletePlan(QueryPlan, subscription_plans.DeletePlan[MapStore]):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -45,6 +45,12 @@ class MatchPlan(Plan[MatcherStore]):
 
     def response_fields(self) -> dict[str, Any]:
         return {"results": [result.fields(self.command.explain) for result in self.results]}
+
+    def fields_of(self, answer: Mapping[str, Any]) -> dict[str, Any]:
+        # An answer of all has no results from the beginning; one about one event has a place for its own.
+        results = self.response_fields()["results"]
+        at = int(answer["seq"]) - self.first_seq
+        return {"results": results[at : at + 1] if answer.get("results") else results}
 
     def execute(self, budget: float) -> None:
         engine, command, lo = self.engine, self.command, self._executed

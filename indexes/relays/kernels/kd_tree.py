@@ -12,62 +12,57 @@ limit, past which its leaves are merged), and each of its children at most three
 than an eighth of `full`, and the depth is at most log(n) / log(4/3), in whatever order points come. A change goes down
 its path and then rebuilds, cut at medians, the highest node that breaks the rule: O(log^2 n), amortised.
 
-A search goes to the right first, where coordinates are large, and leaves out each node whose corner does not dominate.
-All comparisons but those of codes are of coarse coordinates (`points.py`); only what passes them is looked up exactly.
+A search opens the last leaf, then goes to the right first, where coordinates are large, and leaves out each node whose
+corner does not dominate. The lowest nodes are in groups of up to 64 leaves, whose corners are compared all at once
+(`leaf_groups.py`). All comparisons but those of codes are of coarse coordinates (`points.py`); only what passes them is
+looked up exactly.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
-from numpy.typing import NDArray
 
-from indexes.compiled.jit import internal, kernel
-from indexes.compiled.masks import BLOCK, first_lane, first_lanes, without_first
+from indexes.compiled.jit import inlined, internal, kernel
+from indexes.compiled.masks import BLOCK, SHIFT, first_lane, first_lanes, lane, without_first
+from indexes.compiled.simd import high_bit
 from indexes.core.arrays import Int8s, Ints, Ints32, int64
 from indexes.relays.kernels.comparisons import BIAS, ROW, block_holds, row_codes, row_raise
 from indexes.relays.kernels.covering_index import COMPARISONS, NODES, QUERIES, CoverIndex, implement
+from indexes.relays.kernels.kd_arrays import (
+    BUCKETS_USED,
+    BY_NODE,
+    COORDINATES,
+    FREE_NODE,
+    FULL,
+    LAST_LEAF,
+    MOST_CODE,
+    NODES_USED,
+    POINTS,
+    WIDTH,
+    KdTree,
+    free_bucket,
+    spread_codes,
+    take_bucket,
+    write_codes,
+)
+from indexes.relays.kernels.leaf_groups import (
+    LEAST,
+    WHOLE,
+    add_leaf,
+    group_for,
+    is_doubled,
+    remove_leaf,
+    spread_corners,
+    take_group,
+    write_corner,
+)
 from indexes.relays.kernels.points import Float32s, Points, covers, longer, reaches, width_of
 
 STACK = 512
 """Nodes on the way down and their siblings: twice the depth of a tree of 2^31 points, and more."""
 
-MOST = 255
-"""The greatest code."""
-
 SOME = 8
 """Columns of codes that are compared before it is seen whether any point is left."""
-
-POINTS, NODES_USED, FREE_NODE, BUCKETS_USED, FREE_BUCKET, FULL, COORDINATES, WIDTH = range(8)
-"""Places in `size`; free nodes are chained by `left`, free buckets by the first of `held`."""
-
-
-BY_NODE = ("cut", "cut_slot", "dim", "left", "right", "up", "total", "bucket")
-"""The arrays with a number for each node."""
-
-
-class KdTree(NamedTuple):
-    """The arrays of a tree; see the module's text."""
-
-    corner: Float32s  # flat, `width` a node
-    cut: Float32s  # by node, as all up to bucket
-    cut_slot: Ints32
-    dim: NDArray[np.int16]
-    left: Ints32  # -1: a leaf
-    right: Ints32
-    up: Ints32
-    total: Ints32
-    bucket: Ints32
-    code: Int8s  # flat: bucket, coordinate, lane; less 128
-    low: Float32s  # flat, `width` a bucket: what has code 0
-    steps: Float32s  # flat, `width` a bucket: codes by unit, above 0
-    held: Ints32  # flat: bucket, lane
-    at: Ints32  # by slot: its leaf, or -1
-    order: Ints32  # slots while a node is rebuilt
-    stack: Ints32
-    asked: Int8s  # codes of one point
-    size: Ints
 
 
 @internal
@@ -84,6 +79,7 @@ def _take_node(tree: KdTree, parent: int) -> int:
     tree.up[v] = parent
     tree.total[v] = 0
     tree.bucket[v] = -1
+    tree.place[v] = -1
     width = size[WIDTH]
     for j in range(width):
         tree.corner[v * width + j] = -np.inf if j < size[COORDINATES] else 0.0
@@ -91,54 +87,15 @@ def _take_node(tree: KdTree, parent: int) -> int:
 
 
 @internal
-def _take_bucket(tree: KdTree) -> int:
-    b = tree.size[FREE_BUCKET]
-    if b >= 0:
-        tree.size[FREE_BUCKET] = tree.held[b * BLOCK]
-    else:
-        b = tree.size[BUCKETS_USED]
-        tree.size[BUCKETS_USED] += 1
-    return b
-
-
-@internal
-def _encode(tree: KdTree, bucket: int, lane: int, coarse: Float32s, row: int) -> None:
-    """Write the codes of a point into a lane of a bucket."""
-    D, width = tree.size[COORDINATES], tree.size[WIDTH]
-    for first in range(0, D, ROW):
-        row_codes(coarse, row + first, tree.low, tree.steps, bucket * width + first, tree.asked)
-        for j in range(first, min(first + ROW, D)):
-            tree.code[(bucket * D + j) * BLOCK + lane] = tree.asked[j - first]
-
-
-@internal
-def _encode_bucket(tree: KdTree, points: Points, bucket: int, total: int) -> None:
-    """Spread the codes over the coordinates that a bucket has, and write those of its points."""
-    D, width = tree.size[COORDINATES], tree.size[WIDTH]
-    for j in range(D):
-        low, high = np.float32(np.inf), np.float32(-np.inf)
-        for lane in range(total):
-            x = points.coarse[int64(tree.held[bucket * BLOCK + lane]) * width + j]
-            if np.isfinite(x):
-                low, high = min(low, x), max(high, x)
-        steps = np.float32(MOST) / (high - low) if high > low else np.float32(1.0)
-        tree.low[bucket * width + j] = low if np.isfinite(low) else 0.0
-        tree.steps[bucket * width + j] = steps if 0 < steps < np.inf else 1.0
-    for lane in range(total):
-        row = int64(tree.held[bucket * BLOCK + lane]) * width
-        _encode(tree, bucket, lane, points.coarse, row)
-
-
-@internal
-def _put(tree: KdTree, points: Points, node: int, lane: int, slot: int) -> None:
+def _put(tree: KdTree, points: Points, node: int, at: int, slot: int) -> None:
     """Write a slot into the next lane of a leaf."""
     b = int64(tree.bucket[node])
-    tree.held[b * BLOCK + lane] = slot
+    tree.held[b * BLOCK + at] = slot
     tree.at[slot] = node
-    if lane & (lane + 1) == 0:
-        _encode_bucket(tree, points, b, lane + 1)
+    if at & (at + 1) == 0:
+        spread_codes(tree, b, first_lanes(at + 1), points.coarse)
     else:
-        _encode(tree, b, lane, points.coarse, int64(slot) * tree.size[WIDTH])
+        write_codes(tree, b, at, points.coarse, int64(slot) * tree.size[WIDTH])
 
 
 @internal
@@ -180,13 +137,13 @@ def _dismantle(tree: KdTree, node: int) -> int:
             for i in range(min(tree.total[w], size[FULL])):
                 tree.order[n] = tree.held[b * BLOCK + i]
                 n += 1
-            tree.held[b * BLOCK] = size[FREE_BUCKET]
-            size[FREE_BUCKET] = b
+            remove_leaf(tree, w)
+        if tree.bucket[w] >= 0:
+            free_bucket(tree, w)
         if w != node:
             tree.left[w] = size[FREE_NODE]
             size[FREE_NODE] = w
     tree.left[node] = -1
-    tree.bucket[node] = -1
     return n
 
 
@@ -235,17 +192,20 @@ def _dimension(tree: KdTree, points: Points, lo: int, hi: int, depth: int) -> in
 
 
 @internal
-def _fill(tree: KdTree, points: Points, node: int, lo: int, hi: int, root: int) -> None:
-    """Make a node a leaf with order[lo:hi], and raise the corners from there up to `root`."""
+def _fill(tree: KdTree, points: Points, node: int, lo: int, hi: int, root: int, group: int) -> None:
+    """Make a node a leaf with order[lo:hi], of a group if that is at least 0, and raise the corners from there up to
+    `root`."""
     width = tree.size[WIDTH]
-    tree.bucket[node] = _take_bucket(tree)
+    tree.bucket[node] = take_bucket(tree)
     b = int64(tree.bucket[node])
     for i in range(lo, hi):
         t = int64(tree.order[i])
         tree.held[b * BLOCK + i - lo] = t
         tree.at[t] = node
         _raise_corner(tree, node, points.coarse, t * width)
-    _encode_bucket(tree, points, b, hi - lo)
+    spread_codes(tree, b, first_lanes(hi - lo), points.coarse)
+    if group >= 0:
+        add_leaf(tree, group, node)
     w = node
     while w != root:
         w = tree.up[w]
@@ -254,7 +214,8 @@ def _fill(tree: KdTree, points: Points, node: int, lo: int, hi: int, root: int) 
 
 @internal
 def _rebuild(tree: KdTree, points: Points, node: int, count: int) -> None:
-    """Lay out order[:count] below a leaf without a bucket: cut at medians down to leaves of at most 3/4 of `full`."""
+    """Lay out order[:count] below a leaf without a bucket: cut at medians down to leaves of at most 3/4 of `full`.
+    The codes of a group are spread again when its leaves have doubled, as those of a leaf are."""
     size, stack = tree.size, tree.stack
     width = size[WIDTH]
     depth = 0
@@ -264,6 +225,8 @@ def _rebuild(tree: KdTree, points: Points, node: int, count: int) -> None:
         depth += 1
     for j in range(size[COORDINATES]):
         tree.corner[node * width + j] = -np.inf
+    group = group_for(tree, node, count)
+    inside, most = group >= 0, WHOLE * size[FULL]
     stack[0], stack[1], stack[2], stack[3] = node, 0, count, depth
     sp = 4
     while sp > 0:
@@ -271,8 +234,14 @@ def _rebuild(tree: KdTree, points: Points, node: int, count: int) -> None:
         w, lo, hi, depth = int64(stack[sp]), stack[sp + 1], stack[sp + 2], stack[sp + 3]
         tree.total[w] = hi - lo
         if 4 * (hi - lo) <= 3 * size[FULL]:
-            _fill(tree, points, w, lo, hi, node)
+            _fill(tree, points, w, lo, hi, node, group)
+            if inside:
+                write_corner(tree, w)
         else:
+            if not inside and hi - lo <= most and (w == node or tree.total[tree.up[w]] > most):
+                if group >= 0:
+                    spread_corners(tree, group)
+                group = take_group(tree, w)
             m = (lo + hi - 1) >> 1
             dim = _dimension(tree, points, lo, hi, depth)
             _median(points.coarse, width, dim, tree.order, lo, hi, m)
@@ -286,6 +255,12 @@ def _rebuild(tree: KdTree, points: Points, node: int, count: int) -> None:
             stack[sp], stack[sp + 1], stack[sp + 2], stack[sp + 3] = r, m + 1, hi, depth + 1
             stack[sp + 4], stack[sp + 5], stack[sp + 6], stack[sp + 7] = l, lo, m + 1, depth + 1
             sp += 8
+    if group >= 0 and (not inside or is_doubled(tree, group)):
+        spread_corners(tree, group)
+    w = int64(0)
+    while tree.left[w] >= 0:
+        w = int64(tree.right[w])
+    size[LAST_LEAF] = w
 
 
 @internal
@@ -303,14 +278,16 @@ def _insert(tree: KdTree, points: Points, slot: int) -> None:
         if broken < 0 and 4 * (tree.total[child] + 1) > 3 * tree.total[node]:
             broken = node
         node = int64(child)
-    lane = tree.total[node]
+    at = tree.total[node]
     tree.total[node] += 1
-    overflow = lane == tree.size[FULL]
+    overflow = at == tree.size[FULL]
     if not overflow:
         if tree.bucket[node] < 0:
-            tree.bucket[node] = _take_bucket(tree)
-        _put(tree, points, node, lane, slot)
-        _raise_corner(tree, node, points.coarse, slot * width)
+            tree.bucket[node] = take_bucket(tree)
+        _put(tree, points, node, at, slot)
+        if not reaches(tree.corner, node * width, points.coarse, slot * width, width):
+            _raise_corner(tree, node, points.coarse, slot * width)
+            write_corner(tree, node)
     elif broken < 0:
         broken = node
     if broken >= 0:
@@ -338,14 +315,14 @@ def _delete(tree: KdTree, points: Points, slot: int) -> None:
     slot = int64(slot)
     node = int64(tree.at[slot])
     b = int64(tree.bucket[node])
-    lane = 0
-    while tree.held[b * BLOCK + lane] != slot:
-        lane += 1
+    at = 0
+    while tree.held[b * BLOCK + at] != slot:
+        at += 1
     last = tree.total[node] - 1
     tree.at[slot] = -1
     for j in range(D):
-        tree.code[(b * D + j) * BLOCK + lane] = tree.code[(b * D + j) * BLOCK + last]
-    tree.held[b * BLOCK + lane] = tree.held[b * BLOCK + last]
+        tree.code[(b * D + j) * BLOCK + at] = tree.code[(b * D + j) * BLOCK + last]
+    tree.held[b * BLOCK + at] = tree.held[b * BLOCK + last]
     tree.total[node] = last
     tree.size[POINTS] -= 1
     loose = True
@@ -354,8 +331,11 @@ def _delete(tree: KdTree, points: Points, slot: int) -> None:
     changed = not loose
     if changed:
         _leaf_corner(tree, points, node)
+        write_corner(tree, node)
     broken = int64(-1)
+    above = False
     while node > 0:
+        above |= tree.left[node] >= 0 and tree.bucket[node] >= 0
         node = int64(tree.up[node])
         tree.total[node] -= 1
         if changed:
@@ -365,48 +345,71 @@ def _delete(tree: KdTree, points: Points, slot: int) -> None:
                 most = max(tree.corner[l * width + j], tree.corner[r * width + j])
                 changed |= most != tree.corner[node * width + j]
                 tree.corner[node * width + j] = most
-        if _broken(tree, node):
+        if _broken(tree, node) or (above and tree.total[node] <= LEAST * tree.size[FULL]):
             broken = node
     if broken >= 0:
         _rebuild(tree, points, broken, _dismantle(tree, broken))
 
 
+@inlined
+def _lanes_from(tree: KdTree, bucket: int, coarse: Float32s, row: int) -> int:
+    """The lanes of a bucket that have at least the codes of a point."""
+    D, width = tree.size[COORDINATES], tree.size[WIDTH]
+    mask = int64(-1)
+    j = 0
+    while mask != 0 and j < D:
+        if j % ROW == 0:
+            row_codes(coarse, row + j, tree.low, tree.steps, bucket * width + j, tree.asked)
+        holds, _ = block_holds(tree.code, (bucket * D + j) * BLOCK, tree.asked, j % ROW, min(SOME, D - j))
+        mask &= holds
+        j += SOME
+    return mask
+
+
 @internal
 def _cover(tree: KdTree, points: Points, slot: int, k: int, out: Ints32, first: int, seen: Ints, seen_row: int) -> int:
     coarse, stack = points.coarse, tree.stack
-    D, width = tree.size[COORDINATES], tree.size[WIDTH]
+    width = tree.size[WIDTH]
     row = int64(slot) * width
     found = 0
     nodes = 0
     compared = 0
-    stack[0] = 0
-    sp = 1
-    while sp > 0 and found < k:
-        sp -= 1
-        node = int64(stack[sp])
+    group, leaves = int64(0), int64(0)
+    # Where much is covered, the last leaf mostly has a coverer, and it does not depend on a comparison of codes.
+    last = int64(tree.size[LAST_LEAF])
+    stack[0], stack[1] = 0, last
+    sp = 2 if last > 0 else 1
+    while (sp > 0 or leaves != 0) and found < k:
         nodes += 1
-        if reaches(tree.corner, node * width, coarse, row, width):
-            if tree.left[node] >= 0:
-                stack[sp] = tree.left[node]
-                stack[sp + 1] = tree.right[node]
-                sp += 2
-            else:
-                b = int64(tree.bucket[node])
-                compared += tree.total[node]
-                mask = first_lanes(tree.total[node])
-                j = 0
-                while mask != 0 and j < D:
-                    if j % ROW == 0:
-                        row_codes(coarse, row + j, tree.low, tree.steps, b * width + j, tree.asked)
-                    holds, _ = block_holds(tree.code, (b * D + j) * BLOCK, tree.asked, j % ROW, min(SOME, D - j))
-                    mask &= holds
-                    j += SOME
-                while mask != 0 and found < k:
-                    x = int64(tree.held[b * BLOCK + first_lane(mask)])
-                    mask = without_first(mask)
-                    if reaches(coarse, x * width, coarse, row, width) and covers(points, x, slot):
-                        out[first + found] = x
-                        found += 1
+        if leaves != 0:
+            at = high_bit(leaves)
+            leaves ^= lane(at)
+            node, reached = int64(tree.held[group * BLOCK + at]), True
+        else:
+            sp -= 1
+            node = int64(stack[sp])
+            reached = reaches(tree.corner, node * width, coarse, row, width)
+        b = int64(tree.bucket[node])
+        if reached and tree.left[node] < 0:
+            compared += tree.total[node]
+            mask = first_lanes(tree.total[node])
+            if mask != 0:
+                mask &= _lanes_from(tree, b, coarse, row)
+            while mask != 0 and found < k:
+                x = int64(tree.held[b * BLOCK + first_lane(mask)])
+                mask = without_first(mask)
+                if reaches(coarse, x * width, coarse, row, width) and covers(points, x, slot):
+                    out[first + found] = x
+                    found += 1
+        elif reached and b >= 0:
+            group = b
+            leaves = tree.taken[b] & _lanes_from(tree, b, coarse, row)
+            if tree.place[last] >> SHIFT == b:
+                leaves &= ~lane(tree.place[last] & BLOCK - 1)
+        elif reached:
+            stack[sp] = tree.left[node]
+            stack[sp + 1] = tree.right[node]
+            sp += 2
     seen[seen_row, NODES] += nodes
     seen[seen_row, COMPARISONS] += compared
     seen[seen_row, QUERIES] += 1
@@ -445,15 +448,17 @@ class KdIndex(CoverIndex):
             up=np.full(1, -1, np.int32),
             total=np.zeros(1, np.int32),
             bucket=np.full(1, -1, np.int32),
+            place=np.full(1, -1, np.int32),
             code=np.empty(0, np.int8),
             low=np.empty(0, np.float32),
             steps=np.empty(0, np.float32),
             held=none,
+            taken=np.empty(0, np.int64),
             at=none,
             order=none,
             stack=np.zeros(STACK, np.int32),
             asked=np.zeros(ROW, np.int8),
-            size=np.array([0, 1, -1, 0, -1, full, coordinates, width]),
+            size=np.array([0, 1, -1, 0, -1, full, coordinates, width, 0]),
         )
 
     def __len__(self) -> int:
@@ -470,12 +475,14 @@ class KdIndex(CoverIndex):
             # Memory that is never touched is never there, so there is room for the emptiest leaves of the rule.
             n = max(n, len(o.order) * 3 // 2)
             leaves = 8 * n // full + 2
+            buckets = leaves + 8 * n // (LEAST * full) + 2
             o = o._replace(
                 corner=longer(o.corner, 2 * leaves * width),
-                code=longer(o.code, leaves * coordinates * BLOCK),
-                low=longer(o.low, leaves * width),
-                steps=longer(o.steps, leaves * width),
-                held=longer(o.held, leaves * BLOCK),
+                code=longer(o.code, buckets * coordinates * BLOCK),
+                low=longer(o.low, buckets * width),
+                steps=longer(o.steps, buckets * width),
+                held=longer(o.held, buckets * BLOCK),
+                taken=longer(o.taken, buckets),
                 order=np.empty(n, np.int32),
                 **{name: longer(getattr(o, name), 2 * leaves) for name in BY_NODE},
             )
@@ -498,6 +505,7 @@ class KdIndex(CoverIndex):
             low=o.low[: buckets * width],
             steps=o.steps[: buckets * width],
             held=o.held[: buckets * BLOCK],
+            taken=o.taken[:buckets],
             order=np.empty(0, np.int32),
             **{name: getattr(o, name)[:nodes] for name in BY_NODE},
         )
@@ -526,11 +534,9 @@ class KdIndex(CoverIndex):
                 below[v] = o.held[base : base + o.total[v]].tolist()
                 assert o.total[v] <= full and all(o.at[t] == v for t in below[v])
                 if below[v]:
-                    row = slice(int(o.bucket[v]) * width, int(o.bucket[v]) * width + coordinates)
-                    with np.errstate(over="ignore"):
-                        codes = np.clip((coarse[below[v]] - o.low[row]) * o.steps[row], 0, MOST).astype(np.int64) - BIAS
-                    mine = o.code[base * coordinates :][: coordinates * BLOCK].reshape(coordinates, BLOCK)
-                    assert (codes == mine[:, : o.total[v]].T).all()
+                    assert (
+                        self._codes(int(o.bucket[v]), coarse[below[v]]) == self._written(v)[:, : o.total[v]].T
+                    ).all()
         for v in leaves:
             w = v
             while w > 0:
@@ -544,3 +550,44 @@ class KdIndex(CoverIndex):
             corner = o.corner[v * width : v * width + coordinates]
             assert (corner == coarse[held].max(axis=0, initial=-np.inf)).all(), (v, corner)
         assert sorted(below[0]) == self.slots().tolist() and len(below[0]) == len(self) <= len(o.order)
+        self._check_groups(leaves)
+
+    def _check_groups(self, leaves: list[int]) -> None:
+        """As `check`: each leaf is in the group of the one node above it that is a root of one."""
+        o = self.arrays
+        coordinates, width, full = (int(o.size[i]) for i in (COORDINATES, WIDTH, FULL))
+        grouped: dict[int, int] = {}
+        for v in leaves:
+            above, w = [], int(o.up[v])
+            while w >= 0:
+                above.append(w)
+                w = int(o.up[w])
+            roots = [w for w in above if o.bucket[w] >= 0]
+            assert len(roots) == bool(above), (v, roots)
+            if roots:
+                group, at = int(o.bucket[roots[0]]), int(o.place[v]) - int(o.bucket[roots[0]]) * BLOCK
+                assert 0 <= at < BLOCK and o.held[o.place[v]] == v
+                grouped[group] = grouped.get(group, 0) | 1 << at
+                corner = o.corner[v * width : v * width + coordinates]
+                assert (self._codes(group, corner) == self._written(roots[0])[:, at]).all()
+                assert all(o.total[w] > LEAST * full for w in above[above.index(roots[0]) + 1 :])
+        assert all(int(o.taken[group]) % (1 << BLOCK) == lanes for group, lanes in grouped.items())
+        last = 0
+        while o.left[last] >= 0:
+            last = int(o.right[last])
+        assert o.size[LAST_LEAF] == last
+
+    def _codes(self, bucket: int, coordinates: Float32s) -> Ints:
+        """The codes that coordinates have in a bucket."""
+        o = self.arrays
+        row = bucket * int(o.size[WIDTH]) + np.arange(int(o.size[COORDINATES]))
+        with np.errstate(over="ignore"):
+            codes: Ints = np.clip((coordinates - o.low[row]) * o.steps[row], 0, MOST_CODE).astype(np.int64) - BIAS
+        return codes
+
+    def _written(self, node: int) -> Int8s:
+        """The codes in the bucket of a node, of shape (coordinates, lanes)."""
+        o = self.arrays
+        coordinates = int(o.size[COORDINATES])
+        base = int(o.bucket[node]) * coordinates * BLOCK
+        return o.code[base : base + coordinates * BLOCK].reshape(coordinates, BLOCK)

@@ -22,6 +22,7 @@ find there: first the masks of the boxes that hold them, then, once it is known 
 from __future__ import annotations
 
 import threading
+from functools import cache
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -382,7 +383,8 @@ class Search(NamedTuple):
     values: Floats
     code: Codes  # (points, width), filled up with 0
     slab: Int8s  # (points, width)
-    step: Int8s  # (64, width), flat: of one point in the blocks of a group
+    step: Int8s  # (width): of one point in a block
+    share: Ints  # (points + 1): where the blocks of a round that are prefetched with a point begin
     end: Ints  # (rounds, points): where runs end
     block: Ints32
     mask: Ints
@@ -395,7 +397,7 @@ class Search(NamedTuple):
 def _search(index: Slabs, exact: Floats, search: Search, wide: int, turn: int) -> int:
     """Find the blocks of the rounds from that one on. Returns the first round that there may be no room for, or the
     number of rounds."""
-    slab, unsure, block_of, mask = search.slab, search.unsure, search.block, search.mask
+    slab, unsure, block_of, mask, share = search.slab, search.unsure, search.block, search.mask, search.share
     n, width = slab.shape
     code = search.code.reshape(n * width)
     ends = 2 * index.last.size
@@ -410,8 +412,8 @@ def _search(index: Slabs, exact: Floats, search: Search, wide: int, turn: int) -
         for e in range(n):
             if n >= SEVERAL:
                 # What the next round reads is on its way while this one is computed.
-                share = ((turn + 1) * n + e) * wide * BLOCK
-                for block in range(share // n, (share + wide * BLOCK) // n):
+                following = (turn + 1) * wide * BLOCK
+                for block in range(following + share[e], following + share[e + 1]):
                     _prefetch_steps(index, block)
             found = 0
             met = search.met[turn * wide // BLOCK, e] & first_lanes(wide) << turn * wide % BLOCK
@@ -419,21 +421,15 @@ def _search(index: Slabs, exact: Floats, search: Search, wide: int, turn: int) -
                 group = turn * wide // BLOCK * BLOCK + first_lane(met)
                 met = without_first(met)
                 blocks, _ = block_holds(index.best, group * ends * BLOCK, slab, e * width, ends)
-                # All steps first: few points have the blocks fetched meanwhile.
-                at, rest = 0, blocks
+                rest = blocks if n < SEVERAL else 0
                 while rest != 0:
-                    block = group * BLOCK + first_lane(rest)
-                    for c in range(0, width, CODES):
-                        code_steps(code, e * width + c, index.low, index.scale, block * width + c, search.step, at + c)
-                    at += width
-                    if n < SEVERAL:
-                        _prefetch_steps(index, block)
+                    _prefetch_steps(index, group * BLOCK + first_lane(rest))
                     rest = without_first(rest)
-                at = 0
                 while blocks != 0:
                     block = group * BLOCK + first_lane(blocks)
-                    touch, sure = block_holds(index.step, block * ends * BLOCK, search.step, at, ends)
-                    at += width
+                    for c in range(0, width, CODES):
+                        code_steps(code, e * width + c, index.low, index.scale, block * width + c, search.step, c)
+                    touch, sure = block_holds(index.step, block * ends * BLOCK, search.step, 0, ends)
                     doubt = touch & ~sure
                     block_of[i], mask[i] = block, sure
                     found += bit_count(sure)
@@ -499,7 +495,7 @@ def _position(search: Search, u: int) -> int:
 @kernel
 def _name(held: Ints32, search: Search, wide: int, out: Ints32, upto: Ints) -> None:
     """Write the slots that were found, of one point after the other; ``upto[e]`` is where those of point e end."""
-    rounds, n = search.end.shape
+    (rounds, n), share = search.end.shape, search.share
     at = search.found  # from here on: where the next one of a point is written
     total = 0
     for e in range(n):
@@ -510,8 +506,8 @@ def _name(held: Ints32, search: Search, wide: int, out: Ints32, upto: Ints) -> N
     for turn in range(rounds):
         for e in range(n):
             if n >= SEVERAL:
-                share = ((turn + 1) * n + e) * wide * BLOCK
-                for block in range(share // n, (share + wide * BLOCK) // n):
+                following = (turn + 1) * wide * BLOCK
+                for block in range(following + share[e], following + share[e + 1]):
                     _prefetch_held(held, block)
             found = at[e]
             while i < search.end[turn, e]:
@@ -696,7 +692,8 @@ class SlabIndex:
             np.ascontiguousarray(values),
             np.zeros((n, self._width), np.uint16),
             np.zeros((n, self._width), np.int8),
-            np.empty(BLOCK * self._width, np.int8),
+            np.empty(self._width, np.int8),
+            _shares(n, wide),
             np.zeros((rounds, n), np.int64),
             _space.block,
             _space.mask,
@@ -754,6 +751,13 @@ class SlabIndex:
         assert (again.arrays.best <= o.best).all() and (again.arrays.top <= o.top).all()
         assert ((o.cut[:, 1:] > o.cut[:, :-1]) | np.isinf(o.cut[:, 1:])).all()
         assert (np.isfinite(o.cut).sum(axis=1) <= o.last).all()
+
+
+@cache
+def _shares(points: int, groups: int) -> Ints:
+    """`Search.share` for so many points, and groups of a round, which follow from them."""
+    shares: Ints = np.arange(points + 1) * groups * BLOCK // points
+    return shares
 
 
 def _twice(column: NDArray[Any]) -> NDArray[Any]:

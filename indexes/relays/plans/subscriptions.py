@@ -8,7 +8,7 @@ that link when the slice is published, so that queues are exact at every seq. Pl
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -176,6 +176,15 @@ class BatchPlan(EditPlan):
     def response_fields(self) -> dict[str, Any]:
         rows = enumerate(self.results, self.first_seq)
         return {"results": [{"id": answer.id, "seq": seq, **answer.fields()} for seq, answer in rows]}
+
+    def fields_of(self, answer: Mapping[str, Any]) -> dict[str, Any]:
+        # An answer of all has no results from the beginning; one about the end of one subscription has a place for its
+        # own, and one about the beginning of one has its id.
+        at = int(answer["seq"]) - self.first_seq
+        if "id" in answer:
+            return self.results[at].fields()
+        results = self.response_fields()["results"]
+        return {"results": results[at : at + 1] if answer.get("results") else results}
 
     def lifetimes(self) -> Iterator[tuple[str, float | None]]:
         command = self.command

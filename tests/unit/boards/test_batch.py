@@ -322,14 +322,14 @@ def test_the_counterexamples_to_the_papers_steps(algorithm: Any) -> None:
 
 
 @pytest.mark.parametrize("index", ["range-tree", "kd-tree"])
-@pytest.mark.parametrize("what", ["some", "most", "east", "arrivals"])
+@pytest.mark.parametrize("what", ["some", "several", "most", "east", "arrivals"])
 def test_batches_on_thousands_of_objects_follow_the_rule(what: str, index: Any) -> None:
     """Lists reach over many words of the places' sets, over stretches that one of both moments leaves empty, too."""
     rng = np.random.default_rng(len(what))
     n = 1300
     start = [(f"o{i}", float(x), float(y)) for i, (x, y) in enumerate(rng.integers(0, 2000, (n, 2)))]
     board = made(start, "dense", index, (1, 8), [])
-    share = {"some": 0.03, "most": 0.9, "east": 0.02, "arrivals": 0.02}[what]
+    share = {"some": 0.03, "several": 0.15, "most": 0.9, "east": 0.02, "arrivals": 0.02}[what]
     changes: list[Any] = []
     for key, x, y in start:
         if what == "east" and x > 900:
@@ -351,6 +351,23 @@ def test_batches_on_thousands_of_objects_follow_the_rule(what: str, index: Any) 
             mine, heard = hear(top(before, l, r, k), tiles, l, r, k)
             assert mine == top(after, l, r, k), (l, r, k)
             assert sorted(heard) == sorted(id for id, _, _ in told_by_rule(before, after, l, r, k)), (l, r, k)
+
+
+@pytest.mark.parametrize("moved", [False, True])
+def test_a_batch_that_might_be_crowded_and_is_not_follows_the_rule(
+    moved: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its difference is computed to choose the way, and then painted change by change."""
+    rng = np.random.default_rng(1)
+    for _ in range(20):
+        start = [(f"o{i}", float(x), float(y)) for i, (x, y) in enumerate(rng.integers(0, 40, (20, 2)))]
+        board = made(start, "dense", "range-tree", (3,), [])
+        some = [start[i] for i in rng.permutation(20)[:10]]
+        changes = [(UPSERT, key, x + 1.0 if moved and i == 0 else x, y - 5.0 + i) for i, (key, x, y) in enumerate(some)]
+        monkeypatch.setattr(batch, "CROWDED", 8.5 / 20**batch.FURTHER)
+        before, after, plan = bring(board, changes)
+        assert plan._batch._sweep is None
+        check(before, after, plain(plan, 3), every_range(before + after), 3)
 
 
 @pytest.mark.parametrize("values", [3, 1000, 10**9])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,6 +14,7 @@ from hypothesis import strategies as st
 from indexes.boards.commands import DELETE, UPDATE, UPSERT, Events, SetSubscription
 from indexes.boards.config import BoardConfig
 from indexes.boards.engine import BoardEngine
+from indexes.boards.plans import kernel_pass
 from indexes.boards.plans.events import EventsGroup
 from indexes.boards.regions import between, everywhere
 from indexes.core.commands import Refused
@@ -47,8 +50,20 @@ def flat(slices: list[Any]) -> tuple[list[Any], list[Any]]:
 
 @pytest.mark.parametrize("algorithm", ["sparse", "dense"])
 @settings(max_examples=80, deadline=None)
-@given(groups=groups, order=st.sampled_from(["asc", "desc"]), keep=st.sampled_from([0, 2, 1000]))
-def test_a_group_does_what_its_commands_do(algorithm: Any, groups: Any, order: Any, keep: int) -> None:
+@given(
+    groups=groups,
+    order=st.sampled_from(["asc", "desc"]),
+    keep=st.sampled_from([0, 2, 1000]),
+    copied=st.sampled_from([kernel_pass.COPIED, 1]),
+)
+def test_a_group_does_what_its_commands_do(algorithm: Any, groups: Any, order: Any, keep: int, copied: int) -> None:
+    """`copied`: a pass of the group with more tiles makes objects only of those that are asked for."""
+    with pytest.MonkeyPatch.context() as patch:
+        compare_group(algorithm, groups, order, keep, partial(patch.setattr, kernel_pass, "COPIED", copied))
+
+
+def compare_group(algorithm: Any, groups: Any, order: Any, keep: int, begin_group: Callable[[], None]) -> None:
+    """Apply groups to a board one command after the other, and to another one in a pass each."""
     config = BoardConfig(("x",), "y", order, (1, 2), algorithm)
     alone, together = BoardEngine(config), BoardEngine(config)
     for board in (alone, together):
@@ -63,6 +78,7 @@ def test_a_group_does_what_its_commands_do(algorithm: Any, groups: Any, order: A
             plan, slices = alone.apply(make(script), keep)
             plans.append(plan)
             heard += slices
+        begin_group()
         prepared: list[Any] = [together.prepare(make(script), keep) for script in scripts]
         group = EventsGroup(prepared)
         parts: list[Any] = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,8 @@ from indexes.boards import packing
 from indexes.boards.commands import AddSubscriptions, Configure, DeleteSubscriptions, Events, SetSubscription
 from indexes.boards.config import BoardConfig
 from indexes.boards.engine import BoardEngine
-from indexes.boards.plans.maintenance import FOLD, Captured
+from indexes.boards.painter import INDEXES
+from indexes.boards.plans.maintenance import FOLD, Captured, rehearse
 from indexes.boards.regions import between, ranges
 from indexes.boards.state import board_of, pack_board, state_of
 from indexes.boards.subscription_index import SubscriptionIndex, shape
@@ -127,6 +129,84 @@ def test_new_indexes_take_in_what_came_since(
     assert shown(board) == was
     for checked in verify(captured(board, indexes=True)):
         assert checked.differences == []
+
+
+@settings(deadline=None)
+@given(config=configs, before=scripts, meanwhile=scripts, later=scripts, torn=st.booleans())
+def test_a_rehearsed_fold_takes_in_what_came_since(
+    config: BoardConfig, before: list, meanwhile: list, later: list, torn: bool
+) -> None:
+    board = BoardEngine(config)
+    for command in before:
+        board.apply(command)
+    packed = pack_board(state_of(captured(board, journal=True)))
+    for command in meanwhile:
+        board.apply(command)
+    fresh = SubscriptionIndex()
+    fresh.adopt(packed.forest.ks, packing.to_forest(packed.forest, board.subscribers.high))
+    sides = board.subscribers.regions.sides.copy()
+    if torn:
+        # A thread may read what is half written.
+        board.subscribers.regions.sides[0] += 1.0
+    rehearse(board, fresh)
+    board.subscribers.regions.sides[:] = sides
+    fresh.check()
+    for command in later:
+        board.apply(command)
+    was = shown(board)
+    rehearse(board, fresh)
+    plan = board.fold(fresh)
+    plan.execute(1.0)
+    plan.publish()
+    assert plan.swapped and board.painter.subscriptions is fresh
+    board.check()
+    assert shown(board) == was
+    rehearse(board, SubscriptionIndex())
+
+
+def test_a_rehearsal_leaves_nothing_of_the_index_to_be_changed_for_the_first_time() -> None:
+    board = BoardEngine(BoardConfig(("x",), "y", ks=(3,)))
+    board.apply(subscribe(5_000))
+    packed = pack_board(state_of(captured(board, journal=True)))
+    for i in range(0, 400, 3):
+        board.apply(SetSubscription(f"s{i}", between(0.1 + i / 1000, 0.9), 3))
+    board.apply(DeleteSubscriptions([f"s{i}" for i in range(1_000, 1_100)]))
+    fresh = SubscriptionIndex()
+    fresh.adopt(packed.forest.ks, packing.to_forest(packed.forest, board.subscribers.high))
+    rehearse(board, fresh)
+    rehearsed = fresh.frozen()
+    board.fold(fresh).execute(1.0)
+    assert_same(tuple(rehearsed), tuple(fresh.arrays))
+
+
+def test_what_was_replaced_goes_when_the_fold_releases_it() -> None:
+    board = BoardEngine(BoardConfig(("x",), "y", ks=(3,)))
+    board.apply(subscribe(100))
+    packed = pack_board(state_of(captured(board, journal=True)))
+    fresh = SubscriptionIndex()
+    fresh.adopt(packed.forest.ks, packing.to_forest(packed.forest, board.subscribers.high))
+    before = weakref.ref(board.painter.subscriptions)
+    plan = board.fold(fresh)
+    plan.execute(1.0)
+    plan.publish()
+    assert board.painter.subscriptions is fresh and before() is not None
+    plan.release()
+    assert before() is None
+
+
+@pytest.mark.parametrize("kind", ["range-tree", "kd-tree"])
+@pytest.mark.parametrize("n", [0, 1, 17, 4_000])
+def test_objects_laid_out_again_are_those_built(kind: Any, n: int) -> None:
+    rng = np.random.default_rng(n)
+    x, y, c, row = rng.integers(0, 99, n).astype(float), rng.random(n), rng.permutation(n), np.arange(n, dtype=np.int32)
+    index = INDEXES[kind].build(x, y, c, row)
+    for _ in range(min(n, 40)):
+        index.delete(index.contents()[3][0])
+    laid_out, built = index.laid_out(), INDEXES[kind].build(*index.contents())
+    laid_out.check()
+    assert_same(laid_out.contents(), built.contents())
+    if kind == "range-tree":
+        assert_same(tuple(laid_out.arrays), tuple(built.arrays))
 
 
 def test_a_fold_of_many_changes_is_cut() -> None:

@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from formats.columns import joined, read_long_table, read_table
-from formats.folder import Damaged, Folder
+from formats.columns import BUFFER, joined, read_long_table, read_table, write_table
+from formats.folder import Damaged, Folder, Sink
 
 SCHEMA = pa.schema(
     [
@@ -86,3 +86,26 @@ def test_a_file_that_is_cut_off_is_refused(tmp_path: Path) -> None:
     file.write_bytes(file.read_bytes()[:-9])
     with pytest.raises(Damaged, match="cannot be read"):
         read_long_table(folder, "t.parquet", SCHEMA)
+
+
+def test_a_table_is_written_in_few_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For each piece a thread of low priority takes the interpreter."""
+    sizes: list[int] = []
+    write = Sink.write
+
+    def noted(self: Sink, data: Any) -> int:
+        sizes.append(memoryview(data).nbytes)
+        return write(self, data)
+
+    monkeypatch.setattr(Sink, "write", noted)
+    monkeypatch.setattr("formats.columns.ROWS", 1 << 12)
+    n = 300_000
+    seconds = np.random.default_rng(1).random(n)
+    schema = pa.schema([pa.field("row", pa.int32(), nullable=False), pa.field("ttl", pa.float64())])
+    folder = Folder.at(tmp_path / "f")
+    with folder.draft() as draft:
+        write_table(draft, "t.parquet", schema, [np.arange(n, dtype=np.int32), seconds])
+        draft.publish({})
+    folder.verify()
+    assert len(sizes) <= 2 * (sum(sizes) // BUFFER + 1)
+    assert read_table(folder, "t.parquet", schema)["ttl"].to_numpy().tolist() == seconds.tolist()

@@ -63,6 +63,35 @@ def test_a_tree_is_shallow_whatever_order_points_come_in() -> None:
         assert deepest <= np.log(N) / np.log(4 / 3), (name, deepest)
 
 
+def groups_of(index: KdIndex) -> int:
+    """How many groups of leaves a tree has; its leaves are in them by `check`."""
+    o = index.arrays
+    return len({int(o.place[v]) // 64 for v in np.unique(o.at[o.at >= 0]).tolist() if o.place[v] >= 0})
+
+
+def test_groups_of_leaves_are_split_and_made_again_as_a_tree_grows_and_shrinks() -> None:
+    for name, lo, hi in orders(2):
+        points, index = table(lo, hi), KdIndex(4, full=8)
+        most = []
+        for i in range(N):
+            index.insert(points, np.array([i], np.int32))
+            most.append(groups_of(index))
+            if i % 16 == 0:
+                index.check(points)
+        # A group that is made has 24 * 8 points at most, and one that is split more than 64 leaves of a point and more.
+        assert most[7] == 0 and most[8] == 1 and most[-1] >= 2, (name, most[-1])
+        for i in range(N - 9):
+            index.delete(points, np.array([i], np.int32))
+            if i % 16 == 0:
+                index.check(points)
+        index.check(points)
+        assert groups_of(index) <= 1, name
+        laid_out = KdIndex(4, full=8)
+        laid_out.load(points, np.arange(N, dtype=np.int32))
+        laid_out.check(points)
+        assert groups_of(laid_out) >= N // (24 * 8)
+
+
 def test_a_bucket_has_a_block_of_points_at_most() -> None:
     with pytest.raises(ValueError, match="bucket"):
         KdIndex(2, full=65)

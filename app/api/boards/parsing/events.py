@@ -11,7 +11,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+from pydantic import ValidationError
 
+from app.api import uniform
 from app.api.arrow import check_columns, floats, given_but_bad, ids_of, nulls, strings
 from app.api.boards.models import BoardEventsQuery, BoardValidators
 from app.api.bodies import BodyFormat, validated
@@ -27,6 +29,8 @@ _OPS = {"upsert": UPSERT, "update": UPDATE, "delete": DELETE}
 _OP_REASON = "must be 'upsert', 'update' or 'delete'"
 _NOTHING: dict[str, float] = {}
 _BAD = {"op": "upsert", "id": ""}
+_PLAIN = {"op", "id", "values"}
+"""The fields of an event that only gives values."""
 
 
 @dataclass(slots=True)
@@ -56,6 +60,7 @@ class EventReader:
             partial(self._add_items, columns),
             self._check_columns,
             partial(self._add_batch, columns),
+            partial(self._add_alike, columns),
         ).take(kind, raw, query)
         messages, together = str(query.messages), query.mode == "batch"
         if kind is BodyFormat.JSON:
@@ -111,6 +116,27 @@ class EventReader:
                 if ops[i] == DELETE and len(item) > 2:
                     for field in sorted(item.keys() & {"values", "payload"}):
                         columns.errors.append(ElementError(start + i, field, "is not taken by a delete"))
+
+    def _add_alike(self, columns: _Columns, raw: bytes | bytearray) -> dict[str, Any] | None:
+        """Append the events of a body in which they have one shape, and return its other fields; None, and nothing is
+        appended, where they may not have one."""
+        found = uniform.cut(raw, "events")
+        if found is None or len(found.ids) > self._validators.most:
+            return None
+        try:
+            body: dict[str, Any] = self._validators.events.validate_json(found.first)
+        except ValidationError:
+            return None
+        (event,) = body.pop("events")
+        op, n = _OPS[event["op"]], len(found.ids)
+        if op == DELETE or event.keys() != _PLAIN or event["values"].keys() != found.numbers.keys():
+            return None
+        nothing = np.full(n, np.nan)
+        columns.ids += found.ids
+        columns.op.append(np.full(n, op, np.uint8))
+        columns.x.append(_joined_places([found.numbers.get(name, nothing) for name in self._x_names]))
+        columns.y.append(found.numbers.get(self._y_name, nothing))
+        return body
 
     def _add_batch(self, columns: _Columns, batch: pa.RecordBatch) -> None:
         start, n = len(columns.ids), len(batch)

@@ -200,7 +200,7 @@ def _fitting(plan: EventsPlan, settings: Settings) -> list[TileRows]:
             break
         found.append(rows)
         room -= sum(sizes)
-    return [rows for rows in found if rows.event]
+    return [rows for rows in found if len(rows.event)]
 
 
 def _tiles(found: ReadEvents, plan: EventsPlan, tiles: list[TileRows]) -> str:
@@ -238,7 +238,7 @@ def _writer_of_tiles(found: ReadEvents, plan: EventsPlan) -> Callable[[TileRows]
     def event(at: int) -> int | None:
         return None if batch else place(at if positions is None else positions[at])
 
-    return lambda rows: write(rows, [event(at) for at in rows.event])
+    return lambda rows: write(rows, [event(at) for at in rows.event.tolist()])
 
 
 def _writer(board: BoardEngine) -> Callable[..., str]:

@@ -119,17 +119,21 @@ def _is_move(change: Change) -> bool:
     return not change.whole and change.body.keys() == {"location"}
 
 
+def move_text(seq: int, inside: str, result: str) -> str:
+    """The response to a move: whether the client is `inside` the zone that it had, and the fields of its new result;
+    both as JSON text, the latter empty where it has none."""
+    return f'{{"seq":{seq},"inside":{inside}{"," if result else ""}{result}}}'
+
+
 def _text(plan: AnyPlan, change: Change, view: QueryView) -> str:
     """The response to a PUT or PATCH: of a move what came of it, else the query as GET shows it, with `inside` where
     the location was changed too."""
-    write, inside = map_json(plan.engine.config), f'"inside":{_inside(plan)}'
+    write, inside = map_json(plan.engine.config), _inside(plan)
     if _is_move(change):
-        text = f'"seq":{plan.last_seq},{inside}'
-        if isinstance(plan, MovePlan) and plan.moved and plan.moved[0].answer is not None:
-            text = f"{text},{write.result(plan.moved[0].answer)}"
-        return f"{{{text}}}"
+        answer = plan.moved[0].answer if isinstance(plan, MovePlan) and plan.moved else None
+        return move_text(plan.last_seq, inside, "" if answer is None else write.result(answer))
     whole = write.query(view, f'"seq":{plan.last_seq},')
-    return f"{whole[:-1]},{inside}}}" if not change.whole and "location" in change.body else whole
+    return f'{whole[:-1]},"inside":{inside}}}' if not change.whole and "location" in change.body else whole
 
 
 def _inside(plan: AnyPlan) -> str:

@@ -91,10 +91,11 @@ class RelaySubscriptionRoutes(SubscriptionRoutes[RelayContext, RelayEngine, Rela
 
     def text(self, plan: Any, change: Change) -> str:
         both = (plan.begun, plan.ended) if isinstance(plan, SetPlan) else ()
-        return _text(plan, change.config, "".join([decided(one) for one in both if one is not None]))
+        said = "".join([decided(one) for one in both if one is not None])
+        return subscription_text(plan.command, plan.last_seq, change.config, said)
 
     def skeleton(self, plan: Any, change: Change) -> Skeleton:
-        known = json.loads(_text(plan, change.config))
+        known = json.loads(subscription_text(plan.command, plan.last_seq, change.config))
         return Skeleton(self.status(plan), {**known, **dict.fromkeys(DECIDED)}, open=True)
 
     def replayed(self, kept: dict[str, Any]) -> dict[str, Any]:
@@ -117,7 +118,7 @@ class RelaySubscriptionRoutes(SubscriptionRoutes[RelayContext, RelayEngine, Rela
             kept = {"seq": plan.last_seq, **plan.response_fields()}
             return Done(json_response(text), {} if ticket is None else kept)
 
-        return await context.once(request, b"", run, _only)
+        return await context.once(request, b"", run, only_result)
 
     async def delete_many(self, request: Request) -> Response:
         context, raw = self.context(request), await json_body(request)
@@ -139,16 +140,15 @@ class RelaySubscriptionRoutes(SubscriptionRoutes[RelayContext, RelayEngine, Rela
         return await context.once(request, raw, run)
 
 
-def _text(plan: Any, config: RelayConfig, decided: str = "") -> str:
+def subscription_text(command: SetSubscription, seq: int, config: RelayConfig, decided: str = "") -> str:
     """The subscription of a PUT or PATCH, as the command has it, and what to forward."""
-    command: SetSubscription = plan.command
     sides = zip(config.attributes, command.lo.tolist(), command.hi.tolist(), strict=True)
     box = {name: (lo, hi) for name, lo, hi in sides if not (isinf(lo) and isinf(hi))}
     view = SubscriptionView(command.id, command.id, box, command.link, command.ttl)
-    return relay_json(config.attributes).subscription(view, f'"seq":{plan.last_seq},', decided)
+    return relay_json(config.attributes).subscription(view, f'"seq":{seq},', decided)
 
 
-def _only(answer: dict[str, Any]) -> dict[str, Any]:
+def only_result(answer: dict[str, Any]) -> dict[str, Any]:
     """A kept response about one subscription, whose decision is the only result."""
     (result,) = answer.pop("results")
     return {**answer, **{key: value for key, value in result.items() if key != "id"}}

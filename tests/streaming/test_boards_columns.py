@@ -1,0 +1,63 @@
+"""Messages of changes by column are those of the changes one by one."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.streaming.boards import LiveBoard
+from indexes.boards.changed_lists import ChangedLists, Records
+from tests.streaming.world import Service
+
+Row = tuple[str, tuple[int, int], float, float, int]
+"""An object's id, its ranks before and after, its place and rank value, and its creation number."""
+
+RANKS = st.tuples(st.integers(0, 12), st.integers(1, 12)) | st.tuples(st.integers(1, 12), st.just(0))
+NUMBERS = st.integers(-(10**6), 10**6).map(lambda n: n / 8) | st.sampled_from([-0.0, float(1 << 53), 1e300])
+ROW = st.tuples(st.text("ab.:_-9", min_size=1, max_size=4), RANKS, NUMBERS, NUMBERS, st.integers(0, 10**12))
+PAYLOADS = st.none() | st.just(b'{"a":"\xc3\xa4"}')
+
+
+def _changes(rows: list[Row], payload: list[bytes | None] | None) -> ChangedLists:
+    """Changes of one record each, of one seq after another."""
+    x, y = np.array([row[2] for row in rows]), np.array([row[3] for row in rows])
+    records = Records(
+        seq=list(range(9_998, 9_998 + len(rows))),
+        live=[0] * len(rows),
+        id=[row[0] for row in rows],
+        old_rank=[row[1][0] for row in rows],
+        new_rank=[row[1][1] for row in rows],
+        created=[row[4] for row in rows],
+        payload=payload,
+        x=x,
+        y=y,
+        old_x=x + 1,
+        old_y=y + 1,
+    )
+    return ChangedLists(records, None, True)
+
+
+@given(rows=st.lists(ROW, min_size=1, max_size=6), data=st.data(), old=st.booleans())
+def test_each_change_has_the_message_that_it_has_alone(rows: list[Row], data: st.DataObject, old: bool) -> None:
+    n = len(rows)
+    payload = data.draw(st.none() | st.lists(PAYLOADS, min_size=n, max_size=n))
+    service = Service()
+    live = LiveBoard(service.world.resource, service.world, service.hub)
+    changes = _changes(rows, payload)
+    alone = [live._changed(one.seq, one.entries, old) for one in changes]
+    found = live._written(changes, old)
+    assert [(item.seq, item.event, item.rest, item.block, item.size) for item in found] == [
+        (item.seq, item.event, item.rest, item.block, item.size) for item in alone
+    ]
+
+
+@given(rows=st.lists(ROW.filter(lambda row: row[1][1] > 0), min_size=2, max_size=6), same=st.booleans())
+def test_changes_of_objects_that_stay_are_written_together(rows: list[Row], same: bool) -> None:
+    if same:
+        rows = [(id, rows[0][1], x, y, created) for id, _, x, y, created in rows]
+    service = Service()
+    live = LiveBoard(service.world.resource, service.world, service.hub)
+    changes = _changes(rows, None)
+    found = live.write.lone_changes(changes.records, '"event":"change","cursor":"e1:')
+    assert found == [live._changed(one.seq, one.entries, False).rest for one in changes]
