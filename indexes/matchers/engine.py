@@ -90,27 +90,26 @@ class MatcherEngine(MatcherStore, SubscriptionEngine[SubscriptionState]):
             return None
         return SubscriptionState(self.matcher.columns(np.array([row], np.int32)), self.ttl.get(key))
 
-    def _accept_changes(self, changes: Sequence[Change], skip: bool) -> SetPlan:
+    def _accept_changes(self, changes: Sequence[Change], skip: bool, one_by_one: bool = False) -> SetPlan:
         """Accept changes in order, each of which meets the outcome of those before it. With `skip` those that do not
-        apply are left out, without it the first of them is refused."""
+        apply are left out, without it the first of them is refused. What they make is checked at once or, where
+        something is wrong with it, `one_by_one`."""
         latest = self._latest_rows({change.id for change in changes})
-        whole = {at: change.row for at, change in enumerate(changes) if isinstance(change, SetSubscription)}
-        columns, places = Subscriptions.of_rows(self.config, list(whole.values())), list(whole)
-        wrong: dict[int, list[Fault]] = {}
-        for i, field, reason in columns.faults(self.config):
-            wrong.setdefault(places[i], []).append(Fault(field, reason))
         found: list[SubscriptionSet | None] = []
         logged: list[SubscriptionSet] = []
         faults: list[Fault] = []
         for at, change in enumerate(changes):
             before, bad = latest.get(change.id), list[Fault]()
             if isinstance(change, SetSubscription):
-                row, ttl, bad = change.row, change.ttl or None, wrong.get(at, bad)
+                row, ttl = change.row, change.ttl or None
             elif before is None:
                 bad = [missing(self.noun, change.id)]
             else:
-                row, bad = self._merged(before[0], change)
+                row, bad = merged(self.config, before[0], change)
                 ttl = before[1] if change.ttl is None else change.ttl or None
+            if one_by_one and not bad:
+                wrong = Subscriptions.of_rows(self.config, [row]).faults(self.config)
+                bad = [Fault(field, reason) for _, field, reason in wrong]
             if bad and not skip:
                 raise Refused(bad)
             if bad:
@@ -124,8 +123,9 @@ class MatcherEngine(MatcherStore, SubscriptionEngine[SubscriptionState]):
             if differs:
                 logged.append(outcome)
                 latest[change.id] = row, ttl
-        if len(logged) < len(whole) or len(whole) < len(changes):
-            columns = Subscriptions.of_rows(self.config, [one.row for one in logged])
+        columns = Subscriptions.of_rows(self.config, [one.row for one in logged])
+        if logged and not one_by_one and columns.faults(self.config):
+            return self._accept_changes(changes, skip, one_by_one=True)
         keys = [one.id for one in logged]
         ttls = {i: one.ttl for i, one in enumerate(logged) if one.ttl is not None}
         command = SetSubscriptions(pa.array(keys, pa.string()), columns, ttls)
@@ -139,26 +139,19 @@ class MatcherEngine(MatcherStore, SubscriptionEngine[SubscriptionState]):
     def _latest_rows(self, keys: Collection[str]) -> dict[str, tuple[Row, float | None]]:
         """Those of these subscriptions that there will be when everything accepted has been applied, with their time
         limits."""
-        found, settled = dict[str, tuple[Row, float | None]](), list[str]()
+        found, settled = dict[str, tuple[Row, float | None]](), dict[str, int]()
         for key in keys:
             pending = self.pending.get(key)
-            if pending is None:
-                settled.append(key)
-            elif (state := pending.state) is not None:
-                found[key] = state.subscription.rows[0], state.ttl
-        rows = self.matcher.names.find_all(settled)
-        there = np.flatnonzero(rows >= 0)
-        for at, row in zip(there.tolist(), self.matcher.records(rows[there]), strict=True):
-            found[settled[at]] = row, self.ttl.get(settled[at])
+            if pending is not None:
+                state = pending.state
+                if state is not None:
+                    found[key] = state.subscription.rows[0], state.ttl
+            elif (row := self.matcher.names.find(key)) >= 0:
+                settled[key] = row
+        records = self.matcher.records(np.array(list(settled.values()), np.int32))
+        for key, record in zip(settled, records, strict=True):
+            found[key] = record, self.ttl.get(key)
         return found
-
-    def _merged(self, row: Row, change: ChangeSubscription) -> tuple[Row, list[Fault]]:
-        """A subscription with a change applied, and the faults of that."""
-        after, faults = merged(self.config, row, change)
-        if not faults:
-            wrong = Subscriptions.of_rows(self.config, [after]).faults(self.config)
-            faults = [Fault(field, reason) for _, field, reason in wrong]
-        return after, faults
 
     def _column_faults(self, command: AddSubscriptions) -> list[Fault]:
         """The faults of new subscriptions."""

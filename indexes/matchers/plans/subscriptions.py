@@ -160,8 +160,8 @@ class SetPlan(EditPlan):
         if len(keys) < hi - lo:
             subscriptions = subscriptions.take(list(last.values()))
         rows = matcher.names.find_all(keys)
-        new = np.flatnonzero(rows < 0)
-        self._new, self._rows = [keys[i] for i in new.tolist()], NOBODY
+        new = [i for i, row in enumerate(rows.tolist()) if row < 0]
+        self._new, self._rows = [keys[i] for i in new], NOBODY
         if not self._new:
             matcher.rewrite(rows, subscriptions)
             return

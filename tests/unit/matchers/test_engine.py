@@ -596,3 +596,32 @@ def test_a_first_load_lets_reads_go_between_and_is_seen_whole() -> None:
         seen.add((engine.seq, engine.subscription_count))
     assert slices > 1 and seen == {(0, 0), (n, n)}
     assert len(engine.match(np.full((1, 4), 0.5), 20)[0].winners) == 20
+
+
+def test_of_many_changes_those_with_faults_are_left_out() -> None:
+    """What is wrong with a subscription as a whole is found among others, and those behind meet what was before."""
+    engine = MatcherEngine(MatcherConfig(("age", "credit"), "relaxed", "product"))
+    plan, _ = engine.apply(
+        ChangeSubscriptions(
+            [
+                SetSubscription("a", [0.0, 1.0, 0.0, 1.0, 1e200, 0.5]),
+                SetSubscription("b", [1.0, 0.0, 0.0, 1.0, 1.0, 1.0]),
+                ChangeSubscription("a", weights={"credit": 1e200}),
+                ChangeSubscription("b", weights={"credit": 2.0}),
+                ChangeSubscription("a", ttl=5.0),
+            ]
+        )
+    )
+    assert [(fault.index, fault.field, fault.kind) for fault in plan.faults] == [
+        (1, "intervals.age", "invalid"),
+        (2, "weights", "invalid"),
+        (3, "id", "missing"),
+    ]
+    row = [0.0, 1.0, 0.0, 1.0, 1e200, 0.5]
+    assert plan.outcomes == [("a", row, None, 1, True), None, None, None, ("a", row, 5.0, 2, False)]
+    assert [(view.id, view.ttl) for view in engine.subscriptions(None, 9)] == [("a", 5.0)]
+    with pytest.raises(Refused) as refused:
+        engine.apply(SetSubscription("b", [1.0, 0.0, 0.0, 1.0, 1.0, 1.0]))
+    assert [(fault.field, fault.index) for fault in refused.value.faults] == [("intervals.age", None)]
+    assert engine.seq == 2
+    engine.check()
