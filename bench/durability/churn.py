@@ -79,9 +79,8 @@ def _compare(board: BoardEngine, world: World, size: Size) -> tuple[float, float
     """Seconds an event over the index as it is, and over a fresh one."""
     painter, subscribers = board.painter, board.subscribers
     sids = np.flatnonzero(subscribers.k).astype(np.int32)
-    packed = pack_forest(
-        (K,), subscribers.k[sids], sids, ends(subscribers.regions.l[sids]), ends(subscribers.regions.r[sids])
-    )
+    k = subscribers.k[sids].astype(np.int32)
+    packed = pack_forest((K,), k, sids, ends(subscribers.regions.l[sids]), ends(subscribers.regions.r[sids]))
     fresh = SubscriptionIndex()
     fresh.adopt(packed.ks, to_forest(packed, subscribers.high))
     indexes = painter.subscriptions, fresh

@@ -16,7 +16,7 @@ BOARDS = 64.0
 HELD = {
     "boards": (
         "one range",
-        "two ends and a row number by slot, with free ones, and by row; {id:.0f} of the id",
+        "two ends and a row number by slot, with free ones, and by row; 7 of the id, which is front-coded",
     ),
     "matchers": (
         "one interval",

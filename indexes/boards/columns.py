@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from indexes.boards.regions import Regions
 from indexes.core import aligned
-from indexes.core.arrays import Rows
+from indexes.core.arrays import Counts, Rows
 
 LARGE = 1 << 16
 """Rows from which on columns grow a piece at a time, while there is room left."""
@@ -20,15 +20,23 @@ PIECE = 1 << 14
 
 
 class Columns:
-    """`regions` as kernels see them, `k` and `offset` of so many rows; pages never written to take no memory."""
+    """`regions` as kernels see them, `k` and `offset` of so many rows; pages never written to take no memory.
 
-    def __init__(self, d: int, size: int) -> None:
+    `k` has a byte for each row until a class is too great for it."""
+
+    def __init__(self, d: int, size: int, kind: npt.DTypeLike = np.uint8) -> None:
         self.regions = Regions.roomy(d, size)
-        self.k: Rows = aligned.apart(size, np.int32)
+        self.k: Counts = aligned.apart(size, kind)
         self.offset: Rows = aligned.apart(size, np.int32)
 
     def __len__(self) -> int:
         return len(self.k)
+
+    def widen(self) -> None:
+        """Make `k` as wide as any class needs. O(m)."""
+        wide = aligned.apart(len(self.k), np.int32)
+        wide[:] = self.k
+        self.k = wide
 
     def take_over(self, other: Columns, rows: slice | npt.NDArray[np.integer]) -> None:
         """Copy these rows of others. Offsets are written only where one is not 0, or was."""
@@ -68,13 +76,20 @@ class GrowingColumns:
         elif len(self.now) >= LARGE and high > FULL * len(self.now):
             self._begin(len(self.now) * 5 // 4)
 
+    def fit(self, k: int) -> None:
+        """Have room for this class in the column `k`. O(m) once."""
+        if k > np.iinfo(self.now.k.dtype).max:
+            self.now.widen()
+            if self._next is not None:
+                self._next.widen()
+
     @property
     def growing(self) -> bool:
         """Whether larger columns are being filled."""
         return self._next is not None
 
     def _begin(self, size: int) -> None:
-        self._next, self._copied = Columns(self.now.regions.d, size), 0
+        self._next, self._copied = Columns(self.now.regions.d, size, self.now.k.dtype), 0
 
     def _copy(self, rows: int) -> None:
         assert self._next is not None

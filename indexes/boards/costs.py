@@ -16,7 +16,8 @@ POINT, SIDE, COLUMNS, COLUMN = 24, 13, 9, 8
 the columns by sid, which have room for the widest region."""
 
 PACKED_ID, RECENT_ID = 12, 151
-"""Bytes of an id in addition to its characters: among the sorted ids, and in the dict of those that came since."""
+"""Bytes of an id in addition to its characters, at most: among the sorted ids, of which most leave out what they share
+with the one before, and in the dict of those that came since."""
 
 LIVE, ENTRY = 500, 8
 """Bytes of a live list in the index of live lists and in its columns, and of each of the k places in it."""

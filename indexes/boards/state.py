@@ -75,7 +75,8 @@ def state_of(captured: Captured) -> BoardState:
         c.c[order],
         [c.payloads.get(row) for row in rows.tolist()],
     )
-    ids = merge_packed(c.ids, pack(pa.array(list(c.recent), pa.string()), np.fromiter(c.recent.values(), np.int32)))
+    recent = pack(pa.array(list(c.recent), pa.string()), np.fromiter(c.recent.values(), np.int32))
+    ids = merge_packed(c.ids.packed(), recent)
     ttl = np.full(len(ids.row), np.nan)
     if c.ttl:
         ttl = np.array([c.ttl.get(sid, np.nan) for sid in ids.row.tolist()])
@@ -93,7 +94,7 @@ def state_of(captured: Captured) -> BoardState:
         np.array(c.free_objects, np.int32),
         np.array(c.free_subscriptions, np.int32),
         objects,
-        SubscriptionColumns(ids, regions, c.k[ids.row], ttl, c.offset[ids.row]),
+        SubscriptionColumns(ids, regions, c.depths(ids.row), ttl, c.offset[ids.row]),
         texts,
     )
 

@@ -15,9 +15,10 @@ from indexes.boards.commands import AddSubscriptions, DeleteSubscriptions, SetSu
 from indexes.boards.filters import RANGES_ONLY, SAME_CODE, CodeChanges, FilterIndex
 from indexes.boards.regions import Regions, everywhere, merged
 from indexes.boards.results import SubscriptionView
-from indexes.core.arrays import Floats, Rows
+from indexes.core.arrays import Counts, Floats, Rows
 from indexes.core.commands import Fault, Refused, missing
-from indexes.core.ids import BULK, IdMap, Packed
+from indexes.core.front_coding import CodedIdMap
+from indexes.core.ids import BULK, Packed
 from indexes.core.pending import RowPool
 from indexes.core.pending_subscriptions import (
     GONE,
@@ -59,12 +60,13 @@ class Subscribers:
     Columns by row (sid): `regions` (as kernels see them, with filters), `k` and `offset`. `k` is the class that a
     subscription is painted with, which is the depth of its list (0: no such subscription); it shows the ranks from
     offset + 1 on; offsets are written only where they are not 0, since pages never written to take no memory. They are
-    other arrays once the columns have grown. `uses` counts the accepted subscriptions of each class.
+    other arrays once the columns have grown, or `k` was too narrow (`indexes.boards.columns`). `uses` counts the
+    accepted subscriptions of each class.
     """
 
     def __init__(self, filters: FilterIndex) -> None:
         self._filters = filters
-        self.ids = IdMap()
+        self.ids = CodedIdMap()
         self._columns = GrowingColumns(filters.dimensions)
         self.ttl: dict[int, float] = {}
         self.uses: Counter[int] = Counter()
@@ -81,7 +83,7 @@ class Subscribers:
         return self._columns.now.regions
 
     @property
-    def k(self) -> Rows:
+    def k(self) -> Counts:
         return self._columns.now.k
 
     @property
@@ -103,9 +105,10 @@ class Subscribers:
         self, ids: Packed, regions: Regions, k: Rows, ttl: Floats, offset: Rows, high: int, free: list[int]
     ) -> None:
         """Take over all subscriptions of a board that has none; columns in the order of `ids`, NaN for no `ttl`."""
-        self.ids.swap(ids)
+        self.ids.swap(self.ids.base_of(ids))
         self.pool.restore(high, free)
         self._columns.reserve(high)
+        self._columns.fit(int(k.max(initial=0)))
         self.regions.place(ids.row, regions)
         self.k[ids.row] = k
         if offset.any():
@@ -281,6 +284,7 @@ class Subscribers:
         touched. In any thread, while nothing changes. O(m)."""
         self._columns.reserve(self.pool.high)
         self.regions.place(sids, added.regions)
+        self._columns.fit(int(added.depth.max(initial=0)))
         self.k[sids] = 0
         if added.offset is not None and added.offset.any():
             self.offset[sids] = added.offset
@@ -302,6 +306,7 @@ class Subscribers:
         sids = np.array([sid], np.int32)
         self._begin_change(sids)
         self.regions.put(sid, state.region)
+        self._columns.fit(state.k)
         self.k[sid] = state.k
         if self.offset[sid] != state.offset:
             self.offset[sid] = state.offset

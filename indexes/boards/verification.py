@@ -20,7 +20,7 @@ from indexes.boards.space.kernels.shapes import SHAPES
 from indexes.boards.space.subscription_index import SpaceSubscriptions
 from indexes.boards.subscription_index import SubscriptionIndex
 from indexes.compiled.jit import kernel
-from indexes.core.arrays import Bytes, Floats, Ints, Rows, int64
+from indexes.core.arrays import Bytes, Counts, Floats, Ints, Rows, int64
 from indexes.core.ids import is_sorted
 from indexes.core.verification import Checked, Difference
 
@@ -67,7 +67,7 @@ def verify(captured: Captured) -> Iterator[Checked]:
     most = max(1, PIECE // int(captured.k.max(initial=1)))
     for at in _slices(len(sids), most):
         part = sids[at]
-        asked = captured.regions.take(part), captured.k[part]
+        asked = captured.regions.take(part), captured.depths(part)
         want, got = scan.lists(*asked), lists_of(captured.indexes.reading, *asked)
         unlike = _unlike(want, got)
         shown = [(i, names[int(part[i])]) for i in unlike[:SHOWN]]
@@ -76,7 +76,7 @@ def verify(captured: Captured) -> Iterator[Checked]:
     for at in _slices(len(live), most):
         some = live[at]
         part = np.array([sid for sid, _ in some], np.int32)
-        want = scan.lists(captured.regions.take(part), captured.k[part])
+        want = scan.lists(captured.regions.take(part), captured.depths(part))
         unlike = [i for i, (_, rows) in enumerate(some) if not np.array_equal(rows, want.of(i))]
         shown = [(i, names[some[i][0]]) for i in unlike[:SHOWN]]
         found = [_difference("live list", name, captured, want.of(i), some[i][1]) for i, name in shown]
@@ -102,11 +102,11 @@ def all_lists(captured: Captured) -> Iterator[tuple[Rows, Lists]]:
     step = max(1, PIECE // int(captured.k.max(initial=1)))
     for start in range(0, len(sids), step):
         part = sids[start : start + step]
-        yield part, lists_of(captured.indexes.reading, captured.regions.take(part), captured.k[part])
+        yield part, lists_of(captured.indexes.reading, captured.regions.take(part), captured.depths(part))
 
 
 def _names(captured: Captured) -> dict[int, str]:
-    base = captured.ids
+    base = captured.ids.packed()
     text, ends = base.text.tobytes(), base.offset.tolist()
     names = _Names(text, ends, np.full(captured.subscription_rows, -1, np.int64))
     present = np.flatnonzero(base.row >= 0)
@@ -205,11 +205,11 @@ def _subscriptions(captured: Captured, names: dict[int, str], sids: Rows) -> Ite
     for sid in wrong[:1000].tolist():
         yield Difference("subscription", names[sid], _text(stand, captured.k, sid), _text(held, k, sid))
     known = np.sort(np.concatenate([captured.ids.row[captured.ids.row >= 0], np.array(list(captured.recent.values()))]))
-    if not np.array_equal(known, sids) or not is_sorted(captured.ids):
+    if not np.array_equal(known, sids) or not is_sorted(captured.ids.packed()):
         yield Difference("index", "ids", "one id for each subscription, in order", "they differ")
 
 
-def _text(regions: Regions, k: Rows, sid: int) -> str:
+def _text(regions: Regions, k: Counts, sid: int) -> str:
     shape, sides = regions.at(sid)
     return f"{'' if regions.d == 1 else shape + ' '}{list(sides)} k {k[sid]}"
 

@@ -14,7 +14,7 @@ from numpy.typing import DTypeLike, NDArray
 
 LINE_BYTES = 64
 
-APART_BYTES = 1 << 20
+APART_BYTES = 1 << 17
 """From so many on, what is `apart` has pages of its own."""
 
 HUGE_BYTES = 1 << 22

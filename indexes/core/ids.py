@@ -7,10 +7,11 @@ order is the order in which ids are listed. A deleted id of the base keeps its p
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from bisect import bisect_right
 from collections.abc import Iterator
 from heapq import merge
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -32,6 +33,32 @@ class Packed(NamedTuple):
     text: Bytes
     offset: Ints
     row: Rows
+
+    @classmethod
+    def empty(cls) -> Packed:
+        """No ids."""
+        return cls(np.empty(0, np.uint8), np.zeros(1, np.int64), np.empty(0, np.int32))
+
+    def place(self, key: str) -> int:
+        """The place of an id, or -1. About 2 us."""
+        return int(_search(self.text, self.offset, np.frombuffer(key.encode(), np.uint8)))
+
+    def after(self, key: str | None) -> Iterator[tuple[str, int]]:
+        """The ids behind `key` (None: all) in order, with their rows."""
+        start = 0
+        if key is not None:
+            start = int(_upper_bound(self.text, self.offset, np.frombuffer(key.encode(), np.uint8)))
+        for i in range(start, len(self.row)):
+            if self.row[i] >= 0:
+                yield _text_at(self, i), int(self.row[i])
+
+    def packed(self) -> Packed:
+        """This."""
+        return self
+
+    def common(self, others: Packed) -> list[str]:
+        """See `common`."""
+        return common(self, others)
 
 
 def pack(ids: pa.StringArray, rows: Rows) -> Packed:
@@ -55,7 +82,7 @@ def _buffers(ids: pa.StringArray) -> tuple[Bytes, Ints]:
 
 def find_packed(packed: Packed, key: str) -> int:
     """The row of an id, or -1. About 2 us."""
-    at = int(_search(packed.text, packed.offset, np.frombuffer(key.encode(), np.uint8)))
+    at = packed.place(key)
     return int(packed.row[at]) if at >= 0 else -1
 
 
@@ -104,15 +131,29 @@ class Mergeable(Protocol[M]):
     def swap(self, base: M, /) -> None: ...
 
 
-class IdMap:
-    """A map from id to row number, which lists its ids in order.
+class Base(Protocol):
+    """Sorted ids that came in bulk, with their rows: `Packed`, or `front_coding.Coded`."""
 
-    `find` costs one dict look-up and, for ids of the base, one binary search of about 2 us. Memory: the bytes of an id
-    and 12 more in the base, about 150 more in the dict.
+    @property
+    def row(self) -> Rows: ...
+    def place(self, key: str, /) -> int: ...
+    def after(self, key: str | None, /) -> Iterator[tuple[str, int]]: ...
+    def packed(self) -> Packed: ...
+    def common(self, others: Packed, /) -> list[str]: ...
+
+
+B = TypeVar("B", bound=Base)
+
+
+class AnyIdMap(ABC, Generic[B]):
+    """A map from id to row number that lists its ids in order: `base` are those that came in bulk, `recent` the others.
+
+    `find` costs one dict look-up and, for ids of the base, one binary search of about 2 us.
     """
 
-    def __init__(self) -> None:
-        self.base = Packed(np.empty(0, np.uint8), np.zeros(1, np.int64), np.empty(0, np.int32))
+    def __init__(self, none: B) -> None:
+        """`none` is a base without ids."""
+        self.base = none
         self.recent: dict[str, int] = {}
         self._base_size = 0
         self._sorted_recent: list[str] | None = []
@@ -123,12 +164,10 @@ class IdMap:
     def find(self, key: str) -> int:
         """The row of an id, or -1."""
         row = self.recent.get(key)
-        if row is not None:
-            return row
-        return find_packed(self.base, key) if self._base_size else -1
-
-    def _find_base(self, key: str) -> int:
-        return int(_search(self.base.text, self.base.offset, np.frombuffer(key.encode(), np.uint8)))
+        if row is None:
+            at = self.base.place(key) if self._base_size else -1
+            row = int(self.base.row[at]) if at >= 0 else -1
+        return row
 
     def insert(self, key: str, row: int) -> None:
         """Add an id, which must not be in the map. O(1)."""
@@ -140,7 +179,7 @@ class IdMap:
         if self.recent.pop(key, None) is not None:
             self._sorted_recent = None
             return
-        self.base.row[self._find_base(key)] = -1
+        self.base.row[self.base.place(key)] = -1
         self._base_size -= 1
 
     def after(self, key: str | None) -> Iterator[tuple[str, int]]:
@@ -149,15 +188,7 @@ class IdMap:
             self._sorted_recent = sorted(self.recent)
         recent = self._sorted_recent
         start = bisect_right(recent, key) if key is not None else 0
-        return merge(((recent[i], self.recent[recent[i]]) for i in range(start, len(recent))), self._base_after(key))
-
-    def _base_after(self, key: str | None) -> Iterator[tuple[str, int]]:
-        start = 0
-        if key is not None:
-            start = int(_upper_bound(self.base.text, self.base.offset, np.frombuffer(key.encode(), np.uint8)))
-        for i in range(start, len(self.base.row)):
-            if self.base.row[i] >= 0:
-                yield _text_at(self.base, i), int(self.base.row[i])
+        return merge(((recent[i], self.recent[recent[i]]) for i in range(start, len(recent))), self.base.after(key))
 
     def recent_among(self, packed: Packed) -> bool:
         """Whether any recent id is one of these. O(recent log n)."""
@@ -168,17 +199,21 @@ class IdMap:
         """Whether there are so many recent ids that they should be merged into the base."""
         return len(self.recent) > max(MERGE_AT, self._base_size // 8)
 
-    def merged(self, more: Packed | None = None) -> Packed:
+    @abstractmethod
+    def base_of(self, ids: Packed) -> B:
+        """These ids as a base of such a map."""
+
+    def merged(self, more: Packed | None = None) -> B:
         """A new base of all ids and those of `more`, for `swap`. O(n), in any thread; changes nothing."""
-        fresh = self.base
+        fresh = self.base.packed()
         if self.recent:
             rows = np.fromiter(self.recent.values(), np.int32, len(self.recent))
             fresh = merge_packed(fresh, pack(pa.array(list(self.recent), pa.string()), rows))
         if more is not None:
             fresh = merge_packed(fresh, more)
-        return fresh
+        return self.base_of(fresh)
 
-    def swap(self, base: Packed) -> None:
+    def swap(self, base: B) -> None:
         """Use a base made by `merged`; no id is recent afterwards. O(1)."""
         self.base = base
         self._base_size = len(base.row)
@@ -187,12 +222,24 @@ class IdMap:
 
     def check(self) -> None:
         """Raise AssertionError unless the base is sorted, its size is right, and it is disjoint from the dict."""
-        assert _is_sorted(self.base.text, self.base.offset), "the base is not sorted"
-        assert _repeat_at(self.base.text, self.base.offset) < 0, "the base holds an id twice"
-        assert int(np.count_nonzero(self.base.row >= 0)) == self._base_size, "the base is counted wrongly"
+        packed = self.base.packed()
+        assert _is_sorted(packed.text, packed.offset), "the base is not sorted"
+        assert _repeat_at(packed.text, packed.offset) < 0, "the base holds an id twice"
+        assert int(np.count_nonzero(packed.row >= 0)) == self._base_size, "the base is counted wrongly"
         for key in self.recent:
-            at = self._find_base(key)
+            at = self.base.place(key)
             assert at < 0 or self.base.row[at] < 0, f"{key} is in the base and in the dict"
+
+
+class IdMap(AnyIdMap[Packed]):
+    """A map whose base has all texts one after the other. Memory: the bytes of an id and 12 more in the base, about 150
+    more in the dict."""
+
+    def __init__(self) -> None:
+        super().__init__(Packed.empty())
+
+    def base_of(self, ids: Packed) -> Packed:
+        return ids
 
 
 @expanded

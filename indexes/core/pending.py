@@ -9,6 +9,10 @@ from __future__ import annotations
 
 from typing import Generic, TypeAlias, TypeVar
 
+import numpy as np
+
+from indexes.core.arrays import Rows
+
 V = TypeVar("V")
 
 UndoValues: TypeAlias = list[tuple[str, tuple[int, V] | None]]
@@ -83,13 +87,13 @@ class RowPool:
         self.high += 1
         return self.high - 1
 
-    def take_many(self, n: int) -> list[int]:
-        """Hand out `n` rows, as `take` would one by one."""
+    def take_many(self, n: int) -> Rows:
+        """Hand out `n` rows, as `take` would one by one, without a Python object for each that is new."""
         reused = self._free[max(0, len(self._free) - n) :][::-1]
         del self._free[len(self._free) - len(reused) :]
         fresh = n - len(reused)
         self.high += fresh
-        return reused + list(range(self.high - fresh, self.high))
+        return np.append(np.array(reused, np.int32), np.arange(self.high - fresh, self.high, dtype=np.int32))
 
     def give(self, rows: list[int]) -> None:
         """Return rows."""

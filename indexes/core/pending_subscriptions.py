@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from indexes.core.commands import Fault, Refused
-from indexes.core.ids import IdMap, Packed, common, find_packed, first_repeat, pack
+from indexes.core.ids import AnyIdMap, Packed, common, find_packed, first_repeat, pack
 from indexes.core.pending import STRIDE, PendingValues, UndoValues
 
 S = TypeVar("S")
@@ -147,7 +147,7 @@ class Accepted(NamedTuple, Generic[C]):
 def accept_many(
     command: C,
     check: Callable[[], list[Fault]],
-    ids: Callable[[], IdMap],
+    ids: Callable[[], AnyIdMap[Any]],
     pending: PendingSubscriptions[Any],
     will_exist: Callable[[str], bool],
     bulk: int,
@@ -170,7 +170,7 @@ def accept_many(
         compared = None
         while not clash and compared is not ids().base:
             compared = ids().base
-            clash = bool((yield partial(common, compared, packed)))
+            clash = bool((yield partial(compared.common, packed)))
         clash = clash or pending.clashes(packed) or ids().recent_among(packed)
     if clash:
         # An element that is skipped because of another fault takes no id.

@@ -11,7 +11,7 @@ from indexes.core.helper_threads import run_both
 from indexes.feeds.kernels import postings as kernels
 from indexes.feeds.kernels.arena import grown
 from indexes.feeds.kernels.cells import Cells, build_cells, put_into
-from indexes.feeds.kernels.postings import DIRECTORY_END, EMPTY, LEVELS, Postings
+from indexes.feeds.kernels.postings import DIRECTORY_END, EMPTY, LEVELS, SINGLE, Postings
 from indexes.feeds.kernels.scratch import ALL_CELLS, SEEN, Reads
 from indexes.feeds.kernels.step import StepState
 from indexes.feeds.kernels.subscriptions import ALPHA, ROW, TERM, THETA, Subscribers, Table, X, Y, terms_of
@@ -100,11 +100,12 @@ class OrderedIndex(SubscriptionIndex):
         block, which = np.unique(word * len(self.cells.box) + cell[owner], return_inverse=True)
         count = np.bincount(which, minlength=len(block)).astype(np.int32)
         fits = count + count // 8
-        begin = np.cumsum(fits) - fits
+        room = np.where(fits > SINGLE, len(LEVELS) * fits, SINGLE)
+        begin = np.cumsum(room) - room
         of_word = block // len(self.cells.box)
         blocks = np.bincount(of_word, minlength=len(order)).astype(np.int32)
-        keys, directory = int(fits.sum()), len(block)
-        free, more = keys // 8 + 1024, directory // 8 + 1024
+        keys, directory = int(room.sum()), len(block)
+        free, more = keys // 8 + 1024 * len(LEVELS), directory // 8 + 1024
         filler = np.zeros(more, np.int32)
         self.arrays = Postings(
             np.array(order, np.int64),
@@ -116,7 +117,7 @@ class OrderedIndex(SubscriptionIndex):
             np.append(np.zeros(directory, np.int32), filler),
             np.append(fits.astype(np.int32), filler),
             aligned.empty(len(LEVELS) * (directory + more), np.int32),
-            aligned.empty(len(LEVELS) * (keys + free), np.int64),
+            aligned.empty(keys + free, np.int64),
             np.array([directory, keys]),
         )
         middle = self.middle or 0
@@ -202,11 +203,16 @@ class OrderedIndex(SubscriptionIndex):
     def _check_list(self, subscribers: Subscribers, word: int, level: int, block: int) -> list[int]:
         """Check a list of a block; returns the slots that are in it."""
         a = self.arrays
-        begin = len(LEVELS) * int(a.begin[block]) + level * int(a.fits[block])
+        single = a.fits[block] == SINGLE
+        begin = int(a.begin[block]) + (0 if single else level * int(a.fits[block]))
         run: list[int] = a.key[begin : begin + a.filled[block]].tolist()
         assert run == sorted(run) and a.filled[block] <= a.fits[block]
-        assert a.head[level * len(a.cell) + block] == (run[0] >> 32 if run else EMPTY)
+        head = int(a.head[level * len(a.cell) + block])
         slots = [key & 0xFFFFFFFF for key in run]
+        if single:
+            assert [key >> 32 for key in run] == [int(a.head[(len(LEVELS) - 1) * len(a.cell) + block])][: len(run)]
+            run = [head << 32 | slot for slot in slots]
+        assert head == (run[0] >> 32 if run else EMPTY)
         for key, slot in zip(run, slots, strict=True):
             row, note = (column[slot * ROW : slot * ROW + ROW] for column in (subscribers.row, subscribers.note))
             terms = range(note[TERM], note[TERM] + int(subscribers.words[slot]))

@@ -24,6 +24,12 @@ SECONDS_A_STEP, SECONDS_A_PAIR, SECONDS_A_CANDIDATE = 5e-9, 3e-8, 4e-6
 """Of a step of a program, or an attribute of a score: for one object; for a comparison of a member with a candidate;
 and for what has to be computed once for a candidate. More than measured: estimates begin too high."""
 
+SURELY_SHORT = 5_000
+"""Objects among which a skyline takes some milliseconds even if nothing dominates anything: O(n^2 / 16)."""
+
+UNKNOWN = 0.01
+"""Estimate of the seconds of the first skyline among more objects: all may be its members, which then takes seconds."""
+
 MOST_SCANNED = 2_000_000_000
 """Steps of a program over all objects of a map: some seconds, if its bounds leave out none of them."""
 
@@ -58,6 +64,14 @@ def first_estimate(question: Question, objects: int) -> float:
         return 2e-4 + 1e-8 * k * m
     compared = min(steps * m * (k * SECONDS_A_PAIR + SECONDS_A_CANDIDATE), MOST_STEPS * SECONDS_A_PAIR)
     return 2e-4 + compared + steps * objects * SECONDS_A_STEP
+
+
+def estimate_untimed(question: Question, objects: int) -> float:
+    """As `first_estimate`, of the first answer of a map, which must not be searched for on the event loop unless it is
+    surely short."""
+    if isinstance(question, Skyline) and objects > SURELY_SHORT:
+        return UNKNOWN
+    return first_estimate(question, objects)
 
 
 def cost_class(question: Question) -> tuple[object, ...]:

@@ -23,7 +23,7 @@ from indexes.maps.object_index import PlaceIndex
 from indexes.maps.objects import Objects
 from indexes.maps.pending_objects import PendingObjects
 from indexes.maps.queries import Queries
-from indexes.maps.questions import cost_class, first_estimate
+from indexes.maps.questions import cost_class, estimate_untimed, first_estimate
 from indexes.maps.results import Answer, ObjectView, QueryView, Slice
 from indexes.maps.searches import Found, Searches
 
@@ -174,7 +174,7 @@ class MapStore(SubscriptionStore[QueryState]):
         kind = cost_class(question)
         known = self._answer_cost.get(kind)
         if known is None:
-            known = self._answer_cost[kind] = Cost(first_estimate(question, self.object_count))
+            known = self._answer_cost[kind] = Cost(estimate_untimed(question, self.object_count))
         return known
 
     def object(self, key: str) -> ObjectView | None:

@@ -237,7 +237,7 @@ class Relay:
     def _slots(self, steps: Steps, new: Bools) -> Ints32:
         """The slots of steps. Slots of ended subscriptions are not reused here: see `release`."""
         if new.all():
-            return np.array(self._pool.take_many(len(new)), np.int32)
+            return self._pool.take_many(len(new))
         slots = np.empty(len(new), np.int32)
         now: dict[str, int] = {}
         for i, (begins, key) in enumerate(zip(new.tolist(), steps.keys, strict=True)):

@@ -10,7 +10,9 @@ import pytest
 from starlette.requests import ClientDisconnect, Request
 
 from app.api.connected import while_connected
+from indexes.maps import questions
 from indexes.maps.config import Score, Top
+from indexes.maps.engine import MapEngine
 from indexes.maps.plans.questions import QuestionPlan
 from indexes.maps.questions import first_estimate
 from tests.support.patience import PATIENCE
@@ -90,6 +92,24 @@ def test_a_question_of_unknown_cost_is_answered_off_the_event_loop(
     asked = {**body(100, 100, LONG), "location": [0, 0]}
     assert running.client.post("/v1/maps/m/top", json=asked).status_code == 200
     assert threads and all(name.startswith("kernel") for name in threads)
+
+
+def test_the_first_skyline_among_many_objects_is_searched_for_off_the_event_loop(
+    running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All of the objects may be its members, which then takes seconds."""
+    threads: list[int] = []
+    search = MapEngine.search
+
+    def seen(self: MapEngine, *arguments: Any) -> Any:
+        threads.append(threading.get_ident())
+        return search(self, *arguments)
+
+    monkeypatch.setattr(MapEngine, "search", seen)
+    monkeypatch.setattr(questions, "SURELY_SHORT", 0)
+    monkeypatch.setattr("indexes.maps.plans.questions.SURELY_SHORT", 0)
+    assert running.client.post("/v1/maps/m/skyline", json={"location": [0, 0]}).status_code == 200
+    assert threads and running.call(threading.get_ident) not in threads
 
 
 def test_first_estimates_grow_with_the_program_with_k_and_m_and_with_the_objects() -> None:

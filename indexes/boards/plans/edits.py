@@ -15,7 +15,7 @@ from indexes.boards.subscriptions import AcceptedAddition, Reservation
 from indexes.core import edit_plan
 from indexes.core.arrays import Rows
 from indexes.core.cost import Cost
-from indexes.core.ids import IdMap
+from indexes.core.front_coding import CodedIdMap
 
 ADD_COST = Cost(3e-6, fixed=True)
 """What adding one of many subscriptions takes."""
@@ -34,7 +34,7 @@ class EditPlan(edit_plan.EditPlan[BoardStore]):
         self._reservation = reservation
 
     @property
-    def _ids(self) -> IdMap:
+    def _ids(self) -> CodedIdMap:
         return self.engine.subscribers.ids
 
     @property
@@ -81,7 +81,7 @@ class AddPlan(EditPlan):
 
     def _change(self, lo: int, hi: int) -> None:
         subscribers, painter, added = self.engine.subscribers, self.engine.painter, self._added
-        self._sids = sids = np.array(subscribers.pool.take_many(self.count), np.int32)
+        self._sids = sids = subscribers.pool.take_many(self.count)
         depth = added.depth
         for k in np.unique(depth).tolist():
             mine = np.flatnonzero(depth == k)

@@ -18,8 +18,8 @@ from indexes.boards.store import BoardStore
 from indexes.boards.subscription_index import SubscriptionIndex
 from indexes.boards.subscriptions import Subscribers
 from indexes.core import maintenance
-from indexes.core.arrays import Floats, Ints, Rows
-from indexes.core.ids import Packed
+from indexes.core.arrays import Counts, Floats, Ints, Rows
+from indexes.core.front_coding import Coded
 from indexes.core.room import Room
 
 FOLD = 4_000
@@ -56,13 +56,17 @@ class Captured:
     object_ids: list[str]
     payloads: dict[int, bytes]
     regions: Regions
-    k: Rows
+    k: Counts
     offset: Rows
     ttl: dict[int, float]
     texts: dict[float, str]
-    ids: Packed
+    ids: Coded
     recent: dict[str, int]
     indexes: CapturedIndexes | None
+
+    def depths(self, sids: Rows) -> Rows:
+        """The k of these rows."""
+        return self.k[sids].astype(np.int32)
 
 
 class CapturePlan(maintenance.CapturePlan[BoardStore, Captured]):

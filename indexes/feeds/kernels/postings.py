@@ -8,7 +8,8 @@ the first word that they share, the score reaches theta only if the spatial simi
 
 So the subscriptions that contain a word lie in blocks, one a cell, and each block has a list for each of a few levels
 of t, sorted by that bound. A post reads the list of the least level that is not below its own t, as long as the bound
-is at most the similarity to the cell's box; a block whose first bound is greater is not opened at all.
+is at most the similarity to the cell's box; a block whose first bound is greater is not opened at all. A block with
+room for a single posting, as most have, has one list, of the last level; its first bounds are kept for each level.
 
 A key is the bound in fixed point, rounded down, times 2^32, plus the slot: keys are distinct, and a posting is found by
 its key when theta changes.
@@ -78,8 +79,8 @@ LOWEST = -SCALE // 2
 EMPTY = (1 << 31) - 1
 """The head of a list without keys: greater than any bound."""
 
-OPENED_FITS = 2
-"""Places of each list of a block that is opened for one subscription."""
+SINGLE = 1
+"""Places of a block that is opened for one subscription; it has the list of the last level alone."""
 
 AHEAD = 12
 """Postings that are prefetched."""
@@ -89,8 +90,8 @@ DIRECTORY_END, KEYS_END = range(2)
 
 
 class Postings(NamedTuple):
-    """The arrays. List i of a block begins at levels * begin + i * fits, and its head is at i * (length / levels) +
-    block."""
+    """The arrays. List i of a block begins at begin + i * fits, or at begin where it fits a `SINGLE` posting, and its
+    head is at i * (length / levels) + block."""
 
     order: Ints  # by word: rarer ones first, then by number
     at: Ints32  # by word: where its blocks begin, how many there are, and for how many there is room
@@ -120,13 +121,20 @@ def key_of(theta: float, alpha: float, level: float, length: float, slot: int) -
 
 @inlined
 def _list(postings: Postings, block: int, level: int) -> int:
-    """Where a list of a block begins."""
-    return int64(postings.begin[block]) * _LEVELS.size + level * int64(postings.fits[block])
+    """Where the list of a block begins that serves a level."""
+    fits = int64(postings.fits[block])
+    return int64(postings.begin[block]) + (level * fits if fits > SINGLE else int64(0))
+
+
+@inlined
+def keys_of(fits: int) -> int:
+    """How many keys the lists of a block with so many places have room for."""
+    return fits * _LEVELS.size if fits > SINGLE else int64(SINGLE)
 
 
 @inlined
 def _note_head(postings: Postings, block: int, level: int) -> None:
-    """Write the bound of the first key of a list."""
+    """Write the bound of the first key of the list of a level, in a block with one for each or without postings."""
     directory = postings.head.size // _LEVELS.size
     head = postings.key[_list(postings, block, level)] >> 32 if postings.filled[block] > 0 else int64(EMPTY)
     postings.head[level * directory + block] = head
@@ -151,7 +159,7 @@ def fill(
 ) -> None:
     """Put the postings of some cells into their blocks and sort the lists; in any thread, other cells in others. In
     order of subscriptions, posting n is of term `at[n]` and in block `which[n]`."""
-    n = 0
+    directory, n = postings.head.size // _LEVELS.size, 0
     for i in range(slots.size):
         slot = slots[i]
         if first_cell <= table.cell[slot] < end_cell:
@@ -162,11 +170,12 @@ def fill(
                 for level in range(_LEVELS.size):
                     key = key_of(theta, alpha, _LEVELS[level], table.raw[2 * at[t] + 1], slot)
                     postings.key[_list(postings, b, level) + postings.filled[b]] = key
+                    postings.head[level * directory + b] = key >> 32
                 postings.filled[b] += 1
         n += table.words[slot]
     for level in range(_LEVELS.size):
         for b in range(postings.size[DIRECTORY_END]):
-            if first_cell <= postings.cell[b] < end_cell:
+            if first_cell <= postings.cell[b] < end_cell and postings.fits[b] > SINGLE:
                 _sort(postings.key, _list(postings, b, level), postings.filled[b])
                 _note_head(postings, b, level)
 
@@ -215,11 +224,11 @@ def add(postings: Postings, cells: Cells, table: Subscribers, slots: Ints, at: i
             word = int64(table.term[2 * i])
             b = _block(postings, word, cell)
             if b == postings.at[word] + postings.blocks[word] or postings.cell[b] != cell:
-                keys += OPENED_FITS
+                keys += SINGLE
                 directory += 2 * postings.blocks[word] + 2 if postings.blocks[word] == postings.room[word] else 0
             elif postings.filled[b] == postings.fits[b]:
-                keys += 2 * postings.fits[b]
-        if directory <= postings.cell.size and keys <= postings.key.size // _LEVELS.size:
+                keys += keys_of(2 * int64(postings.fits[b]))
+        if directory <= postings.cell.size and keys <= postings.key.size:
             _lengths(postings.order, table, slot)
             for i in range(begin, begin + words):
                 _add_one(postings, table, slot, int64(table.term[2 * i]), table.raw[2 * i + 1])
@@ -237,13 +246,7 @@ def _add_one(postings: Postings, table: Subscribers, slot: int, word: int, lengt
     if b == postings.at[word] + postings.blocks[word] or postings.cell[b] != cell:
         b = _open(postings, word, cell, b)
     elif postings.filled[b] == postings.fits[b]:
-        begin, fits = postings.size[KEYS_END], 2 * int64(postings.fits[b])
-        for level in range(_LEVELS.size):
-            old, new = _list(postings, b, level), begin * _LEVELS.size + level * fits
-            for i in range(postings.filled[b]):
-                postings.key[new + i] = postings.key[old + i]
-        postings.begin[b], postings.fits[b] = begin, fits
-        postings.size[KEYS_END] += fits
+        _widen(postings, b)
     theta, alpha = table.row[slot * ROW + THETA], table.row[slot * ROW + ALPHA]
     for level in range(_LEVELS.size):
         key, begin = key_of(theta, alpha, _LEVELS[level], length, slot), _list(postings, b, level)
@@ -254,6 +257,21 @@ def _add_one(postings: Postings, table: Subscribers, slot: int, word: int, lengt
         postings.key[i] = key
         postings.head[level * (postings.head.size // _LEVELS.size) + b] = postings.key[begin] >> 32
     postings.filled[b] += 1
+
+
+@internal
+def _widen(postings: Postings, block: int) -> None:
+    """Move a full block to where each of its lists has room for twice as many."""
+    directory, begin, fits = postings.head.size // _LEVELS.size, postings.size[KEYS_END], int64(postings.fits[block])
+    for level in range(_LEVELS.size):
+        old, new = _list(postings, block, level), begin + level * 2 * fits
+        for i in range(postings.filled[block]):
+            postings.key[new + i] = postings.key[old + i]
+        if fits == SINGLE:
+            slot = postings.key[old] & 0xFFFFFFFF
+            postings.key[new] = int64(postings.head[level * directory + block]) * int64(1 << 32) + slot
+    postings.begin[block], postings.fits[block] = begin, 2 * fits
+    postings.size[KEYS_END] += keys_of(2 * fits)
 
 
 @internal
@@ -271,8 +289,8 @@ def _open(postings: Postings, word: int, cell: int, block: int) -> int:
         _copy_block(postings, directory, i - 1, i)
     postings.blocks[word] += 1
     postings.cell[block], postings.begin[block] = cell, postings.size[KEYS_END]
-    postings.filled[block], postings.fits[block] = 0, OPENED_FITS
-    postings.size[KEYS_END] += OPENED_FITS
+    postings.filled[block], postings.fits[block] = 0, SINGLE
+    postings.size[KEYS_END] += SINGLE
     return block
 
 
@@ -329,7 +347,7 @@ def move(postings: Postings, table: Subscribers, slot: int, old: float) -> None:
             key = key_of(theta, alpha, _LEVELS[level], length, slot)
             first = _list(postings, b, level)
             last = first + postings.filled[b] - 1
-            j = _find_key(postings.key, first, postings.filled[b], was)
+            j = _find_key(postings.key, first, postings.filled[b], was) if first < last else first
             while j < last and postings.key[j + 1] < key:
                 postings.key[j] = postings.key[j + 1]
                 j += 1
@@ -503,9 +521,11 @@ def _open_blocks(postings: Postings, cells: Cells, window: Window, scratch: Scra
         while b < end and postings.cell[b] < end_cell:
             limit = int64(scratch.limit[postings.cell[b]])
             if postings.head[level * directory + b] <= limit:
+                # The bound of the last level is the least, so the limit is above that of a single posting, too.
+                listed = level if postings.fits[b] > SINGLE else _LEVELS.size - 1
                 scratch.block[m], scratch.bound[m] = _list(postings, b, level), (limit + 1) << 32
                 scratch.end[m] = scratch.block[m] + postings.filled[b]
-                scratch.ratio[m] = t / _LEVELS[level]
+                scratch.ratio[m] = t / _LEVELS[listed]
                 m += 1
             b += 1
         scratch.counted[BLOCKS] += b - begin

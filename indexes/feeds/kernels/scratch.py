@@ -91,7 +91,7 @@ def with_room(scratch: Scratch, words: int, terms: int, reads: Reads, slots: int
     blocks = min(reads.blocks, max(terms, len(scratch.word)) * reads.cells)
     room |= dict.fromkeys(("block", "end", "bound", "ratio"), blocks)
     short = _short(scratch, room)
-    return scratch._replace(**{name: aligned.zeros(n, old.dtype) for name, (old, n) in short.items()})
+    return scratch._replace(**{name: aligned.apart(n, old.dtype) for name, (old, n) in short.items()})
 
 
 def with_report(scratch: Scratch, lines: int, rows: int) -> Scratch:

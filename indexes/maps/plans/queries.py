@@ -63,7 +63,7 @@ class AddPlan(QueryPlan, subscription_plans.AddPlan[MapStore]):
 
     def _change(self, lo: int, hi: int) -> None:
         command, queries = self.command, self.engine.standing
-        self._rows = queries.pool.take_many(hi - lo)
+        self._rows = queries.pool.take_many(hi - lo).tolist()
         for row, question, (x, y) in zip(
             self._rows, command.questions[lo:hi], command.locations[lo:hi].tolist(), strict=True
         ):

@@ -6,12 +6,10 @@ from indexes.core.background import BackgroundTask
 from indexes.core.plan import LONG, Plan
 from indexes.maps.config import Point, Question, Skyline
 from indexes.maps.plans.queries import SKYLINE
+from indexes.maps.questions import SURELY_SHORT
 from indexes.maps.results import Answer
 from indexes.maps.searches import Found
 from indexes.maps.store import MapStore
-
-SURELY_SHORT = 5_000
-"""Objects among which a skyline takes some milliseconds even if nothing dominates anything: O(n^2 / 16)."""
 
 
 class QuestionPlan(Plan[MapStore]):

@@ -23,19 +23,24 @@ changes = st.lists(
 )
 
 
-@given(changes=changes, d=st.sampled_from([1, 2]), piece=st.integers(1, 300), more=st.booleans())
-def test_growing_columns_hold_what_was_written(changes: list, d: int, piece: int, more: bool) -> None:
+@given(
+    changes=changes, d=st.sampled_from([1, 2]), piece=st.integers(1, 300), more=st.booleans(), wide=st.integers(0, 60)
+)
+def test_growing_columns_hold_what_was_written(changes: list, d: int, piece: int, more: bool, wide: int) -> None:
+    """Also classes that need more than a byte, from change `wide` on."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(columns, "LARGE", 1)
         patch.setattr(columns, "FULL", 0.5)
         patch.setattr(columns, "PIECE", piece)
-        growing, plain = GrowingColumns(d), Columns(d, 4096)
+        growing, plain = GrowingColumns(d), Columns(d, 4096, np.int32)
         growing.reserve(800)
         for i, (rows, offset) in enumerate(changes):
             sids = np.array([row % len(growing.now) for row in rows], np.int32)
+            k = i + 1 if i < wide else 300 + i
+            growing.fit(k)
             for one in (growing.now, plain):
                 one.regions.sides[:, sids] = i
-                one.k[sids] = i + 1
+                one.k[sids] = k
                 one.offset[sids] = offset
                 if d > 1:
                     one.regions.shape[sids] = i % 3

@@ -21,7 +21,6 @@ from indexes.boards.regions import between, ranges
 from indexes.boards.state import board_of, pack_board, state_of
 from indexes.boards.subscription_index import SubscriptionIndex, shape
 from indexes.boards.verification import verify
-from indexes.core.ids import Packed
 from tests.unit.boards.helpers import (
     ENDS,
     INF,
@@ -329,7 +328,7 @@ def damaged(board: BoardEngine, name: str) -> Captured:
     elif name == "live list":
         found.indexes.live[0] = (found.indexes.live[0][0], found.indexes.live[0][1][::-1].copy())
     elif name == "ids":
-        found.ids = Packed(found.ids.text, found.ids.offset, np.roll(found.ids.row, 1))
+        found.ids = found.ids._replace(row=np.roll(found.ids.row, 1))
         found.k[0] = 0
     return found
 

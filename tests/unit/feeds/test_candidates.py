@@ -9,6 +9,7 @@ import pytest
 
 from indexes.feeds.config import FeedConfig
 from indexes.feeds.feed import FeedIndex
+from indexes.feeds.kernels.postings import KEYS_END, LEVELS, SINGLE
 from indexes.feeds.subscription_index import OrderedIndex, SubscriptionIndex
 from tests.unit.feeds.worlds import INDEXES
 
@@ -56,3 +57,29 @@ def test_two_halves_of_a_refill_fill_the_buffers_as_one() -> None:
     for slot in slots.tolist():
         for found, wanted in zip(halves.list(slot), whole.list(slot), strict=True):
             assert np.array_equal(found, wanted)
+
+
+def test_a_single_posting_of_a_word_has_one_key_until_another_comes() -> None:
+    index = OrderedIndex(50)
+    feed = FeedIndex(FeedConfig((0, 0, 1, 1), 10, tfidf=False), index)
+
+    def subscribed() -> tuple[np.ndarray, int]:
+        before = int(index.arrays.size[KEYS_END])
+        bags = feed.documents([{"alone": 1.0}])
+        slots = feed.subscribe(bags, np.array([[0.5, 0.5]]), np.array([1]), np.array([0.5]))
+        feed.check()
+        return slots, int(index.arrays.size[KEYS_END]) - before
+
+    first, keys = subscribed()
+    assert keys == SINGLE
+    feed.post(feed.documents([{"alone": 1.0}]), np.array([[0.2, 0.5]]))
+    feed.check()
+    second, keys = subscribed()
+    assert keys == 2 * len(LEVELS)
+    posted = feed.post(feed.documents([{"alone": 1.0}]), np.array([[0.5, 0.5]]))
+    feed.check()
+    assert posted.reached.tolist() == [2]
+    feed.remove(first)
+    feed.remove(second)
+    feed.check()
+    assert feed.post(feed.documents([{"alone": 1.0}]), np.array([[0.5, 0.5]])).reached.tolist() == [0]

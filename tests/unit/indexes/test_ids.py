@@ -2,23 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import hypothesis.strategies as st
 import numpy as np
 import pyarrow as pa
+import pytest
 from hypothesis import given, settings
 
-from indexes.core.ids import IdMap, common, find_packed, first_repeat, merge_packed, pack
+from indexes.core.front_coding import CodedIdMap, coded
+from indexes.core.ids import AnyIdMap, IdMap, common, find_packed, first_repeat, merge_packed, pack
 
 keys = st.text(st.sampled_from("ab01._"), min_size=1, max_size=4)
+long_keys = st.builds(
+    lambda head, n, tail: head * n + tail,
+    st.sampled_from("ab\u00e9"),
+    st.integers(0, 300),
+    st.sampled_from(["", "x", "yy"]),
+).filter(bool)
+maps = pytest.mark.parametrize("make", [IdMap, CodedIdMap])
 
 
+@maps
 @settings(max_examples=100, deadline=None)
 @given(
-    bulk=st.lists(st.lists(keys, unique=True, max_size=30), max_size=3),
-    steps=st.lists(st.tuples(st.booleans(), keys), max_size=40),
+    bulk=st.lists(st.lists(keys | long_keys, unique=True, max_size=80), max_size=3),
+    steps=st.lists(st.tuples(st.booleans(), keys | long_keys), max_size=40),
 )
-def test_it_finds_lists_and_forgets_like_a_dict(bulk: list[list[str]], steps: list[tuple[bool, str]]) -> None:
-    ids, truth, row = IdMap(), dict[str, int](), 0
+def test_it_finds_lists_and_forgets_like_a_dict(
+    make: Callable[[], AnyIdMap[Any]], bulk: list[list[str]], steps: list[tuple[bool, str]]
+) -> None:
+    ids, truth, row = make(), dict[str, int](), 0
     for more in [*bulk, []]:
         fresh = [key for key in more if key not in truth]
         rows = np.arange(row, row + len(fresh), dtype=np.int32)
@@ -55,8 +70,31 @@ def test_packed_ids_tell_repeats_and_what_they_share(a: list[str], b: list[str])
             assert [find_packed(both, key) for key in sorted([*a, *b])] == [int(r) for r in both.row]
 
 
-def test_it_asks_for_a_merge_when_much_has_come_one_by_one() -> None:
-    ids = IdMap()
+@given(some=st.lists(keys | long_keys, unique=True, max_size=100))
+@settings(max_examples=100, deadline=None)
+def test_front_coding_is_read_back_and_found(some: list[str]) -> None:
+    whole = pack(pa.array(some, pa.string()), np.arange(len(some), dtype=np.int32))
+    short = coded(whole)
+    again = short.packed()
+    assert again.text.tobytes() == whole.text.tobytes()
+    assert again.offset.tolist() == whole.offset.tolist() and again.row.tolist() == whole.row.tolist()
+    assert [some[row] for row in short.row.tolist()] == sorted(some, key=str.encode)
+    for key in {*some, *(key + "0" for key in some), *(key[:-1] for key in some)}:
+        assert short.place(key) == whole.place(key)
+        assert list(short.after(key)) == list(whole.after(key))
+    assert short.common(whole) == whole.common(whole)
+
+
+def test_a_numbered_id_takes_three_bytes_and_its_row() -> None:
+    n = 100_000
+    ids = coded(pack(pa.array([f"s{i}" for i in range(n)]), np.arange(n, dtype=np.int32)))
+    assert ids.text.nbytes + ids.start.nbytes < 3.2 * n
+    assert all(ids.row[ids.place(f"s{i}")] == i for i in range(0, n, 997))
+
+
+@maps
+def test_it_asks_for_a_merge_when_much_has_come_one_by_one(make: Callable[[], AnyIdMap[Any]]) -> None:
+    ids = make()
     for i in range(65_537):
         ids.insert(f"k{i}", i)
     assert ids.crowded
