@@ -41,6 +41,7 @@ from app.api.matchers import routes as matchers
 from app.api.matchers.context import MatcherContext
 from app.api.matchers.routes.subscriptions import MatcherSubscriptionRoutes
 from app.api.matchers.together import single_matches
+from app.api.matchers.together_subscriptions import matcher_changes
 from app.api.passing import Passing, PassOn
 from app.api.relays import routes as relays
 from app.api.relays.context import RelayContext
@@ -134,6 +135,7 @@ def create_app(
             lane.add(map_writes.object_changes(wired.maps))
             lane.add(feed_writes.single_posts(wired.feeds))
             lane.add(new_subscriptions(wired.boards))
+            lane.add(matcher_changes(wired.matchers))
             lane.add(deletions(wired.boards, BoardSubscriptionRoutes))
             lane.add(deletions(wired.matchers, MatcherSubscriptionRoutes))
             lane.add(deletions(wired.maps, QueryRoutes))
@@ -143,7 +145,6 @@ def create_app(
             lane.add(subscription_edits(wired.relays, RelaySubscriptionRoutes()))
             for context, routes in (
                 (wired.boards, BoardSubscriptionRoutes()),
-                (wired.matchers, MatcherSubscriptionRoutes()),
                 (wired.relays, RelaySubscriptionRoutes()),
                 (wired.maps, QueryRoutes()),
                 (wired.feeds, FeedSubscriptionRoutes()),

@@ -11,13 +11,13 @@ from formats import commands as rows
 from formats.commands import ARROW, Part, bytes_of, floats_of
 from formats.matchers import config_fields, config_of
 from indexes.core.commands import Create, Drop
-from indexes.matchers.commands import AddSubscriptions, Command, DeleteSubscriptions, Match, SetSubscription
+from indexes.matchers.commands import AddSubscriptions, Command, DeleteSubscriptions, Match, SetSubscriptions
 from indexes.matchers.config import MatcherConfig, Subscriptions
 
 Logged: TypeAlias = Command | Create[MatcherConfig] | Drop
 """The commands of a matcher that the log holds."""
 
-ADD, DELETE, MATCH = "add" + ARROW, "delete" + ARROW, "match" + ARROW
+ADD, SET, DELETE, MATCH = (name + ARROW for name in ("add", "set-many", "delete", "match"))
 
 COLUMNS = ("lo", "hi", "scores")
 
@@ -36,7 +36,9 @@ def decode(parts: list[tuple[str, bytes]]) -> Logged:
 def _table_of(command: Logged) -> tuple[str, pa.Table] | None:
     match command:
         case AddSubscriptions():
-            return ADD, _add_table(command)
+            return ADD, _table(command)
+        case SetSubscriptions():
+            return SET, _table(command)
         case DeleteSubscriptions():
             return DELETE, rows.strings(command.ids)
         case Match():
@@ -47,9 +49,9 @@ def _table_of(command: Logged) -> tuple[str, pa.Table] | None:
 def _small(command: Command) -> tuple[str, dict[str, Any]]:
     match command:
         case AddSubscriptions():
-            return "add", {"ids": command.ids.to_pylist(), "ttl": command.ttl, **_columns(command.subscriptions)}
-        case SetSubscription():
-            return "set", {"id": command.id, "ttl": command.ttl, **_columns(command.subscription)}
+            return "add", _fields(command)
+        case SetSubscriptions():
+            return "set-many", _fields(command)
         case DeleteSubscriptions():
             return "delete", {"ids": command.ids}
         case Match():
@@ -61,10 +63,13 @@ def _small(command: Command) -> tuple[str, dict[str, Any]]:
 def _command_of(name: str, fields: dict[str, Any]) -> Command:
     match name:
         case "add":
-            ids = pa.array(fields["ids"], pa.string())
-            return AddSubscriptions(ids, _subscriptions(fields, len(ids)), fields["ttl"])
+            return AddSubscriptions(*_listed(fields))
+        case "set-many":
+            return SetSubscriptions(*_listed(fields))
         case "set":
-            return SetSubscription(fields["id"], _subscriptions(fields, 1), fields["ttl"])
+            # As it was before it could have several.
+            ttl = {} if fields["ttl"] is None else {0: fields["ttl"]}
+            return SetSubscriptions(*_listed(fields | {"ids": [fields["id"]], "ttl": ttl}))
         case "delete":
             return DeleteSubscriptions(fields["ids"])
         case "match":
@@ -73,15 +78,18 @@ def _command_of(name: str, fields: dict[str, Any]) -> Command:
     raise rows.unknown(name)
 
 
-def _columns(subscriptions: Subscriptions) -> dict[str, bytes]:
-    return {name: bytes_of(column) for name, column in zip(COLUMNS, subscriptions, strict=True)}
+def _fields(command: AddSubscriptions | SetSubscriptions) -> dict[str, Any]:
+    columns = {name: bytes_of(column) for name, column in zip(COLUMNS, command.subscriptions, strict=True)}
+    return {"ids": command.ids.to_pylist(), "ttl": command.ttl, **columns}
 
 
-def _subscriptions(fields: dict[str, Any], n: int) -> Subscriptions:
-    return Subscriptions(*(floats_of(fields[name]).reshape(n, -1) for name in COLUMNS))
+def _listed(fields: dict[str, Any]) -> tuple[pa.StringArray, Subscriptions, dict[int, float]]:
+    ids = pa.array(fields["ids"], pa.string())
+    columns = (floats_of(fields[name]).reshape(len(ids), -1) for name in COLUMNS)
+    return ids, Subscriptions(*columns), fields["ttl"]
 
 
-def _add_table(command: AddSubscriptions) -> pa.Table:
+def _table(command: AddSubscriptions | SetSubscriptions) -> pa.Table:
     ttl = rows.sparse(command.ttl, len(command), pa.float64())
     columns = {name: rows.matrix(column) for name, column in zip(COLUMNS, command.subscriptions, strict=True)}
     return pa.table({"id": command.ids, "ttl": ttl, **columns})
@@ -95,10 +103,10 @@ def _match_table(command: Match) -> pa.Table:
 
 def _of_table(name: str, table: pa.Table) -> Command:
     match name:
-        case "add.arrow":
-            ttl = rows.given(table["ttl"])
+        case "add.arrow" | "set-many.arrow":
             subscriptions = Subscriptions(*(rows.matrix_of(table, column) for column in COLUMNS))
-            return AddSubscriptions(rows.ids(table), subscriptions, ttl)
+            made = AddSubscriptions if name == ADD else SetSubscriptions
+            return made(rows.ids(table), subscriptions, rows.given(table["ttl"]))
         case "delete.arrow":
             return DeleteSubscriptions(table["id"].to_pylist())
         case "match.arrow":

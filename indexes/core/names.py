@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -36,6 +36,10 @@ class Names:
     def find(self, key: str) -> int:
         """The row of an id, or -1."""
         return self.ids.find(key)
+
+    def find_all(self, keys: Sequence[str]) -> Rows:
+        """The row of each id, or -1."""
+        return np.fromiter(map(self.ids.find, keys), np.int32, len(keys))
 
     def name(self, row: int) -> str:
         """The id of a row, which must have one. O(1)."""

@@ -27,7 +27,14 @@ Steps = Generator[Callable[[], Any] | None, Any, T]
 sent its result."""
 
 
-class Addition(Protocol[S_co]):
+class Many(Protocol[S_co]):
+    """A command that adds or sets many subscriptions."""
+
+    def state_at(self, i: int, /) -> S_co:
+        """The state of the i-th subscription once it is added or set."""
+
+
+class Addition(Many[S_co], Protocol[S_co]):
     """A command that adds subscriptions."""
 
     ids: pa.StringArray
@@ -35,17 +42,15 @@ class Addition(Protocol[S_co]):
 
     def __len__(self) -> int: ...
     def take(self, rows: list[int], /) -> Self: ...
-    def state_at(self, i: int, /) -> S_co:
-        """The state of the i-th subscription once it is added."""
 
 
 C = TypeVar("C", bound=Addition[Any])
 
 
 class PendingSubscription(NamedTuple, Generic[S]):
-    """The outcome of a command for one id: an element of an addition, the state that was set, or (both None) none."""
+    """The outcome of a command for one id: an element of one of many, the state that was set, or (both None) none."""
 
-    added: tuple[Addition[S], int] | None
+    added: tuple[Many[S], int] | None
     set_to: S | None
 
     @property

@@ -9,12 +9,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
-import numpy as np
 import pyarrow as pa
 
 from indexes.core.arrays import Floats
 from indexes.core.elements import Deletion, Elements
-from indexes.matchers.config import Subscriptions
+from indexes.matchers.config import Row, Subscriptions
 
 Interval: TypeAlias = tuple[float, float]
 """Both ends, closed; an infinite one is unbounded."""
@@ -26,38 +25,51 @@ class SubscriptionState(NamedTuple):
     subscription: Subscriptions
     ttl: float | None
 
-    def same(self, other: SubscriptionState) -> bool:
-        """Whether both are the same subscription, by value."""
-        pairs = zip(self.subscription, other.subscription, strict=True)
-        return self.ttl == other.ttl and all(np.array_equal(a, b) for a, b in pairs)
-
 
 @dataclass(slots=True)
-class AddSubscriptions(Elements):
-    """New subscriptions. `ttl` maps an index to seconds.
-
-    With `skip` invalid ones are left out and reported; without it one of them refuses the whole command.
-    """
+class _Listed(Elements):
+    """Subscriptions by column. `ttl` maps an index to seconds; the others have no time limit."""
 
     ids: pa.StringArray
     subscriptions: Subscriptions
     ttl: dict[int, float] = field(default_factory=dict)
-    skip: bool = False
 
     def state_at(self, i: int) -> SubscriptionState:
         """The state of the subscription at this place."""
-        return SubscriptionState(self.subscriptions.take([i]), self.ttl.get(i))
+        return SubscriptionState(self.subscriptions.take(slice(i, i + 1)), self.ttl.get(i))
+
+
+@dataclass(slots=True)
+class AddSubscriptions(_Listed):
+    """New subscriptions.
+
+    With `skip` invalid ones are left out and reported; without it one of them refuses the whole command.
+    """
+
+    skip: bool = False
+
+
+@dataclass(slots=True)
+class SetSubscriptions(_Listed):
+    """Make subscriptions or replace them, in order, each with a seq of its own. Existing ones keep their age; an id may
+    occur several times. It is how changes are logged; those that change nothing are not in it."""
+
+    @property
+    def changes(self) -> list[Change]:
+        """The same one by one."""
+        pairs = zip(self.ids.to_pylist(), self.subscriptions.rows, strict=True)
+        return [SetSubscription(key, row, self.ttl.get(i)) for i, (key, row) in enumerate(pairs)]
 
 
 @dataclass(slots=True)
 class SetSubscription:
-    """Make a subscription, or replace it; an existing one keeps its age.
+    """Make a subscription, or replace it; an existing one keeps its age. It is logged as `SetSubscriptions` of one.
 
-    `subscription` is columns of one row. `ttl` in seconds, None for no time limit.
+    `ttl` in seconds, None for no time limit.
     """
 
     id: str
-    subscription: Subscriptions
+    row: Row
     ttl: float | None = None
 
 
@@ -66,7 +78,7 @@ class ChangeSubscription:
     """Change the given parts of a subscription.
 
     An interval or a weight of None removes the dimension, its weight with it. A `ttl` of 0 removes the time limit, None
-    keeps it. It is logged as the resulting `SetSubscription`.
+    keeps it. It is logged as the resulting `SetSubscriptions` of one.
     """
 
     id: str
@@ -74,6 +86,17 @@ class ChangeSubscription:
     weights: Mapping[str, float | None] = field(default_factory=dict)
     score: float | None = None
     ttl: float | None = None
+
+
+Change: TypeAlias = SetSubscription | ChangeSubscription
+
+
+@dataclass(slots=True)
+class ChangeSubscriptions:
+    """Several changes in order, each for itself: those that do not apply are left out and reported. It is logged as the
+    resulting `SetSubscriptions`."""
+
+    changes: list[Change]
 
 
 class DeleteSubscriptions(Deletion):
@@ -98,4 +121,4 @@ class Match:
         return len(self.events)
 
 
-Command = AddSubscriptions | SetSubscription | ChangeSubscription | DeleteSubscriptions | Match
+Command = AddSubscriptions | SetSubscriptions | Change | ChangeSubscriptions | DeleteSubscriptions | Match

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from indexes.core.arrays import INF, Floats
 from indexes.matchers.kernels.combine import NUMBERS, highest
+from indexes.matchers.kernels.table import record
 
 Kind = Literal["auto", "sopt-r", "ir", "segment", "interval", "scored-r"]
 Value = float | tuple[float, float] | None
+
+Row: TypeAlias = list[float]
+"""One subscription: the lower and the upper end of each dimension, then the scores; see `kernels.table`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +56,19 @@ class Subscriptions(NamedTuple):
     def take(self, rows: npt.NDArray[np.integer] | list[int] | slice) -> Subscriptions:
         """Those at these places."""
         return Subscriptions(self.lo[rows], self.hi[rows], self.scores[rows])
+
+    @property
+    def rows(self) -> list[Row]:
+        """All of them, one by one."""
+        found: list[Row] = record(*self).tolist()
+        return found
+
+    @staticmethod
+    def of_rows(config: MatcherConfig, rows: Sequence[Row]) -> Subscriptions:
+        """The inverse of `rows`."""
+        d = len(config.dimensions)
+        table = np.array(rows, np.float64).reshape(len(rows), 2 * d + config.scores)
+        return Subscriptions(table[:, 0 : 2 * d : 2], table[:, 1 : 2 * d : 2], table[:, 2 * d :])
 
     def faults(self, config: MatcherConfig) -> list[tuple[int, str, str]]:
         """What is invalid, as (row, field, reason), in order."""

@@ -6,6 +6,7 @@ Unbounded ends are infinities here. What is invalid is reported as `Fault`s with
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -13,7 +14,7 @@ import numpy as np
 from indexes.core.arrays import INF, Floats
 from indexes.core.commands import Fault
 from indexes.matchers.commands import ChangeSubscription, Interval
-from indexes.matchers.config import MatcherConfig, Subscriptions, Value
+from indexes.matchers.config import MatcherConfig, Row, Subscriptions, Value
 from indexes.matchers.kernels.table import MAX
 
 UNKNOWN = "there is no such dimension"
@@ -37,48 +38,59 @@ class Form(NamedTuple):
 
 def columns_of(config: MatcherConfig, forms: Sequence[Form]) -> tuple[Subscriptions, list[Fault]]:
     """Subscriptions as columns, and their faults. A row with a fault is of no use."""
-    made, faults = nothing(config, len(forms)), []
-    place = {name: j for j, name in enumerate(config.dimensions)}
-    for i, form in enumerate(forms):
-        for name, interval in form.intervals.items():
-            j = place.get(name)
-            if j is None:
-                faults.append(Fault(f"intervals.{name}", UNKNOWN, index=i))
-            else:
-                made.lo[i, j], made.hi[i, j] = interval
-        if config.relaxed:
-            weights = form.weights or {}
-            for name in form.intervals.keys() - weights.keys() & place.keys():
-                faults.append(Fault(f"weights.{name}", LACKING, index=i))
-            for name, weight in weights.items():
-                if name not in place:
-                    faults.append(Fault(f"weights.{name}", UNKNOWN, index=i))
-                elif name not in form.intervals:
-                    faults.append(Fault(f"weights.{name}", LONELY, index=i))
-                else:
-                    made.scores[i, place[name]] = weight
-            if form.score is not None:
-                faults.append(Fault("score", NO_SCORE, index=i))
+    found = [row_of(config, form) for form in forms]
+    faults = [replace(fault, index=i) for i, (_, those) in enumerate(found) for fault in those]
+    return Subscriptions.of_rows(config, [row for row, _ in found]), faults
+
+
+def row_of(config: MatcherConfig, form: Form) -> tuple[Row, list[Fault]]:
+    """A subscription as a row, and its faults, with which it is of no use."""
+    names, faults = config.dimensions, list[Fault]()
+    row, ends = [*absent(config)] * len(names) + [0.0] * config.scores, 2 * len(names)
+    for name, interval in form.intervals.items():
+        if name in names:
+            j = 2 * names.index(name)
+            row[j : j + 2] = interval
         else:
-            made.scores[i, 0] = 0.0 if form.score is None else form.score
-            if form.score is None:
-                faults.append(Fault("score", "is missing", index=i))
-            if form.weights:
-                faults.append(Fault("weights", NO_WEIGHTS, index=i))
-    return made, faults
+            faults.append(Fault(f"intervals.{name}", UNKNOWN))
+    if config.relaxed:
+        weights = form.weights or {}
+        for name in form.intervals:
+            if name in names and name not in weights:
+                faults.append(Fault(f"weights.{name}", LACKING))
+        for name, weight in weights.items():
+            if name not in names:
+                faults.append(Fault(f"weights.{name}", UNKNOWN))
+            elif name not in form.intervals:
+                faults.append(Fault(f"weights.{name}", LONELY))
+            else:
+                row[ends + names.index(name)] = weight
+        if form.score is not None:
+            faults.append(Fault("score", NO_SCORE))
+    else:
+        row[ends] = 0.0 if form.score is None else form.score
+        if form.score is None:
+            faults.append(Fault("score", "is missing"))
+        if form.weights:
+            faults.append(Fault("weights", NO_WEIGHTS))
+    return row, faults
+
+
+def absent(config: MatcherConfig) -> Interval:
+    """The ends of a dimension that is left out."""
+    return (INF, -INF) if config.relaxed else (-INF, INF)
 
 
 def nothing(config: MatcherConfig, n: int) -> Subscriptions:
     """Subscriptions that leave out every dimension."""
-    shape = n, len(config.dimensions)
-    absent = (INF, -INF) if config.relaxed else (-INF, INF)
-    return Subscriptions(np.full(shape, absent[0]), np.full(shape, absent[1]), np.zeros((n, config.scores)))
+    shape, (lo, hi) = (n, len(config.dimensions)), absent(config)
+    return Subscriptions(np.full(shape, lo), np.full(shape, hi), np.zeros((n, config.scores)))
 
 
-def form_of(config: MatcherConfig, subscription: Subscriptions, i: int = 0) -> Form:
-    """Row i of columns, by name. In exact mode an interval without ends is left out, which is the same."""
-    lo, hi, scores = (column[i].tolist() for column in subscription)
+def form_of(config: MatcherConfig, row: Row) -> Form:
+    """A subscription by name. In exact mode an interval without ends is left out, which is the same."""
     names = config.dimensions
+    lo, hi, scores = _parts(config, row)
     if config.relaxed:
         held = [j for j in range(len(names)) if lo[j] <= hi[j]]
         return Form({names[j]: (lo[j], hi[j]) for j in held}, {names[j]: scores[j] for j in held})
@@ -86,14 +98,10 @@ def form_of(config: MatcherConfig, subscription: Subscriptions, i: int = 0) -> F
     return Form({names[j]: (lo[j], hi[j]) for j in held}, None, scores[0])
 
 
-def merged(
-    config: MatcherConfig, standing: Subscriptions, change: ChangeSubscription
-) -> tuple[Subscriptions, list[Fault]]:
-    """A subscription (columns of one row) with a change applied, and the faults of that."""
-    made = Subscriptions(*(column.copy() for column in standing))
-    lo, hi, scores = (column[0] for column in made)
+def merged(config: MatcherConfig, row: Row, change: ChangeSubscription) -> tuple[Row, list[Fault]]:
+    """A subscription with a change applied, and the faults of that."""
+    lo, hi, scores = _parts(config, row)
     place = {name: j for j, name in enumerate(config.dimensions)}
-    absent = (INF, -INF) if config.relaxed else (-INF, INF)
     faults = []
     for name, interval in change.intervals.items():
         j = place.get(name)
@@ -106,7 +114,7 @@ def merged(
             faults.append(Fault(f"weights.{name}", LACKING))
         if interval is not None and not interval[0] <= interval[1]:
             faults.append(Fault(f"intervals.{name}", REVERSED))
-        lo[j], hi[j] = absent if interval is None else interval
+        lo[j], hi[j] = absent(config) if interval is None else interval
     if change.weights and not config.relaxed:
         faults.append(Fault("weights", NO_WEIGHTS))
     for name, weight in change.weights.items() if config.relaxed else ():
@@ -114,7 +122,7 @@ def merged(
         if j is None:
             faults.append(Fault(f"weights.{name}", UNKNOWN))
         elif weight is None and change.intervals.get(name) is None:
-            lo[j], hi[j], scores[j] = *absent, 0.0
+            lo[j], hi[j], scores[j] = *absent(config), 0.0
         elif weight is None or (lo[j] > hi[j] and change.intervals.get(name) is None):
             faults.append(Fault(f"weights.{name}", LACKING if weight is None else LONELY))
         else:
@@ -123,7 +131,14 @@ def merged(
         faults.append(Fault("score", NO_SCORE))
     elif change.score is not None:
         scores[0] = change.score
-    return made, faults
+    ends = [end for ends in zip(lo, hi, strict=True) for end in ends]
+    return ends + scores, faults
+
+
+def _parts(config: MatcherConfig, row: Row) -> tuple[list[float], list[float], list[float]]:
+    """The lower ends, the upper ends and the scores."""
+    ends = 2 * len(config.dimensions)
+    return row[0:ends:2], row[1:ends:2], row[ends:]
 
 
 def values_of(config: MatcherConfig, event: Floats) -> dict[str, Value]:

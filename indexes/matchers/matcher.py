@@ -27,7 +27,7 @@ from indexes.core.arrays import INF, Bools, Floats, Ints, Ints32
 from indexes.core.ids import Packed
 from indexes.core.names import Names
 from indexes.matchers.alternatives.lists import top_of_lists
-from indexes.matchers.config import MatcherConfig, Subscriptions
+from indexes.matchers.config import MatcherConfig, Row, Subscriptions
 from indexes.matchers.forms import nothing
 from indexes.matchers.kernels import blocks, run_index, strategies
 from indexes.matchers.kernels.answers import ENTRIES, Answers, new_answers
@@ -108,6 +108,11 @@ class Matcher:
         d = self._d
         rec = self._rec[rows]
         return Subscriptions(rec[:, 0 : 2 * d : 2], rec[:, 1 : 2 * d : 2], rec[:, 2 * d :])
+
+    def records(self, rows: Ints32) -> list[Row]:
+        """The same one by one."""
+        found: list[Row] = self._rec[rows].tolist()
+        return found
 
     # Changes of rows. Their ids are added by the caller, when they become visible.
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from indexes.core.arrays import Bools, Floats, Ints
-from indexes.matchers.config import Value
+from indexes.matchers.config import Row, Value
 from indexes.matchers.forms import Form
 
 
@@ -18,6 +18,17 @@ class SubscriptionView(NamedTuple):
     id: str
     form: Form
     ttl: float | None
+
+
+class SubscriptionSet(NamedTuple):
+    """What a change of a subscription brings about: the subscription `row` and its `ttl` as they are at `seq`, and
+    whether it was `made`. What changes nothing has the seq before it."""
+
+    id: str
+    row: Row
+    ttl: float | None
+    seq: int
+    made: bool
 
 
 class Winner(NamedTuple):

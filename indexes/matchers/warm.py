@@ -81,7 +81,7 @@ def exercise(engine: MatcherEngine, n: int) -> None:
     _match(engine, rng)
     engine.apply(AddSubscriptions(pa.array([f"t{i}" for i in range(1_500)]), _some(rng, config, 1_500)))
     for key in ("new", "s1"):
-        engine.apply(SetSubscription(key, _some(rng, config, 1)))
+        engine.apply(SetSubscription(key, _some(rng, config, 1).rows[0]))
     engine.apply(ChangeSubscription("s2", {"a": (0.0, 0.5)}))
     engine.apply(DeleteSubscriptions([f"s{i}" for i in range(50)]))
     engine.apply(Match(np.repeat(rng.random((3, d)), 2, axis=1)))

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -17,7 +16,7 @@ from app.main import create_app
 from app.settings import Settings
 from app.write_path.writer import Writer
 from indexes.matchers.commands import SetSubscription
-from indexes.matchers.config import MatcherConfig, Subscriptions
+from indexes.matchers.config import MatcherConfig
 from tests.support.app_client import AppClient
 from tests.support.service_fixtures import URL, MakeClient
 
@@ -627,8 +626,7 @@ def test_room_is_that_of_the_matcher_that_was_asked(client: AppClient, monkeypat
     async def meanwhile(self: MatcherContext, request: Any, *given: Any) -> Any:
         await self.resources.drop("ads")
         await self.resources.put("ads", MatcherConfig(("age",), "exact"))
-        one = Subscriptions(np.zeros((1, 1)), np.ones((1, 1)), np.ones((1, 1)))
-        await self.resources.submit("ads", SetSubscription("s1", one, None))
+        await self.resources.submit("ads", SetSubscription("s1", [0.0, 1.0, 1.0], None))
         return await once(self, request, *given)
 
     monkeypatch.setattr(context, "once", meanwhile)

@@ -22,6 +22,7 @@ from indexes.core.commands import Fault
 from indexes.matchers.commands import (
     AddSubscriptions,
     ChangeSubscription,
+    ChangeSubscriptions,
     DeleteSubscriptions,
     Match,
     SetSubscription,
@@ -70,11 +71,14 @@ ids = st.sampled_from([f"s{n}" for n in range(9)])
 adding = st.lists(st.tuples(ids, numbers), min_size=1, max_size=8).map(
     lambda rows: AddSubscriptions(pa.array([key for key, _ in rows]), some([n for _, n in rows]), {0: 30.0}, True)
 )
+setting = st.builds(SetSubscription, ids, numbers.map(lambda one: some([one]).rows[0]), st.sampled_from([None, 9.0]))
+changing = st.builds(ChangeSubscription, ids, st.just({"age": (0.0, 3.0)}), st.just({"age": 0.5}))
 commands = st.one_of(
     adding,
     adding,
-    st.builds(SetSubscription, ids, numbers.map(lambda one: some([one])), st.sampled_from([None, 9.0])),
-    st.builds(ChangeSubscription, ids, st.just({"age": (0.0, 3.0)}), st.just({"age": 0.5})),
+    setting,
+    changing,
+    st.builds(ChangeSubscriptions, st.lists(st.one_of(setting, setting, changing), max_size=8)),
     st.builds(DeleteSubscriptions, st.lists(ids, max_size=5)),
     st.builds(Match, st.just(EVENTS), st.integers(1, 4), st.just(False), st.just({0: b"{}"})),
 )
@@ -136,9 +140,11 @@ def _exact(command: Any) -> Any:
         case AddSubscriptions():
             return AddSubscriptions(command.ids, fit(command.subscriptions), command.ttl, command.skip)
         case SetSubscription():
-            return SetSubscription(command.id, fit(command.subscription), command.ttl)
+            return SetSubscription(command.id, fit(Subscriptions.of_rows(RELAXED, [command.row])).rows[0], command.ttl)
         case ChangeSubscription():
             return ChangeSubscription(command.id, command.intervals, score=2.0)
+        case ChangeSubscriptions():
+            return ChangeSubscriptions([_exact(change) for change in command.changes])
     return command
 
 
@@ -213,7 +219,9 @@ def test_a_rebuild_goes_on_beside_changes(make: Callable[..., House], monkeypatc
         n = 300 + 2 * round
         # Those with odd numbers stay, however many rounds there are.
         edited = ChangeSubscription(f"s{n - 199}", {"age": (0.0, 9.0)})
-        return [many(2, n), DeleteSubscriptions([f"s{n}", f"s{n - 300}"]), edited]
+        again = SetSubscription(f"s{n - 199}", many(1, n).subscriptions.rows[0], 5.0)
+        grouped = ChangeSubscriptions([again, edited, SetSubscription(f"t{n}", many(1).subscriptions.rows[0])])
+        return [many(2, n), DeleteSubscriptions([f"s{n}", f"s{n - 300}"]), edited, grouped]
 
     rebuild_beside(life, begin, changes)
     engine, other = life.engine("a"), Truth.of(life, MatcherEngine, decode)

@@ -104,6 +104,9 @@ def test_subscriptions_by_column_are_as_one_by_one(rows: list, relaxed: bool, he
     heads = [f'"index":{2 * i},' for i in range(len(rows))] if headed else []
     write = MatcherJson(config)
     text = write.subscriptions(command, range(len(rows)), heads)
-    views = [SubscriptionView(id, form_of(config, subscriptions, i), ttl.get(i)) for i, (id, _, _) in enumerate(rows)]
+    views = [
+        SubscriptionView(id, form_of(config, row), ttl.get(i))
+        for i, ((id, _, _), row) in enumerate(zip(rows, subscriptions.rows, strict=True))
+    ]
     one_by_one = ",".join(write.subscription(view, heads[i] if headed else "") for i, view in enumerate(views))
     assert covers(json.loads(f"[{text}]"), json.loads(f"[{one_by_one}]"))

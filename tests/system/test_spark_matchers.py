@@ -53,7 +53,7 @@ class World:
         kept = np.flatnonzero(np.arange(N) % 10 != 3)
         known = made.subscriptions.take(kept)
         other = Subscriptions(*(column[5:6] for column in known))
-        self.write("submit", name, SetSubscription(ids[kept[2]], other))
+        self.write("submit", name, SetSubscription(ids[kept[2]], other.rows[0]))
         for column, row in zip(known, other, strict=True):
             column[2] = row[0]
         packed = pack(pa.array([ids[row] for row in kept]), np.arange(len(kept), dtype=np.int32))

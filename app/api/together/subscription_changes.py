@@ -1,9 +1,11 @@
-"""Subscriptions that are put or changed one by one, carried out together: a command each, and one commit."""
+"""Subscriptions that are put or changed one by one, carried out together: a command each and one commit, or what a
+resource type has for many."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from app.api.context import Context
 from app.api.failures import refusal_of
@@ -16,6 +18,8 @@ from app.security.scopes import Need
 from app.write_path.idempotency import Ticket
 from app.write_path.writer import Submission
 from indexes.core.commands import Refused
+
+JobT = TypeVar("JobT")
 
 
 class Written(NamedTuple):
@@ -34,42 +38,61 @@ class Applied(NamedTuple):
     tickets: Sequence[Ticket | None]
 
 
-class SubscriptionChanges:
+class SubscriptionChanges(ABC, Generic[JobT]):
     """`PUT` and `PATCH` of single subscriptions: see `app.api.together.kind.Kind`.
 
     `routes` are those of the usual way, which read and answer these requests too.
     """
 
     def __init__(self, context: Context[Any, Any], routes: SubscriptionRoutes[Any, Any, Any]) -> None:
-        self._context = context
-        self._routes = routes
+        self.context = context
+        self.routes = routes
         self._readers = LatestReaders(context, routes)
 
     def need(self, name: str) -> Need:
-        return Need(f"{self._context.noun}s", "subscribe", name)
+        return Need(f"{self.context.noun}s", "subscribe", name)
 
     def read(self, request: ShortRequest, caller: Caller) -> Written:
         """The change that a request asks for. Raises whatever makes it take the usual way."""
         id, whole = request.id, request.verb.method == "PUT"
         if request.query or not is_name(id):
             raise Elsewhere
-        self._routes.require_ids(caller, [id])
-        engine = self._context.resources.latest(request.name)
-        config = self._context.config_of(engine)
+        self.routes.require_ids(caller, [id])
+        engine = self.context.resources.latest(request.name)
+        config = self.context.config_of(engine)
         readers = self._readers.of(config)
         validator, command_of = (readers.put, readers.whole) if whole else (readers.patch, readers.part)
         body: dict[str, Any] = request.checked_body(validator)
         return Written(engine, Change(id, whole, body, config), command_of(id, body))
 
     def subject(self, item: Written) -> str | None:
-        """Any number of requests may be about the same: each is a command of its own."""
+        """Any number of requests may be about the same."""
         return None
 
-    async def apply(self, name: str, items: Sequence[Written], tickets: Sequence[Ticket | None]) -> Applied:
-        """Carry out the changes in order. Raises as `Writer.submit_each`, and what refuses all of them."""
-        routes, resources = self._routes, self._context.resources
-        touch, resource = self._context.service.expiry.touch, resources.prefix + name
-        texts = [""] * len(items)
+    async def apply(self, name: str, items: Sequence[Written], tickets: Sequence[Ticket | None]) -> JobT:
+        """Carry out the changes in order. Raises as `carry_out`."""
+        touch, resource = self.context.service.expiry.touch, self.context.resources.prefix + name
+        for item in items:
+            touch(resource, item.change.id)
+        job = await self.carry_out(name, items, tickets)
+        for item in items:
+            touch(resource, item.change.id)
+        return job
+
+    @abstractmethod
+    async def carry_out(self, name: str, items: Sequence[Written], tickets: Sequence[Ticket | None]) -> JobT:
+        """The same but for lifetimes. Raises as `Writer.submit` where nothing was changed."""
+
+    @abstractmethod
+    async def outcomes(self, job: JobT, items: Sequence[Written]) -> list[Outcome]:
+        """The answers to the requests; a problem for each that does not apply, and has changed nothing."""
+
+
+class CommandForEach(SubscriptionChanges[Applied]):
+    """Those of resource types that have no command for many."""
+
+    async def carry_out(self, name: str, items: Sequence[Written], tickets: Sequence[Ticket | None]) -> Applied:
+        routes, texts = self.routes, [""] * len(items)
 
         def submission(at: int, change: Change) -> Submission:
             def show(plan: Any) -> None:
@@ -80,17 +103,13 @@ class SubscriptionChanges:
                 return Submission(items[at].command, then=show)
             return Submission(items[at].command, lambda plan: [(ticket, routes.skeleton(plan, change))], show)
 
-        for item in items:
-            touch(resource, item.change.id)
         submissions = [submission(at, item.change) for at, item in enumerate(items)]
-        jobs = await resources.submit_each(name, submissions, items[0].engine)
-        for item in items:
-            touch(resource, item.change.id)
+        jobs = await self.context.resources.submit_each(name, submissions, items[0].engine)
         return Applied(jobs, texts, tickets)
 
     async def outcomes(self, job: Applied, items: Sequence[Written]) -> list[Outcome]:
         """Each with the subscription as it is at its seq."""
-        routes, found = self._routes, list[Outcome]()
+        routes, found = self.routes, list[Outcome]()
         for item, plan, text, ticket in zip(items, *job, strict=True):
             if isinstance(plan, Refused):
                 found.append(refusal_of(routes.refusal(plan, item.change.config)))
@@ -104,6 +123,11 @@ class SubscriptionChanges:
 
 def subscription_changes(context: Context[Any, Any], routes: SubscriptionRoutes[Any, Any, Any]) -> list[Verb]:
     """The changes of subscriptions of a resource type that are carried out together."""
-    noun, kind = context.noun, SubscriptionChanges(context, routes)
+    return changing_verbs(CommandForEach(context, routes))
+
+
+def changing_verbs(kind: SubscriptionChanges[Any]) -> list[Verb]:
+    """`PUT` and `PATCH` of a kind."""
+    noun, routes = kind.context.noun, kind.routes
     path = f"/v1/{noun}s/{{{noun}}}/{routes.collection}/{{id}}"
     return [Verb(kind, method, path, replayed=routes.replayed) for method in ("PUT", "PATCH")]

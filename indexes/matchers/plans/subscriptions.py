@@ -3,7 +3,7 @@ rebuilt is rebuilt in a background thread, while slices without work let reads c
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -13,14 +13,18 @@ from indexes.core.background import BackgroundTask
 from indexes.core.cost import Cost
 from indexes.core.ids import pack
 from indexes.core.names import Merged, Names
+from indexes.core.pending_subscriptions import Undo
 from indexes.core.plan import LONG
-from indexes.matchers.commands import AddSubscriptions, DeleteSubscriptions, SetSubscription
+from indexes.matchers.commands import AddSubscriptions, DeleteSubscriptions, SetSubscriptions, SubscriptionState
 from indexes.matchers.matcher import LaidOut
-from indexes.matchers.results import Slice
+from indexes.matchers.results import Slice, SubscriptionSet
 from indexes.matchers.store import MatcherStore
 
 CHANGE = Cost(1e-5, fixed=True)
 """Estimate of what one of many changes takes, executed and published."""
+
+SETTING = Cost(3.5e-6, fixed=True)
+"""The same for subscriptions that are set, which are found by their ids and changed by column."""
 
 AT_A_TIME = 512
 """Changes for which the indexes must have room without a long step: as many as a slice has."""
@@ -121,23 +125,58 @@ class AddPlan(EditPlan, subscription_plans.AddPlan[MatcherStore]):
         self._set_limits(lo, hi)
 
 
-class SetPlan(EditPlan, subscription_plans.SetPlan[MatcherStore]):
-    """One subscription made or changed."""
+class SetPlan(EditPlan):
+    """Subscriptions made or replaced, some at a time. `outcomes`: what becomes of each change that was asked for, None
+    where it does not apply."""
 
-    command: SetSubscription
+    command: SetSubscriptions
+
+    def __init__(
+        self,
+        engine: MatcherStore,
+        command: SetSubscriptions,
+        owner: int,
+        undo: Undo[SubscriptionState],
+        keys: list[str],
+        outcomes: list[SubscriptionSet | None],
+    ) -> None:
+        super().__init__(engine, command, len(keys), owner, undo)
+        self.outcomes = outcomes
+        self._keys = keys
+        self._new: list[str] = []
+
+    @property
+    def _cost(self) -> Cost:
+        return SETTING
+
+    def lifetimes(self) -> Iterator[tuple[str, float | None]]:
+        return ((key, self.command.ttl.get(i)) for i, key in enumerate(self._keys))
 
     def _change(self, lo: int, hi: int) -> None:
-        matcher = self.engine.matcher
-        if self.made:
-            self._rows = matcher.hold(self.command.subscription)
-        else:
-            self._rows = np.array([matcher.names.find(self.command.id)], np.int32)
-            matcher.rewrite(self._rows, self.command.subscription)
+        matcher, subscriptions = self.engine.matcher, self.command.subscriptions.take(slice(lo, hi))
+        # Of several changes of one the last remains, and it is as old as the first.
+        last = {key: i for i, key in enumerate(self._keys[lo:hi])}
+        keys = list(last)
+        if len(keys) < hi - lo:
+            subscriptions = subscriptions.take(list(last.values()))
+        rows = matcher.names.find_all(keys)
+        new = [i for i, row in enumerate(rows.tolist()) if row < 0]
+        self._new, self._rows = [keys[i] for i in new], NOBODY
+        if not self._new:
+            matcher.rewrite(rows, subscriptions)
+            return
+        if len(self._new) < len(keys):
+            old = np.flatnonzero(rows >= 0)
+            matcher.rewrite(rows[old], subscriptions.take(old))
+            subscriptions = subscriptions.take(new)
+        self._rows = matcher.hold(subscriptions)
 
     def _show(self, lo: int, hi: int) -> None:
-        if self.made:
-            self.engine.matcher.names.note_one(self.command.id, int(self._rows[0]))
-        self._set_limit()
+        engine, ttl = self.engine, self.command.ttl
+        for key, row in zip(self._new, self._rows.tolist(), strict=True):
+            engine.matcher.names.note_one(key, row)
+        for i in range(lo, hi) if ttl or engine.ttl else ():
+            engine.limit(self._keys[i], ttl.get(i))
 
 
 class DeletePlan(EditPlan, subscription_plans.DeletePlan[MatcherStore]):
@@ -151,7 +190,7 @@ class DeletePlan(EditPlan, subscription_plans.DeletePlan[MatcherStore]):
 
     def _change(self, lo: int, hi: int) -> None:
         matcher, keys = self.engine.matcher, self.command.ids[lo:hi]
-        self._rows = np.fromiter(map(matcher.names.find, keys), np.int32, len(keys))
+        self._rows = matcher.names.find_all(keys)
         matcher.withdraw(self._rows)
 
     def _show(self, lo: int, hi: int) -> Slice | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Any
 
+import msgpack
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -12,7 +13,7 @@ import pytest
 from formats import commands as rows
 from formats import matcher_commands as codec
 from indexes.core.commands import Create, Drop
-from indexes.matchers.commands import AddSubscriptions, DeleteSubscriptions, Match, SetSubscription
+from indexes.matchers.commands import AddSubscriptions, DeleteSubscriptions, Match, SetSubscriptions
 from indexes.matchers.config import MatcherConfig, Subscriptions
 
 CONFIG = MatcherConfig(("age", "credit"), "relaxed", "product", "ir")
@@ -30,6 +31,11 @@ def subscriptions(n: int, scores: int) -> Subscriptions:
 def adding(n: int, scores: int = 2, ttl: bool = True) -> AddSubscriptions:
     limits = {0: 1.5, n - 1: 2.0} if ttl else {}
     return AddSubscriptions(pa.array([f"s{i}" for i in range(n)]), subscriptions(n, scores), limits)
+
+
+def setting(n: int) -> SetSubscriptions:
+    ids = pa.array([f"s{i // 2}" for i in range(n)])
+    return SetSubscriptions(ids, subscriptions(n, 2), {0: 1.5, n // 2: 3.0})
 
 
 def matching(n: int) -> Match:
@@ -62,8 +68,8 @@ def same(a: Any, b: Any) -> None:
     [
         adding(7),
         adding(7, 1, False),
-        SetSubscription("s", subscriptions(1, 2), 2.5),
-        SetSubscription("s", subscriptions(1, 1)),
+        setting(7),
+        setting(1),
         DeleteSubscriptions(["a", "b"]),
         matching(7),
         matching(2),
@@ -80,7 +86,8 @@ def test_a_command_comes_back(command: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "command", [adding(11), adding(11, 1, False), DeleteSubscriptions([f"s{i}" for i in range(11)]), matching(11)]
+    "command",
+    [adding(11), adding(11, 1, False), setting(11), DeleteSubscriptions([f"s{i}" for i in range(11)]), matching(11)],
 )
 def test_a_long_command_comes_back_from_its_parts(command: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rows, "PART", 4)
@@ -89,7 +96,16 @@ def test_a_long_command_comes_back_from_its_parts(command: Any, monkeypatch: pyt
     same(command, codec.decode([(part.name, part.payload) for part in parts]))
 
 
-@pytest.mark.parametrize("name", ["add", "match", "add.arrow", "set", "create"])
+@pytest.mark.parametrize("ttl", [None, 2.5])
+def test_a_row_of_one_subscription_that_was_set_is_read(ttl: float | None) -> None:
+    """As versions wrote it that had a command for each."""
+    one = subscriptions(1, 2)
+    columns = {name: column.tobytes() for name, column in zip(codec.COLUMNS, one, strict=True)}
+    row = msgpack.packb({"id": "s", "ttl": ttl, **columns})
+    same(SetSubscriptions(pa.array(["s"]), one, {} if ttl is None else {0: ttl}), codec.decode([("set", row)]))
+
+
+@pytest.mark.parametrize("name", ["add", "match", "add.arrow", "set", "set-many", "create"])
 def test_a_damaged_row_is_told(name: str) -> None:
     with pytest.raises(rows.Damaged, match=f"a {name} command"):
         codec.decode([(name, b"\x81\xa1a\x01")])

@@ -83,9 +83,9 @@ class DirectMatcher(Matcher):
         there can be none, and what `Subscriptions.faults` finds.
         """
         change = ChangeSubscription(key, intervals or {}, weights or {}, score)
-        patched, faults = merged(self.config, self.subscription(key), change)
+        patched, faults = merged(self.config, self.subscription(key).rows[0], change)
         _refuse([(0, fault.field, fault.reason) for fault in faults])
-        self.change([key], patched)
+        self.change([key], Subscriptions.of_rows(self.config, [patched]))
 
     def subscription(self, key: str) -> Subscriptions:
         """One subscription, as columns of one row. Raises KeyError."""

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import ExitStack
 from threading import current_thread, main_thread
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 from unittest.mock import patch
 
 import numpy as np
@@ -25,6 +25,7 @@ from indexes.matchers.alternatives import lists as lists_module
 from indexes.matchers.commands import (
     AddSubscriptions,
     ChangeSubscription,
+    ChangeSubscriptions,
     DeleteSubscriptions,
     Match,
     SetSubscription,
@@ -34,7 +35,6 @@ from indexes.matchers.engine import MatcherEngine
 from indexes.matchers.forms import Form, columns_of, form_of
 from indexes.matchers.kernels.blocks import BlockIndex
 from indexes.matchers.kernels.run_index import RunIndex
-from indexes.matchers.plans.subscriptions import SetPlan
 from indexes.matchers.state import engine_of, matcher_of, state_of
 from indexes.matchers.verification import verify
 from tests.support.values import present
@@ -56,6 +56,11 @@ from tests.unit.matchers.worlds import columns as columns_of_boxes
 IDS = [f"s{n}" for n in range(12)]
 ids = st.sampled_from(IDS)
 ttls = st.sampled_from([None, None, 5.0])
+Part: TypeAlias = tuple[int, tuple[float, float] | None, float, float | None]
+"""A change of a subscription: a dimension's number, its interval, its weight or the score, and a time limit."""
+parts = st.tuples(st.integers(0, 2), st.one_of(st.none(), intervals), weights, ttls)
+REVERSED_ENDS: tuple[Part, ...] = ((0, (3.0, 2.0), 0.5, None), (1, (3.0, 2.0), 0.5, None))
+reversed_ends = st.sampled_from(REVERSED_ENDS)
 SMALL = {
     "indexes.matchers.kernels.run_index.TAIL": 2,
     "indexes.matchers.kernels.run_index.GROWTH": 2,
@@ -173,27 +178,72 @@ class Story(RuleBasedStateMachine):
         age = self.born if before is None else before.age
         self.born += 1
         after = known(self.config, age, one, ttl)
-        command = SetSubscription(key, columns(self.config, [after]), ttl)
+        command = SetSubscription(key, columns(self.config, [after]).rows[0], ttl)
         plan = self.accept(command, [], [(key, after)] if before != after else [])
-        assert not isinstance(plan, SetPlan) or plan.made == (before is None)
+        assert plan.outcomes == [(key, columns(self.config, [after]).rows[0], ttl, plan.last_seq, before is None)]
 
-    @rule(key=ids, j=st.integers(0, 2), interval=st.one_of(st.none(), intervals), weight=weights, ttl=ttls)
-    def patch(self, key: str, j: int, interval: tuple[float, float] | None, weight: float, ttl: float | None) -> None:
-        j %= len(self.config.dimensions)
-        command = ChangeSubscription(key, {NAMES[j]: interval}, ttl=ttl)
-        before = self.latest.get(key)
+    @rule(key=ids, change=parts)
+    def patch(self, key: str, change: Part) -> None:
+        command, before = self.changing(key, change), self.latest.get(key)
         if before is None:
             self.accept(command, [("missing", None)], [])
             return
+        after = self.changed(before, change)
+        self.accept(command, [], [(key, after)] if before != after else [])
+
+    def changing(self, key: str, change: Part) -> ChangeSubscription:
+        """The command that changes a part of a subscription."""
+        j, interval, weight, ttl = change
+        name = self.config.dimensions[j % len(self.config.dimensions)]
+        if self.config.relaxed:
+            return ChangeSubscription(key, {name: interval}, {name: weight if interval else None}, ttl=ttl)
+        return ChangeSubscription(key, {name: interval}, score=weight, ttl=ttl)
+
+    def changed(self, before: Known, change: Part) -> Known:
+        """What that makes of a subscription."""
+        j, interval, weight, ttl = change
+        j %= len(self.config.dimensions)
         box, held = list(before.box), list(before.weights)
         box[j] = interval if self.config.relaxed else interval or (-np.inf, np.inf)
-        if self.config.relaxed:
-            held[j] = weight if interval else 0.0
-            command.weights = {NAMES[j]: weight if interval else None}
-        else:
-            held[0] = command.score = weight
-        after = Known(before.age, tuple(box), tuple(held), before.ttl if ttl is None else ttl)
-        self.accept(command, [], [(key, after)] if before != after else [])
+        held[j if self.config.relaxed else 0] = weight if interval or not self.config.relaxed else 0.0
+        return Known(before.age, tuple(box), tuple(held), before.ttl if ttl is None else ttl)
+
+    @rule(
+        rows=st.lists(st.tuples(ids, st.one_of(parts, st.tuples(subscriptions, ttls), reversed_ends)), max_size=9),
+        again=st.booleans(),
+    )
+    def change_many(self, rows: list[tuple[str, Any]], again: bool) -> None:
+        """Some put and some patched, in order, and again as the log has them."""
+        now, changes, outcomes = dict(self.latest), list[tuple[str, Any]](), list[Any]()
+        asked, bad = list[Any](), list[tuple[str, int]]()
+        for at, (key, said) in enumerate(rows):
+            before = now.get(key)
+            if len(said) == 2:
+                (box, weight), ttl = said
+                after = known(self.config, self.born if before is None else before.age, (box, weight), ttl)
+                asked.append(SetSubscription(key, columns(self.config, [after]).rows[0], ttl))
+                self.born += 1
+            else:
+                asked.append(self.changing(key, said))
+                if before is None or said in REVERSED_ENDS:
+                    bad.append(("missing" if before is None else "invalid", at))
+                    outcomes.append(None)
+                    continue
+                after = self.changed(before, said)
+            if before != after:
+                changes.append((key, after))
+            now[key] = after
+            row = columns(self.config, [after]).rows[0]
+            outcomes.append((key, row, after.ttl, len(self.history) - 1 + len(changes), before is None))
+        command: Any = ChangeSubscriptions(asked)
+        if again:
+            plan = self.engine.prepare(command)
+            plan.cancel()
+            command = plan.command
+        plan = self.accept(command, [], changes)
+        assert [(fault.kind, fault.index) for fault in plan.faults] == ([] if again else bad)
+        assert again or plan.outcomes == outcomes
+        assert list(plan.lifetimes()) == [(key, after.ttl) for key, after in changes]
 
     @rule(keys=st.lists(ids, max_size=6), must_exist=st.booleans())
     def delete(self, keys: list[str], must_exist: bool) -> None:
@@ -319,7 +369,7 @@ class Story(RuleBasedStateMachine):
         for view in views:
             assert view == self.engine.subscription(view.id)
             assert view.ttl == stands[view.id].ttl
-            assert view.form == form_of(self.config, columns(self.config, [stands[view.id]]))
+            assert view.form == form_of(self.config, columns(self.config, [stands[view.id]]).rows[0])
         event = [3.0] * len(self.config.dimensions)
         values, _ = events_of(self.config, [dict(zip(self.config.dimensions, event, strict=True))])
         found = self.engine.match(values, 5)[0]
@@ -492,7 +542,7 @@ def test_what_takes_long_is_done_beside_and_put_in_place_step_by_step(
 
     engine.apply(AddSubscriptions(pa.array([f"s{i}" for i in range(1_000)]), some(1_000)))
     engine.matcher.rebuild()
-    engine.apply(SetSubscription("s0", some(1), None))
+    engine.apply(SetSubscription("s0", some(1).rows[0], None))
     here.clear()
     beside.clear()
     monkeypatch.setattr(lists_module, "_blocks", noting(lists_module._blocks, lambda n, *_: 16 * n))
@@ -500,7 +550,7 @@ def test_what_takes_long_is_done_beside_and_put_in_place_step_by_step(
     for turn in range(60):
         command: Any = AddSubscriptions(pa.array([f"t{turn}-{i}" for i in range(6)]), some(6))
         if turn % 3 == 0:
-            command = SetSubscription(f"s{turn}", some(1), None)
+            command = SetSubscription(f"s{turn}", some(1).rows[0], None)
         plan: Any = engine.prepare(command)
         while not plan.done:
             before = engine.match(events, 5)
@@ -546,3 +596,32 @@ def test_a_first_load_lets_reads_go_between_and_is_seen_whole() -> None:
         seen.add((engine.seq, engine.subscription_count))
     assert slices > 1 and seen == {(0, 0), (n, n)}
     assert len(engine.match(np.full((1, 4), 0.5), 20)[0].winners) == 20
+
+
+def test_of_many_changes_those_with_faults_are_left_out() -> None:
+    """What is wrong with a subscription as a whole is found among others, and those behind meet what was before."""
+    engine = MatcherEngine(MatcherConfig(("age", "credit"), "relaxed", "product"))
+    plan, _ = engine.apply(
+        ChangeSubscriptions(
+            [
+                SetSubscription("a", [0.0, 1.0, 0.0, 1.0, 1e200, 0.5]),
+                SetSubscription("b", [1.0, 0.0, 0.0, 1.0, 1.0, 1.0]),
+                ChangeSubscription("a", weights={"credit": 1e200}),
+                ChangeSubscription("b", weights={"credit": 2.0}),
+                ChangeSubscription("a", ttl=5.0),
+            ]
+        )
+    )
+    assert [(fault.index, fault.field, fault.kind) for fault in plan.faults] == [
+        (1, "intervals.age", "invalid"),
+        (2, "weights", "invalid"),
+        (3, "id", "missing"),
+    ]
+    row = [0.0, 1.0, 0.0, 1.0, 1e200, 0.5]
+    assert plan.outcomes == [("a", row, None, 1, True), None, None, None, ("a", row, 5.0, 2, False)]
+    assert [(view.id, view.ttl) for view in engine.subscriptions(None, 9)] == [("a", 5.0)]
+    with pytest.raises(Refused) as refused:
+        engine.apply(SetSubscription("b", [1.0, 0.0, 0.0, 1.0, 1.0, 1.0]))
+    assert [(fault.field, fault.index) for fault in refused.value.faults] == [("intervals.age", None)]
+    assert engine.seq == 2
+    engine.check()

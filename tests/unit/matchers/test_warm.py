@@ -54,7 +54,7 @@ def use(config: MatcherConfig, path: Path) -> None:
         events[20:30, 1] += 0.1
         events[30:, 0], events[30:, 1] = np.inf, -np.inf
         engine.apply(Match(events, 30, explain=True))
-        engine.apply(SetSubscription("new", some(1)))
+        engine.apply(SetSubscription("new", some(1).rows[0]))
         engine.apply(ChangeSubscription("s3", {"a": (0.0, 1.0)}))
         engine.apply(DeleteSubscriptions([f"s{i}" for i in range(500, 900)]))
         plan = engine.capture(journal=True, indexes=True)

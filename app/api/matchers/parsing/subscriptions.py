@@ -21,7 +21,7 @@ from app.errors import FieldError
 from indexes.core.commands import Refused
 from indexes.matchers.commands import AddSubscriptions, ChangeSubscription, Interval, SetSubscription
 from indexes.matchers.config import MatcherConfig, Subscriptions
-from indexes.matchers.forms import LACKING, LONELY, REVERSED, Form, columns_of, nothing
+from indexes.matchers.forms import LACKING, LONELY, REVERSED, Form, nothing, row_of
 
 Float64 = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
@@ -58,10 +58,10 @@ class SubscriptionReader:
             raise invalid("id", f"is {id!r} in the path")
         intervals = {name: _interval(pair) for name, pair in body.get("intervals", {}).items()}
         form = Form(intervals, body.get("weights"), body.get("score"))
-        subscription, faults = columns_of(self._config, [form])
+        row, faults = row_of(self._config, form)
         if faults:
             raise from_refused(Refused(faults), lambda fault: FieldError(fault.field, fault.reason))
-        return SetSubscription(id, subscription, body.get("ttl"))
+        return SetSubscription(id, row, body.get("ttl"))
 
     def part(self, id: str, body: dict[str, Any]) -> ChangeSubscription:
         """The change of a PATCH."""

@@ -22,11 +22,11 @@ from app.api.matchers.router import matchers, router
 from app.api.subscriptions import Change, Models, Prose, SubscriptionRoutes
 from app.rendering.matchers import matcher_json
 from app.write_path.writer import Skeleton
-from indexes.matchers.commands import AddSubscriptions, DeleteSubscriptions, SetSubscription
+from indexes.matchers.commands import AddSubscriptions, DeleteSubscriptions
 from indexes.matchers.config import MatcherConfig
 from indexes.matchers.engine import MatcherEngine
 from indexes.matchers.forms import form_of
-from indexes.matchers.results import SubscriptionView
+from indexes.matchers.results import SubscriptionSet, SubscriptionView
 
 
 class MatcherSubscriptionRoutes(SubscriptionRoutes[MatcherContext, MatcherEngine, MatcherConfig]):
@@ -63,12 +63,19 @@ class MatcherSubscriptionRoutes(SubscriptionRoutes[MatcherContext, MatcherEngine
         return matcher_json(plan.engine.config).subscriptions(command, at, found.heads_at(plan.positions, at))
 
     def text(self, plan: Any, change: Change) -> str:
-        made: SetSubscription = plan.command
-        view = SubscriptionView(made.id, form_of(change.config, made.subscription), made.ttl)
-        return matcher_json(change.config).subscription(view, f'"seq":{plan.last_seq},')
+        return changed(change.config, plan.outcomes[0])
+
+    def created(self, plan: Any) -> bool:
+        return bool(plan.outcomes[0].made)
 
     def skeleton(self, plan: Any, change: Change) -> Skeleton:
         return Skeleton(self.status(plan), json.loads(self.text(plan, change)))
+
+
+def changed(config: MatcherConfig, outcome: SubscriptionSet) -> str:
+    """The answer to a change of a subscription."""
+    view = SubscriptionView(outcome.id, form_of(config, outcome.row), outcome.ttl)
+    return matcher_json(config).subscription(view, f'"seq":{outcome.seq},')
 
 
 MatcherSubscriptionRoutes().add_to(router)

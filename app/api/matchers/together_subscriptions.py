@@ -1,0 +1,60 @@
+"""Subscriptions of a matcher that are put or changed one by one, carried out together as one command."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from app.api.failures import refusal_of
+from app.api.matchers.context import MatcherContext
+from app.api.matchers.routes.subscriptions import MatcherSubscriptionRoutes, changed
+from app.api.together.kind import Answer, Outcome, Verb, receipts
+from app.api.together.subscription_changes import SubscriptionChanges, Written, changing_verbs
+from app.write_path.idempotency import Ticket
+from app.write_path.writer import Skeleton
+from indexes.core.commands import Fault, Refused
+from indexes.matchers.commands import ChangeSubscriptions
+from indexes.matchers.plans.subscriptions import SetPlan
+
+
+class MatcherSubscriptionChanges(SubscriptionChanges[SetPlan]):
+    """See `SubscriptionChanges`; any number of requests may be about the same subscription."""
+
+    async def carry_out(self, name: str, items: Sequence[Written], tickets: Sequence[Ticket | None]) -> SetPlan:
+        def requests(plan: SetPlan) -> Iterator[tuple[Ticket, Skeleton]]:
+            applied = [at for at, outcome in enumerate(plan.outcomes) if outcome is not None]
+
+            def skeleton(event: int, at: int) -> Skeleton:
+                answer = self._answer(plan, at, items[at])
+                return Skeleton(answer.status, json.loads(answer.body))
+
+            return receipts(tickets, applied, skeleton)
+
+        plan: SetPlan = await self.context.resources.submit(
+            name,
+            ChangeSubscriptions([item.command for item in items]),
+            reader=items[0].engine,
+            requests=requests if any(tickets) else None,
+        )
+        return plan
+
+    async def outcomes(self, job: SetPlan, items: Sequence[Written]) -> list[Outcome]:
+        """Each with the subscription as it is at its seq."""
+        faults: dict[int | None, list[Fault]] = {}
+        for fault in job.faults:
+            faults.setdefault(fault.index, []).append(replace(fault, index=None))
+        return [
+            refusal_of(Refused(faults[at])) if at in faults else self._answer(job, at, item)
+            for at, item in enumerate(items)
+        ]
+
+    def _answer(self, plan: SetPlan, at: int, item: Written) -> Answer:
+        outcome = plan.outcomes[at]
+        assert outcome is not None, "it applies"
+        return Answer(201 if outcome.made else 200, f"{changed(item.change.config, outcome)}\n".encode(), None)
+
+
+def matcher_changes(context: MatcherContext) -> list[Verb]:
+    """The changes of subscriptions of matchers that are carried out together."""
+    return changing_verbs(MatcherSubscriptionChanges(context, MatcherSubscriptionRoutes()))
