@@ -14,6 +14,7 @@ from starlette.requests import ClientDisconnect, Request
 
 from app.api.arrow_limits import announced, decoded
 from app.api.callers import check_caller
+from app.api.extent import check_extent
 from app.api.problems import Problem, from_validation
 from formats.checked_arrow import check
 
@@ -44,6 +45,9 @@ MOST_VALUES = 1_000_000
 
 MOST_UNPACKED = 256 << 20
 """Bytes that an Arrow stream may unpack to even if it has fewer itself."""
+
+INLINE = 512 << 10
+"""Bytes of a body up to which it is parsed on the event loop."""
 
 LONGEST_LINE = 1 << 20
 """Bytes of a line of NDJSON."""
@@ -120,6 +124,8 @@ def check_literals(raw: bytes | bytearray) -> None:
 def validated(raw: bytes | bytearray, adapter: Reads[T], tags: frozenset[str] = frozenset()) -> T:
     """A JSON body as `adapter`'s type, in which `tags` name branches of unions. Raises 400 when it is not JSON, 413 or
     422 when it is not valid."""
+    if len(raw) > INLINE:
+        check_extent(raw)
     check_literals(raw)
     try:
         return adapter.validate_json(raw)

@@ -15,6 +15,7 @@ from app.api.matchers.models import MatcherBody
 from app.api.relays.models import RelayBody
 from app.resource_names import RESOURCES
 from tests.support.app_client import AppClient
+from tests.support.service_fixtures import MakeClient
 
 BOUNDS = [0, 0, 1, 1]
 NEITHER = 'must be a number of posts or {"seconds": s}'
@@ -93,3 +94,33 @@ def test_every_method_says_the_same_of_what_is_not_there(client: AppClient, reso
         problem = client.request(method, where).json()
         assert problem["detail"] == f"there is no {noun} 'nope'", (method, where)
         assert [error["field"] for error in problem["errors"]] == [noun]
+
+
+def test_a_list_that_is_far_too_long_is_refused_before_it_is_parsed(
+    make_client: MakeClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def parsed(*_: Any) -> None:
+        raise AssertionError("it is parsed")
+
+    client = make_client(max_elements=1_000)
+    client.put("/v1/boards/b", json={"range_attributes": ["x"], "rank": {"attribute": "y"}, "ks": [1]})
+    monkeypatch.setattr("app.api.bulk.read_list", parsed)
+    headers = {"content-type": "application/json"}
+    for path in ("events", "subscriptions"):
+        body = b'{"%b": [%b]}' % (path.encode(), b",".join([b"{}"] * 200_000))
+        answer = client.post(f"/v1/boards/b/{path}", content=body, headers=headers)
+        assert (answer.status_code, answer.json()["type"]) == (413, "/problems/too-large")
+    fields = b"{%b}" % b",".join(b'"k%d": 1' % n for n in range(60_000))
+    for method, path in (("POST", "/v1/boards/b/events"), ("PUT", "/v1/boards/c")):
+        answer = client.request(method, path, content=fields, headers=headers)
+        assert answer.status_code == 422
+        assert answer.json()["errors"] == [{"field": "body", "reason": "must have at most 1000 fields"}]
+
+
+def test_lines_with_very_many_values_are_no_list_that_is_too_long(make_client: MakeClient) -> None:
+    client = make_client(max_elements=10)
+    client.put("/v1/boards/b", json={"range_attributes": ["x"], "rank": {"attribute": "y"}, "ks": [1]})
+    line = b'{"op": "upsert", "id": "a", "values": {"x": 1, "y": 2}, "payload": [1, 2, 3]}\n'
+    headers = {"content-type": "application/x-ndjson"}
+    answer = client.post("/v1/boards/b/events?messages=none", content=line * 8_000, headers=headers)
+    assert (answer.status_code, answer.json()["applied"]) == (200, 8_000)
