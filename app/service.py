@@ -149,7 +149,8 @@ class Service:
         self.expiry = Expiry(self.hub.is_read, self._expire)
         self.ticks = Ticks(self.feeds, ticks.now)
         self.kernels = Kernels(settings.warm_first)
-        self.jobs = Jobs(metrics, Numbers(stores.directory.path / "JOBS"), ready=self.kernels.need_all)
+        numbers, kernels = Numbers(stores.directory.path / "JOBS"), self.kernels
+        self.jobs = Jobs(metrics, numbers, ready=kernels.need_all, compiled=lambda: kernels.share)
         root = Folder.at(settings.storage or stores.directory.path)
         self.snapshots = Snapshots(root, epoch, resource_types)
         self._ahead = ahead

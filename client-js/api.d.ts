@@ -847,7 +847,10 @@ export type JobPage = {
   items: JobResponse[];
 };
 
-/** A job. `detail` has the `step` while it runs, then the result or the `error`. */
+/**
+ * A job. `detail` has the `step` while it runs, then the result or the `error`. Before its first step it may wait for
+ * kernels that are being compiled: `kernels` is the share of them that is.
+ */
 export type JobResponse = {
   /** Id of the job. */
   job: string;

@@ -14,6 +14,7 @@ from starlette.requests import ClientDisconnect, Request
 
 from app.api.arrow_limits import announced, decoded
 from app.api.callers import check_caller
+from app.api.extent import check_extent
 from app.api.problems import Problem, from_validation
 from formats.checked_arrow import check
 
@@ -44,6 +45,9 @@ MOST_VALUES = 1_000_000
 
 MOST_UNPACKED = 256 << 20
 """Bytes that an Arrow stream may unpack to even if it has fewer itself."""
+
+INLINE = 512 << 10
+"""Bytes of a body up to which it is parsed on the event loop."""
 
 LONGEST_LINE = 1 << 20
 """Bytes of a line of NDJSON."""
@@ -99,19 +103,29 @@ async def read(request: Request) -> bytes | bytearray:
     return body
 
 
-def check_literals(raw: bytes | bytearray) -> None:
-    """Refuse NaN and Infinity, which the validators would read as numbers although they are not JSON."""
+def literal_fault(raw: bytes | bytearray) -> str | None:
+    """Why a text with NaN or Infinity, which the validators would read as numbers, is not JSON; None where it is."""
     # To look for one byte takes a fraction of the time, and few bodies have it.
     if (_N in raw and b"NaN" in raw) or (_I in raw and b"Infinity" in raw):
         try:
             from_json(bytes(raw), allow_inf_nan=False, cache_strings="none")
         except ValueError as error:
-            raise Problem("malformed", f"the body is not JSON: {error}") from None
+            return str(error)
+    return None
+
+
+def check_literals(raw: bytes | bytearray) -> None:
+    """Refuse NaN and Infinity, which the validators would read as numbers although they are not JSON."""
+    fault = literal_fault(raw)
+    if fault is not None:
+        raise Problem("malformed", f"the body is not JSON: {fault}")
 
 
 def validated(raw: bytes | bytearray, adapter: Reads[T], tags: frozenset[str] = frozenset()) -> T:
     """A JSON body as `adapter`'s type, in which `tags` name branches of unions. Raises 400 when it is not JSON, 413 or
     422 when it is not valid."""
+    if len(raw) > INLINE:
+        check_extent(raw)
     check_literals(raw)
     try:
         return adapter.validate_json(raw)
@@ -129,15 +143,16 @@ def lines(raw: bytes | bytearray, before: int = 0) -> Iterator[tuple[int, bytes]
         number += 1
         if end - start > LONGEST_LINE:
             raise Problem("too-large", f"line {number} has more than {LONGEST_LINE} bytes")
-        line = bytes(raw[start:end]).strip(b" \t\r")
+        # What is in front stays, so that errors name the column.
+        line = bytes(raw[start:end]).rstrip(b" \t\r")
         if line:
             yield number, line
         start = end + 1
 
 
 def not_json(line: int, why: str) -> Problem:
-    """The 400 for a line that is not JSON."""
-    return Problem("malformed", f"line {line} is not JSON: {why}")
+    """The 400 for a line that is not JSON; `why` is the parser's word on the line alone."""
+    return Problem("malformed", f"line {line} is not JSON: {why.replace(' line 1 column ', ' column ')}")
 
 
 def _check_unpacked(size: int, most: int) -> None:

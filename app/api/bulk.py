@@ -13,7 +13,7 @@ import pyarrow as pa
 from pydantic import ValidationError
 from pydantic_core import from_json
 
-from app.api.bodies import BodyFormat, arrow_table, check_literals, lines, not_json
+from app.api.bodies import BodyFormat, arrow_table, check_literals, lines, literal_fault, not_json
 from app.api.element_errors import MOST_SKIPPED, ElementError, ElementErrors
 from app.api.ids import named
 from app.api.models import OnErrorQuery
@@ -328,10 +328,9 @@ class Lines:
 
     @staticmethod
     def _check_literals(number: int, line: bytes) -> None:
-        try:
-            check_literals(line)
-        except Problem as problem:
-            raise not_json(number, problem.detail) from None
+        fault = literal_fault(line)
+        if fault is not None:
+            raise not_json(number, fault)
 
 
 def _note(failure: ValidationError, index: int, errors: ElementErrors) -> None:

@@ -14,11 +14,12 @@ from pydantic import BaseModel
 from starlette.requests import Request
 from starlette.responses import Response
 
-from app.api.bodies import BULK, BodyFormat, format_of, read, validated
+from app.api.bodies import BULK, INLINE, BodyFormat, format_of, read, validated
 from app.api.bulk import Place, Read, Reader
 from app.api.callers import caller_of
 from app.api.chunked_response import PLACES
 from app.api.element_errors import MOST_SKIPPED, ElementError, ElementErrors
+from app.api.extent import check_extent
 from app.api.idempotency import claim
 from app.api.models import NoQuery, ids_validator
 from app.api.pages import PageQuery, cursor, query
@@ -41,9 +42,6 @@ Q = TypeVar("Q", bound=BaseModel)
 ReadT = TypeVar("ReadT", bound=Read[Any])
 EngineT = TypeVar("EngineT")
 ConfigT = TypeVar("ConfigT")
-
-INLINE = 512 << 10
-"""Bytes of a body up to which it is parsed on the event loop."""
 
 
 class Done(NamedTuple):
@@ -202,7 +200,12 @@ class Context(ABC, Generic[EngineT, ConfigT]):
     async def parsed(self, request: Request, raw: bytes | bytearray, parse: Callable[[ConfigT], T]) -> T:
         """`parse` for the resource's attributes; a long body is parsed in a thread."""
         config = self.config(request)
-        return parse(config) if len(raw) <= INLINE else await asyncio.to_thread(parse, config)
+        if len(raw) <= INLINE:
+            return parse(config)
+        if format_of(request, BULK) is BodyFormat.JSON:
+            # The parser would keep the event loop waiting, also from its thread.
+            await asyncio.to_thread(check_extent, raw, self.settings.max_elements)
+        return await asyncio.to_thread(parse, config)
 
     async def once(
         self,

@@ -30,6 +30,16 @@ ENDING = (
     "it is carried out once"
 )
 
+_SINGLE = {
+    b"authorization": "Authorization",
+    b"content-encoding": "Content-Encoding",
+    b"content-type": "Content-Type",
+    b"host": "Host",
+    b"idempotency-key": "Idempotency-Key",
+    b"origin": "Origin",
+}
+"""Headers that a request has once: of two, one layer would read the first and another the last."""
+
 _AUTHORITY = re.compile(r"(\[[0-9a-f:.%]*\]|[^:\[\]]*)(?::[0-9]*)?")
 
 
@@ -128,8 +138,8 @@ class Guard:
 
     def _refusal(self, scope: Scope, headers: _Headers) -> Problem | None:
         """Why a request is refused before it reaches its route."""
-        if headers.hosts > 1:
-            return Problem("malformed", "a request has one Host")
+        if headers.repeated:
+            return Problem("malformed", f"a request has one {_SINGLE[headers.repeated]}")
         raw_path = scope.get("raw_path") or b""
         if b"%" in raw_path and b"%2f" in raw_path.lower():
             return Problem("not-found", "no name or id has a slash in it, so none is written as %2F")
@@ -157,26 +167,28 @@ class Guard:
 class _Headers:
     """The few headers that the guard looks at, found in one pass."""
 
-    __slots__ = ("bulk", "chunked", "host", "hosts", "length", "origin", "preflight", "request_id")
+    __slots__ = ("bulk", "chunked", "host", "length", "origin", "preflight", "repeated", "request_id")
 
     def __init__(self, headers: list[tuple[bytes, bytes]]) -> None:
         self.host = b""
-        self.hosts = 0
         self.origin: bytes | None = None
         self.request_id = b""
         self.length = 0
         self.bulk = False
         self.chunked = False
         self.preflight = False
-        typed = False
+        self.repeated: bytes | None = None
+        seen = []
         for name, value in headers:
+            if name in _SINGLE:
+                if name in seen:
+                    self.repeated = name
+                seen.append(name)
             if name == b"host":
                 self.host = value
-                self.hosts += 1
             elif name == b"content-length":
                 self.length = int(value) if value.isdigit() and len(value) < 19 else 1 << 62
-            elif name == b"content-type" and not typed:
-                typed = True
+            elif name == b"content-type":
                 self.bulk = value.partition(b";")[0].strip().lower() in BULK_TYPES
             elif name == b"transfer-encoding":
                 self.chunked = True

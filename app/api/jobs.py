@@ -78,7 +78,8 @@ class StartedJobResponse(Strict):
 
 
 class JobResponse(Strict):
-    """A job. `detail` has the `step` while it runs, then the result or the `error`."""
+    """A job. `detail` has the `step` while it runs, then the result or the `error`. Before its first step it may wait
+    for kernels that are being compiled: `kernels` is the share of them that is."""
 
     job: Annotated[str, Field(description="Id of the job.")]
     kind: Annotated[Kind, Field(description="What the job does.")]

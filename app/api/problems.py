@@ -16,6 +16,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from app.errors import FieldError, ServiceError
+from app.security.scopes import PATTERN as SCOPE_PATTERN
 from indexes.core.commands import Fault, Refused
 
 MOST_ERRORS = 100
@@ -291,11 +292,21 @@ def from_error(error: ServiceError) -> Problem:
 # --- field paths and reasons ----------------------------------------------------------------------------------------
 
 
+BRANCH = "\0"
+"""How the tag of a union's branch begins, so that it is told from the name of a field."""
+
+_KEY = "[key]"
+"""The last part of pydantic's location of a key of an object."""
+
+
 def path(loc: Iterable[int | str], tags: frozenset[str] = frozenset()) -> str:
-    """A pydantic location as a field path; a name in `tags` right after an index is a union's branch, not a field.
+    """A pydantic location as a field path. A name that begins with `BRANCH`, or is in `tags` and right after an index,
+    is a union's branch and no field.
 
     >>> path(("events", 3, "upsert", "values", "delay"), frozenset({"upsert"}))
     'events[3].values.delay'
+    >>> path(("window", BRANCH + "time", "seconds"))
+    'window.seconds'
     """
     text = ""
     after_index = False
@@ -304,7 +315,7 @@ def path(loc: Iterable[int | str], tags: frozenset[str] = frozenset()) -> str:
             text += f"[{part}]"
             after_index = True
             continue
-        if not (after_index and part in tags):
+        if not (part.startswith(BRANCH) or (after_index and part in tags)):
             name = part if len(part) <= _MOST_CHARACTERS else part[:_MOST_CHARACTERS] + "..."
             text = f"{text}.{name}" if text else name
         after_index = False
@@ -336,11 +347,23 @@ _REASONS = {
 NAME_PATTERN = r"^(?:[A-Za-z0-9._:-]*[A-Za-z0-9_:-][A-Za-z0-9._:-]*|\.{3,})$"
 ATTRIBUTE_PATTERN = r"^[A-Za-z_][A-Za-z0-9_]{0,63}$"
 PRINTABLE_PATTERN = r"^[^\x00-\x1f\x7f]*$"
+VISIBLE_PATTERN = r"^[!-~]+$"
 _PATTERNS = {
     PRINTABLE_PATTERN: "must have no control characters",
+    VISIBLE_PATTERN: "must be made of visible ASCII characters",
+    SCOPE_PATTERN: "must be admin or <resources>[/<name>]:<right>, such as boards:read or boards/delays:publish",
     NAME_PATTERN: "must be made of A-Z a-z 0-9 . _ : - and not be . or ..",
     ATTRIBUTE_PATTERN: "must be a letter or _ and up to 63 letters, digits or _",
 }
+
+
+def counted(count: int, noun: str) -> str:
+    """So many of a noun.
+
+    >>> counted(1, "element"), counted(2, "element")
+    ('1 element', '2 elements')
+    """
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def reason(error: ErrorDetails | dict[str, Any]) -> str:
@@ -351,11 +374,13 @@ def reason(error: ErrorDetails | dict[str, Any]) -> str:
     ctx: dict[str, Any] = error.get("ctx", {})
     match kind:
         case "greater_than_equal":
-            return f"must be at least {ctx['ge']:g}"
+            return f"must be at least {ctx['ge']:.15g}"
         case "less_than_equal":
-            return f"must be at most {ctx['le']:g}"
+            return f"must be at most {ctx['le']:.15g}"
         case "greater_than":
-            return f"must be greater than {ctx['gt']:g}"
+            return f"must be greater than {ctx['gt']:.15g}"
+        case "less_than":
+            return f"must be less than {ctx['lt']:.15g}"
         case "literal_error" | "enum":
             return f"must be {ctx['expected']}"
         case "union_tag_invalid":
@@ -363,15 +388,15 @@ def reason(error: ErrorDetails | dict[str, Any]) -> str:
         case "union_tag_not_found":
             return "is required"
         case "string_pattern_mismatch":
-            return _PATTERNS.get(ctx["pattern"], str(error["msg"]))
+            return _PATTERNS.get(ctx["pattern"], f"must match {ctx['pattern']}")
         case "string_too_long":
-            return f"must be at most {ctx['max_length']} characters"
+            return f"must be at most {counted(ctx['max_length'], 'character')}"
         case "string_too_short":
-            return f"must be at least {ctx['min_length']} characters"
+            return f"must be at least {counted(ctx['min_length'], 'character')}"
         case "too_long":
-            return f"must have at most {ctx['max_length']} elements"
+            return f"must have at most {counted(ctx['max_length'], 'element')}"
         case "too_short":
-            return f"must have at least {ctx['min_length']} elements"
+            return f"must have at least {counted(ctx['min_length'], 'element')}"
         case "value_error":
             return str(ctx["error"])
     text = str(error["msg"])
@@ -385,6 +410,8 @@ def field_error(
     loc: tuple[int | str, ...] = error["loc"]
     if error["type"] in ("union_tag_invalid", "union_tag_not_found"):
         loc = (*loc, error["ctx"]["discriminator"].strip("'"))
+    if len(loc) > 1 and loc[-1] == _KEY and error["type"] != "extra_forbidden":
+        loc = loc[:-1]
     field = path(loc, tags)
     if prefix:
         field = prefix + ("" if not field or field.startswith("[") else ".") + field
@@ -434,6 +461,8 @@ def from_refused(refused: Refused, named: Callable[[Fault], FieldError] = fault_
     kinds = {fault.kind for fault in refused.faults}
     slug = next((slug for kind, slug in _FAULT_SLUGS if kind in kinds), "invalid")
     errors = [named(fault) for fault in refused.faults]
+    if slug == "not-found" and len(errors) == 1 and refused.faults[0].index is None:
+        return not_found(*errors[0])
     detail = f"{errors[0].field}: {errors[0].reason}" if errors else ""
     return Problem(slug, detail, errors)
 

@@ -174,7 +174,11 @@ def _followed(client: Rankcast, id: str, cancel: bool) -> Job:
     try:
         with progress() as show:
             for job in client.jobs.follow(id):
-                show(job.progress, f"{job.kind} {job.id}: {job.step or job.state}")
+                waits = job.detail.get("kernels")
+                if waits is not None:
+                    show(waits, f"{job.step}: {job.kind} {job.id}")
+                else:
+                    show(job.progress, f"{job.kind} {job.id}: {job.step or job.state}")
     except KeyboardInterrupt:
         if cancel:
             client.jobs.cancel(id)

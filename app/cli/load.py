@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from rankcast_client import Board, BoardInfo, Published, Put
 
 SHOWN_ROWS = 10
+OPS = ["upsert", "update", "delete"]
 
 
 class Target(NamedTuple):
@@ -259,7 +260,7 @@ class Progress:
 
     def _check(self, chunk: Chunk, on_error: OnError) -> None:
         if chunk.bad and on_error == "refuse":
-            raise _refused(chunk.bad, self)
+            raise _refused(sorted([*chunk.bad, *_bad_for_the_service(chunk)]), self)
 
     def _end(self, chunk: Chunk) -> int:
         """The last row of a chunk."""
@@ -371,6 +372,30 @@ def _answer(
             raise
         raise _refused(bad, made) from None
     return answer, located(answer.errors)
+
+
+def _bad_for_the_service(chunk: Chunk) -> list[BadRow]:
+    """Which of the rows that could be read the service would refuse by themselves, in its words. A chunk with other bad
+    rows is not sent, and all of its bad rows are to be known at once.
+    """
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    from app.api.values import LARGEST, NAME_REASON, bad_names, number_reason
+    from app.cli.rows import BadRow
+
+    bad = [BadRow(chunk.rows[at], f"id {NAME_REASON}") for at in bad_names(chunk.batch.column("id")).tolist()]
+    known = pc.is_in(chunk.batch.column("op"), value_set=pa.array(OPS))
+    reason = "op must be 'upsert', 'update' or 'delete'"
+    bad += [BadRow(chunk.rows[at], reason) for at in np.flatnonzero(~np.asarray(known)).tolist()]
+    for name in chunk.batch.schema.names:
+        column = chunk.batch.column(name)
+        if pa.types.is_floating(column.type):
+            values = column.fill_null(0.0).to_numpy(zero_copy_only=False)
+            large = np.flatnonzero(np.abs(values) > LARGEST).tolist()
+            bad += [BadRow(chunk.rows[at], f"values.{name} {number_reason(values[at])}") for at in large]
+    return bad
 
 
 def stream_of(batch: pa.RecordBatch) -> bytes:

@@ -98,6 +98,19 @@ class LazyGroup(TyperGroup):
         with self._names_alone():
             return super().shell_complete(ctx, incomplete)
 
+    def invoke(self, ctx: Any) -> Any:
+        """Run a command; what is wrong with an argument is said in the words of the API."""
+        try:
+            return super().invoke(ctx)
+        except typer.BadParameter as error:
+            from pydantic import ValidationError
+
+            if isinstance(error.__cause__, ValidationError):
+                from app.api.problems import reason
+
+                error.message = reason(error.__cause__.errors(include_url=False)[0])
+            raise
+
     @contextmanager
     def _names_alone(self) -> Iterator[None]:
         self._listing = True

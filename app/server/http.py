@@ -157,6 +157,7 @@ class HttpProtocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         self._head_came()
+        self._check_coding()
         super().on_headers_complete()
         # There is no path where the connection goes over to another protocol.
         if self.scope.get("path", "").endswith("/stream"):
@@ -176,6 +177,15 @@ class HttpProtocol(HttpToolsProtocol):
         if self._patience is not None:
             self._wait_no_more()
         super().on_message_complete()
+
+    def _check_coding(self) -> None:
+        """Refuse a body in another transfer coding than chunks: the parser takes off those alone, and what is inside
+        would be read as if it were the body. Raises as `_check_handshake`.
+        """
+        codings = [value.strip().lower() for name, value in self.headers if name == b"transfer-encoding"]
+        if codings and codings != [b"chunked"]:
+            self._problem = Problem("malformed", "the only transfer coding that is understood is chunked")
+            raise self._problem
 
     def _should_upgrade(self) -> bool:
         upgrades = super()._should_upgrade()

@@ -46,10 +46,12 @@ def read_packed(frame: bytes) -> Any:
         _check(frame)
     try:
         return msgpack.unpackb(frame, ext_hook=_no_extension, timestamp=0, strict_map_key=True)
+    except (msgpack.StackError, RecursionError):
+        raise ValueError("it is nested too deeply") from None
+    except msgpack.FormatError:
+        raise ValueError("it has a byte that begins no value") from None
     except msgpack.UnpackException as error:
-        raise ValueError(str(error)) from None
-    except RecursionError:
-        raise ValueError("is nested too deeply") from None
+        raise ValueError(str(error) or "it cannot be unpacked") from None
 
 
 def pack(value: Any) -> bytes:

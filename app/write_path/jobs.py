@@ -28,6 +28,12 @@ Engine = Literal["local", "spark"]
 WAITING = 16
 """Jobs that may wait behind the running one."""
 
+WAITING_FOR_KERNELS = "waiting for kernels"
+"""The step of a job before its first, while kernels are compiled; ``kernels`` beside it is the share that is."""
+
+LOOK_SECONDS = 0.5
+"""How often it is seen how far they are."""
+
 CANCELLED = "the job was cancelled"
 
 KEPT = 100
@@ -182,14 +188,14 @@ class Job:
         self.state, self.started = "running", time.time()
         self._notify()
 
-    def advance(self, fraction: float, step: str) -> None:
-        """Note the progress; ignored once it has ended."""
+    def advance(self, fraction: float, step: str, **more: Any) -> None:
+        """Note the progress, with what `more` there is to say of the step; ignored once it has ended."""
         if self.over:
             return
         if self.progress < fraction:
             self.progress = min(fraction, 1.0)
         if step:
-            self.detail = {"step": "cancelling" if self.cancelling else step}
+            self.detail = {"step": "cancelling"} if self.cancelling else {"step": step, **more}
         due = self._notified_at + self._pause - time.monotonic()
         if due <= 0:
             self._notify()
@@ -227,9 +233,12 @@ class Jobs:
         kept: int = KEPT,
         pause: float = PAUSE,
         ready: Callable[[], Awaitable[None]] | None = None,
+        compiled: Callable[[], float] = lambda: 0.0,
     ) -> None:
+        """`ready` returns once the kernels are; `compiled` is the share of them that is."""
         self._metrics = metrics
         self._ready = ready
+        self._compiled = compiled
         self._numbers = numbers or Numbers()
         self._most_waiting = waiting
         self._most_kept = kept
@@ -336,11 +345,23 @@ class Jobs:
 
     async def _when_ready(self, run: Run, job: Job) -> dict[str, Any]:
         if self._ready is not None:
+            # Where there is nothing to wait for, this never runs.
+            showing = asyncio.create_task(self._show_waiting(job))
             try:
                 await self._ready()
             except ServiceError as problem:
                 raise JobFailed(f"{problem.detail}; the job did not begin") from None
+            finally:
+                showing.cancel()
+            if job.detail.get("step") == WAITING_FOR_KERNELS:
+                job.advance(0.0, "beginning")
         return await _called(run, _reporter(job))
+
+    async def _show_waiting(self, job: Job) -> None:
+        """Keep noting how far the kernels are that a job waits for."""
+        while True:
+            job.advance(0.0, WAITING_FOR_KERNELS, kernels=round(self._compiled(), 4))
+            await asyncio.sleep(LOOK_SECONDS)
 
     async def _run(self, job: Job, run: Run) -> None:
         job.begin()

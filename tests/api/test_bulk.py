@@ -74,3 +74,17 @@ def test_a_line_that_is_not_json_is_named(line: str) -> None:
         list(Lines(f'{{"n": 1}}\n{line}\n{{"n": 1}}'.encode(), ELEMENT, ElementErrors()))
     assert refused.value.status_code == 400
     assert "line 2" in refused.value.detail
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        ('{"n": NaN}', "expected value at column 7"),
+        ('  {"n": NaN}', "expected value at column 9"),
+        ('  {"n": x}', "expected value at column 9"),
+    ],
+)
+def test_what_is_wrong_with_a_line_is_said_once_with_its_column(line: str, why: str) -> None:
+    with pytest.raises(Problem) as refused:
+        list(Lines(f'{{"n": 1}}\n{line}\n{{"n": 1}}'.encode(), ELEMENT, ElementErrors()))
+    assert refused.value.detail == f"line 2 is not JSON: {why}"

@@ -131,6 +131,19 @@ def test_the_services_own_pages_may_ask() -> None:
     assert World().client.get("/things/a", headers={"origin": "http://127.0.0.1:8000"}).status_code == 200
 
 
+@pytest.mark.parametrize(
+    "name", ["Authorization", "Content-Type", "Content-Encoding", "Host", "Idempotency-Key", "Origin"]
+)
+@pytest.mark.parametrize("second", ["a", "b"])
+def test_headers_that_are_single_are_refused_when_repeated(name: str, second: str) -> None:
+    headers = [(name, "a"), ("accept", "a"), (name.lower(), second), ("accept", "b")]
+    for world in (World(), World(Keyring([new_key("a", ["admin"])[1]]))):
+        answer = world.client.get("/things/a", headers=headers)
+        assert answer.status_code == 400
+        assert answer.json()["type"] == "/problems/malformed"
+        assert answer.json()["detail"] == f"a request has one {name}"
+
+
 def test_with_keys_host_and_origin_do_not_matter() -> None:
     client = World(Keyring([new_key("a", ["admin"])[1]])).client
     headers = {"host": "rankcast.example", "origin": "https://app.example"}
@@ -229,7 +242,8 @@ def test_the_access_log_holds_no_secret() -> None:
     assert "hush" not in repr(logged)
 
 
-def test_the_first_content_type_decides_on_the_limit() -> None:
+def test_two_content_types_do_not_choose_the_limit() -> None:
     client = World(max_body=1024, max_bulk=4096).client
-    headers = [("content-type", "application/json"), ("content-type", "application/x-ndjson")]
-    assert client.post("/size", content=b"a" * 2000, headers=headers).status_code == 413
+    types = [("content-type", "application/json"), ("content-type", "application/x-ndjson")]
+    for headers in (types, types[::-1]):
+        assert client.post("/size", content=b"a" * 2000, headers=headers).status_code == 400

@@ -374,3 +374,44 @@ def test_what_is_shown_is_json() -> None:
         assert json.loads(json.dumps(job.shown()))["progress"] == 0.3333
 
     run(test)
+
+
+def test_a_job_says_how_far_the_kernels_are_that_it_waits_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.write_path.jobs.LOOK_SECONDS", 0.0)
+
+    async def test() -> None:
+        ready, share, gate = asyncio.Event(), 0.25, Gate()
+
+        async def wait() -> None:
+            await ready.wait()
+
+        jobs = Jobs(Metrics(), ready=wait, compiled=lambda: share, pause=0.0)
+        job = jobs.submit("snapshot", gate)
+        for share in (0.25, 0.5):
+            while job.detail != {"step": "waiting for kernels", "kernels": share}:
+                await asyncio.sleep(0)
+            assert (job.state, job.progress) == ("running", 0.0)
+        ready.set()
+        await gate.begun.wait()
+        assert job.detail == {"step": "beginning"}
+        gate.go.set()
+        await jobs.wait(job.id)
+        assert job.detail == {"went": True}
+
+    run(test)
+
+
+def test_a_job_that_waits_for_no_kernels_does_not_say_so() -> None:
+    async def test() -> None:
+        seen: list[dict[str, Any]] = []
+
+        async def ready() -> None:
+            return None
+
+        jobs = Jobs(Metrics(), ready=ready, pause=0.0)
+        job = jobs.submit("snapshot", nothing)
+        job.watch(lambda: seen.append(job.detail))
+        await jobs.wait(job.id)
+        assert not [detail for detail in seen if "kernels" in detail]
+
+    run(test)

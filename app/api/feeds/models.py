@@ -3,7 +3,7 @@
 from functools import lru_cache
 from typing import Annotated, Any, Literal, NamedTuple
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Discriminator, Field, Tag
 from pydantic_core import PydanticCustomError, SchemaValidator
 
 from app.api.maps.models import LOCATION, Location
@@ -29,6 +29,7 @@ from app.api.models import (
     SubscriptionId,
     whole,
 )
+from app.api.problems import BRANCH
 from app.api.values import Name, Number, Strict
 from indexes.feeds.config import MOST_LETTERS, MOST_WORDS
 from indexes.feeds.theta import MOST_K
@@ -72,6 +73,19 @@ class TimeWindow(Strict):
     seconds: Annotated[float, Field(strict=True, ge=0.001, le=MOST_SECONDS, description="In whole milliseconds.")]
 
 
+_POSTS, _TIME = BRANCH + "posts", BRANCH + "time"
+
+
+def _kind(given: Any) -> str | None:
+    """The branch of a window: what is wrong with it is said of that alone."""
+    if isinstance(given, dict | TimeWindow):
+        return _TIME
+    return _POSTS if isinstance(given, int | float) and not isinstance(given, bool) else None
+
+
+_WINDOW = Discriminator(_kind, "window", 'must be a number of posts or {"seconds": s}')
+
+
 def _four(given: list[float]) -> list[float]:
     """A list that is longer is wrong, and not too large as a list without a fixed length would be."""
     if len(given) != 4:
@@ -92,7 +106,8 @@ class FeedBody(Strict):
     """A feed's configuration. It cannot be changed."""
 
     window: Annotated[
-        Annotated[int, Field(strict=True, ge=1, le=MOST_POSTS)] | TimeWindow,
+        Annotated[int, Field(strict=True, ge=1, le=MOST_POSTS), Tag(_POSTS)] | Annotated[TimeWindow, Tag(_TIME)],
+        _WINDOW,
         Field(description='How many posts are kept, the newest; or `{"seconds": s}`, those of so much time.'),
     ]
     bounds: Annotated[

@@ -36,6 +36,7 @@ from app.api.models import (
     listed,
     made,
 )
+from app.api.problems import VISIBLE_PATTERN
 from app.api.values import Attribute, Name, Number, Strict
 from indexes.relays.config import MOST_ID, RelayConfig
 
@@ -91,7 +92,7 @@ class RelayLinkBody(Strict):
         Field(
             min_length=1,
             max_length=256,
-            pattern=r"^[!-~]+$",
+            pattern=VISIBLE_PATTERN,
             description="A key of that service with relays:write; never shown again.",
         ),
     ] = None

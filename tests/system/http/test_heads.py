@@ -82,3 +82,38 @@ def test_long_lists_come_in_pieces(talk: Talk) -> None:
         assert all(
             [entry["id"] for entry in one["list"]] == [f"o{n}" for n in range(100)] for one in found["subscriptions"]
         )
+
+
+@pytest.mark.parametrize("coding", [b"gzip, chunked", b"chunked, chunked", b"gzip", b"identity, chunked"])
+def test_only_chunks_are_a_transfer_coding(shared: LiveService, coding: bytes) -> None:
+    answer = send(shared, BODY + b"Transfer-Encoding: " + coding + b"\r\n\r\n2\r\n{}\r\n0\r\n\r\n")
+    assert answer.startswith(b"HTTP/1.1 400 ") and b"/problems/malformed" in answer
+
+
+def test_two_codings_in_two_headers_are_refused(shared: LiveService) -> None:
+    codings = b"Transfer-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n"
+    assert send(shared, BODY + codings + b"2\r\n{}\r\n0\r\n\r\n").startswith(b"HTTP/1.1 400 ")
+
+
+@pytest.mark.parametrize(
+    "repeated",
+    [
+        b"Idempotency-Key: a\r\nIdempotency-Key: b\r\n",
+        b"Content-Type: application/json\r\n",
+        b"Authorization: Bearer a\r\nAuthorization: Bearer a\r\n",
+    ],
+)
+@pytest.mark.parametrize("more", [b"", b"Cache-Control: no-cache\r\n"], ids=["short", "usual"])
+def test_repeated_headers_are_refused_on_every_way(
+    shared: LiveService, talk: Talk, repeated: bytes, more: bytes
+) -> None:
+    board = f"/v1/boards/{fresh()}"
+    talk.good("PUT", board, {"range_attributes": ["x"], "rank": {"attribute": "y"}, "ks": [1]})
+    body = b'{"values":{"x":1,"y":2}}'
+    head = f"PUT {board}/objects/o HTTP/1.1\r\nContent-Length: {len(body)}\r\n".encode() + HOST
+    request = head + b"Content-Type: application/json\r\n" + more
+    answer = send(shared, request + repeated + b"\r\n" + body + b"GET / HTTP/1.1\r\nConnection: close\r\n\r\n")
+    assert answer.startswith(b"HTTP/1.1 400 ") and b"/problems/malformed" in answer
+    problem(talk.ask("GET", f"{board}/objects/o"), 404)
+    good = send(shared, request + b"Connection: close\r\n\r\n" + body)
+    assert good.startswith((b"HTTP/1.1 201 ", b"HTTP/1.1 200 "))

@@ -68,6 +68,21 @@ def test_lists_are_not_made_larger_than_their_frame() -> None:
 
 
 @pytest.mark.parametrize(
+    ("frame", "why"),
+    [
+        (b"\xc1", "begins no value"),
+        (b"\x91" * 2_000, "nested too deeply"),
+        (b"\x91" * 6_000, "at most 128 deep"),
+        (b"", "incomplete"),
+        (b"\x01\x02", "extra data"),
+    ],
+)
+def test_what_cannot_be_unpacked_is_refused_with_a_reason(frame: bytes, why: str) -> None:
+    with pytest.raises(ValueError, match=why):
+        read_packed(frame)
+
+
+@pytest.mark.parametrize(
     ("value", "good"),
     [(1, True), (-1.5, True), ("", True), (True, False), (None, False), ([], False), (float("nan"), False)],
 )

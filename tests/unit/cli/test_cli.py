@@ -79,6 +79,13 @@ def test_a_name_that_is_nearly_one_is_understood() -> None:
     assert "Did you mean" not in run("xyzzy").stderr
 
 
+@pytest.mark.parametrize(("given", "reason"), [("0", "must be at least 1"), ("x", "must be an integer")])
+def test_a_bad_argument_is_refused_in_the_words_of_the_api(given: str, reason: str) -> None:
+    refused = run("top", "b", "-k", given)
+    assert refused.exit_code == 2
+    assert reason in refused.output and "Input should" not in refused.output
+
+
 def test_the_version_is_said() -> None:
     assert run("--version").stdout == f"rankcast {version()}\n"
 

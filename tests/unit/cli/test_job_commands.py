@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import sys
 import threading
@@ -19,6 +20,7 @@ from typer.testing import CliRunner, Result
 
 from app.cli.main import cli
 from app.main import create_app
+from app.runtime.kernels import Kernels
 from app.server.serving import Server
 from app.settings import Settings
 from rankcast_client import Rankcast, Retry
@@ -80,6 +82,30 @@ def test_a_snapshot_is_followed_and_what_came_of_it_is_printed(live: Live, work:
     assert done.exit_code == 0, done.output
     assert done.stdout == "lsn: 7\nbytes: 2500000\nseconds: 0.5\n"
     assert done.stderr.splitlines()[-1] == "100% snapshot j1: succeeded"
+
+
+def test_it_is_said_that_a_job_waits_for_kernels(
+    work: FakeMaintenance, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = threading.Event()
+
+    async def need_all(kernels: Kernels) -> None:
+        while not said.is_set():
+            await asyncio.sleep(0.01)
+
+    def share(kernels: Kernels) -> float:
+        threading.Timer(1.0, said.set).start()
+        return 0.25
+
+    monkeypatch.setattr(Kernels, "need_all", need_all)
+    monkeypatch.setattr(Kernels, "share", property(share))
+    live = Live(tmp_path / "data")
+    try:
+        done = live.run("snapshot")
+    finally:
+        live.stop()
+    assert done.exit_code == 0, done.output
+    assert " 25% waiting for kernels: snapshot j1" in done.stderr.splitlines()
 
 
 def test_a_terminal_shows_a_bar(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,6 +16,7 @@ import pytest
 import typer
 from rich.console import Console
 
+from app.api.values import NAME_REASON
 from app.cli import line, name_of, parse_range, ranges_of, rows
 from app.cli.load import Target, load_rows, stream_of
 from app.cli.options import RowFile
@@ -363,6 +364,30 @@ def test_it_is_said_how_far_a_file_was_loaded(
     assert (
         list(chain.from_iterable(taking.taken)) == [f"o{i}" for i in range(first, 7) if i != 5][: 3 * len(taking.taken)]
     )
+
+
+@pytest.mark.parametrize("kind", ["csv", "ndjson"])
+def test_all_bad_rows_of_a_chunk_are_said_at_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], kind: str
+) -> None:
+    cells = [("ada", "1"), ("a b", "2"), ("bob", "x"), ("eve", "1e301"), ("..", "5")]
+    lines = ["id,level,points", *(f"{id},1,{points}" for id, points in cells)]
+    if kind == "ndjson":
+        numbers = {"x": '"x"'}
+        lines = [f'{{"id":"{id}","level":1,"points":{numbers.get(points, points)}}}' for id, points in cells]
+    path = tmp_path / f"scores.{kind}"
+    path.write_text("\n".join(lines) + "\n")
+    taking = Taking()
+    with pytest.raises(typer.Exit):
+        load_rows(RowFile(path), SCORES, Target("arcade", taking))
+    assert not taking.taken
+    number = {"csv": "'x'", "ndjson": '"x"'}[kind]
+    assert capsys.readouterr().err.splitlines()[-4:] == [
+        f"  row 2: id {NAME_REASON}",
+        f"  row 3: points is {number}, which is no number",
+        "  row 4: values.score must be at most 1e+300 in size",
+        f"  row 5: id {NAME_REASON}",
+    ]
 
 
 def test_a_column_that_an_option_cannot_name_is_not_proposed(

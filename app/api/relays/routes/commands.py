@@ -21,10 +21,10 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from app.api.bodies import INLINE as INLINE_BYTES
 from app.api.bodies import LONGEST_LINE, BodyFormat, format_of
 from app.api.bulk import Lines, Place
 from app.api.callers import caller_of, check_caller
-from app.api.context import INLINE as INLINE_BYTES
 from app.api.context import element_refusal, skipped
 from app.api.element_errors import ElementErrors
 from app.api.idempotency import claim, idempotency_key
