@@ -229,7 +229,7 @@ def _row(
 def _publisher_cost(painted: Painted, zones: tuple[Zone, ...]) -> float:
     """Seconds to make the messages of one event."""
     table, write = ZoneTable(Cut(1, 0, zones)), board_json(("x",), "y")
-    events = len(set(painted.event.tolist()))
+    n = len(set(painted.event.tolist()))
     began = time.perf_counter()
     for rows in painted.rows:
         views, events = list(rows.views()), rows.event.tolist()
@@ -240,7 +240,7 @@ def _publisher_cost(painted: Painted, zones: tuple[Zone, ...]) -> float:
             found.setdefault((events[row], zone), []).append(text)
         for tiles in found.values():
             f'{{"seq":1,"prev":0,"tiles":[{",".join(tiles)}]}}'.encode()
-    return (time.perf_counter() - began) / events
+    return (time.perf_counter() - began) / n
 
 
 def _delivery_cost(painted: Painted, lists: int = 2_000) -> float:

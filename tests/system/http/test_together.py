@@ -67,11 +67,12 @@ class Wire:
 def write(board: str, id: str, body: Any, method: str = "PUT", query: str = "", **headers: str) -> bytes:
     """A small write as bytes; a `POST` is that of one event, and a `DELETE` has no body."""
     path, body = asked(method, id, body)
-    content, lines = b"", {"Host": "127.0.0.1", **headers}
+    given = {name.replace("_", "-"): value for name, value in headers.items()}
+    content, lines = b"", {"Host": "127.0.0.1", **given}
     if method != "DELETE":
         content = body if isinstance(body, bytes) else json.dumps(body).encode()
         lines = {"Content-Type": "application/json", "Content-Length": str(len(content)), **lines}
-    head = "".join(f"{name.replace('_', '-')}: {value}\r\n" for name, value in lines.items())
+    head = "".join(f"{name}: {value}\r\n" for name, value in lines.items())
     return f"{method} {board}{path}{query} HTTP/1.1\r\n{head}\r\n".encode() + content
 
 
