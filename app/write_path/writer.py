@@ -175,7 +175,7 @@ class Writer:
                         entries = await self._encode_in_thread(queue, job)
             finally:
                 self.applier.queued -= 1
-        return await self._enqueue(queue, job, ticket, skeleton, then, accepted, entries, requests)
+        return await self._applied(self._accept(queue, job, ticket, skeleton, then, accepted, entries, requests))
 
     async def submit_each(self, resource: str, submissions: Iterable[Submission], reader: Any = None) -> list[Any]:
         """Check, log and apply short commands of a resource in order, each as `submit` does, and all by one commit.
@@ -217,7 +217,7 @@ class Writer:
         if queue.failed and not self._closed:
             job = DropFailedJob(self.catalog.entry(resource))
             entries = (undoing(resource, 0, job.last_seq, dropped=True),)
-            return await self._enqueue(queue, job, ticket, skeleton, entries=entries)
+            return await self._applied(self._accept(queue, job, ticket, skeleton, entries=entries))
         self.catalog.latest(resource)
         return await self._catalog_change(resource, lambda: self.catalog.drop(resource), ticket, skeleton, None)
 
@@ -236,7 +236,7 @@ class Writer:
                 job = accept()
         else:
             job = accept()
-        return await self._enqueue(queue, job, ticket, skeleton, then)
+        return await self._applied(self._accept(queue, job, ticket, skeleton, then))
 
     async def make_room(self) -> None:
         """Get the memory for the copies of a `consistent_cut` that comes soon, so that its turns are short.
@@ -485,23 +485,16 @@ class Writer:
         assert entries is not None, "otherwise an error was raised"
         return entries
 
-    async def _enqueue(
-        self,
-        queue: ResourceQueue,
-        job: Job,
-        ticket: Ticket | None = None,
-        skeleton: Callable[[Any], Skeleton] | None = None,
-        then: Callable[[Any], None] | None = None,
-        accepted: Callable[[Any], None] | None = None,
-        entries: Sequence[LogEntry] | None = None,
-        requests: Callable[[Any], Iterable[tuple[Ticket, Skeleton]]] | None = None,
-    ) -> Any:
-        """Add an accepted command to the next group, and wait until it is applied."""
-        pending = self._accept(queue, job, ticket, skeleton, then, accepted, entries, requests)
+    async def _enqueue(self, queue: ResourceQueue, job: Job) -> None:
+        """Add a job to the next group, and wait until it is applied."""
+        await self._applied(self._accept(queue, job))
+
+    async def _applied(self, pending: Pending) -> Any:
+        """The job of an accepted command, once it is applied. What waits for its turn may begin."""
         turns.pass_on()
         # `then` has to run also when the client has disconnected meanwhile.
-        await (pending.future if then is None else asyncio.shield(pending.future))
-        return job
+        await (pending.future if pending.then is None else asyncio.shield(pending.future))
+        return pending.job
 
     def _accept(
         self,
