@@ -97,6 +97,13 @@ class Plan(ABC, Generic[E]):
         `applied`."""
         return self.response_fields()
 
+    def results_of(self, answer: Mapping[str, Any]) -> dict[str, Any]:
+        """`fields_of` for a plan whose `response_fields` are one result for each element. An answer about some elements
+        that end at its `seq` has a place for each of their results from the beginning; one about all may have none."""
+        results, count = self.response_fields()["results"], len(answer.get("results", ()))
+        end = int(answer["seq"]) - self.first_seq + 1
+        return {"results": results[end - count : end] if 0 < count < self.count else results}
+
     @abstractmethod
     def execute(self, budget: float) -> None:
         """Compute for about `budget` seconds."""

@@ -113,10 +113,7 @@ class PostPlan(SteppedPlan):
         return {"results": [{"id": key, "reached": n} for key, n in posts]}
 
     def fields_of(self, answer: Mapping[str, Any]) -> dict[str, Any]:
-        # An answer of several has as many results as posts from the beginning; one that stands alone may have none.
-        results, count = self.response_fields()["results"], len(answer.get("results", ()))
-        end = int(answer["seq"]) - self.first_seq + 1
-        return {"results": results[end - count : end] if 0 < count < self.count else results}
+        return self.results_of(answer)
 
     def _has_room(self, budget: float) -> bool:
         """Whether there is room for ids; if not, they are merged in the background, which is awaited for `budget`."""

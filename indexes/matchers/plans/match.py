@@ -47,10 +47,7 @@ class MatchPlan(Plan[MatcherStore]):
         return {"results": [result.fields(self.command.explain) for result in self.results]}
 
     def fields_of(self, answer: Mapping[str, Any]) -> dict[str, Any]:
-        # An answer of all has no results from the beginning; one about one event has a place for its own.
-        results = self.response_fields()["results"]
-        at = int(answer["seq"]) - self.first_seq
-        return {"results": results[at : at + 1] if answer.get("results") else results}
+        return self.results_of(answer)
 
     def execute(self, budget: float) -> None:
         engine, command, lo = self.engine, self.command, self._executed

@@ -178,13 +178,10 @@ class BatchPlan(EditPlan):
         return {"results": [{"id": answer.id, "seq": seq, **answer.fields()} for seq, answer in rows]}
 
     def fields_of(self, answer: Mapping[str, Any]) -> dict[str, Any]:
-        # An answer of all has no results from the beginning; one about the end of one subscription has a place for its
-        # own, and one about the beginning of one has its id.
-        at = int(answer["seq"]) - self.first_seq
         if "id" in answer:
-            return self.results[at].fields()
-        results = self.response_fields()["results"]
-        return {"results": results[at : at + 1] if answer.get("results") else results}
+            # About the beginning of one subscription: it shows the subscription, and has no list of results.
+            return self.results[int(answer["seq"]) - self.first_seq].fields()
+        return self.results_of(answer)
 
     def lifetimes(self) -> Iterator[tuple[str, float | None]]:
         command = self.command
