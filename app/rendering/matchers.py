@@ -119,15 +119,17 @@ def results(found: Winners, heads: Sequence[str] = ()) -> memoryview:
     return memoryview(bytes(text) + last.encode()) if last else memoryview(text)
 
 
-def _few(found: Winners, openers: list[str], closers: list[str]) -> Iterator[str]:
-    """Each result on its own: where there are few winners, a join takes longer."""
+def _few(found: Winners, openers: list[str], closers: list[str], ks: Sequence[int] | None = None) -> Iterator[str]:
+    """Each result on its own, with `ks` winners at most: where there are few, a join takes longer."""
     ids, scores = found.ids.to_pylist(), found.scores.tolist()
     matched = [""] * len(ids)
     if found.matched is not None:
         matched = [f',"matched":{_matched(one)}' for one in found.matched.by_winner()]
     start = 0
-    for size, opener, closer in zip(found.sizes.tolist(), openers, closers, strict=True):
-        won = [f'{{"id":"{ids[i]}","score":{number(scores[i])}{matched[i]}}}' for i in range(start, start + size)]
+    sizes = found.sizes.tolist()
+    shown = sizes if ks is None else list(map(min, sizes, ks))
+    for size, n, opener, closer in zip(sizes, shown, openers, closers, strict=True):
+        won = [f'{{"id":"{ids[i]}","score":{number(scores[i])}{matched[i]}}}' for i in range(start, start + n)]
         start += size
         yield opener + ",".join(won) + closer
 
@@ -139,12 +141,8 @@ def each_result(found: Winners, ks: Sequence[int]) -> list[str]:
     >>> each_result(Winners(np.array([2, 1]), ids, scores, np.array([4, 2])), [1, 1])
     ['{"winners":[{"id":"a","score":3}]}', '{"winners":[{"id":"c","score":1}]}']
     """
-    ids, scores, texts, start = found.ids.to_pylist(), found.scores.tolist(), list[str](), 0
-    for size, k in zip(found.sizes.tolist(), ks, strict=True):
-        won = [f'{{"id":"{ids[i]}","score":{number(scores[i])}}}' for i in range(start, start + min(size, k))]
-        texts.append(f'{{"winners":[{",".join(won)}]}}')
-        start += size
-    return texts
+    n = len(ks)
+    return list(_few(found, ['{"winners":['] * n, ["]}"] * n, ks))
 
 
 def _between(sizes: npt.NDArray[np.int64], openers: list[str], closers: list[str]) -> tuple[_Texts, str]:
