@@ -134,7 +134,7 @@ def create_app(
             lane.add(board_writes.object_changes(wired.boards))
             lane.add(map_writes.object_changes(wired.maps))
             lane.add(feed_writes.single_posts(wired.feeds))
-            lane.add(new_subscriptions(wired.boards))
+            lane.add(new_subscriptions(wired.boards, BoardSubscriptionRoutes()))
             lane.add(matcher_changes(wired.matchers))
             lane.add(deletions(wired.boards, BoardSubscriptionRoutes))
             lane.add(deletions(wired.matchers, MatcherSubscriptionRoutes))

@@ -293,7 +293,7 @@ def from_error(error: ServiceError) -> Problem:
 
 
 BRANCH = "\0"
-"""How the tag of a union's branch begins, so that it is told from the name of a field."""
+"""How the tag of a union's branch begins, as no name of a field does."""
 
 _KEY = "[key]"
 """The last part of pydantic's location of a key of an object."""

@@ -26,7 +26,7 @@ from app.api.failures import problem_of
 from app.api.fast_router import Routes
 from app.api.problems import Problem, invalid, many
 from app.api.routing import DirectRoute
-from app.api.together.kind import Verb
+from app.api.together.kind import CheckedOnce, Verb
 from app.api.together.lane import Lane
 from app.errors import FieldError
 from app.runtime.metrics import Metrics
@@ -291,7 +291,7 @@ class SocketRequests:
         return Answered(status, b'{%b"truncated":true}' % begin, headers)
 
 
-class ShortOnSocket:
+class ShortOnSocket(CheckedOnce):
     """A short request of a socket: see `app.api.together.kind.ShortRequest`."""
 
     __slots__ = (
@@ -318,6 +318,7 @@ class ShortOnSocket:
         self, requests: SocketRequests, request: SocketRequest, caller: Caller, peer: Peer,
         verb: Verb, name: str, id: str, query: str, key: str,
     ) -> None:  # fmt: skip
+        super().__init__()
         self.began = perf_counter()
         self._requests, self._request, self._peer, self._raw = requests, request, peer, b""
         self.verb, self.name, self.id, self.query, self.key = verb, name, id, query, key
@@ -332,7 +333,7 @@ class ShortOnSocket:
         found = self._request.headers
         return [(name.encode(), found[name].encode()) for name in _TRACED if name in found]
 
-    def checked_body(self, validator: SchemaValidator) -> Any:
+    def check_body(self, validator: SchemaValidator) -> Any:
         if not self._request.packed and not self.key:
             return validator.validate_python(self._request.body)
         # MessagePack has more than JSON, and the digest is that of the text.

@@ -17,7 +17,7 @@ from uvicorn.server import ServerState
 
 from app.api.bodies import check_literals
 from app.api.problems import Problem
-from app.api.together.kind import Verb
+from app.api.together.kind import CheckedOnce, Verb
 from app.api.together.lane import Lane
 from app.runtime.tracing import RequestTrace, Sampling
 from app.runtime.turns import Turns
@@ -41,7 +41,7 @@ class _Unused:
 _UNUSED = _Unused()
 
 
-class Short:
+class Short(CheckedOnce):
     """A short request on a connection, see `app.api.together.kind.ShortRequest`; `body` is as it came.
 
     The other attributes are those by which uvicorn's protocol looks at a request under way.
@@ -77,6 +77,7 @@ class Short:
         self, protocol: HttpToolsProtocol, verb: Verb, name: str, id: str, query: str, host: bytes,
         authorization: bytes, key: str, usual: Callable[[Short], None],
     ) -> None:  # fmt: skip
+        super().__init__()
         self.began, self._usual = perf_counter(), usual
         self.protocol, self.verb = protocol, verb
         self.name, self.id, self.query = name, id, query
@@ -94,7 +95,7 @@ class Short:
     def headers(self) -> Iterable[tuple[bytes, bytes]]:
         return self.plain_headers
 
-    def checked_body(self, validator: SchemaValidator) -> Any:
+    def check_body(self, validator: SchemaValidator) -> Any:
         check_literals(self.body)
         return validator.validate_json(self.body)
 

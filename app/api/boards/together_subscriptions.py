@@ -8,18 +8,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-from pydantic_core import SchemaValidator
 
 from app.api.boards.context import BoardContext, json_of
-from app.api.boards.parsing.subscriptions import SubscriptionReader
+from app.api.boards.routes.subscriptions import BoardSubscriptionRoutes
 from app.api.together.kind import Answer, Elsewhere, Outcome, ShortRequest, Verb, receipts
-from app.api.values import is_name
+from app.api.together.readers import OfSubscription
 from app.rendering.boards import BoardJson
 from app.security.callers import Caller
-from app.security.scopes import Need
 from app.write_path.idempotency import Ticket
 from app.write_path.writer import Skeleton
-from indexes.boards.commands import AddSubscriptions
+from indexes.boards.commands import AddSubscriptions, SetSubscription
 from indexes.boards.config import BoardConfig
 from indexes.boards.engine import BoardEngine
 from indexes.boards.plans.edits import AddPlan
@@ -41,35 +39,23 @@ class Applied(NamedTuple):
     texts: list[str]
 
 
-class NewSubscriptions:
+class NewSubscriptions(OfSubscription):
     """`PUT` of single subscriptions that are not there yet: see `app.api.together.kind.Kind`.
 
     Those that are, and whatever the command would refuse, take the usual way, the whole group where that is seen late.
     """
 
-    def __init__(self, context: BoardContext) -> None:
-        self._context = context
-        self._latest: tuple[BoardConfig, SchemaValidator, SubscriptionReader] | None = None
-        """The configuration that was read by last, and what reads requests by it."""
-
-    def need(self, name: str) -> Need:
-        return Need("boards", "subscribe", name)
-
     def read(self, request: ShortRequest, caller: Caller) -> NewSubscription:
         """The subscription that a request makes. Raises whatever makes it take the usual way."""
-        id, board = request.id, self._context.resources.latest(request.name)
-        config = board.latest_config
-        if request.query or not is_name(id) or config.dimensions != 1 or config.indexed:
+        id = request.id
+        board, readers = self.addressed(request, caller)
+        config: BoardConfig = readers.config
+        if config.dimensions != 1 or config.indexed or board.subscribers.latest(id) is not None:
             raise Elsewhere
-        caller.require_id(id)
-        if self._latest is None or self._latest[0] is not config:
-            context = self._context
-            self._latest = config, context.validators(config).put_subscription, context.subscription_reader(config)
-        _, validator, reader = self._latest
-        said = reader.whole(id, request.checked_body(validator))
+        said: SetSubscription = readers.whole(id, request.checked_body(readers.put))
         region, k, offset = said.region, said.k, said.offset
         assert region is not None and k is not None and offset is not None
-        if k + offset not in config.ks or region.fault is not None or board.subscribers.latest(id) is not None:
+        if k + offset not in config.ks or region.fault is not None:
             raise Elsewhere
         return NewSubscription(board, SubscriptionView(id, region, k, said.ttl or None, offset, ()))
 
@@ -101,7 +87,7 @@ class NewSubscriptions:
                 shown = plan.engine.top(view.region, view.k, view.offset, view.where)
                 texts.append(write.subscription(view, f'"seq":{plan.first_seq + at},', shown))
 
-        plan = await self._context.resources.submit(
+        plan = await self.context.resources.submit(
             name, command, reader=board, then=show, requests=requests if any(tickets) else None
         )
         return Applied(plan, texts)
@@ -116,9 +102,9 @@ class NewSubscriptions:
         ]
 
 
-def new_subscriptions(context: BoardContext) -> list[Verb]:
+def new_subscriptions(context: BoardContext, routes: BoardSubscriptionRoutes) -> list[Verb]:
     """The subscriptions of boards that are made together."""
-    return [Verb(NewSubscriptions(context), "PUT", "/v1/boards/{board}/subscriptions/{id}")]
+    return [Verb(NewSubscriptions(context, routes), "PUT", "/v1/boards/{board}/subscriptions/{id}")]
 
 
 def _kept(write: BoardJson, view: SubscriptionView, seq: int) -> dict[str, Any]:

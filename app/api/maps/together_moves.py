@@ -10,11 +10,9 @@ import numpy as np
 from app.api.maps.context import MapContext
 from app.api.maps.routes.queries import QueryRoutes, move_text
 from app.api.together.kind import Answer, Elsewhere, Outcome, ShortRequest, Verb, receipts
-from app.api.together.readers import LatestReaders
-from app.api.values import is_name
+from app.api.together.readers import OfSubscription
 from app.rendering.maps import map_json
 from app.security.callers import Caller
-from app.security.scopes import Need
 from app.write_path.idempotency import Ticket
 from app.write_path.writer import Skeleton
 from indexes.maps.commands import MoveQueries
@@ -30,27 +28,16 @@ class ClientMove(NamedTuple):
     location: tuple[float, float]
 
 
-class ClientMoves:
+class ClientMoves(OfSubscription):
     """`PATCH` of single queries that are there, by a location alone: see `app.api.together.kind.Kind`.
 
     All others take the usual way, the whole group where that is seen late.
     """
 
-    def __init__(self, context: MapContext, routes: QueryRoutes) -> None:
-        self._context = context
-        self._routes = routes
-        self._readers = LatestReaders(context, routes)
-
-    def need(self, name: str) -> Need:
-        return Need("maps", "subscribe", name)
-
     def read(self, request: ShortRequest, caller: Caller) -> ClientMove:
         """The move that a request asks for. Raises whatever makes it take the usual way."""
-        id, engine = request.id, self._context.resources.latest(request.name)
-        if request.query or not is_name(id):
-            raise Elsewhere
-        self._routes.require_ids(caller, [id])
-        readers = self._readers.of(self._context.config_of(engine))
+        id = request.id
+        engine, readers = self.addressed(request, caller)
         body: dict[str, Any] = request.checked_body(readers.patch)
         if body.keys() != {"location"} or engine.latest(id) is None:
             raise Elsewhere
@@ -63,7 +50,7 @@ class ClientMoves:
 
     async def apply(self, name: str, items: Sequence[ClientMove], tickets: Sequence[Ticket | None]) -> MovePlan:
         """Move the clients by one command. Raises as `Writer.submit`."""
-        resources = self._context.resources
+        resources = self.context.resources
 
         def requests(plan: MovePlan) -> Iterator[tuple[Ticket, Skeleton]]:
             def skeleton(event: int, at: int) -> Skeleton:
@@ -79,12 +66,12 @@ class ClientMoves:
             requests=requests if any(tickets) else None,
         )
         for item in items:
-            self._context.service.expiry.touch(resources.prefix + name, item.id)
+            self.context.service.expiry.touch(resources.prefix + name, item.id)
         return plan
 
     async def outcomes(self, job: MovePlan, items: Sequence[ClientMove]) -> list[Outcome]:
         """Each with its own seq, and the new result of a client that has left its zone."""
-        write = map_json(self._context.config_of(items[0].engine))
+        write = map_json(self.context.config_of(items[0].engine))
         written = iter(write.results([one.answer for one in job.moved if one.answer is not None]))
         found: list[Outcome] = []
         for seq, moved in enumerate(job.moved, job.first_seq):

@@ -147,7 +147,7 @@ def _submission(items: Sequence[Event], tickets: Sequence[Ticket | None], run: l
 
     def requests(plan: MatchPlan) -> Iterator[tuple[Ticket, Skeleton]]:
         def skeleton(event: int, at: int) -> Skeleton:
-            # A place for its result: `MatchPlan.fields_of` takes it for the answer about one of them.
+            # A place for its result: `Plan.results_of` takes it for the answer about one of them.
             return Skeleton(200, {"seq": plan.first_seq + event, "results": [{}]})
 
         return receipts([tickets[at] for at in run], range(len(run)), skeleton)

@@ -14,11 +14,9 @@ from app.api.relays.context import RelayContext
 from app.api.relays.models import DECIDED
 from app.api.relays.routes.subscriptions import RelaySubscriptionRoutes, only_result, subscription_text
 from app.api.together.kind import Answer, Elsewhere, Outcome, ShortRequest, Verb, receipts
-from app.api.together.readers import LatestReaders
-from app.api.values import is_name
+from app.api.together.readers import OfSubscription
 from app.rendering.relays import decided
 from app.security.callers import Caller
-from app.security.scopes import Need
 from app.write_path.idempotency import Ticket
 from app.write_path.writer import Skeleton
 from indexes.relays.commands import EditSubscriptions, SetSubscription
@@ -37,33 +35,21 @@ class Edit(NamedTuple):
     made: SetSubscription | None
 
 
-class Edits:
+class Edits(OfSubscription):
     """`PUT` of single subscriptions that are not there yet, and `DELETE` of those that are: see
     `app.api.together.kind.Kind`.
 
     All others take the usual way, the whole group where that is seen late.
     """
 
-    def __init__(self, context: RelayContext, routes: RelaySubscriptionRoutes) -> None:
-        self._context = context
-        self._routes = routes
-        self._readers = LatestReaders(context, routes)
-
-    def need(self, name: str) -> Need:
-        return Need("relays", "subscribe", name)
-
     def read(self, request: ShortRequest, caller: Caller) -> Edit:
         """The subscription that a request makes or ends. Raises whatever makes it take the usual way."""
         id, makes = request.id, request.verb.method == "PUT"
-        if request.query or not is_name(id):
-            raise Elsewhere
-        self._routes.require_ids(caller, [id])
-        relay = self._context.resources.latest(request.name)
+        relay, readers = self.addressed(request, caller)
         if (relay.latest(id) is None) != makes:
             raise Elsewhere
         if not makes:
             return Edit(relay, id, None)
-        readers = self._readers.of(self._context.config_of(relay))
         made: SetSubscription = readers.whole(id, request.checked_body(readers.put))
         return Edit(relay, id, replace(made, ttl=made.ttl or None))
 
@@ -74,27 +60,27 @@ class Edits:
     async def apply(self, name: str, items: Sequence[Edit], tickets: Sequence[Ticket | None]) -> BatchPlan:
         """Carry them out by one command. Raises as `Writer.submit`."""
         relay = items[0].engine
-        config = self._context.config_of(relay)
+        config = self.context.config_of(relay)
 
         def requests(plan: BatchPlan) -> Iterator[tuple[Ticket, Skeleton]]:
             def skeleton(event: int, at: int) -> Skeleton:
                 made, seq = items[at].made, plan.first_seq + event
                 if made is None:
-                    # A place for its result: `BatchPlan.fields_of` takes it for the answer about one of them.
+                    # A place for its result: `Plan.results_of` takes it for the answer about one of them.
                     return Skeleton(200, {"seq": seq, "results": [{}]}, open=True)
                 known = json.loads(subscription_text(made, seq, config))
                 return Skeleton(201, {**known, **dict.fromkeys(DECIDED)}, open=True)
 
             return receipts(tickets, range(len(items)), skeleton)
 
-        plan: BatchPlan = await self._context.resources.submit(
+        plan: BatchPlan = await self.context.resources.submit(
             name, _command(items, len(config.attributes)), reader=relay, requests=requests if any(tickets) else None
         )
         return plan
 
     async def outcomes(self, job: BatchPlan, items: Sequence[Edit]) -> list[Outcome]:
         """Each with its own seq and what to forward."""
-        config = self._context.config_of(items[0].engine)
+        config = self.context.config_of(items[0].engine)
         return [
             _answer(item, seq, result, config)
             for item, seq, result in zip(items, range(job.first_seq, job.last_seq + 1), job.results, strict=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
@@ -93,6 +94,27 @@ class ShortRequest(Protocol):
 
     def run(self, work: Coroutine[Any, Any, None]) -> None:
         """Run a task that the server waits for when it ends."""
+
+
+class CheckedOnce(ABC):
+    """A short request whose body is checked once, however many kinds read it by one validator. They leave it as it is
+    where they do not take the request."""
+
+    __slots__ = ("_checked",)
+
+    def __init__(self) -> None:
+        self._checked: tuple[SchemaValidator, Any] | None = None
+
+    def checked_body(self, validator: SchemaValidator) -> Any:
+        """See `ShortRequest`."""
+        checked = self._checked
+        if checked is None or checked[0] is not validator:
+            checked = self._checked = validator, self.check_body(validator)
+        return checked[1]
+
+    @abstractmethod
+    def check_body(self, validator: SchemaValidator) -> Any:
+        """The body, checked. Raises whatever makes the request take the usual way."""
 
 
 class Kind(Protocol[ItemT]):

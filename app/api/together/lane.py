@@ -146,6 +146,7 @@ class Lane:
                 item = kind.read(short, caller)
                 break
             except Exception:  # noqa: S112
+                # Another kind may take it; if none does, the usual way says what is wrong with it.
                 continue
         else:
             return False

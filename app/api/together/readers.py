@@ -9,6 +9,10 @@ from pydantic_core import SchemaValidator
 
 from app.api.context import Context
 from app.api.subscriptions import SubscriptionRoutes
+from app.api.together.kind import Elsewhere, ShortRequest
+from app.api.values import is_name
+from app.security.callers import Caller
+from app.security.scopes import Need
 
 
 class Readers(NamedTuple):
@@ -22,19 +26,29 @@ class Readers(NamedTuple):
     part: Callable[[str, dict[str, Any]], Any]
 
 
-class LatestReaders:
-    """The readers of the configuration that was asked for last."""
+class OfSubscription:
+    """What kinds of requests about one subscription share: how it is addressed, and the readers of the configuration
+    that was asked for last."""
 
     def __init__(self, context: Context[Any, Any], routes: SubscriptionRoutes[Any, Any, Any]) -> None:
-        self._context = context
-        self._routes = routes
+        self.context = context
+        self.routes = routes
         self._latest: Readers | None = None
 
-    def of(self, config: Any) -> Readers:
-        """The readers by a configuration."""
-        latest = self._latest
+    def need(self, name: str) -> Need:
+        """The right to change subscriptions of a resource."""
+        return Need(f"{self.context.noun}s", "subscribe", name)
+
+    def addressed(self, request: ShortRequest, caller: Caller) -> tuple[Any, Readers]:
+        """The engine that a request is about, and what reads bodies by its configuration. Raises whatever makes the
+        request take the usual way."""
+        if request.query or not is_name(request.id):
+            raise Elsewhere
+        self.routes.require_ids(caller, [request.id])
+        engine = self.context.resources.latest(request.name)
+        config, latest = self.context.config_of(engine), self._latest
         if latest is None or latest.config is not config:
-            reader: Any = self._routes.reader(self._context, config)
-            both = self._routes.validators(self._context, config)
+            reader: Any = self.routes.reader(self.context, config)
+            both = self.routes.validators(self.context, config)
             latest = self._latest = Readers(config, *both, reader.whole, reader.part)
-        return latest
+        return engine, latest

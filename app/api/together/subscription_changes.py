@@ -10,11 +10,9 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from app.api.context import Context
 from app.api.failures import refusal_of
 from app.api.subscriptions import Change, SubscriptionRoutes
-from app.api.together.kind import Answer, Elsewhere, Outcome, ShortRequest, Verb
-from app.api.together.readers import LatestReaders
-from app.api.values import is_name
+from app.api.together.kind import Answer, Outcome, ShortRequest, Verb
+from app.api.together.readers import OfSubscription
 from app.security.callers import Caller
-from app.security.scopes import Need
 from app.write_path.idempotency import Ticket
 from app.write_path.writer import Submission
 from indexes.core.commands import Refused
@@ -38,32 +36,19 @@ class Applied(NamedTuple):
     tickets: Sequence[Ticket | None]
 
 
-class SubscriptionChanges(ABC, Generic[JobT]):
+class SubscriptionChanges(OfSubscription, ABC, Generic[JobT]):
     """`PUT` and `PATCH` of single subscriptions: see `app.api.together.kind.Kind`.
 
     `routes` are those of the usual way, which read and answer these requests too.
     """
 
-    def __init__(self, context: Context[Any, Any], routes: SubscriptionRoutes[Any, Any, Any]) -> None:
-        self.context = context
-        self.routes = routes
-        self._readers = LatestReaders(context, routes)
-
-    def need(self, name: str) -> Need:
-        return Need(f"{self.context.noun}s", "subscribe", name)
-
     def read(self, request: ShortRequest, caller: Caller) -> Written:
         """The change that a request asks for. Raises whatever makes it take the usual way."""
         id, whole = request.id, request.verb.method == "PUT"
-        if request.query or not is_name(id):
-            raise Elsewhere
-        self.routes.require_ids(caller, [id])
-        engine = self.context.resources.latest(request.name)
-        config = self.context.config_of(engine)
-        readers = self._readers.of(config)
+        engine, readers = self.addressed(request, caller)
         validator, command_of = (readers.put, readers.whole) if whole else (readers.patch, readers.part)
         body: dict[str, Any] = request.checked_body(validator)
-        return Written(engine, Change(id, whole, body, config), command_of(id, body))
+        return Written(engine, Change(id, whole, body, readers.config), command_of(id, body))
 
     def subject(self, item: Written) -> str | None:
         """Any number of requests may be about the same."""
