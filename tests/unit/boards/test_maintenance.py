@@ -97,17 +97,23 @@ def test_what_is_accepted_but_not_yet_applied_is_not_captured(
     same_columns(state_of(plans[at].captured), state_of(captured(twin)))
 
 
-@settings(deadline=None)
-@given(config=configs, before=scripts, meanwhile=scripts, fold_at=st.integers(1, 5), ks=st.booleans())
-def test_new_indexes_take_in_what_came_since(
-    config: BoardConfig, before: list, meanwhile: list, fold_at: int, ks: bool
-) -> None:
+def changed_since_capture(config: BoardConfig, before: list, meanwhile: list) -> tuple[BoardEngine, Any]:
+    """A board after both scripts, and the packed state of it between them."""
     board = BoardEngine(config)
     for command in before:
         board.apply(command)
     packed = pack_board(state_of(captured(board, journal=True)))
     for command in meanwhile:
         board.apply(command)
+    return board, packed
+
+
+@settings(deadline=None)
+@given(config=configs, before=scripts, meanwhile=scripts, fold_at=st.integers(1, 5), ks=st.booleans())
+def test_new_indexes_take_in_what_came_since(
+    config: BoardConfig, before: list, meanwhile: list, fold_at: int, ks: bool
+) -> None:
+    board, packed = changed_since_capture(config, before, meanwhile)
     if ks:
         board.apply(Configure(ks=(1, 2, 3, 5)))
         board.apply(SetSubscription("three", between(0.0, 2.0), 3))
@@ -135,12 +141,7 @@ def test_new_indexes_take_in_what_came_since(
 def test_a_rehearsed_fold_takes_in_what_came_since(
     config: BoardConfig, before: list, meanwhile: list, later: list, torn: bool
 ) -> None:
-    board = BoardEngine(config)
-    for command in before:
-        board.apply(command)
-    packed = pack_board(state_of(captured(board, journal=True)))
-    for command in meanwhile:
-        board.apply(command)
+    board, packed = changed_since_capture(config, before, meanwhile)
     fresh = SubscriptionIndex()
     fresh.adopt(packed.forest.ks, packing.to_forest(packed.forest, board.subscribers.high))
     sides = board.subscribers.regions.sides.copy()
