@@ -39,13 +39,8 @@ class Events:
 
     def batches(self, count: int, size: int, messages: str) -> list[bytes]:
         """Requests of `size` updates each."""
-        made = []
-        for _ in range(count):
-            changed = [self._next() for _ in range(size)]
-            events = ",".join([f'{{"op":"update","id":"o{i}","values":{{"y":{y!r}}}}}' for i, y in changed])
-            body = f'{{"mode":"each","messages":"{messages}","events":[{events}]}}'
-            made.append(request("POST", f"{self._path}/events", body.encode()))
-        return made
+        posts = islice(self.posts(size, messages), count)
+        return [request("POST", path, body.encode()) for path, body in posts]
 
     def singles(self, count: int, query: str) -> list[bytes]:
         """Requests that put one object each."""
@@ -62,6 +57,13 @@ class Events:
                 text = f'{{"op":"request","ref":{ref},"method":"PUT","path":"{path}","body":{body}}}'
                 made.append(frame(text.encode()))
         return made
+
+    def posts(self, size: int, messages: str) -> Iterator[tuple[str, str]]:
+        """Paths and bodies of `size` updates each, without end."""
+        while True:
+            changed = [self._next() for _ in range(size)]
+            events = ",".join([f'{{"op":"update","id":"o{i}","values":{{"y":{y!r}}}}}' for i, y in changed])
+            yield f"{self._path}/events", f'{{"mode":"each","messages":"{messages}","events":[{events}]}}'
 
     def puts(self, query: str) -> Iterator[tuple[str, str]]:
         """Paths and bodies that put one object each, without end."""

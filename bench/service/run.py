@@ -11,12 +11,12 @@ from contextlib import ExitStack
 from itertools import islice
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, TypeAlias
 
 from bench.boards.load import Events
-from bench.boards.service import BOARD, FASTER_WANTED, MANY, SINGLE_WANTED, WINDOW
+from bench.boards.service import BATCH, BOARD, FASTER_WANTED, FEW, MANY, SINGLE_WANTED, WINDOW, judge_share
 from bench.boards.workload import make_world
-from bench.closed_loop import Result, rate_columns, rates
+from bench.closed_loop import RATE_COLUMNS, Result, rate_columns, rates
 from bench.process import Failed, Server, run_job, service, serving
 from bench.report import RESULTS, Report, page, ratio
 from bench.service.writes import QUICK, RESOURCES, Request, Size, Write
@@ -26,7 +26,11 @@ PAGE = RESULTS / "service.md"
 WAYS = {"many": f"{MANY} connections", "one": "one connection", "socket": f"one socket, window {WINDOW}"}
 PLAIN = "plain FastAPI route that commits one row"
 
-HEAD = ("", "by", "requests/s", "least and greatest", "ms p50", "p99", "server CPU, us/request", "times plain")
+HEAD = ("", "by", "requests/s", *RATE_COLUMNS, "server CPU, us/request", "times plain")
+
+
+Rounds: TypeAlias = dict[str, list[Result]]
+"""The results of rounds, by what was sent in them."""
 
 
 class Bench:
@@ -36,9 +40,10 @@ class Bench:
         self._servers = servers
         self._size = size
         world = make_world(size.objects, 1)
-        self._plain = Events({"seed": 6, "x": world.x.tolist(), "y": world.y.tolist(), "board": BOARD}).puts("")
+        self._events = Events({"seed": 6, "x": world.x.tolist(), "y": world.y.tolist(), "board": BOARD})
+        self._plain = self._events.puts("")
 
-    def measure(self, write: Write) -> dict[str, list[Result]]:
+    def measure(self, write: Write) -> Rounds:
         """The rounds of a kind of write by way, and of the plain route at as many connections as `plain many` and
         `plain one`; the first of each only warms up and is left out. Raises `Failed` for a refusal."""
         size, phases, names = self._size, [], []
@@ -50,13 +55,28 @@ class Bench:
                 names += [name, f"plain {name}"]
             phases.append(self._phase("service", list(islice(write.requests, size.socket)), window=WINDOW))
             names.append("socket")
+        return self._run(write.name, names, phases)
+
+    def measure_batches(self) -> Rounds:
+        """The rounds of batches of events, and of a bare route that parses the same; the first of each is left out."""
+        phases, names = [], []
+        for _ in range(self._size.rounds + 1):
+            posts = islice(self._events.posts(BATCH, "count"), self._size.batches)
+            requests = [("POST", path, body) for path, body in posts]
+            for name, server in (("batches", "service"), ("parse", "plain")):
+                phases.append(self._phase(server, requests, connections=FEW))
+                names.append(name)
+        return self._run("batches of events", names, phases)
+
+    def _run(self, write: str, names: list[str], phases: list[dict[str, Any]]) -> Rounds:
+        """The results of phases by their names, without the first of each. Raises `Failed` for a refusal."""
         servers = {name: {"port": one.port, "pid": one.pid} for name, one in self._servers.items()}
-        found: dict[str, list[Result]] = {name: [] for name in names}
+        found: Rounds = {name: [] for name in names}
         for name, result in zip(
             names, run_job("bench.service.load", {"servers": servers, "phases": phases}), strict=True
         ):
             if not set(result["statuses"]) <= {"200", "201"}:
-                raise Failed(f"{write.name}: {name} is answered {result['statuses']}: {result['last']}")
+                raise Failed(f"{write}: {name} is answered {result['statuses']}: {result['last']}")
             found[name].append(result)
         return {name: results[1:] for name, results in found.items()}
 
@@ -79,14 +99,15 @@ def run(quick: bool = False, out: Path | None = None, say: Callable[[str], None]
             f"the same writer, group commit and log, and applies nothing. Rounds alternate; ratios are medians of "
             f"those of the rounds, of the socket to the plain route at {MANY} connections."
         )
-        measured = _measured(size, report)
+        measured, batches = _measured(size, report)
         report.table(HEAD, [row for name, found in measured for row in _rows(name, found)], text=("by",))
+        _show_batches(size, report, batches)
         for name, found in measured:
             judge(report, name, found)
     return report
 
 
-def _measured(size: Size, report: Report) -> list[tuple[str, dict[str, list[Result]]]]:
+def _measured(size: Size, report: Report) -> tuple[list[tuple[str, Rounds]], Rounds]:
     with tempfile.TemporaryDirectory() as name, ExitStack() as stack:
         folder = Path(name)
         servers = {
@@ -102,10 +123,29 @@ def _measured(size: Size, report: Report) -> list[tuple[str, dict[str, list[Resu
             for write in fill(servers["service"], size):
                 report.progress(write.name)
                 measured.append((write.name, bench.measure(write)))
-        return measured
+        report.progress("batches of events")
+        return measured, bench.measure_batches()
 
 
-def _rows(name: str, found: dict[str, list[Result]]) -> list[tuple[str, ...]]:
+def _show_batches(size: Size, report: Report, found: Rounds) -> None:
+    report.text(
+        f"On the board, {size.rounds} rounds of {size.batches} bodies with {BATCH:,} updates each, `messages=count`, "
+        f"over {FEW} connections; and the same bodies to a bare FastAPI route that validates them by pydantic models "
+        "and does nothing with them."
+    )
+    every = zip(rates(found["batches"], BATCH), rates(found["parse"], BATCH), strict=True)
+    share = median(a / b for a, b in every)
+    report.table(
+        ("", "events/s", *RATE_COLUMNS, "server CPU, us/event", "of bare"),
+        [
+            (f"batches of {BATCH:,}", *rate_columns(found["batches"], BATCH), ratio(share)),
+            ("the same, parsed alone", *rate_columns(found["parse"], BATCH), "1"),
+        ],
+    )
+    judge_share(report, f"n = {size.objects:,}, m = {size.subscriptions:,}", share)
+
+
+def _rows(name: str, found: Rounds) -> list[tuple[str, ...]]:
     rows = []
     for way, text in WAYS.items():
         rows.append((name, text, *rate_columns(found[way], 1), ratio(_times_plain(found, way))))
@@ -114,12 +154,12 @@ def _rows(name: str, found: dict[str, list[Result]]) -> list[tuple[str, ...]]:
     return rows
 
 
-def _times_plain(found: dict[str, list[Result]], way: str) -> float:
+def _times_plain(found: Rounds, way: str) -> float:
     plain = found["plain one" if way == "one" else "plain many"]
     return median(a / b for a, b in zip(rates(found[way], 1), rates(plain, 1), strict=True))
 
 
-def judge(report: Report, name: str, found: dict[str, list[Result]]) -> None:
+def judge(report: Report, name: str, found: Rounds) -> None:
     """Judge the three targets of a kind of write by what `Bench.measure` returned."""
     many, one, socket = (_times_plain(found, way) for way in WAYS)
     ours, plain = _p99(found["many"]), _p99(found["plain many"])

@@ -33,7 +33,8 @@ Request = tuple[str, str, str]
 
 
 class Size(NamedTuple):
-    """What the resources hold, and requests of a round over many connections, over one, and over the socket."""
+    """What the resources hold, and requests of a round over many connections, over one, over the socket, and batches
+    of events."""
 
     rounds: int = 5
     many: int = 3_000
@@ -47,6 +48,7 @@ class Size(NamedTuple):
     queries: int = 5_000
     posts: int = 10_000
     feed_subscriptions: int = 25_000
+    batches: int = 40
 
     @property
     def requests(self) -> int:
@@ -54,7 +56,7 @@ class Size(NamedTuple):
         return (self.rounds + 1) * (self.many + self.one + self.socket)
 
 
-QUICK = Size(2, 200, 50, 400, 500, 2_000, 2_000, 500, 1_000, 100, 500, 500)
+QUICK = Size(2, 200, 50, 400, 500, 2_000, 2_000, 500, 1_000, 100, 500, 500, 4)
 
 
 class Write(NamedTuple):

@@ -11,7 +11,7 @@ from bench.report import Report
 from bench.service import run
 from bench.service.writes import RESOURCES, Size, Write
 
-TINY = Size(1, 40, 5, 40, 50, 100, 50, 60, 60, 10, 40, 30)
+TINY = Size(1, 40, 5, 40, 50, 100, 50, 60, 60, 10, 40, 30, 2)
 
 
 def rounds(seconds: float, p99: float = 1.0) -> list[dict[str, Any]]:
@@ -23,7 +23,7 @@ def test_a_run_sends_every_kind_of_write_and_all_are_taken(monkeypatch: pytest.M
     monkeypatch.setattr(run, "QUICK", TINY)
     page = run.run(quick=True, say=lambda _: None).page()
     rows = [line for line in page.splitlines() if line.startswith("|")]
-    assert len(rows) == 2 + 9 * 5
+    assert len(rows) == 2 + 9 * 5 + 2 + 2
     assert len({row.split("|")[1] for row in rows if " one socket" in row}) == 9
 
 
