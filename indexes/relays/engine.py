@@ -211,7 +211,7 @@ class RelayEngine(RelayStore, SubscriptionEngine[SubscriptionState]):
     def _column_faults(
         self, command: AddSubscriptions | EditSubscriptions, places: npt.NDArray[np.intp] | None
     ) -> list[Fault]:
-        """The faults of new subscriptions, in order; `places` are those of the new ones in the command, None for all."""
+        """The faults of new subscriptions, in order; `places` are theirs in the command, None where all are new."""
         names, lo, hi, ids, link = self.config.attributes, command.lo, command.hi, command.ids, command.link
         if places is not None:
             lo, hi, ids = lo[places], hi[places], ids.take(pa.array(places))

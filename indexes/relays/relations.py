@@ -133,7 +133,7 @@ class Known(Relations):
     def _apply(self, points: Points, op: Bytes, slots: Ints32) -> Decisions:
         n, k, room = len(op), self.k, len(points.age)
         subscribed = op == SUBSCRIBE
-        added = np.count_nonzero(subscribed)
+        added = int(np.count_nonzero(subscribed))
         # With roots alone in the index, all others may become roots.
         self.index.reserve(added + self._there - len(self.index), room)
         self._there += 2 * added - n
@@ -148,10 +148,10 @@ class Known(Relations):
         known = Forwarding(self.graph, self.forwarded, self._orphans, k, self.roots)
         outcome = Outcome(forward, coverers, found, promoted, upto)
         used = run(self.index.arrays, points, known, op, slots, outcome, self.seen)
-        kept_back = n - np.count_nonzero(forward)
-        of_new = kept_back if added == n else np.count_nonzero(subscribed & ~forward)
+        kept_back = n - int(np.count_nonzero(forward))
+        of_new = kept_back if added == n else int(np.count_nonzero(subscribed & ~forward))
         self._unforwarded += 2 * of_new - kept_back - used
-        chosen = coverers[found > 0] if k == 1 else coverers.reshape(n, k)[np.arange(k) < found[:, None]]
+        chosen = coverers.reshape(n, k)[np.arange(k) < found[:, None]]
         if k > 1:
             chosen = _by_age(points, chosen, found)
         raised = promoted[:used].copy()

@@ -100,7 +100,7 @@ def _command(items: Sequence[Edit], attributes: int) -> EditSubscriptions:
     """All of them as one command; of what ends only the id counts."""
     made = [item.made for item in items]
     anywhere = np.full(attributes, -np.inf), np.full(attributes, np.inf)
-    linked = any([one is not None and one.link is not None for one in made])
+    linked = any(one is not None and one.link is not None for one in made)
     links = [None if one is None else one.link for one in made] if linked else []
     return EditSubscriptions(
         np.array([UNSUBSCRIBE if one is None else SUBSCRIBE for one in made], np.uint8),
