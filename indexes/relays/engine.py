@@ -52,6 +52,9 @@ from indexes.relays.store import PendingLinks, RelayPlan, RelayStore
 MOST_DRAWN = 2_000
 """Subscriptions of a relay whose graph has all edges, of which there may be as many as pairs."""
 
+FEW = 64
+"""Ids that are looked at one by one: a call of Arrow's takes as long as some fifty of them."""
+
 
 class RelayEngine(RelayStore, SubscriptionEngine[SubscriptionState]):
     """Accepts commands and answers reads; see `RelayStore` for what it holds."""
@@ -76,8 +79,7 @@ class RelayEngine(RelayStore, SubscriptionEngine[SubscriptionState]):
         self._refuse_crowd(command)
         match command:
             case AddSubscriptions():
-                every = np.arange(len(command))
-                return (yield from self._accept_add(command, lambda: self._column_faults(command, every), AddPlan))
+                return (yield from self._accept_add(command, lambda: self._column_faults(command, None), AddPlan))
             case EditSubscriptions():
                 return (yield from self._accept_batch(command))
             case SetSubscription():
@@ -140,7 +142,7 @@ class RelayEngine(RelayStore, SubscriptionEngine[SubscriptionState]):
     def _accept_batch(self, command: EditSubscriptions) -> Steps[RelayPlan]:
         new_ones = command.op == SUBSCRIBE
         wrong: dict[int | None, list[Fault]] = {}
-        for fault in self._column_faults(command, np.flatnonzero(new_ones)):
+        for fault in self._column_faults(command, None if new_ones.all() else np.flatnonzero(new_ones)):
             wrong.setdefault(fault.index, []).append(fault)
         faults: list[Fault] = []
         now: dict[str, tuple[bool, int]] = {}
@@ -207,19 +209,25 @@ class RelayEngine(RelayStore, SubscriptionEngine[SubscriptionState]):
         return super()._will_exist(key)
 
     def _column_faults(
-        self, command: AddSubscriptions | EditSubscriptions, places: npt.NDArray[np.intp]
+        self, command: AddSubscriptions | EditSubscriptions, places: npt.NDArray[np.intp] | None
     ) -> list[Fault]:
-        """The faults of new subscriptions, in order."""
-        names = self.config.attributes
-        wrong = np.argwhere(wrong_sides(command.lo[places], command.hi[places]))
-        faults = [Fault(f"box.{names[j]}", REVERSED, index=int(places[i])) for i, j in wrong.tolist()]
-        if command.link is not None:
+        """The faults of new subscriptions, in order; `places` are theirs in the command, None where all are new."""
+        names, lo, hi, ids, link = self.config.attributes, command.lo, command.hi, command.ids, command.link
+        if places is not None:
+            lo, hi, ids = lo[places], hi[places], ids.take(pa.array(places))
+            link = None if link is None else link.take(pa.array(places))
+
+        def place(i: int) -> int:
+            return i if places is None else int(places[i])
+
+        wrong = np.argwhere(wrong_sides(lo, hi)).tolist()
+        faults = [Fault(f"box.{names[j]}", REVERSED, index=place(i)) for i, j in wrong]
+        if link is not None:
             known = pa.array([None, *self.ahead.config.links], pa.string())
-            strange = pc.invert(pc.is_in(command.link.take(pa.array(places)), known)).to_numpy(zero_copy_only=False)
-            for i in places[strange].tolist():
-                faults.append(Fault("link", f"there is no link {command.link[i].as_py()!r}", "unknown", i))
-        hidden = pc.starts_with(command.ids.take(pa.array(places)), TRAVELLED).to_numpy(zero_copy_only=False)
-        faults += [Fault("id", f"cannot begin with {TRAVELLED!r}", index=i) for i in places[hidden].tolist()]
+            strange = pc.invert(pc.is_in(link, known)).to_numpy(zero_copy_only=False)
+            for i in np.flatnonzero(strange).tolist():
+                faults.append(Fault("link", f"there is no link {link[i].as_py()!r}", "unknown", place(i)))
+        faults += [Fault("id", f"cannot begin with {TRAVELLED!r}", index=place(i)) for i in _travelled(ids)]
         return sorted(faults, key=lambda fault: fault.index or 0)
 
     def _accept_notify(self, command: Notify) -> RelayPlan:
@@ -389,3 +397,11 @@ class RelayEngine(RelayStore, SubscriptionEngine[SubscriptionState]):
             assert self.inboxes[name].left or not self.relay.doubtful_keys(name), (
                 "doubtful subscriptions without a reset"
             )
+
+
+def _travelled(ids: pa.StringArray) -> list[int]:
+    """The places of ids that came over a link."""
+    if len(ids) <= FEW:
+        return [i for i, key in enumerate(ids.to_pylist()) if key.startswith(TRAVELLED)]
+    found: list[int] = pc.indices_nonzero(pc.starts_with(ids, TRAVELLED)).to_pylist()
+    return found

@@ -19,7 +19,7 @@ Outcome: TypeAlias = Subscribed | Unsubscribed
 Keys: TypeAlias = list[str] | pa.LargeStringArray
 
 
-FEW = 16
+FEW = 256
 """The outcomes of up to so many steps are made at once: columns would take longer, and save nothing."""
 
 

@@ -128,11 +128,12 @@ class Known(Relations):
         if self.roots and k > 1:
             raise ValueError("roots alone cannot tell k > 1 coverers")
         self.graph = edges.empty_graph(0, k)
-        self._orphans = np.empty(0, np.int32)
+        self._orphans = self._promoted = np.empty(0, np.int32)
 
     def _apply(self, points: Points, op: Bytes, slots: Ints32) -> Decisions:
         n, k, room = len(op), self.k, len(points.age)
-        added = int((op == SUBSCRIBE).sum())
+        subscribed = op == SUBSCRIBE
+        added = int(np.count_nonzero(subscribed))
         # With roots alone in the index, all others may become roots.
         self.index.reserve(added + self._there - len(self.index), room)
         self._there += 2 * added - n
@@ -141,19 +142,21 @@ class Known(Relations):
             self._orphans = np.empty(len(self.graph.head), np.int32)
         forward, found = np.empty(n, np.bool_), np.empty(n, np.int64)
         coverers, upto = np.empty(n * k, np.int32), np.empty(n, np.int64)
-        promoted = np.empty(self._unforwarded + added, np.int32)
+        if len(self._promoted) < self._unforwarded + added:
+            self._promoted = np.empty(2 * (self._unforwarded + added), np.int32)
+        promoted = self._promoted
         known = Forwarding(self.graph, self.forwarded, self._orphans, k, self.roots)
         outcome = Outcome(forward, coverers, found, promoted, upto)
         used = run(self.index.arrays, points, known, op, slots, outcome, self.seen)
-        subscribed = op == SUBSCRIBE
-        self._unforwarded += int((subscribed & ~forward).sum()) - int((~subscribed & ~forward).sum()) - used
-        kept = np.arange(k) < found[:, None]
-        of = np.repeat(np.arange(n), found)
-        chosen = coverers.reshape(n, k)[kept]
-        chosen = chosen[np.lexsort((points.age[chosen], of))]
-        raised = promoted[:used]
-        by = np.repeat(np.arange(n), np.diff(upto, prepend=0))
-        raised = raised[np.lexsort((points.age[raised], by))]
+        kept_back = n - int(np.count_nonzero(forward))
+        of_new = kept_back if added == n else int(np.count_nonzero(subscribed & ~forward))
+        self._unforwarded += 2 * of_new - kept_back - used
+        chosen = coverers.reshape(n, k)[np.arange(k) < found[:, None]]
+        if k > 1:
+            chosen = _by_age(points, chosen, found)
+        raised = promoted[:used].copy()
+        if used > 1:
+            raised = _by_age(points, raised, np.diff(upto, prepend=0))
         return Decisions(forward, chosen, np.cumsum(found), raised, upto)
 
     def take_up(self, graph: edges.Graph, slots: Ints32) -> None:
@@ -197,3 +200,8 @@ def coverers_among(points: Points, among: Ints32, slot: int) -> Ints32:
     contains = (exact[among] >= exact[slot]).all(axis=1)
     older = (exact[among] != exact[slot]).any(axis=1) | (age[among] < age[slot])
     return among[contains & older]
+
+
+def _by_age(points: Points, slots: Ints32, counts: Ints) -> Ints32:
+    """Slots of commands, so many each, with those of each command in order of age."""
+    return slots[np.lexsort((points.age[slots], np.repeat(np.arange(len(counts)), counts)))]

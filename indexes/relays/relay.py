@@ -86,6 +86,13 @@ class Steps(NamedTuple):
         """The ends of subscriptions."""
         return cls(np.full(len(keys), UNSUBSCRIBE, np.uint8), keys, np.zeros((len(keys), coordinates)))
 
+    def beginnings(self, new: Bools) -> Steps:
+        """Those that begin a subscription, which are `new`; the steps themselves where all do."""
+        if new.all():
+            return self
+        links = None if self.links is None else list(compress(self.links, new))
+        return Steps(self.op[new], list(compress(self.keys, new)), self.points[new], links)
+
 
 class NeighbourDecisions(NamedTuple):
     """The decisions for one neighbour, about those steps that concern it, whose places are in `step`."""
@@ -221,18 +228,21 @@ class Relay:
         """`slots` are those of the steps, where they are known."""
         new = steps.op == SUBSCRIBE
         slots = self._slots(steps, new) if slots is None else slots
-        begun = slots[new]
-        self._write(begun, steps.points[new], None if steps.links is None else list(compress(steps.links, new)))
+        beginnings = steps.beginnings(new)
+        begun, gone = (slots, slots[:0]) if beginnings is steps else (slots[new], slots[~new])
+        self._write(begun, beginnings.points, beginnings.links)
         self._all.reserve(len(begun), len(self._points.age))
         decisions = {name: self._decide(name, steps.op, slots) for name in self.neighbours}
-        # What comes and goes within the steps was never there for a notification.
-        gone = slots[~new]
-        self._all.insert(self._points, np.setdiff1d(begun, gone).astype(np.int32))
-        self._all.delete(self._points, np.setdiff1d(gone, begun).astype(np.int32))
+        comes, goes = begun, gone
+        if len(begun) and len(gone):
+            # What comes and goes within the steps was never there for a notification.
+            comes, goes = np.setdiff1d(begun, gone), np.setdiff1d(gone, begun)
+        self._all.insert(self._points, np.sort(comes))
+        self._all.delete(self._points, np.sort(goes))
         self._there[begun] = True
         self._there[gone] = False
         self._changed += len(slots)
-        return ExecutedSteps(steps, slots, dict(zip(begun.tolist(), compress(steps.keys, new), strict=True)), decisions)
+        return ExecutedSteps(steps, slots, dict(zip(begun.tolist(), beginnings.keys, strict=True)), decisions)
 
     def _slots(self, steps: Steps, new: Bools) -> Ints32:
         """The slots of steps. Slots of ended subscriptions are not reused here: see `release`."""
@@ -257,14 +267,20 @@ class Relay:
             self._there = np.concatenate([self._there, np.zeros(more, np.bool_)])
             self._doubtful = np.concatenate([self._doubtful, np.zeros(more, np.bool_)])
         write(self._points, slots, points, self._born + np.arange(len(slots)))
-        number = {link: i for i, link in enumerate(self._links) if link is not None}
-        self._link[slots] = LOCAL if links is None else [LOCAL if link is None else number[link] for link in links]
+        if links is None:
+            self._link[slots] = LOCAL
+        else:
+            number = {link: i for i, link in enumerate(self._links) if link is not None}
+            self._link[slots] = [LOCAL if link is None else number[link] for link in links]
         self._doubtful[slots] = False
         self._born += len(slots)
 
     def _decide(self, neighbour: str, op: Bytes, slots: Ints32) -> NeighbourDecisions:
+        relations = self.neighbours[neighbour]
+        if neighbour == UPSTREAM:
+            return NeighbourDecisions(relations.apply(self._points, op, slots), np.arange(len(slots)))
         mine = np.flatnonzero(self._link[slots] != self._number(neighbour))
-        return NeighbourDecisions(self.neighbours[neighbour].apply(self._points, op[mine], slots[mine]), mine)
+        return NeighbourDecisions(relations.apply(self._points, op[mine], slots[mine]), mine)
 
     def _number(self, neighbour: str) -> int:
         """The link number of subscriptions that came from a neighbour."""

@@ -100,13 +100,14 @@ def _command(items: Sequence[Edit], attributes: int) -> EditSubscriptions:
     """All of them as one command; of what ends only the id counts."""
     made = [item.made for item in items]
     anywhere = np.full(attributes, -np.inf), np.full(attributes, np.inf)
-    links = pa.array([None if one is None else one.link for one in made], pa.string())
+    linked = any(one is not None and one.link is not None for one in made)
+    links = [None if one is None else one.link for one in made] if linked else []
     return EditSubscriptions(
         np.array([UNSUBSCRIBE if one is None else SUBSCRIBE for one in made], np.uint8),
         pa.array([item.id for item in items], pa.string()),
         np.array([anywhere[0] if one is None else one.lo for one in made]),
         np.array([anywhere[1] if one is None else one.hi for one in made]),
-        None if links.null_count == len(links) else links,
+        pa.array(links, pa.string()) if linked else None,
         {at: one.ttl for at, one in enumerate(made) if one is not None and one.ttl},
     )
 

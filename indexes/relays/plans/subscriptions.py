@@ -55,6 +55,9 @@ log."""
 SECONDS_A_STEP = 2e-5
 """Estimate of the seconds of a step for each neighbour, executed and published."""
 
+SECONDS_AN_EDIT = 7e-6
+"""The same of edits in order. Most of them begin a subscription, so that a group of single requests is soon done."""
+
 
 class Changes:
     """Steps that a plan has executed and not made visible yet, with the messages for links."""
@@ -107,6 +110,7 @@ class ChangePlan(edit_plan.SlicedPlan[RelayStore]):
     """Changes subscriptions in steps, some at a time."""
 
     at_once: ClassVar[int] = 1 << 30
+    seconds_a_step: ClassVar[float] = SECONDS_A_STEP
 
     @cached_property
     def _changes(self) -> Changes:
@@ -114,7 +118,7 @@ class ChangePlan(edit_plan.SlicedPlan[RelayStore]):
 
     @property
     def _cost(self) -> Cost:
-        return Cost(SECONDS_A_STEP * max(1, len(self.engine.relay.neighbours)), fixed=True)
+        return Cost(self.seconds_a_step * max(1, len(self.engine.relay.neighbours)), fixed=True)
 
     @property
     def _ids(self) -> Names:
@@ -172,6 +176,7 @@ class BatchPlan(EditPlan):
     """Subscriptions that begin and end in order."""
 
     command: EditSubscriptions
+    seconds_a_step: ClassVar[float] = SECONDS_AN_EDIT
 
     def response_fields(self) -> dict[str, Any]:
         rows = enumerate(self.results, self.first_seq)

@@ -55,7 +55,8 @@ KINDS: tuple[Way, ...] = (
 TREE = {"p": ("q",), "q": ("p", "r", "s"), "r": ("q",), "s": ("q",)}
 HISTORY = 5
 LIMITS = {
-    "indexes.relays.plans.subscriptions.SECONDS_A_STEP": 2e-3,
+    "indexes.relays.plans.subscriptions.ChangePlan.seconds_a_step": 2e-3,
+    "indexes.relays.plans.subscriptions.BatchPlan.seconds_a_step": 2e-3,
     "indexes.relays.outbox.HISTORY": HISTORY,
     "indexes.relays.outbox.CHUNK": 32,
     "indexes.relays.plans.links.FEW": 2,
@@ -652,7 +653,7 @@ def test_many_at_once_are_cut_and_come_to_the_same() -> None:
     made, other = engine(["north"]), engine(["north"])
     made.apply(Restart("north", "e1"))
     other.apply(Restart("north", "e1"))
-    with patch("indexes.relays.plans.subscriptions.SECONDS_A_STEP", 1e-9):
+    with patch("indexes.relays.plans.subscriptions.ChangePlan.seconds_a_step", 1e-9):
         results = made.apply(whole)[0].results
     assert other.apply(whole)[0].results == results
     for one in (made, other):
