@@ -361,6 +361,8 @@ class ShortOnSocket(CheckedOnce):
 
     async def take_usual_way(self) -> None:
         """Have the routes carry it out, within the turn of its group. Returns when it is answered."""
+        # Routes may ask for the current task: from here on there is one.
+        await asyncio.sleep(0)
         request, caller, peer = self._request, self._caller, self._peer
         work = self._requests.respond(request, caller, peer, ordered=False, sampling=self.sampling)
         await peer.carry_out(request, work)

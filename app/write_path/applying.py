@@ -217,18 +217,19 @@ class Applier:
             self._metrics.delivery_seconds.observe(time.perf_counter() - pending.since)
         if pending.trace is not None:
             pending.trace.executed(job.last_seq)
-        if pending.future.done():
-            return
+        why: Exception | None = not_replicated() if pending.unsynced else None
         try:
             if pending.then is not None:
+                # Also where nobody waits for it any more.
                 pending.then(job)
         except Exception as error:
-            pending.future.set_exception(error)
+            why = error
+        if pending.future.done():
+            return
+        if why is None:
+            pending.future.set_result(None)
         else:
-            if pending.unsynced:
-                pending.future.set_exception(not_replicated())
-            else:
-                pending.future.set_result(None)
+            pending.future.set_exception(why)
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
         """Run a task that is waited for at the end."""
