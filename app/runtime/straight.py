@@ -39,7 +39,8 @@ class Straight:
 
     @coroutine
     def _rest(self) -> Generator[Any, Any, None]:
-        ended = False
+        # What it waits for may have come before the task began.
+        ended = self.go_on()
         while not ended:
             try:
                 yield self._awaited

@@ -112,6 +112,8 @@ class Lane:
         """The groups of a resource that are on their way into the log and the engine."""
         self._begun: list[tuple[Group, Straight]] = []
         """The groups that have begun in this turn, and wait for its commit."""
+        self._tasks_too = False
+        """Whether other writes that came in this turn begin in tasks, and are to share its commit."""
         self._turn_ends = False
         self._taking = False
         """Whether requests of this turn are taken."""
@@ -192,6 +194,7 @@ class Lane:
             if group is not None and connection in group.joined:
                 if self._turn_ends:
                     self._begin(group)
+                    self._tasks_too = True
                 else:
                     self._begin_later(group)
 
@@ -222,6 +225,14 @@ class Lane:
         for group in list(self._groups.values()):
             if self._groups.get(group.slot) is group and not self._waits(group):
                 self._begin(group)
+        if self._tasks_too and self._begun:
+            self._begun[0][0].lead.at_end_of_turn(self._commit)
+        else:
+            self._commit()
+
+    def _commit(self) -> None:
+        """Log what the groups of the turn change, and go on with them."""
+        self._tasks_too = False
         begun, self._begun = self._begun, []
         try:
             self.writer.log_gathered()
@@ -254,6 +265,11 @@ class Lane:
 
     def _begin(self, group: Group) -> None:
         """Begin with a group of this turn."""
+        if not group.turn.has_come:
+            # What it waits for begins in a task, before this one does.
+            self._tasks_too = True
+            self._begin_later(group)
+            return
         work = Straight(self._taken(group))
         if not work.begin():
             self._begun.append((group, work))
