@@ -33,7 +33,7 @@ class Turn:
     @property
     def has_come(self) -> bool:
         """Whether `begin` would not suspend."""
-        return all([one._passed for one in self._before])
+        return not self._before or all(one._passed for one in self._before)
 
     def follow(self, before: Turn) -> None:
         """Let it begin behind another one, which began or was taken before."""

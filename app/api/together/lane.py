@@ -218,8 +218,8 @@ class Lane:
     def _end_turn(self) -> None:
         """Carry out the groups of the turn, but for those that wait for another one of their resource.
 
-        All of them are committed at once, and one that waits for nothing else is answered there and then: each task, and
-        each turn of the loop, would cost as much as a step of the write itself.
+        All are committed at once, and one that waits for nothing else is answered there and then: a task, and the
+        turns of the loop that it takes, would cost as much as a step of the write itself.
         """
         self._turn_ends = False
         for group in list(self._groups.values()):
@@ -282,7 +282,7 @@ class Lane:
     def _taken(self, group: Group) -> Coroutine[Any, Any, None]:
         """What carries out a group, to which nothing is added any more."""
         del self._groups[group.slot]
-        self._metrics.requests_open.inc(len(group.members))
+        self._metrics.requests_open.value += len(group.members)
         return self._run(group)
 
     async def _run(self, group: Group) -> None:
@@ -300,7 +300,7 @@ class Lane:
             try:
                 job = await self._apply(group, items, tickets) if items else None
             except Exception:
-                self._metrics.requests_open.dec(counted)
+                self._metrics.requests_open.value -= counted
                 counted = 0
                 await self._take_usual_way(left, tickets)
                 return
@@ -325,7 +325,7 @@ class Lane:
             self._log.exception("requests failed", route=short.verb.route, name=group.place[1])
             self._fail(left, Problem("internal", "the request failed; the service's log says why"))
         finally:
-            self._metrics.requests_open.dec(counted)
+            self._metrics.requests_open.value -= counted
             group.leave()
 
     async def _claim(self, left: deque[Member]) -> list[Ticket | None]:
