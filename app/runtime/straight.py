@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Coroutine, Generator
 from contextvars import copy_context
-from functools import partial
 from types import coroutine
 from typing import Any
+
+
+class _There:
+    """Stands for what a coroutine waits for before it has begun."""
+
+    @staticmethod
+    def done() -> bool:
+        """It may begin."""
+        return True
 
 
 class Straight:
@@ -15,22 +23,22 @@ class Straight:
     It has a context of its own, as a task does, and no current task before `rest` is one.
     """
 
-    __slots__ = ("_awaited", "_context", "_work")
+    __slots__ = ("_awaited", "_run", "_work")
 
     def __init__(self, work: Coroutine[Any, Any, None]) -> None:
         self._work = work
-        self._context = copy_context()
-        self._awaited: Any = None
-
-    def begin(self) -> bool:
-        """Run it up to where it waits; whether it has ended."""
-        return self._step(partial(self._work.send, None)) or self.go_on()
+        self._run = copy_context().run
+        self._awaited: Any = _There
 
     def go_on(self) -> bool:
-        """Run it on where what it waited for is there; whether it has ended."""
-        while self._awaited is not None and self._awaited.done():
-            if self._step(partial(self._work.send, None)):
-                return True
+        """Run it as long as what it waits for is there; whether it has ended."""
+        awaited, run, send = self._awaited, self._run, self._work.send
+        try:
+            while awaited is not None and awaited.done():
+                awaited = run(send, None)
+        except StopIteration:
+            return True
+        self._awaited = awaited
         return False
 
     async def rest(self) -> None:
@@ -40,19 +48,16 @@ class Straight:
     @coroutine
     def _rest(self) -> Generator[Any, Any, None]:
         # What it waits for may have come before the task began.
-        ended = self.go_on()
-        while not ended:
-            try:
-                yield self._awaited
-            except BaseException as error:
-                ended = self._step(partial(self._work.throw, error))
-            else:
-                ended = self._step(partial(self._work.send, None))
-
-    def _step(self, resume: Callable[[], Any]) -> bool:
-        """Run it up to where it waits again; whether it has ended."""
+        if self.go_on():
+            return
+        awaited = self._awaited
         try:
-            self._awaited = self._context.run(resume)
+            while True:
+                try:
+                    yield awaited
+                except BaseException as error:
+                    awaited = self._run(self._work.throw, error)
+                else:
+                    awaited = self._run(self._work.send, None)
         except StopIteration:
-            return True
-        return False
+            return

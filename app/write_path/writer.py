@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence, Sized
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
@@ -560,8 +560,10 @@ class Writer:
         """Log the group, here or, where that takes long, in the commit thread."""
         self._due = False
         group, self._group = self._group, []
-        large = any(pending.job.count > BULK for pending in group)
-        large = large or (self.synced is not None and any(pending.entries for pending in group))
+        large = False
+        for pending in group:
+            if pending.job.count > BULK or (pending.entries and self.synced is not None):
+                large = True
         if large or self._log.database.remote or self._commit_cost > SLOW_COMMIT or self._commit_thread.busy:
             self.applier.spawn(self._commit_in_thread(group))
             return
@@ -716,4 +718,5 @@ async def _outcome(pending: Pending) -> Any:
 
 def _is_bulk(command: Any) -> bool:
     """Whether a command is checked in pieces; `at_once` of a command overrides `BULK`."""
-    return isinstance(command, Sized) and len(command) > getattr(command, "at_once", BULK)
+    size = getattr(command, "__len__", None)
+    return size is not None and size() > getattr(command, "at_once", BULK)

@@ -246,7 +246,10 @@ class Lane:
         """Whether a group stays open until another one of its resource is applied: it could not be committed before,
         and grows meanwhile. One with a key that is in progress says so at once.
         """
-        applying = [one for one in self._applying.get(group.place, ()) if not one.fresh]
+        found = self._applying.get(group.place)
+        if found is None:
+            return False
+        applying = [one for one in found if not one.fresh]
         return bool(applying) and all(group.keys.isdisjoint(one.keys) for one in applying)
 
     async def _apply(self, group: Group, items: list[Any], tickets: list[Ticket | None]) -> Any:
@@ -271,7 +274,7 @@ class Lane:
             self._begin_later(group)
             return
         work = Straight(self._taken(group))
-        if not work.begin():
+        if not work.go_on():
             self._begun.append((group, work))
 
     def _begin_later(self, group: Group) -> None:
