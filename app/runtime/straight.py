@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Coroutine, Generator
 from contextvars import copy_context
 from types import coroutine
@@ -37,6 +38,11 @@ class Straight:
             while awaited is not None and awaited.done():
                 awaited = run(send, None)
         except StopIteration:
+            return True
+        except Exception as error:
+            # As for a task whose result nobody asks for.
+            about = {"message": "what was run straight through failed", "exception": error}
+            asyncio.get_running_loop().call_exception_handler(about)
             return True
         self._awaited = awaited
         return False
