@@ -300,10 +300,8 @@ class ShortOnSocket(CheckedOnce):
         "_raw",
         "_request",
         "_requests",
-        "authorization",
         "began",
         "caller",
-        "host",
         "id",
         "key",
         "name",
@@ -313,6 +311,8 @@ class ShortOnSocket(CheckedOnce):
         "turns",
         "verb",
     )
+
+    host = authorization = b""
 
     def __init__(
         self, requests: SocketRequests, request: SocketRequest, caller: Caller, peer: Peer,
@@ -327,7 +327,6 @@ class ShortOnSocket(CheckedOnce):
         self.sampling: Sampling | None = None
         self.trace: RequestTrace | None = None
         self._caller = caller
-        self.host = self.authorization = b""
 
     def headers(self) -> Iterable[tuple[bytes, bytes]]:
         found = self._request.headers
