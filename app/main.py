@@ -130,7 +130,7 @@ def create_app(
             )
             app.state.wired = wired = wire(made, found, keyring, requests)
             app.state.passing = passing
-            lane.answers = made.answers
+            lane.answers, lane.writer = made.answers, made.writer
             lane.add(board_writes.object_changes(wired.boards))
             lane.add(map_writes.object_changes(wired.maps))
             lane.add(feed_writes.single_posts(wired.feeds))

@@ -38,7 +38,7 @@ class Accounting:
 
     def begin(self, scope: Scope) -> tracing.RequestTrace | None:
         """A request has come; its trace in the current task, where it is traced."""
-        self._metrics.requests_open.inc()
+        self._metrics.requests_open.value += 1
         if tracing.tracer is None:
             return None
         return tracing.tracer.request(scope["method"], scope["headers"], scope.get(SAMPLING))
@@ -47,7 +47,7 @@ class Accounting:
         self, scope: Scope, status: int, started: float, seconds: float | None, trace: tracing.RequestTrace | None
     ) -> None:
         """It was answered; the first byte of the answer came after so many seconds."""
-        self._metrics.requests_open.dec()
+        self._metrics.requests_open.value -= 1
         route = template(scope)
         self._metrics.observe(scope["method"], route, status, seconds)
         if status >= self._log_from and (status != 503 or scope["path"] not in ALWAYS_SERVED):

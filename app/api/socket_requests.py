@@ -300,10 +300,8 @@ class ShortOnSocket(CheckedOnce):
         "_raw",
         "_request",
         "_requests",
-        "authorization",
         "began",
         "caller",
-        "host",
         "id",
         "key",
         "name",
@@ -313,6 +311,8 @@ class ShortOnSocket(CheckedOnce):
         "turns",
         "verb",
     )
+
+    host = authorization = b""
 
     def __init__(
         self, requests: SocketRequests, request: SocketRequest, caller: Caller, peer: Peer,
@@ -327,7 +327,6 @@ class ShortOnSocket(CheckedOnce):
         self.sampling: Sampling | None = None
         self.trace: RequestTrace | None = None
         self._caller = caller
-        self.host = self.authorization = b""
 
     def headers(self) -> Iterable[tuple[bytes, bytes]]:
         found = self._request.headers
@@ -361,6 +360,8 @@ class ShortOnSocket(CheckedOnce):
 
     async def take_usual_way(self) -> None:
         """Have the routes carry it out, within the turn of its group. Returns when it is answered."""
+        # Routes may ask for the current task: from here on there is one.
+        await asyncio.sleep(0)
         request, caller, peer = self._request, self._caller, self._peer
         work = self._requests.respond(request, caller, peer, ordered=False, sampling=self.sampling)
         await peer.carry_out(request, work)

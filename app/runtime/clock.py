@@ -20,12 +20,14 @@ RATE = 0.1
 JUMP = 2.0
 """Seconds by which the system's clock moves at once where it is said to jump."""
 
+_BOOTTIME: int | None = getattr(time, "CLOCK_BOOTTIME", None)
+
 log = logs.get("clock")
 
 
 def _boottime() -> float:
     """Seconds since the machine started, those in which it was suspended included."""
-    return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
+    return time.clock_gettime(_BOOTTIME) if _BOOTTIME is not None else time.monotonic()
 
 
 class Clock:

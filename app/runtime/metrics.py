@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import time
-from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import accumulate
+from typing import TypeVar
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import CollectorRegistry, Counter, Gauge
+from prometheus_client import Histogram as LockedHistogram
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.exposition import generate_latest
 from prometheus_client.platform_collector import PlatformCollector
 from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
-from prometheus_client.utils import floatToGoString
+
+from app.runtime.counters import Histogram, Level, Spread, Tallies, Tally
+
+CollectorT = TypeVar("CollectorT", bound=Collector)
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -32,27 +35,24 @@ class Metrics:
         r = self.registry
         self.requests = _Requests()
         r.register(self.requests)
-        self.requests_open = Gauge("rankcast_requests_open", "Requests being answered.", registry=r)
+        self.requests_open = self._own(Level("rankcast_requests_open", "Requests being answered."))
         self.writer_queue = Gauge("rankcast_writer_queue", "Requests waiting for the writer.", registry=r)
-        self.group_size = Histogram("rankcast_group_size", "Commands in one commit.", buckets=_SIZES, registry=r)
-        self.commit_seconds = Histogram(
-            "rankcast_commit_seconds", "Seconds of one commit.", buckets=_LATENCIES, registry=r
-        )
-        self.slice_seconds = Histogram(
-            "rankcast_slice_seconds", "Seconds of one slice of work.", buckets=_LATENCIES, registry=r
-        )
-        self.delivery_seconds = Histogram(
-            "rankcast_delivery_seconds",
-            "Seconds from the acceptance of a command until its messages are in the queues of all readers.",
-            buckets=_LATENCIES,
-            registry=r,
+        self.group_size = self._own(Histogram("rankcast_group_size", "Commands in one commit.", _SIZES))
+        self.commit_seconds = self._own(Histogram("rankcast_commit_seconds", "Seconds of one commit.", _LATENCIES))
+        self.slice_seconds = self._own(Histogram("rankcast_slice_seconds", "Seconds of one slice of work.", _LATENCIES))
+        self.delivery_seconds = self._own(
+            Histogram(
+                "rankcast_delivery_seconds",
+                "Seconds from the acceptance of a command until its messages are in the queues of all readers.",
+                _LATENCIES,
+            )
         )
         self.ready = Gauge("rankcast_ready", "Whether the service has started and takes writes.", registry=r)
         self.verify_differences = Gauge(
             "rankcast_verify_differences", "Differences that the last verification found.", registry=r
         )
-        self.changes = Counter("rankcast_changes", "Single changes applied.", ["resource", "command"], registry=r)
-        self.tiles = Counter("rankcast_tiles", "Tiles painted.", ["resource"], registry=r)
+        self.changes = self._own(Tallies("rankcast_changes", "Single changes applied.", ["resource", "command"]))
+        self.tiles = self._own(Tallies("rankcast_tiles", "Tiles painted.", ["resource"]))
         self.streams = Gauge("rankcast_streams", "Open streams.", ["transport"], registry=r)
         self.stream_messages = Counter("rankcast_stream_messages", "Messages to streams.", ["event"], registry=r)
         self.stream_collapses = Counter("rankcast_stream_collapses", "Queues of slow readers merged.", registry=r)
@@ -76,13 +76,17 @@ class Metrics:
             "rankcast_webhook_requests", "Requests to receivers of webhooks.", ["result"], registry=r
         )
         self.webhook_events = Counter("rankcast_webhook_events", "Events that receivers have taken.", registry=r)
-        self.webhook_seconds = Histogram(
+        self.webhook_seconds = LockedHistogram(
             "rankcast_webhook_seconds", "Seconds of a request to a receiver.", buckets=_LATENCIES, registry=r
         )
         self.zone_messages = Counter("rankcast_zone_messages", "Messages of zones sent to NATS.", ["board"], registry=r)
         self._snapshot = _LastSnapshot()
         r.register(self._snapshot)
-        self._applied: dict[tuple[str, str], tuple[Counter, Counter]] = {}
+        self._applied: dict[tuple[str, str], tuple[Tally, Tally]] = {}
+
+    def _own(self, collector: CollectorT) -> CollectorT:
+        self.registry.register(collector)
+        return collector
 
     def observe(self, method: str, route: str, status: int, seconds: float | None) -> None:
         """Count one answered request, and if `seconds` is given how long its first byte took. On the event loop."""
@@ -97,11 +101,10 @@ class Metrics:
         """Count what one command did to a resource."""
         found = self._applied.get((resource, command))
         if found is None:
-            found = self.changes.labels(resource, command), self.tiles.labels(resource)
+            found = self.changes.at(resource, command), self.tiles.at(resource)
             self._applied[resource, command] = found
-        found[0].inc(changes)
-        if tiles:
-            found[1].inc(tiles)
+        found[0].count += changes
+        found[1].count += tiles
 
     def snapshot_taken(self, lsn: int, created: float, seconds: float | None = None) -> None:
         """The newest snapshot holds the log up to `lsn`.
@@ -119,49 +122,28 @@ class Metrics:
         return generate_latest(self.registry)
 
 
-class _Times:
-    """How many requests took how long, by the bounds of `_LATENCIES`."""
-
-    __slots__ = ("counts", "total")
-
-    def __init__(self) -> None:
-        self.counts = [0] * (len(_LATENCIES) + 1)
-        self.total = 0.0
-
-    def add(self, seconds: float) -> None:
-        self.counts[bisect_left(_LATENCIES, seconds)] += 1
-        self.total += seconds
-
-    def buckets(self) -> list[tuple[str, float]]:
-        """How many took at most as long as each bound says."""
-        bounds = (*map(floatToGoString, _LATENCIES), "+Inf")
-        return list(zip(bounds, map(float, accumulate(self.counts)), strict=True))
-
-
 class _Answered:
     """The requests with one method, route and status; `times` are shared by all statuses."""
 
     __slots__ = ("count", "times")
 
-    def __init__(self, times: _Times) -> None:
+    def __init__(self, times: Spread) -> None:
         self.count = 0
         self.times = times
 
 
 class _Requests(Collector):
-    """Answered requests. They are counted on the event loop alone, so that no lock is needed, which two counters of the
-    library take three times for each request.
-    """
+    """Answered requests, counted on the event loop alone."""
 
     def __init__(self) -> None:
         self.seen: dict[tuple[str, str, int], _Answered] = {}
         self._by_status: dict[tuple[str, str, str], _Answered] = {}
-        self._by_route: dict[tuple[str, str], _Times] = {}
+        self._by_route: dict[tuple[str, str], Spread] = {}
 
     def add(self, method: str, route: str, status: int) -> _Answered:
         """The requests with this method, route and status, of which there are none yet, or of an unknown method."""
         name = method if method in _METHODS else "other"
-        times = self._by_route.setdefault((name, route), _Times())
+        times = self._by_route.setdefault((name, route), Spread(_LATENCIES))
         found = self._by_status.setdefault((name, route, str(status)), _Answered(times))
         if name == method:
             self.seen[method, route, status] = found

@@ -30,6 +30,11 @@ class Turn:
         """Whether it was passed on."""
         return self._passed
 
+    @property
+    def has_come(self) -> bool:
+        """Whether `begin` would not suspend."""
+        return not self._before or all(one._passed for one in self._before)
+
     def follow(self, before: Turn) -> None:
         """Let it begin behind another one, which began or was taken before."""
         self._before.append(before)

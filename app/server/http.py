@@ -167,15 +167,21 @@ class HttpProtocol(HttpToolsProtocol):
         if self.pipeline:
             self.flow.held = True
 
-    def on_body(self, body: bytes) -> None:
+    def _body_came(self, body: bytes) -> None:
         self._gathered = 0
         self._came += len(body)
+
+    def on_body(self, body: bytes) -> None:
+        self._body_came(body)
         super().on_body(body)
 
-    def on_message_complete(self) -> None:
+    def _message_came(self) -> None:
         self._gathered, self._in_head = 0, True
         if self._patience is not None:
             self._wait_no_more()
+
+    def on_message_complete(self) -> None:
+        self._message_came()
         super().on_message_complete()
 
     def _check_coding(self) -> None:
@@ -221,7 +227,8 @@ class HttpProtocol(HttpToolsProtocol):
         self.server_state.total_requests += 1
         if self.transport.is_closing():
             return
-        self.flow.resume_reading()
+        if self.flow.read_paused:
+            self.flow.resume_reading()
         if self.pipeline:
             self._start_asgi_task(*self.pipeline.pop())
         else:

@@ -52,7 +52,6 @@ class Short(CheckedOnce):
         "authorization",
         "began",
         "body",
-        "caller",
         "disconnected",
         "host",
         "id",
@@ -68,10 +67,12 @@ class Short(CheckedOnce):
         "response_started",
         "sampling",
         "trace",
-        "turns",
         "url",
         "verb",
     )  # fmt: skip
+
+    caller: Caller | None = None
+    turns: Turns | None = None
 
     def __init__(
         self, protocol: HttpToolsProtocol, verb: Verb, name: str, id: str, query: str, host: bytes,
@@ -82,8 +83,6 @@ class Short(CheckedOnce):
         self.protocol, self.verb = protocol, verb
         self.name, self.id, self.query = name, id, query
         self.host, self.authorization, self.key = host, authorization, key
-        self.caller: Caller | None = None
-        self.turns: Turns | None = None
         self.sampling: Sampling | None = None
         self.trace: RequestTrace | None = None
         self.url, self.plain_headers = protocol.url, protocol.headers

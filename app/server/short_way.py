@@ -46,13 +46,24 @@ class ServiceProtocol(HttpProtocol):
         self._scope_of(self.headers)
         super().on_headers_complete()
 
+    def on_body(self, body: bytes) -> None:
+        cycle: RequestResponseCycle | Short = self.cycle
+        if isinstance(cycle, Short) and not cycle.response_complete:
+            self._body_came(body)
+            cycle.body += body
+        else:
+            super().on_body(body)
+
     def on_message_complete(self) -> None:
-        super().on_message_complete()
         cycle: RequestResponseCycle | Short = self.cycle
         if isinstance(cycle, Short) and not cycle.response_complete:
             assert self._lane is not None, "it made this request a short one"
+            self._message_came()
+            cycle.more_body = False
             if not self._lane.take(cycle):
                 self.take_usual_way(cycle)
+        else:
+            super().on_message_complete()
 
     def take_usual_way(self, short: Short) -> None:
         """Carry out a request that was short as all others are."""

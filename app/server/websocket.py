@@ -9,6 +9,7 @@ and all else is left to it. The two never share a frame.
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
@@ -46,8 +47,28 @@ SLICE = 1 << 12
 """Bytes of frames that are parsed at a time; no more are while a message waits."""
 
 
+class Messages(asyncio.Queue[ASGIReceiveEvent]):
+    """What waits for the application: messages that came together are put here and taken at once."""
+
+    _queue: deque[ASGIReceiveEvent]
+
+    def put_all(self, messages: Sequence[ASGIReceiveEvent]) -> None:
+        """Put some messages, at least one."""
+        # The first one wakes who waits.
+        self.put_nowait(messages[0])
+        self._queue.extend(messages[1:])
+
+    def get_all(self) -> list[ASGIReceiveEvent]:
+        """Take what is there."""
+        found = list(self._queue)
+        self._queue.clear()
+        return found
+
+
 class SocketProtocol(WebSocketsSansIOProtocol):
     """One connection."""
+
+    queue: Messages
 
     _rest = b""
     """What was read and is not parsed yet."""
@@ -66,6 +87,7 @@ class SocketProtocol(WebSocketsSansIOProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
+        self.queue = Messages()
         self._unread = Unread(self.loop, self.transport, limits_of(self.config).unread_seconds)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -132,7 +154,7 @@ class SocketProtocol(WebSocketsSansIOProtocol):
         if conn.state is not State.OPEN or conn.extensions or self.close_sent:
             return at
         most = min(conn.max_message_size or 0, 0xFFFF)
-        put = self.queue.put_nowait
+        found: list[ASGIReceiveEvent] = []
         begin = at
         while at < end and at + 6 < length:
             kind, size, head = rest[at], rest[at + 1] - MASKED, 6
@@ -146,14 +168,16 @@ class SocketProtocol(WebSocketsSansIOProtocol):
             data = apply_mask(rest[start : start + size], rest[start - 4 : start])
             if kind == TEXT:
                 try:
-                    put({"type": "websocket.receive", "text": data.decode()})
+                    found.append({"type": "websocket.receive", "text": data.decode()})
                 except UnicodeDecodeError:
                     break
             elif kind == BINARY:
-                put({"type": "websocket.receive", "bytes": data})
+                found.append({"type": "websocket.receive", "bytes": data})
             else:
                 break
             at = start + size
+        if found:
+            self.queue.put_all(found)
         if at > begin and not self.read_paused:
             self.read_paused = True
             self.transport.pause_reading()
@@ -193,9 +217,7 @@ class SocketProtocol(WebSocketsSansIOProtocol):
 
     def _read_now(self) -> list[ASGIReceiveEvent]:
         """The messages that wait for the application."""
-        queue, found = self.queue, []
-        while not queue.empty():
-            found.append(queue.get_nowait())
+        found = self.queue.get_all()
         if found and self.read_paused:
             self._read_on()
         return found

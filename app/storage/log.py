@@ -213,7 +213,8 @@ class Log:
 
         self._session.transact(write)
         self._written += FRAME + sum([len(row.payload) for row, _ in written])
-        self._written += sum([len(one.answer) for one in answers])
+        if answers:
+            self._written += sum([len(one.answer) for one in answers])
         if rows:
             self._ends_at(self.last_lsn + len(rows), before)
         if rows or answers:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import AbstractContextManager, suppress
 from typing import Any, TypeVar
 
 import sqlalchemy as sa
@@ -87,15 +87,22 @@ class Session:
             if self.in_doubt:
                 self._ownership.again(cursor)
                 self._repair(cursor)
-            with self._in_one_go():
-                self.fence(cursor)
-                done = write(cursor)
-                self._commit()
+            if self._database.remote:
+                with self._in_one_go():
+                    done = self._write(cursor, write)
+            else:
+                done = self._write(cursor, write)
             self.in_doubt = False
         except BaseException:
             self.in_doubt = True
             self._step_back()
             raise
+        return done
+
+    def _write(self, cursor: Any, write: Callable[[Any], T]) -> T:
+        self.fence(cursor)
+        done = write(cursor)
+        self._commit()
         return done
 
     def _open(self) -> Any:
@@ -105,12 +112,11 @@ class Session:
 
     def _commit(self) -> None:
         assert self._connection is not None
-        self._connection.commit()
+        # As that of the pool's connection, which looks for it in Python.
+        self._connection.dbapi_connection.commit()  # type: ignore[union-attr]
 
     def _in_one_go(self) -> AbstractContextManager[Any]:
         """Statements to a server go out together and are answered together, with the commit: one way there and back."""
-        if not self._database.remote:
-            return nullcontext()
         assert self._connection is not None
         together: AbstractContextManager[Any] = self._connection.driver_connection.pipeline()  # type: ignore[union-attr]
         return together

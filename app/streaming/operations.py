@@ -79,19 +79,18 @@ def read_operation(frame: str | bytes, may_request: bool) -> Operation | SocketR
 
     A frame of a peer that must not send requests is not read where it is longer than all other operations.
     """
-    packed = type(frame) is bytes
-    known = Operation()
-    known.packed = packed
+    packed = isinstance(frame, bytes)
     if len(frame) > LARGEST_OPERATION and not may_request:
-        raise Bad(_too_large(), known)
+        raise Bad(_too_large(), _nothing_known(packed))
     try:
         read = read_packed(frame) if isinstance(frame, bytes) else read_text(frame)
     except (ValueError, MemoryError) as error:
         kind = "MessagePack" if packed else "JSON"
-        raise Bad(Malformed(f"the message is not {kind}: {str(error)[:200]}"), known) from None
+        raise Bad(Malformed(f"the message is not {kind}: {str(error)[:200]}"), _nothing_known(packed)) from None
     whole = type(read) is dict
     if whole and read.get("op") == REQUEST:
-        return _request(read, known, len(frame))
+        return _request(read, packed, len(frame))
+    known = _nothing_known(packed)
     if len(frame) > LARGEST_OPERATION:
         raise Bad(_too_large(), known)
     if not whole:
@@ -104,11 +103,18 @@ def read_operation(frame: str | bytes, may_request: bool) -> Operation | SocketR
     return _other(read, known)
 
 
+def _nothing_known(packed: bool) -> Operation:
+    """An operation of which no field is read yet."""
+    known = Operation()
+    known.packed = packed
+    return known
+
+
 def _too_large() -> TooLarge:
     return TooLarge(f"an operation that is no request has at most {LARGEST_OPERATION} characters")
 
 
-def _request(read: dict[str, Any], known: Operation, size: int) -> SocketRequest:
+def _request(read: dict[str, Any], packed: bool, size: int) -> SocketRequest:
     """A request. Raises `Bad`."""
     get = read.get
     ref, method, path, headers = get("ref"), get("method"), get("path"), get("headers")
@@ -119,7 +125,8 @@ def _request(read: dict[str, Any], known: Operation, size: int) -> SocketRequest
         and read.keys() <= _REQUEST_FIELDS
         and (headers is None or _are_headers(headers))
     ):
-        return SocketRequest(ref, method, path, headers or {}, get("body"), known.packed, size)  # type: ignore[arg-type]
+        return SocketRequest(ref, method, path, headers or {}, get("body"), packed, size)  # type: ignore[arg-type]
+    known = _nothing_known(packed)
     known["op"] = REQUEST
     errors = []
     if "ref" not in read:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Protocol
 
@@ -303,7 +303,9 @@ class Socket(Connection):
                 if received["type"] == "websocket.disconnect":
                     break
                 if self.ending is None:
-                    await self._take(received.get("text") or received.get("bytes") or "")
+                    work = self._take(received.get("text") or received.get("bytes") or "")
+                    if work is not None:
+                        await work
                     while self._answers.waiting >= MOST_ANSWERS or self._full:
                         await self._drained()
                 if not some:
@@ -336,14 +338,25 @@ class Socket(Connection):
         if self._caller is None:
             self.end(POLICY)
 
-    async def _take(self, frame: str | bytes) -> None:
+    def _take(self, frame: str | bytes) -> Coroutine[Any, Any, None] | None:
+        """Begin with what a frame asks for; what is to be awaited before the next one, if anything is."""
         self._packs = isinstance(frame, bytes)
         may_request = self._caller is not None and self._ticket is None
+        if len(frame) > LONG and may_request:
+            return self._take_long(frame)
         try:
-            if len(frame) > LONG and may_request:
-                read = await asyncio.to_thread(read_operation, frame, may_request)
-            else:
-                read = read_operation(frame, may_request)
+            read = read_operation(frame, may_request)
+        except Bad as bad:
+            self._refuse(bad.operation, bad.error)
+            return None
+        if isinstance(read, SocketRequest):
+            self._request(read)
+            return None
+        return self._operate(read)
+
+    async def _take_long(self, frame: str | bytes) -> None:
+        try:
+            read = await asyncio.to_thread(read_operation, frame, True)
         except Bad as bad:
             self._refuse(bad.operation, bad.error)
             return

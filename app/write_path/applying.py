@@ -32,6 +32,8 @@ SLICE, STRETCHED = 0.005, 4
 """Seconds of kernel work between two publishing steps, and up to how many times as much while no read waits for one: a
 busy loop is late for each step."""
 
+_DROPS = DropJob, DropFailedJob
+
 TURN = 0.010
 """Seconds of publishing and inline work after which the loop yields to other tasks."""
 
@@ -103,15 +105,17 @@ class Applier:
 
     def _apply_short(self, queue: ResourceQueue) -> None:
         """Apply the next job of the queue, with the short ones behind it where the resource type can combine them."""
-        together, jobs, work = [queue.pending[0]], [], 0.0
-        for pending in queue.pending:
-            work += pending.job.work
-            if work > INLINE or pending.job.alone:
-                break
-            jobs.append(pending.job)
-        job: Work = queue.pending[0].job
-        if len(jobs) > 1 and queue.resource_type is not None:
-            together, job = list(islice(queue.pending, len(jobs))), queue.resource_type.together(jobs)
+        together = [queue.pending[0]]
+        job: Work = together[0].job
+        if len(queue.pending) > 1 and queue.resource_type is not None:
+            jobs, work = [], 0.0
+            for pending in queue.pending:
+                work += pending.job.work
+                if work > INLINE or pending.job.alone:
+                    break
+                jobs.append(pending.job)
+            if len(jobs) > 1:
+                together, job = list(islice(queue.pending, len(jobs))), queue.resource_type.together(jobs)
         traces = _executing(together)
         while not job.done:
             job.execute(SLICE)
@@ -197,9 +201,9 @@ class Applier:
             engine = self._catalog.engine(queue.resource)
             assert engine is not None
             resource_type.on_slice(queue.name, engine, part)
-        if isinstance(job, DropJob | DropFailedJob):
+        if isinstance(job, _DROPS):
             resource_type.on_drop(queue.name, job.last_seq)
-        elif job.done and not isinstance(job, DropFailedJob):
+        elif job.done:
             resource_type.on_done(queue.name, job)
 
     def _finish(self, pending: Pending) -> None:
@@ -217,18 +221,19 @@ class Applier:
             self._metrics.delivery_seconds.observe(time.perf_counter() - pending.since)
         if pending.trace is not None:
             pending.trace.executed(job.last_seq)
-        if pending.future.done():
-            return
+        why: Exception | None = not_replicated() if pending.unsynced else None
         try:
             if pending.then is not None:
+                # Also where nobody waits for it any more.
                 pending.then(job)
         except Exception as error:
-            pending.future.set_exception(error)
+            why = error
+        if pending.future.done():
+            return
+        if why is None:
+            pending.future.set_result(None)
         else:
-            if pending.unsynced:
-                pending.future.set_exception(not_replicated())
-            else:
-                pending.future.set_result(None)
+            pending.future.set_exception(why)
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
         """Run a task that is waited for at the end."""

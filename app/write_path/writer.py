@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence, Sized
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
@@ -100,7 +100,7 @@ class Writer:
         self._max_queue = max_queue
         self._queues: dict[str, ResourceQueue] = {}
         self._group: list[Pending] = []
-        self._flushing = False
+        self._flushing = self._due = self._gathering = False
         self._commit_cost = 0.0
         self._commit_thread = CommitThread(log_store)
         self._closed = False
@@ -492,8 +492,7 @@ class Writer:
     async def _applied(self, pending: Pending) -> Any:
         """The job of an accepted command, once it is applied. What waits for its turn may begin."""
         turns.pass_on()
-        # `then` has to run also when the client has disconnected meanwhile.
-        await (pending.future if pending.then is None else asyncio.shield(pending.future))
+        await pending.future
         return pending.job
 
     def _accept(
@@ -538,16 +537,33 @@ class Writer:
         group, self._group = self._group, [pending for pending in self._group if pending.queue is not queue]
         return [pending for pending in group if pending.queue is queue]
 
+    def gather(self) -> None:
+        """Log what is accepted from now on when `log_gathered` is called, which is to be in this turn of the loop."""
+        self._gathering = True
+
+    def log_gathered(self) -> None:
+        """Log what is accepted, and apply it, unless the log is being written: then that is done afterwards."""
+        self._gathering = False
+        self._flush_due()
+
     def _schedule(self) -> None:
         if not self._flushing:
-            self._flushing = True
-            asyncio.get_running_loop().call_soon(self._flush)
+            self._flushing = self._due = True
+            if not self._gathering:
+                asyncio.get_running_loop().call_soon(self._flush_due)
+
+    def _flush_due(self) -> None:
+        if self._due:
+            self._flush()
 
     def _flush(self) -> None:
         """Log the group, here or, where that takes long, in the commit thread."""
+        self._due = False
         group, self._group = self._group, []
-        large = any(pending.job.count > BULK for pending in group)
-        large = large or (self.synced is not None and any(pending.entries for pending in group))
+        large = False
+        for pending in group:
+            if pending.job.count > BULK or (pending.entries and self.synced is not None):
+                large = True
         if large or self._log.database.remote or self._commit_cost > SLOW_COMMIT or self._commit_thread.busy:
             self.applier.spawn(self._commit_in_thread(group))
             return
@@ -694,8 +710,7 @@ def _make_room(entries: Iterable[Entry]) -> None:
 async def _outcome(pending: Pending) -> Any:
     """The job of an accepted command once it is applied, or the exception that says why it is not."""
     try:
-        # `then` has to run also when nobody waits for it any more.
-        await asyncio.shield(pending.future)
+        await pending.future
     except Exception as error:
         return error
     return pending.job
@@ -703,4 +718,5 @@ async def _outcome(pending: Pending) -> Any:
 
 def _is_bulk(command: Any) -> bool:
     """Whether a command is checked in pieces; `at_once` of a command overrides `BULK`."""
-    return isinstance(command, Sized) and len(command) > getattr(command, "at_once", BULK)
+    size = getattr(command, "__len__", None)
+    return size is not None and size() > getattr(command, "at_once", BULK)

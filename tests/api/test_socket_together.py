@@ -22,6 +22,7 @@ from app.api.socket_requests import SocketRequests
 from app.api.together.lane import Lane
 from app.api.together.subscription_changes import SubscriptionChanges
 from app.errors import LogUnavailable
+from app.server.short import Short
 from app.storage.log import Log
 from app.streaming import requests
 from app.streaming.operations import SocketRequest
@@ -69,6 +70,44 @@ def test_a_window_is_one_row_of_the_log(start: Start, packed: bool) -> None:
     assert [answer["ref"] for answer in answers] == list(range(WINDOW))
     assert [answer["body"]["seq"] for answer in answers] == list(range(1, WINDOW + 1))
     assert rows(running) == before + 1
+
+
+def test_what_is_not_short_shares_the_commit_of_what_came_with_it(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a window, whichever of them comes first."""
+    running: Running = start()
+    running.client.put("/v1/boards/b", json=BOARD)
+    append, sizes = Log.append, list[int]()
+
+    def counted(self: Log, entries: Sequence[Any], *more: Any) -> int:
+        sizes.append(len(entries))
+        return append(self, entries, *more)
+
+    monkeypatch.setattr(Log, "append", counted)
+    with socket_of(running.client) as asker:
+        for order in ("us", "su", "sus", "ssuusu"):
+            frames = [
+                put(asker, f"o{n}", n, n)
+                if kind == "s"
+                else asker.frame("POST", "/v1/boards/b/events", {"events": [upsert(f"o{n}", n, n)], "mode": "batch"})
+                for n, kind in enumerate(order)
+            ]
+            asker.socket.send_all(frames)
+            assert {answer["status"] for answer in receive(asker, len(frames))} <= {200, 201}
+            assert len(sizes) == 1, order
+            sizes.clear()
+
+
+def test_a_group_that_waits_for_nothing_takes_no_task(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    running: Running = start()
+    running.client.put("/v1/boards/b", json=BOARD)
+    made = list[Any]()
+    monkeypatch.setattr(Short, "run", lambda self, work: made.append(work))
+    for n in range(3):
+        assert running.client.put(f"/v1/boards/b/objects/o{n}", json={"values": {"x": n, "y": n}}).status_code == 201
+    assert running.client.delete("/v1/boards/b/objects/o1").status_code == 200
+    assert not made
 
 
 def test_what_comes_while_others_are_applied_is_one_row_but_for_keys_in_progress(

@@ -22,7 +22,7 @@ from app.storage.log import Log
 from app.storage.rows import LogEntry
 from app.write_path.catalog import Catalog
 from app.write_path.idempotency import Answers, Replay, Ticket
-from app.write_path.writer import BULK, Busy, Skeleton, Unwritable, Writer
+from app.write_path.writer import BULK, Busy, Skeleton, Submission, Unwritable, Writer
 from indexes.boards.commands import UPDATE, AddSubscriptions, Configure, DeleteSubscriptions, Events, SetSubscription
 from indexes.boards.config import BoardConfig
 from indexes.boards.regions import between, everywhere, ranges
@@ -485,6 +485,59 @@ def test_a_commit_waits_in_the_thread_while_that_is_busy(tmp_path: Path) -> None
         assert len(threads) == 2 and threads[1] != threading.get_ident()
         await writer.submit("boards/a", upsert(("r", 1.0, 2.0)))
         assert threads[2] == threading.get_ident()
+
+    run(tmp_path, story)
+
+
+def test_what_follows_a_command_is_done_although_nobody_waits_for_it(tmp_path: Path) -> None:
+    async def story(writer: Writer) -> None:
+        await writer.put("boards/b", CONFIG)
+        done = list[int]()
+
+        def then(plan: Any) -> None:
+            done.append(plan.last_seq)
+
+        waiting = [
+            asyncio.create_task(writer.submit("boards/b", upsert(("a", 1.0, 2.0)), then=then)),
+            asyncio.create_task(
+                writer.submit_each("boards/b", [Submission(upsert((id, 1.0, 2.0)), then=then) for id in "bc"])
+            ),
+        ]
+        await asyncio.sleep(0)
+        for task in waiting:
+            task.cancel()
+        assert await asyncio.gather(*waiting, return_exceptions=True)
+        await writer.submit("boards/b", upsert(("d", 1.0, 2.0)))
+        assert done == [1, 2, 3]
+
+    run(tmp_path, story)
+
+
+def test_what_is_gathered_is_one_commit_when_it_is_said(tmp_path: Path) -> None:
+    async def story(writer: Writer) -> None:
+        for name in "ab":
+            await writer.put(f"boards/{name}", CONFIG)
+        before = writer.last_lsn
+        # What was accepted before goes with it.
+        waiting = [asyncio.create_task(writer.submit("boards/a", upsert(("o", 1.0, 2.0))))]
+        await asyncio.sleep(0)
+        writer.gather()
+        waiting.append(asyncio.create_task(writer.submit("boards/b", upsert(("o", 1.0, 2.0)))))
+        await asyncio.sleep(0)
+        writer.log_gathered()
+        assert writer.last_lsn == before + 2
+        writer.log_gathered()
+        assert len(await asyncio.gather(*waiting)) == 2
+        writer.gather()
+        waiting = [asyncio.create_task(writer.submit(f"boards/{name}", upsert(("p", 1.0, 2.0)))) for name in "abba"]
+        for _ in range(9):
+            await asyncio.sleep(0)
+        assert writer.last_lsn == before + 2
+        writer.log_gathered()
+        assert writer.last_lsn == before + 6
+        assert len(await asyncio.gather(*waiting)) == 4
+        # Without it, at the end of the turn.
+        await writer.submit("boards/a", upsert(("q", 1.0, 2.0)))
 
     run(tmp_path, story)
 

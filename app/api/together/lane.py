@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from time import perf_counter
 from typing import Any, TypeAlias
 
@@ -17,11 +17,13 @@ from app.api.responses import JsonResponse
 from app.api.together.kind import Answer, Elsewhere, Kind, Outcome, Place, ShortRequest, Verb
 from app.runtime import logs, tracing, turns
 from app.runtime.metrics import Metrics
+from app.runtime.straight import Straight
 from app.runtime.turns import Turn, Turns
 from app.security.callers import NOBODY_ASKED, Caller
 from app.security.keyring import Keyring
 from app.settings import Settings
 from app.write_path.idempotency import Answers, Replay, Ticket
+from app.write_path.writer import Writer
 
 MOST = 256
 """Requests of a group."""
@@ -43,13 +45,14 @@ Member: TypeAlias = tuple[ShortRequest, Any, str]
 class Group:
     """The requests about a resource that came in one turn, with what they say and who sent them. `turn` is theirs on
     the sockets that some of them came on, `keys` are their Idempotency-Keys with the owners of these. `slot` is where
-    the lane has it, `place` the resource."""
+    the lane has it, `place` the resource. It is `fresh` while what is accepted goes into the same commit."""
 
-    __slots__ = ("engine", "joined", "keys", "kind", "lead", "members", "place", "slot", "subjects", "turn")
+    __slots__ = ("engine", "fresh", "joined", "keys", "kind", "lead", "members", "place", "slot", "subjects", "turn")
 
     def __init__(self, kind: Kind[Any], place: tuple[str, str], slot: Slot, engine: Any, lead: ShortRequest) -> None:
         self.kind, self.place, self.slot, self.engine = kind, place, slot, engine
         self.lead = lead
+        self.fresh = True
         self.members: list[Member] = []
         self.keys: set[tuple[str, str]] = set()
         self.subjects: set[str] = set()
@@ -86,7 +89,10 @@ class Group:
 
 
 class Lane:
-    """Takes small writes and answers them, in groups. `largest` is how many bytes a body may have."""
+    """Takes small writes and answers them, in groups. `largest` is how many bytes a body may have. `writer` is there
+    before any is taken."""
+
+    writer: Writer
 
     def __init__(self, settings: Settings, keyring: Keyring, metrics: Metrics, ready: Callable[[], bool]) -> None:
         self.answers = Answers()
@@ -104,6 +110,10 @@ class Lane:
         self._groups: dict[Slot, Group] = {}
         self._applying: dict[tuple[str, str], list[Group]] = {}
         """The groups of a resource that are on their way into the log and the engine."""
+        self._begun: list[tuple[Group, Straight]] = []
+        """The groups that have begun in this turn, and wait for its commit."""
+        self._tasks_too = False
+        """Whether other writes that came in this turn begin in tasks, and are to share its commit."""
         self._turn_ends = False
         self._taking = False
         """Whether requests of this turn are taken."""
@@ -153,13 +163,14 @@ class Lane:
         subject = kind.subject(item)
         place = short.verb.resources, short.name
         slot = place if short.turns is None else self._slot(place, short.turns)
+        if not self._turn_ends:
+            self._turn_ends = True
+            self.writer.gather()
+            short.at_end_of_turn(self._end_turn)
         group = self._groups.get(slot)
         if group is not None and not group.takes(short, kind, item, caller.id, subject):
             self._begin(group)
             group = None
-        if not self._turn_ends:
-            self._turn_ends = True
-            short.at_end_of_turn(self._end_turn)
         if group is None:
             group = self._groups[slot] = Group(kind, place, slot, item.engine, short)
         group.add(short, item, caller.id, subject)
@@ -181,7 +192,11 @@ class Lane:
         for slot in (place, (*place, connection)):
             group = self._groups.get(slot)
             if group is not None and connection in group.joined:
-                self._begin(group)
+                if self._turn_ends:
+                    self._begin(group)
+                    self._tasks_too = True
+                else:
+                    self._begin_later(group)
 
     def _caller(self, short: ShortRequest, kind: Kind[Any]) -> Caller:
         keyring, caller = self._keyring, short.caller
@@ -201,18 +216,41 @@ class Lane:
         return caller
 
     def _end_turn(self) -> None:
-        """Begin with the groups of the turn, but for those that wait for another one of their resource."""
+        """Carry out the groups of the turn, but for those that wait for another one of their resource.
+
+        All are committed at once, and one that waits for nothing else is answered there and then: a task, and the
+        turns of the loop that it takes, would cost as much as a step of the write itself.
+        """
         self._turn_ends = False
         for group in list(self._groups.values()):
-            if not self._waits(group):
+            if self._groups.get(group.slot) is group and not self._waits(group):
                 self._begin(group)
+        if self._tasks_too and self._begun:
+            self._begun[0][0].lead.at_end_of_turn(self._commit)
+        else:
+            self._commit()
+
+    def _commit(self) -> None:
+        """Log what the groups of the turn change, and go on with them."""
+        self._tasks_too = False
+        begun, self._begun = self._begun, []
+        try:
+            self.writer.log_gathered()
+        finally:
+            for group, work in begun:
+                group.fresh = False
+                if not work.go_on():
+                    group.lead.run(work.rest())
 
     def _waits(self, group: Group) -> bool:
         """Whether a group stays open until another one of its resource is applied: it could not be committed before,
         and grows meanwhile. One with a key that is in progress says so at once.
         """
-        applying = self._applying.get(group.place)
-        return applying is not None and all(group.keys.isdisjoint(one.keys) for one in applying)
+        found = self._applying.get(group.place)
+        if found is None:
+            return False
+        applying = [one for one in found if not one.fresh]
+        return bool(applying) and all(group.keys.isdisjoint(one.keys) for one in applying)
 
     async def _apply(self, group: Group, items: list[Any], tickets: list[Ticket | None]) -> Any:
         """Carry out the requests of a group, and then begin with what waits for it."""
@@ -226,12 +264,29 @@ class Lane:
             if not applying:
                 del self._applying[place]
                 for waiting in [one for one in self._groups.values() if one.place == place]:
-                    self._begin(waiting)
+                    self._begin_later(waiting)
 
     def _begin(self, group: Group) -> None:
+        """Begin with a group of this turn."""
+        if not group.turn.has_come:
+            # What it waits for begins in a task, before this one does.
+            self._tasks_too = True
+            self._begin_later(group)
+            return
+        work = Straight(self._taken(group))
+        if not work.go_on():
+            self._begun.append((group, work))
+
+    def _begin_later(self, group: Group) -> None:
+        """Begin with a group when those are answered that it has waited for."""
+        group.fresh = False
+        group.lead.run(self._taken(group))
+
+    def _taken(self, group: Group) -> Coroutine[Any, Any, None]:
+        """What carries out a group, to which nothing is added any more."""
         del self._groups[group.slot]
-        self._metrics.requests_open.inc(len(group.members))
-        group.lead.run(self._run(group))
+        self._metrics.requests_open.value += len(group.members)
+        return self._run(group)
 
     async def _run(self, group: Group) -> None:
         left = deque(group.members)
@@ -248,7 +303,7 @@ class Lane:
             try:
                 job = await self._apply(group, items, tickets) if items else None
             except Exception:
-                self._metrics.requests_open.dec(counted)
+                self._metrics.requests_open.value -= counted
                 counted = 0
                 await self._take_usual_way(left, tickets)
                 return
@@ -273,7 +328,7 @@ class Lane:
             self._log.exception("requests failed", route=short.verb.route, name=group.place[1])
             self._fail(left, Problem("internal", "the request failed; the service's log says why"))
         finally:
-            self._metrics.requests_open.dec(counted)
+            self._metrics.requests_open.value -= counted
             group.leave()
 
     async def _claim(self, left: deque[Member]) -> list[Ticket | None]:
