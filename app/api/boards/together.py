@@ -230,18 +230,23 @@ class _Tiles:
 
         It saves the answers of a group what a call costs that writes only a few.
         """
-        if sum(len(rows.id) for rows in self._kept) > INLINE:
-            return None
-        if sum(map(tiles_size, self._kept)) > min(PIECE, self._most):
+        kept, counts = self._kept, self._counts
+        if sum([len(rows.id) for rows in kept]) > INLINE or sum(map(tiles_size, kept)) > min(PIECE, self._most):
             return None
         found: dict[int, bytes] = {}
-        for rows in self._kept:
-            ends = [*((rows.event[1:] != rows.event[:-1]).nonzero()[0] + 1).tolist(), len(rows.event)]
-            begin = 0
-            for end, text in zip(ends, self._write.runs(rows, ends), strict=True):
-                event = int(rows.event[begin])
-                found[event] = _tiles_field(text, end - begin < self._counts[event])
-                begin = end
+        for rows in kept:
+            many, event, end = len(rows.id), rows.event.item(0), 0
+            events, ends = list[int](), list[int]()
+            while end < many:
+                if counts[event]:
+                    end += counts[event]
+                    events.append(event)
+                    ends.append(min(end, many))
+                event += 1
+            for event, text in zip(events, self._write.runs(rows, ends), strict=True):
+                found[event] = _tiles_field(text, cut=False)
+            if end > many:
+                found[event] = _tiles_field(text, cut=True)
         return found
 
     async def field(self, event: int, count: int) -> bytes:
