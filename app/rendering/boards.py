@@ -280,8 +280,8 @@ class BoardJson(ListJson):
         """
         whole, places = self._written(rows, np.zeros(len(rows.k), np.int64))
         found, begin = [], 0
-        for end in ends:
-            behind = places.item(end - 1)
+        for last in ends:
+            behind = places.item(last - 1)
             found.append(bytes(whole[begin + 1 : behind]))
             begin = behind
         return found
@@ -291,7 +291,7 @@ class BoardJson(ListJson):
         n = len(rows.k)
         written = to_json(rows.numbers.ravel().tolist(), inf_nan_mode="null")
         names, varied = self._names_of(rows)
-        text = np.frombuffer(b"%b,%b" % (memoryview(written)[1:-1], names), np.uint8)
+        text = np.frombuffer(b"%b,%b" % (written[1:-1], names), np.uint8)
         behind = len(written) - 1
         tiles = TileTexts(events, rows.k, rows.numbers, text, behind, varied, rows.created, rows.gone)
         out, ends = np.empty(most_bytes(self._pieces, tiles), np.uint8), np.empty(n, np.int64)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from operator import is_
 from typing import Any, Literal, NamedTuple
 
@@ -172,10 +173,13 @@ class Painter(PassRunner):
 
 def parts_of(painter: Painter) -> tuple[Any, ...]:
     """What is kept of a painter: see `keep_parts`."""
-    live = painter.live
-    context = painter.context(painter.runs)
+    live, context = painter.live, painter.context(painter.runs)
     return painter.objects.arrays, context, live.arrays, live.index.arrays, painter.event
 
 
+def _example(index: Literal["range-tree", "kd-tree"]) -> tuple[Any, ...]:
+    return parts_of(Painter(BoardConfig(("x",), "y", index=index)))
+
+
 for _name, _index in INDEXES.items():
-    declare(KINDS[_index], lambda index=_name: parts_of(Painter(BoardConfig(("x",), "y", index=index))))
+    declare(KINDS[_index], partial(_example, _name))

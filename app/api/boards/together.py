@@ -114,16 +114,24 @@ class ObjectChanges:
         board, settings = items[0].engine, self._context.settings
         x_name, y_name = board.latest_config.range_attributes[0], board.latest_config.rank_attribute
         nan = math.nan
-        shown = {item.messages for item in items}
+        ops: list[int] = []
+        ids: list[str] = []
+        x: list[float] = []
+        y: list[float] = []
+        shown: set[str] = set()
+        payloads: dict[int, bytes | None] = {}
+        for at, (_, op, id, values, payload, has_payload, messages, _, _) in enumerate(items):
+            ops.append(op)
+            ids.append(id)
+            x.append(values.get(x_name, nan))
+            y.append(values.get(y_name, nan))
+            shown.add(messages)
+            if has_payload:
+                payloads[at] = payload
         full = "full" in shown
+        columns = np.array(x, np.float64), np.array(y, np.float64)
         command = Events(
-            np.frombuffer(bytes([item.op for item in items]), np.uint8),
-            [item.id for item in items],
-            np.array([item.values.get(x_name, nan) for item in items], np.float64),
-            np.array([item.values.get(y_name, nan) for item in items], np.float64),
-            {at: item.payload for at, item in enumerate(items) if item.has_payload},
-            skip=True,
-            counted=full or "count" in shown,
+            np.frombuffer(bytes(ops), np.uint8), ids, *columns, payloads, skip=True, counted=full or "count" in shown
         )
 
         def requests(plan: EventsPlan) -> Iterator[tuple[Ticket, Skeleton]]:
@@ -236,7 +244,8 @@ class _Tiles:
         found: dict[int, bytes] = {}
         for rows in kept:
             many, event, end = len(rows.id), rows.event.item(0), 0
-            events, ends = list[int](), list[int]()
+            events: list[int] = []
+            ends: list[int] = []
             while end < many:
                 if counts[event]:
                     end += counts[event]

@@ -102,7 +102,10 @@ class KernelPass:
             rows = whole if last - first == many else whole.taken(at)
         ids = self._store.catalogue.ids
         id = list(map(ids.__getitem__, self.rows[at].tolist()))
-        return rows._replace(event=rows.event - start if start else rows.event, id=id, payload=payload)
+        event = rows.event - start if start else rows.event
+        return TileRows(
+            event, rows.numbers, rows.k, id, rows.created, rows.gone, payload, rows.d, rows.shape, rows.where
+        )
 
     def _columns_of(self, at: slice) -> TileRows:
         """Some kept tiles, without ids: a row may be given to another object within a pass."""
