@@ -132,7 +132,7 @@ class Painter(PassRunner):
         )  # fmt: skip
         if self._parts is None or not all(map(is_, parts, self._parts)):
             self._parts = parts
-            whole = parts_of(self)
+            whole = self.objects.arrays, self.context(self.runs), live.arrays, live.index.arrays, self.event
             self._words = KINDS[type(self.objects)](room_for(whole))
             keep_parts(self._words, whole)
         return self._words
@@ -171,14 +171,11 @@ class Painter(PassRunner):
         return make_tiles(size)
 
 
-def parts_of(painter: Painter) -> tuple[Any, ...]:
-    """What is kept of a painter: see `keep_parts`."""
-    live, context = painter.live, painter.context(painter.runs)
-    return painter.objects.arrays, context, live.arrays, live.index.arrays, painter.event
-
-
 def _example(index: Literal["range-tree", "kd-tree"]) -> tuple[Any, ...]:
-    return parts_of(Painter(BoardConfig(("x",), "y", index=index)))
+    """Parts of the types that a painter keeps, without calling a kernel for them."""
+    forest, live, scratch = SubscriptionIndex().arrays, LiveLists(SubscriptionIndex()), make_scratch(1)
+    context = PaintContext(forest, np.zeros(0, np.int64), False, 0, scratch, make_tiles(1))
+    return INDEXES[index]().arrays, context, live.arrays, live.index.arrays, np.zeros(1, np.int32)
 
 
 for _name, _index in INDEXES.items():
