@@ -280,7 +280,8 @@ class BoardJson(ListJson):
         """
         whole, places = self._written(rows, np.zeros(len(rows.k), np.int64))
         found, begin = [], 0
-        for behind in places[np.array(ends) - 1].tolist():
+        for last in ends:
+            behind = places.item(last - 1)
             found.append(bytes(whole[begin + 1 : behind]))
             begin = behind
         return found
@@ -288,10 +289,11 @@ class BoardJson(ListJson):
     def _written(self, rows: TileRows, events: Ints) -> tuple[memoryview | bytes, Ints]:
         """Tiles as text, a comma before each, and the place behind each of them."""
         n = len(rows.k)
-        number_text = to_json(rows.numbers.ravel().tolist(), inf_nan_mode="null")[1:-1] + b","
+        written = to_json(rows.numbers.ravel().tolist(), inf_nan_mode="null")
         names, varied = self._names_of(rows)
-        values = np.frombuffer(number_text, np.uint8), np.frombuffer(names, np.uint8)
-        tiles = TileTexts(events, rows.k, rows.numbers, *values, varied, rows.created, rows.gone)
+        text = np.frombuffer(b"%b,%b" % (written[1:-1], names), np.uint8)
+        behind = len(written) - 1
+        tiles = TileTexts(events, rows.k, rows.numbers, text, behind, varied, rows.created, rows.gone)
         out, ends = np.empty(most_bytes(self._pieces, tiles), np.uint8), np.empty(n, np.int64)
         size = write_tiles(out, ends, self._pieces, tiles)
         return memoryview(out[:size].data), ends

@@ -301,7 +301,7 @@ class Catalogue:
 
     def name_rows(self, accepted: Accepted) -> None:
         """Write the ids of new rows: all at once, before the first of the events is published."""
-        if not accepted.named:
+        if accepted.steps and not accepted.named:
             accepted.named = True
             more = self._pool.high - len(self.ids)
             self.ids.extend([""] * more)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
-from typing import Literal
+from functools import partial
+from operator import is_
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,13 +19,14 @@ from indexes.boards.kernels.range_tree import RangeTreeIndex
 from indexes.boards.kernels.scratch import PaintContext, Scratch, make_scratch
 from indexes.boards.kernels.sketch import level_of
 from indexes.boards.kernels.staircase import make_moments
-from indexes.boards.kernels.step import DONE, Share, advance, run
+from indexes.boards.kernels.step import DONE, advance, keep_parts, read_back, run_kept
 from indexes.boards.kernels.tiles import Tiles, make_tiles
 from indexes.boards.live_lists import LiveLists
 from indexes.boards.passes import PassRunner
 from indexes.boards.regions import Region, Regions
 from indexes.boards.subscription_index import SubscriptionIndex
-from indexes.core.arrays import Ints, Rows
+from indexes.compiled.kept import declare, room_for
+from indexes.core.arrays import Bools, Floats, Ints, Rows
 
 INDEXES: dict[Literal["range-tree", "kd-tree"], type[ObjectIndex]] = {
     "range-tree": RangeTreeIndex,
@@ -31,6 +34,24 @@ INDEXES: dict[Literal["range-tree", "kd-tree"], type[ObjectIndex]] = {
 }
 """The object indexes that a board can be configured with."""
 
+
+class KeptTree(NamedTuple):
+    """The parts of a painter whose objects are in a range tree, as kernels keep them."""
+
+    words: Ints
+
+
+class KeptKdTree(NamedTuple):
+    """The parts of a painter whose objects are in a k-d tree, as kernels keep them."""
+
+    words: Ints
+
+
+KINDS: dict[type[ObjectIndex], type[KeptTree] | type[KeptKdTree]] = {
+    RangeTreeIndex: KeptTree,
+    KdTreeIndex: KeptKdTree,
+}
+"""How the parts of a painter with such an index are kept."""
 
 NONE_LEFT = 1 << 60
 """More than the number of any change: nobody takes another one."""
@@ -58,6 +79,7 @@ class Painter(PassRunner):
         self.event = np.zeros(TILES, np.int32)
         self.untaken = np.zeros(1, np.int64)
         self.room = DiffBuffers()
+        self._parts: tuple[Any, ...] | None = None
         self._make_room(config)
 
     def class_of(self, k: int) -> int:
@@ -99,9 +121,25 @@ class Painter(PassRunner):
         return [l], [r]
 
     def _pass(self, changes: Changes, progress: Ints, stop: int, keep: bool, to_live: bool) -> int:
-        live, listeners = self.live.arrays, self.live.index.arrays
-        context, share = self.context(self.runs), Share(self.event, progress, self.untaken)
-        return int(run(self.objects.arrays, context, live, listeners, share, changes, stop, to_live, keep))
+        return int(run_kept(self._kept(), progress, self.untaken, changes, stop, to_live, keep))
+
+    def _kept(self) -> KeptTree | KeptKdTree:
+        """What `run_kept` and `read_back` take, with the parts of this painter as they are now."""
+        live = self.live
+        parts = (
+            self.objects.arrays, self.subscriptions.arrays, self.ks, self.dense, self.runs, self.work, self.tiles,
+            live.arrays, live.index.arrays, self.event,
+        )  # fmt: skip
+        if self._parts is None or not all(map(is_, parts, self._parts)):
+            self._parts = parts
+            whole = self.objects.arrays, self.context(self.runs), live.arrays, live.index.arrays, self.event
+            self._words = KINDS[type(self.objects)](room_for(whole))
+            keep_parts(self._words, whole)
+        return self._words
+
+    def read_back(self, first: int, sign: float, numbers: Floats, columns: Ints, gone: Bools) -> None:
+        """As the kernel of that name, for the tiles in the buffer."""
+        read_back(self._kept(), first, sign, numbers, columns, gone)
 
     def paint_share(self, changes: Changes, progress: Ints, stop: int, keep: bool, until: float) -> None:
         """Paint the changes below `stop` that no other painter of `untaken` has taken, and apply those before the last
@@ -131,3 +169,14 @@ class Painter(PassRunner):
 
     def _make_tiles(self, size: int) -> Tiles:
         return make_tiles(size)
+
+
+def _example(index: Literal["range-tree", "kd-tree"]) -> tuple[Any, ...]:
+    """Parts of the types that a painter keeps, without calling a kernel for them."""
+    forest, live, scratch = SubscriptionIndex().arrays, LiveLists(SubscriptionIndex()), make_scratch(1)
+    context = PaintContext(forest, np.zeros(0, np.int64), False, 0, scratch, make_tiles(1))
+    return INDEXES[index]().arrays, context, live.arrays, live.index.arrays, np.zeros(1, np.int32)
+
+
+for _name, _index in INDEXES.items():
+    declare(KINDS[_index], partial(_example, _name))

@@ -132,8 +132,9 @@ def _exercise_team(board: BoardEngine) -> None:
 
 def _exercise_text() -> None:
     pieces, one = pieces_of([""] * (IS_GONE + 1)), np.zeros(1, np.int64)
-    texts = np.frombuffer(b"0," * NUMBERS, np.uint8), np.frombuffer(b"\0", np.uint8)
-    tiles = TileTexts(one, one, np.zeros((1, NUMBERS)), *texts, False, one, np.zeros(1, np.bool_))
+    numbers = b"0," * NUMBERS
+    text = np.frombuffer(numbers + b"\0", np.uint8)
+    tiles = TileTexts(one, one, np.zeros((1, NUMBERS)), text, len(numbers), False, one, np.zeros(1, np.bool_))
     write_tiles(np.empty(most_bytes(pieces, tiles), np.uint8), np.empty(1, np.int64), pieces, tiles)
 
 

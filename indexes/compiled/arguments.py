@@ -88,13 +88,14 @@ _plain_manager.register(types.Array, PlainArrayModel)
 
 
 @cache
-def _plain_packer(args: PlainArrays) -> Any:
+def plain_packer(args: PlainArrays) -> Any:
+    """What turns arguments of these types into what is passed, and back."""
     return ArgPacker(_plain_manager, args)
 
 
 def _arg_packer(context: Any, args: Any) -> Any:
     if isinstance(args, PlainArrays):
-        return _plain_packer(args)
+        return plain_packer(args)
     return type(context).get_arg_packer(context, args)
 
 

@@ -33,7 +33,7 @@ from numba.core import compiler, types
 from numba.core.errors import NumbaError
 
 from indexes.compiled import library, targets
-from indexes.compiled.fingerprint import fingerprint
+from indexes.compiled.fingerprint import KEPT, fingerprint
 
 VARIABLE = "RANKCAST_CACHE"
 
@@ -271,6 +271,8 @@ def _described(kind: Any, classes: set[type[Any]]) -> str:
         made = kind.instance_class
         classes.add(made)
         parts = ",".join(_described(each, classes) for each in kind)
+        if hasattr(made, KEPT):
+            parts += f";{_described(getattr(made, KEPT)(), classes)}"
         return f"{made.__module__}.{made.__qualname__}{made._fields}({parts})"
     if isinstance(kind, unnamed):
         return f"({','.join(_described(each, classes) for each in kind)})"

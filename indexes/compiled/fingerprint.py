@@ -23,6 +23,9 @@ from numba.core.types import Type
 CHOICES = "__kernels_by_type__"
 """The attribute of a function dispatched by type that holds its kernels, {type of the argument: kernel}."""
 
+KEPT = "__kept_arguments__"
+"""The attribute of a kind of kept arguments (`indexes.compiled.kept`) that gives the numba type of what they are."""
+
 
 @dataclass(slots=True)
 class _Reach:

@@ -41,7 +41,7 @@ class Group(NamedTuple):
 
 
 GROUPS: tuple[Group, ...] = (
-    Group("boards", "main", 88, main=True),
+    Group("boards", "main", 91, main=True),
     Group("matchers", "main", 42, main=True),
     Group("relays", "main", 46, main=True),
     Group("feeds", "main", 74, main=True),
@@ -52,7 +52,7 @@ GROUPS: tuple[Group, ...] = (
     Group("matchers", "maintenance", 1),
     Group("relays", "maintenance", 3),
     Group("boards", "space", 128),
-    Group("boards", "kd-tree", 76),
+    Group("boards", "kd-tree", 79),
     Group("relays", "alternatives", 19),
     Group("matchers", "alternatives", 28),
 )

@@ -114,16 +114,24 @@ class ObjectChanges:
         board, settings = items[0].engine, self._context.settings
         x_name, y_name = board.latest_config.range_attributes[0], board.latest_config.rank_attribute
         nan = math.nan
-        shown = {item.messages for item in items}
+        ops: list[int] = []
+        ids: list[str] = []
+        x: list[float] = []
+        y: list[float] = []
+        shown: set[str] = set()
+        payloads: dict[int, bytes | None] = {}
+        for at, (_, op, id, values, payload, has_payload, messages, _, _) in enumerate(items):
+            ops.append(op)
+            ids.append(id)
+            x.append(values.get(x_name, nan))
+            y.append(values.get(y_name, nan))
+            shown.add(messages)
+            if has_payload:
+                payloads[at] = payload
         full = "full" in shown
+        columns = np.array(x, np.float64), np.array(y, np.float64)
         command = Events(
-            np.frombuffer(bytes([item.op for item in items]), np.uint8),
-            [item.id for item in items],
-            np.array([item.values.get(x_name, nan) for item in items], np.float64),
-            np.array([item.values.get(y_name, nan) for item in items], np.float64),
-            {at: item.payload for at, item in enumerate(items) if item.has_payload},
-            skip=True,
-            counted=full or "count" in shown,
+            np.frombuffer(bytes(ops), np.uint8), ids, *columns, payloads, skip=True, counted=full or "count" in shown
         )
 
         def requests(plan: EventsPlan) -> Iterator[tuple[Ticket, Skeleton]]:
@@ -230,18 +238,24 @@ class _Tiles:
 
         It saves the answers of a group what a call costs that writes only a few.
         """
-        if sum(len(rows.id) for rows in self._kept) > INLINE:
-            return None
-        if sum(map(tiles_size, self._kept)) > min(PIECE, self._most):
+        kept, counts = self._kept, self._counts
+        if sum([len(rows.id) for rows in kept]) > INLINE or sum(map(tiles_size, kept)) > min(PIECE, self._most):
             return None
         found: dict[int, bytes] = {}
-        for rows in self._kept:
-            ends = [*((rows.event[1:] != rows.event[:-1]).nonzero()[0] + 1).tolist(), len(rows.event)]
-            begin = 0
-            for end, text in zip(ends, self._write.runs(rows, ends), strict=True):
-                event = int(rows.event[begin])
-                found[event] = _tiles_field(text, end - begin < self._counts[event])
-                begin = end
+        for rows in kept:
+            many, event, end = len(rows.id), rows.event.item(0), 0
+            events: list[int] = []
+            ends: list[int] = []
+            while end < many:
+                if counts[event]:
+                    end += counts[event]
+                    events.append(event)
+                    ends.append(min(end, many))
+                event += 1
+            for event, text in zip(events, self._write.runs(rows, ends), strict=True):
+                found[event] = _tiles_field(text, cut=False)
+            if end > many:
+                found[event] = _tiles_field(text, cut=True)
         return found
 
     async def field(self, event: int, count: int) -> bytes:

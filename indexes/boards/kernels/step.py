@@ -6,19 +6,28 @@ deletion a demotion to +inf, and a move in x is a deletion and an insertion ([Ra
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from indexes.boards.kernels.changes import DELETE, Changes
 from indexes.boards.kernels.forest import Forest
-from indexes.boards.kernels.object_index import ObjectArrays, delete, insert, look_ahead, look_ahead_applied, set_y
+from indexes.boards.kernels.object_index import (
+    MAX,
+    ObjectArrays,
+    delete,
+    insert,
+    look_ahead,
+    look_ahead_applied,
+    set_y,
+)
 from indexes.boards.kernels.paint import paint
 from indexes.boards.kernels.scratch import PaintContext
 from indexes.boards.live_lists import Former, Live, deliver, find_receivers
 from indexes.compiled.atomic import fetch_add
 from indexes.compiled.jit import expanded, inlined, internal, kernel
-from indexes.core.arrays import Ints, Ints32, int64
+from indexes.compiled.kept import keep, unpacked
+from indexes.core.arrays import INF, Bools, Floats, Ints, Ints32, int64, uint64
 
 DONE, FULL_TILES, FULL_LIVE = 0, 1, 2
 
@@ -94,7 +103,7 @@ def _apply(objects: ObjectArrays, kind: int, row: int, y: float) -> None:
 
 
 # Nine arguments: the parts of a board, the changes, and how far and how to go.
-@kernel
+@internal
 def run(
     objects: ObjectArrays,
     context: PaintContext,
@@ -145,6 +154,47 @@ def run(
             change = _part(objects, share, changes, change + 1, end)
     progress[0] = min(change, progress[2])
     return status
+
+
+@kernel
+def keep_parts(kept: Any, parts: Any) -> None:
+    """Keep the parts of a board for `run_kept` and `read_back`: the objects, the context of painting, the live lists,
+    their forest, and the changes of kept tiles."""
+    keep(kept, parts)
+
+
+# Seven arguments: as `run`, the parts of a board in one.
+@kernel
+def run_kept(
+    kept: Any, progress: Ints, untaken: Ints, changes: Changes, end: int, deliver_lists: bool, keep_tiles: bool
+) -> int:
+    """As `run`, with the parts of a board that are kept."""
+    objects, context, live, listeners, event = unpacked(kept)
+    share = Share(event, progress, untaken)
+    return run(objects, context, live, listeners, share, changes, end, deliver_lists, keep_tiles)
+
+
+@kernel
+def read_back(kept: Any, first: int, sign: float, numbers: Floats, columns: Ints, gone: Bools) -> None:
+    """Copy as many kept tiles as there are rows of `numbers`, from tile `first` on.
+
+    A row of `numbers` becomes the sides, infinite where unbounded, x and `sign` times y. `columns` are the change, the
+    k, `created` and the object's row.
+    """
+    _, context, _, _, event = unpacked(kept)
+    tiles = context.tiles
+    for at in range(len(numbers)):
+        t = uint64(first + at)
+        for side in range(4):
+            end = tiles.side[t, side]
+            numbers[at, side] = end if abs(end) < MAX else INF
+        numbers[at, 4] = tiles.x[t]
+        numbers[at, 5] = sign * tiles.y[t]
+        columns[0, at] = event[t]
+        columns[1, at] = context.ks[tiles.cls[t]]
+        columns[2, at] = tiles.c[t]
+        columns[3, at] = tiles.row[t]
+        gone[at] = tiles.gone[t] != 0
 
 
 @inlined

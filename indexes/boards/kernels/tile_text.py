@@ -44,16 +44,16 @@ class Pieces(NamedTuple):
 class TileTexts(NamedTuple):
     """What tiles say, by column.
 
-    A row of `numbers` has the sides, x and y, an infinite one for an unbounded side; `number_text` has all of them as
-    JSON, a COMMA behind each. `names` has the id of each object, a NUL behind each; where the tiles are `varied`, the
+    A row of `numbers` has the sides, x and y, an infinite one for an unbounded side; `text` has all of them as JSON, a
+    COMMA behind each, and from `names` on the id of each object, a NUL behind each; where the tiles are `varied`, the
     id is the second of three texts, after what stands before the object and before what stands behind `created`.
     """
 
     event: Ints
     k: Ints
     numbers: Floats
-    number_text: Bytes
-    names: Bytes
+    text: Bytes
+    names: int
     varied: bool
     created: Ints
     gone: Bools
@@ -69,7 +69,7 @@ def pieces_of(texts: Sequence[str]) -> Pieces:
 def most_bytes(pieces: Pieces, tiles: TileTexts) -> int:
     """At least as many bytes as `write_tiles` writes."""
     each = len(pieces.text) + 3 * DIGITS
-    return each * len(tiles.k) + len(tiles.number_text) + len(tiles.names)
+    return each * len(tiles.k) + len(tiles.text)
 
 
 @inlined
@@ -129,7 +129,7 @@ def _without_point(out: Bytes, begin: int, at: int, value: float) -> int:
 def write_tiles(out: Bytes, ends: Ints, pieces: Pieces, tiles: TileTexts) -> int:
     """Write tiles as JSON objects, each behind a comma; `ends[t]` becomes the place behind tile t. Returns the number
     of bytes, for which `out` has room if it has `most_bytes`. O(bytes)."""
-    at, number, name = int64(0), int64(0), int64(0)
+    at, number, name = int64(0), int64(0), tiles.names
     for t in range(len(tiles.k)):
         at = _put_piece(out, at, pieces, EVENT)
         if tiles.event[t] == NO_EVENT:
@@ -144,18 +144,18 @@ def write_tiles(out: Bytes, ends: Ints, pieces: Pieces, tiles: TileTexts) -> int
                     if text == int64(tiles.varied):
                         at = _put_piece(out, at, pieces, OBJECT)
                     begin = at
-                    at = _put_until(out, at, tiles.names, name, NUL)
+                    at = _put_until(out, at, tiles.text, name, NUL)
                     name += at - begin + 1
             at = _put_piece(out, at, pieces, NUMBER + column)
             begin = at
-            at = _put_until(out, at, tiles.number_text, number, COMMA)
+            at = _put_until(out, at, tiles.text, number, COMMA)
             number += at - begin + 1
             at = _without_point(out, begin, at, tiles.numbers[t, column])
         at = _put_piece(out, at, pieces, CREATED)
         at = _put_integer(out, at, tiles.created[t])
         if tiles.varied:
             begin = at
-            at = _put_until(out, at, tiles.names, name, NUL)
+            at = _put_until(out, at, tiles.text, name, NUL)
             name += at - begin + 1
         at = _put_piece(out, at, pieces, IS_GONE if tiles.gone[t] else IS_THERE)
         ends[t] = at

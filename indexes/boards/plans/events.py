@@ -182,7 +182,7 @@ class EventsPlan(Plan[BoardStore]):
         texts: list[bytes | None] = []
         changes: Sequence[ListChange] = []
         tiles: list[LiveTiles] = []
-        changed = columns is not None and len(columns.event) > 0
+        changed = columns if columns is not None and len(columns.event) else None
         if tile_records or ((rows or changed) and self._next_payload < len(self._payloads)):
             records, changes = found.records_between(lo, start + hi), []
             at_record = at_tile_record = 0
@@ -206,7 +206,8 @@ class EventsPlan(Plan[BoardStore]):
             # No payload changes, so that what is the same for all events is done once.
             self._replaced.clear()
             texts = list(map(payloads.get, rows)) if payloads else [None] * len(rows)
-            changes = self._all_changes(found, lo, start + hi, self.first_seq - start)
+            if changed:
+                changes = self._all_changes(found, changed, (lo, start + hi), self.first_seq - start)
         if kept > first:
             self.kept.append(found.tile_rows(first, kept, start, texts if kept == last else texts[: kept - first]))
             self._room -= kept - first
@@ -218,15 +219,15 @@ class EventsPlan(Plan[BoardStore]):
             return None
         return Slice(self.first_seq + hi - 1, changes, tiles, [], [], painted=painted)
 
-    def _all_changes(self, found: KernelPass, lo: int, hi: int, first_seq: int) -> Sequence[ListChange]:
-        """The changes of live lists by events lo..hi - 1, none of which changes a payload; event 0 has `first_seq`."""
-        columns = found.columns_between(lo, hi)
-        if columns is None:
-            return []
+    def _all_changes(
+        self, found: KernelPass, columns: KernelRecords, between: tuple[int, int], first_seq: int
+    ) -> Sequence[ListChange]:
+        """The changes of live lists, by column, by the events `between`, none of which changes a payload; event 0 has
+        `first_seq`."""
         if len(columns.event) >= MANY and columns.x.ndim == 1 and self._by_column(columns):
             return self._changed_lists(columns, first_seq)
         changes = []
-        for e, some in groupby(found.records_between(lo, hi), itemgetter(0)):
+        for e, some in groupby(found.records_between(*between), itemgetter(0)):
             changes += self._changes(first_seq + e, list(some))
         return changes
 

@@ -8,10 +8,11 @@ from operator import itemgetter
 import numpy as np
 
 from indexes.boards.live_lists import Records
+from indexes.boards.painter import Painter
 from indexes.boards.results import Place, Reach, TileRows, places
 from indexes.boards.space.painter import SpacePainter
 from indexes.boards.store import BoardStore
-from indexes.core.arrays import Floats
+from indexes.core.arrays import Counts, Floats
 from indexes.core.arrays import Ints as Indexes
 
 MAX = float(np.finfo(np.float64).max)
@@ -35,21 +36,32 @@ class KernelPass:
         live = painter.live.arrays
         n_records, n_tile_records = int(live.records.n[0]), int(live.tile_records.n[0])
         self._store = store
-        self.events: Indexes = painter.kept_events().astype(np.int64)
-        self.rows = painter.tiles.row[: len(self.events)].copy()
+        self._columns: TileRows | None = None
+        many = int(painter.tiles.n[0])
+        if not many or many > COPIED or isinstance(painter, SpacePainter):
+            self.events: Indexes = painter.kept_events().astype(np.int64)
+            self.rows: Counts = painter.tiles.row[:many].copy()
+        else:
+            self._columns, self.rows = self._read_back(painter, slice(many))
+            self.events = self._columns.event
         self._records = taken(live.records, slice(n_records)) if n_records else None
         self._tile_records: list[TileRecord] = []
-        self._columns: TileRows | None = None
         if n_tile_records:
             self._tile_records = list(zip(*(a[:n_tile_records].tolist() for a in live.tile_records[:3]), strict=True))
 
     def tiles_between(self, lo: int, hi: int) -> tuple[int, int]:
         """The first of the kept tiles of events lo..hi - 1, and the one after the last."""
-        first, last = self.events.searchsorted((lo, hi)).tolist()
+        events = self.events
+        if not len(events) or (lo <= events[0] and events[-1] < hi):
+            return 0, len(events)
+        first, last = events.searchsorted((lo, hi)).tolist()
         return first, last
 
     def counts_between(self, lo: int, hi: int) -> list[int]:
         """How many tiles each of events lo..hi - 1 has."""
+        if hi == lo + 1:
+            first, last = self.tiles_between(lo, hi)
+            return [last - first]
         counts: list[int] = np.bincount(self.events, minlength=hi)[lo:hi].tolist()
         return counts
 
@@ -90,11 +102,26 @@ class KernelPass:
             rows = whole if last - first == many else whole.taken(at)
         ids = self._store.catalogue.ids
         id = list(map(ids.__getitem__, self.rows[at].tolist()))
-        return rows._replace(event=rows.event - start if start else rows.event, id=id, payload=payload)
+        event = rows.event - start if start else rows.event
+        return TileRows(
+            event, rows.numbers, rows.k, id, rows.created, rows.gone, payload, rows.d, rows.shape, rows.where
+        )
 
     def _columns_of(self, at: slice) -> TileRows:
         """Some kept tiles, without ids: a row may be given to another object within a pass."""
-        painter, tiles, filters = self._store.painter, self._store.painter.tiles, self._store.filters
+        painter = self._store.painter
+        return self._of_space(painter, at) if isinstance(painter, SpacePainter) else self._read_back(painter, at)[0]
+
+    def _read_back(self, painter: Painter, at: slice) -> tuple[TileRows, Counts]:
+        """Some kept tiles of a board with one range attribute, and the rows of their objects."""
+        n = at.stop - (at.start or 0)
+        numbers, columns, gone = np.empty((n, 6)), np.empty((4, n), np.int64), np.empty(n, np.bool_)
+        painter.read_back(at.start or 0, self._store.catalogue.sign, numbers, columns, gone)
+        event, k, created, rows = columns
+        return TileRows(event, numbers, k, [], created, gone, []), rows
+
+    def _of_space(self, painter: SpacePainter, at: slice) -> TileRows:
+        tiles, filters = painter.tiles, self._store.filters
         side, x, where = tiles.side[at], tiles.x[at], None
         if filters.fields:
             where = self._where(side, x)
@@ -109,10 +136,10 @@ class KernelPass:
         cls = tiles.cls[at]
         k, created, gone = painter.ks[cls], tiles.c[at].copy(), tiles.gone[at].astype(np.bool_)
         rows = TileRows(self.events[at], numbers, k, [], created, gone, [], where=where)
-        if isinstance(painter, SpacePainter) and filters.ranged > 1:
-            shapes = painter.subscriptions.shapes
-            return rows._replace(d=filters.ranged, shape=[shapes[q] for q in cls.tolist()])
-        return rows
+        if filters.ranged == 1:
+            return rows
+        shapes = painter.subscriptions.shapes
+        return rows._replace(d=filters.ranged, shape=[shapes[q] for q in cls.tolist()])
 
     def _where(self, side: Floats, x: Floats) -> list[tuple[Reach, ...]]:
         """The filters of the subscriptions that kept tiles reach."""

@@ -1,11 +1,19 @@
-"""What a board learns of how long its events take."""
+"""Passes of kernels: the parts that they work with, and what a board learns of how long its events take."""
 
 from __future__ import annotations
 
+from typing import Literal
+
+import numpy as np
 import pytest
 
+from indexes.boards import painter as painters
+from indexes.boards.commands import UPSERT, Configure, Events, SetSubscription
 from indexes.boards.config import BoardConfig
+from indexes.boards.engine import BoardEngine
 from indexes.boards.painter import Painter
+from indexes.boards.plans.events import EventsPlan
+from indexes.boards.regions import between, everywhere
 
 
 @pytest.fixture
@@ -47,3 +55,47 @@ def test_a_long_command_is_forgotten_as_soon_as_a_short_one(painter: Painter) ->
     for _ in range(25):
         painter._learn_usual(16 * 40e-6, 16)
     assert painter.usual_seconds == pytest.approx(40e-6, rel=0.05)
+
+
+def _scripted(index: Literal["range-tree", "kd-tree"]) -> BoardEngine:
+    """A board with one subscription and no object."""
+    board = BoardEngine(BoardConfig(("x",), "y", ks=(1, 3), index=index))
+    board.apply(SetSubscription("all", everywhere(1), 3))
+    return board
+
+
+@pytest.mark.parametrize("index", ["range-tree", "kd-tree"])
+def test_parts_that_are_replaced_are_used_from_then_on(
+    index: Literal["range-tree", "kd-tree"], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Objects, subscriptions, classes, live lists and buffers of one board outgrow their arrays between events, while
+    another one paints the same events as a board that has just been filled.
+    """
+    monkeypatch.setattr(painters, "TILES", 1)
+    board, rng = _scripted(index), np.random.default_rng(5)
+    monkeypatch.undo()
+    values, watched = dict[str, tuple[float, float]](), list[int]()
+    for i in range(400):
+        if i % 40 == 0:
+            l, r = sorted(rng.random(2).tolist())
+            board.apply(SetSubscription(f"s{i}", between(l, r), 1 + 2 * (i % 80 > 0)))
+            watched.append(board.watch(f"s{i}"))
+        if i == 200:
+            board.apply(Configure(algorithm="dense"))
+        key, x, y = f"o{rng.integers(1 + i // 2)}", float(rng.random()), float(rng.random())
+        event = Events(np.full(1, UPSERT, np.uint8), [key], np.array([x]), np.array([y]))
+        plan, _ = board.apply(event, keep_tiles=10_000)
+        if i % 20 == 19:
+            fresh = _scripted(index)
+            for one in board.subscriptions(None, 100):
+                fresh.apply(SetSubscription(one.id, one.region, one.k))
+            if i >= 200:
+                fresh.apply(Configure(algorithm="dense"))
+            for other, at in values.items():
+                fresh.apply(Events(event.op, [other], *np.array(at)[:, None]))
+            wanted, _ = fresh.apply(event, keep_tiles=10_000)
+            assert isinstance(plan, EventsPlan) and isinstance(wanted, EventsPlan)
+            assert plan.tiles == wanted.tiles
+            board.check()
+        values[key] = x, y
+    assert len(board.painter.event) > 1 and len(watched) == 10

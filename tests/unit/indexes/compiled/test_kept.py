@@ -1,0 +1,113 @@
+"""Arguments that kernels keep between calls."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from numba import typeof
+from numba.core.errors import TypingError
+
+from indexes.compiled.cache import KernelCache
+from indexes.compiled.jit import kernel
+from indexes.compiled.kept import Words, declare, keep, room_for, unpacked
+from indexes.core.arrays import Floats, Ints32
+from tests.support.values import UNCOMPILED
+
+
+class Columns(NamedTuple):
+    """Two columns, and what to do with them."""
+
+    table: Floats
+    rows: Ints32
+    double: bool
+    add: int
+
+
+class Kept(NamedTuple):
+    """As kept."""
+
+    words: Words
+
+
+class KeptAlone(NamedTuple):
+    """A kind with other contents."""
+
+    words: Words
+
+
+def columns(shape: tuple[int, int], add: int = 0, *, double: bool = False) -> Columns:
+    table = np.arange(shape[0] * shape[1], dtype=np.float64).reshape(shape)
+    return Columns(table, np.arange(shape[0], dtype=np.int32)[::-1].copy(), double, add)
+
+
+declare(Kept, lambda: (columns((1, 1)), np.zeros(1), 0.5))
+declare(KeptAlone, lambda: (np.zeros(1),))
+
+
+@kernel
+def put(kept: Any, parts: Any) -> None:
+    keep(kept, parts)
+
+
+@kernel
+def combined(kept: Any, factor: float, out: Floats) -> None:
+    """Write a number for each row of what is kept."""
+    columns, more, share = unpacked(kept)
+    for at in range(len(columns.rows)):
+        row = columns.rows[at]
+        found = more[at] * share + columns.add
+        for column in range(columns.table.shape[1]):
+            found += columns.table[row, column]
+        out[at] = factor * (2.0 * found if columns.double else found)
+
+
+def wanted(columns: Columns, more: Floats, share: float, factor: float) -> Floats:
+    found = more * share + columns.add + columns.table[columns.rows].sum(1)
+    return factor * (2.0 * found if columns.double else found)
+
+
+@pytest.mark.parametrize("shape", [(3, 5), (4, 1), (1, 7), (0, 2)])
+@pytest.mark.parametrize("double", [False, True])
+def test_kernels_find_what_was_kept(shape: tuple[int, int], double: bool) -> None:
+    parts = columns(shape, 7, double=double), np.arange(shape[0]) * 0.25, -1.5
+    kept, out = Kept(room_for(parts)), np.empty(shape[0])
+    put(kept, parts)
+    combined(kept, 3.0, out)
+    assert np.array_equal(out, wanted(*parts, 3.0))
+
+
+def test_arrays_are_seen_as_they_are_and_others_once_they_are_kept() -> None:
+    parts = columns((3, 2)), np.ones(3), 1.0
+    kept, out = Kept(room_for(parts)), np.empty(3)
+    put(kept, parts)
+    parts[0].table[:] += 10.0
+    combined(kept, 1.0, out)
+    assert np.array_equal(out, wanted(*parts, 1.0))
+    others = columns((2, 4), 1), np.zeros(2), 1.0
+    put(kept, others)
+    out = np.empty(2)
+    combined(kept, 1.0, out)
+    assert np.array_equal(out, wanted(*others, 1.0))
+
+
+@pytest.mark.skipif(UNCOMPILED, reason="nothing is compiled")
+def test_other_types_are_not_kept() -> None:
+    parts = columns((3, 2)), np.ones(3, np.float32), 1.0
+    with pytest.raises(TypingError, match="Kept keeps"):
+        put(Kept(room_for(parts)), parts)
+    with pytest.raises(TypingError, match="KeptAlone keeps"):
+        put(KeptAlone(room_for(parts)), parts)
+
+
+@pytest.mark.skipif(UNCOMPILED, reason="nothing is compiled")
+def test_machine_code_depends_on_what_is_kept() -> None:
+    """The words say nothing of their content, which is another one after a field is added."""
+    args = tuple(map(typeof, (Kept(np.zeros(1, np.int64)), 1.0, np.zeros(1))))
+    before = KernelCache(combined).path(args)
+    declare(Kept, lambda: (columns((1, 1)), np.zeros(1), 1))
+    after = KernelCache(combined).path(args)
+    declare(Kept, lambda: (columns((1, 1)), np.zeros(1), 0.5))
+    assert before != after
+    assert KernelCache(combined).path(args) == before
