@@ -16,7 +16,7 @@ from unittest.mock import patch
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
@@ -30,11 +30,12 @@ from indexes.matchers.commands import (
     Match,
     SetSubscription,
 )
-from indexes.matchers.config import Kind, MatcherConfig, Subscriptions
+from indexes.matchers.config import Kind, MatcherConfig, Subscriptions, faults_of
 from indexes.matchers.engine import MatcherEngine
 from indexes.matchers.forms import Form, columns_of, form_of
 from indexes.matchers.kernels.blocks import BlockIndex
 from indexes.matchers.kernels.run_index import RunIndex
+from indexes.matchers.kernels.table import MAX
 from indexes.matchers.state import engine_of, matcher_of, state_of
 from indexes.matchers.verification import verify
 from tests.support.values import present
@@ -625,3 +626,17 @@ def test_of_many_changes_those_with_faults_are_left_out() -> None:
     assert [(fault.field, fault.index) for fault in refused.value.faults] == [("intervals.age", None)]
     assert engine.seq == 2
     engine.check()
+
+
+odd = st.sampled_from([-np.inf, -MAX, -1.0, -0.0, 0.0, 0.5, 1.0, 2.0, 1e200, 1e300, 1e301, MAX, np.inf, np.nan])
+
+
+@pytest.mark.parametrize("d", [1, 2])
+@pytest.mark.parametrize("combine", ["sum", "max", "product"])
+@pytest.mark.parametrize("mode", ["exact", "relaxed"])
+@given(data=st.data())
+def test_faults_are_seen_at_once_or_looked_for(mode: Any, combine: Any, d: int, data: st.DataObject) -> None:
+    config = MatcherConfig(NAMES[:d], mode, combine)
+    width = 2 * d + config.scores
+    table = np.array(data.draw(st.lists(st.lists(odd, min_size=width, max_size=width), max_size=3))).reshape(-1, width)
+    assert faults_of(config, table) == Subscriptions.of_table(config, table).faults(config)
