@@ -155,9 +155,9 @@ def _few(found: Winners, openers: list[str], closers: list[str]) -> Iterator[str
         yield opener + ",".join(won) + closer
 
 
-def answers(found: Winners, most: Sequence[int], seq: int, step: int) -> list[bytes]:
-    r"""The answer to a request about each event alone, with as many of its winners at most. The first one has this
-    seq, and each following one `step` more.
+def answers(found: Winners, most: Sequence[int] | None, seq: int, step: int) -> list[bytes]:
+    r"""The answer to a request about each event alone, with as many of its winners at most; None for all of them. The
+    first one has this seq, and each following one `step` more.
 
     >>> from indexes.core.names import Texts
     >>> names, scores = Texts.of(["a", "b", "c"]), np.array([3.0, 0.5, 1.0])
@@ -165,8 +165,9 @@ def answers(found: Winners, most: Sequence[int], seq: int, step: int) -> list[by
     b'{"seq":7,"results":[{"winners":[{"id":"a","score":3}]}]}\n'
     """
     numbers = np.frombuffer(number_bytes(found.scores.tolist()), np.uint8)
-    texts = WinnerTexts(found.sizes, np.array(most, np.int64), *found.names, found.scores, numbers)
-    out, ends = np.empty(most_bytes(texts), np.uint8), np.empty(len(most), np.int64)
+    shown = found.sizes if most is None else np.array(most, np.int64)
+    texts = WinnerTexts(found.sizes, shown, *found.names, found.scores, numbers)
+    out, ends = np.empty(most_bytes(texts), np.uint8), np.empty(len(shown), np.int64)
     size = write_answers(out, ends, PIECES, seq, step, texts)
     whole, begin = out[:size].tobytes(), 0
     written = []

@@ -247,8 +247,11 @@ class IdMap(AnyIdMap[Packed]):
 
     def find_all(self, keys: Sequence[str]) -> Rows:
         """The row of each id, or -1: those of the base are searched for by one call."""
+        if len(keys) == 1:
+            return np.array([self.find(keys[0])], np.int32)
         text = "\0".join(keys).encode()
-        if len(keys) < 2 or text.count(0) != len(keys) - 1:
+        if text.count(0) != len(keys) - 1:
+            # Ids of clients hold none.
             return super().find_all(keys)
         base, recent = self.base, self.recent
         rows = np.empty(len(keys), np.int32)

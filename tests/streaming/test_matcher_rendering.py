@@ -81,6 +81,7 @@ def test_answers_to_single_events_are_those_of_the_usual_way(events: list, most:
     found = columns(events, False, False)
     cut = [(won[:k], looked_at) for (won, looked_at), k in zip(events, most, strict=False)]
     for step in (0, 1):
+        assert matchers.answers(found, None, seq, step) == matchers.answers(found, [5] * len(events), seq, step)
         written = matchers.answers(found, most[: len(events)], seq, step)
         assert written == [
             f'{{"seq":{seq + step * t},"results":['.encode() + bytes(results(columns([one], False, False))) + b"]}\n"

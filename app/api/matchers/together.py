@@ -146,7 +146,7 @@ class Publications(SingleMatches):
             if isinstance(job, Exception):
                 outcomes += [refusal_of(job)] * len(run)
             else:
-                outcomes += _answers(job.found, [job.command.k] * len(run), job.first_seq, 1)
+                outcomes += _answers(job.found, None, job.first_seq, 1)
         return outcomes
 
 
@@ -176,11 +176,12 @@ def _submission(items: Sequence[Event], tickets: Sequence[Ticket | None], run: l
     return Submission(Match(_points(some), some[0].k, payload=payload), requests if any(tickets) else None)
 
 
-def _answers(found: Sequence[Winners], ks: Sequence[int], seq: int, step: int) -> list[Outcome]:
-    """The answers of events whose winners come in pieces; the first one has this seq, each following one `step`
-    more."""
+def _answers(found: Sequence[Winners], ks: Sequence[int] | None, seq: int, step: int) -> list[Outcome]:
+    """The answers of events whose winners come in pieces, with as many of its winners for each at most; None for all.
+    The first one has this seq, each following one `step` more."""
     written: list[bytes] = []
     for part in found:
         at = len(written)
-        written += answers(part, ks[at : at + len(part.sizes)], seq + step * at, step)
+        most = None if ks is None else ks[at : at + len(part.sizes)]
+        written += answers(part, most, seq + step * at, step)
     return [Answer(200, text, None) for text in written]

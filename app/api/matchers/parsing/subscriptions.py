@@ -21,7 +21,7 @@ from app.errors import FieldError
 from indexes.core.commands import Refused
 from indexes.matchers.commands import AddSubscriptions, ChangeSubscription, Interval, SetSubscription
 from indexes.matchers.config import MatcherConfig, Subscriptions
-from indexes.matchers.forms import LACKING, LONELY, REVERSED, Form, RowMaker, nothing
+from indexes.matchers.forms import LACKING, LONELY, REVERSED, RowMaker, nothing
 
 Float64 = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
@@ -57,8 +57,7 @@ class SubscriptionReader:
         """The subscription of a PUT. Raises the problem 422."""
         if body.get("id") not in (None, id):
             raise invalid("id", f"is {id!r} in the path")
-        intervals = {name: _interval(pair) for name, pair in body.get("intervals", {}).items()}
-        row, faults = self._maker.row_of(Form(intervals, body.get("weights"), body.get("score")))
+        row, faults = self._maker.row_of(body.get("intervals", {}), body.get("weights"), body.get("score"))
         if faults:
             raise from_refused(Refused(faults), lambda fault: FieldError(fault.field, fault.reason))
         return SetSubscription(id, row, body.get("ttl"))
