@@ -113,7 +113,7 @@ def results(found: Winners, heads: Sequence[str] = ()) -> memoryview:
     Many winners are elements of one join. What ends one result and begins the next stands before the first winner of
     the latter, so that the text lies whole in the bytes of the joined array.
 
-    >>> from indexes.core.names import Texts
+    >>> from indexes.core.texts import Texts
     >>> names, scores = Texts.of(["a", "b", "c"]), np.array([3.0, 0.5, 1.0])
     >>> bytes(results(Winners(np.array([2, 0, 1]), names, scores, np.array([4, 0, 2]))))
     b'{"winners":[{"id":"a","score":3},{"id":"b","score":0.5}]},{"winners":[]},{"winners":[{"id":"c","score":1}]}'
@@ -159,7 +159,7 @@ def answers(found: Winners, most: Sequence[int] | None, seq: int, step: int) -> 
     r"""The answer to a request about each event alone, with as many of its winners at most; None for all of them. The
     first one has this seq, and each following one `step` more.
 
-    >>> from indexes.core.names import Texts
+    >>> from indexes.core.texts import Texts
     >>> names, scores = Texts.of(["a", "b", "c"]), np.array([3.0, 0.5, 1.0])
     >>> answers(Winners(np.array([2, 1]), names, scores, np.array([4, 2])), [1, 1], 7, 0)[0]
     b'{"seq":7,"results":[{"winners":[{"id":"a","score":3}]}]}\n'

@@ -12,6 +12,7 @@ import pyarrow as pa
 from indexes.compiled.jit import allocating_kernel
 from indexes.core.arrays import Bytes, Ints, Rows
 from indexes.core.ids import BULK, IdMap, Packed, common, find_packed, first_repeat, pack
+from indexes.core.texts import Texts
 
 
 class Merged(NamedTuple):
@@ -19,24 +20,6 @@ class Merged(NamedTuple):
 
     base: Packed
     at: Rows
-
-
-class Texts(NamedTuple):
-    """Texts one behind the other: the i-th is `text[offset[i]:offset[i + 1]]`."""
-
-    offset: Ints
-    text: Bytes
-
-    @classmethod
-    def of(cls, texts: Sequence[str]) -> Texts:
-        """These texts."""
-        encoded = [text.encode() for text in texts]
-        return cls(np.cumsum([0, *map(len, encoded)]), np.frombuffer(b"".join(encoded), np.uint8))
-
-    def array(self) -> pa.LargeStringArray:
-        """The same as an Arrow array, over the same bytes. O(1)."""
-        parts = pa.py_buffer(self.offset), pa.py_buffer(self.text)
-        return pa.LargeStringArray.from_buffers(len(self.offset) - 1, *parts)
 
 
 _NOTHING = np.frombuffer(b"\0", np.uint8)
@@ -157,7 +140,7 @@ class Names:
 
 
 @allocating_kernel
-def _texts_of(rows: Rows, at: Rows, offset: Ints, text: Bytes, recent: Bytes) -> tuple[Ints, Bytes]:
+def _texts_of(rows: Rows, at: Rows, offset: Ints, text: Bytes, recent: Bytes) -> tuple[Bytes, Ints]:
     """The texts of the ids of rows: of one that has a place `at` in the base that one's, of the others one after the
     other of the `recent`, each of which ends in 0."""
     ends = np.zeros(rows.size + 1, np.int64)
@@ -186,7 +169,7 @@ def _texts_of(rows: Rows, at: Rows, offset: Ints, text: Bytes, recent: Bytes) ->
         else:
             for z in range(ends[i + 1] - first):
                 out[first + z] = recent[z - 1 - source]
-    return ends, out
+    return out, ends
 
 
 def _places(base: Packed) -> Rows:

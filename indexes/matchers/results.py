@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from indexes.core.arrays import Bools, Floats, Ints
-from indexes.core.names import Texts
+from indexes.core.texts import Texts
 from indexes.matchers.config import Row, Value
 from indexes.matchers.forms import Form
 

@@ -14,7 +14,7 @@ from app.rendering import matchers
 from app.rendering.lists import end
 from app.rendering.matchers import MatcherJson, results
 from app.rendering.numbers import end_texts, number_bytes
-from indexes.core.names import Texts
+from indexes.core.texts import Texts
 from indexes.matchers.commands import AddSubscriptions
 from indexes.matchers.config import MatcherConfig
 from indexes.matchers.forms import Form, columns_of, form_of

@@ -34,8 +34,8 @@ class WinnerTexts(NamedTuple):
 
     sizes: Ints
     most: Ints
-    offset: Ints
     ids: Bytes
+    offset: Ints
     scores: Floats
     number_text: Bytes
 
