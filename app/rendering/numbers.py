@@ -28,9 +28,12 @@ def number_texts(values: Sequence[float | None]) -> list[str]:
     >>> number_texts([1400.0, -0.0, 0.1, None, float("inf"), float(1 << 53), -9007199254740994.0])
     ['1400', '0', '0.1', 'null', 'null', '9007199254740992', '-9007199254740994.0']
     """
-    if not values:
-        return []
-    text = to_json(values, inf_nan_mode="null").decode()[1:-1] + ","
+    return _cut(to_json(values, inf_nan_mode="null")) if values else []
+
+
+def _cut(array: bytes) -> list[str]:
+    """The numbers of a JSON array that has some."""
+    text = array.decode()[1:-1] + ","
     if ".0," not in text:
         return text.split(",")[:-1]
     if _LONG.search(text):
@@ -58,7 +61,9 @@ def end_texts(values: Sequence[float]) -> list[str]:
     (['0.1', '1400', 'null'], ['1e-05', '0'])
     """
     text = to_json(values, inf_nan_mode="null")
-    return [end(value) for value in values] if _differs(text) else number_texts(values)
+    if not values or _differs(text):
+        return [end(value) for value in values]
+    return _cut(text)
 
 
 def _differs(text: bytes) -> bool:
