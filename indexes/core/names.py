@@ -29,14 +29,12 @@ FEW = 256
 
 
 class Names:
-    """Ids with their rows; `deleted` counts those that have gone. Memory: the bytes of an id and 16 more in the base,
-    about 250 more for a recent one."""
+    """Ids with their rows. Memory: the bytes of an id and 16 more in the base, about 250 more for a recent one."""
 
     def __init__(self) -> None:
         self.ids = IdMap()
         self._at: Rows = np.empty(0, np.int32)
         self._recent: dict[int, str] = {}
-        self.deleted = 0
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -129,7 +127,6 @@ class Names:
     def delete(self, key: str, row: int) -> None:
         """Remove an id, which must be in the table with this row. The row may be given to another."""
         self.ids.delete(key)
-        self.deleted += 1
         self._recent.pop(row, None)
         if row < len(self._at):
             self._at[row] = -1

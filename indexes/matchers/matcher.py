@@ -71,10 +71,9 @@ class Found(NamedTuple):
 
 
 class Places(NamedTuple):
-    """The rows of some ids as they were when so many of the `names` had been deleted."""
+    """The rows that some ids have in a table of `names`."""
 
     names: Names
-    deleted: int
     row: dict[str, int]
 
 
@@ -134,13 +133,12 @@ class Matcher:
     def places(self, keys: Sequence[str]) -> Places:
         """The rows of those of these ids that there are."""
         found = zip(keys, self.names.find_all(keys).tolist(), strict=True)
-        return Places(self.names, self.names.deleted, {key: row for key, row in found if row >= 0})
+        return Places(self.names, {key: row for key, row in found if row >= 0})
 
     def rows_of(self, keys: Sequence[str], places: Places) -> list[int]:
-        """The row of each of these ids, or -1. Those that had `places` have not moved, if no id was deleted since."""
-        known = places.row
-        if places.names is not self.names or places.deleted != self.names.deleted:
-            known = {}
+        """The row of each of these ids, or -1. Those that have `places` were not deleted since, so they have not moved,
+        unless this is another matcher, which was rebuilt."""
+        known = places.row if places.names is self.names else {}
         others = [key for key in keys if key not in known]
         if others:
             known = known | dict(zip(others, self.names.find_all(others).tolist(), strict=True))

@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from indexes.core.commands import Refused
+from indexes.core.plan import applied
 from indexes.matchers.alternatives import lists as lists_module
 from indexes.matchers.commands import (
     AddSubscriptions,
@@ -625,6 +626,28 @@ def test_of_many_changes_those_with_faults_are_left_out() -> None:
         engine.apply(SetSubscription("b", [1.0, 0.0, 0.0, 1.0, 1.0, 1.0]))
     assert [(fault.field, fault.index) for fault in refused.value.faults] == [("intervals.age", None)]
     assert engine.seq == 2
+    engine.check()
+
+
+def test_changes_that_were_accepted_before_a_rebuild_meet_their_rows() -> None:
+    """A rebuild that has its turn before them numbers rows again: the first one is no more."""
+    engine = MatcherEngine(MatcherConfig(("age",), "exact"))
+    n = 40
+    lo = np.arange(n, dtype=np.float64).reshape(-1, 1)
+    engine.apply(AddSubscriptions(pa.array([f"s{i}" for i in range(n)]), Subscriptions(lo, lo, lo)))
+    engine.apply(DeleteSubscriptions(["s0"]))
+    copied, _ = applied(engine.capture(journal=True))
+    state = state_of(present(copied.captured))
+    fold = engine.fold(matcher_of(state), present(state.origin))
+    changes = [SetSubscription(f"s{i}", [100.0 + i, 100.0 + i, 1.0]) for i in (7, 30, n)]
+    plan = engine.prepare(ChangeSubscriptions(changes))
+    assert applied(fold)[0].swapped
+    applied(plan)
+    wanted = {f"s{i}": 100.0 + i if i in (7, 30, n) else float(i) for i in range(1, n + 1)}
+    for key, place in wanted.items():
+        view = engine.subscription(key)
+        assert view is not None and view.form.intervals["age"] == (place, place)
+        assert [won.id for won in engine.match(np.full((1, 2), place))[0].winners] == [key]
     engine.check()
 
 
