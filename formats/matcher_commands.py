@@ -65,11 +65,11 @@ def _command_of(name: str, fields: dict[str, Any]) -> Command:
         case "add":
             return AddSubscriptions(*_listed(fields))
         case "set-many":
-            return SetSubscriptions(*_listed(fields))
+            return _set(*_listed(fields))
         case "set":
             # As it was before it could have several.
             ttl = {} if fields["ttl"] is None else {0: fields["ttl"]}
-            return SetSubscriptions(*_listed(fields | {"ids": [fields["id"]], "ttl": ttl}))
+            return _set(*_listed(fields | {"ids": [fields["id"]], "ttl": ttl}))
         case "delete":
             return DeleteSubscriptions(fields["ids"])
         case "match":
@@ -80,7 +80,8 @@ def _command_of(name: str, fields: dict[str, Any]) -> Command:
 
 def _fields(command: AddSubscriptions | SetSubscriptions) -> dict[str, Any]:
     columns = {name: bytes_of(column) for name, column in zip(COLUMNS, command.subscriptions, strict=True)}
-    return {"ids": command.ids.to_pylist(), "ttl": command.ttl, **columns}
+    ids = command.ids if isinstance(command.ids, list) else command.ids.to_pylist()
+    return {"ids": ids, "ttl": command.ttl, **columns}
 
 
 def _listed(fields: dict[str, Any]) -> tuple[pa.StringArray, Subscriptions, dict[int, float]]:
@@ -89,10 +90,14 @@ def _listed(fields: dict[str, Any]) -> tuple[pa.StringArray, Subscriptions, dict
     return ids, Subscriptions(*columns), fields["ttl"]
 
 
+def _set(ids: pa.StringArray, subscriptions: Subscriptions, ttl: dict[int, float]) -> SetSubscriptions:
+    return SetSubscriptions(ids.to_pylist(), subscriptions, ttl)
+
+
 def _table(command: AddSubscriptions | SetSubscriptions) -> pa.Table:
     ttl = rows.sparse(command.ttl, len(command), pa.float64())
     columns = {name: rows.matrix(column) for name, column in zip(COLUMNS, command.subscriptions, strict=True)}
-    return pa.table({"id": command.ids, "ttl": ttl, **columns})
+    return pa.table({"id": pa.array(command.ids, pa.string()), "ttl": ttl, **columns})
 
 
 def _match_table(command: Match) -> pa.Table:
@@ -105,7 +110,7 @@ def _of_table(name: str, table: pa.Table) -> Command:
     match name:
         case "add.arrow" | "set-many.arrow":
             subscriptions = Subscriptions(*(rows.matrix_of(table, column) for column in COLUMNS))
-            made = AddSubscriptions if name == ADD else SetSubscriptions
+            made = AddSubscriptions if name == ADD else _set
             return made(rows.ids(table), subscriptions, rows.given(table["ttl"]))
         case "delete.arrow":
             return DeleteSubscriptions(table["id"].to_pylist())

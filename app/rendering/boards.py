@@ -21,7 +21,7 @@ from app.rendering.lists import EXACT, ListJson, end, number
 from app.rendering.numbers import number_texts, whole_texts
 from indexes.boards.changed_lists import Records
 from indexes.boards.commands import AddSubscriptions, Filter
-from indexes.boards.kernels.tile_text import NO_EVENT, TileTexts, most_bytes, pieces_of, write_tiles
+from indexes.boards.kernels.tile_text import NO_EVENT, TileTexts, most_bytes, write_tiles
 from indexes.boards.regions import Region
 from indexes.boards.results import (
     AnyTile,
@@ -34,6 +34,7 @@ from indexes.boards.results import (
     TileView,
 )
 from indexes.boards.space.kernels.shapes import width
+from indexes.compiled.text import pieces_of
 from indexes.core.arrays import Ints
 
 

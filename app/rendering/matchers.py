@@ -16,9 +16,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from app.rendering.boards import end, ends_column, number
+from app.rendering.numbers import end_texts, number_bytes
 from indexes.matchers.commands import AddSubscriptions
 from indexes.matchers.config import MatcherConfig, Value
-from indexes.matchers.results import SubscriptionView, Win, Winners
+from indexes.matchers.kernels.winner_text import PIECES, WinnerTexts, most_bytes, write_answers
+from indexes.matchers.results import SubscriptionSet, SubscriptionView, Win, Winners
 
 FEW = 300
 """Winners up to which results are written one by one."""
@@ -37,6 +39,7 @@ class MatcherJson:
 
     def __init__(self, config: MatcherConfig) -> None:
         self._config = config
+        self._dimensions = [(2 * j, 2 * j + 1, f'"{name}":') for j, name in enumerate(config.dimensions)]
 
     def subscription(self, view: SubscriptionView, head: str = "") -> str:
         """One subscription; `head` is what comes before its fields, such as `"seq":42,`."""
@@ -50,6 +53,25 @@ class MatcherJson:
             assert score is not None, "a subscription has weights or a score"
             text = f'{text},"score":{number(score)}'
         return f"{text}}}" if view.ttl is None else f'{text},"ttl":{number(view.ttl)}}}'
+
+    def changed(self, outcomes: Sequence[SubscriptionSet]) -> list[str]:
+        """The subscriptions that some changes have brought about, each with its seq, as `subscription` writes them."""
+        texts = end_texts([value for outcome in outcomes for value in outcome.row])
+        dimensions, relaxed, written, at = self._dimensions, self._config.relaxed, list[str](), 0
+        scores = 2 * len(dimensions)
+        for key, row, ttl, seq, _ in outcomes:
+            if relaxed:
+                held = [each for each in dimensions if row[each[0]] <= row[each[1]]]
+                weights = ",".join([f"{name}{texts[at + scores + lo // 2]}" for lo, _, name in held])
+                score = f'"weights":{{{weights}}}'
+            else:
+                held = [each for each in dimensions if row[each[0]] > -np.inf or row[each[1]] < np.inf]
+                score = f'"score":{texts[at + scores]}'
+            intervals = ",".join([f"{name}[{texts[at + lo]},{texts[at + hi]}]" for lo, hi, name in held])
+            end = "}" if ttl is None else f',"ttl":{number(ttl)}}}'
+            written.append(f'{{"seq":{seq},"id":"{key}","intervals":{{{intervals}}},{score}{end}')
+            at += len(row)
+        return written
 
     def subscriptions(self, command: AddSubscriptions, at: range, heads: Sequence[str] = ()) -> str:
         """New subscriptions, separated by commas, as `subscription` writes each; `heads` are given for all or none."""
@@ -91,8 +113,9 @@ def results(found: Winners, heads: Sequence[str] = ()) -> memoryview:
     Many winners are elements of one join. What ends one result and begins the next stands before the first winner of
     the latter, so that the text lies whole in the bytes of the joined array.
 
-    >>> ids, scores = pa.array(["a", "b", "c"], pa.large_string()), np.array([3.0, 0.5, 1.0])
-    >>> bytes(results(Winners(np.array([2, 0, 1]), ids, scores, np.array([4, 0, 2]))))
+    >>> from indexes.core.texts import Texts
+    >>> names, scores = Texts.of(["a", "b", "c"]), np.array([3.0, 0.5, 1.0])
+    >>> bytes(results(Winners(np.array([2, 0, 1]), names, scores, np.array([4, 0, 2]))))
     b'{"winners":[{"id":"a","score":3},{"id":"b","score":0.5}]},{"winners":[]},{"winners":[{"id":"c","score":1}]}'
     """
     openers = [f'{{{head}"winners":[' for head in heads] if heads else ['{"winners":['] * len(found.sizes)
@@ -100,7 +123,7 @@ def results(found: Winners, heads: Sequence[str] = ()) -> memoryview:
         closers = ["]}"] * len(openers)
     else:
         closers = [f'],"looked_at":{n}}}' for n in found.looked_at.tolist()]
-    if len(found.ids) <= FEW:
+    if len(found.scores) <= FEW:
         return memoryview(",".join(_few(found, openers, closers)).encode())
     before, last = _between(found.sizes, openers, closers)
     parts: list[_Texts | str] = [before, found.ids, '","score":', _ends(found.scores)]
@@ -119,30 +142,39 @@ def results(found: Winners, heads: Sequence[str] = ()) -> memoryview:
     return memoryview(bytes(text) + last.encode()) if last else memoryview(text)
 
 
-def _few(found: Winners, openers: list[str], closers: list[str], ks: Sequence[int] | None = None) -> Iterator[str]:
-    """Each result on its own, with `ks` winners at most: where there are few, a join takes longer."""
+def _few(found: Winners, openers: list[str], closers: list[str]) -> Iterator[str]:
+    """Each result on its own: where there are few, a join takes longer."""
     ids, scores = found.ids.to_pylist(), found.scores.tolist()
     matched = [""] * len(ids)
     if found.matched is not None:
         matched = [f',"matched":{_matched(one)}' for one in found.matched.by_winner()]
     start = 0
-    sizes = found.sizes.tolist()
-    shown = sizes if ks is None else list(map(min, sizes, ks))
-    for size, n, opener, closer in zip(sizes, shown, openers, closers, strict=True):
-        won = [f'{{"id":"{ids[i]}","score":{number(scores[i])}{matched[i]}}}' for i in range(start, start + n)]
+    for size, opener, closer in zip(found.sizes.tolist(), openers, closers, strict=True):
+        won = [f'{{"id":"{ids[i]}","score":{number(scores[i])}{matched[i]}}}' for i in range(start, start + size)]
         start += size
         yield opener + ",".join(won) + closer
 
 
-def each_result(found: Winners, ks: Sequence[int]) -> list[str]:
-    """The result of each event as JSON, with as many of its winners at most.
+def answers(found: Winners, most: Sequence[int] | None, seq: int, step: int) -> list[bytes]:
+    r"""The answer to a request about each event alone, with as many of its winners at most; None for all of them. The
+    first one has this seq, and each following one `step` more.
 
-    >>> ids, scores = pa.array(["a", "b", "c"], pa.large_string()), np.array([3.0, 0.5, 1.0])
-    >>> each_result(Winners(np.array([2, 1]), ids, scores, np.array([4, 2])), [1, 1])
-    ['{"winners":[{"id":"a","score":3}]}', '{"winners":[{"id":"c","score":1}]}']
+    >>> from indexes.core.texts import Texts
+    >>> names, scores = Texts.of(["a", "b", "c"]), np.array([3.0, 0.5, 1.0])
+    >>> answers(Winners(np.array([2, 1]), names, scores, np.array([4, 2])), [1, 1], 7, 0)[0]
+    b'{"seq":7,"results":[{"winners":[{"id":"a","score":3}]}]}\n'
     """
-    n = len(ks)
-    return list(_few(found, ['{"winners":['] * n, ["]}"] * n, ks))
+    numbers = np.frombuffer(number_bytes(found.scores.tolist()), np.uint8)
+    shown = found.sizes if most is None else np.array(most, np.int64)
+    texts = WinnerTexts(found.sizes, shown, *found.names, found.scores, numbers)
+    out, ends = np.empty(most_bytes(texts), np.uint8), np.empty(len(shown), np.int64)
+    size = write_answers(out, ends, PIECES, seq, step, texts)
+    whole, begin = out[:size].tobytes(), 0
+    written = []
+    for at in ends.tolist():
+        written.append(whole[begin:at])
+        begin = at
+    return written
 
 
 def _between(sizes: npt.NDArray[np.int64], openers: list[str], closers: list[str]) -> tuple[_Texts, str]:

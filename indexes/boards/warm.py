@@ -11,7 +11,7 @@ import pyarrow as pa
 from indexes.boards.commands import DELETE, UPSERT, AddSubscriptions, DeleteSubscriptions, Events, SetSubscription
 from indexes.boards.config import BoardConfig
 from indexes.boards.engine import BoardEngine
-from indexes.boards.kernels.tile_text import IS_GONE, NUMBERS, TileTexts, most_bytes, pieces_of, write_tiles
+from indexes.boards.kernels.tile_text import IS_GONE, NUMBERS, TileTexts, most_bytes, write_tiles
 from indexes.boards.packing import to_forest
 from indexes.boards.plans.events import EventsPlan
 from indexes.boards.plans.maintenance import Captured
@@ -21,6 +21,7 @@ from indexes.boards.state import board_of, pack_board, state_of
 from indexes.boards.subscription_index import SubscriptionIndex
 from indexes.boards.team import PainterTeam
 from indexes.boards.verification import verify
+from indexes.compiled.text import pieces_of
 
 
 def main() -> None:

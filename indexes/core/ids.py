@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from heapq import merge
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from indexes.compiled.jit import allocating_kernel, expanded
+from indexes.compiled.jit import allocating_kernel, expanded, kernel
 from indexes.core.arrays import Bytes, Ints, Rows
 
 BULK = 4_096
@@ -169,6 +169,10 @@ class AnyIdMap(ABC, Generic[B]):
             row = int(self.base.row[at]) if at >= 0 else -1
         return row
 
+    def find_all(self, keys: Sequence[str]) -> Rows:
+        """The row of each id, or -1."""
+        return np.fromiter(map(self.find, keys), np.int32, len(keys))
+
     def insert(self, key: str, row: int) -> None:
         """Add an id, which must not be in the map. O(1)."""
         self.recent[key] = row
@@ -241,6 +245,21 @@ class IdMap(AnyIdMap[Packed]):
     def base_of(self, ids: Packed) -> Packed:
         return ids
 
+    def find_all(self, keys: Sequence[str]) -> Rows:
+        """The row of each id, or -1: those of the base are searched for by one call."""
+        if len(keys) == 1:
+            return np.array([self.find(keys[0])], np.int32)
+        text = "\0".join(keys).encode()
+        if text.count(0) != len(keys) - 1:
+            # Ids of clients hold none.
+            return super().find_all(keys)
+        base, recent = self.base, self.recent
+        rows = np.empty(len(keys), np.int32)
+        _find_all(base.text, base.offset, base.row, np.frombuffer(text, np.uint8), rows)
+        for i, key in enumerate(keys) if recent else ():
+            rows[i] = recent.get(key, rows[i])
+        return rows
+
 
 @expanded
 def _compare(a: Bytes, a0: int, a1: int, b: Bytes, b0: int, b1: int) -> Any:
@@ -275,6 +294,27 @@ def _search(text: Bytes, offset: Ints, key: Bytes) -> int:
     if at >= 0 and _compare(text, offset[at], offset[at + 1], key, 0, key.size) != 0:
         at = -1
     return at
+
+
+@kernel
+def _find_all(text: Bytes, offset: Ints, row: Rows, keys: Bytes, out: Rows) -> None:
+    """The row of each of the keys, between which there is a 0, or -1."""
+    begin = 0
+    for i in range(out.size):
+        end = begin
+        while end < keys.size and keys[end] != 0:
+            end += 1
+        lo = 0
+        hi = offset.size - 1
+        while lo < hi:
+            mid = (lo + hi) >> 1
+            if _compare(text, offset[mid], offset[mid + 1], keys, begin, end) <= 0:
+                lo = mid + 1
+            else:
+                hi = mid
+        found = lo > 0 and _compare(text, offset[lo - 1], offset[lo], keys, begin, end) == 0
+        out[i] = row[lo - 1] if found else -1
+        begin = end + 1
 
 
 @allocating_kernel

@@ -8,10 +8,11 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from indexes.core.arrays import Rows
+from indexes.compiled.jit import allocating_kernel
+from indexes.core.arrays import Bytes, Ints, Rows
 from indexes.core.ids import BULK, IdMap, Packed, common, find_packed, first_repeat, pack
+from indexes.core.texts import Texts
 
 
 class Merged(NamedTuple):
@@ -21,6 +22,12 @@ class Merged(NamedTuple):
     at: Rows
 
 
+_NOTHING = np.frombuffer(b"\0", np.uint8)
+
+FEW = 256
+"""Rows up to which they are looked up among the recent ones without columns."""
+
+
 class Names:
     """Ids with their rows. Memory: the bytes of an id and 16 more in the base, about 250 more for a recent one."""
 
@@ -28,7 +35,6 @@ class Names:
         self.ids = IdMap()
         self._at: Rows = np.empty(0, np.int32)
         self._recent: dict[int, str] = {}
-        self._texts = _texts(self.ids.base)
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -39,7 +45,7 @@ class Names:
 
     def find_all(self, keys: Sequence[str]) -> Rows:
         """The row of each id, or -1."""
-        return np.fromiter(map(self.ids.find, keys), np.int32, len(keys))
+        return self.ids.find_all(keys)
 
     def name(self, row: int) -> str:
         """The id of a row, which must have one. O(1)."""
@@ -49,17 +55,26 @@ class Names:
         base, at = self.ids.base, int(self._at[row])
         return base.text[base.offset[at] : base.offset[at + 1]].tobytes().decode()
 
+    def texts(self, rows: Rows) -> Texts:
+        """The ids of rows, which must have one and may repeat. O(bytes), without a Python object for those in the
+        base."""
+        base, recent = self.ids.base, _NOTHING
+        if self._recent:
+            recent = np.frombuffer("".join([f"{name}\0" for name in self._recent_of(rows)]).encode(), np.uint8)
+        return Texts(*_texts_of(rows, self._at, base.offset, base.text, recent))
+
+    def _recent_of(self, rows: Rows) -> list[str]:
+        """The ids of those rows that are not in the base."""
+        named = self._recent
+        if len(rows) <= FEW:
+            return [named[row] for row in rows.tolist() if row in named]
+        there = rows < len(self._at)
+        there[there] = self._at[rows[there]] >= 0
+        return [named[row] for row in rows[~there].tolist()]
+
     def many(self, rows: Rows) -> pa.LargeStringArray:
-        """The ids of rows, which must have one and may repeat. O(n), without a Python object for those in the base."""
-        at = np.full(len(rows), -1, np.int64)
-        inside = rows < len(self._at)
-        at[inside] = self._at[rows[inside]]
-        recent = at < 0
-        if not recent.any():
-            return self._texts.take(pa.array(at))
-        names = [self._recent[row] for row in rows[recent].tolist()]
-        base = self._texts.take(pa.array(at, mask=recent))
-        return pc.replace_with_mask(base, pa.array(recent), pa.array(names, pa.large_string()))
+        """The same as an Arrow array."""
+        return self.texts(rows).array()
 
     def taken(self, keys: pa.StringArray) -> list[str]:
         """Those of the keys that are in the table or occur twice, or some of them."""
@@ -108,7 +123,6 @@ class Names:
         """Use what `merged` made; no id is recent afterwards. O(1)."""
         self.ids.swap(fresh.base)
         self._recent, self._at = {}, fresh.at
-        self._texts = _texts(fresh.base)
 
     def delete(self, key: str, row: int) -> None:
         """Remove an id, which must be in the table with this row. The row may be given to another."""
@@ -122,10 +136,37 @@ class Names:
         return self.ids.after(key)
 
 
-def _texts(base: Packed) -> pa.LargeStringArray:
-    """The ids of a base as an Arrow array over its bytes."""
-    parts = pa.py_buffer(base.offset), pa.py_buffer(base.text)
-    return pa.LargeStringArray.from_buffers(len(base.row), *parts)
+@allocating_kernel
+def _texts_of(rows: Rows, at: Rows, offset: Ints, text: Bytes, recent: Bytes) -> tuple[Bytes, Ints]:
+    """The texts of the ids of rows: of one that has a place `at` in the base that one's, of the others one after the
+    other of the `recent`, each of which ends in 0."""
+    ends = np.zeros(rows.size + 1, np.int64)
+    begin = np.empty(rows.size, np.int64)
+    size = 0
+    next = 0
+    for i in range(rows.size):
+        place = at[rows[i]] if rows[i] < at.size else -1
+        if place >= 0:
+            begin[i] = offset[place]
+            size += offset[place + 1] - begin[i]
+        else:
+            begin[i] = -1 - next
+            while recent[next] != 0:
+                next += 1
+                size += 1
+            next += 1
+        ends[i + 1] = size
+    out = np.empty(size, np.uint8)
+    for i in range(rows.size):
+        first = ends[i]
+        source = begin[i]
+        if source >= 0:
+            for z in range(ends[i + 1] - first):
+                out[first + z] = text[source + z]
+        else:
+            for z in range(ends[i + 1] - first):
+                out[first + z] = recent[z - 1 - source]
+    return out, ends
 
 
 def _places(base: Packed) -> Rows:

@@ -7,7 +7,7 @@ for ids that are taken, by their sorted ids; this takes place off the event loop
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from functools import partial
 from typing import Any, Generic, NamedTuple, Protocol, Self, TypeAlias, TypeVar
 
@@ -103,8 +103,13 @@ class PendingSubscriptions(Generic[S]):
         if packed is not None:
             self.put_bulk(owner, packed, command)
             return
-        for i, key in enumerate(command.ids.to_pylist()):
-            self.put(owner, key, PendingSubscription((command, i), None), undo)
+        self.put_each(owner, command.ids.to_pylist(), command, undo)
+
+    def put_each(self, owner: int, keys: Sequence[str], command: Many[S], undo: Undo[S]) -> None:
+        """The command `owner` will add or set these ids, its own, one after the other."""
+        put = self._by_id.put
+        for i, key in enumerate(keys):
+            put(owner, key, PendingSubscription((command, i), None), undo)
 
     def clashes(self, packed: Packed) -> bool:
         """Whether any of these ids is pending, be it to be deleted."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import pyarrow as pa
 
@@ -30,7 +30,7 @@ class SubscriptionState(NamedTuple):
 class _Listed(Elements):
     """Subscriptions by column. `ttl` maps an index to seconds; the others have no time limit."""
 
-    ids: pa.StringArray
+    ids: Any
     subscriptions: Subscriptions
     ttl: dict[int, float] = field(default_factory=dict)
 
@@ -46,6 +46,7 @@ class AddSubscriptions(_Listed):
     With `skip` invalid ones are left out and reported; without it one of them refuses the whole command.
     """
 
+    ids: pa.StringArray
     skip: bool = False
 
 
@@ -54,10 +55,12 @@ class SetSubscriptions(_Listed):
     """Make subscriptions or replace them, in order, each with a seq of its own. Existing ones keep their age; an id may
     occur several times. It is how changes are logged; those that change nothing are not in it."""
 
+    ids: list[str]
+
     @property
     def changes(self) -> list[Change]:
         """The same one by one."""
-        pairs = zip(self.ids.to_pylist(), self.subscriptions.rows, strict=True)
+        pairs = zip(self.ids, self.subscriptions.rows, strict=True)
         return [SetSubscription(key, row, self.ttl.get(i)) for i, (key, row) in enumerate(pairs)]
 
 

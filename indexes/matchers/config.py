@@ -11,10 +11,13 @@ import numpy.typing as npt
 
 from indexes.core.arrays import INF, Floats
 from indexes.matchers.kernels.combine import NUMBERS, highest
-from indexes.matchers.kernels.table import record
+from indexes.matchers.kernels.table import MAX, are_sound, record
 
 Kind = Literal["auto", "sopt-r", "ir", "segment", "interval", "scored-r"]
 Value = float | tuple[float, float] | None
+
+SMALL = 1e300
+"""A weight that may be added a thousand times."""
 
 Row: TypeAlias = list[float]
 """One subscription: the lower and the upper end of each dimension, then the scores; see `kernels.table`."""
@@ -66,9 +69,13 @@ class Subscriptions(NamedTuple):
     @staticmethod
     def of_rows(config: MatcherConfig, rows: Sequence[Row]) -> Subscriptions:
         """The inverse of `rows`."""
-        d = len(config.dimensions)
-        table = np.array(rows, np.float64).reshape(len(rows), 2 * d + config.scores)
-        return Subscriptions(table[:, 0 : 2 * d : 2], table[:, 1 : 2 * d : 2], table[:, 2 * d :])
+        return Subscriptions.of_table(config, table_of(config, rows))
+
+    @staticmethod
+    def of_table(config: MatcherConfig, table: Floats) -> Subscriptions:
+        """The same over the rows of a table."""
+        ends = 2 * len(config.dimensions)
+        return Subscriptions(table[:, 0:ends:2], table[:, 1:ends:2], table[:, ends:])
 
     def faults(self, config: MatcherConfig) -> list[tuple[int, str, str]]:
         """What is invalid, as (row, field, reason), in order."""
@@ -92,3 +99,17 @@ class Subscriptions(NamedTuple):
                 total = highest(self.scores, NUMBERS[config.combine])
             found += [(int(i), "weights", "their total is not finite") for i in np.flatnonzero(~np.isfinite(total))]
         return sorted(found)
+
+
+def table_of(config: MatcherConfig, rows: Sequence[Row]) -> Floats:
+    """Rows as a table."""
+    return np.array(rows, np.float64).reshape(len(rows), 2 * len(config.dimensions) + config.scores)
+
+
+def faults_of(config: MatcherConfig, table: Floats) -> list[tuple[int, str, str]]:
+    """`Subscriptions.faults` of a table. Mostly there are none, which is seen at once."""
+    # Sums and maxima of so many weights are finite, and so are products of weights up to 1.
+    least, most = (0.0, 1.0 if config.combine == "product" else SMALL) if config.relaxed else (-MAX, MAX)
+    if are_sound(table, len(config.dimensions), least, most):
+        return []
+    return Subscriptions.of_table(config, table).faults(config)

@@ -6,17 +6,16 @@ lifetimes and pending state.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import islice
 
 import numpy as np
-import pyarrow as pa
 
 from indexes.core.arrays import INF, Floats
 from indexes.core.commands import Fault, Refused, missing
 from indexes.core.names import Names
-from indexes.core.pending_subscriptions import PendingSubscription, Steps, Undo
+from indexes.core.pending_subscriptions import Steps, Undo
 from indexes.core.subscription_engine import SubscriptionEngine
 from indexes.matchers.commands import (
     AddSubscriptions,
@@ -30,14 +29,17 @@ from indexes.matchers.commands import (
     SetSubscriptions,
     SubscriptionState,
 )
-from indexes.matchers.config import Row, Subscriptions
+from indexes.matchers.config import Row, Subscriptions, faults_of, table_of
 from indexes.matchers.forms import REVERSED, form_of, merged
-from indexes.matchers.matcher import Matcher
+from indexes.matchers.kernels.table import are_valid
+from indexes.matchers.matcher import Matcher, Places
 from indexes.matchers.plans.maintenance import CapturePlan, FoldPlan, Origin
 from indexes.matchers.plans.match import MatchPlan
 from indexes.matchers.plans.subscriptions import AddPlan, DeletePlan, SetPlan
 from indexes.matchers.results import Result, SubscriptionSet, SubscriptionView
 from indexes.matchers.store import MatcherPlan, MatcherStore
+
+_NONE: list[Fault] = []
 
 
 class MatcherEngine(MatcherStore, SubscriptionEngine[SubscriptionState]):
@@ -94,74 +96,77 @@ class MatcherEngine(MatcherStore, SubscriptionEngine[SubscriptionState]):
         """Accept changes in order, each of which meets the outcome of those before it. With `skip` those that do not
         apply are left out, without it the first of them is refused. What they make is checked at once or, where
         something is wrong with it, `one_by_one`."""
-        latest = self._latest_rows({change.id for change in changes})
+        latest, places = self._latest_rows([change.id for change in changes])
         found: list[SubscriptionSet | None] = []
-        logged: list[SubscriptionSet] = []
+        keys: list[str] = []
+        rows: list[Row] = []
+        ttls: dict[int, float] = {}
         faults: list[Fault] = []
         for at, change in enumerate(changes):
-            before, bad = latest.get(change.id), list[Fault]()
+            key, bad = change.id, _NONE
+            before = latest.get(key)
             if isinstance(change, SetSubscription):
                 row, ttl = change.row, change.ttl or None
             elif before is None:
-                bad = [missing(self.noun, change.id)]
+                bad = [missing(self.noun, key)]
             else:
                 row, bad = merged(self.config, before[0], change)
                 ttl = before[1] if change.ttl is None else change.ttl or None
             if one_by_one and not bad:
-                wrong = Subscriptions.of_rows(self.config, [row]).faults(self.config)
+                wrong = faults_of(self.config, table_of(self.config, [row]))
                 bad = [Fault(field, reason) for _, field, reason in wrong]
-            if bad and not skip:
-                raise Refused(bad)
             if bad:
+                if not skip:
+                    raise Refused(bad)
                 faults += [replace(fault, index=at) for fault in bad]
                 found.append(None)
                 continue
-            differs = before is None or before != (row, ttl)
-            seq = self.next_seq + len(logged) - (not differs)
-            outcome = SubscriptionSet(change.id, row, ttl, seq, before is None)
-            found.append(outcome)
-            if differs:
-                logged.append(outcome)
-                latest[change.id] = row, ttl
-        columns = Subscriptions.of_rows(self.config, [one.row for one in logged])
-        if logged and not one_by_one and columns.faults(self.config):
+            if before is None or before[0] != row or before[1] != ttl:
+                if ttl is not None:
+                    ttls[len(keys)] = ttl
+                keys.append(key)
+                rows.append(row)
+                latest[key] = row, ttl
+            found.append(SubscriptionSet(key, row, ttl, self.next_seq + len(keys) - 1, before is None))
+        table = table_of(self.config, rows)
+        if rows and not one_by_one and faults_of(self.config, table):
             return self._accept_changes(changes, skip, one_by_one=True)
-        keys = [one.id for one in logged]
-        ttls = {i: one.ttl for i, one in enumerate(logged) if one.ttl is not None}
-        command = SetSubscriptions(pa.array(keys, pa.string()), columns, ttls)
+        command = SetSubscriptions(keys, Subscriptions.of_table(self.config, table), ttls)
         undo: Undo[SubscriptionState] = []
-        for i, key in enumerate(keys):
-            self.pending.put(self._owner, key, PendingSubscription((command, i), None), undo)
-        plan = SetPlan(self, command, self._owner, undo, keys, found)
+        self.pending.put_each(self._owner, keys, command, undo)
+        plan = SetPlan(self, command, self._owner, undo, places, found)
         plan.faults = faults
         return plan
 
-    def _latest_rows(self, keys: Collection[str]) -> dict[str, tuple[Row, float | None]]:
+    def _latest_rows(self, keys: list[str]) -> tuple[dict[str, tuple[Row, float | None]], Places]:
         """Those of these subscriptions that there will be when everything accepted has been applied, with their time
-        limits."""
-        found, settled = dict[str, tuple[Row, float | None]](), dict[str, int]()
-        for key in keys:
-            pending = self.pending.get(key)
-            if pending is not None:
-                state = pending.state
-                if state is not None:
-                    found[key] = state.subscription.rows[0], state.ttl
-            elif (row := self.matcher.names.find(key)) >= 0:
-                settled[key] = row
-        records = self.matcher.records(np.array(list(settled.values()), np.int32))
-        for key, record in zip(settled, records, strict=True):
-            found[key] = record, self.ttl.get(key)
-        return found
+        limits; and where the table has those that are there."""
+        found = dict[str, tuple[Row, float | None]]()
+        settled = keys
+        if self.pending:
+            settled = []
+            for key in keys:
+                pending = self.pending.get(key)
+                if pending is None:
+                    settled.append(key)
+                elif pending.state is not None:
+                    found[key] = pending.state.subscription.rows[0], pending.state.ttl
+        places, limits = self.matcher.places(settled), self.ttl
+        for key, record in zip(places.row, self.matcher.records(list(places.row.values())), strict=True):
+            found[key] = record, limits.get(key)
+        return found, places
 
     def _column_faults(self, command: AddSubscriptions) -> list[Fault]:
         """The faults of new subscriptions."""
         return [Fault(field, reason, index=i) for i, field, reason in command.subscriptions.faults(self.config)]
 
     def _refuse_events(self, command: Match) -> None:
-        a, b = command.events[:, 0::2], command.events[:, 1::2]
-        wrong = ~((a <= b) & np.isfinite(a) & np.isfinite(b)) & ~((a == INF) & (b == -INF))
-        names = self.config.dimensions
-        faults = [Fault(f"values.{names[j]}", REVERSED, index=int(t)) for t, j in np.argwhere(wrong)]
+        faults = list[Fault]()
+        if not are_valid(command.events):
+            a, b = command.events[:, 0::2], command.events[:, 1::2]
+            wrong = ~((a <= b) & np.isfinite(a) & np.isfinite(b)) & ~((a == INF) & (b == -INF))
+            names = self.config.dimensions
+            faults = [Fault(f"values.{names[j]}", REVERSED, index=int(t)) for t, j in np.argwhere(wrong)]
         if command.k < 1:
             faults.append(Fault("k", "must be at least 1"))
         if faults:
@@ -182,7 +187,7 @@ class MatcherEngine(MatcherStore, SubscriptionEngine[SubscriptionState]):
     def subscriptions(self, after: str | None, limit: int) -> list[SubscriptionView]:
         """Up to `limit` subscriptions in order of id, behind `after`."""
         found = list(islice(self.matcher.names.after(after), limit))
-        rows = self.matcher.records(np.array([row for _, row in found], np.int32))
+        rows = self.matcher.records([row for _, row in found])
         return [self._view(key, row) for (key, _), row in zip(found, rows, strict=True)]
 
     def _view(self, key: str, row: Row) -> SubscriptionView:

@@ -38,42 +38,64 @@ class Form(NamedTuple):
 
 def columns_of(config: MatcherConfig, forms: Sequence[Form]) -> tuple[Subscriptions, list[Fault]]:
     """Subscriptions as columns, and their faults. A row with a fault is of no use."""
-    found = [row_of(config, form) for form in forms]
+    maker = RowMaker(config)
+    found = [maker.row_of(*form) for form in forms]
     faults = [replace(fault, index=i) for i, (_, those) in enumerate(found) for fault in those]
     return Subscriptions.of_rows(config, [row for row, _ in found]), faults
 
 
 def row_of(config: MatcherConfig, form: Form) -> tuple[Row, list[Fault]]:
     """A subscription as a row, and its faults, with which it is of no use."""
-    names, faults = config.dimensions, list[Fault]()
-    row, ends = [*absent(config)] * len(names) + [0.0] * config.scores, 2 * len(names)
-    for name, interval in form.intervals.items():
-        if name in names:
-            j = 2 * names.index(name)
-            row[j : j + 2] = interval
-        else:
-            faults.append(Fault(f"intervals.{name}", UNKNOWN))
-    if config.relaxed:
-        weights = form.weights or {}
-        for name in form.intervals:
-            if name in names and name not in weights:
-                faults.append(Fault(f"weights.{name}", LACKING))
-        for name, weight in weights.items():
-            if name not in names:
-                faults.append(Fault(f"weights.{name}", UNKNOWN))
-            elif name not in form.intervals:
-                faults.append(Fault(f"weights.{name}", LONELY))
+    return RowMaker(config).row_of(*form)
+
+
+class RowMaker:
+    """Makes rows by one configuration."""
+
+    def __init__(self, config: MatcherConfig) -> None:
+        self._relaxed = config.relaxed
+        self._ends = 2 * len(config.dimensions)
+        self._place = {name: j for j, name in enumerate(config.dimensions)}
+        self._blank = [*absent(config)] * len(config.dimensions) + [0.0] * config.scores
+
+    def row_of(
+        self,
+        intervals: Mapping[str, Sequence[float | None]],
+        weights: Mapping[str, float] | None,
+        score: float | None,
+    ) -> tuple[Row, list[Fault]]:
+        """The row of a `Form` with these fields, and its faults. An end may be None where it is unbounded."""
+        place, ends, faults = self._place, self._ends, list[Fault]()
+        row = self._blank.copy()
+        for name, (lo, hi) in intervals.items():
+            j = place.get(name)
+            if j is None:
+                faults.append(Fault(f"intervals.{name}", UNKNOWN))
             else:
-                row[ends + names.index(name)] = weight
-        if form.score is not None:
-            faults.append(Fault("score", NO_SCORE))
-    else:
-        row[ends] = 0.0 if form.score is None else form.score
-        if form.score is None:
-            faults.append(Fault("score", "is missing"))
-        if form.weights:
-            faults.append(Fault("weights", NO_WEIGHTS))
-    return row, faults
+                row[2 * j] = -INF if lo is None else lo
+                row[2 * j + 1] = INF if hi is None else hi
+        if self._relaxed:
+            weights = weights or {}
+            for name in intervals:
+                if name in place and name not in weights:
+                    faults.append(Fault(f"weights.{name}", LACKING))
+            for name, weight in weights.items():
+                if name not in place:
+                    faults.append(Fault(f"weights.{name}", UNKNOWN))
+                elif name not in intervals:
+                    faults.append(Fault(f"weights.{name}", LONELY))
+                else:
+                    row[ends + place[name]] = weight
+            if score is not None:
+                faults.append(Fault("score", NO_SCORE))
+        else:
+            if score is None:
+                faults.append(Fault("score", "is missing"))
+            else:
+                row[ends] = score
+            if weights:
+                faults.append(Fault("weights", NO_WEIGHTS))
+        return row, faults
 
 
 def absent(config: MatcherConfig) -> Interval:

@@ -16,7 +16,7 @@ a scan.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from copy import deepcopy
 from typing import NamedTuple
 
@@ -30,7 +30,7 @@ from indexes.matchers.alternatives.lists import top_of_lists
 from indexes.matchers.config import MatcherConfig, Row, Subscriptions
 from indexes.matchers.forms import nothing
 from indexes.matchers.kernels import blocks, run_index, strategies
-from indexes.matchers.kernels.answers import ENTRIES, Answers, new_answers
+from indexes.matchers.kernels.answers import ENTRIES, Answers, joined, look_up_scores, new_answers
 from indexes.matchers.kernels.blocks import top_exact, top_relaxed
 from indexes.matchers.kernels.cells import top_of_cells
 from indexes.matchers.kernels.combine import NUMBERS
@@ -59,6 +59,22 @@ class Matches(NamedTuple):
     scores: Floats
     found: Ints
     looked_at: Ints
+
+
+class Found(NamedTuple):
+    """The same one event behind the other: `sizes[t]` of the rows are event t's. The arrays are the caller's."""
+
+    sizes: Ints
+    rows: Ints32
+    scores: Floats
+    looked_at: Ints
+
+
+class Places(NamedTuple):
+    """The rows that some ids have in a table of `names`."""
+
+    names: Names
+    row: dict[str, int]
 
 
 class LaidOut(NamedTuple):
@@ -109,10 +125,24 @@ class Matcher:
         rec = self._rec[rows]
         return Subscriptions(rec[:, 0 : 2 * d : 2], rec[:, 1 : 2 * d : 2], rec[:, 2 * d :])
 
-    def records(self, rows: Ints32) -> list[Row]:
+    def records(self, rows: Sequence[int]) -> list[Row]:
         """The same one by one."""
-        found: list[Row] = self._rec[rows].tolist()
+        found: list[Row] = self._rec[rows].tolist() if rows else []
         return found
+
+    def places(self, keys: Sequence[str]) -> Places:
+        """The rows of those of these ids that there are."""
+        found = zip(keys, self.names.find_all(keys).tolist(), strict=True)
+        return Places(self.names, {key: row for key, row in found if row >= 0})
+
+    def rows_of(self, keys: Sequence[str], places: Places) -> list[int]:
+        """The row of each of these ids, or -1. Those that have `places` were not deleted since, so they have not moved,
+        unless this is another matcher, which was rebuilt."""
+        known = places.row if places.names is self.names else {}
+        others = [key for key in keys if key not in known]
+        if others:
+            known = known | dict(zip(others, self.names.find_all(others).tolist(), strict=True))
+        return [known[key] for key in keys]
 
     # Changes of rows. Their ids are added by the caller, when they become visible.
 
@@ -145,8 +175,9 @@ class Matcher:
 
     def rewrite(self, rows: Ints32, subscriptions: Subscriptions) -> None:
         """Replace rows. Amortised O(log^2 n) each."""
-        self._remove(rows)
+        self.indexes.remove(self._rec, rows)
         self._write(rows, subscriptions)
+        self._edits += len(rows)
         self._add(rows)
 
     def crowded(self, more: int) -> bool:
@@ -157,7 +188,8 @@ class Matcher:
 
     def tight(self, more: int) -> bool:
         """Whether so many changes may include a long step of one of the indexes, such as a merge. O(d), mostly."""
-        return any(part.crowded(more) for part in self.indexes.parts())
+        indexes = self.indexes
+        return any(part is not None and part.crowded(more) for part in (indexes.blocks, indexes.runs, indexes.lists))
 
     def relieved(self, more: int) -> list[Callable[[], None]]:
         """Short steps after which so many changes include no long one. In any thread, while nothing changes before the
@@ -327,7 +359,15 @@ class Matcher:
     # Events.
 
     def match(self, events: Floats, k: int = 20) -> Matches:
-        """The k best subscriptions for each event, in two or three calls of kernels however many events there are."""
+        """The k best subscriptions for each event, in a few calls of kernels however many events there are."""
+        answers = self._matched(events, k)
+        return Matches(answers.rows, answers.scores, answers.found, answers.seen[:, ENTRIES])
+
+    def winners(self, events: Floats, k: int) -> Found:
+        """The same one event behind the other."""
+        return Found(*joined(self._matched(events, k)))
+
+    def _matched(self, events: Floats, k: int) -> Answers:
         n, buffers = len(events), self._buffers
         if len(buffers.answers.found) < n or buffers.k != k:
             self._buffers = buffers = _Buffers(max(n, len(buffers.answers.found)), k, self._d)
@@ -337,21 +377,20 @@ class Matcher:
         if k > 0 and n > 0 and self.high > 0:
             match = self._match_line if self._d == 1 else self._match_boxes
             match(events, buffers, answers)
-        return Matches(answers.rows, answers.scores, answers.found, answers.seen[:, ENTRIES])
+        return answers
 
     def _match_line(self, events: Floats, buffers: _Buffers, answers: Answers) -> None:
         i = self.indexes
         if i.segments is not None:
             self._match_by_dimension(events, buffers, answers)
             return
-        if i.cells is not None:
-            top_of_cells(i.cells.arrays, self._rec, events, answers)
-        if i.runs is not None:
+        # What the cells do not answer is left to the runs.
+        left = top_of_cells(i.cells.arrays, self._rec, events, answers) if i.cells is not None else len(events)
+        if i.runs is not None and left:
             top_of_runs(i.runs.arrays, self._rec, 0, 2, events, buffers.walk, answers)
         elif i.lists is not None:
             top_of_lists(i.lists.arrays, self._rec, 0, 2, events, buffers.positions, buffers.scratch.scores, answers)
-        there = np.arange(buffers.k) < answers.found[:, None]
-        answers.scores[there] = self._rec[answers.rows[there], 2]
+        look_up_scores(answers, self._rec, 2)
 
     def _match_boxes(self, events: Floats, buffers: _Buffers, answers: Answers) -> None:
         i, d = self.indexes, self._d

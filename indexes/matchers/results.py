@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from indexes.core.arrays import Bools, Floats, Ints
+from indexes.core.texts import Texts
 from indexes.matchers.config import Row, Value
 from indexes.matchers.forms import Form
 
@@ -92,10 +93,15 @@ class Winners(NamedTuple):
     """
 
     sizes: Ints
-    ids: pa.LargeStringArray
+    names: Texts
     scores: Floats
     looked_at: Ints
     matched: Matched | None = None
+
+    @property
+    def ids(self) -> pa.LargeStringArray:
+        """The ids of the winners."""
+        return self.names.array()
 
     def results(self) -> Iterator[Result]:
         """Event by event."""

@@ -28,13 +28,11 @@ class MatcherStore(SubscriptionStore[SubscriptionState]):
     def winners(self, events: Floats, k: int = 20, explain: bool = False) -> Winners:
         """The `k` best subscriptions for each event, by column. Updates the estimate of `seconds_per_event`."""
         matcher, began = self.matcher, time.perf_counter()
-        found = matcher.match(events, k)
-        there = np.arange(found.rows.shape[1]) < found.found[:, None]
-        rows, scores = found.rows[there], found.scores[there]
+        sizes, rows, scores, looked_at = matcher.winners(events, k)
         matched = None
         if explain:
-            matched = Matched(self.config.dimensions, *matcher.matched(rows, np.repeat(events, found.found, axis=0)))
-        won = Winners(found.found.copy(), matcher.names.many(rows), scores, found.looked_at.copy(), matched)
+            matched = Matched(self.config.dimensions, *matcher.matched(rows, np.repeat(events, sizes, axis=0)))
+        won = Winners(sizes, matcher.names.texts(rows), scores, looked_at, matched)
         if len(events):
             spent = (time.perf_counter() - began) / len(events)
             self._seconds[explain] += 0.2 * (spent - self._seconds[explain])

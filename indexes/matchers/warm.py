@@ -10,10 +10,18 @@ import pyarrow as pa
 from indexes.core.arrays import Floats
 from indexes.core.plan import applied
 from indexes.core.subscription_engine import BULK
-from indexes.matchers.commands import AddSubscriptions, ChangeSubscription, DeleteSubscriptions, Match, SetSubscription
+from indexes.matchers.commands import (
+    AddSubscriptions,
+    ChangeSubscription,
+    ChangeSubscriptions,
+    DeleteSubscriptions,
+    Match,
+    SetSubscription,
+)
 from indexes.matchers.config import MatcherConfig, Subscriptions
 from indexes.matchers.engine import MatcherEngine
 from indexes.matchers.kernels.table import MISSING
+from indexes.matchers.kernels.winner_text import PIECES, WinnerTexts, most_bytes, write_answers
 from indexes.matchers.packing import pack_indexes, unpack_indexes
 from indexes.matchers.state import engine_of, indexes_of, matcher_of, state_of
 from indexes.matchers.verification import verify
@@ -83,6 +91,7 @@ def exercise(engine: MatcherEngine, n: int) -> None:
     for key in ("new", "s1"):
         engine.apply(SetSubscription(key, _some(rng, config, 1).rows[0]))
     engine.apply(ChangeSubscription("s2", {"a": (0.0, 0.5)}))
+    engine.apply(ChangeSubscriptions([ChangeSubscription(key, {"a": (0.0, 0.5)}) for key in ("s3", "s4")]))
     engine.apply(DeleteSubscriptions([f"s{i}" for i in range(50)]))
     engine.apply(Match(np.repeat(rng.random((3, d)), 2, axis=1)))
     engine.subscriptions("s3", 3)
@@ -119,6 +128,11 @@ def _match(engine: MatcherEngine, rng: np.random.Generator) -> None:
     events[10:20, 1] += 0.1
     events[20:, :2] = MISSING
     engine.match(events, 3, explain=True)
+    found = engine.winners(events, 3)
+    texts = WinnerTexts(
+        found.sizes, found.sizes, *found.names, found.scores, np.frombuffer(b"0," * len(found.scores), np.uint8)
+    )
+    write_answers(np.empty(most_bytes(texts), np.uint8), np.empty(len(events), np.int64), PIECES, 1, 1, texts)
 
 
 GROUPS: dict[str, Callable[[], None]] = {"main": main, "maintenance": maintain, "alternatives": alternatives}

@@ -11,11 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.rendering import matchers
+from app.rendering.lists import end
 from app.rendering.matchers import MatcherJson, results
+from app.rendering.numbers import end_texts, number_bytes
+from indexes.core.texts import Texts
 from indexes.matchers.commands import AddSubscriptions
 from indexes.matchers.config import MatcherConfig
 from indexes.matchers.forms import Form, columns_of, form_of
-from indexes.matchers.results import Matched, SubscriptionView, Winners
+from indexes.matchers.results import Matched, SubscriptionSet, SubscriptionView, Winners
 from tests.oracles.service import covers, number
 from tests.support.values import in_order
 
@@ -33,7 +36,7 @@ def columns(events: list, explain: bool, relaxed: bool) -> Winners:
     every = [one for won, _ in events for one in won]
     return Winners(
         np.array([len(won) for won, _ in events], np.int64),
-        pa.array([id for id, _, _ in every], pa.large_string()),
+        Texts.of([id for id, _, _ in every]),
         np.array([score for _, score, _ in every]),
         np.array([looked_at for _, looked_at in events], np.int64),
         Matched(
@@ -73,6 +76,28 @@ def test_results_are_what_the_columns_say(few: int, events: list, explain: bool,
         assert covers([result.fields(True) for result in found.results()], wanted)
 
 
+@given(events=events, most=st.lists(st.integers(0, 5), min_size=6, max_size=6), seq=st.integers(1, 2**62))
+def test_answers_to_single_events_are_those_of_the_usual_way(events: list, most: list[int], seq: int) -> None:
+    found = columns(events, False, False)
+    cut = [(won[:k], looked_at) for (won, looked_at), k in zip(events, most, strict=False)]
+    for step in (0, 1):
+        assert matchers.answers(found, None, seq, step) == matchers.answers(found, [5] * len(events), seq, step)
+        written = matchers.answers(found, most[: len(events)], seq, step)
+        assert written == [
+            f'{{"seq":{seq + step * t},"results":['.encode() + bytes(results(columns([one], False, False))) + b"]}\n"
+            for t, one in enumerate(cut)
+        ]
+
+
+@given(st.lists(scores | st.floats(1e-10, 1e-3) | st.floats(1e15, 1e17), max_size=9))
+def test_numbers_are_written_together_as_one_by_one(values: list[float]) -> None:
+    assert end_texts([*values, np.inf]) == [*map(end, values), "null"]
+    kept = number_bytes(values).decode().split(",")[:-1]
+    for text, value in zip(kept, values, strict=True):
+        whole = abs(value) <= 2**53 and value == int(value)
+        assert (str(int(float(text))) if whole else text) == end(value)
+
+
 ends = st.none() | st.floats(-1e300, 1e300)
 pairs = st.tuples(ends, ends).filter(in_order)
 boxes = st.dictionaries(st.sampled_from(["age", "pay"]), st.tuples(pairs, st.floats(0, 1e300)))
@@ -110,3 +135,8 @@ def test_subscriptions_by_column_are_as_one_by_one(rows: list, relaxed: bool, he
     ]
     one_by_one = ",".join(write.subscription(view, heads[i] if headed else "") for i, view in enumerate(views))
     assert covers(json.loads(f"[{text}]"), json.loads(f"[{one_by_one}]"))
+    changed = [
+        SubscriptionSet(view.id, row, view.ttl, 7 * i, True)
+        for i, (view, row) in enumerate(zip(views, subscriptions.rows, strict=True))
+    ]
+    assert write.changed(changed) == [write.subscription(view, f'"seq":{7 * i},') for i, view in enumerate(views)]

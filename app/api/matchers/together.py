@@ -8,6 +8,7 @@ from itertools import groupby
 from typing import Any, NamedTuple
 
 import numpy as np
+from pydantic_core import SchemaValidator
 
 from app.api.failures import refusal_of
 from app.api.matchers.context import MatcherContext
@@ -15,13 +16,14 @@ from app.api.matchers.models import K
 from app.api.matchers.routes.match import AT_ONCE, WINNER
 from app.api.together.kind import Answer, Elsewhere, Outcome, ShortRequest, Verb, receipts
 from app.api.values import LARGEST, payload_text
-from app.rendering.matchers import each_result
-from app.security.callers import Caller
+from app.rendering.matchers import answers
+from app.security.callers import NOBODY_ASKED, Caller
 from app.security.scopes import Need
 from app.write_path.idempotency import Ticket
 from app.write_path.writer import Skeleton, Submission
 from indexes.core.arrays import Floats
 from indexes.matchers.commands import Match
+from indexes.matchers.config import MatcherConfig
 from indexes.matchers.engine import MatcherEngine
 from indexes.matchers.plans.match import MatchPlan
 from indexes.matchers.results import Winners
@@ -30,13 +32,24 @@ MOST_K = 64
 """Winners that an event of a group may have: a whole group has room for no more than a slice may find."""
 
 
+_NUMBERS = frozenset({float, int})
+
+
 class Event(NamedTuple):
-    """One request: a number for each dimension of the matcher `engine`, how many winners, and the payload."""
+    """One request: both ends, which are the same, for each dimension of the matcher `engine`, how many winners, and the
+    payload."""
 
     engine: MatcherEngine
-    values: list[float]
+    ends: list[float]
     k: int
     payload: bytes | None
+
+
+class Reader(NamedTuple):
+    """What bodies of matches are read by while a configuration is the latest."""
+
+    config: MatcherConfig
+    validator: SchemaValidator
 
 
 class SingleMatches(ABC):
@@ -48,29 +61,38 @@ class SingleMatches(ABC):
 
     def __init__(self, context: MatcherContext) -> None:
         self._context = context
+        self._k = min(K, context.settings.max_k)
+        self._most = min(MOST_K, context.settings.max_answer // WINNER)
+        self._latest: Reader | None = None
 
     def need(self, name: str) -> Need:
         return Need("matchers", self.right, name)
 
     def read(self, request: ShortRequest, caller: Caller) -> Event:
         """The event of a request. Raises whatever makes it take the usual way."""
-        context, settings = self._context, self._context.settings
-        if request.query:
+        matcher = self._context.resources.latest(request.name)
+        config, reader = matcher.config, self._latest
+        if reader is None or reader.config is not config:
+            reader = self._latest = Reader(config, self._context.validators(config).match)
+        body: dict[str, Any] = request.checked_body(reader.validator)
+        if body.get("notify", False) != self.notify or request.query:
             raise Elsewhere
-        caller.require(self.need(request.name))
-        caller.require_whole()
-        matcher = context.resources.latest(request.name)
-        body: dict[str, Any] = request.checked_body(context.validators(matcher.config).match)
+        if caller is not NOBODY_ASKED:
+            caller.require(self.need(request.name))
+            caller.require_whole()
         (event,) = body["events"]
-        k: int = body.get("k", min(K, settings.max_k))
-        asked = body.get("notify", False), body.get("explain", False), body.get("on_error", "refuse")
-        if asked != (self.notify, False, "refuse") or k > MOST_K or k * WINNER > settings.max_answer:
+        k: int = body.get("k", self._k)
+        if k > self._most or body.get("explain", False) or body.get("on_error", "refuse") != "refuse":
             raise Elsewhere
-        values = [event["values"][name] for name in matcher.config.dimensions]
-        if not all(type(value) in (float, int) and -LARGEST <= value <= LARGEST for value in values):
-            raise Elsewhere
+        values, ends = event["values"], list[float]()
+        for name in config.dimensions:
+            value = values[name]
+            if type(value) not in _NUMBERS or not -LARGEST <= value <= LARGEST:
+                raise Elsewhere
+            ends += (value, value)
         payload = event.get("payload")
-        return Event(matcher, values, k, None if payload is None else payload_text(payload, settings.max_payload))
+        limit = self._context.settings.max_payload
+        return Event(matcher, ends, k, None if payload is None else payload_text(payload, limit))
 
     def subject(self, item: Event) -> str | None:
         """Any number of requests may be alike."""
@@ -102,11 +124,11 @@ class Questions(SingleMatches):
         short = len(items) * matcher.seconds_per_event() <= AT_ONCE
         if short and matcher is resources.get(name):
             found = [await resources.between(name, lambda: matcher.winners(command.events, command.k))]
-            seqs = [matcher.seq] * len(items)
+            seq = matcher.seq
         else:
             plan: MatchPlan = await resources.ask(name, lambda engine: engine.ask(command), matcher)
-            found, seqs = plan.found, [plan.last_seq] * len(items)
-        return _answers(seqs, found, ks)
+            found, seq = plan.found, plan.last_seq
+        return _answers(found, ks, seq, 0)
 
 
 class Publications(SingleMatches):
@@ -119,14 +141,13 @@ class Publications(SingleMatches):
         runs = [list(run) for _, run in groupby(range(len(items)), lambda at: items[at].k)]
         submissions = [_submission(items, tickets, run) for run in runs]
         jobs = await self._context.resources.submit_each(name, submissions, items[0].engine)
-        answers: list[Outcome] = []
+        outcomes: list[Outcome] = []
         for run, job in zip(runs, jobs, strict=True):
             if isinstance(job, Exception):
-                answers += [refusal_of(job)] * len(run)
+                outcomes += [refusal_of(job)] * len(run)
             else:
-                seqs = range(job.first_seq, job.last_seq + 1)
-                answers += _answers(seqs, job.found, [items[at].k for at in run])
-        return answers
+                outcomes += _answers(job.found, None, job.first_seq, 1)
+        return outcomes
 
 
 def single_matches(context: MatcherContext) -> list[Verb]:
@@ -136,8 +157,8 @@ def single_matches(context: MatcherContext) -> list[Verb]:
 
 
 def _points(items: Sequence[Event]) -> Floats:
-    """The events as columns of ends, which are the same."""
-    return np.repeat(np.array([item.values for item in items], np.float64), 2, axis=1)
+    """The events as columns."""
+    return np.array([item.ends for item in items], np.float64)
 
 
 def _submission(items: Sequence[Event], tickets: Sequence[Ticket | None], run: list[int]) -> Submission:
@@ -155,12 +176,12 @@ def _submission(items: Sequence[Event], tickets: Sequence[Ticket | None], run: l
     return Submission(Match(_points(some), some[0].k, payload=payload), requests if any(tickets) else None)
 
 
-def _answers(seqs: Sequence[int], found: Sequence[Winners], ks: Sequence[int]) -> list[Outcome]:
-    """The answers of events with these seqs, whose winners come in pieces."""
-    texts: list[str] = []
+def _answers(found: Sequence[Winners], ks: Sequence[int] | None, seq: int, step: int) -> list[Outcome]:
+    """The answers of events whose winners come in pieces, with as many of its winners for each at most; None for all.
+    The first one has this seq, each following one `step` more."""
+    written: list[bytes] = []
     for part in found:
-        texts += each_result(part, ks[len(texts) : len(texts) + len(part.sizes)])
-    return [
-        Answer(200, f'{{"seq":{seq},"results":[{text}]}}\n'.encode(), None)
-        for seq, text in zip(seqs, texts, strict=True)
-    ]
+        at = len(written)
+        most = None if ks is None else ks[at : at + len(part.sizes)]
+        written += answers(part, most, seq + step * at, step)
+    return [Answer(200, text, None) for text in written]

@@ -8,9 +8,10 @@ from dataclasses import replace
 
 from app.api.failures import refusal_of
 from app.api.matchers.context import MatcherContext
-from app.api.matchers.routes.subscriptions import MatcherSubscriptionRoutes, changed
+from app.api.matchers.routes.subscriptions import MatcherSubscriptionRoutes
 from app.api.together.kind import Answer, Outcome, Verb, receipts
 from app.api.together.subscription_changes import SubscriptionChanges, Written, changing_verbs
+from app.rendering.matchers import matcher_json
 from app.write_path.idempotency import Ticket
 from app.write_path.writer import Skeleton
 from indexes.core.commands import Fault, Refused
@@ -24,10 +25,10 @@ class MatcherSubscriptionChanges(SubscriptionChanges[SetPlan]):
     async def carry_out(self, name: str, items: Sequence[Written], tickets: Sequence[Ticket | None]) -> SetPlan:
         def requests(plan: SetPlan) -> Iterator[tuple[Ticket, Skeleton]]:
             applied = [at for at, outcome in enumerate(plan.outcomes) if outcome is not None]
+            answers = _answers(plan)
 
             def skeleton(event: int, at: int) -> Skeleton:
-                answer = self._answer(plan, at, items[at])
-                return Skeleton(answer.status, json.loads(answer.body))
+                return Skeleton(answers[event].status, json.loads(answers[event].body))
 
             return receipts(tickets, applied, skeleton)
 
@@ -41,18 +42,23 @@ class MatcherSubscriptionChanges(SubscriptionChanges[SetPlan]):
 
     async def outcomes(self, job: SetPlan, items: Sequence[Written]) -> list[Outcome]:
         """Each with the subscription as it is at its seq."""
+        if not job.faults:
+            return list(_answers(job))
         faults: dict[int | None, list[Fault]] = {}
         for fault in job.faults:
             faults.setdefault(fault.index, []).append(replace(fault, index=None))
-        return [
-            refusal_of(Refused(faults[at])) if at in faults else self._answer(job, at, item)
-            for at, item in enumerate(items)
-        ]
+        answers = iter(_answers(job))
+        return [refusal_of(Refused(faults[at])) if at in faults else next(answers) for at in range(len(items))]
 
-    def _answer(self, plan: SetPlan, at: int, item: Written) -> Answer:
-        outcome = plan.outcomes[at]
-        assert outcome is not None, "it applies"
-        return Answer(201 if outcome.made else 200, f"{changed(item.change.config, outcome)}\n".encode(), None)
+
+def _answers(plan: SetPlan) -> list[Answer]:
+    """The answers to the requests that apply."""
+    applied = [outcome for outcome in plan.outcomes if outcome is not None]
+    texts = matcher_json(plan.engine.config).changed(applied)
+    return [
+        Answer(201 if outcome.made else 200, f"{text}\n".encode(), None)
+        for outcome, text in zip(applied, texts, strict=True)
+    ]
 
 
 def matcher_changes(context: MatcherContext) -> list[Verb]:

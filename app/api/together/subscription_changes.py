@@ -56,13 +56,15 @@ class SubscriptionChanges(OfSubscription, ABC, Generic[JobT]):
 
     async def apply(self, name: str, items: Sequence[Written], tickets: Sequence[Ticket | None]) -> JobT:
         """Carry out the changes in order. Raises as `carry_out`."""
-        touch, resource = self.context.service.expiry.touch, self.context.resources.prefix + name
-        for item in items:
-            touch(resource, item.change.id)
+        self._touch(name, items)
         job = await self.carry_out(name, items, tickets)
-        for item in items:
-            touch(resource, item.change.id)
+        self._touch(name, items)
         return job
+
+    def _touch(self, name: str, items: Sequence[Written]) -> None:
+        expiry, resource = self.context.service.expiry, self.context.resources.prefix + name
+        for item in items if len(expiry) else ():
+            expiry.touch(resource, item.change.id)
 
     @abstractmethod
     async def carry_out(self, name: str, items: Sequence[Written], tickets: Sequence[Ticket | None]) -> JobT:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from indexes.compiled.jit import internal
+from indexes.compiled.jit import allocating_kernel, internal, kernel
 from indexes.core.arrays import Floats, Ints, Ints32
 
 ENTRIES, LEAVES, HOLES = range(3)
@@ -31,6 +31,37 @@ def new_answers(events: int, k: int) -> Answers:
     """Answers of so many events, of no winners yet."""
     rows, scores = np.full((events, k), -1, np.int32), np.zeros((events, k))
     return Answers(rows, scores, np.zeros(events, np.int64), np.zeros((events, 3), np.int64))
+
+
+@kernel
+def look_up_scores(answers: Answers, table: Floats, scored: int) -> None:
+    """Take the scores of all winners from a column of the table."""
+    for t in range(answers.found.size):
+        for i in range(answers.found[t]):
+            answers.scores[t, i] = table[answers.rows[t, i], scored]
+
+
+@allocating_kernel
+def joined(answers: Answers) -> tuple[Ints, Ints32, Floats, Ints]:
+    """How many winners each event has, their rows and scores, one event behind the other, and the slots compared for
+    each."""
+    n = answers.found.size
+    sizes = np.empty(n, np.int64)
+    entries = np.empty(n, np.int64)
+    size = 0
+    for t in range(n):
+        sizes[t] = answers.found[t]
+        entries[t] = answers.seen[t, ENTRIES]
+        size += sizes[t]
+    rows = np.empty(size, np.int32)
+    scores = np.empty(size)
+    at = 0
+    for t in range(n):
+        for i in range(sizes[t]):
+            rows[at] = answers.rows[t, i]
+            scores[at] = answers.scores[t, i]
+            at += 1
+    return sizes, rows, scores, entries
 
 
 @internal

@@ -128,9 +128,10 @@ def _write(cells: Cells, cell: int, lane: int, lo: float, hi: float, score: floa
 
 
 @kernel
-def top_of_cells(cells: Cells, table: Floats, events: Floats, answers: Answers) -> None:
+def top_of_cells(cells: Cells, table: Floats, events: Floats, answers: Answers) -> int:
     """The k best rows that each event meets, of events that are points and for which the lists say so; of the others
-    none are found. Scores are not written. One block a point."""
+    none are found. Returns how many these are. Scores are not written. One block a point."""
+    left = 0
     out, count, seen, k = answers.rows, answers.found, answers.seen, answers.rows.shape[1]
     some = cells.used.size > 0 and k <= BLOCK
     for t in range(events.shape[0]):
@@ -155,6 +156,9 @@ def top_of_cells(cells: Cells, table: Floats, events: Floats, answers: Answers) 
             seen[t, ENTRIES] += BLOCK
             seen[t, LEAVES] += 1
         count[t] = found
+        if found == 0:
+            left += 1
+    return left
 
 
 # Laying out.
@@ -417,8 +421,8 @@ class CellIndex:
 
     def refill(self, rec: Floats, runs: RunIndex) -> None:
         """Make short lists longer, from runs that hold the same intervals."""
-        low = self.arrays.low[: self.arrays.lows[0]] if len(self) else self.arrays.low[:0]
-        if len(low):
+        if len(self) and self.arrays.lows[0]:
+            low = self.arrays.low[: self.arrays.lows[0]]
             bound = self.arrays.bound
             ends = np.column_stack([bound[low], np.nextafter(bound[low + 1], -INF)])
             answers = new_answers(len(low), BLOCK)

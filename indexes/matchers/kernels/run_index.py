@@ -150,8 +150,10 @@ class RunIndex:
         """Put in rows that are not there, in the dimensions in which they take part. Amortised O(log^2 n) each."""
         self._open(rec)
         for j in self.held:
-            mine = rows[rec[rows, 2 * j] <= rec[rows, 2 * j + 1]]
-            if len(mine) > 1:
+            if len(rows) == 1:
+                mine = rows if rec[rows[0], 2 * j] <= rec[rows[0], 2 * j + 1] else rows[:0]
+            else:
+                mine = rows[rec[rows, 2 * j] <= rec[rows, 2 * j + 1]]
                 mine = mine[rank_order(rec[mine, self.scored(j)], mine)]
             at = 0
             while True:

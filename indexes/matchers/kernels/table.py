@@ -16,6 +16,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from indexes.compiled.jit import kernel
 from indexes.core.arrays import INF, Floats
 
 MAX = float(np.finfo(np.float64).max)
@@ -34,6 +35,32 @@ def record(lo: Floats, hi: Floats, scores: Floats) -> Floats:
     rec[:, 1 : 2 * d : 2] = hi
     rec[:, 2 * d :] = scores
     return rec
+
+
+@kernel
+def are_valid(events: Floats) -> bool:
+    """Whether all of these are events: see the module's docstring."""
+    valid = True
+    for t in range(events.shape[0]):
+        for j in range(0, events.shape[1], 2):
+            a, b = events[t, j], events[t, j + 1]
+            there = a <= b and a > -INF and b < INF
+            valid = valid and (there or (a == INF and b == -INF))
+    return valid
+
+
+@kernel
+def are_sound(rows: Floats, d: int, least: float, most: float) -> bool:
+    """Whether these rows surely are subscriptions: intervals hold a number, and scores are in a range. Others may be,
+    too."""
+    sound = True
+    for t in range(rows.shape[0]):
+        for j in range(d):
+            lo, hi = rows[t, 2 * j], rows[t, 2 * j + 1]
+            sound = sound and lo <= hi and lo < INF and hi > -INF
+        for j in range(2 * d, rows.shape[1]):
+            sound = sound and rows[t, j] >= least and rows[t, j] <= most
+    return sound
 
 
 def points(values: npt.ArrayLike) -> Floats:

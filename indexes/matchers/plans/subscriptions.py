@@ -16,7 +16,7 @@ from indexes.core.names import Merged, Names
 from indexes.core.pending_subscriptions import Undo
 from indexes.core.plan import LONG
 from indexes.matchers.commands import AddSubscriptions, DeleteSubscriptions, SetSubscriptions, SubscriptionState
-from indexes.matchers.matcher import LaidOut
+from indexes.matchers.matcher import LaidOut, Places
 from indexes.matchers.results import Slice, SubscriptionSet
 from indexes.matchers.store import MatcherStore
 
@@ -137,12 +137,13 @@ class SetPlan(EditPlan):
         command: SetSubscriptions,
         owner: int,
         undo: Undo[SubscriptionState],
-        keys: list[str],
+        places: Places,
         outcomes: list[SubscriptionSet | None],
     ) -> None:
-        super().__init__(engine, command, len(keys), owner, undo)
+        super().__init__(engine, command, len(command), owner, undo)
         self.outcomes = outcomes
-        self._keys = keys
+        self._places = places
+        self._keys = command.ids
         self._new: list[str] = []
 
     @property
@@ -150,22 +151,25 @@ class SetPlan(EditPlan):
         return SETTING
 
     def lifetimes(self) -> Iterator[tuple[str, float | None]]:
-        return ((key, self.command.ttl.get(i)) for i, key in enumerate(self._keys))
+        return zip(self._keys, map(self.command.ttl.get, range(self.count)), strict=True)
 
     def _change(self, lo: int, hi: int) -> None:
-        matcher, subscriptions = self.engine.matcher, self.command.subscriptions.take(slice(lo, hi))
+        matcher, subscriptions, keys = self.engine.matcher, self.command.subscriptions, self._keys
+        if hi - lo < self.count:
+            subscriptions, keys = subscriptions.take(slice(lo, hi)), keys[lo:hi]
         # Of several changes of one the last remains, and it is as old as the first.
-        last = {key: i for i, key in enumerate(self._keys[lo:hi])}
-        keys = list(last)
-        if len(keys) < hi - lo:
-            subscriptions = subscriptions.take(list(last.values()))
-        rows = matcher.names.find_all(keys)
-        new = [i for i, row in enumerate(rows.tolist()) if row < 0]
-        self._new, self._rows = [keys[i] for i in new], NOBODY
-        if not self._new:
+        last = {key: i for i, key in enumerate(keys)}
+        if len(last) < len(keys):
+            subscriptions, keys = subscriptions.take(list(last.values())), list(last)
+        places = matcher.rows_of(keys, self._places)
+        rows = np.array(places, np.int32)
+        self._new, self._rows = [], NOBODY
+        if min(places) >= 0:
             matcher.rewrite(rows, subscriptions)
             return
-        if len(self._new) < len(keys):
+        new = [i for i, row in enumerate(places) if row < 0]
+        self._new = [keys[i] for i in new]
+        if len(new) < len(keys):
             old = np.flatnonzero(rows >= 0)
             matcher.rewrite(rows[old], subscriptions.take(old))
             subscriptions = subscriptions.take(new)

@@ -34,8 +34,7 @@ def adding(n: int, scores: int = 2, ttl: bool = True) -> AddSubscriptions:
 
 
 def setting(n: int) -> SetSubscriptions:
-    ids = pa.array([f"s{i // 2}" for i in range(n)])
-    return SetSubscriptions(ids, subscriptions(n, 2), {0: 1.5, n // 2: 3.0})
+    return SetSubscriptions([f"s{i // 2}" for i in range(n)], subscriptions(n, 2), {0: 1.5, n // 2: 3.0})
 
 
 def matching(n: int) -> Match:
@@ -102,7 +101,7 @@ def test_a_row_of_one_subscription_that_was_set_is_read(ttl: float | None) -> No
     one = subscriptions(1, 2)
     columns = {name: column.tobytes() for name, column in zip(codec.COLUMNS, one, strict=True)}
     row = msgpack.packb({"id": "s", "ttl": ttl, **columns})
-    same(SetSubscriptions(pa.array(["s"]), one, {} if ttl is None else {0: ttl}), codec.decode([("set", row)]))
+    same(SetSubscriptions(["s"], one, {} if ttl is None else {0: ttl}), codec.decode([("set", row)]))
 
 
 @pytest.mark.parametrize("name", ["add", "match", "add.arrow", "set", "set-many", "create"])

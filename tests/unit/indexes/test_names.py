@@ -30,6 +30,12 @@ def test_many_ids_are_those_of_each_row(sizes: list[int], data: st.DataObject) -
             left = [row for row in there if row not in gone]
             wanted = data.draw(st.lists(st.sampled_from(left), max_size=8))
             assert names.many(np.array(wanted, np.int32)).to_pylist() == [there[row] for row in wanted]
+            with patch("indexes.core.names.FEW", 0):
+                assert names.many(np.array(wanted, np.int32)).to_pylist() == [there[row] for row in wanted]
+            absent = ["", "s", "s0-0\0", *[there[row] for row in gone]]
+            asked = data.draw(st.lists(st.sampled_from([*absent, *[there[row] for row in left]]), max_size=8))
+            row_of = {there[row]: row for row in left}
+            assert names.find_all(asked).tolist() == [row_of.get(key, -1) for key in asked]
             assert [names.name(row) for row in left] == [there[row] for row in left]
             for row in gone:
                 names.insert(pa.array([there[row]]), np.array([row], np.int32))

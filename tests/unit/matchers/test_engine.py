@@ -16,11 +16,12 @@ from unittest.mock import patch
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from indexes.core.commands import Refused
+from indexes.core.plan import applied
 from indexes.matchers.alternatives import lists as lists_module
 from indexes.matchers.commands import (
     AddSubscriptions,
@@ -30,11 +31,12 @@ from indexes.matchers.commands import (
     Match,
     SetSubscription,
 )
-from indexes.matchers.config import Kind, MatcherConfig, Subscriptions
+from indexes.matchers.config import Kind, MatcherConfig, Subscriptions, faults_of
 from indexes.matchers.engine import MatcherEngine
 from indexes.matchers.forms import Form, columns_of, form_of
 from indexes.matchers.kernels.blocks import BlockIndex
 from indexes.matchers.kernels.run_index import RunIndex
+from indexes.matchers.kernels.table import MAX
 from indexes.matchers.state import engine_of, matcher_of, state_of
 from indexes.matchers.verification import verify
 from tests.support.values import present
@@ -625,3 +627,39 @@ def test_of_many_changes_those_with_faults_are_left_out() -> None:
     assert [(fault.field, fault.index) for fault in refused.value.faults] == [("intervals.age", None)]
     assert engine.seq == 2
     engine.check()
+
+
+def test_changes_that_were_accepted_before_a_rebuild_meet_their_rows() -> None:
+    """A rebuild that has its turn before them numbers rows again: the first one is no more."""
+    engine = MatcherEngine(MatcherConfig(("age",), "exact"))
+    n = 40
+    lo = np.arange(n, dtype=np.float64).reshape(-1, 1)
+    engine.apply(AddSubscriptions(pa.array([f"s{i}" for i in range(n)]), Subscriptions(lo, lo, lo)))
+    engine.apply(DeleteSubscriptions(["s0"]))
+    copied, _ = applied(engine.capture(journal=True))
+    state = state_of(present(copied.captured))
+    fold = engine.fold(matcher_of(state), present(state.origin))
+    changes = [SetSubscription(f"s{i}", [100.0 + i, 100.0 + i, 1.0]) for i in (7, 30, n)]
+    plan = engine.prepare(ChangeSubscriptions(changes))
+    assert applied(fold)[0].swapped
+    applied(plan)
+    wanted = {f"s{i}": 100.0 + i if i in (7, 30, n) else float(i) for i in range(1, n + 1)}
+    for key, place in wanted.items():
+        view = engine.subscription(key)
+        assert view is not None and view.form.intervals["age"] == (place, place)
+        assert [won.id for won in engine.match(np.full((1, 2), place))[0].winners] == [key]
+    engine.check()
+
+
+odd = st.sampled_from([-np.inf, -MAX, -1.0, -0.0, 0.0, 0.5, 1.0, 2.0, 1e200, 1e300, 1e301, MAX, np.inf, np.nan])
+
+
+@pytest.mark.parametrize("d", [1, 2])
+@pytest.mark.parametrize("combine", ["sum", "max", "product"])
+@pytest.mark.parametrize("mode", ["exact", "relaxed"])
+@given(data=st.data())
+def test_faults_are_seen_at_once_or_looked_for(mode: Any, combine: Any, d: int, data: st.DataObject) -> None:
+    config = MatcherConfig(NAMES[:d], mode, combine)
+    width = 2 * d + config.scores
+    table = np.array(data.draw(st.lists(st.lists(odd, min_size=width, max_size=width), max_size=3))).reshape(-1, width)
+    assert faults_of(config, table) == Subscriptions.of_table(config, table).faults(config)

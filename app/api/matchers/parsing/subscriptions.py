@@ -21,7 +21,7 @@ from app.errors import FieldError
 from indexes.core.commands import Refused
 from indexes.matchers.commands import AddSubscriptions, ChangeSubscription, Interval, SetSubscription
 from indexes.matchers.config import MatcherConfig, Subscriptions
-from indexes.matchers.forms import LACKING, LONELY, REVERSED, Form, nothing, row_of
+from indexes.matchers.forms import LACKING, LONELY, REVERSED, RowMaker, nothing
 
 Float64 = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
@@ -36,6 +36,7 @@ class SubscriptionReader:
     def __init__(self, config: MatcherConfig, validators: MatcherValidators) -> None:
         self._config = config
         self._validators = validators
+        self._maker = RowMaker(config)
 
     def read(self, kind: BodyFormat, raw: bytes | bytearray, query: OnErrorQuery) -> Read[AddSubscriptions]:
         """The subscriptions of a body; `query` its other fields. Raises the problems 400, 413 and 422."""
@@ -56,9 +57,7 @@ class SubscriptionReader:
         """The subscription of a PUT. Raises the problem 422."""
         if body.get("id") not in (None, id):
             raise invalid("id", f"is {id!r} in the path")
-        intervals = {name: _interval(pair) for name, pair in body.get("intervals", {}).items()}
-        form = Form(intervals, body.get("weights"), body.get("score"))
-        row, faults = row_of(self._config, form)
+        row, faults = self._maker.row_of(body.get("intervals", {}), body.get("weights"), body.get("score"))
         if faults:
             raise from_refused(Refused(faults), lambda fault: FieldError(fault.field, fault.reason))
         return SetSubscription(id, row, body.get("ttl"))

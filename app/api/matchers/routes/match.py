@@ -188,4 +188,4 @@ async def _pieces(found: ReadMatch, won: Sequence[Winners]) -> AsyncIterator[byt
 
 def _texts(part: Winners) -> int:
     """How many texts there are to be written of some winners."""
-    return len(part.ids) * (1 if part.matched is None else 1 + len(part.matched.dimensions))
+    return len(part.scores) * (1 if part.matched is None else 1 + len(part.matched.dimensions))

@@ -25,8 +25,7 @@ from app.write_path.writer import Skeleton
 from indexes.matchers.commands import AddSubscriptions, DeleteSubscriptions
 from indexes.matchers.config import MatcherConfig
 from indexes.matchers.engine import MatcherEngine
-from indexes.matchers.forms import form_of
-from indexes.matchers.results import SubscriptionSet, SubscriptionView
+from indexes.matchers.results import SubscriptionView
 
 
 class MatcherSubscriptionRoutes(SubscriptionRoutes[MatcherContext, MatcherEngine, MatcherConfig]):
@@ -63,19 +62,13 @@ class MatcherSubscriptionRoutes(SubscriptionRoutes[MatcherContext, MatcherEngine
         return matcher_json(plan.engine.config).subscriptions(command, at, found.heads_at(plan.positions, at))
 
     def text(self, plan: Any, change: Change) -> str:
-        return changed(change.config, plan.outcomes[0])
+        return matcher_json(change.config).changed(plan.outcomes)[0]
 
     def created(self, plan: Any) -> bool:
         return bool(plan.outcomes[0].made)
 
     def skeleton(self, plan: Any, change: Change) -> Skeleton:
         return Skeleton(self.status(plan), json.loads(self.text(plan, change)))
-
-
-def changed(config: MatcherConfig, outcome: SubscriptionSet) -> str:
-    """The answer to a change of a subscription."""
-    view = SubscriptionView(outcome.id, form_of(config, outcome.row), outcome.ttl)
-    return matcher_json(config).subscription(view, f'"seq":{outcome.seq},')
 
 
 MatcherSubscriptionRoutes().add_to(router)

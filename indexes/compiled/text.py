@@ -1,0 +1,88 @@
+"""What kernels that write text share: they lay texts that are there, and integers, out one behind the other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from indexes.compiled.jit import inlined
+from indexes.core.arrays import Bytes, Ints, uint64
+
+EXACT = float(1 << 53)
+"""Whole numbers up to this size are written without a point."""
+
+NUL, COMMA, POINT, ZERO = 0, 44, 46, 48
+"""Characters."""
+
+DIGITS = 20
+"""Characters of the longest integer."""
+
+
+class Pieces(NamedTuple):
+    """The constant pieces one after the other; piece p is ``text[begin[p] : begin[p + 1]]``."""
+
+    text: Bytes
+    begin: Ints
+
+
+def pieces_of(texts: Sequence[str]) -> Pieces:
+    """Constant pieces in their order."""
+    encoded = [text.encode() for text in texts]
+    begin = np.cumsum([0, *map(len, encoded)]).astype(np.int64)
+    return Pieces(np.frombuffer(b"".join(encoded), np.uint8), begin)
+
+
+@inlined
+def put(out: Bytes, at: int, source: Bytes, begin: int, length: int) -> int:
+    """Copy some bytes to `at`; returns the place behind them."""
+    for i in range(length):
+        out[uint64(at + i)] = source[uint64(begin + i)]
+    return at + length
+
+
+@inlined
+def put_until(out: Bytes, at: int, source: Bytes, begin: int, end: int) -> int:
+    """As `put`, up to the next byte `end`."""
+    i = begin
+    byte = source[uint64(i)]
+    while byte != end:
+        out[uint64(at)] = byte
+        at += 1
+        i += 1
+        byte = source[uint64(i)]
+    return at
+
+
+@inlined
+def put_piece(out: Bytes, at: int, pieces: Pieces, piece: int) -> int:
+    """Copy a constant piece."""
+    begin = pieces.begin[piece]
+    return put(out, at, pieces.text, begin, pieces.begin[piece + 1] - begin)
+
+
+@inlined
+def put_integer(out: Bytes, at: int, value: int) -> int:
+    """Write an integer that is not negative; returns the place behind it."""
+    length, rest = 1, value // 10
+    while rest > 0:
+        length += 1
+        rest //= 10
+    rest = value
+    for i in range(length):
+        out[uint64(at + length - 1 - i)] = ZERO + rest % 10
+        rest //= 10
+    return at + length
+
+
+@inlined
+def without_point(out: Bytes, begin: int, at: int, value: float) -> int:
+    """Take the point from a whole number that ends at `at`, and the sign from zero; returns where it ends then."""
+    if at - begin > 2 and out[uint64(at - 1)] == ZERO and out[uint64(at - 2)] == POINT:
+        if value == 0.0:
+            out[uint64(begin)] = ZERO
+            at = begin + 1
+        elif abs(value) <= EXACT:
+            at -= 2
+    return at
