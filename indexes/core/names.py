@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from threading import Lock
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from indexes.core.arrays import Rows
 from indexes.core.ids import BULK, IdMap, Packed, common, find_packed, first_repeat, pack
+from indexes.core.texts import LaterTexts, Texts, gathered
+
+MOST_LATER = 1_024
+"""Texts of recent ids that are there again or deleted, up to which all are kept."""
 
 
 class Merged(NamedTuple):
@@ -28,7 +32,10 @@ class Names:
         self.ids = IdMap()
         self._at: Rows = np.empty(0, np.int32)
         self._recent: dict[int, str] = {}
-        self._texts = _texts(self.ids.base)
+        self._unplaced: dict[int, str] = {}
+        """Recent ids that `many` has not met yet."""
+        self._later = LaterTexts()
+        self._placing = Lock()
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -50,16 +57,27 @@ class Names:
         return base.text[base.offset[at] : base.offset[at + 1]].tobytes().decode()
 
     def many(self, rows: Rows) -> pa.LargeStringArray:
-        """The ids of rows, which must have one and may repeat. O(n), without a Python object for those in the base."""
-        at = np.full(len(rows), -1, np.int64)
-        inside = rows < len(self._at)
-        at[inside] = self._at[rows[inside]]
-        recent = at < 0
-        if not recent.any():
-            return self._texts.take(pa.array(at))
-        names = [self._recent[row] for row in rows[recent].tolist()]
-        base = self._texts.take(pa.array(at, mask=recent))
-        return pc.replace_with_mask(base, pa.array(recent), pa.array(names, pa.large_string()))
+        """The ids of rows, which must have one and may repeat. O(n), without a Python object for any but recent ones
+        that came since the last call. In any thread while no id changes."""
+        with self._placing:
+            if self._unplaced:
+                self._place_recent()
+            at, later = self._at, self._later.taken()
+        base = self.ids.base
+        return gathered(Texts(base.text, base.offset), later, at[rows])
+
+    def _place_recent(self) -> None:
+        """Write the texts of recent ids behind those of the base, so that their rows have places as well."""
+        if len(self._later) > 2 * len(self._recent) + MOST_LATER:
+            self._later, self._unplaced = LaterTexts(), dict(self._recent)
+        n = len(self._unplaced)
+        rows, last = np.fromiter(self._unplaced, np.int32, n), max(self._unplaced)
+        if last >= len(self._at):
+            self._at = np.concatenate([self._at, np.full(2 * (last + 1) - len(self._at), -1, np.int32)])
+        first = len(self.ids.base.row) + len(self._later)
+        self._later.add(list(self._unplaced.values()))
+        self._at[rows] = np.arange(first, first + n, dtype=np.int32)
+        self._unplaced = {}
 
     def taken(self, keys: pa.StringArray) -> list[str]:
         """Those of the keys that are in the table or occur twice, or some of them."""
@@ -88,7 +106,7 @@ class Names:
     def note_one(self, key: str, row: int) -> None:
         """As `note`, for one id."""
         self.ids.insert(key, row)
-        self._recent[row] = key
+        self._recent[row] = self._unplaced[row] = key
 
     @property
     def crowded(self) -> bool:
@@ -107,25 +125,19 @@ class Names:
     def swap(self, fresh: Merged) -> None:
         """Use what `merged` made; no id is recent afterwards. O(1)."""
         self.ids.swap(fresh.base)
-        self._recent, self._at = {}, fresh.at
-        self._texts = _texts(fresh.base)
+        self._recent, self._unplaced, self._later, self._at = {}, {}, LaterTexts(), fresh.at
 
     def delete(self, key: str, row: int) -> None:
         """Remove an id, which must be in the table with this row. The row may be given to another."""
         self.ids.delete(key)
         self._recent.pop(row, None)
+        self._unplaced.pop(row, None)
         if row < len(self._at):
             self._at[row] = -1
 
     def after(self, key: str | None) -> Iterator[tuple[str, int]]:
         """The ids behind `key` (None: all) in order, with their rows."""
         return self.ids.after(key)
-
-
-def _texts(base: Packed) -> pa.LargeStringArray:
-    """The ids of a base as an Arrow array over its bytes."""
-    parts = pa.py_buffer(base.offset), pa.py_buffer(base.text)
-    return pa.LargeStringArray.from_buffers(len(base.row), *parts)
 
 
 def _places(base: Packed) -> Rows:
