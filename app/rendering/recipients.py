@@ -25,9 +25,14 @@ def deliveries(found: Deliveries, heads: Sequence[str] = ()) -> str:
     '{"subscriptions":["a","b"],"links":["n"]},{"subscriptions":[],"links":[]},{"subscriptions":["b"],"links":["n","w"],\
 "truncated":true}'
     """
+    return ",".join(each_delivery(found, heads))
+
+
+def each_delivery(found: Deliveries, heads: Sequence[str] = ()) -> list[str]:
+    """As `deliveries`, one by one."""
     texts = _listed(found, np.concatenate([np.zeros(1, np.int64), found.upto]))
     rows = zip(texts, _tails(found), heads or [""] * len(found), strict=True)
-    return ",".join([f'{{{head}"subscriptions":[{text}{tail}' for text, tail, head in rows])
+    return [f'{{{head}"subscriptions":[{text}{tail}' for text, tail, head in rows]
 
 
 def pieces(found: Deliveries, heads: Sequence[str] = ()) -> Iterator[bytes]:

@@ -19,7 +19,7 @@ from indexes.core.names import Names
 from indexes.relays.kernels.by_age import sort_by_age
 from indexes.relays.results import Delivery
 
-FEW = 1 << 17
+FEW = 1 << 16
 """Up to so many slots, the id of each is looked up, even if it occurs twice."""
 
 IDS_A_SEARCH = 20
