@@ -11,7 +11,7 @@ from contextlib import ExitStack
 from itertools import islice
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
 
 from bench.boards.load import Events
 from bench.boards.service import BOARD, FASTER_WANTED, MANY, SINGLE_WANTED, WINDOW
@@ -27,6 +27,14 @@ WAYS = {"many": f"{MANY} connections", "one": "one connection", "socket": f"one 
 PLAIN = "plain FastAPI route that commits one row"
 
 HEAD = ("", "by", "requests/s", "least and greatest", "ms p50", "p99", "server CPU, us/request", "times plain")
+
+
+class Measured(NamedTuple):
+    """A kind of write, what `Bench.measure` returned for it, and what the page says about it."""
+
+    name: str
+    found: dict[str, list[Result]]
+    about: str
 
 
 class Bench:
@@ -80,13 +88,14 @@ def run(quick: bool = False, out: Path | None = None, say: Callable[[str], None]
             f"those of the rounds, of the socket to the plain route at {MANY} connections."
         )
         measured = _measured(size, report)
-        report.table(HEAD, [row for name, found in measured for row in _rows(name, found)], text=("by",))
-        for name, found in measured:
-            judge(report, name, found)
+        report.table(HEAD, [row for one in measured for row in _rows(one.name, one.found)], text=("by",))
+        report.text(" ".join(one.about for one in measured if one.about))
+        for one in measured:
+            judge(report, one.name, one.found)
     return report
 
 
-def _measured(size: Size, report: Report) -> list[tuple[str, dict[str, list[Result]]]]:
+def _measured(size: Size, report: Report) -> list[Measured]:
     with tempfile.TemporaryDirectory() as name, ExitStack() as stack:
         folder = Path(name)
         servers = {
@@ -101,7 +110,7 @@ def _measured(size: Size, report: Report) -> list[tuple[str, dict[str, list[Resu
             report.progress(f"filling {fill.__name__}")
             for write in fill(servers["service"], size):
                 report.progress(write.name)
-                measured.append((write.name, bench.measure(write)))
+                measured.append(Measured(write.name, bench.measure(write), write.about()))
         return measured
 
 
