@@ -24,8 +24,8 @@ from indexes.relays.commands import (
 )
 from indexes.relays.config import Link, Message, RelayConfig
 from indexes.relays.engine import RelayEngine
-from indexes.relays.packing import unpack_indexes
 from indexes.relays.kernels.recipient_text import quoted
+from indexes.relays.packing import unpack_indexes
 from indexes.relays.plans.links import FEW
 from indexes.relays.state import engine_of, packed_of, relay_of, state_of
 from indexes.relays.verification import verify
