@@ -47,6 +47,7 @@ from app.api.relays import routes as relays
 from app.api.relays.context import RelayContext
 from app.api.relays.routes.subscriptions import RelaySubscriptionRoutes
 from app.api.relays.together import subscription_edits
+from app.api.relays.together_notifications import single_notifications
 from app.api.site import console
 from app.api.site import routes as site
 from app.api.socket_requests import SocketRequests
@@ -143,6 +144,7 @@ def create_app(
             lane.add(single_matches(wired.matchers))
             lane.add(client_moves(wired.maps, QueryRoutes()))
             lane.add(subscription_edits(wired.relays, RelaySubscriptionRoutes()))
+            lane.add(single_notifications(wired.relays))
             for context, routes in (
                 (wired.boards, BoardSubscriptionRoutes()),
                 (wired.relays, RelaySubscriptionRoutes()),

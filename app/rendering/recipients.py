@@ -6,9 +6,8 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
-import pyarrow.compute as pc
 
+from indexes.relays.kernels.recipient_text import quoted
 from indexes.relays.recipients import Deliveries
 
 PIECE = 50_000
@@ -20,14 +19,20 @@ _TRUNCATED = ',"truncated":true'
 def deliveries(found: Deliveries, heads: Sequence[str] = ()) -> str:
     """Who gets each notification, separated by commas; `heads`, one for each, come before the fields.
 
+    >>> import pyarrow as pa
     >>> ids, one = pa.array(["a", "b"], pa.large_string()), np.array([0, 1, 1], np.int32)
     >>> deliveries(Deliveries(ids, one, np.array([2, 2, 3]), [("n",), (), ("n", "w")], np.array([False, False, True])))
     '{"subscriptions":["a","b"],"links":["n"]},{"subscriptions":[],"links":[]},{"subscriptions":["b"],"links":["n","w"],\
 "truncated":true}'
     """
-    texts = _joined(found, np.concatenate([np.zeros(1, np.int64), found.upto]))
+    return ",".join(each_delivery(found, heads))
+
+
+def each_delivery(found: Deliveries, heads: Sequence[str] = ()) -> list[str]:
+    """As `deliveries`, one by one."""
+    texts = _listed(found, np.concatenate([np.zeros(1, np.int64), found.upto]))
     rows = zip(texts, _tails(found), heads or [""] * len(found), strict=True)
-    return ",".join([f'{{{head}"subscriptions":[{_quoted(text)}{tail}' for text, tail, head in rows])
+    return [f'{{{head}"subscriptions":[{text}{tail}' for text, tail, head in rows]
 
 
 def pieces(found: Deliveries, heads: Sequence[str] = ()) -> Iterator[bytes]:
@@ -49,23 +54,21 @@ def _alone(found: Deliveries, separator: str, head: str) -> Iterator[bytes]:
     """One notification that very many get."""
     before = f'{separator}{{{head}"subscriptions":['
     for at in range(0, found.named, PIECE):
-        (text,) = _joined(found, np.array([at, min(at + PIECE, found.named)]))
-        yield (before + _quoted(text)).encode()
+        (text,) = _listed(found, np.array([at, min(at + PIECE, found.named)]))
+        yield (before + text).encode()
         before = ","
     (tail,) = _tails(found)
     yield tail.encode()
 
 
-def _joined(found: Deliveries, ends: npt.NDArray[np.int64]) -> list[str]:
-    """The ids between one end and the next, each as quoted text."""
-    ids = found.ids.take(pa.array(found.who[int(ends[0]) : int(ends[-1])]))
-    lists = pa.LargeListArray.from_arrays(pa.array(ends - ends[0]), ids)
-    texts: list[str] = pc.binary_join(lists, pa.scalar('","', pa.large_string())).to_pylist()
+def _listed(found: Deliveries, ends: npt.NDArray[np.int64]) -> list[str]:
+    """The ids between one end and the next, as the inside of a list."""
+    written, upto = quoted(found.ids, found.who, ends)
+    text, begin, texts = written.tobytes(), 0, []
+    for end in upto.tolist():
+        texts.append(text[begin:end].decode())
+        begin = end
     return texts
-
-
-def _quoted(ids: str) -> str:
-    return f'"{ids}"' if ids else ""
 
 
 def _tails(found: Deliveries) -> Iterator[str]:

@@ -11,7 +11,7 @@ from contextlib import ExitStack
 from itertools import islice
 from pathlib import Path
 from statistics import median
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from bench.boards.load import Events
 from bench.boards.service import BATCH, BOARD, FASTER_WANTED, FEW, MANY, SINGLE_WANTED, WINDOW, judge_share
@@ -31,6 +31,14 @@ HEAD = ("", "by", "requests/s", *RATE_COLUMNS, "server CPU, us/request", "times 
 
 Rounds: TypeAlias = dict[str, list[Result]]
 """The results of rounds, by what was sent in them."""
+
+
+class Measured(NamedTuple):
+    """A kind of write, what `Bench.measure` returned for it, and what the page says about it."""
+
+    name: str
+    found: Rounds
+    about: str
 
 
 class Bench:
@@ -100,14 +108,15 @@ def run(quick: bool = False, out: Path | None = None, say: Callable[[str], None]
             f"those of the rounds, of the socket to the plain route at {MANY} connections."
         )
         measured, batches = _measured(size, report)
-        report.table(HEAD, [row for name, found in measured for row in _rows(name, found)], text=("by",))
+        report.table(HEAD, [row for one in measured for row in _rows(one.name, one.found)], text=("by",))
+        report.text(" ".join(one.about for one in measured if one.about))
         _show_batches(size, report, batches)
-        for name, found in measured:
-            judge(report, name, found)
+        for one in measured:
+            judge(report, one.name, one.found)
     return report
 
 
-def _measured(size: Size, report: Report) -> tuple[list[tuple[str, Rounds]], Rounds]:
+def _measured(size: Size, report: Report) -> tuple[list[Measured], Rounds]:
     with tempfile.TemporaryDirectory() as name, ExitStack() as stack:
         folder = Path(name)
         servers = {
@@ -122,7 +131,7 @@ def _measured(size: Size, report: Report) -> tuple[list[tuple[str, Rounds]], Rou
             report.progress(f"filling {fill.__name__}")
             for write in fill(servers["service"], size):
                 report.progress(write.name)
-                measured.append((write.name, bench.measure(write)))
+                measured.append(Measured(write.name, bench.measure(write), write.about()))
         report.progress("batches of events")
         return measured, bench.measure_batches()
 

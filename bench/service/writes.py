@@ -7,8 +7,8 @@ posts and a relay's subscriptions, which are new.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from itertools import count
+from collections.abc import Callable, Iterator
+from itertools import count, islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,9 +24,15 @@ from bench.matchers import service as matchers_service
 from bench.matchers.workload import make_world as make_matcher_world
 from bench.process import NDJSON, Server
 from bench.relays import service as relays_service
-from bench.relays.workload import MOST, make_commands
+from bench.relays.workload import MOST, make_boxes, make_commands
 
 RELAY = "/v1/relays/bench"
+
+ASKED = 100
+"""Notifications whose recipients are counted."""
+
+BOXES = 1_000
+"""New subscriptions whose boxes are made at a time."""
 
 Request = tuple[str, str, str]
 """Method, path and body."""
@@ -60,10 +66,12 @@ QUICK = Size(2, 200, 50, 400, 500, 2_000, 2_000, 500, 1_000, 100, 500, 500, 4)
 
 
 class Write(NamedTuple):
-    """A kind of single write: requests without end."""
+    """A kind of single write: requests without end. `about` gives what the page says of it, and is asked once they are
+    measured."""
 
     name: str
     requests: Iterator[Request]
+    about: Callable[[], str] = str
 
 
 def boards(server: Server, size: Size) -> list[Write]:
@@ -106,25 +114,33 @@ def matchers(server: Server, size: Size) -> list[Write]:
 
 
 def relays(server: Server, size: Size) -> list[Write]:
-    """Subscriptions that are new to a relay, and notifications."""
+    """Subscriptions that are new to a relay, with boxes as those that it is filled with, and notifications."""
     rng, attributes = np.random.default_rng(2), 3
     server.ask("PUT", RELAY, json.dumps({"attributes": [f"a{j}" for j in range(attributes)]}).encode())
     commands = make_commands(size.boxes, attributes, 0.15)
     server.send(f"{RELAY}/commands", b"".join(relays_service.written(commands)), NDJSON)
 
     def subscriptions() -> Iterator[Request]:
-        for at in count():
-            ends = np.sort(rng.integers(0, MOST, (attributes, 2))).tolist()
-            yield "PUT", f"{RELAY}/subscriptions/n{at}", compact({"box": {f"a{j}": end for j, end in enumerate(ends)}})
+        for part in count():
+            boxes = np.stack(make_boxes(BOXES, attributes, seed=100 + part), axis=2).astype(np.int64).tolist()
+            for at, ends in enumerate(boxes, part * BOXES):
+                box = {f"a{j}": end for j, end in enumerate(ends)}
+                yield "PUT", f"{RELAY}/subscriptions/n{at}", compact({"box": box})
 
     def notifications() -> Iterator[Request]:
         while True:
             values = {f"a{j}": x for j, x in enumerate(rng.integers(0, MOST, attributes).tolist())}
             yield "POST", f"{RELAY}/notifications", compact({"notifications": [{"values": values}]})
 
+    def recipients() -> str:
+        told = [server.ask(method, path, body.encode()) for method, path, body in islice(notifications(), ASKED)]
+        each = np.mean([len(one["results"][0]["subscriptions"]) for one in told])
+        have = server.ask("GET", RELAY)["subscriptions"]
+        return f"A notification names {each:,.0f} of the relay's {have:,} subscriptions on average."
+
     return [
         Write("relays: `PUT` of a new subscription", subscriptions()),
-        Write("relays: a notification, its recipients named", notifications()),
+        Write("relays: a notification, its recipients named", notifications(), recipients),
     ]
 
 

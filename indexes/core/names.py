@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from threading import Lock
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from indexes.compiled.jit import allocating_kernel
-from indexes.core.arrays import Bytes, Ints, Rows
+from indexes.core.arrays import Rows
 from indexes.core.ids import BULK, IdMap, Packed, common, find_packed, first_repeat, pack
-from indexes.core.texts import Texts
+from indexes.core.texts import LaterTexts, Texts, gathered
+
+MOST_LATER = 1_024
+"""Texts of recent ids that are there again or deleted, up to which all are kept."""
 
 
 class Merged(NamedTuple):
@@ -22,12 +25,6 @@ class Merged(NamedTuple):
     at: Rows
 
 
-_NOTHING = np.frombuffer(b"\0", np.uint8)
-
-FEW = 256
-"""Rows up to which they are looked up among the recent ones without columns."""
-
-
 class Names:
     """Ids with their rows. Memory: the bytes of an id and 16 more in the base, about 250 more for a recent one."""
 
@@ -35,6 +32,10 @@ class Names:
         self.ids = IdMap()
         self._at: Rows = np.empty(0, np.int32)
         self._recent: dict[int, str] = {}
+        self._unplaced: dict[int, str] = {}
+        """Recent ids that `texts` has not met yet."""
+        self._later = LaterTexts()
+        self._placing = Lock()
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -56,25 +57,31 @@ class Names:
         return base.text[base.offset[at] : base.offset[at + 1]].tobytes().decode()
 
     def texts(self, rows: Rows) -> Texts:
-        """The ids of rows, which must have one and may repeat. O(bytes), without a Python object for those in the
-        base."""
-        base, recent = self.ids.base, _NOTHING
-        if self._recent:
-            recent = np.frombuffer("".join([f"{name}\0" for name in self._recent_of(rows)]).encode(), np.uint8)
-        return Texts(*_texts_of(rows, self._at, base.offset, base.text, recent))
-
-    def _recent_of(self, rows: Rows) -> list[str]:
-        """The ids of those rows that are not in the base."""
-        named = self._recent
-        if len(rows) <= FEW:
-            return [named[row] for row in rows.tolist() if row in named]
-        there = rows < len(self._at)
-        there[there] = self._at[rows[there]] >= 0
-        return [named[row] for row in rows[~there].tolist()]
+        """The ids of rows, which must have one and may repeat. O(bytes), without a Python object for any but recent
+        ones that came since the last call. In any thread while no id changes."""
+        with self._placing:
+            if self._unplaced:
+                self._place_recent()
+            at, later = self._at, self._later.taken()
+        base = self.ids.base
+        return gathered(Texts(base.text, base.offset), later, at[rows])
 
     def many(self, rows: Rows) -> pa.LargeStringArray:
         """The same as an Arrow array."""
         return self.texts(rows).array()
+
+    def _place_recent(self) -> None:
+        """Write the texts of recent ids behind those of the base, so that their rows have places as well."""
+        if len(self._later) > 2 * len(self._recent) + MOST_LATER:
+            self._later, self._unplaced = LaterTexts(), dict(self._recent)
+        n = len(self._unplaced)
+        rows, last = np.fromiter(self._unplaced, np.int32, n), max(self._unplaced)
+        if last >= len(self._at):
+            self._at = np.concatenate([self._at, np.full(2 * (last + 1) - len(self._at), -1, np.int32)])
+        first = len(self.ids.base.row) + len(self._later)
+        self._later.add(list(self._unplaced.values()))
+        self._at[rows] = np.arange(first, first + n, dtype=np.int32)
+        self._unplaced = {}
 
     def taken(self, keys: pa.StringArray) -> list[str]:
         """Those of the keys that are in the table or occur twice, or some of them."""
@@ -103,7 +110,7 @@ class Names:
     def note_one(self, key: str, row: int) -> None:
         """As `note`, for one id."""
         self.ids.insert(key, row)
-        self._recent[row] = key
+        self._recent[row] = self._unplaced[row] = key
 
     @property
     def crowded(self) -> bool:
@@ -122,51 +129,19 @@ class Names:
     def swap(self, fresh: Merged) -> None:
         """Use what `merged` made; no id is recent afterwards. O(1)."""
         self.ids.swap(fresh.base)
-        self._recent, self._at = {}, fresh.at
+        self._recent, self._unplaced, self._later, self._at = {}, {}, LaterTexts(), fresh.at
 
     def delete(self, key: str, row: int) -> None:
         """Remove an id, which must be in the table with this row. The row may be given to another."""
         self.ids.delete(key)
         self._recent.pop(row, None)
+        self._unplaced.pop(row, None)
         if row < len(self._at):
             self._at[row] = -1
 
     def after(self, key: str | None) -> Iterator[tuple[str, int]]:
         """The ids behind `key` (None: all) in order, with their rows."""
         return self.ids.after(key)
-
-
-@allocating_kernel
-def _texts_of(rows: Rows, at: Rows, offset: Ints, text: Bytes, recent: Bytes) -> tuple[Bytes, Ints]:
-    """The texts of the ids of rows: of one that has a place `at` in the base that one's, of the others one after the
-    other of the `recent`, each of which ends in 0."""
-    ends = np.zeros(rows.size + 1, np.int64)
-    begin = np.empty(rows.size, np.int64)
-    size = 0
-    next = 0
-    for i in range(rows.size):
-        place = at[rows[i]] if rows[i] < at.size else -1
-        if place >= 0:
-            begin[i] = offset[place]
-            size += offset[place + 1] - begin[i]
-        else:
-            begin[i] = -1 - next
-            while recent[next] != 0:
-                next += 1
-                size += 1
-            next += 1
-        ends[i + 1] = size
-    out = np.empty(size, np.uint8)
-    for i in range(rows.size):
-        first = ends[i]
-        source = begin[i]
-        if source >= 0:
-            for z in range(ends[i + 1] - first):
-                out[first + z] = text[source + z]
-        else:
-            for z in range(ends[i + 1] - first):
-                out[first + z] = recent[z - 1 - source]
-    return out, ends
 
 
 def _places(base: Packed) -> Rows:

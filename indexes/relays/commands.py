@@ -134,7 +134,8 @@ class Notify:
     `links` an index to the link that the notification came over, to which it does not go back. Each takes a seq, is
     delivered to the live local subscriptions that it meets, and is queued for links.
 
-    Refused, with nothing changed, where the queue of a link could not hold them (`outbox.FULL`).
+    Refused, with nothing changed, where the queue of a link could not hold them (`outbox.FULL`). They come from so many
+    `requests`, whose answers each name a bounded number.
 
     Outcome: `plan.found`, by column, and `plan.results`, a `Delivery` each. Response: ``{"results": [{"subscriptions",
     "links"}]}``, which names a bounded number (`plans.subscriptions.MOST_KEPT`).
@@ -143,6 +144,7 @@ class Notify:
     values: Floats
     payload: dict[int, bytes] = field(default_factory=dict)
     links: dict[int, str] = field(default_factory=dict)
+    requests: int = 1
 
     def __len__(self) -> int:
         return len(self.values)

@@ -16,9 +16,10 @@ import pyarrow as pa
 
 from indexes.core.arrays import Bools, Ints, Ints32
 from indexes.core.names import Names
+from indexes.relays.kernels.by_age import sort_by_age
 from indexes.relays.results import Delivery
 
-FEW = 4_096
+FEW = 1 << 16
 """Up to so many slots, the id of each is looked up, even if it occurs twice."""
 
 IDS_A_SEARCH = 20
@@ -62,12 +63,7 @@ def local_of(slots: Ints32, upto: Ints, local: Bools, age: Ints) -> tuple[Ints32
     kept = slots[local]
     if len(kept) < len(slots):
         upto = np.concatenate([np.zeros(1, np.int64), np.cumsum(local)])[upto]
-    begin = 0
-    for end in upto.tolist():
-        if end - begin > 1:
-            mine = kept[begin:end]
-            kept[begin:end] = mine[np.argsort(age[mine])]
-        begin = end
+    sort_by_age(kept, upto, age)
     return kept, upto
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
 from typing import NamedTuple, TypeAlias
@@ -40,6 +41,8 @@ class RelayStore(SubscriptionStore[SubscriptionState]):
         self.ahead = PendingLinks(config, {}, {})
         self.reset_pending_links()
         self.seconds_per_notification = 2e-5
+        self.recipients_per_notification = math.inf
+        """On average, of late; infinite until there was a notification."""
         self._removals: list[tuple[int, frozenset[str]]] = []
         self._waiting = (0, 0)
 
@@ -73,12 +76,14 @@ class RelayStore(SubscriptionStore[SubscriptionState]):
             box.bound(self.relay.forwarded_count(name)[0])
 
     def met(self, values: Floats, origin: Sequence[str | None], links_alone: bool = False) -> Recipients:
-        """The recipients of notifications, by column. Updates the estimate of `seconds_per_notification`."""
+        """The recipients of notifications, by column. Updates the estimates of notifications."""
         began = time.perf_counter()
         found = self.relay.met(values, origin, links_alone)
         if len(values) and not links_alone:
             spent = (time.perf_counter() - began) / len(values)
             self.seconds_per_notification += 0.2 * (spent - self.seconds_per_notification)
+            each, before = len(found.slots) / len(values), self.recipients_per_notification
+            self.recipients_per_notification = each if before == math.inf else before + 0.2 * (each - before)
         return found
 
     def live_recipients(self, met: Recipients) -> dict[int, list[str]]:

@@ -24,6 +24,7 @@ from indexes.relays.commands import (
 )
 from indexes.relays.config import Link, Message, RelayConfig
 from indexes.relays.engine import RelayEngine
+from indexes.relays.kernels.recipient_text import quoted
 from indexes.relays.packing import unpack_indexes
 from indexes.relays.plans.links import FEW
 from indexes.relays.state import engine_of, packed_of, relay_of, state_of
@@ -92,7 +93,8 @@ def exercise(engine: RelayEngine, n: int) -> None:
         engine.apply(SetSubscription(key, *(ends[0] for ends in _boxes(rng, 1, d))))
     engine.apply(ChangeSubscription("w2", {"a": (0.0, 0.5)}))
     engine.apply(DeleteSubscriptions([f"w{i}" for i in range(30)]))
-    engine.apply(Notify(rng.random((3, d))))
+    found = engine.apply(Notify(rng.random((3, d))))[0].found
+    quoted(found.ids, found.who, np.concatenate([[0], found.upto]))
     engine.apply(Rederive())
     engine.subscriptions("s3", 3)
 

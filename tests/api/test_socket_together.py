@@ -18,6 +18,8 @@ from hypothesis import strategies as st
 
 from app.api.boards.models import validators
 from app.api.boards.together import ObjectChanges
+from app.api.relays import together_notifications
+from app.api.relays.together_notifications import Notifications
 from app.api.socket_requests import SocketRequests
 from app.api.together.lane import Lane
 from app.api.together.subscription_changes import SubscriptionChanges
@@ -555,6 +557,106 @@ def test_matches_are_answered_as_the_usual_way(ways: Ways, mode: str, notify: bo
         ("POST", "/v1/matchers/m/subscriptions", {"subscriptions": made}),
     ]
     ways.compare(making, windows, packed, "/v1/matchers/m/subscriptions?limit=1000", fewer_rows=notify)
+
+
+@pytest.mark.parametrize("inline", [10**6, 0])
+@pytest.mark.parametrize("packed", [False, True])
+def test_notifications_are_answered_as_the_usual_way(
+    ways: Ways, monkeypatch: pytest.MonkeyPatch, packed: bool, inline: int
+) -> None:
+    """With and without payloads and keys, some of them refused, while subscriptions come and go."""
+    draw, none = Random(8), Asker(None)  # type: ignore[arg-type]
+    path = "/v1/relays/r/notifications"
+    odd: list[dict[str, Any]] = [
+        {"values": {"price": 1}},
+        {"values": {"price": 1, "volume": "2"}},
+        {"values": {"price": 1, "volume": 2, "more": 3}},
+        {"from": "no"},
+        {"payload": "x" * 70_000},
+        {"b": 1},
+    ]
+
+    def request() -> dict[str, Any]:
+        kind, one = draw.random(), f"/v1/relays/r/subscriptions/s{draw.randrange(60)}"
+        if kind < 0.02:
+            return none.frame("DELETE", one)
+        if kind < 0.06:
+            return none.frame("PUT", one, {"box": {"price": sorted([draw.randrange(9), draw.randrange(9)])}})
+        said: dict[str, Any] = {"values": {"price": draw.randrange(9), "volume": draw.choice([-0.5, 3, 1e300])}}
+        said |= draw.choice([{}, {}, {"payload": {"n": 1}}, {"payload": None}, {"from": None}])
+        if kind < 0.12:
+            said |= draw.choice(odd)
+        body: dict[str, Any] = {"notifications": [said] * draw.choice([0, 2] if kind > 0.98 else [1])}
+        if draw.random() < 0.2:
+            body["on_error"] = draw.choice(["refuse", "refuse", "skip"])
+        headers = {"Idempotency-Key": f"k{draw.randrange(99)}"} if draw.random() < 0.04 else {}
+        return {**none.frame("POST", path if kind < 0.96 else f"{path}?on_error=skip", body), "headers": headers}
+
+    windows = [[request() for _ in range(draw.choice([1, 3, 40, WINDOW]))] for _ in range(8)]
+    made = [{"id": f"s{n}", "box": {"price": [n % 7, 8], "volume": [0, n]}} for n in range(50)]
+    making = [
+        ("PUT", "/v1/relays/r", {"attributes": ["price", "volume"]}),
+        ("POST", "/v1/relays/r/subscriptions", {"subscriptions": made}),
+        ("POST", path, {"notifications": [{"values": {"price": 1, "volume": 1}}]}),
+    ]
+    applied, apply = list[int](), Notifications.apply
+
+    async def counted(self: Any, name: str, items: Sequence[Any], tickets: Sequence[Any]) -> Any:
+        applied.append(len(items))
+        return await apply(self, name, items, tickets)
+
+    monkeypatch.setattr(Notifications, "apply", counted)
+    monkeypatch.setattr(together_notifications, "INLINE", inline)
+    ways.compare(making, windows, packed, "/v1/relays/r/subscriptions?limit=1000")
+    assert max(applied) > 5, "several of a turn are carried out together"
+
+
+def test_notifications_of_a_group_keep_their_payloads_and_the_links_that_they_came_over(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    running: Running = start()
+    link = {"url": "http://127.0.0.1:9", "relay": "r", "link": "south"}
+    running.client.put("/v1/relays/r", json={"attributes": ["price", "volume"], "links": {"north": link}})
+    path, plans, apply = "/v1/relays/r/notifications", list[Any](), Notifications.apply
+    first = {"values": {"price": 1, "volume": 2}}
+    running.client.post(path, json={"notifications": [first]})
+
+    async def seen(self: Any, name: str, items: Sequence[Any], tickets: Sequence[Any]) -> Any:
+        plans.append(await apply(self, name, items, tickets))
+        return plans[-1]
+
+    monkeypatch.setattr(Notifications, "apply", seen)
+    said = [
+        {"values": {"volume": n, "price": -n}, **({"from": "north"} if n % 3 else {}), "payload": n if n % 2 else None}
+        for n in range(12)
+    ]
+    with socket_of(running.client) as asker:
+        asker.socket.send_all([asker.frame("POST", path, {"notifications": [one]}) for one in said])
+        assert [answer["status"] for answer in receive(asker, 12)] == [200] * 12
+    (plan,) = plans
+    assert plan.command.values.tolist() == [[-n, n] for n in range(12)]
+    assert plan.command.payload == {n: str(n).encode() for n in range(1, 12, 2)}
+    assert plan.command.links == {n: "north" for n in range(12) if n % 3}
+
+
+@pytest.mark.parametrize("bound", ["MOST_SUBSCRIPTIONS", "MOST_RECIPIENTS"])
+def test_notifications_that_many_may_get_take_the_usual_way(
+    start: Start, monkeypatch: pytest.MonkeyPatch, bound: str
+) -> None:
+    running: Running = start()
+    running.client.put("/v1/relays/r", json={"attributes": ["price"]})
+    made = [{"id": f"s{n}", "box": {"price": [0, 9]}} for n in range(5)]
+    running.client.post("/v1/relays/r/subscriptions", json={"subscriptions": made})
+    body = {"notifications": [{"values": {"price": 1}}]}
+    with socket_of(running.client) as asker:
+        for most, grown in ((4, WINDOW), (5, 1)):
+            assert asker.ask("POST", "/v1/relays/r/notifications", body)[0] == 200
+            monkeypatch.setattr(together_notifications, bound, most)
+            before = rows(running)
+            asker.socket.send_all([asker.frame("POST", "/v1/relays/r/notifications", body) for _ in range(WINDOW)])
+            told = [answer["body"]["results"][0]["subscriptions"] for answer in receive(asker, WINDOW)]
+            assert told == [[one["id"] for one in made]] * WINDOW
+            assert rows(running) == before + grown
 
 
 def test_deleted_subscriptions_are_one_row_and_their_streams_end_at_their_own_seq(start: Start) -> None:

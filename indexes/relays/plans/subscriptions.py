@@ -277,7 +277,7 @@ class NotifyPlan(Plan[RelayStore]):
         self._published = 0
         self._links: list[tuple[str, ...]] = []
         self._live: dict[int, list[str]] = {}
-        self._collected: CollectedRecipients | None = CollectedRecipients(MOST_NAMED)
+        self._collected: CollectedRecipients | None = CollectedRecipients(MOST_NAMED * command.requests)
         self._task: BackgroundTask[Deliveries] | None = None
         self._kept: list[dict[str, Any]] = []
         self.done = len(command) == 0

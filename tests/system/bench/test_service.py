@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -22,6 +23,8 @@ def rounds(seconds: float, p99: float = 1.0) -> list[dict[str, Any]]:
 def test_a_run_sends_every_kind_of_write_and_all_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run, "QUICK", TINY)
     page = run.run(quick=True, say=lambda _: None).page()
+    (named,) = re.findall(r"A notification names (\d+) of the relay's (\d+) subscriptions on average\.", page)
+    assert 0 < int(named[0]) < int(named[1])
     rows = [line for line in page.splitlines() if line.startswith("|")]
     assert len(rows) == 2 + 9 * 5 + 2 + 2
     assert len({row.split("|")[1] for row in rows if " one socket" in row}) == 9

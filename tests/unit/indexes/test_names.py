@@ -9,6 +9,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
+from indexes.core.ids import pack
 from indexes.core.names import Names
 
 batches = st.lists(st.integers(1, 5), min_size=1, max_size=6)
@@ -39,3 +40,22 @@ def test_many_ids_are_those_of_each_row(sizes: list[int], data: st.DataObject) -
             assert [names.name(row) for row in left] == [there[row] for row in left]
             for row in gone:
                 names.insert(pa.array([there[row]]), np.array([row], np.int32))
+
+
+def test_recent_ids_are_found_while_others_come_and_go() -> None:
+    names, n = Names(), 300
+    names.load(pack(pa.array([f"b{row:03}" for row in range(10)]), np.arange(10, dtype=np.int32)))
+    there = {row: f"b{row:03}" for row in range(10)}
+    with patch("indexes.core.names.MOST_LATER", 20):
+        for at in range(n):
+            row = 10 + at % 13
+            if row in there:
+                names.delete(there.pop(row), row)
+            there[row] = f"ü{at}"
+            names.note_one(there[row], row)
+            if at % 3:
+                rows = list(there)
+                before = names.many(np.array(rows, np.int32))
+                assert before.to_pylist() == list(there.values())
+                assert len(names._later) <= 2 * 13 + 20 + 13, "what is gone is not kept for good"
+    assert names.many(np.empty(0, np.int32)).to_pylist() == []

@@ -25,7 +25,7 @@ from app.write_path.writer import Skeleton
 from indexes.relays.commands import Notify
 from indexes.relays.plans.subscriptions import MOST_KEPT, NotifyPlan
 
-INLINE = 1_000
+INLINE = 30_000
 """Subscriptions and notifications up to which an answer is written on the event loop."""
 
 

@@ -1,0 +1,98 @@
+"""Single notifications, carried out together as one command, where their answers are short."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from app.api.relays.context import RelayContext
+from app.api.relays.routes.notifications import INLINE
+from app.api.together.kind import Answer, Elsewhere, Outcome, ShortRequest, Verb
+from app.api.values import payload_text
+from app.rendering.recipients import each_delivery
+from app.security.callers import Caller
+from app.security.scopes import Need
+from app.write_path.idempotency import Ticket
+from indexes.relays.commands import Notify
+from indexes.relays.engine import RelayEngine
+from indexes.relays.plans.subscriptions import NotifyPlan
+
+MOST_SUBSCRIPTIONS = 1 << 17
+"""Subscriptions of a relay up to which its notifications are carried out together. The answers to a group are in memory
+at once."""
+
+MOST_RECIPIENTS = 4_096
+"""Recipients of a notification, on average, up to which they are."""
+
+
+class Said(NamedTuple):
+    """One request: a number for each attribute of the relay `engine`, the payload, and the link that it came over."""
+
+    engine: RelayEngine
+    values: list[float]
+    payload: bytes | None
+    link: str | None
+
+
+class Notifications:
+    """Requests with one notification: see `app.api.together.kind.Kind`. Those with an Idempotency-Key, of which part of
+    the answer is kept, and those to relays where an answer may be long, take the usual way."""
+
+    def __init__(self, context: RelayContext) -> None:
+        self._context = context
+
+    def need(self, name: str) -> Need:
+        """The right to publish to a relay."""
+        return Need("relays", "publish", name)
+
+    def read(self, request: ShortRequest, caller: Caller) -> Said:
+        """The notification of a request. Raises whatever makes it take the usual way."""
+        if request.query or request.key:
+            raise Elsewhere
+        caller.require_whole()
+        context = self._context
+        relay = context.resources.latest(request.name)
+        if relay.subscription_count > MOST_SUBSCRIPTIONS or relay.recipients_per_notification > MOST_RECIPIENTS:
+            raise Elsewhere
+        config = context.config_of(relay)
+        body: dict[str, Any] = request.checked_body(context.validators(config).notifications)
+        (said,) = body["notifications"]
+        link, payload = said.get("from"), said.get("payload")
+        if body.get("on_error", "refuse") != "refuse" or (link is not None and link not in config.links):
+            raise Elsewhere
+        text = None if payload is None else payload_text(payload, context.settings.max_payload)
+        return Said(relay, [said["values"][name] for name in config.attributes], text, link)
+
+    def subject(self, item: Said) -> str | None:
+        """Any number of requests may be alike."""
+        return None
+
+    async def apply(self, name: str, items: Sequence[Said], tickets: Sequence[Ticket | None]) -> NotifyPlan:
+        """Tell all of them by one command. Raises as `Writer.submit`."""
+        command = Notify(
+            np.array([item.values for item in items], np.float64),
+            {i: item.payload for i, item in enumerate(items) if item.payload is not None},
+            {i: item.link for i, item in enumerate(items) if item.link is not None},
+            requests=len(items),
+        )
+        plan: NotifyPlan = await self._context.resources.submit(name, command, reader=items[0].engine)
+        return plan
+
+    async def outcomes(self, job: NotifyPlan, items: Sequence[Said]) -> list[Outcome]:
+        """Each with its own seq and recipients."""
+        return _answers(job) if job.found.named <= INLINE else await asyncio.to_thread(_answers, job)
+
+
+def single_notifications(context: RelayContext) -> list[Verb]:
+    """The notifications that are carried out together."""
+    return [Verb(Notifications(context), "POST", "/v1/relays/{relay}/notifications")]
+
+
+def _answers(plan: NotifyPlan) -> list[Outcome]:
+    return [
+        Answer(200, f'{{"seq":{seq},"results":[{text}]}}\n'.encode(), None)
+        for seq, text in enumerate(each_delivery(plan.found), plan.first_seq)
+    ]
