@@ -25,6 +25,7 @@ from indexes.core.plan import applied
 from indexes.matchers.alternatives import lists as lists_module
 from indexes.matchers.commands import (
     AddSubscriptions,
+    Change,
     ChangeSubscription,
     ChangeSubscriptions,
     DeleteSubscriptions,
@@ -639,7 +640,7 @@ def test_changes_that_were_accepted_before_a_rebuild_meet_their_rows() -> None:
     copied, _ = applied(engine.capture(journal=True))
     state = state_of(present(copied.captured))
     fold = engine.fold(matcher_of(state), present(state.origin))
-    changes = [SetSubscription(f"s{i}", [100.0 + i, 100.0 + i, 1.0]) for i in (7, 30, n)]
+    changes: list[Change] = [SetSubscription(f"s{i}", [100.0 + i, 100.0 + i, 1.0]) for i in (7, 30, n)]
     plan = engine.prepare(ChangeSubscriptions(changes))
     assert applied(fold)[0].swapped
     applied(plan)
