@@ -1,6 +1,6 @@
 """Metrics that are counted by one thread at a time, without the locks of the library.
 
-It takes one for each number that it adds: eight for a small write, a twentieth of what that takes by itself.
+It takes one for each number that it adds, eight for a small write.
 """
 
 from __future__ import annotations
