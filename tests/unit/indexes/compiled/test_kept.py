@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import pytest
@@ -35,6 +35,9 @@ class KeptAlone(NamedTuple):
     """A kind with other contents."""
 
     words: Words
+
+
+Parts: TypeAlias = tuple[Columns, Floats, float]
 
 
 def columns(shape: tuple[int, int], add: int = 0, *, double: bool = False) -> Columns:
@@ -71,7 +74,7 @@ def wanted(columns: Columns, more: Floats, share: float, factor: float) -> Float
 @pytest.mark.parametrize("shape", [(3, 5), (4, 1), (1, 7), (0, 2)])
 @pytest.mark.parametrize("double", [False, True])
 def test_kernels_find_what_was_kept(shape: tuple[int, int], double: bool) -> None:
-    parts = columns(shape, 7, double=double), np.arange(shape[0]) * 0.25, -1.5
+    parts: Parts = columns(shape, 7, double=double), np.arange(shape[0], dtype=np.float64), -1.5
     kept, out = Kept(room_for(parts)), np.empty(shape[0])
     put(kept, parts)
     combined(kept, 3.0, out)
@@ -79,13 +82,13 @@ def test_kernels_find_what_was_kept(shape: tuple[int, int], double: bool) -> Non
 
 
 def test_arrays_are_seen_as_they_are_and_others_once_they_are_kept() -> None:
-    parts = columns((3, 2)), np.ones(3), 1.0
+    parts: Parts = columns((3, 2)), np.ones(3), 1.0
     kept, out = Kept(room_for(parts)), np.empty(3)
     put(kept, parts)
     parts[0].table[:] += 10.0
     combined(kept, 1.0, out)
     assert np.array_equal(out, wanted(*parts, 1.0))
-    others = columns((2, 4), 1), np.zeros(2), 1.0
+    others: Parts = columns((2, 4), 1), np.zeros(2), 1.0
     put(kept, others)
     out = np.empty(2)
     combined(kept, 1.0, out)
