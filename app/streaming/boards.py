@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from itertools import chain
+from itertools import chain, repeat
 from operator import itemgetter
 from typing import Any, Protocol
 
 from app.rendering.boards import board_json
-from app.streaming.buffer import CHANGE, Channel, Entries, Form, Message, message
+from app.streaming.buffer import CHANGE, Channel, Entries, Form, Message, Words, message
 from app.streaming.conflation import ListResource, board_form
 from app.streaming.protocols import LiveSubscription, Source, StreamHub
 from indexes.boards.changed_lists import ChangedLists, parts_of
@@ -120,30 +120,30 @@ class LiveBoard(ListResource):
                 continue
             channel = live.changes
             if channel is not None:
-                items = items or self._written(changes, False)
+                items = items or self._written(changes, False, channel.blocks)
                 channel.publish(items[n], () if channel.diffs is None else changes[n].entries)
                 sent += len(channel.readers)
             channel = live.old
             if channel is not None:
-                items_old = items_old or self._written(changes, True)
+                items_old = items_old or self._written(changes, True, channel.blocks)
                 channel.publish(items_old[n], () if channel.diffs is None else changes[n].entries)
                 sent += len(channel.readers)
         self._sent += sent
 
-    def _written(self, changes: ChangedLists, old: bool) -> list[Message]:
-        """The message of each change. Equal changes share theirs."""
-        records, made, head = changes.records, Message.of_rest, f'"event":"{CHANGE}","cursor":"{self.hub.epoch}:'
+    def _written(self, changes: ChangedLists, old: bool, blocks: bool) -> list[Message]:
+        """The message of each change, made as an SSE block or as WebSockets have it. Equal changes share theirs."""
+        records, made = changes.records, Message if blocks else Message.of_rest
+        head, middle, end = words = Words.of(self.hub.epoch, CHANGE, blocks)
         if not old and changes.distinct and changes.ends is None and records.payload is None and all(records.new_rank):
-            rests = self.write.lone_changes(records, head)
-            return [made(seq, CHANGE, rest) for seq, rest in zip(records.seq, rests, strict=True)]
+            return list(map(made, records.seq, repeat(CHANGE), self.write.lone_changes(records, words)))
         seqs, texts = records.seq, self.write.entries(records, changes.distinct, old)
         if changes.ends is not None:
             begins = (0, *changes.ends[:-1])
-            texts = [",".join(texts[begin:end]) for begin, end in zip(begins, changes.ends, strict=True)]
+            texts = [",".join(texts[begin:stop]) for begin, stop in zip(begins, changes.ends, strict=True)]
             seqs = [seqs[begin] for begin in begins]
         if changes.distinct:
             return [
-                made(seq, CHANGE, f'{head}{seq}","seq":{seq},"changes":[{text}]}}'.encode())
+                made(seq, CHANGE, f'{head}{seq}{middle}"seq":{seq},"changes":[{text}]{end}'.encode())
                 for seq, text in zip(seqs, texts, strict=True)
             ]
         shared: dict[tuple[int, str], Message] = {}
@@ -152,8 +152,8 @@ class LiveBoard(ListResource):
             item = shared.get(key)
             if item is None:
                 seq, text = key
-                rest = f'{head}{seq}","seq":{seq},"changes":[{text}]}}'
-                item = shared[key] = made(seq, CHANGE, rest.encode())
+                whole = f'{head}{seq}{middle}"seq":{seq},"changes":[{text}]{end}'
+                item = shared[key] = made(seq, CHANGE, whole.encode())
             items.append(item)
         return items
 

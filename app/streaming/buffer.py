@@ -9,7 +9,7 @@ import re
 from collections import deque
 from collections.abc import Iterator
 from itertools import islice, starmap
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 from app.errors import FieldError, Invalid
 from indexes.boards.lists import ListEntry, ObjectView
@@ -51,28 +51,51 @@ def with_old(form: Form) -> Form:
     return "old"
 
 
+class Words(NamedTuple):
+    """What is in a message besides its seq and the fields of its data: before the seq, between it and the fields, and
+    behind these.
+    """
+
+    head: str
+    middle: str
+    end: str
+
+    @classmethod
+    def of(cls, epoch: str, event: str, blocks: bool) -> Words:
+        r"""Those of an event, as SSE blocks or as WebSockets have them.
+
+        >>> Words.of("e", "gone", blocks=True)
+        Words(head='id: e:', middle='\nevent: gone\ndata: {', end='}\n\n')
+        """
+        if blocks:
+            return cls(f"id: {epoch}:", f"\nevent: {event}\ndata: {{", "}\n\n")
+        return cls(f'"event":"{event}","cursor":"{epoch}:', '",', "}")
+
+
 class Message:
     """One message of a stream: the bytes that all who read it share, as SSE and WebSockets have them.
 
     `block` is the whole SSE block, `rest` the same message as a WebSocket has it, behind the names of its stream: the
-    event, the cursor and the data. One is made from the other when it is first asked for. `kept` is the one of which
-    the message can be made again: there may be hundreds of thousands, and what is bytes alone, the collector does not
-    look at. `size` is how many bytes the block has.
+    event, the cursor and the data. One is made from the other when it is first asked for; `made_block` and `made_rest`
+    are None before. `kept` is the one of which the message can be made again: there may be hundreds of thousands, and
+    what is bytes alone, the collector does not look at. `size` is how many bytes the block has.
     """
 
-    __slots__ = ("_block", "event", "kept", "rest", "seq", "size")
+    # No `__getattr__`: a class with one has all of its attributes looked up the long way.
+    __slots__ = ("event", "kept", "made_block", "made_rest", "seq", "size")
     seq: int
     event: str
     size: int
     kept: bytes
-    rest: bytes
-    _block: bytes | None
+    made_block: bytes | None
+    made_rest: bytes | None
 
     def __init__(self, seq: int, event: str, block: bytes) -> None:
         self.seq = seq
         self.event = event
         self.size = len(block)
-        self.kept = self._block = block
+        self.kept = self.made_block = block
+        self.made_rest = None
 
     @classmethod
     def of(cls, epoch: str, seq: int, event: str, data: str) -> Message:
@@ -85,8 +108,8 @@ class Message:
         made = cls.__new__(cls)
         made.seq = seq
         made.event = event
-        made.kept = made.rest = rest
-        made._block = None
+        made.kept = made.made_rest = rest
+        made.made_block = None
         made.size = len(rest) + _LONGER
         return made
 
@@ -115,24 +138,25 @@ class Message:
         >>> message("e", 43, "gone", '{"seq":43}').block.splitlines()
         [b'id: e:43', b'event: gone', b'data: {"seq":43}', b'']
         """
-        block = self._block
+        block = self.made_block
         if block is None:
             rest, begin = self.kept, len(self.event) + len(_TO_CURSOR)
             end = rest.index(b'"', begin)
             cursor, event = rest[begin:end], self.event.encode()
-            block = self._block = b"id: %b\nevent: %b\ndata: {%b\n\n" % (cursor, event, rest[end + 2 :])
+            block = self.made_block = b"id: %b\nevent: %b\ndata: {%b\n\n" % (cursor, event, rest[end + 2 :])
         return block
 
-    def __getattr__(self, name: str) -> bytes:
+    @property
+    def rest(self) -> bytes:
         r"""The `rest` of a message of which the block was there first.
 
         >>> Message(43, "gone", b'id: e:43\nevent: gone\ndata: {"seq":43}\n\n').rest
         b'"event":"gone","cursor":"e:43","seq":43}'
         """
-        if name != "rest":
-            raise AttributeError(name)
-        head, event, data = self.kept.split(b"\n", 2)
-        self.rest = rest = b'"event":"%b","cursor":"%b",%b' % (event[7:], head[4:], data[7:-2])
+        rest = self.made_rest
+        if rest is None:
+            head, event, data = self.kept.split(b"\n", 2)
+            rest = self.made_rest = b'"event":"%b","cursor":"%b",%b' % (event[7:], head[4:], data[7:-2])
         return rest
 
 
@@ -183,6 +207,8 @@ class ChannelReader(Protocol):
     def push(self, item: Message) -> None: ...
     def push_conflated(self, item: Message) -> None: ...
     def finish(self, item: Message) -> None: ...
+    @property
+    def blocks(self) -> bool: ...
 
 
 class Channel:
@@ -240,6 +266,11 @@ class Channel:
             self._keep_less()
         for reader in self.readers:
             reader.push(item)
+
+    @property
+    def blocks(self) -> bool:
+        """Whether its messages are read as SSE blocks, by the reader that is asked first."""
+        return next((reader.blocks for reader in self.readers), False)
 
     @property
     def kept(self) -> list[Message]:

@@ -107,6 +107,11 @@ class Reader:
         self.nbytes = 0
         self.void = False
 
+    @property
+    def blocks(self) -> bool:
+        """Whether it is sent messages as SSE blocks."""
+        return self.connection.blocks
+
     def push(self, item: Message) -> None:
         """Queue a message, or fall behind. O(1), amortised over what becomes void."""
         if self.void:
@@ -179,10 +184,32 @@ class Connection(ABC):
     `run` is its task: it empties the queue, gets the lists of readers that fell behind from the hub, sends a heartbeat
     when one is due and nothing else is waiting, and returns when the connection ends.
 
-    One that is `lasting` belongs to the service: it does not end with those of clients, and has no heartbeats.
+    One that is `lasting` belongs to the service: it does not end with those of clients, and has no heartbeats. One of
+    `blocks` is sent messages as SSE has them.
     """
 
+    # Some connections have more attributes than Python keeps where they are found fastest.
+    __slots__ = (
+        "_aborted",
+        "_task",
+        "_void",
+        "_void_bytes",
+        "begun",
+        "ending",
+        "heartbeat_due",
+        "hub",
+        "keys",
+        "late",
+        "limit",
+        "lost",
+        "most",
+        "nbytes",
+        "queue",
+        "timers",
+        "waiter",
+    )
     transport: str
+    blocks: ClassVar[bool] = False
     lasting: ClassVar[bool] = False
 
     def __init__(self, hub: ConnectionHub, limit: int, most: int = MOST_QUEUED) -> None:

@@ -80,8 +80,10 @@ class EventStream(Response):
 class SseConnection(Connection):
     """A connection with one reader."""
 
+    __slots__ = ("_receive", "_send", "_would_write", "_write", "reader")
     hub: Hub
     transport = "sse"
+    blocks = True
 
     def __init__(self, hub: Hub, receive: Receive, send: Send, ready: bool, squash: float | None) -> None:
         super().__init__(hub, hub.limits.stream_queue, hub.limits.stream_bytes)
@@ -109,7 +111,7 @@ class SseConnection(Connection):
     def send_now(self) -> None:
         if self._would_write():
             item = self.take_one()
-            body = self._taken() if item is None else item.block
+            body = self._taken() if item is None else item.made_block or item.block
             if body:
                 self._write(body)
 

@@ -206,7 +206,7 @@ class Socket(Connection):
                 text, data = self._frame(reader, item)
                 pieces += (head_of(TEXT_FRAME if text else BINARY_FRAME, len(data)), data)
                 continue
-            head, rest = reader.prefix, item.rest
+            head, rest = reader.prefix, item.made_rest or item.rest
             size = len(head) + len(rest)
             add(heads[size] if size < many else head_of(TEXT_FRAME, size))
             add(head)

@@ -7,8 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.streaming.boards import LiveBoard
+from app.streaming.buffer import CHANGE, Words
 from indexes.boards.changed_lists import ChangedLists, Records
-from tests.streaming.world import Service
+from indexes.boards.results import Slice
+from tests.streaming.helpers import alone, ready
+from tests.streaming.world import Service, quiet
 
 Row = tuple[str, tuple[int, int], float, float, int]
 """An object's id, its ranks before and after, its place and rank value, and its creation number."""
@@ -38,26 +41,50 @@ def _changes(rows: list[Row], payload: list[bytes | None] | None) -> ChangedList
     return ChangedLists(records, None, True)
 
 
-@given(rows=st.lists(ROW, min_size=1, max_size=6), data=st.data(), old=st.booleans())
-def test_each_change_has_the_message_that_it_has_alone(rows: list[Row], data: st.DataObject, old: bool) -> None:
+@given(rows=st.lists(ROW, min_size=1, max_size=6), data=st.data(), old=st.booleans(), blocks=st.booleans())
+def test_each_change_has_the_message_that_it_has_alone(
+    rows: list[Row], data: st.DataObject, old: bool, blocks: bool
+) -> None:
     n = len(rows)
     payload = data.draw(st.none() | st.lists(PAYLOADS, min_size=n, max_size=n))
     service = Service()
     live = LiveBoard(service.world.resource, service.world, service.hub)
     changes = _changes(rows, payload)
     alone = [live._changed(one.seq, one.entries, old) for one in changes]
-    found = live._written(changes, old)
+    found = live._written(changes, old, blocks)
+    assert [item.kept for item in found] == [item.block if blocks else item.rest for item in alone]
     assert [(item.seq, item.event, item.rest, item.block, item.size) for item in found] == [
         (item.seq, item.event, item.rest, item.block, item.size) for item in alone
     ]
 
 
-@given(rows=st.lists(ROW.filter(lambda row: row[1][1] > 0), min_size=2, max_size=6), same=st.booleans())
-def test_changes_of_objects_that_stay_are_written_together(rows: list[Row], same: bool) -> None:
+@given(rows=st.lists(ROW.filter(lambda row: row[1][1] > 0), min_size=2, max_size=6), same=st.booleans(), data=st.data())
+def test_changes_of_objects_that_stay_are_written_together(rows: list[Row], same: bool, data: st.DataObject) -> None:
     if same:
         rows = [(id, rows[0][1], x, y, created) for id, _, x, y, created in rows]
     service = Service()
     live = LiveBoard(service.world.resource, service.world, service.hub)
     changes = _changes(rows, None)
-    found = live.write.lone_changes(changes.records, '"event":"change","cursor":"e1:')
-    assert found == [live._changed(one.seq, one.entries, False).rest for one in changes]
+    blocks = data.draw(st.booleans())
+    found = live.write.lone_changes(changes.records, Words.of("e1", CHANGE, blocks))
+    alone = [live._changed(one.seq, one.entries, False) for one in changes]
+    assert found == [item.block if blocks else item.rest for item in alone]
+
+
+@alone
+async def test_readers_of_both_forms_get_the_same_changes() -> None:
+    for first in (True, False):
+        service = ready()
+        taps = [await service.tap("mine") for _ in range(2)]
+        for tap, blocks in zip(taps, (first, not first), strict=True):
+            vars(tap)["blocks"] = blocks
+        changes = _changes([(f"o{i}", (1, 1), 0.5, float(i), i) for i in range(20)], None)
+        service.hub.deliver(service.world.resource, Slice(10_017, changes, [], [], []))
+        await quiet()
+        channel = taps[0].open[0].channel
+        assert channel is not None and taps[1].open[0].channel is channel
+        assert [item.made_block is not None for item in channel.kept] == [first] * 20
+        assert taps[0].events[-20:] == [("change", seq) for seq in range(9_998, 10_018)]
+        assert taps[0].got == taps[1].got
+        for tap in taps:
+            await tap.lose()

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import gc
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
 from app.streaming.buffer import GONE, KEPT_BYTES, NOTIFICATION, Channel, Message, message
+from app.streaming.connection import Connection, Reader
 
 
 def notification(seq: int, size: int) -> Message:
@@ -54,3 +57,12 @@ def test_a_message_is_made_again_of_what_was_kept_of_it(event: str, data: str) -
         again = Message.of_kept(43, one.kept)
         assert (again.seq, again.event, again.block, again.rest) == (43, event, item.block, item.rest)
         assert again.size == len(item.block)
+
+
+@pytest.mark.parametrize("blocks", [True, False])
+def test_messages_are_made_as_the_first_reader_has_them(blocks: bool) -> None:
+    channel = Channel("boards/b", "mine", "changes", 0, 256)
+    assert not channel.blocks
+    for each in (blocks, not blocks):
+        channel.readers[Reader(cast("Connection", SimpleNamespace(limit=1, blocks=each)))] = None
+    assert channel.blocks == blocks
