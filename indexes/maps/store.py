@@ -61,14 +61,24 @@ class MapStore(SubscriptionStore[QueryState]):
     # What plans do
 
     def change_objects(self, changes: Changes) -> list[int]:
-        """Change objects, and update the standing queries; returns the rows of those whose answer or zone changed."""
+        """Change objects, and update the standing queries; returns the rows of those whose answer or zone changed.
+        What nobody follows is searched for again only when somebody wants it."""
         self.table.note(changes.slots)
         live, index, there = self.standing.live, self.table.index, changes.there
         if live is not None:
-            return [one.query for one in live.apply(changes).changed] if len(there) else []
+            return [one.query for one in live.apply(changes, self._is_followed).changed] if len(there) else []
         index.put(changes.slots[there], changes.points[there], changes.statics[there], created=changes.created[there])
         index.delete(changes.slots[~there])
         return []
+
+    def _is_followed(self, row: int) -> bool:
+        return bool(self.watched) and self.standing.names.name(row) in self.watched
+
+    def hold(self, keys: Iterable[str]) -> None:
+        """Search for the answers of standing queries whose search was postponed."""
+        live = self.standing.live
+        if live is not None and live.held.postponed:
+            live.hold(map(self.standing.names.find, keys))
 
     def take_index(self, index: PlaceIndex) -> None:
         """Replace the index by one of the same objects, and end the journal of changes."""
