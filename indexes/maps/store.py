@@ -64,11 +64,10 @@ class MapStore(SubscriptionStore[QueryState]):
         """Change objects, and update the standing queries; returns the rows of those whose answer or zone changed.
         What nobody follows is searched for again only when somebody wants it."""
         self.table.note(changes.slots)
-        live, index, there = self.standing.live, self.table.index, changes.there
+        live = self.standing.live
         if live is not None:
-            return [one.query for one in live.apply(changes, self._is_followed).changed] if len(there) else []
-        index.put(changes.slots[there], changes.points[there], changes.statics[there], created=changes.created[there])
-        index.delete(changes.slots[~there])
+            return [one.query for one in live.apply(changes, self._is_followed).changed] if len(changes.slots) else []
+        changes.make(self.table.index)
         return []
 
     def _is_followed(self, row: int) -> bool:

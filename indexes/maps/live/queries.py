@@ -57,6 +57,20 @@ class Changes(NamedTuple):
     created: Ints  # (n,)
 
 
+    def make(self, index: PlaceIndex) -> None:
+        """Change the objects of an index. Raises as `PlaceIndex.put`; nothing has changed then."""
+        there = self.there
+        if there.all():
+            index.put(self.slots, self.points, self.statics, created=self.created)
+            return
+        index.put(self.slots[there], self.points[there], self.statics[there], created=self.created[there])
+        index.delete(self.slots[~there])
+
+
+_NOBODY = np.empty(0, np.int64), np.empty(0, np.int64)
+"""No pairs of changes and queries."""
+
+
 class ZoneChange(NamedTuple):
     """A query that holds another zone after a batch, and whether it was searched for again."""
 
@@ -195,14 +209,12 @@ class LiveQueries:
         Raises:
             ValueError: see `PlaceIndex.put`; nothing has changed.
         """
-        there = changes.there
-        self.index.put(
-            changes.slots[there], changes.points[there], changes.statics[there], created=changes.created[there]
-        )
-        self.index.delete(changes.slots[~there])
+        changes.make(self.index)
         points, statics = changes.points + 0.0, changes.statics + 0.0
         self.tops.allow(statics[changes.there])
         change, query = self._touched(changes, points, statics)
+        if not len(query):
+            return BatchResult([], 0)
         begins = np.flatnonzero(np.diff(query, prepend=-1))
         each = np.split(change, begins[1:]) if len(begins) else []
         touched = dict(zip(query[begins].tolist(), each, strict=True))
@@ -239,7 +251,7 @@ class LiveQueries:
 
     def _touched(self, changes: Changes, points: Floats, statics: Floats) -> tuple[Ints, Ints]:
         """The pairs of changes and the queries that each may touch, in order of query, then change."""
-        found = [np.empty(0, np.int64)]
+        found = []
         wide = len(changes.slots)
         here = np.flatnonzero(changes.there)
         places, values = np.ascontiguousarray(points[here]), np.ascontiguousarray(statics[here])
@@ -250,12 +262,16 @@ class LiveQueries:
         at = 0
         while at < len(slots):
             at, n = holders_of(self.holders.cells, slots, at, self._pairs)
-            found.append(query[:n] * wide + change[:n])
+            if n:
+                found.append(query[:n] * wide + change[:n])
         for index in (self.tops, self.skylines):
             at = 0
             while len(index) and at < len(here):
                 at, n = index.touched(places, values, at, self._pairs)
-                found.append(query[:n] * wide + here[change[:n]])
+                if n:
+                    found.append(query[:n] * wide + here[change[:n]])
+        if not found:
+            return _NOBODY
         pairs = np.unique(np.concatenate(found))
         return pairs % max(1, wide), pairs // max(1, wide)
 

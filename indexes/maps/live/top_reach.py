@@ -107,11 +107,9 @@ class TopReach:
     def allow(self, statics: Floats) -> None:
         """Widen the bounds for objects with these static values (n, d). O(n d); if one is better than was assumed,
         O(q d log q) for q queries."""
-        if not len(statics):
+        if ((statics >= self.lower) & (statics <= self.upper)).all():
             return
         least, most = statics.min(axis=0), statics.max(axis=0)
-        if (least >= self.lower).all() and (most <= self.upper).all():
-            return
         lower, upper = np.minimum(self.lower, least), np.maximum(self.upper, most)
         with np.errstate(invalid="ignore"):
             known = np.isfinite(self.lower) & np.isfinite(self.upper)
