@@ -31,6 +31,9 @@ SPARE_QUESTIONS = 4_096
 """Questions that are kept in memory beyond those of standing queries."""
 
 
+PASS = 0.0003
+"""Seconds that a pass of changes may take besides the changes."""
+
 LONG_SEARCH = 0.001
 """Seconds from which on a search for a standing query is not left to an estimate that is learnt afterwards."""
 
@@ -44,7 +47,7 @@ class MapStore(SubscriptionStore[QueryState]):
         self.table = objects if objects is not None else Objects(config)
         self.standing = Queries(config, self.table.index)
         self.pending_objects = PendingObjects()
-        self.change_cost, self.move_cost, self.drop_cost = Cost(1e-5), Cost(5e-5), Cost(2e-5)
+        self.change_cost, self.move_cost, self.drop_cost = Cost(1e-5, apart=PASS), Cost(5e-5), Cost(2e-5)
         self._query_cost = {False: Cost(2e-4), True: Cost(5e-6)}
         self._answer_cost: dict[object, Cost] = {}
         self._searches = self._new_searches()

@@ -56,7 +56,6 @@ class Changes(NamedTuple):
     statics: Floats  # (n, d) smaller being better
     created: Ints  # (n,)
 
-
     def make(self, index: PlaceIndex) -> None:
         """Change the objects of an index. Raises as `PlaceIndex.put`; nothing has changed then."""
         there = self.there

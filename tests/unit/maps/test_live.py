@@ -243,7 +243,12 @@ def test_no_change_searches_for_what_nobody_follows_until_it_is_wanted(monkeypat
     live.put([0, 1, 2], [TopQuery(2, 2, SUM.scoring("euclidean")), SkylineQuery(), SkylineQuery()], [(0.1, 0.0)] * 3)
     searched: list[int] = []
     search = live._search
-    monkeypatch.setattr(live, "_search", lambda queries: (searched.extend(queries), search(queries)))
+
+    def noted(queries: list[int]) -> None:
+        searched.extend(queries)
+        search(queries)
+
+    monkeypatch.setattr(live, "_search", noted)
 
     def move(x: float) -> BatchResult:
         return live.apply(batch({0: ((x, 0.5), (1.0, 0.0), 0)}), lambda query: query == 2)
