@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+LEAST = 1e-9
+"""Seconds that changes take together, at least."""
+
 
 class Cost:
     """Seconds that one of many changes takes. A costly change counts at once and is forgotten slowly.
 
-    A `fixed` cost is not learnt.
+    A `fixed` cost is not learnt. Of what changes take together `apart` seconds do not count: a pass takes them however
+    few it makes, so that one of a single change says little about one of many.
     """
 
-    def __init__(self, seconds: float, fixed: bool = False) -> None:
+    def __init__(self, seconds: float, fixed: bool = False, apart: float = 0.0) -> None:
         self.seconds = seconds
         self._fixed = fixed
+        self._apart = apart
 
     def learn(self, spent: float, changes: int) -> None:
         """`changes` took `spent` seconds together."""
         if self._fixed:
             return
-        each = spent / max(1, changes)
+        each = max(LEAST, spent - self._apart) / max(1, changes)
         self.seconds = each if each > self.seconds else self.seconds + 0.1 * (each - self.seconds)
 
     def fit(self, budget: float, most: int = 1 << 30) -> int:

@@ -85,9 +85,10 @@ class SlicedPlan(Plan[S]):
         if not self._left or not self._has_room(budget):
             return
         end = self._executed + self._cost.fit(budget, min(self.at_once, self._left))
-        began = time.perf_counter()
+        # The time of this thread: waiting for others would make changes seem long, and long ones leave the loop.
+        began = time.thread_time()
         self._change(self._executed, end)
-        self._cost.learn(time.perf_counter() - began, end - self._executed)
+        self._cost.learn(time.thread_time() - began, end - self._executed)
         self._executed = end
 
     @abstractmethod

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from functools import partial
+from functools import lru_cache, partial
 from typing import NamedTuple
 
 import numpy as np
 
-from indexes.core.arrays import Bools, Ints
+from indexes.core.arrays import Bools, Floats, Ints
 from indexes.core.commands import Fault, Refused
 from indexes.core.ids import Packed
 from indexes.core.names import Names
 from indexes.core.pending_subscriptions import Steps
 from indexes.maps.commands import ChangeQuery, PutObjects
 from indexes.maps.config import MapConfig, Point, QueryState, Question, Skyline, Top
-from indexes.maps.pending_objects import BULK, PendingObjects, find_many, packed_ids
+from indexes.maps.pending_objects import BULK, PendingObjects, distinct_ids, find_many, packed_ids
 from indexes.maps.questions import faults_of, too_costly
 
 MOST = 1e300
@@ -63,11 +63,13 @@ def _check(
     has to give all values, unless one before it creates the object."""
     n = len(command)
     faults, bad = _element_faults(config, command)
-    coded = command.ids.dictionary_encode()
-    distinct, inverse = coded.dictionary, coded.indices.to_numpy().astype(np.int64)
+    distinct, inverse = distinct_ids(command.ids)
     # In this order: what is applied meanwhile is no longer pending, and is found.
     will_exist = pending.many(distinct)
     there = np.where(will_exist >= 0, will_exist == 1, find_many(names, distinct) >= 0)
+    if there.all():
+        return ~bad, faults, np.empty(0, np.int64)
+    inverse = np.arange(n) if inverse is None else inverse
     lacks_place = np.isnan(command.points[:, 0])
     whole = ~lacks_place & ~np.isnan(command.values).any(axis=1) & ~bad
     maker = np.full(len(distinct), n)
@@ -90,19 +92,29 @@ def _check(
 
 def _element_faults(config: MapConfig, command: PutObjects) -> tuple[list[Fault], Bools]:
     """What is wrong with elements whatever the state of the map, and with which of them."""
+    rows = np.concatenate([command.points, command.values], axis=1)
+    lowest, highest = _limits(config)
+    given = ~np.isnan(rows)
+    wrong = given & ~((rows >= lowest) & (rows <= highest))
+    half = given[:, 0] != given[:, 1]
+    bad = wrong.any(axis=1)
     faults: list[Fault] = []
-    bad = np.zeros(len(command), bool)
-    ends = EARTH if config.metric == "great-circle" else ((-MOST, MOST),) * 2
-    columns = [(f"location[{j}]", command.points[:, j], ends[j]) for j in (0, 1)]
-    for j, attribute in enumerate(config.attributes):
-        columns.append((f"values.{attribute.name}", command.values[:, j], attribute.range or (-MOST, MOST)))
-    for field, column, (low, high) in columns:
-        wrong = ~((column >= low) & (column <= high)) & ~np.isnan(column)
-        bad |= wrong
-        faults += [Fault(field, _between(low, high), index=i) for i in np.flatnonzero(wrong).tolist()]
-    half = np.isnan(command.points[:, 0]) != np.isnan(command.points[:, 1])
-    faults += [Fault("location", "must be two numbers", index=i) for i in np.flatnonzero(half & ~bad).tolist()]
+    if (bad | half).any():
+        fields = ["location[0]", "location[1]", *[f"values.{name}" for name in config.names]]
+        for j, field in enumerate(fields):
+            reason = _between(float(lowest[j]), float(highest[j]))
+            faults += [Fault(field, reason, index=i) for i in np.flatnonzero(wrong[:, j]).tolist()]
+        faults += [Fault("location", "must be two numbers", index=i) for i in np.flatnonzero(half & ~bad).tolist()]
     return faults, bad | half
+
+
+@lru_cache(maxsize=256)
+def _limits(config: MapConfig) -> tuple[Floats, Floats]:
+    """The least and the greatest of the numbers of an object: its place, then its values."""
+    ends = EARTH if config.metric == "great-circle" else ((-MOST, MOST),) * 2
+    ranges = [*ends, *[attribute.range or (-MOST, MOST) for attribute in config.attributes]]
+    lowest, highest = np.array(ranges, np.float64).T
+    return lowest, highest
 
 
 def _between(low: float, high: float) -> str:

@@ -76,6 +76,10 @@ class MapEngine(MapStore, SubscriptionEngine[QueryState]):
         """A plan that brings an index packed from a capture up to date with the changes recorded since."""
         return FoldPlan(self, fresh)
 
+    def watch(self, key: str) -> None:
+        super().watch(key)
+        self.hold([key])
+
     def settled(self, key: str) -> QueryState | None:
         row = self.standing.names.find(key)
         if row < 0:

@@ -20,7 +20,7 @@ from indexes.maps.config import MapConfig
 from indexes.maps.kernels.object_index import ABSENT
 from indexes.maps.live.queries import Changes
 from indexes.maps.object_index import PlaceIndex
-from indexes.maps.pending_objects import find_many
+from indexes.maps.pending_objects import distinct_ids, find_many
 from indexes.maps.results import ObjectView, Rows, ShownObject
 
 FEW = 24
@@ -80,23 +80,27 @@ class Objects:
     def look(self, keys: pa.StringArray, points: Floats, values: Floats) -> Put:
         """The result of these elements, in order: NaN leaves a value as it is. Slots are taken for new objects;
         nothing else changes. O(n log m), or O(n + m) for many."""
-        coded = keys.dictionary_encode()
-        distinct, inverse = coded.dictionary, coded.indices.to_numpy().astype(np.int64)
+        distinct, inverse = distinct_ids(keys)
         slots = find_many(self.names, distinct)
         fresh = slots < 0
         born = int(fresh.sum())
-        slots[fresh] = self.pool.take_many(born)
+        if born:
+            slots[fresh] = self.pool.take_many(born)
         before = np.full((len(slots), 2 + len(self.signs)), np.nan)
         known = np.flatnonzero(~fresh)
         if len(known):
             there, statics = self.index.rows(slots[known])
             before[known] = np.column_stack([there, statics])
-        after = before.copy()
-        given = np.column_stack([points, values * self.signs]) + 0.0
-        for j in range(after.shape[1]):
-            # Of several elements of an id the last one with a value counts.
-            some = np.flatnonzero(~np.isnan(given[:, j]))
-            after[inverse[some], j] = given[some, j]
+        given = np.concatenate([points, values * self.signs], axis=1) + 0.0
+        if inverse is None:
+            inverse = np.arange(len(keys))
+            after = np.where(np.isnan(given), before, given)
+        else:
+            after = before.copy()
+            for j in range(after.shape[1]):
+                # Of several elements of an id the last one with a value counts.
+                some = np.flatnonzero(~np.isnan(given[:, j]))
+                after[inverse[some], j] = given[some, j]
         created = np.zeros(len(slots), np.int64)
         created[fresh] = self.next_created + np.arange(born)
         created[known] = self.index.view.created[slots[known]]
@@ -158,13 +162,14 @@ class Objects:
     def get(self, key: str) -> ObjectView | None:
         """The object of an id, or None."""
         slot = self.names.find(key)
-        return None if slot < 0 else self._views([(key, slot)])[0]
+        return None if slot < 0 else self.views([(key, slot)])[0]
 
     def after(self, key: str | None, limit: int) -> list[ObjectView]:
         """Up to `limit` objects in order of id, behind `key`."""
-        return self._views(list(islice(self.names.after(key), limit)))
+        return self.views(list(islice(self.names.after(key), limit)))
 
-    def _views(self, found: list[tuple[str, int]]) -> list[ObjectView]:
+    def views(self, found: list[tuple[str, int]]) -> list[ObjectView]:
+        """Objects by their ids and slots."""
         slots = np.array([slot for _, slot in found], np.int64)
         points, statics = self.index.rows(slots)
         created = self.index.view.created[slots].tolist()

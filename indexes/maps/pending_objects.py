@@ -115,6 +115,15 @@ def find_many(names: Names, keys: pa.StringArray) -> Ints32:
     return rows
 
 
+def distinct_ids(keys: pa.StringArray) -> tuple[pa.StringArray, Ints | None]:
+    """The ids of some elements, each once in order of first use, and which of these each element has; None where all
+    are different. O(n)."""
+    if len(keys) < BULK and len(set(keys.to_pylist())) == len(keys):
+        return keys, None
+    coded = keys.dictionary_encode()
+    return coded.dictionary, coded.indices.to_numpy().astype(np.int64)
+
+
 def packed_ids(keys: pa.StringArray) -> Packed:
     """Ids, sorted. O(n log n)."""
     return pack(keys, np.arange(len(keys), dtype=np.int32))

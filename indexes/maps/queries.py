@@ -1,7 +1,8 @@
 """The standing queries of a map: their ids, questions and answers, and where their clients are.
 
 Answers follow from the objects. So while the log is replayed none is held (`live` is None), and all are searched for
-when that is done, which may give other zones than before, and correct ones.
+when that is done, which may give other zones than before, and correct ones. For the same reason the answer of a query
+that nobody follows may be searched for only when somebody wants it.
 """
 
 from __future__ import annotations
@@ -85,7 +86,7 @@ class Queries:
         if self.live is not None:
             live = self.live
             assert len(live) == len(rows) and all(row in live for row in rows), "other queries are live"
-            for row in rows:
+            for row in rows - live.held.postponed:
                 zone, at = live[row], self.at[row]
                 place = float(zone.place[0]), float(zone.place[1])
                 inside = zone.inside(*at) if isinstance(zone, TopZone) else zone.holds(*at)

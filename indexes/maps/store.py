@@ -31,6 +31,9 @@ SPARE_QUESTIONS = 4_096
 """Questions that are kept in memory beyond those of standing queries."""
 
 
+PASS = 0.0003
+"""Seconds that a pass of changes may take besides the changes."""
+
 LONG_SEARCH = 0.001
 """Seconds from which on a search for a standing query is not left to an estimate that is learnt afterwards."""
 
@@ -44,7 +47,7 @@ class MapStore(SubscriptionStore[QueryState]):
         self.table = objects if objects is not None else Objects(config)
         self.standing = Queries(config, self.table.index)
         self.pending_objects = PendingObjects()
-        self.change_cost, self.move_cost, self.drop_cost = Cost(1e-5), Cost(5e-5), Cost(2e-5)
+        self.change_cost, self.move_cost, self.drop_cost = Cost(1e-5, apart=PASS), Cost(5e-5), Cost(2e-5)
         self._query_cost = {False: Cost(2e-4), True: Cost(5e-6)}
         self._answer_cost: dict[object, Cost] = {}
         self._searches = self._new_searches()
@@ -61,14 +64,23 @@ class MapStore(SubscriptionStore[QueryState]):
     # What plans do
 
     def change_objects(self, changes: Changes) -> list[int]:
-        """Change objects, and update the standing queries; returns the rows of those whose answer or zone changed."""
+        """Change objects, and update the standing queries; returns the rows of those whose answer or zone changed.
+        What nobody follows is searched for again only when somebody wants it."""
         self.table.note(changes.slots)
-        live, index, there = self.standing.live, self.table.index, changes.there
+        live = self.standing.live
         if live is not None:
-            return [one.query for one in live.apply(changes).changed] if len(there) else []
-        index.put(changes.slots[there], changes.points[there], changes.statics[there], created=changes.created[there])
-        index.delete(changes.slots[~there])
+            return [one.query for one in live.apply(changes, self._is_followed).changed] if len(changes.slots) else []
+        changes.make(self.table.index)
         return []
+
+    def _is_followed(self, row: int) -> bool:
+        return bool(self.watched) and self.standing.names.name(row) in self.watched
+
+    def hold(self, keys: Iterable[str]) -> None:
+        """Search for the answers of standing queries whose search was postponed."""
+        live = self.standing.live
+        if live is not None and live.held.postponed:
+            live.hold(map(self.standing.names.find, keys))
 
     def take_index(self, index: PlaceIndex) -> None:
         """Replace the index by one of the same objects, and end the journal of changes."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -16,7 +17,7 @@ from indexes.maps.kernels.scores import Scoring, score_objects
 from indexes.maps.object_index import PlaceIndex
 from indexes.maps.plans.maintenance import Captured
 from indexes.maps.scoring import scoring
-from indexes.maps.searches import AnswerZone
+from indexes.maps.searches import AnswerZone, Searches, TopQuery
 from indexes.maps.zones.top import TopSearch, TopZone, own_scoring
 
 SAMPLE = 64
@@ -91,6 +92,9 @@ def verify(captured: Captured) -> Iterator[Checked]:
     assert captured.places is not None and captured.held is not None, "the indexes were not copied"
     table = Table(captured)
     rows = list(captured.held)
+    answer = partial(
+        _answer, captured, Searches(table.statics.shape[0], captured.config.bounds, captured.config.metric)
+    )
     places = captured.points[
         np.linspace(0, len(table.columns.x) - 1, min(len(table.columns.x), SAMPLE)).astype(np.int64)
     ]
@@ -100,9 +104,7 @@ def verify(captured: Captured) -> Iterator[Checked]:
     names = captured.query_ids.by_row(np.array(rows, np.int64))
     for start in range(0, len(rows), PIECE):
         some = rows[start : start + PIECE]
-        wrong = [
-            d for row in some for d in _compare(table, names.get(row, str(row)), captured.held[row], captured.at[row])
-        ]
+        wrong = [d for row in some for d in _compare(table, names.get(row, str(row)), answer(row), captured.at[row])]
         yield Checked(len(some), of, len(wrong), wrong)
     search = TopSearch(captured.places)
     nearness = scoring("weighted_sum", [], {"distance": 1.0}, captured.config.metric)
@@ -115,6 +117,17 @@ def verify(captured: Captured) -> Iterator[Checked]:
             if not np.array_equal(wanted, given):
                 wrong.append(Difference("nearest", f"[{x!r}, {y!r}]", table.called(wanted), table.called(given)))
         yield Checked(len(part), of, len(wrong), wrong)
+
+
+def _answer(captured: Captured, searches: Searches, row: int) -> AnswerZone:
+    """The answer of a query: the one that is held, or where there is none what a search finds."""
+    assert captured.places is not None and captured.held is not None, "the indexes were not copied"
+    if row not in captured.held.postponed:
+        return captured.held[row]
+    asked = captured.held.asked(row)
+    if isinstance(asked, TopQuery):
+        asked = replace(asked, scoring=own_scoring(asked.scoring))
+    return searches.zones(captured.places, asked, [captured.at[row]])[0]
 
 
 def _compare(table: Table, key: str, held: AnswerZone, at: Point) -> list[Difference]:

@@ -95,10 +95,8 @@ class ObjectChanges:
 
         def show(plan: PutPlan) -> None:
             made = made_by(plan)
-            for event, at in enumerate(places(plan)):
-                found = plan.engine.object(items[at].id)
-                assert found is not None, "it was just put"
-                text = write(shown_object(found), f'"seq":{plan.first_seq + event},')
+            for seq, (at, found) in enumerate(zip(places(plan), plan.views(), strict=True), plan.first_seq):
+                text = write(shown_object(found), f'"seq":{seq},')
                 answers[at] = Answer(status(made, at), f"{text}\n".encode(), None)
 
         plan: PutPlan = await self._context.resources.submit(

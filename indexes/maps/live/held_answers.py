@@ -4,11 +4,13 @@ A skyline is kept as it was found. Of a top-k only what does not follow from its
 radius, how many members it has, and in `holders` the slots of its candidates. Places, values, scores and distances are
 read and computed when an answer is asked for: kept, they are three times as many bytes as all else, and each of their
 arrays is a Python object.
+
+A search may be postponed: the query has no answer then until somebody wants it, and no object is held by it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
 from typing import NamedTuple
 from weakref import WeakValueDictionary
@@ -56,6 +58,8 @@ class HeldAnswers(Mapping[int, AnswerZone]):
         self.index = index
         self.skylines: dict[int, Zone | CircleZone] = {}
         self.holders = Holders()
+        self.postponed: set[int] = set()
+        """The queries whose answers are not held."""
         self.tops = TopColumns(np.empty((0, 2)), np.empty(0), np.empty(0, np.int32))
         self._queries = queries
         # While somebody has an answer, whoever asks gets the same, until it changes.
@@ -69,7 +73,7 @@ class HeldAnswers(Mapping[int, AnswerZone]):
         return iter(self._queries)
 
     def __getitem__(self, query: int) -> AnswerZone:
-        """The answer of a query with its zone. O(candidates)."""
+        """The answer of a query with its zone, whose search is not postponed. O(candidates)."""
         asked = self._queries[query]
         if not isinstance(asked, TopQuery):
             return self.skylines[query]
@@ -101,6 +105,10 @@ class HeldAnswers(Mapping[int, AnswerZone]):
             radius=float(self.tops.radius[query]),
         )
 
+    def asked(self, query: int) -> Query:
+        """What a query asks."""
+        return self._queries[query]
+
     def place(self, query: int) -> Point:
         """Where the top-k of a query was searched for."""
         x, y = self.tops.place[query].tolist()
@@ -121,6 +129,7 @@ class HeldAnswers(Mapping[int, AnswerZone]):
 
     def keep(self, found: Mapping[int, AnswerZone]) -> None:
         """Insert or replace answers as searches have found them."""
+        self.postponed.difference_update(found)
         tops = {q: zone for q, zone in found.items() if isinstance(zone, TopZone)}
         for q, zone in found.items():
             if not isinstance(zone, TopZone):
@@ -149,17 +158,28 @@ class HeldAnswers(Mapping[int, AnswerZone]):
         for q in queries.tolist():
             self._made.pop(q, None)
 
+    def postpone(self, queries: Sequence[int]) -> None:
+        """Hold the answers of queries no longer, until they are kept again. O(their candidates, or members)."""
+        self._let_go(queries)
+        self.postponed.update(queries)
+
     def drop(self, query: int) -> None:
         """Delete an answer. O(its candidates, or members)."""
-        self.skylines.pop(query, None)
-        self._made.pop(query, None)
-        self.holders.release(np.array([query]))
+        self._let_go([query])
+        self.postponed.discard(query)
+
+    def _let_go(self, queries: Sequence[int]) -> None:
+        for q in queries:
+            self.skylines.pop(q, None)
+            self._made.pop(q, None)
+        self.holders.release(np.array(queries))
 
     def copy(self, index: PlaceIndex) -> HeldAnswers:
         """A copy that stays as it is, over a copy of the index."""
         other = HeldAnswers(self._queries.copy(), index)
         other.skylines = self.skylines.copy()
         other.holders = self.holders.copy()
+        other.postponed = self.postponed.copy()
         other.tops = deepcopy(self.tops)
         return other
 

@@ -7,11 +7,14 @@ with the same answer, or a new search. Any other zone stays valid as it is.
 
 So an answer that is held is one that a search might return now, at the place where it was searched for; it is right
 strictly within its zone as well; and the last known place of the client is in the zone, or is that place.
+
+Of queries that nobody follows the new search may be postponed until somebody wants the answer. No change touches such
+a query: its answer is searched for among the objects that there are then.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, NamedTuple, cast
 
@@ -53,6 +56,19 @@ class Changes(NamedTuple):
     statics: Floats  # (n, d) smaller being better
     created: Ints  # (n,)
 
+    def make(self, index: PlaceIndex) -> None:
+        """Change the objects of an index. Raises as `PlaceIndex.put`; nothing has changed then."""
+        there = self.there
+        if there.all():
+            index.put(self.slots, self.points, self.statics, created=self.created)
+            return
+        index.put(self.slots[there], self.points[there], self.statics[there], created=self.created[there])
+        index.delete(self.slots[~there])
+
+
+_NOBODY = np.empty(0, np.int64), np.empty(0, np.int64)
+"""No pairs of changes and queries."""
+
 
 class ZoneChange(NamedTuple):
     """A query that holds another zone after a batch, and whether it was searched for again."""
@@ -68,7 +84,7 @@ class ZoneChange(NamedTuple):
 
 
 class BatchResult(NamedTuple):
-    """The queries with another zone after a batch, in order, and how many were examined."""
+    """The queries that hold another zone after a batch, in order, and how many were examined."""
 
     changed: list[ZoneChange]
     touched: int
@@ -126,7 +142,13 @@ class LiveQueries:
 
     def __getitem__(self, query: int) -> AnswerZone:
         """The answer of a query with its zone."""
+        self.hold([query])
         return self.held[query]
+
+    def hold(self, queries: Iterable[int]) -> None:
+        """Search for the answers of queries whose search was postponed."""
+        if self.held.postponed:
+            self._search([q for q in dict.fromkeys(queries) if q in self.held.postponed])
 
     def put(self, rows: Sequence[int], queries: Sequence[Query], points: Sequence[Point]) -> None:
         """Insert or replace queries, with their clients at these places. A search each.
@@ -169,14 +191,16 @@ class LiveQueries:
         """
         if not np.isfinite(point).all():
             raise ValueError("a place is not finite")
+        self.hold([query])
         self._at[query] = at = _pair(point)
         if self.held.holds(query, at):
             return True
         self._search([query])
         return False
 
-    def apply(self, changes: Changes) -> BatchResult:
-        """Change the objects of the index and update the queries.
+    def apply(self, changes: Changes, follows: Callable[[int], bool] | None = None) -> BatchResult:
+        """Change the objects of the index and update the queries. `follows` says of which queries the zone is searched
+        for again at once where it is broken; None for all. That of the others is postponed.
 
         O(log q + t) a change for t touched of q queries, and a search for each whose zone is broken. O(q d log q) when
         an object is better than any before, or a delta has grown: too seldom to count in the long run.
@@ -184,14 +208,12 @@ class LiveQueries:
         Raises:
             ValueError: see `PlaceIndex.put`; nothing has changed.
         """
-        there = changes.there
-        self.index.put(
-            changes.slots[there], changes.points[there], changes.statics[there], created=changes.created[there]
-        )
-        self.index.delete(changes.slots[~there])
+        changes.make(self.index)
         points, statics = changes.points + 0.0, changes.statics + 0.0
         self.tops.allow(statics[changes.there])
         change, query = self._touched(changes, points, statics)
+        if not len(query):
+            return BatchResult([], 0)
         begins = np.flatnonzero(np.diff(query, prepend=-1))
         each = np.split(change, begins[1:]) if len(begins) else []
         touched = dict(zip(query[begins].tolist(), each, strict=True))
@@ -207,15 +229,28 @@ class LiveQueries:
                     effects.changed.add(q)
                     effects.entered.add(q)
         self._enter(sorted(effects.entered - effects.broken))
-        self._search(sorted(effects.broken))
-        changed = effects.changed | effects.broken
+        broken = sorted(effects.broken)
+        self._postpone([] if follows is None else [q for q in broken if not follows(q)])
+        self._search([q for q in broken if q not in self.held.postponed])
+        changed = (effects.changed | effects.broken) - self.held.postponed
         return BatchResult(
             [ZoneChange(q, q in effects.broken, self.held) for q in touched if q in changed], len(touched)
         )
 
+    def _postpone(self, queries: list[int]) -> None:
+        """Hold no answers of queries until somebody wants them."""
+        if not queries:
+            return
+        self.held.postpone(queries)
+        tops = [q for q in queries if q in self._score]
+        self.tops.rest(np.array(tops, np.int64))
+        for q in queries:
+            if q not in self._score:
+                self.skylines.remove(q)
+
     def _touched(self, changes: Changes, points: Floats, statics: Floats) -> tuple[Ints, Ints]:
         """The pairs of changes and the queries that each may touch, in order of query, then change."""
-        found = [np.empty(0, np.int64)]
+        found = []
         wide = len(changes.slots)
         here = np.flatnonzero(changes.there)
         places, values = np.ascontiguousarray(points[here]), np.ascontiguousarray(statics[here])
@@ -226,12 +261,16 @@ class LiveQueries:
         at = 0
         while at < len(slots):
             at, n = holders_of(self.holders.cells, slots, at, self._pairs)
-            found.append(query[:n] * wide + change[:n])
+            if n:
+                found.append(query[:n] * wide + change[:n])
         for index in (self.tops, self.skylines):
             at = 0
             while len(index) and at < len(here):
                 at, n = index.touched(places, values, at, self._pairs)
-                found.append(query[:n] * wide + here[change[:n]])
+                if n:
+                    found.append(query[:n] * wide + here[change[:n]])
+        if not found:
+            return _NOBODY
         pairs = np.unique(np.concatenate(found))
         return pairs % max(1, wide), pairs // max(1, wide)
 
@@ -239,7 +278,7 @@ class LiveQueries:
         """Apply changes to the top-k queries among those that they touch, in rounds: one change to each of many at
         once."""
         found = _Effects(set(), set(), set())
-        queries = [q for q in touched if q in self._score]
+        queries = [q for q in touched if q in self._score and q not in self.held.postponed]
         if queries:
             # What is read of a member is what it is now, so a zone with one that has changed is left out.
             numbers = np.array(queries)
@@ -308,6 +347,8 @@ class LiveQueries:
 
     def _search(self, queries: list[int]) -> None:
         """Search for the answers of queries where their clients are: half of many in a second thread."""
+        if not queries:
+            return
         half = len(queries) // 2 if len(queries) >= SHARED else len(queries)
         ours, theirs = queries[:half], queries[half:]
         background = BackgroundTask(partial(self._found, theirs, self._shared)) if theirs else None

@@ -47,6 +47,9 @@ from indexes.maps.object_index import PlaceIndex
 MOST = 1.7976931348623157e308
 """A reach or a ceiling of this is none: distances that are too large for a number are within it."""
 
+RESTING = -np.inf
+"""MScore of a query that no object may touch for now."""
+
 FAINT = 4 * 5e-324
 """By so little a score may be off because numbers become too small."""
 
@@ -71,7 +74,7 @@ class Bounds(NamedTuple):
     x: Floats
     y: Floats
     radius: Floats
-    most: Floats  # MScore: infinite while there are fewer than k
+    most: Floats  # MScore: infinite while there are fewer than k; RESTING
     score: Ints  # in the table
 
 
@@ -104,11 +107,9 @@ class TopReach:
     def allow(self, statics: Floats) -> None:
         """Widen the bounds for objects with these static values (n, d). O(n d); if one is better than was assumed,
         O(q d log q) for q queries."""
-        if not len(statics):
+        if ((statics >= self.lower) & (statics <= self.upper)).all():
             return
         least, most = statics.min(axis=0), statics.max(axis=0)
-        if (least >= self.lower).all() and (most <= self.upper).all():
-            return
         lower, upper = np.minimum(self.lower, least), np.maximum(self.upper, most)
         with np.errstate(invalid="ignore"):
             known = np.isfinite(self.lower) & np.isfinite(self.upper)
@@ -116,6 +117,7 @@ class TopReach:
         self.lower = np.where(least < self.lower, lower - wider, lower)
         self.upper = np.where(most > self.upper, upper + wider, upper)
         queries = self.index.slots().astype(np.int64)
+        queries = queries[self.bounds.most[queries] > RESTING]
         if len(queries):
             self._drawn[queries] = self._boxes(queries)
             self._rebuild(queries)
@@ -149,6 +151,11 @@ class TopReach:
             self.index.put(fresh, points[~same], -self._drawn[fresh])
             if self.index.delta > SMALL and self.index.churn > MOST_CHURN:
                 self.fold()
+
+    def rest(self, queries: Ints) -> None:
+        """Let no object touch queries before they are put again. Their boxes stay, since most will be the same. O(1)
+        each."""
+        self.bounds.most[queries] = RESTING
 
     def remove(self, queries: Ints) -> None:
         """Delete queries. O(BLOCK d) each."""

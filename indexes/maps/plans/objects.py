@@ -26,7 +26,7 @@ from indexes.maps.live.queries import Changes
 from indexes.maps.object_index import PlaceIndex
 from indexes.maps.objects import Put
 from indexes.maps.pending_objects import Undo, packed_ids
-from indexes.maps.results import Slice
+from indexes.maps.results import ObjectView, Slice
 from indexes.maps.store import MapStore
 
 PACKED_FROM = 20_000
@@ -153,6 +153,7 @@ class PutPlan(ObjectPlan):
         self._payload_indices = sorted(command.payload)
         self._put: Put | None = None
         self._packed = False
+        self._slots: list[int] = []
 
     @property
     def _packs(self) -> bool:
@@ -192,6 +193,8 @@ class PutPlan(ObjectPlan):
         return put.changes(touched)
 
     def _payloads(self, lo: int, hi: int) -> list[int]:
+        if not self._payload_indices:
+            return []
         first, end = np.searchsorted(self._payload_indices, [lo, hi]).tolist()
         return self._payload_indices[first:end]
 
@@ -200,8 +203,13 @@ class PutPlan(ObjectPlan):
         assert put is not None
         objects.show(put, self._packed)
         self._put = None
+        self._slots += put.slots[put.inverse].tolist()
         for i in self._payloads(lo, hi):
             objects.set_payload(int(put.slots[put.inverse[i - lo]]), self.command.payload[i])
+
+    def views(self) -> list[ObjectView]:
+        """The objects as they are once all are put, before another command: one for each element."""
+        return self.engine.table.views(list(zip(self.command.ids.to_pylist(), self._slots, strict=True)))
 
     def response_fields(self) -> dict[str, Any]:
         """Of a single object: its state after the change."""

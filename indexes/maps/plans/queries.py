@@ -149,6 +149,7 @@ class MovePlan(QueryPlan):
         engine, command = self.engine, self.command
         queries = engine.standing
         self._left_zone = []
+        engine.hold(command.ids[lo:hi])
         for i, (x, y) in enumerate(command.locations[lo:hi].tolist(), lo):
             key = command.ids[i]
             row = queries.names.find(key)

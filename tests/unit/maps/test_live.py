@@ -19,12 +19,12 @@ from indexes.maps.kernels.scores import least_and_most, static_parts
 from indexes.maps.live import queries as live_module
 from indexes.maps.live import top_reach
 from indexes.maps.live.holders import Holders, Pairs, holders_of
-from indexes.maps.live.queries import Changes, LiveQueries
+from indexes.maps.live.queries import BatchResult, Changes, LiveQueries
 from indexes.maps.live.skyline_changes import CircleUpdater, Effect, SkylineUpdater
 from indexes.maps.live.top_reach import TopReach
 from indexes.maps.object_index import PlaceIndex
 from indexes.maps.scoring import scoring
-from indexes.maps.searches import SkylineQuery, TopQuery
+from indexes.maps.searches import Searches, SkylineQuery, TopQuery
 from tests.oracles.maps import skyline
 from tests.support.values import pair
 from tests.unit.maps.helpers import check_inside, moved
@@ -110,26 +110,40 @@ def test_standing_top_k_are_right_after_every_change_and_who_is_concerned_is_tol
         k, m = rng.integers(1, 5, 2).tolist()
         return TopQuery(k, m, held[query].scoring(world.metric), bool(rng.random() < 0.3))
 
+    def follows(query: int) -> bool:
+        return query % 2 == 0
+
+    searches = Searches(2, np.array([-4.0, -4.0, 4.0, 4.0]), world.metric)
     first = list(range(int(rng.integers(1, 6))))
     live.put(first, [ask(q) for q in first], [clients[q] for q in first])
+    all_followed = bool(rng.random() < 0.5)
     for _ in range(5):
-        before = {q: live[q] for q in held}
+        before = {q: live[q] for q in held if q not in live.held.postponed}
         answers = {q: best(held[q], world, pair(z.place), z.k) for q, z in before.items()}
-        told = {one.query: one for one in live.apply(change_world(rng, world)).changed}
+        changes = change_world(rng, world)
+        told = {one.query: one for one in live.apply(changes, None if all_followed else follows).changed}
+        postponed = frozenset(live.held.postponed)
+        assert not any(all_followed or follows(q) or q in told for q in postponed)
         for q, zone in before.items():
-            if q not in told:
-                assert live[q] is zone and best(held[q], world, pair(zone.place), zone.k) == answers[q]
-            else:
+            if q in told:
                 assert live[q] is told[q].zone is not zone
+            elif q not in postponed:
+                assert live[q] is zone and best(held[q], world, pair(zone.place), zone.k) == answers[q]
         for q, score in held.items():
-            check_top(rng, live[q], score, world, clients[q])
+            if q not in postponed or rng.random() < 0.3:
+                check_top(rng, live[q], score, world, clients[q])
+                assert q not in live.held.postponed
         choice = rng.random()
         q = int(rng.integers(0, 8))
         if choice < 0.4 and held:
             q = list(held)[q % len(held)]
             at = moved(world.metric, clients[q], rng.random(), rng.uniform(0, 6.3))
-            was, clients[q] = live[q], at
-            assert live.move(q, at) == (was.inside(*at) or at == was.place) == (live[q] is was)
+            there = q not in live.held.postponed
+            was = live[q] if there else searches.zones(live.index, live.held.asked(q), [clients[q]])[0]
+            clients[q] = at
+            inside = was.inside(*at) or at == was.place
+            assert live.move(q, at) == inside == (live[q].place == was.place)
+            assert (live[q] is was) == (there and inside)
         elif choice < 0.6 and q in held:
             live.drop(q)
             del held[q], clients[q]
@@ -139,7 +153,11 @@ def test_standing_top_k_are_right_after_every_change_and_who_is_concerned_is_tol
         if rng.random() < 0.3:
             live.tops.fold()
             live.index = live.index.folded(3)
-        assert len(live) == len(live.tops) == len(held)
+        assert len(live) == len(held) and len(held) - len(live.held.postponed) <= len(live.tops) <= len(held)
+    live.hold(held)
+    assert len(live) == len(live.tops) and not live.held.postponed
+    for q, score in held.items():
+        check_top(rng, live[q], score, world, clients[q])
     live.holders.check()
     live.tops.index.check()
     assert {q: sorted(live[q].slots.tolist()) for q in held} == {q: live.holders.held(q).tolist() for q in held}
@@ -160,6 +178,7 @@ def test_standing_skylines_are_right_after_every_change_and_who_is_concerned_is_
     live = LiveQueries(index, [], BOUNDS, metric)
     clients = {q: tuple(at) for q, at in enumerate(world.asked.tolist())}
     live.put(list(clients), [SkylineQuery()] * len(clients), list(clients.values()))
+    followed = len(clients) if rng.random() < 0.5 else len(clients) // 2
     for _ in range(5):
         rows: dict[Any, Any] = {}
         for slot in rng.choice(len(world.points[:40]) + 3, int(rng.integers(1, 4)), replace=False).tolist():
@@ -177,14 +196,19 @@ def test_standing_skylines_are_right_after_every_change_and_who_is_concerned_is_
         changes = batch(rows)
         if not changes.there.any():
             changes = changes._replace(statics=np.zeros((len(rows), world.d)))
-        before = {q: live[q] for q in clients}
-        told = {one.query for one in live.apply(changes).changed}
+        before = {q: live[q] for q in clients if q not in live.held.postponed}
+        told = {one.query for one in live.apply(changes, lambda q: q < followed).changed}
+        assert all(q >= followed for q in live.held.postponed) and not told & live.held.postponed
+        unwanted = {q for q in live.held.postponed if rng.random() < 0.5}
         slots = sorted(points)
         there = np.array([points[s] for s in slots]).reshape(-1, 2)
         values = np.array([statics[s] for s in slots]).reshape(-1, world.d)
         for q, at in clients.items():
+            if q in unwanted:
+                continue
+            unchanged = q in before and q not in told and q not in live.held.postponed
             zone = live[q]
-            assert (zone is before[q]) == (q not in told)
+            assert (zone is before.get(q)) == unchanged
             truth = {slots[i] for i in skyline(there, values, *pair(zone.place), metric)}
             assert truth == set(zone.skyline.tolist())
             assert tuple(zone.place) == at or zone.holds(*at)
@@ -203,10 +227,40 @@ def test_standing_skylines_are_right_after_every_change_and_who_is_concerned_is_
             live.skylines.fold()
         if rng.random() < 0.3:
             live.put([q], [SkylineQuery()], [clients[q]])
+    live.hold(clients)
     live.holders.check()
     live.skylines.index.check()
     live.drop(0)
     assert len(live.skylines) == len(live) == len(clients) - 1
+
+
+def test_no_change_searches_for_what_nobody_follows_until_it_is_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A member that moves breaks the zones of all who hold it; further changes do not concern them."""
+    objects = {i: ((float(i), 0.0), (1.0, 0.0)) for i in range(6)}
+    live = LiveQueries(
+        World("euclidean", objects, {i: i for i in range(6)}).index(), ATTRIBUTES, np.array([0.0, 0.0, 9.0, 9.0])
+    )
+    live.put([0, 1, 2], [TopQuery(2, 2, SUM.scoring("euclidean")), SkylineQuery(), SkylineQuery()], [(0.1, 0.0)] * 3)
+    searched: list[int] = []
+    search = live._search
+
+    def noted(queries: list[int]) -> None:
+        searched.extend(queries)
+        search(queries)
+
+    monkeypatch.setattr(live, "_search", noted)
+
+    def move(x: float) -> BatchResult:
+        return live.apply(batch({0: ((x, 0.5), (1.0, 0.0), 0)}), lambda query: query == 2)
+
+    first = move(0.0)
+    assert searched == [2] and [one.query for one in first.changed] == [2] and live.held.postponed == {0, 1}
+    assert live.holders.held(0).size == 0 and len(live.skylines) == 1
+    again = move(0.25)
+    assert again.touched == 1 and live.held.postponed == {0, 1}
+    assert pair(live[0].places[0]) == (0.25, 0.5) and 0 in live[1].skyline
+    assert live.held.postponed == set() and searched[-2:] == [0, 1]
+    assert {one.query for one in live.apply(batch({0: ((0.5, 0.5), (1.0, 0.0), 0)})).changed} == {0, 1, 2}
 
 
 def crowd(metric: str, n: int, kinds: tuple[Any, ...], seed: int) -> tuple[TopReach, Any]:

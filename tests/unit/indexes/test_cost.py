@@ -1,0 +1,35 @@
+"""Estimates of what changes cost."""
+
+from __future__ import annotations
+
+import pytest
+
+from indexes.core.cost import Cost
+
+
+def test_a_costly_change_counts_at_once_and_is_forgotten_slowly() -> None:
+    cost = Cost(1e-5)
+    cost.learn(0.01, 10)
+    assert cost.seconds == pytest.approx(1e-3)
+    cost.learn(0.0, 10)
+    assert cost.seconds == pytest.approx(9e-4)
+    assert cost.fit(0.0046) == 5 and cost.fit(1e-9) == 1 and cost.fit(1.0, 7) == 7
+
+
+def test_what_a_pass_takes_besides_its_changes_is_not_theirs() -> None:
+    cost = Cost(1e-5, apart=3e-4)
+    cost.learn(2.5e-4, 1)
+    assert cost.seconds < 1e-5
+    cost.learn(3e-4 + 128 * 2e-5, 128)
+    assert cost.seconds == pytest.approx(2e-5)
+    cost.learn(0.0403, 1)
+    assert cost.seconds == pytest.approx(0.04)
+    for _ in range(10_000):
+        cost.learn(0.0, 1)
+    assert cost.fit(0.005, 4_096) == 4_096
+
+
+def test_a_fixed_cost_is_not_learnt() -> None:
+    cost = Cost(1e-5, fixed=True)
+    cost.learn(1.0, 1)
+    assert cost.seconds == 1e-5
