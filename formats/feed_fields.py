@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from formats.commands import bytes_of, floats_of, one_array
+from indexes.core.arrays import run_lengths
 from indexes.feeds.config import FeedConfig, Keywords, Subscriptions
 
 WORDS = pa.large_list(pa.string())
@@ -44,7 +45,7 @@ def config_of(fields: dict[str, Any]) -> FeedConfig:
 
 def keyword_columns(keywords: Keywords) -> dict[str, pa.Array]:
     """Keywords as lists of words, and lists of weights, null where words were given without."""
-    length = np.diff(keywords.end, prepend=0)
+    length = run_lengths(keywords.end)
     owner = np.repeat(np.arange(len(keywords)), length)
     weighted = np.zeros(len(keywords), bool)
     weighted[owner[~np.isnan(keywords.weight)]] = True
@@ -75,7 +76,7 @@ def _no_nulls() -> pa.StringArray:
 
 def keyword_fields(keywords: Keywords) -> dict[str, Any]:
     """Keywords as fields: how many each has, the words, and their weights, null where none has any."""
-    sizes = np.diff(keywords.end, prepend=0).tolist()
+    sizes = run_lengths(keywords.end).tolist()
     some = not np.isnan(keywords.weight).all()
     return {
         "sizes": sizes,

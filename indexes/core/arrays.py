@@ -28,6 +28,18 @@ uint64 = cast("Callable[[Any], int]", np.uint64)
 """For kernels: numbers of one width, which the type checker takes for `int`."""
 
 
+def run_lengths(end: Ints) -> Ints:
+    """How long runs are that end there, one after the other. `np.diff` says the same, and takes ten times as long for
+    a few.
+
+    >>> run_lengths(np.array([2, 5])).tolist()
+    [2, 3]
+    """
+    length = end.copy()
+    length[1:] -= end[:-1]
+    return length
+
+
 def run_places(begin: Ints, length: Ints) -> Ints:
     """The places of runs, one after the other. O(places).
 

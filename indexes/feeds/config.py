@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from indexes.core.arrays import Floats, Ints, run_places
+from indexes.core.arrays import Floats, Ints, run_lengths, run_places
 from indexes.feeds.tokens import Bag
 
 Point: TypeAlias = tuple[float, float]
@@ -76,6 +76,11 @@ def bag_of_shown(shown: Shown) -> Bag:
     return {word: float(counts[word]) for word in sorted(counts)}
 
 
+def weights_are_sound(weight: Floats) -> bool:
+    """Whether all of these are weights, or NaN."""
+    return not ((weight <= 0) | (weight > MOST_WEIGHT)).any()
+
+
 @dataclass(slots=True)
 class Keywords:
     """Keywords of many documents, by column: those of document i end at `end[i]`, after those of document i - 1.
@@ -135,7 +140,9 @@ class Keywords:
     def faults(self, empty: bool) -> list[tuple[int, str]]:
         """The faults of documents, in order; `empty`: a document may have no keywords. O(words), or O(documents) if
         they are known to be sound."""
-        n = np.diff(self.end, prepend=0)
+        if self.sound and empty:
+            return []
+        n = run_lengths(self.end)
         self.sound = self.sound or self._are_sound(n)
         if self.sound and (empty or n.min(initial=1) > 0):
             return []
@@ -157,7 +164,7 @@ class Keywords:
             n.max(initial=0) <= MOST_WORDS
             and letters.min(initial=1) > 0
             and letters.max(initial=0) <= MOST_LETTERS
-            and not ((self.weight <= 0) | (self.weight > MOST_WEIGHT)).any()
+            and weights_are_sound(self.weight)
         )
 
     def part(self, first: int, end: int) -> Keywords:
@@ -169,7 +176,7 @@ class Keywords:
 
     def take(self, rows: Sequence[int]) -> Keywords:
         """The keywords of these documents, in this order. O(their words)."""
-        at, n = np.asarray(rows, np.int64), np.diff(self.end, prepend=0)
+        at, n = np.asarray(rows, np.int64), run_lengths(self.end)
         places = run_places(self.end[at] - n[at], n[at])
         return Keywords(np.cumsum(n[at]), self.word.take(pa.array(places)), self.weight[places], self.sound)
 

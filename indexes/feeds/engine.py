@@ -261,7 +261,10 @@ class FeedEngine(FeedStore, SubscriptionEngine[SubscriptionState]):
 
 
 def _outside(points: Floats) -> list[Fault]:
-    wrong = ~(np.abs(points) <= FAR).all(axis=1)
+    near = np.abs(points) <= FAR
+    if near.all():
+        return []
+    wrong = ~near.all(axis=1)
     reason = f"coordinates are numbers of at most {FAR:g} in size"
     return [Fault("location", reason, index=i) for i in np.flatnonzero(wrong).tolist()]
 

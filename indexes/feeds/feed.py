@@ -15,7 +15,8 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from indexes.core.arrays import Floats, Ints, Ints32
+from indexes.compiled.held import Held
+from indexes.core.arrays import Floats, Ints, Ints32, run_lengths
 from indexes.core.background import BackgroundTask
 from indexes.core.helper_threads import run_both
 from indexes.feeds.config import FeedConfig
@@ -126,8 +127,10 @@ class FeedIndex:
         if (config.posts is None) == (config.span is None) or (config.posts or config.span or 0) < 1:
             raise ValueError("a window is a number of posts or a span of time")
         self.config = config
+        self.diagonal = config.diagonal
         self.words = Vocabulary()
         self.window = win.empty_window()
+        self._held_window = Held(win.WINDOW, win.hold, 1)
         self.buffering = Buffering(config.buffer)
         self.table = Table(self.buffering)
         self.subscription_index: SubscriptionIndex = index or OrderedIndex()
@@ -144,15 +147,12 @@ class FeedIndex:
         """Whether a step is under way, in the middle of which lists are not valid."""
         self._churned = 0
         self._unknown = 1.0
-        self._most_k = 1
+        self._most_k = self._most_entries = 0
+        self._allow(np.ones(1, np.int64))
 
     def __len__(self) -> int:
         """How many subscriptions there are."""
         return len(self.table)
-
-    @property
-    def diagonal(self) -> float:
-        return self.config.diagonal
 
     def documents(self, bags: Sequence[dict[str, float]]) -> Documents:
         """Bags as arrays, valid until `forget_words`. O(words)."""
@@ -183,7 +183,7 @@ class FeedIndex:
         if epoch.posts:
             self._unknown = math.log(1.0 + epoch.posts)
         v.size[FIRST] = v.size[NEXT] = first
-        words = np.diff(documents.end, prepend=0)
+        words = run_lengths(documents.end)
         self._reserve(n, len(documents.word), int(words.max(initial=0)))
         v = self.window
         v.idf[:] = self._unknown
@@ -200,7 +200,7 @@ class FeedIndex:
         batch = win.Batch(x, y, time, np.cumsum(end), documents.word, documents.weight, np.zeros(n, np.int32))
         gone = np.ones(n, np.uint8)
         gone[at] = 0
-        win.enter_all(v, batch, gone)
+        win.enter_held(self._held_window.memory(v), batch, gone)
         self.now = now
         e = self._epochs
         e.last = epoch.last
@@ -242,7 +242,8 @@ class FeedIndex:
             self._post(batch, report, at)
             at = end
             if not self._due(first + at):
-                yield
+                if at < n:
+                    yield
             else:
                 yield from self._begin_epoch(report, at - 1, first + at)
                 if self.config.tfidf:
@@ -265,9 +266,10 @@ class FeedIndex:
                 first += 1
             if first > v.size[FIRST]:
                 self._reserve()
+                v = self.window
                 for part in self.parts:
                     step.expire_until(part.window(v), self.table.arrays, part.owners, part.scratch, first)
-                win.leave_until(v, first)
+                win.leave_held(self._held_window.memory(v), first)
                 # A withdrawn post had left the window before.
                 epochs.expired |= int(v.size[THERE]) < there
                 yield from self._settle(report)
@@ -314,7 +316,7 @@ class FeedIndex:
         """Add subscriptions whose lists are empty, and that posts do not reach, until `fill`. Returns their slots.
         Raises as `subscribe`."""
         k, alpha = self._checked(documents, k, alpha)
-        self._most_k = max(self._most_k, int(k.max(initial=1)))
+        self._allow(k)
         return self.table.put(documents, np.asarray(points, np.float64), k, alpha)
 
     def fill(self, slots: Ints, theta: Floats) -> None:
@@ -416,7 +418,7 @@ class FeedIndex:
     def _checked(self, documents: Documents, k: Ints, alpha: Floats) -> tuple[Ints, Floats]:
         k = np.broadcast_to(np.asarray(k, np.int64), len(documents))
         alpha = np.broadcast_to(np.asarray(alpha, np.float64), len(documents))
-        words = np.diff(documents.end, prepend=0)
+        words = run_lengths(documents.end)
         if len(documents) and (
             words.min() < 1
             or words.max() > MOST_WORDS
@@ -429,7 +431,7 @@ class FeedIndex:
 
     def _admit(self, slots: Ints, k: Ints, lay_out: bool = True) -> Generator[None, None, None]:
         """Evaluate subscriptions that have just been added to the table, and index them."""
-        self._most_k = max(self._most_k, int(k.max(initial=1)))
+        self._allow(k)
         self._reserve(served=False)
         weigh_subscriptions(self.table.arrays, self.window.idf, slots)
         yield from self._evaluate(slots)
@@ -461,8 +463,7 @@ class FeedIndex:
 
     def state_of(self, part: Part, window: win.Window) -> step.StepState:
         """The arrays that kernels work on that serve a part."""
-        table, limits = self.table.arrays, self.buffering.limits
-        return step.StepState(window, table, limits, part.owners, part.evaluation, part.scratch, self.diagonal)
+        return part.state(window, self.table.arrays, self.buffering.limits, self.diagonal)
 
     @property
     def scratch(self) -> Scratch:
@@ -476,6 +477,8 @@ class FeedIndex:
 
     def _lay_out(self, order: Ints, tree: Cells | None = None) -> Generator[None, None, None]:
         """Rebuild the index for words in this order. Reads of lists do not use it."""
+        for part in self.parts:
+            part.forget()
         yield from self._in_background(lambda: self.subscription_index.build(self.table, order, tree))
         self._churned = 0
         self._divide()
@@ -512,22 +515,24 @@ class FeedIndex:
 
     def _post(self, batch: win.Batch, report: Report, at: int) -> None:
         """Publish a batch, within which no epoch begins."""
-        begin = np.diff(batch.end, prepend=0)
+        begin = run_lengths(batch.end)
         self._reserve(len(batch.end), len(batch.word), int(begin.max(initial=0)))
         if len(self.parts) == 1:
             self._post_to(self.parts[0], self.window, batch, report, at)
             return
         windows = [part.window(self.window) for part in self.parts]
-        win.enter_all(self.window, batch, np.zeros(len(batch.end), np.uint8))
-        batches = [batch._replace(reached=np.zeros_like(batch.reached)) for _ in self.parts]
+        memory = self._held_window.memory(self.window)
+        win.enter_held(memory, batch, np.zeros(len(batch.end), np.uint8))
+        reached = np.zeros((len(self.parts), len(batch.end)), np.int32)
+        batches = [batch._replace(reached=one) for one in reached]
         reports = [Report() for _ in self.parts]
 
         def serve(number: int) -> None:
             self._post_to(self.parts[number], windows[number], batches[number], reports[number], at)
 
         self._serve_parts(len(batch.end), serve)
-        win.leave_until(self.window, int(windows[0].size[FIRST]))
-        batch.reached[:] = batches[0].reached + batches[1].reached
+        win.leave_held(memory, int(windows[0].size[FIRST]))
+        batch.reached[:] = reached.sum(axis=0)
         report.join(reports)
 
     def _serve_parts(self, posts: int, serve: Callable[[int], object]) -> None:
@@ -560,7 +565,7 @@ class FeedIndex:
     def _post_to(self, part: Part, window: win.Window, batch: win.Batch, report: Report, at: int) -> None:
         """Publish a batch to a part, for which it enters the window."""
         part.scratch.size[AT] = part.scratch.size[PHASE] = 0
-        status, most = -1, self._most_entries()
+        status, most = -1, self._most_entries
         while status != step.DONE:
             state = self.state_of(part, window)
             status = self.subscription_index.post(state, batch, self.config.posts or 1 << 62, most)
@@ -569,7 +574,7 @@ class FeedIndex:
 
     def _settle(self, report: Report) -> Generator[None, None, None]:
         """Evaluate the subscriptions that lack posts after a step without a post, and report changed lists."""
-        most = self._most_entries()
+        most = self._most_entries
         for part in self.parts:
             status, scratch = -1, part.scratch
             scratch.size[PHASE] = step.EVALUATE
@@ -589,8 +594,10 @@ class FeedIndex:
             part.make_room(step.LINES, 0, 0, report, at)
         report.take(part.scratch, at)
 
-    def _most_entries(self) -> int:
-        return int(self.buffering.room(np.array([self._most_k]))[0])
+    def _allow(self, k: Ints) -> None:
+        """Note the greatest k, and the room of its buffer."""
+        if (most := int(k.max(initial=1))) > self._most_k:
+            self._most_k, self._most_entries = most, int(self.buffering.room(np.array([most]))[0])
 
     def _reserve(self, posts: int = 0, terms: int = 0, longest: int = 0, served: bool = True) -> None:
         """Make room for so many posts and terms, at most `longest` of one post, and for all words and subscriptions.

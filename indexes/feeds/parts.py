@@ -8,6 +8,8 @@ parts have had them, and each part counts on a copy of the window's numbers whic
 
 from __future__ import annotations
 
+from operator import is_
+
 import numpy as np
 
 from indexes.core.arrays import Ints
@@ -28,8 +30,9 @@ from indexes.feeds.kernels.scratch import (
     with_room,
 )
 from indexes.feeds.kernels.subscriptions import Subscribers
-from indexes.feeds.kernels.window import FIRST, NEXT, NONE, Window
+from indexes.feeds.kernels.window import FIRST, NEXT, NONE, Window, empty_window
 from indexes.feeds.report import Report
+from indexes.feeds.theta import Limits
 
 
 class Part:
@@ -39,14 +42,37 @@ class Part:
         self.owners = own.empty_owners()
         self.evaluation = new_evaluation(64, 1)
         self.scratch = empty_scratch()
+        self._reserved: tuple[object, ...] = ()
+        self._state: step.StepState | None = None
+        self._apart: tuple[Window | None, Window] = None, empty_window()
 
     def serve(self, first: int, end: int) -> None:
         """Serve the cells from `first` to `end` - 1 from now on, apart from the window."""
         self.scratch.size[[CELL, CELLS_END, APART]] = first, end, 1
 
     def window(self, window: Window) -> Window:
-        """The window, or a copy of its numbers with its posts for a part that counts for itself."""
-        return window._replace(size=window.size.copy()) if self.scratch.size[APART] else window
+        """The window, or its posts with a copy of its numbers, valid until the next call, for a part that counts for
+        itself."""
+        if not self.scratch.size[APART]:
+            return window
+        whole, apart = self._apart
+        if whole is window:
+            apart.size[:] = window.size
+        else:
+            apart = window._replace(size=window.size.copy())
+            self._apart = window, apart
+        return apart
+
+    def state(self, window: Window, table: Subscribers, limits: Limits, diagonal: float) -> step.StepState:
+        """The arrays that kernels work on: the same object as long as they are the same."""
+        mine = step.StepState(window, table, limits, self.owners, self.evaluation, self.scratch, diagonal)
+        if self._state is None or not all(map(is_, mine, self._state)):
+            self._state = mine
+        return self._state
+
+    def forget(self) -> None:
+        """Keep no arrays but its own."""
+        self._state, self._apart = None, (None, empty_window())
 
     def of(self, table: Subscribers, slots: Ints) -> Ints:
         """Those of these subscriptions that are in this part."""
@@ -66,6 +92,11 @@ class Part:
         """Make room to work on the words and places of a window, posts of so many words, an index that reads so much,
         so many slots, lists of at most `most_k` and so many changed lists. No step is under way."""
         places = len(window.x)
+        wanted = places, len(window.df), reads, slots, most_k, lines
+        if wanted == self._reserved and longest <= len(self.scratch.word):
+            # Nothing has grown, as before most posts, for each of which this would take longer than the rest here.
+            return
+        self._reserved = wanted
         if places != len(self.evaluation.turn) or len(self.evaluation.newest) < most_k:
             self.evaluation = new_evaluation(places, max(most_k, len(self.evaluation.newest)))
         self.scratch = with_room(self.scratch, len(window.df), longest, reads, slots)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from indexes.core.arrays import Floats, Ints, Ints32, run_places
+from indexes.core.arrays import Floats, Ints, Ints32, run_lengths, run_places
 from indexes.feeds.kernels.scratch import LINES_USED, ROWS_USED, Scratch
 
 
@@ -38,7 +38,7 @@ class Report:
             return
         self._step.append(scratch.line_step[:lines].astype(np.int64) + first)
         self._slot.append(scratch.line_slot[:lines].copy())
-        self._count.append(np.diff(scratch.line_end[:lines], prepend=0))
+        self._count.append(run_lengths(scratch.line_end[:lines]))
         self._post.append(scratch.row_post[:rows].copy())
         self._score.append(scratch.row_score[:rows].copy())
         scratch.size[LINES_USED] = scratch.size[ROWS_USED] = 0

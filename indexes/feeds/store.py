@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from indexes.core.arrays import Ints
+from indexes.core.arrays import Ints, run_lengths
 from indexes.core.cost import Cost
 from indexes.core.names import Names
 from indexes.core.plan import Plan
@@ -60,7 +60,7 @@ class FeedStore(SubscriptionStore[SubscriptionState]):
 
     def expect(self, some: Subscriptions) -> None:
         """Make room, and no more, for subscriptions to come. O(n)."""
-        words, table = np.diff(some.keywords.end, prepend=0), self.index.table
+        words, table = run_lengths(some.keywords.end), self.index.table
         table.expect(words, some.k)
         self.listings.expect(table.end + len(some), int(words.sum()))
 

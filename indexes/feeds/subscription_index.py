@@ -5,13 +5,14 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from indexes.compiled.held import Held
 from indexes.core import aligned
 from indexes.core.arrays import Floats, Ints
 from indexes.core.helper_threads import run_both
 from indexes.feeds.kernels import postings as kernels
 from indexes.feeds.kernels.arena import grown
 from indexes.feeds.kernels.cells import Cells, build_cells, put_into
-from indexes.feeds.kernels.postings import DIRECTORY_END, EMPTY, LEVELS, SINGLE, Postings
+from indexes.feeds.kernels.postings import DIRECTORY_END, EMPTY, HELD, LEVELS, SINGLE, Postings, empty_postings
 from indexes.feeds.kernels.scratch import ALL_CELLS, SEEN, Reads
 from indexes.feeds.kernels.step import StepState
 from indexes.feeds.kernels.subscriptions import ALPHA, ROW, TERM, THETA, Subscribers, Table, X, Y, terms_of
@@ -19,6 +20,9 @@ from indexes.feeds.kernels.window import Batch
 
 CAPACITY = 4_000
 """Subscriptions of a cell."""
+
+PARTS = 2
+"""Parts of the subscriptions, at most, for each of which the arguments of posts are held."""
 
 FILLED = 20_000
 """Subscriptions from which on lists are filled in two threads."""
@@ -78,12 +82,12 @@ class OrderedIndex(SubscriptionIndex):
         """Subscriptions when all were indexed last."""
         self.middle: int | None = 0
         self.cells, _ = build_cells(np.empty((0, 2)), capacity)
-        none = np.empty(0, np.int32)
-        none64 = none.astype(np.int64)
-        self.arrays = Postings(none64, none, none, none, none, none, none, none, none, none64, np.zeros(2, np.int64))
+        self.arrays = empty_postings()
+        self._held = Held(HELD, kernels.hold, PARTS)
 
     def build(self, table: Table, order: Ints, tree: Cells | None = None) -> None:
         """O(n log n) for n postings."""
+        self._held.clear()
         subscribers, slots = table.arrays, table.slots()
         points = subscribers.row.reshape(-1, ROW)[slots][:, [X, Y]]
         if tree is None:
@@ -167,7 +171,7 @@ class OrderedIndex(SubscriptionIndex):
         return Reads(len(self.cells.box) // 4, int(self.arrays.size[DIRECTORY_END]), SEEN)
 
     def post(self, state: StepState, batch: Batch, window_posts: int, most_entries: int) -> int:
-        return kernels.post_ordered(self.arrays, self.cells, state, batch, window_posts, most_entries)
+        return kernels.post_held(self._held.memory(self.arrays, self.cells, state), batch, window_posts, most_entries)
 
     def find(self, state: StepState, first: int, end: int) -> int:
         return kernels.find_many(self.arrays, self.cells, state, first, end)

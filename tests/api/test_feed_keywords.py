@@ -40,3 +40,6 @@ def test_keywords_read_together_are_those_read_one_by_one(some: list[Any], neede
     assert errors == faults
     assert found.end.tolist() == wanted.end.tolist() and found.word.equals(wanted.word)
     assert np.array_equal(found.weight, wanted.weight, equal_nan=True)
+    if not errors:
+        # Whatever they say of themselves.
+        assert Keywords(found.end, found.word, found.weight).faults(not needed) == []

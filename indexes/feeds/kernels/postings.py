@@ -20,15 +20,16 @@ its key when theta changes.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from indexes.compiled.held import keep, kind_of, take
 from indexes.compiled.jit import inlined, internal, kernel
 from indexes.compiled.simd import prefetch_block
 from indexes.core.arrays import Floats, Ints, Ints32, int64
 from indexes.feeds.kernels.buffers import score_of
-from indexes.feeds.kernels.cells import Cells, cell_at, nearest
+from indexes.feeds.kernels.cells import Cells, build_cells, cell_at, nearest
 from indexes.feeds.kernels.refill import take_again
 from indexes.feeds.kernels.scratch import (
     AT,
@@ -53,6 +54,7 @@ from indexes.feeds.kernels.step import (
     StepState,
     begin_post,
     begin_search,
+    empty_state,
     end_post,
     evaluate_short,
     room_for_hits,
@@ -104,6 +106,16 @@ class Postings(NamedTuple):
     head: Ints32  # the bound of the first key, or `EMPTY`
     key: Ints
     size: Ints
+
+
+def empty_postings() -> Postings:
+    """Postings of no words."""
+    none, none64 = np.empty(0, np.int32), np.empty(0, np.int64)
+    return Postings(none64, none, none, none, none, none, none, none, none, none64, np.zeros(2, np.int64))
+
+
+HELD = kind_of((empty_postings(), build_cells(np.empty((0, 2)), 1)[0], empty_state()))
+"""The type of what `post_held` works on."""
 
 
 @kernel
@@ -367,6 +379,19 @@ def move_all(postings: Postings, table: Subscribers, slots: Ints, old: Floats) -
 
 
 @kernel
+def hold(memory: Any, value: tuple[Postings, Cells, StepState]) -> None:
+    """Keep what `post_held` works on."""
+    keep(memory, value, HELD)
+
+
+@kernel
+def post_held(memory: Any, batch: Batch, window_posts: int, most_entries: int) -> int:
+    """`post_ordered`, on what is kept in memory."""
+    postings, cells, state = take(memory, HELD)
+    return post_ordered(postings, cells, state, batch, window_posts, most_entries)
+
+
+@internal
 def post_ordered(
     postings: Postings, cells: Cells, state: StepState, batch: Batch, window_posts: int, most_entries: int
 ) -> int:

@@ -13,8 +13,24 @@ from typing import NamedTuple
 from indexes.compiled.jit import inlined, internal, kernel
 from indexes.compiled.simd import prefetch_block, prefetch_line
 from indexes.core.arrays import Floats, Ints, int64
-from indexes.feeds.kernels.buffers import Evaluation, evaluate, in_list, insert, prefetch_buffer, remove
-from indexes.feeds.kernels.owners import FREE_CELLS, RING_FIRST, RING_NEXT, Owners, own_late, release
+from indexes.feeds.kernels.buffers import (
+    Evaluation,
+    evaluate,
+    in_list,
+    insert,
+    new_evaluation,
+    prefetch_buffer,
+    remove,
+)
+from indexes.feeds.kernels.owners import (
+    FREE_CELLS,
+    RING_FIRST,
+    RING_NEXT,
+    Owners,
+    empty_owners,
+    own_late,
+    release,
+)
 from indexes.feeds.kernels.scratch import (
     APART,
     AT,
@@ -30,10 +46,11 @@ from indexes.feeds.kernels.scratch import (
     SHORT,
     TURN,
     Scratch,
+    empty_scratch,
 )
-from indexes.feeds.kernels.subscriptions import ENTRY, OLDEST, POSTS, ROW, THETA, Subscribers
-from indexes.feeds.kernels.window import FIRST, NEXT, NONE, Batch, Window, enter, leave
-from indexes.feeds.theta import Limits
+from indexes.feeds.kernels.subscriptions import ENTRY, OLDEST, POSTS, ROW, THETA, Subscribers, Table
+from indexes.feeds.kernels.window import FIRST, NEXT, NONE, Batch, Window, empty_window, enter, leave
+from indexes.feeds.theta import BUFFERS, Buffering, Limits
 
 DONE, RING, CELLS, LINES = range(4)
 """Results of a kernel: done, or without room in the ring of owners, for cells of owners, or in the report."""
@@ -58,6 +75,15 @@ class StepState(NamedTuple):
     evaluation: Evaluation
     scratch: Scratch
     diagonal: float
+
+
+def empty_state() -> StepState:
+    """The state of a feed without posts and subscriptions."""
+    buffering = Buffering(BUFFERS[0])
+    table = Table(buffering).arrays
+    return StepState(
+        empty_window(), table, buffering.limits, empty_owners(), new_evaluation(1, 1), empty_scratch(), 0.0
+    )
 
 
 @internal

@@ -15,7 +15,7 @@ import numpy as np
 
 from indexes.compiled.jit import kernel
 from indexes.core import aligned
-from indexes.core.arrays import Bytes, Floats, Int16s, Ints, Ints32, run_places
+from indexes.core.arrays import Bytes, Floats, Int16s, Ints, Ints32, run_lengths, run_places
 from indexes.feeds.kernels.arena import Arena, grown
 from indexes.feeds.kernels.weights import weigh
 from indexes.feeds.theta import Buffering
@@ -122,7 +122,7 @@ class Table:
         self._slots.give_back(slots, np.ones(len(slots), np.int64))
 
     def _fill(self, slots: Ints, documents: Documents, points: Floats, k: Ints, alpha: Floats) -> None:
-        words = np.diff(documents.end, prepend=0)
+        words = run_lengths(documents.end)
         term, entry = self._terms.take(_room_of(words)), self._entries.take(self._buffering.room(k))
         self._reserve()
         table = self.arrays

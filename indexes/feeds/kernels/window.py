@@ -9,11 +9,12 @@ A withdrawn post keeps its number; its weights in the chunks become negative.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from indexes.compiled.held import keep, kind_of, take
 from indexes.compiled.jit import internal, kernel
 from indexes.core import aligned
 from indexes.core.arrays import Bytes, Floats, Ints, Ints32, int64
@@ -72,6 +73,16 @@ def empty_window() -> Window:
         f64, f64, i64, i64, i32, i32.astype(np.uint8), i32, f64, f64, f64, i32, i32, i32, i32, i32, i64, f64, i64
     )
     return window._replace(size=np.array([0, 0, 0, 0, NONE, 0, 0]))
+
+
+WINDOW = kind_of((empty_window(),))
+"""The type of what is held of a window."""
+
+
+@kernel
+def hold(memory: Any, value: tuple[Window]) -> None:
+    """Keep a window for `enter_held` and `leave_held`."""
+    keep(memory, value, WINDOW)
 
 
 def with_room(window: Window, posts: int, terms: int, words: int, unknown: float) -> Window:
@@ -154,6 +165,13 @@ def enter_all(window: Window, batch: Batch, gone: Bytes) -> None:
             window.size[THERE] -= 1
 
 
+@kernel
+def enter_held(memory: Any, batch: Batch, gone: Bytes) -> None:
+    """`enter_all`, for the window that is kept in memory."""
+    (window,) = take(memory, WINDOW)
+    enter_all(window, batch, gone)
+
+
 @internal
 def enter_terms(window: Window, number: int) -> None:
     """Compute the unit weights of a post's words, and append them to the chunks."""
@@ -226,6 +244,13 @@ def leave_until(window: Window, first: int) -> None:
     """Remove the posts before this one. O(their words)."""
     while window.size[FIRST] < first:
         leave(window)
+
+
+@kernel
+def leave_held(memory: Any, first: int) -> None:
+    """`leave_until`, for the window that is kept in memory."""
+    (window,) = take(memory, WINDOW)
+    leave_until(window, first)
 
 
 @kernel

@@ -631,3 +631,14 @@ def test_a_withdrawal_is_never_executed_on_the_event_loop() -> None:
     plan = engine.prepare(Withdraw(["p0"]))
     assert plan.work >= LONG, "any number of lists may hold the post"
     plan.cancel()
+
+
+def test_posts_of_a_group_are_shown_with_the_slice_that_publishes_them() -> None:
+    engine = small({"posts": 64}, "p0")
+    plan = engine.prepare(posts(*(f"q{i}" for i in range(9))))
+    engine.post_cost.seconds = 1e-9
+    plan.execute(0.005)
+    told = present(plan.publish())
+    assert plan.done and plan.reached == [1] * 9 and len(told.changes) == 9
+    assert engine.seq == engine.published_seq == plan.last_seq
+    engine.check()

@@ -15,7 +15,16 @@ import pyarrow.types as pt
 from app.api.element_errors import ElementError, ElementErrors
 from app.api.problems import many
 from app.errors import FieldError
-from indexes.feeds.config import MOST_WEIGHT, MOST_WORDS, Keywords, Shown, listed, weighted
+from indexes.feeds.config import (
+    MOST_LETTERS,
+    MOST_WEIGHT,
+    MOST_WORDS,
+    Keywords,
+    Shown,
+    listed,
+    weighted,
+    weights_are_sound,
+)
 from indexes.feeds.tokens import STOP_WORDS, tokens
 
 _NUMBERS, _TEXT = frozenset({float, int}), frozenset({str})
@@ -134,11 +143,11 @@ class Words:
 
 def _plain(items: Sequence[Any]) -> Keywords | None:
     """The keywords of elements that all have them as lists or with weights, casefolded; None if one has not, or if a
-    weight is no number. What holds for one word at a time is left to `Keywords.faults`."""
+    weight is no number. Where they are sound they say so; what is wrong is left to `Keywords.faults`."""
     words: list[str] = []
     weights: list[float] = []
     ends: list[int] = []
-    listed_words = 0
+    listed_words = longest = 0
     for item in items:
         given = None if item is None or "text" in item else item.get("keywords")
         if type(given) is dict:
@@ -150,6 +159,7 @@ def _plain(items: Sequence[Any]) -> Keywords | None:
             return None
         words.extend(given)
         ends.append(len(words))
+        longest = max(longest, len(given))
     if not (set(map(type, words)) <= _TEXT and set(map(type, weights)) <= _NUMBERS):
         return None
     together = "\0".join(words)
@@ -161,7 +171,10 @@ def _plain(items: Sequence[Any]) -> Keywords | None:
         return None
     if np.count_nonzero(np.isnan(weight)) != listed_words:
         return None
-    return Keywords(np.array(ends, np.int64), pa.array(words, pa.string()), weight)
+    # Here a word is as long as Python says, which is faster than to ask for the lengths of a column.
+    letters = set(map(len, words))
+    sound = 0 not in letters and max(letters, default=0) <= MOST_LETTERS and longest <= MOST_WORDS
+    return Keywords(np.array(ends, np.int64), pa.array(words, pa.string()), weight, sound and weights_are_sound(weight))
 
 
 def _lists(batch: pa.RecordBatch, name: str, of: str) -> list[Any] | None:
