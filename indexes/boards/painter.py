@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from functools import partial
-from operator import is_
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -25,7 +24,7 @@ from indexes.boards.live_lists import LiveLists
 from indexes.boards.passes import PassRunner
 from indexes.boards.regions import Region, Regions
 from indexes.boards.subscription_index import SubscriptionIndex
-from indexes.compiled.kept import declare, room_for
+from indexes.compiled.kept import Keeper, Words, declare
 from indexes.core.arrays import Bools, Floats, Ints, Rows
 
 INDEXES: dict[Literal["range-tree", "kd-tree"], type[ObjectIndex]] = {
@@ -38,13 +37,13 @@ INDEXES: dict[Literal["range-tree", "kd-tree"], type[ObjectIndex]] = {
 class KeptTree(NamedTuple):
     """The parts of a painter whose objects are in a range tree, as kernels keep them."""
 
-    words: Ints
+    words: Words
 
 
 class KeptKdTree(NamedTuple):
     """The parts of a painter whose objects are in a k-d tree, as kernels keep them."""
 
-    words: Ints
+    words: Words
 
 
 KINDS: dict[type[ObjectIndex], type[KeptTree] | type[KeptKdTree]] = {
@@ -79,7 +78,8 @@ class Painter(PassRunner):
         self.event = np.zeros(TILES, np.int32)
         self.untaken = np.zeros(1, np.int64)
         self.room = DiffBuffers()
-        self._parts: tuple[Any, ...] | None = None
+        kind: type[KeptTree | KeptKdTree] = KINDS[type(self.objects)]
+        self._keeper = Keeper(kind, keep_parts)
         self._make_room(config)
 
     def class_of(self, k: int) -> int:
@@ -130,12 +130,10 @@ class Painter(PassRunner):
             self.objects.arrays, self.subscriptions.arrays, self.ks, self.dense, self.runs, self.work, self.tiles,
             live.arrays, live.index.arrays, self.event,
         )  # fmt: skip
-        if self._parts is None or not all(map(is_, parts, self._parts)):
-            self._parts = parts
-            whole = self.objects.arrays, self.context(self.runs), live.arrays, live.index.arrays, self.event
-            self._words = KINDS[type(self.objects)](room_for(whole))
-            keep_parts(self._words, whole)
-        return self._words
+        return self._keeper.kept(
+            parts,
+            lambda: (self.objects.arrays, self.context(self.runs), live.arrays, live.index.arrays, self.event),
+        )
 
     def read_back(self, first: int, sign: float, numbers: Floats, columns: Ints, gone: Bools) -> None:
         """As the kernel of that name, for the tiles in the buffer."""

@@ -6,13 +6,15 @@ rarely is therefore put into an array of words by one call (`keep`), and the ker
 array alone and read the rest from it (`unpacked`).
 
 A kind of kept arguments is a NamedTuple with the one field `words`, which `declare` gives an example of what is kept.
+The words count no references: a `Keeper` has the arrays, and says whether they are still the same.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from typing import Any
+from operator import is_
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +28,8 @@ from numba import types, typeof  # isort: skip
 from numba.core.errors import TypingError  # isort: skip
 
 Words = NDArray[np.int64]
+
+KeptT = TypeVar("KeptT")
 
 _uncompiled: dict[int, tuple[Any, ...]] = {}
 """What is kept in words at these addresses, where nothing is compiled."""
@@ -44,7 +48,10 @@ def room_for(parts: Any) -> Words:
 def _count(part: Any) -> int:
     if isinstance(part, tuple):
         return sum(map(_count, part))
-    return 1 + part.ndim if isinstance(part, np.ndarray) else 1
+    if not isinstance(part, np.ndarray):
+        return 1
+    # Only a contiguous one is passed without owner, parent, sizes and strides.
+    return 1 + part.ndim if part.flags.c_contiguous else 5 + 2 * part.ndim
 
 
 def _parts_of(kind: Any) -> Any:
@@ -103,3 +110,28 @@ def unpacked(kept: Any) -> Any:
 
 replace(keep, lambda kept, parts: _keep(kept, parts))
 replace(unpacked, lambda kept: _unpacked(kept))
+
+
+class Keeper(Generic[KeptT]):
+    """Arguments of one kind, kept in words of their own: those `most` that were used last."""
+
+    def __init__(self, kind: type[KeptT], write: Callable[[Any, Any], None], most: int = 1) -> None:
+        """`write` is a kernel that calls `keep`."""
+        self._kind, self._write, self._most = kind, write, most
+        self._held: list[tuple[tuple[Any, ...], KeptT]] = []
+
+    def kept(self, parts: tuple[Any, ...], whole: Callable[[], tuple[Any, ...]] | None = None) -> KeptT:
+        """The words of these arguments, which are written unless those of the same objects are held. What is `whole` is
+        kept in place of `parts`, where it is made of them."""
+        for held, known in self._held:
+            if all(map(is_, held, parts)):
+                return known
+        arguments = parts if whole is None else whole()
+        kept: KeptT = self._kind(room_for(arguments))  # type: ignore[call-arg]  # a NamedTuple of the words
+        self._write(kept, arguments)
+        self._held = [(parts, kept), *self._held[: self._most - 1]]
+        return kept
+
+    def clear(self) -> None:
+        """Hold nothing."""
+        self._held = []

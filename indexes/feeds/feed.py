@@ -15,7 +15,7 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from indexes.compiled.held import Held
+from indexes.compiled.kept import Keeper
 from indexes.core.arrays import Floats, Ints, Ints32, run_lengths
 from indexes.core.background import BackgroundTask
 from indexes.core.helper_threads import run_both
@@ -130,7 +130,7 @@ class FeedIndex:
         self.diagonal = config.diagonal
         self.words = Vocabulary()
         self.window = win.empty_window()
-        self._held_window = Held(win.WINDOW, win.hold, 1)
+        self._kept_window = Keeper(win.KeptWindow, win.keep_window)
         self.buffering = Buffering(config.buffer)
         self.table = Table(self.buffering)
         self.subscription_index: SubscriptionIndex = index or OrderedIndex()
@@ -200,7 +200,7 @@ class FeedIndex:
         batch = win.Batch(x, y, time, np.cumsum(end), documents.word, documents.weight, np.zeros(n, np.int32))
         gone = np.ones(n, np.uint8)
         gone[at] = 0
-        win.enter_held(self._held_window.memory(v), batch, gone)
+        win.enter_kept(self._kept_window.kept((v,)), batch, gone)
         self.now = now
         e = self._epochs
         e.last = epoch.last
@@ -269,7 +269,7 @@ class FeedIndex:
                 v = self.window
                 for part in self.parts:
                     step.expire_until(part.window(v), self.table.arrays, part.owners, part.scratch, first)
-                win.leave_held(self._held_window.memory(v), first)
+                win.leave_kept(self._kept_window.kept((v,)), first)
                 # A withdrawn post had left the window before.
                 epochs.expired |= int(v.size[THERE]) < there
                 yield from self._settle(report)
@@ -521,8 +521,8 @@ class FeedIndex:
             self._post_to(self.parts[0], self.window, batch, report, at)
             return
         windows = [part.window(self.window) for part in self.parts]
-        memory = self._held_window.memory(self.window)
-        win.enter_held(memory, batch, np.zeros(len(batch.end), np.uint8))
+        kept = self._kept_window.kept((self.window,))
+        win.enter_kept(kept, batch, np.zeros(len(batch.end), np.uint8))
         reached = np.zeros((len(self.parts), len(batch.end)), np.int32)
         batches = [batch._replace(reached=one) for one in reached]
         reports = [Report() for _ in self.parts]
@@ -531,7 +531,7 @@ class FeedIndex:
             self._post_to(self.parts[number], windows[number], batches[number], reports[number], at)
 
         self._serve_parts(len(batch.end), serve)
-        win.leave_held(memory, int(windows[0].size[FIRST]))
+        win.leave_kept(kept, int(windows[0].size[FIRST]))
         batch.reached[:] = reached.sum(axis=0)
         report.join(reports)
 

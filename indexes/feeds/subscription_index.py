@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from indexes.compiled.held import Held
+from indexes.compiled.kept import Keeper
 from indexes.core import aligned
 from indexes.core.arrays import Floats, Ints
 from indexes.core.helper_threads import run_both
 from indexes.feeds.kernels import postings as kernels
 from indexes.feeds.kernels.arena import grown
 from indexes.feeds.kernels.cells import Cells, build_cells, put_into
-from indexes.feeds.kernels.postings import DIRECTORY_END, EMPTY, HELD, LEVELS, SINGLE, Postings, empty_postings
+from indexes.feeds.kernels.postings import DIRECTORY_END, EMPTY, LEVELS, SINGLE, KeptPostings, Postings, empty_postings
 from indexes.feeds.kernels.scratch import ALL_CELLS, SEEN, Reads
 from indexes.feeds.kernels.step import StepState
 from indexes.feeds.kernels.subscriptions import ALPHA, ROW, TERM, THETA, Subscribers, Table, X, Y, terms_of
@@ -22,7 +22,7 @@ CAPACITY = 4_000
 """Subscriptions of a cell."""
 
 PARTS = 2
-"""Parts of the subscriptions, at most, for each of which the arguments of posts are held."""
+"""Parts of the subscriptions, at most, for each of which the arguments of posts are kept."""
 
 FILLED = 20_000
 """Subscriptions from which on lists are filled in two threads."""
@@ -83,11 +83,11 @@ class OrderedIndex(SubscriptionIndex):
         self.middle: int | None = 0
         self.cells, _ = build_cells(np.empty((0, 2)), capacity)
         self.arrays = empty_postings()
-        self._held = Held(HELD, kernels.hold, PARTS)
+        self._keeper = Keeper(KeptPostings, kernels.keep_postings, PARTS)
 
     def build(self, table: Table, order: Ints, tree: Cells | None = None) -> None:
         """O(n log n) for n postings."""
-        self._held.clear()
+        self._keeper.clear()
         subscribers, slots = table.arrays, table.slots()
         points = subscribers.row.reshape(-1, ROW)[slots][:, [X, Y]]
         if tree is None:
@@ -171,7 +171,8 @@ class OrderedIndex(SubscriptionIndex):
         return Reads(len(self.cells.box) // 4, int(self.arrays.size[DIRECTORY_END]), SEEN)
 
     def post(self, state: StepState, batch: Batch, window_posts: int, most_entries: int) -> int:
-        return kernels.post_held(self._held.memory(self.arrays, self.cells, state), batch, window_posts, most_entries)
+        kept = self._keeper.kept((self.arrays, self.cells, state))
+        return kernels.post_kept(kept, batch, window_posts, most_entries)
 
     def find(self, state: StepState, first: int, end: int) -> int:
         return kernels.find_many(self.arrays, self.cells, state, first, end)

@@ -24,8 +24,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from indexes.compiled.held import keep, kind_of, take
 from indexes.compiled.jit import inlined, internal, kernel
+from indexes.compiled.kept import Words, declare, keep, unpacked
 from indexes.compiled.simd import prefetch_block
 from indexes.core.arrays import Floats, Ints, Ints32, int64
 from indexes.feeds.kernels.buffers import score_of
@@ -114,8 +114,13 @@ def empty_postings() -> Postings:
     return Postings(none64, none, none, none, none, none, none, none, none, none64, np.zeros(2, np.int64))
 
 
-HELD = kind_of((empty_postings(), build_cells(np.empty((0, 2)), 1)[0], empty_state()))
-"""The type of what `post_held` works on."""
+class KeptPostings(NamedTuple):
+    """The postings, the cells and the state of a step, as kernels keep them."""
+
+    words: Words
+
+
+declare(KeptPostings, lambda: (empty_postings(), build_cells(np.empty((0, 2)), 1)[0], empty_state()))
 
 
 @kernel
@@ -379,15 +384,15 @@ def move_all(postings: Postings, table: Subscribers, slots: Ints, old: Floats) -
 
 
 @kernel
-def hold(memory: Any, value: tuple[Postings, Cells, StepState]) -> None:
-    """Keep what `post_held` works on."""
-    keep(memory, value, HELD)
+def keep_postings(kept: Any, parts: Any) -> None:
+    """Keep what `post_kept` works on."""
+    keep(kept, parts)
 
 
 @kernel
-def post_held(memory: Any, batch: Batch, window_posts: int, most_entries: int) -> int:
-    """`post_ordered`, on what is kept in memory."""
-    postings, cells, state = take(memory, HELD)
+def post_kept(kept: Any, batch: Batch, window_posts: int, most_entries: int) -> int:
+    """As `post_ordered`, with what is kept."""
+    postings, cells, state = unpacked(kept)
     return post_ordered(postings, cells, state, batch, window_posts, most_entries)
 
 

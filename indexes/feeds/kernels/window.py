@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from indexes.compiled.held import keep, kind_of, take
 from indexes.compiled.jit import internal, kernel
+from indexes.compiled.kept import Words, declare, keep, unpacked
 from indexes.core import aligned
 from indexes.core.arrays import Bytes, Floats, Ints, Ints32, int64
 from indexes.feeds.kernels.arena import grown
@@ -75,14 +75,19 @@ def empty_window() -> Window:
     return window._replace(size=np.array([0, 0, 0, 0, NONE, 0, 0]))
 
 
-WINDOW = kind_of((empty_window(),))
-"""The type of what is held of a window."""
+class KeptWindow(NamedTuple):
+    """A window, as kernels keep it."""
+
+    words: Words
+
+
+declare(KeptWindow, lambda: (empty_window(),))
 
 
 @kernel
-def hold(memory: Any, value: tuple[Window]) -> None:
-    """Keep a window for `enter_held` and `leave_held`."""
-    keep(memory, value, WINDOW)
+def keep_window(kept: Any, parts: Any) -> None:
+    """Keep a window for `enter_kept` and `leave_kept`."""
+    keep(kept, parts)
 
 
 def with_room(window: Window, posts: int, terms: int, words: int, unknown: float) -> Window:
@@ -166,9 +171,9 @@ def enter_all(window: Window, batch: Batch, gone: Bytes) -> None:
 
 
 @kernel
-def enter_held(memory: Any, batch: Batch, gone: Bytes) -> None:
-    """`enter_all`, for the window that is kept in memory."""
-    (window,) = take(memory, WINDOW)
+def enter_kept(kept: Any, batch: Batch, gone: Bytes) -> None:
+    """As `enter_all`, with a window that is kept."""
+    (window,) = unpacked(kept)
     enter_all(window, batch, gone)
 
 
@@ -247,9 +252,9 @@ def leave_until(window: Window, first: int) -> None:
 
 
 @kernel
-def leave_held(memory: Any, first: int) -> None:
-    """`leave_until`, for the window that is kept in memory."""
-    (window,) = take(memory, WINDOW)
+def leave_kept(kept: Any, first: int) -> None:
+    """As `leave_until`, with a window that is kept."""
+    (window,) = unpacked(kept)
     leave_until(window, first)
 
 

@@ -31,8 +31,6 @@ def test_many_ids_are_those_of_each_row(sizes: list[int], data: st.DataObject) -
             left = [row for row in there if row not in gone]
             wanted = data.draw(st.lists(st.sampled_from(left), max_size=8))
             assert names.many(np.array(wanted, np.int32)).to_pylist() == [there[row] for row in wanted]
-            with patch("indexes.core.names.FEW", 0):
-                assert names.many(np.array(wanted, np.int32)).to_pylist() == [there[row] for row in wanted]
             absent = ["", "s", "s0-0\0", *[there[row] for row in gone]]
             asked = data.draw(st.lists(st.sampled_from([*absent, *[there[row] for row in left]]), max_size=8))
             row_of = {there[row]: row for row in left}

@@ -11,7 +11,7 @@ from numba.core.errors import TypingError
 
 from indexes.compiled.cache import KernelCache
 from indexes.compiled.jit import kernel
-from indexes.compiled.kept import Words, declare, keep, room_for, unpacked
+from indexes.compiled.kept import Keeper, Words, declare, keep, room_for, unpacked
 from indexes.core.arrays import Floats, Ints32
 from tests.support.values import UNCOMPILED
 
@@ -31,6 +31,12 @@ class Kept(NamedTuple):
     words: Words
 
 
+class KeptStepped(NamedTuple):
+    """Every second number of a column, and another column."""
+
+    words: Words
+
+
 class KeptAlone(NamedTuple):
     """A kind with other contents."""
 
@@ -46,6 +52,7 @@ def columns(shape: tuple[int, int], add: int = 0, *, double: bool = False) -> Co
 
 
 declare(Kept, lambda: (columns((1, 1)), np.zeros(1), 0.5))
+declare(KeptStepped, lambda: (np.zeros(4)[::2], np.zeros(1)))
 declare(KeptAlone, lambda: (np.zeros(1),))
 
 
@@ -64,6 +71,12 @@ def combined(kept: Any, factor: float, out: Floats) -> None:
         for column in range(columns.table.shape[1]):
             found += columns.table[row, column]
         out[at] = factor * (2.0 * found if columns.double else found)
+
+
+@kernel
+def stepped_sum(kept: Any) -> float:
+    stepped, more = unpacked(kept)
+    return float(stepped.sum() + 100.0 * more.sum())
 
 
 def wanted(columns: Columns, more: Floats, share: float, factor: float) -> Floats:
@@ -93,6 +106,37 @@ def test_arrays_are_seen_as_they_are_and_others_once_they_are_kept() -> None:
     out = np.empty(2)
     combined(kept, 1.0, out)
     assert np.array_equal(out, wanted(*others, 1.0))
+
+
+def test_a_column_with_steps_is_kept_whole() -> None:
+    parts = np.arange(10.0)[::2], np.array([1.0, 2.0])
+    kept = KeptStepped(room_for(parts))
+    assert len(kept.words) == 7 + 2
+    put(kept, parts)
+    assert stepped_sum(kept) == 20.0 + 300.0
+
+
+def test_a_keeper_writes_what_it_does_not_have() -> None:
+    written: list[int] = []
+
+    def write(kept: Any, parts: Any) -> None:
+        written.append(len(parts[1]))
+        put(kept, parts)
+
+    keeper = Keeper(Kept, write, 2)
+    every: list[Parts] = [(columns((rows, 2), rows), np.ones(rows), 1.0) for rows in (5, 2, 3)]
+    for at in (0, 1, 0, 1, 2, 0, 2):
+        out = np.empty(len(every[at][1]))
+        combined(keeper.kept(every[at]), 1.0, out)
+        assert np.array_equal(out, wanted(*every[at], 1.0))
+    assert written == [5, 2, 3, 5]
+    other: Parts = every[2][0], np.zeros(3), 1.0
+    assert keeper.kept(other) is not keeper.kept(every[2])
+    first = every[0][0], 7
+    assert keeper.kept(first, lambda: every[0]) is keeper.kept(first, lambda: every[1])
+    keeper.clear()
+    keeper.kept(every[0])
+    assert written[-1] == 5
 
 
 @pytest.mark.skipif(UNCOMPILED, reason="nothing is compiled")
