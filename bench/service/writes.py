@@ -114,7 +114,8 @@ def matchers(server: Server, size: Size) -> list[Write]:
 
 
 def relays(server: Server, size: Size) -> list[Write]:
-    """Subscriptions that are new to a relay, with boxes as those that it is filled with, and notifications."""
+    """Subscriptions that are new to a relay, with boxes as those that it is filled with, and before these
+    notifications, so that they meet the relay as it was filled."""
     rng, attributes = np.random.default_rng(2), 3
     server.ask("PUT", RELAY, json.dumps({"attributes": [f"a{j}" for j in range(attributes)]}).encode())
     commands = make_commands(size.boxes, attributes, 0.15)
@@ -139,8 +140,8 @@ def relays(server: Server, size: Size) -> list[Write]:
         return f"A notification names {each:,.0f} of the relay's {have:,} subscriptions on average."
 
     return [
-        Write("relays: `PUT` of a new subscription", subscriptions()),
         Write("relays: a notification, its recipients named", notifications(), recipients),
+        Write("relays: `PUT` of a new subscription", subscriptions()),
     ]
 
 
