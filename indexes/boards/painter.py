@@ -123,6 +123,11 @@ class Painter(PassRunner):
     def _pass(self, changes: Changes, progress: Ints, stop: int, keep: bool, to_live: bool) -> int:
         return int(run_kept(self._kept(), progress, self.untaken, changes, stop, to_live, keep))
 
+    def replace(self, subscriptions: SubscriptionIndex, objects: ObjectIndex) -> None:
+        """Use other indexes that hold the same. Whoever has the former ones lets go of them: nothing here keeps them."""
+        self.subscriptions, self.objects = subscriptions, objects
+        self._keeper.clear()
+
     def _kept(self) -> KeptTree | KeptKdTree:
         """What `run_kept` and `read_back` take, with the parts of this painter as they are now."""
         live = self.live

@@ -23,6 +23,7 @@ from indexes.boards.kernels.object_index import ObjectIndex
 from indexes.boards.kernels.step import FULL_LIVE, Share, advance, deliver_kept
 from indexes.boards.painter import NONE_LEFT, Painter
 from indexes.boards.passes import COLUMNS
+from indexes.boards.subscription_index import SubscriptionIndex
 from indexes.core import helper_threads
 from indexes.core.arrays import Floats, Ints
 from indexes.core.helper_threads import HelperThread
@@ -66,6 +67,11 @@ class PainterTeam(Painter):
         super().configure(config)
         self._config = config
         self.forget_copies()
+
+    def replace(self, subscriptions: SubscriptionIndex, objects: ObjectIndex) -> None:
+        super().replace(subscriptions, objects)
+        for fellow in self._fellows:
+            fellow.replace(subscriptions, fellow.objects)
 
     def reserve(self, inserts: int, rows: int) -> None:
         super().reserve(inserts, rows)

@@ -162,10 +162,10 @@ class FoldPlan(maintenance.FoldPlan[BoardStore]):
         if not touched:
             self._fresh.arrange(painter.ks)
             self.replaced = painter.subscriptions, painter.objects, self.engine.catalogue.view
-            painter.subscriptions = self._fresh
             # Between two plans both hold the same objects.
-            self._view = painter.objects.laid_out()
-            painter.objects = self._view.frozen()
+            view = painter.objects.laid_out()
+            painter.replace(self._fresh, view.frozen())
+            self._view = view
             subscribers.touched = None
             self.swapped = True
 

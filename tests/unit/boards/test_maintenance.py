@@ -20,6 +20,7 @@ from indexes.boards.plans.maintenance import FOLD, Captured, rehearse
 from indexes.boards.regions import between, ranges
 from indexes.boards.state import board_of, pack_board, state_of
 from indexes.boards.subscription_index import SubscriptionIndex, shape
+from indexes.boards.team import PainterTeam
 from indexes.boards.verification import verify
 from tests.unit.boards.helpers import (
     ENDS,
@@ -182,16 +183,26 @@ def test_a_rehearsal_leaves_nothing_of_the_index_to_be_changed_for_the_first_tim
 def test_what_was_replaced_goes_when_the_fold_releases_it() -> None:
     board = BoardEngine(BoardConfig(("x",), "y", ks=(3,)))
     board.apply(subscribe(100))
+    team = board.painter
+    assert isinstance(team, PainterTeam)
+    team.assemble(1)
+    (fellow,) = team._fellows
+    fellow.subscriptions = team.subscriptions
+    for painter in (team, fellow):
+        # As painting does, for kernels.
+        painter._kept()
     packed = pack_board(state_of(captured(board, journal=True)))
     fresh = SubscriptionIndex()
     fresh.adopt(packed.forest.ks, packing.to_forest(packed.forest, board.subscribers.high))
     before = weakref.ref(board.painter.subscriptions)
+    arrays = [weakref.ref(column) for column in board.painter.subscriptions.arrays if isinstance(column, np.ndarray)]
+    assert arrays
     plan = board.fold(fresh)
     plan.execute(1.0)
     plan.publish()
     assert board.painter.subscriptions is fresh and before() is not None
     plan.release()
-    assert before() is None
+    assert before() is None and all(column() is None for column in arrays)
 
 
 @pytest.mark.parametrize("kind", ["range-tree", "kd-tree"])
