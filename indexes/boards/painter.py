@@ -124,7 +124,7 @@ class Painter(PassRunner):
         return int(run_kept(self._kept(), progress, self.untaken, changes, stop, to_live, keep))
 
     def replace(self, subscriptions: SubscriptionIndex, objects: ObjectIndex) -> None:
-        """Use other indexes that hold the same. Whoever has the former ones lets go of them: nothing here keeps them."""
+        """Use other indexes that hold the same. The former ones are let go of by whoever has them, not here."""
         self.subscriptions, self.objects = subscriptions, objects
         self._keeper.clear()
 
