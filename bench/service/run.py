@@ -100,7 +100,7 @@ def run(quick: bool = False, out: Path | None = None, say: Callable[[str], None]
         report.text(
             f"One service holds a board of {size.objects:,} objects and {size.subscriptions:,} subscriptions, a "
             f"matcher of {size.intervals:,}, a relay after {size.boxes:,} commands, a map of {size.places:,} objects "
-            f"and {size.queries:,} standing queries, and a feed of {size.posts:,} posts and "
+            f"and {size.queries:,} standing queries that nobody follows, and a feed of {size.posts:,} posts and "
             f"{size.feed_subscriptions:,} subscriptions. {size.rounds} rounds of {size.many:,} requests over {MANY} "
             f"connections, {size.one:,} over one, and {size.socket:,} over one WebSocket with {WINDOW} of them under "
             f"way, each with one write. The plain route is FastAPI with a pydantic body; it commits one row through "

@@ -134,8 +134,8 @@ def relays(server: Server, size: Size) -> list[Write]:
             yield "POST", f"{RELAY}/notifications", compact({"notifications": [{"values": values}]})
 
     def recipients() -> str:
-        told = [server.ask(method, path, body.encode()) for method, path, body in islice(notifications(), ASKED)]
-        each = np.mean([len(one["results"][0]["subscriptions"]) for one in told])
+        answers = [server.ask(method, path, body.encode()) for method, path, body in islice(notifications(), ASKED)]
+        each = np.mean([len(one["results"][0]["subscriptions"]) for one in answers])
         have = server.ask("GET", RELAY)["subscriptions"]
         return f"A notification names {each:,.0f} of the relay's {have:,} subscriptions on average."
 

@@ -33,7 +33,7 @@ def sort_by_age(slots: Ints32, upto: Ints, age: Ints) -> None:
     words, spare = np.empty((2, longest), np.uint64)
     begin = int(_sort(slots, upto, age, words, spare, np.empty(DIGITS, np.int32), 0))
     while begin < len(upto):
-        # Ages that differ by more than two milliards.
+        # Ages that differ by `WIDEST` or more.
         mine = slots[upto[begin - 1] if begin else 0 : upto[begin]]
         mine[:] = mine[np.argsort(age[mine])]
         begin = int(_sort(slots, upto, age, words, spare, np.empty(DIGITS, np.int32), begin + 1))
