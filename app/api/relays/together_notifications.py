@@ -28,7 +28,7 @@ MOST_RECIPIENTS = 4_096
 """Recipients of a notification, on average, up to which they are."""
 
 
-class Notified(NamedTuple):
+class SingleNotification(NamedTuple):
     """One request: a number for each attribute of the relay `engine`, the payload, and the link that it came over."""
 
     engine: RelayEngine
@@ -48,7 +48,7 @@ class Notifications:
         """The right to publish to a relay."""
         return Need("relays", "publish", name)
 
-    def read(self, request: ShortRequest, caller: Caller) -> Notified:
+    def read(self, request: ShortRequest, caller: Caller) -> SingleNotification:
         """The notification of a request. Raises whatever makes it take the usual way."""
         if request.query or request.key:
             raise Elsewhere
@@ -64,13 +64,15 @@ class Notifications:
         if body.get("on_error", "refuse") != "refuse" or (link is not None and link not in config.links):
             raise Elsewhere
         text = None if payload is None else payload_text(payload, context.settings.max_payload)
-        return Notified(relay, [said["values"][name] for name in config.attributes], text, link)
+        return SingleNotification(relay, [said["values"][name] for name in config.attributes], text, link)
 
-    def subject(self, item: Notified) -> str | None:
+    def subject(self, item: SingleNotification) -> str | None:
         """Any number of requests may be alike."""
         return None
 
-    async def apply(self, name: str, items: Sequence[Notified], tickets: Sequence[Ticket | None]) -> NotifyPlan:
+    async def apply(
+        self, name: str, items: Sequence[SingleNotification], tickets: Sequence[Ticket | None]
+    ) -> NotifyPlan:
         """Deliver all of them by one command. Raises as `Writer.submit`."""
         command = Notify(
             np.array([item.values for item in items], np.float64),
@@ -81,7 +83,7 @@ class Notifications:
         plan: NotifyPlan = await self._context.resources.submit(name, command, reader=items[0].engine)
         return plan
 
-    async def outcomes(self, job: NotifyPlan, items: Sequence[Notified]) -> list[Outcome]:
+    async def outcomes(self, job: NotifyPlan, items: Sequence[SingleNotification]) -> list[Outcome]:
         """Each with its own seq and recipients."""
         return _answers(job) if job.found.named <= INLINE else await asyncio.to_thread(_answers, job)
 
