@@ -198,8 +198,14 @@ def test_everything_goes_on_when_postgres_restarts_and_when_nodes_are_promoted_o
         assert group.about(0)["term"] == 2
         group.follow(1)
         wait_for_writes(writers, 30)
-    found = Talk(group.url(0)).good("GET", "/v1/admin/replicas")
-    assert [(one["connected"], one["durable"]) for one in found["items"]] == [(True, group.in_step(0, 1))]
+    last, leader = group.in_step(0, 1), Talk(group.url(0))
+
+    def known() -> list[tuple[bool, int]]:
+        found = leader.good("GET", "/v1/admin/replicas")
+        return [(one["connected"], one["durable"]) for one in found["items"]]
+
+    # A replica that has a row says so a moment later.
+    wait_until(lambda: known() == [(True, last)], why=known)
     show_the_same(group, 0, 1)
     compare(start_service, group.nodes[0], [one for writer in writers for one in writer.writes])
 
