@@ -14,8 +14,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from indexes.core.arrays import Bools, Bytes, Ints, Ints32
+from indexes.core.arrays import Bools, Bytes, Ints, Ints32, run_lengths
 from indexes.relays.kernels import graph as edges
+from indexes.relays.kernels.by_age import sort_by_age
 from indexes.relays.kernels.covering_index import CoverIndex
 from indexes.relays.kernels.forward import SUBSCRIBE, Forwarding, Outcome, run
 from indexes.relays.kernels.points import Points
@@ -52,7 +53,7 @@ class Decisions(NamedTuple):
             return self.coverers, covered
         if not len(self.coverers):
             return self.promoted, promoted
-        by = [np.repeat(np.arange(len(upto)), np.diff(upto, prepend=0)) for upto in (covered, promoted)]
+        by = [np.repeat(np.arange(len(upto)), run_lengths(upto)) for upto in (covered, promoted)]
         order = np.argsort(np.concatenate(by), kind="stable")
         return np.concatenate([self.coverers, self.promoted])[order], covered + promoted
 
@@ -151,13 +152,13 @@ class Known(Relations):
         kept_back = n - int(np.count_nonzero(forward))
         of_new = kept_back if added == n else int(np.count_nonzero(subscribed & ~forward))
         self._unforwarded += 2 * of_new - kept_back - used
-        chosen = coverers.reshape(n, k)[np.arange(k) < found[:, None]]
+        chosen, chosen_upto = coverers.reshape(n, k)[np.arange(k) < found[:, None]], np.cumsum(found)
         if k > 1:
-            chosen = _by_age(points, chosen, found)
+            sort_by_age(chosen, chosen_upto, points.age)
         raised = promoted[:used].copy()
         if used > 1:
-            raised = _by_age(points, raised, np.diff(upto, prepend=0))
-        return Decisions(forward, chosen, np.cumsum(found), raised, upto)
+            sort_by_age(raised, upto, points.age)
+        return Decisions(forward, chosen, chosen_upto, raised, upto)
 
     def take_up(self, graph: edges.Graph, slots: Ints32) -> None:
         """Continue with a graph of these subscriptions, whose index is in place: those without an edge into them have
@@ -200,8 +201,3 @@ def coverers_among(points: Points, among: Ints32, slot: int) -> Ints32:
     contains = (exact[among] >= exact[slot]).all(axis=1)
     older = (exact[among] != exact[slot]).any(axis=1) | (age[among] < age[slot])
     return among[contains & older]
-
-
-def _by_age(points: Points, slots: Ints32, counts: Ints) -> Ints32:
-    """Slots of commands, so many each, with those of each command in order of age."""
-    return slots[np.lexsort((points.age[slots], np.repeat(np.arange(len(counts)), counts)))]
