@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from indexes.compiled.jit import kernel
+from indexes.compiled.text import put
 from indexes.core.arrays import Bytes, Ints, Rows, int64, uint64
 
 
@@ -101,10 +102,6 @@ def _copy(base_text: Bytes, base: Ints, later_text: Bytes, later: Ints, at: Rows
         place, to = int64(at[i]), out_offset[uint64(i)]
         length = out_offset[uint64(i + 1)] - to
         if place < n:
-            begin = base[uint64(place)]
-            for j in range(length):
-                out[uint64(to + j)] = base_text[uint64(begin + j)]
+            put(out, to, base_text, base[uint64(place)], length)
         else:
-            begin = later[uint64(place - n)]
-            for j in range(length):
-                out[uint64(to + j)] = later_text[uint64(begin + j)]
+            put(out, to, later_text, later[uint64(place - n)], length)

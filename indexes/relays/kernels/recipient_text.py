@@ -6,10 +6,10 @@ import numpy as np
 import pyarrow as pa
 
 from indexes.compiled.jit import kernel
+from indexes.compiled.text import COMMA, put
 from indexes.core.arrays import Bytes, Ints, Ints32, int64, uint64
 
-QUOTE, COMMA = 34, 44
-"""Characters."""
+QUOTE = 34
 
 
 def quoted(ids: pa.LargeStringArray, who: Ints32, ends: Ints) -> tuple[Bytes, Ints]:
@@ -46,13 +46,9 @@ def _write(out: Bytes, upto: Ints, text: Bytes, offset: Ints, who: Ints32, ends:
                 out[uint64(to)] = COMMA
                 to += 1
             out[uint64(to)] = QUOTE
-            to += 1
             at = int64(who[uint64(i)])
             begin = offset[uint64(at)]
-            length = offset[uint64(at + 1)] - begin
-            for j in range(length):
-                out[uint64(to + j)] = text[uint64(begin + j)]
-            to += length
+            to = put(out, to + 1, text, begin, offset[uint64(at + 1)] - begin)
             out[uint64(to)] = QUOTE
             to += 1
         upto[e] = to
