@@ -275,17 +275,24 @@ def _compare(a: Bytes, a0: int, a1: int, b: Bytes, b0: int, b1: int) -> Any:
     return order
 
 
-@allocating_kernel
-def _upper_bound(text: Bytes, offset: Ints, key: Bytes) -> int:
+@expanded
+def _place_behind(text: Bytes, offset: Ints, keys: Bytes, begin: int, end: int) -> Any:
+    """The place behind the last text that does not sort after keys[begin:end]."""
     lo = 0
     hi = offset.size - 1
     while lo < hi:
         mid = (lo + hi) >> 1
-        if _compare(text, offset[mid], offset[mid + 1], key, 0, key.size) <= 0:
+        if _compare(text, offset[mid], offset[mid + 1], keys, begin, end) <= 0:
             lo = mid + 1
         else:
             hi = mid
     return lo
+
+
+@allocating_kernel
+def _upper_bound(text: Bytes, offset: Ints, key: Bytes) -> int:
+    place: int = _place_behind(text, offset, key, 0, key.size)
+    return place
 
 
 @allocating_kernel
@@ -304,16 +311,9 @@ def _find_all(text: Bytes, offset: Ints, row: Rows, keys: Bytes, out: Rows) -> N
         end = begin
         while end < keys.size and keys[end] != 0:
             end += 1
-        lo = 0
-        hi = offset.size - 1
-        while lo < hi:
-            mid = (lo + hi) >> 1
-            if _compare(text, offset[mid], offset[mid + 1], keys, begin, end) <= 0:
-                lo = mid + 1
-            else:
-                hi = mid
-        found = lo > 0 and _compare(text, offset[lo - 1], offset[lo], keys, begin, end) == 0
-        out[i] = row[lo - 1] if found else -1
+        at = _place_behind(text, offset, keys, begin, end) - 1
+        found = at >= 0 and _compare(text, offset[at], offset[at + 1], keys, begin, end) == 0
+        out[i] = row[at] if found else -1
         begin = end + 1
 
 
