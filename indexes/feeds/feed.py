@@ -463,7 +463,8 @@ class FeedIndex:
 
     def state_of(self, part: Part, window: win.Window) -> step.StepState:
         """The arrays that kernels work on that serve a part."""
-        return part.state(window, self.table.arrays, self.buffering.limits, self.diagonal)
+        table, limits = self.table.arrays, self.buffering.limits
+        return step.StepState(window, table, limits, part.owners, part.evaluation, part.scratch, self.diagonal)
 
     @property
     def scratch(self) -> Scratch:

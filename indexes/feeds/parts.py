@@ -8,8 +8,6 @@ parts have had them, and each part counts on a copy of the window's numbers whic
 
 from __future__ import annotations
 
-from operator import is_
-
 import numpy as np
 
 from indexes.core.arrays import Ints
@@ -30,9 +28,8 @@ from indexes.feeds.kernels.scratch import (
     with_room,
 )
 from indexes.feeds.kernels.subscriptions import Subscribers
-from indexes.feeds.kernels.window import FIRST, NEXT, NONE, Window, empty_window
+from indexes.feeds.kernels.window import FIRST, NEXT, NONE, Window
 from indexes.feeds.report import Report
-from indexes.feeds.theta import Limits
 
 
 class Part:
@@ -43,8 +40,7 @@ class Part:
         self.evaluation = new_evaluation(64, 1)
         self.scratch = empty_scratch()
         self._reserved: tuple[object, ...] = ()
-        self._state: step.StepState | None = None
-        self._apart: tuple[Window | None, Window] = None, empty_window()
+        self._apart: tuple[Window, Window] | None = None
 
     def serve(self, first: int, end: int) -> None:
         """Serve the cells from `first` to `end` - 1 from now on, apart from the window."""
@@ -55,24 +51,15 @@ class Part:
         itself."""
         if not self.scratch.size[APART]:
             return window
-        whole, apart = self._apart
-        if whole is window:
-            apart.size[:] = window.size
-        else:
-            apart = window._replace(size=window.size.copy())
-            self._apart = window, apart
+        if self._apart is None or self._apart[0] is not window:
+            self._apart = window, window._replace(size=window.size.copy())
+        _, apart = self._apart
+        apart.size[:] = window.size
         return apart
-
-    def state(self, window: Window, table: Subscribers, limits: Limits, diagonal: float) -> step.StepState:
-        """The arrays that kernels work on: the same object as long as they are the same."""
-        mine = step.StepState(window, table, limits, self.owners, self.evaluation, self.scratch, diagonal)
-        if self._state is None or not all(map(is_, mine, self._state)):
-            self._state = mine
-        return self._state
 
     def forget(self) -> None:
         """Keep no arrays but its own."""
-        self._state, self._apart = None, (None, empty_window())
+        self._apart = None
 
     def of(self, table: Subscribers, slots: Ints) -> Ints:
         """Those of these subscriptions that are in this part."""

@@ -171,7 +171,7 @@ class OrderedIndex(SubscriptionIndex):
         return Reads(len(self.cells.box) // 4, int(self.arrays.size[DIRECTORY_END]), SEEN)
 
     def post(self, state: StepState, batch: Batch, window_posts: int, most_entries: int) -> int:
-        kept = self._keeper.kept((self.arrays, self.cells, state))
+        kept = self._keeper.kept((self.arrays, self.cells, *state), lambda: (self.arrays, self.cells, state))
         return kernels.post_kept(kept, batch, window_posts, most_entries)
 
     def find(self, state: StepState, first: int, end: int) -> int:
