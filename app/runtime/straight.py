@@ -10,7 +10,7 @@ from typing import Any
 
 
 class _There:
-    """Stands for what a coroutine waits for before it has begun."""
+    """What a coroutine that has not begun waits for."""
 
     @staticmethod
     def done() -> bool:
@@ -48,7 +48,7 @@ class Straight:
         return False
 
     async def rest(self) -> None:
-        """What is left of it, for a task."""
+        """Run it to its end, in a task."""
         await self._rest()
 
     @coroutine
