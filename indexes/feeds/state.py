@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from indexes.core.arrays import Floats, Ints, Ints32, run_places
+from indexes.core.arrays import Floats, Ints, Ints32, run_lengths, run_places
 from indexes.core.captured_ids import lifetimes_by_id, lifetimes_of
 from indexes.core.ids import Packed
 from indexes.feeds.config import FeedConfig, Keywords, Subscriptions, bag_of_shown
@@ -117,7 +117,7 @@ def _posts_of(c: Captured) -> WindowPosts:
     there &= ~np.isin(number, np.array(sorted(c.gone), np.int64))
     rows = np.flatnonzero(there)
     joined = [pa.concat_arrays([pa.array([], pa.string()), *(piece.keywords.word for piece in pieces)])]
-    length = np.concatenate([none, *(np.diff(piece.keywords.end, prepend=0) for piece in pieces)])
+    length = np.concatenate([none, *(run_lengths(piece.keywords.end) for piece in pieces)])
     weight = np.concatenate([np.empty(0), *(piece.keywords.weight for piece in pieces)])
     keywords = Keywords(np.cumsum(length), joined[0], weight).take(rows.tolist())
     at = pa.array(rows)
@@ -178,7 +178,7 @@ def cells_of(subscriptions: Subscriptions) -> Cells:
 def statistics_of(state: FeedState) -> Statistics:
     """How many posts of the window contain each word. O(words log words)."""
     keywords = state.posts.keywords
-    owner = np.repeat(np.arange(len(keywords)), np.diff(keywords.end, prepend=0))
+    owner = np.repeat(np.arange(len(keywords)), run_lengths(keywords.end))
     once = pa.table({"word": keywords.word, "owner": owner}).group_by(["word", "owner"]).aggregate([])
     counted = once.group_by("word").aggregate([("owner", "count")]).sort_by("word")
     return Statistics(counted["word"].to_pylist(), counted["owner_count"].to_numpy().astype(np.int32))

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from indexes.core.arrays import Bools, Ints, Ints32
+from indexes.core.arrays import Bools, Ints, Ints32, run_lengths
 from indexes.core.names import Names
 from indexes.relays.kernels.by_age import sort_by_age
 from indexes.relays.results import Delivery
@@ -47,7 +47,7 @@ def links_of(
     far = link >= 0
     if not far.any():
         return found
-    of = np.repeat(np.arange(len(upto)), np.diff(upto, prepend=0))[far]
+    of = np.repeat(np.arange(len(upto)), run_lengths(upto))[far]
     for code in np.unique(of * len(names) + link[far]).tolist():
         e, number = divmod(code, len(names))
         name = names[number]
@@ -116,8 +116,8 @@ class Deliveries:
         ends = np.cumsum([len(links) for links in self.links], dtype=np.int64)
         fit = ends <= most
         links = [links if fits else () for links, fits in zip(self.links, fit.tolist(), strict=True)]
-        cut = np.diff(upto, prepend=0) < np.diff(self.upto, prepend=0)
-        without = ~fit & (np.diff(ends, prepend=0) > 0)
+        cut = run_lengths(upto) < run_lengths(self.upto)
+        without = ~fit & (run_lengths(ends) > 0)
         return Deliveries(self.ids, self.who[:most], upto, links, self.truncated | cut | without)
 
     def results(self) -> Iterator[Delivery]:
@@ -146,7 +146,7 @@ class CollectedRecipients:
         kept = met.slots[: self._most - self.size]
         # What is cut off would stay in memory behind a view of the rest.
         self._slots.append(kept if len(kept) == len(met.slots) else kept.copy())
-        self._met.append(np.diff(met.upto, prepend=0))
+        self._met.append(run_lengths(met.upto))
         self._links += met.links
         self.size += len(kept)
 
@@ -157,7 +157,7 @@ class CollectedRecipients:
         met = np.concatenate([np.empty(0, np.int64), *self._met])
         ids, who = named(names, slots)
         upto = np.minimum(np.cumsum(met), self._most)
-        return Deliveries(ids, who, upto, self._links, np.diff(upto, prepend=0) < met)
+        return Deliveries(ids, who, upto, self._links, run_lengths(upto) < met)
 
 
 def named(names: Names, slots: Ints32) -> tuple[pa.LargeStringArray, Ints32]:

@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from indexes.core.arrays import Bools, Bytes, Floats, Ints, Ints32
+from indexes.core.arrays import Bools, Bytes, Floats, Ints, Ints32, run_lengths
 from indexes.core.captured_ids import CapturedIds
 from indexes.core.ids import Packed, merge_packed, pack
 from indexes.core.names import Names
@@ -337,7 +337,7 @@ class Relay:
             again = np.zeros(len(ran.slots) + 1, np.bool_)
             again[begun] = True
             ended = ended[~(ran.steps.paired[ended] & again[ended + 1])]
-        by = np.repeat(step, np.diff(decisions.promoted_upto, prepend=0))
+        by = np.repeat(step, run_lengths(decisions.promoted_upto))
         order = np.argsort(np.concatenate([2 * by, 2 * begun, 2 * ended + 1]), kind="stable")
         op = np.repeat(np.array([SUBSCRIBE, UNSUBSCRIBE], np.uint8), [len(by) + len(begun), len(ended)])[order]
         slots = np.concatenate([decisions.promoted, ran.slots[begun], ran.slots[ended]])[order]

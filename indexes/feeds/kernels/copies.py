@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from indexes.compiled.jit import kernel
-from indexes.core.arrays import Bytes, Floats, Ints, Ints32, int64, run_places
+from indexes.core.arrays import Bytes, Floats, Ints, Ints32, int64, run_lengths, run_places
 from indexes.feeds.kernels.buffers import score_of
 from indexes.feeds.kernels.postings import SLACK
 from indexes.feeds.kernels.weights import weigh
@@ -97,7 +97,7 @@ def with_copies(
     copies = without_copies(copies, numbers)
     number = np.append(copies.number, numbers)
     order = np.argsort(number, kind="stable")
-    words = np.append(np.diff(copies.begin), np.diff(documents.end, prepend=0))
+    words = np.append(np.diff(copies.begin), run_lengths(documents.end))
     begin = np.append(copies.begin[:-1], copies.begin[-1] + documents.end - words[len(copies.number) :])
     at = run_places(begin[order], words[order])
     none = np.zeros(len(documents.word))
@@ -152,7 +152,7 @@ def reached_by(copies: Copies, posts: Weighed, order: Ints, diagonal: float) -> 
     found: list[tuple[Ints, Ints, Floats]] = []
     counted, room = np.zeros(4, np.int64), 4_096 + 2 * len(copies.number)
     vector = np.zeros(max(len(order), len(copies.first)))
-    longest = int(np.diff(posts.end, prepend=0).max(initial=1))
+    longest = int(run_lengths(posts.end).max(initial=1))
     words = Words(vector, np.empty(longest, np.int64), np.empty(longest))
     hits = Hits(np.empty(room, np.int64), np.empty(room, np.int64), np.empty(room), counted)
     while counted[DONE] < len(posts.end):

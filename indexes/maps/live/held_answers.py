@@ -17,7 +17,7 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
-from indexes.core.arrays import Bools, Floats, Ints, Ints32
+from indexes.core.arrays import Bools, Floats, Ints, Ints32, run_lengths
 from indexes.maps.config import Point
 from indexes.maps.kernels.metrics import distance
 from indexes.maps.live.holders import Holders
@@ -45,7 +45,7 @@ class Candidates(NamedTuple):
 
     def firsts(self, counts: Ints) -> Bools:
         """Which of the slots are among the first so many of their query."""
-        sizes = np.diff(self.ends, prepend=0)
+        sizes = run_lengths(self.ends)
         rank = np.arange(len(self.slots)) - np.repeat(self.ends - sizes, sizes)
         found: Bools = rank < np.repeat(counts, sizes)
         return found

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from indexes.core.arrays import Bools, Floats, Ints
+from indexes.core.arrays import Bools, Floats, Ints, run_lengths
 from indexes.core.background import BackgroundTask
 from indexes.maps.attributes import Attribute
 from indexes.maps.config import Point
@@ -284,7 +284,7 @@ class LiveQueries:
             numbers = np.array(queries)
             candidates = self.held.candidates(numbers)
             members = candidates.firsts(self.held.tops.members[numbers])
-            broken = np.repeat(numbers, np.diff(candidates.ends, prepend=0))[members]
+            broken = np.repeat(numbers, run_lengths(candidates.ends))[members]
             found.broken.update(broken[np.isin(candidates.slots[members], changes.slots)].tolist())
         turn = 0
         queries = [q for q in queries if q not in found.broken]

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from indexes.core.arrays import Bools, Floats, Ints, int64
+from indexes.core.arrays import Bools, Floats, Ints, int64, run_lengths
 from indexes.maps.kernels.circles import KEPT as KEPT_OF_CIRCLE
 from indexes.maps.kernels.floats import float_kernel
 from indexes.maps.kernels.metrics import FARTHEST, GREAT_CIRCLE, distance
@@ -70,7 +70,7 @@ class UpdatedColumns(NamedTuple):
         """Where the candidates of each of some zones end, and their slots. `ends` is that of the zones before."""
         number = self.number[some]
         after = np.cumsum(number)
-        begins = (ends - np.diff(ends, prepend=0) + np.arange(len(ends)))[some]
+        begins = (ends - run_lengths(ends) + np.arange(len(ends)))[some]
         at = np.arange(int(number.sum())) + np.repeat(begins - after + number, number)
         return after, self.slots[at]
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from indexes.core.arrays import Floats, Ints
+from indexes.core.arrays import Floats, Ints, run_lengths
 from indexes.maps.kernels.skylines import SkylineRows, place_ring
 from indexes.maps.zones.skyline import Zone, position
 
@@ -39,7 +39,7 @@ def geometries_at(places: Floats, rows: SkylineRows) -> list[dict[str, Any] | No
     """As `geometries`, of the zones of skylines that were searched for together at places (n, 2)."""
     corners, ring_end = rows.corner.tolist(), rows.ring_end
     rings_end = rows.rings_end
-    counts = np.diff(rings_end, prepend=0)
+    counts = run_lengths(rings_end)
     found: list[list[Ring] | None] = [None] * len(places)
     begins = np.concatenate([[0], ring_end])
     whole = np.flatnonzero(counts == 1)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from indexes.compiled.jit import internal, kernel
-from indexes.core.arrays import Ints, Ints32, UInt64s, int64, uint64
+from indexes.core.arrays import Ints, Ints32, UInt64s, int64, run_lengths, uint64
 
 BITS = 11
 """Bits of a digit."""
@@ -29,7 +29,7 @@ WIDEST = 1 << 31
 
 def sort_by_age(slots: Ints32, upto: Ints, age: Ints) -> None:
     """Bring the slots of each list, which ends at `upto`, into order of age, which is by slot. Ages differ."""
-    longest = int(np.diff(upto, prepend=0).max(initial=0))
+    longest = int(run_lengths(upto).max(initial=0))
     words, spare = np.empty((2, longest), np.uint64)
     begin = int(_sort(slots, upto, age, words, spare, np.empty(DIGITS, np.int32), 0))
     while begin < len(upto):
