@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -39,3 +41,20 @@ def test_copies_lie_in_the_room_while_it_lasts() -> None:
     assert all(np.shares_memory(copy, room._memory) for copy in inside)
     assert all(copy.ctypes.data % LINE_BYTES == 0 for copy in inside)
     assert not np.shares_memory(room.copy(np.arange(100.0)), room._memory)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a room is an array of numpy's")
+def test_memory_goes_with_the_last_copy() -> None:
+    def mapped() -> int:
+        return sum(line.startswith("VmSize:") and int(line.split()[1]) for line in Path("/proc/self/status").open())
+
+    size = 64 << 20
+    before = mapped()
+    room: Room | None = Room(size)
+    assert room is not None
+    copy: NDArray[Any] | None = room.copy(np.arange(10.0))
+    room = None
+    assert copy is not None and mapped() - before > size >> 11
+    np.testing.assert_array_equal(copy, np.arange(10.0))
+    copy = None
+    assert mapped() - before < size >> 11
