@@ -210,18 +210,23 @@ class LiveQueries:
         """
         changes.make(self.index)
         points, statics = changes.points + 0.0, changes.statics + 0.0
-        self.tops.allow(statics[changes.there])
-        change, query = self._touched(changes, points, statics)
+        return self.update(changes._replace(points=points, statics=statics), follows)
+
+    def update(self, changes: Changes, follows: Callable[[int], bool] | None = None) -> BatchResult:
+        """Update the queries after changes of the index, whose places and values have no signs of zero; see `apply`."""
+        here = None if changes.there.all() else np.flatnonzero(changes.there)
+        self.tops.allow(changes.statics if here is None else changes.statics[here])
+        change, query = self._touched(changes, here)
         if not len(query):
             return BatchResult([], 0)
         begins = np.flatnonzero(np.diff(query, prepend=-1))
         each = np.split(change, begins[1:]) if len(begins) else []
         touched = dict(zip(query[begins].tolist(), each, strict=True))
-        effects = self._update_tops(touched, changes, points, statics)
+        effects = self._update_tops(touched, changes)
         for q, which in touched.items():
             if q in self.held.skylines:
                 before = self.held.skylines[q]
-                zone = self._updated(q, changes, points, statics, which.tolist())
+                zone = self._updated(q, changes, which.tolist())
                 if zone is None:
                     effects.broken.add(q)
                 elif zone is not before:
@@ -248,12 +253,15 @@ class LiveQueries:
             if q not in self._score:
                 self.skylines.remove(q)
 
-    def _touched(self, changes: Changes, points: Floats, statics: Floats) -> tuple[Ints, Ints]:
-        """The pairs of changes and the queries that each may touch, in order of query, then change."""
+    def _touched(self, changes: Changes, here: Ints | None) -> tuple[Ints, Ints]:
+        """The pairs of changes and the queries that each may touch, in order of query, then change. `here` are the
+        changes of objects that have not gone, None for all."""
         found = []
         wide = len(changes.slots)
-        here = np.flatnonzero(changes.there)
-        places, values = np.ascontiguousarray(points[here]), np.ascontiguousarray(statics[here])
+        places, values = (
+            (changes.points, changes.statics) if here is None else (changes.points[here], changes.statics[here])
+        )
+        places, values = np.ascontiguousarray(places), np.ascontiguousarray(values)
         slots = np.ascontiguousarray(changes.slots, np.int64)
         if len(self._pairs.change) < len(self) + PAIRS:
             self._pairs = Pairs.of(3 * len(self) // 2 + PAIRS)
@@ -265,16 +273,16 @@ class LiveQueries:
                 found.append(query[:n] * wide + change[:n])
         for index in (self.tops, self.skylines):
             at = 0
-            while len(index) and at < len(here):
+            while len(index) and at < len(places):
                 at, n = index.touched(places, values, at, self._pairs)
                 if n:
-                    found.append(query[:n] * wide + here[change[:n]])
+                    found.append(query[:n] * wide + (change[:n] if here is None else here[change[:n]]))
         if not found:
             return _NOBODY
         pairs = np.unique(np.concatenate(found))
         return pairs % max(1, wide), pairs // max(1, wide)
 
-    def _update_tops(self, touched: dict[int, Ints], changes: Changes, points: Floats, statics: Floats) -> _Effects:
+    def _update_tops(self, touched: dict[int, Ints], changes: Changes) -> _Effects:
         """Apply changes to the top-k queries among those that they touch, in rounds: one change to each of many at
         once."""
         found = _Effects(set(), set(), set())
@@ -293,7 +301,9 @@ class LiveQueries:
             turn += 1
             slots = changes.slots[which].astype(np.int64)
             created = self.index.view.created[slots]
-            one_each = ChangeColumns(slots, changes.there[which], points[which], statics[which], created)
+            one_each = ChangeColumns(
+                slots, changes.there[which], changes.points[which], changes.statics[which], created
+            )
             numbers = np.array(queries)
             zones = self._zone_columns(queries, numbers)
             after = self._top_batch.update(zones, one_each, self.tops.scores.arrays)
@@ -329,16 +339,14 @@ class LiveQueries:
             created=self.index.view.created[slots],
         )
 
-    def _updated(
-        self, query: int, changes: Changes, points: Floats, statics: Floats, which: list[int]
-    ) -> Zone | CircleZone | None:
+    def _updated(self, query: int, changes: Changes, which: list[int]) -> Zone | CircleZone | None:
         """The zone of a skyline after some of the changes; None: it is broken."""
         zone: Zone | CircleZone = self.held.skylines[query]
         for i in which:
-            slot, place = int(changes.slots[i]), (float(points[i, 0]), float(points[i, 1]))
+            slot, (x, y) = int(changes.slots[i]), changes.points[i].tolist()
             updater: Any = self._circle_updater if isinstance(zone, CircleZone) else self._skyline_updater
             there = changes.there[i]
-            update: Update = updater.put(zone, slot, *place, statics[i]) if there else updater.delete(zone, slot)
+            update: Update = updater.put(zone, slot, x, y, changes.statics[i]) if there else updater.delete(zone, slot)
             if update.effect is Effect.BROKEN:
                 return None
             zone = update.zone
