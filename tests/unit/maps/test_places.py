@@ -46,6 +46,31 @@ def test_changes_in_any_order_leave_what_a_dictionary_would_hold(seed: int, d: i
     assert all(a.tobytes() == b.tobytes() for a, b in zip(arrays_of(folded.tree), arrays_of(again.tree), strict=True))
 
 
+@given(st.integers(0, 2**32), st.integers(0, 3), st.integers(1, 100))
+@settings(max_examples=60, deadline=None)
+def test_objects_that_are_there_are_changed_in_part(seed: int, d: int, n: int) -> None:
+    rng = np.random.default_rng(seed)
+    rows = rng.integers(0, 5, (n, 2 + d)) / 4
+    index = PlaceIndex.build(rows[:, :2], rows[:, 2:], fanout=5)
+    signs = rng.choice([1.0, -1.0], d)
+    for _ in range(8):
+        slots = rng.choice(n, int(rng.integers(0, n + 1)), replace=False).astype(np.int32)
+        given = rng.integers(-2, 5, (len(slots), 2 + d)) / 4
+        given[rng.random(given.shape) < 0.4] = np.nan
+        given[given == 0.0] = -0.0
+        wanted = rows.copy()
+        signed = np.concatenate([given[:, :2], given[:, 2:] * signs], axis=1)
+        wanted[slots] = np.where(np.isnan(given), rows[slots], signed)
+        points, statics = given[:, :2].copy(), given[:, 2:].copy()
+        changed = index.change(slots, signs, points, statics)
+        assert changed.tolist() == np.flatnonzero((wanted != rows)[slots].any(axis=1)).tolist()
+        assert np.array_equal(np.hstack([points, statics]), wanted[slots])
+        assert not np.signbit(np.hstack([points, statics])[wanted[slots] == 0.0]).any()
+        rows = wanted
+        index.check()
+        assert held(index) == dict(enumerate(map(tuple, rows.tolist())))
+
+
 def test_an_object_keeps_its_order_of_creation_through_changes_and_folds() -> None:
     index = PlaceIndex.build([[0, 0], [1, 1]], [[0], [1]], [3, 5], [70, 10])
     index.put([3, 9], [[2, 2], [3, 3]], [[2], [3]], [1000, 5])
