@@ -121,14 +121,14 @@ class PlaceIndex:
         refuse(places, values)
         order = numbers.astype(np.int64) if created is None else np.asarray(created, np.int64).reshape(n)
         self._reserve_slots(int(numbers.max(initial=-1)) + 1)
-        self._reserve_blocks_for(n)
+        self.reserve_changes(n)
         put_objects(self.view, numbers, places, np.ascontiguousarray(values), order)
 
     def change(self, slots: Ints32, signs: Floats, points: Floats, statics: Floats) -> Ints:
         """Change objects that are there, each once, to numbers that may be in an index, as the kernel
         `change_objects`; returns which of them have changed. O(BLOCK d + blocks of the delta) each."""
         n = len(slots)
-        self._reserve_blocks_for(n)
+        self.reserve_changes(n)
         changed = np.empty(n, np.int64)
         some = int(change_objects(self.view, slots, signs, points, statics, changed))
         return changed if some == n else changed[:some]
@@ -179,8 +179,8 @@ class PlaceIndex:
             at[: len(v.at)], created[: len(v.at)] = v.at, v.created
             self.view = v._replace(at=at, created=created)
 
-    def _reserve_blocks_for(self, n: int) -> None:
-        """Make room for all blocks that so many insertions need."""
+    def reserve_changes(self, n: int) -> None:
+        """Make room for all blocks that so many insertions or changes need."""
         # Each block may be full, and split once; from then on a split takes half a block of insertions.
         self._reserve_blocks(min(n, int(self.view.size[BLOCKS]) + n // (BLOCK // 2)) + 1)
 

@@ -80,18 +80,12 @@ class MapStore(SubscriptionStore[QueryState]):
         table, live = self.table, self.standing.live
         # Copies, in the order that kernels take.
         points, statics = np.array(points, np.float64, order="C"), np.array(values, np.float64, order="C")
-        changed = table.index.change(slots, table.signs, points, statics)
-        if len(changed) == len(slots):
-            some, places, numbers = slots, points, statics
-        else:
-            some, places, numbers = slots[changed], points[changed], statics[changed]
+        if live is None:
+            table.note(slots[table.index.change(slots, table.signs, points, statics)])
+            return [], points, statics
+        some, result = live.change(slots, table.signs, points, statics, self._is_followed)
         table.note(some)
-        rows: list[int] = []
-        if live is not None and len(some):
-            there = np.ones(len(some), bool)
-            changes = Changes(some.astype(np.int64), there, places, numbers, table.index.view.created[some])
-            rows = [one.query for one in live.update(changes, self._is_followed).changed]
-        return rows, points, statics
+        return [one.query for one in result.changed], points, statics
 
     def _is_followed(self, row: int) -> bool:
         return bool(self.watched) and self.standing.names.name(row) in self.watched

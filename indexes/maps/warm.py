@@ -89,6 +89,7 @@ def exercise_live(index: PlaceIndex) -> None:
     came = Changes(slot, there, np.full((1, 2), 0.5), np.zeros((1, d)), slot)
     live.apply(came)
     live.apply(came._replace(points=np.full((1, 2), 0.6), statics=np.ones((1, d))))
+    live.change(slot.astype(np.int32), np.ones(d), np.full((1, 2), 0.7), np.ones((1, d)))
     live.apply(came._replace(there=~there))
     live.move(0, (0.9, 0.9))
     live.drop(0)

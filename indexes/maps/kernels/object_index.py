@@ -63,6 +63,14 @@ class View(NamedTuple):
     size: Ints
 
 
+def empty_view() -> View:
+    """Arrays of length 0, each of its type."""
+    floats, ints, ints32 = np.zeros(0), np.zeros(0, np.int64), np.zeros(0, np.int32)
+    objects, nodes = ObjectColumns(floats, floats, floats, ints32), NodeColumns(*[floats] * 6)
+    dead = np.zeros(0, np.uint8)
+    return View(objects, dead, nodes, ints32, ints32, objects, nodes, ints32, ints32, ints, ints)
+
+
 @kernel
 def put_objects(view: View, slots: Ints32, points: Floats, statics: Floats, created: Ints) -> None:
     for r in range(slots.size):

@@ -20,7 +20,8 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from indexes.core.arrays import Bools, Floats, Ints, run_lengths
+from indexes.compiled.kept import Keeper
+from indexes.core.arrays import Bools, Floats, Ints, Ints32, run_lengths
 from indexes.core.background import BackgroundTask
 from indexes.maps.attributes import Attribute
 from indexes.maps.config import Point
@@ -29,6 +30,7 @@ from indexes.maps.live.held_answers import HeldAnswers
 from indexes.maps.live.holders import Holders, Pairs, holders_of
 from indexes.maps.live.skyline_changes import CircleUpdater, Effect, SkylineUpdater, Update
 from indexes.maps.live.skyline_reach import SkylineReach
+from indexes.maps.live.step import ALL, KeptLive, StepRoom, keep_live, step
 from indexes.maps.live.top_changes import BROKEN, KEPT, OTHER, SAME, SHRUNK, ChangeColumns, TopBatchUpdater, ZoneColumns
 from indexes.maps.live.top_reach import TopReach
 from indexes.maps.object_index import PlaceIndex
@@ -119,6 +121,8 @@ class LiveQueries:
         self._skyline_updater, self._circle_updater = SkylineUpdater(index.d), CircleUpdater()
         self._top_batch = TopBatchUpdater(index.d)
         self._pairs = Pairs.of(PAIRS)
+        self._room = StepRoom.of(0, index.d)
+        self._keeper = Keeper(KeptLive, keep_live)
 
     @property
     def index(self) -> PlaceIndex:
@@ -128,6 +132,7 @@ class LiveQueries:
     @index.setter
     def index(self, index: PlaceIndex) -> None:
         self.held.index = index
+        self._keeper.clear()
 
     @property
     def holders(self) -> Holders:
@@ -210,13 +215,53 @@ class LiveQueries:
         """
         changes.make(self.index)
         points, statics = changes.points + 0.0, changes.statics + 0.0
-        return self.update(changes._replace(points=points, statics=statics), follows)
+        self.tops.allow(statics[changes.there])
+        changes = changes._replace(points=points, statics=statics)
+        return self._update(changes, self._touched(changes), follows)
 
-    def update(self, changes: Changes, follows: Callable[[int], bool] | None = None) -> BatchResult:
-        """Update the queries after changes of the index, whose places and values have no signs of zero; see `apply`."""
-        here = None if changes.there.all() else np.flatnonzero(changes.there)
-        self.tops.allow(changes.statics if here is None else changes.statics[here])
-        change, query = self._touched(changes, here)
+    def change(
+        self,
+        slots: Ints32,
+        signs: Floats,
+        points: Floats,
+        statics: Floats,
+        follows: Callable[[int], bool] | None = None,
+    ) -> tuple[Ints32, BatchResult]:
+        """Change objects that are there, as `PlaceIndex.change`, and update the queries, as `apply`. Returns as well
+        the slots of those that have changed."""
+        if len(self._room.changed) < len(slots):
+            self._room = StepRoom.of(2 * len(slots), self.index.d)
+        self.index.reserve_changes(len(slots))
+        self._reserve_pairs()
+        count, pairs, found = step(self._kept(), slots, signs, points, statics, self._room)
+        which = self._room.changed[:count]
+        some = slots if count == len(slots) else slots[which]
+        if found == ALL and not pairs:
+            return some, BatchResult([], 0)
+        there, created = np.ones(count, bool), self.index.view.created[some]
+        changes = Changes(some.astype(np.int64), there, points[which], statics[which], created)
+        if found == ALL:
+            change, query = self._pairs
+            touched = _in_order([query[:pairs] * count + change[:pairs]], count)
+        else:
+            self.tops.allow(changes.statics)
+            touched = self._touched(changes)
+        return some, self._update(changes, touched, follows)
+
+    def _kept(self) -> KeptLive:
+        """What `step` takes, as it is now."""
+        tops, skylines = self.tops, self.skylines
+        return self._keeper.kept(
+            (
+                self.metric, self.index.view, self.holders.cells, self._pairs,
+                tops.index.view, tops.bounds, tops.scores.arrays, tops.lower, tops.upper, tops.stack,
+                skylines.index.view, skylines.members, skylines.stack,
+            )
+        )  # fmt: skip
+
+    def _update(self, changes: Changes, pairs: tuple[Ints, Ints], follows: Callable[[int], bool] | None) -> BatchResult:
+        """Update the queries that these changes of the index may touch, in pairs as of `_touched`."""
+        change, query = pairs
         if not len(query):
             return BatchResult([], 0)
         begins = np.flatnonzero(np.diff(query, prepend=-1))
@@ -253,18 +298,18 @@ class LiveQueries:
             if q not in self._score:
                 self.skylines.remove(q)
 
-    def _touched(self, changes: Changes, here: Ints | None) -> tuple[Ints, Ints]:
-        """The pairs of changes and the queries that each may touch, in order of query, then change. `here` are the
-        changes of objects that have not gone, None for all."""
-        found = []
-        wide = len(changes.slots)
-        places, values = (
-            (changes.points, changes.statics) if here is None else (changes.points[here], changes.statics[here])
-        )
-        places, values = np.ascontiguousarray(places), np.ascontiguousarray(values)
-        slots = np.ascontiguousarray(changes.slots, np.int64)
+    def _reserve_pairs(self) -> None:
         if len(self._pairs.change) < len(self) + PAIRS:
             self._pairs = Pairs.of(3 * len(self) // 2 + PAIRS)
+
+    def _touched(self, changes: Changes) -> tuple[Ints, Ints]:
+        """The pairs of changes and the queries that each may touch, in order of query, then change."""
+        found = []
+        wide = len(changes.slots)
+        here = np.flatnonzero(changes.there)
+        places, values = np.ascontiguousarray(changes.points[here]), np.ascontiguousarray(changes.statics[here])
+        slots = np.ascontiguousarray(changes.slots, np.int64)
+        self._reserve_pairs()
         change, query = self._pairs
         at = 0
         while at < len(slots):
@@ -273,14 +318,11 @@ class LiveQueries:
                 found.append(query[:n] * wide + change[:n])
         for index in (self.tops, self.skylines):
             at = 0
-            while len(index) and at < len(places):
+            while len(index) and at < len(here):
                 at, n = index.touched(places, values, at, self._pairs)
                 if n:
-                    found.append(query[:n] * wide + (change[:n] if here is None else here[change[:n]]))
-        if not found:
-            return _NOBODY
-        pairs = np.unique(np.concatenate(found))
-        return pairs % max(1, wide), pairs // max(1, wide)
+                    found.append(query[:n] * wide + here[change[:n]])
+        return _in_order(found, wide) if found else _NOBODY
 
     def _update_tops(self, touched: dict[int, Ints], changes: Changes) -> _Effects:
         """Apply changes to the top-k queries among those that they touch, in rounds: one change to each of many at
@@ -427,6 +469,12 @@ class _Effects(NamedTuple):
     broken: set[int]
     changed: set[int]
     entered: set[int]
+
+
+def _in_order(found: list[Ints], wide: int) -> tuple[Ints, Ints]:
+    """Pairs of one of `wide` changes and a query, as query * wide + change, each once and in order."""
+    pairs = np.unique(np.concatenate(found))
+    return pairs % wide, pairs // wide
 
 
 def _pair(point: Point) -> Point:

@@ -169,12 +169,17 @@ class TopReach:
         """Write (i, query) for every query that an object at points[i] with statics[i] may touch, i from `begin` on.
         Returns the first i that there was no room for, and how many pairs there are; there has to be room for all
         queries."""
-        view = self.index.view
-        if len(view.first) >= len(self._stack):
-            self._stack = np.empty(len(view.first) + 1, np.int64)
+        view, stack = self.index.view, self.stack
         objects = Touching(points, np.ascontiguousarray(statics).reshape(-1))
-        i, n = _touched(view, self.bounds, self.scores.arrays, self.metric, objects, begin, self._stack, pairs)
+        i, n = tops_touched(view, self.bounds, self.scores.arrays, self.metric, objects, begin, stack, pairs)
         return int(i), int(n)
+
+    @property
+    def stack(self) -> Ints:
+        """Room for the nodes that `tops_touched` has to look into."""
+        if len(self.index.view.first) >= len(self._stack):
+            self._stack = np.empty(len(self.index.view.first) + 1, np.int64)
+        return self._stack
 
     def _boxes(self, queries: Ints) -> Floats:
         boxes = np.empty((len(queries), 1 + self.d))
@@ -350,9 +355,10 @@ def _open(first: int, end: int, lowest: Floats, stride: int, mine: Floats) -> in
 
 
 @float_kernel
-def _touched(
+def tops_touched(
     view: View, bounds: Bounds, table: Scores, metric: int, objects: Touching, begin: int, stack: Ints, pairs: Pairs
 ) -> tuple[int, int]:
+    """As `TopReach.touched`, with a stack of more than all nodes."""
     points, statics, change, query = objects.points, objects.statics, pairs.change, pairs.query
     d = statics.size // points.shape[0]
     blocks = view.size[BLOCKS]

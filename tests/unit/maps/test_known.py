@@ -18,10 +18,12 @@ from indexes.maps.attributes import Attribute
 from indexes.maps.commands import AddQueries, DeleteObjects, PutObjects
 from indexes.maps.config import MapConfig, Score, Skyline, Top
 from indexes.maps.engine import MapEngine
+from indexes.maps.live import queries
 from indexes.maps.plans.objects import ChangePlan
 
 CONFIG = MapConfig((Attribute("price"), Attribute("rating", True, (0.0, 5.0))), (0.0, 0.0, 9.0, 9.0))
 NAN = float("nan")
+QUERIES = 6
 TOP = Top(3, Score("weighted_sum", (("price", 1.0), ("distance", 0.5))), 2)
 
 
@@ -38,8 +40,8 @@ def filled() -> MapEngine:
     # So that slices do not depend on how long they take.
     engine.change_cost = Cost(1e-6, fixed=True)
     engine.apply(put([(f"o{i}", [*rng.random(2) * 9, *rng.random(2) * 5]) for i in range(40)]))
-    places = rng.random((6, 2)) * 9
-    engine.apply(AddQueries(pa.array([f"q{i}" for i in range(6)]), [TOP, Skyline()] * 3, places))
+    asked = [TOP, Skyline()] * (QUERIES // 2)
+    engine.apply(AddQueries(pa.array([f"q{i}" for i in range(QUERIES)]), asked, rng.random((QUERIES, 2)) * 9))
     engine.watch("q0")
     engine.watch("q1")
     return engine
@@ -62,7 +64,7 @@ def story(commands: list[Any]) -> list[Any]:
                 said.append((plan.views(), plan.makers.tolist(), plan.response_fields()))
         said.append([engine.query(f"q{n}", answer=True) for n in (0, 1)])
         engine.check()
-    return [*said, engine.objects(None, 100), [engine.query(f"q{n}", answer=True) for n in range(6)]]
+    return [*said, engine.objects(None, 100), [engine.query(f"q{n}", answer=True) for n in range(QUERIES)]]
 
 
 numbers = st.one_of(st.just(NAN), st.integers(0, 6).map(float), st.just(-0.0), st.floats(0, 9))
@@ -77,14 +79,14 @@ def test_the_outcome_is_that_of_the_usual_way(script: list[Any]) -> None:
     def commands() -> list[Any]:
         return [DeleteObjects(one) if isinstance(one, list) else put(one[0], **one[1]) for one in script]
 
-    before = acceptance.FEW
     said = story(commands())
-    try:
-        acceptance.FEW = 0
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(queries, "PAIRS", 0)
+        in_little_room = story(commands())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(acceptance, "FEW", 0)
         usually = story(commands())
-    finally:
-        acceptance.FEW = before
-    assert said == usually
+    assert said == in_little_room == usually
 
 
 @pytest.mark.parametrize(
