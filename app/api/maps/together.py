@@ -70,8 +70,9 @@ class ObjectChanges:
         engine = self._context.resources.latest(request.name)
         body: dict[str, Any] = request.checked_body(self._parts(engine.config).validator)
         id = request.id
-        if request.query or body.setdefault("id", id) != id or not is_name(id):
+        if request.query or body.get("id", id) != id or not is_name(id):
             raise Elsewhere
+        body["id"] = id
         return ObjectChange(engine, id, body)
 
     def _parts(self, config: MapConfig) -> Parts:
