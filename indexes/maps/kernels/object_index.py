@@ -17,9 +17,9 @@ BLOCK = 64
 
 ABSENT = -1
 
-LEAVES, DELTA, TOMBSTONES, BLOCKS = range(4)
-"""Places in `size`: the first leaf of the base, and the numbers of objects in the delta, of tombstones, and of blocks
-of the delta, none of which is empty."""
+LEAVES, DELTA, TOMBSTONES, BLOCKS, CHANGED = range(5)
+"""Places in `size`: the first leaf of the base, and the numbers of objects in the delta, of tombstones, of blocks of
+the delta, none of which is empty, and of changes in place in the base."""
 
 
 class ObjectColumns(NamedTuple):
@@ -83,7 +83,7 @@ def put_objects(view: View, slots: Ints32, points: Floats, statics: Floats, crea
 def change_objects(view: View, slots: Ints32, signs: Floats, points: Floats, statics: Floats, changed: Ints) -> int:
     """Change objects that are there, each once, to what is given: NaN leaves a value as it is. `statics` are given with
     the user's signs. Afterwards `points` and `statics` are those of the index. Writes which of them are no longer what
-    they were, and returns how many."""
+    they were, and returns how many. An object of the base stays there as long as it does not leave its leaf."""
     n = 0
     stride, delta_stride = view.base.x.size, view.delta.x.size
     for r in range(slots.size):
@@ -101,8 +101,31 @@ def change_objects(view: View, slots: Ints32, signs: Floats, points: Floats, sta
         if not same:
             changed[n] = r
             n += 1
-            _put(view, int64(slots[r]), points, statics, r)
+            if based and _stays(view, i, points, statics, r):
+                view.base.x[i], view.base.y[i] = points[r, 0], points[r, 1]
+                for j in range(statics.shape[1]):
+                    view.base.statics[j * stride + i] = statics[r, j]
+                view.size[CHANGED] += 1
+            else:
+                _put(view, int64(slots[r]), points, statics, r)
     return n
+
+
+@internal
+def _stays(view: View, i: int, points: Floats, statics: Floats, r: int) -> bool:
+    """Whether what is in row r is within the bounds of the leaf that has object i of the base."""
+    e, end = view.size[LEAVES], int64(view.first.size)
+    while end - e > 1:
+        middle = (e + end) // 2
+        if view.first[middle] <= i:
+            e = middle
+        else:
+            end = middle
+    nodes, line = view.nodes, view.nodes.x0.size
+    stays = nodes.x0[e] <= points[r, 0] <= nodes.x1[e] and nodes.y0[e] <= points[r, 1] <= nodes.y1[e]
+    for j in range(statics.shape[1]):
+        stays = stays and nodes.lower[j * line + e] <= statics[r, j] <= nodes.upper[j * line + e]
+    return stays
 
 
 @internal

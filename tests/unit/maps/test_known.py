@@ -16,7 +16,7 @@ from indexes.core.plan import applied
 from indexes.maps import acceptance
 from indexes.maps.attributes import Attribute
 from indexes.maps.commands import AddQueries, DeleteObjects, PutObjects
-from indexes.maps.config import MapConfig, Score, Skyline, Top
+from indexes.maps.config import MapConfig, Question, Score, Skyline, Top
 from indexes.maps.engine import MapEngine
 from indexes.maps.live import queries
 from indexes.maps.plans.objects import ChangePlan
@@ -40,7 +40,7 @@ def filled() -> MapEngine:
     # So that slices do not depend on how long they take.
     engine.change_cost = Cost(1e-6, fixed=True)
     engine.apply(put([(f"o{i}", [*rng.random(2) * 9, *rng.random(2) * 5]) for i in range(40)]))
-    asked = [TOP, Skyline()] * (QUERIES // 2)
+    asked: list[Question] = [TOP, Skyline()] * (QUERIES // 2)
     engine.apply(AddQueries(pa.array([f"q{i}" for i in range(QUERIES)]), asked, rng.random((QUERIES, 2)) * 9))
     engine.watch("q0")
     engine.watch("q1")

@@ -66,9 +66,31 @@ def test_objects_that_are_there_are_changed_in_part(seed: int, d: int, n: int) -
         assert changed.tolist() == np.flatnonzero((wanted != rows)[slots].any(axis=1)).tolist()
         assert np.array_equal(np.hstack([points, statics]), wanted[slots])
         assert not np.signbit(np.hstack([points, statics])[wanted[slots] == 0.0]).any()
-        rows = wanted
+        before, copied = held(index), index.copy()
         index.check()
-        assert held(index) == dict(enumerate(map(tuple, rows.tolist())))
+        assert held(index) == dict(enumerate(map(tuple, wanted.tolist())))
+        rows = wanted
+        others = rng.random((n, 2 + d))
+        index.change(np.arange(n, dtype=np.int32), np.ones(d), others[:, :2].copy(), others[:, 2:].copy())
+        assert held(copied) == before
+        copied.check()
+        rows = np.where(rng.random(rows.shape) < 0.5, rows, others)
+        index.put(np.arange(n), rows[:, :2], rows[:, 2:])
+    folded = index.folded()
+    folded.check()
+    assert held(folded) == held(index)
+
+
+def test_an_object_of_the_base_that_stays_in_its_leaf_stays_in_the_base() -> None:
+    points, statics = np.array([[0, 0], [4, 4], [9, 9.0]]), np.array([[0], [2], [5.0]])
+    index = PlaceIndex.build(points, statics, fanout=5)
+    slots, sign = np.array([1], np.int32), np.ones(1)
+    for row, left in (([9, 0, 5], 0), ([9.5, 0, 5], 1), ([1, 1, 1], 1)):
+        given = np.array([row], np.float64)
+        assert index.change(slots, sign, given[:, :2].copy(), given[:, 2:].copy()).tolist() == [0]
+        assert index.delta == left and held(index)[1] == tuple(row)
+        index.check()
+    assert len(index) == 3 and index.churn == pytest.approx(2 / 3)
 
 
 def test_an_object_keeps_its_order_of_creation_through_changes_and_folds() -> None:
