@@ -66,7 +66,7 @@ def _small(command: Command) -> tuple[str, dict[str, Any]]:
     match command:
         case PutObjects():
             columns = {"points": bytes_of(command.points), "values": bytes_of(command.values)}
-            return "put", {"ids": command.ids.to_pylist(), **columns, "payload": command.payload}
+            return "put", {"ids": command.keys, **columns, "payload": command.payload}
         case DeleteObjects():
             return "delete-objects", {"ids": command.ids}
         case AddQueries():
@@ -118,7 +118,7 @@ def _put_table(command: PutObjects) -> pa.Table:
     given[list(command.payload)] = True
     columns = {f"value{j}": command.values[:, j] for j in range(command.values.shape[1])}
     payload = rows.sparse(command.payload, n, pa.binary())
-    table = {"id": command.ids, "location": rows.matrix(command.points), "told": given, "payload": payload, **columns}
+    table = {"id": command.array, "location": rows.matrix(command.points), "told": given, "payload": payload, **columns}
     return pa.table(
         {name: column if isinstance(column, pa.Array) else pa.array(column) for name, column in table.items()}
     )

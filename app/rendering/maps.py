@@ -54,6 +54,23 @@ class MapJson:
         texts = map(number, (*item.location, *item.values))
         return f"{{{head}{self._object % (item.id, *texts, item.created)}{_payload(item.payload)}}}"
 
+    def put_objects(self, items: Sequence[ObjectView], first_seq: int) -> list[str]:
+        """Objects that were put, each at its seq, and with a payload of null where it has none; all numbers are written
+        together.
+
+        >>> from indexes.maps.attributes import Attribute
+        >>> write = MapJson(MapConfig((Attribute("price"),), (0.0, 0.0, 9.0, 9.0)))
+        >>> write.put_objects([ObjectView("r1", (1.5, 2.0), [12.0], 3, None)], 7)
+        ['{"seq":7,"id":"r1","location":[1.5,2],"values":{"price":12},"created":3,"payload":null}']
+        """
+        texts = number_texts([number for item in items for number in (*item.location, *item.values)])
+        shown, width, found = self._object, len(texts) // max(1, len(items)), []
+        for seq, item in enumerate(items, first_seq):
+            at = (seq - first_seq) * width
+            fields = shown % (item.id, *texts[at : at + width], item.created)
+            found.append(f'{{"seq":{seq},{fields}{_payload(item.payload or b"null")}}}')
+        return found
+
     def result(self, answer: Answer) -> str:
         """The fields of an answer: `list`, `candidates` and `zone`, or `skyline` and `zone`."""
         return self.results([answer])[0]

@@ -7,13 +7,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from indexes.core.arrays import Bools, Floats, Ints
+from indexes.core.arrays import Bools, Floats, Ints, Ints32
 from indexes.core.commands import Fault, Refused
 from indexes.core.ids import Packed
 from indexes.core.names import Names
 from indexes.core.pending_subscriptions import Steps
 from indexes.maps.commands import ChangeQuery, PutObjects
 from indexes.maps.config import MapConfig, Point, QueryState, Question, Skyline, Top
+from indexes.maps.kernels.limits import are_known
 from indexes.maps.pending_objects import BULK, PendingObjects, distinct_ids, find_many, packed_ids
 from indexes.maps.questions import faults_of, too_costly
 
@@ -22,6 +23,17 @@ MOST = 1e300
 
 EARTH = ((-180.0, 180.0), (-90.0, 90.0))
 """Longitudes and latitudes."""
+
+
+FEW = 256
+"""Objects of a command that is accepted at once where all of them are there."""
+
+
+class Limits(NamedTuple):
+    """The least and the greatest that the numbers of an object may be: its place, then its values."""
+
+    lowest: Floats
+    highest: Floats
 
 
 class Accepted(NamedTuple):
@@ -33,6 +45,22 @@ class Accepted(NamedTuple):
     positions: list[int] | None
     makers: Ints
     packed: Packed | None
+
+
+def known_slots(limits: Limits, command: PutObjects, pending: PendingObjects, names: Names) -> Ints32 | None:
+    """The slots of the objects that a command changes, where it is what most are: a few objects without payloads, each
+    once, which are there and which no command under way makes or deletes, and all numbers are right. None for any other
+    command."""
+    n, points, values = len(command), command.points, command.values
+    if not 0 < n <= FEW or command.payload or not (points.flags.carray and values.flags.carray):
+        return None
+    keys = command.keys
+    if n > 1 and len(set(keys)) < n:
+        return None
+    if pending and any(pending.get(key) is not None for key in keys):
+        return None
+    slots = names.find_all(keys)
+    return slots if are_known(slots, points, values, *limits) else None
 
 
 def accept_put(config: MapConfig, command: PutObjects, pending: PendingObjects, names: Names) -> Steps[Accepted]:
@@ -78,7 +106,7 @@ def _check(
         maker[inverse[makers]] = makers
     known = there[inverse] | (np.arange(n) >= maker[inverse])
     for i in np.flatnonzero(~known & ~bad).tolist():
-        key = command.ids[i].as_py()
+        key = distinct[inverse[i]].as_py()
         if command.must_exist:
             faults.append(Fault("id", f"there is no object {key!r}", "missing", i))
             continue
@@ -93,7 +121,7 @@ def _check(
 def _element_faults(config: MapConfig, command: PutObjects) -> tuple[list[Fault], Bools]:
     """What is wrong with elements whatever the state of the map, and with which of them."""
     rows = np.concatenate([command.points, command.values], axis=1)
-    lowest, highest = _limits(config)
+    lowest, highest = limits_of(config)
     given = ~np.isnan(rows)
     wrong = given & ~((rows >= lowest) & (rows <= highest))
     half = given[:, 0] != given[:, 1]
@@ -109,12 +137,12 @@ def _element_faults(config: MapConfig, command: PutObjects) -> tuple[list[Fault]
 
 
 @lru_cache(maxsize=256)
-def _limits(config: MapConfig) -> tuple[Floats, Floats]:
-    """The least and the greatest of the numbers of an object: its place, then its values."""
+def limits_of(config: MapConfig) -> Limits:
+    """The least and the greatest of the numbers of an object."""
     ends = EARTH if config.metric == "great-circle" else ((-MOST, MOST),) * 2
     ranges = [*ends, *[attribute.range or (-MOST, MOST) for attribute in config.attributes]]
     lowest, highest = np.array(ranges, np.float64).T
-    return lowest, highest
+    return Limits(np.ascontiguousarray(lowest), np.ascontiguousarray(highest))
 
 
 def _between(low: float, high: float) -> str:

@@ -21,15 +21,26 @@ class PutObjects(Elements):
     `points` (n, 2) and `values` (n, d), with the user's sign, are NaN where not given: a new object needs all, an
     existing one keeps the others. `payload` maps an index to compact JSON text, or to None to remove the payload. With
     `must_exist` an unknown id is refused. With `skip` elements that do not apply are left out and reported; without it
-    one of them refuses the whole command.
+    one of them refuses the whole command. The ids of a few objects may be a list.
     """
 
-    ids: pa.StringArray
+    ids: pa.StringArray | list[str]
     points: Floats
     values: Floats
     payload: dict[int, bytes | None] = field(default_factory=dict)
     skip: bool = False
     must_exist: bool = False
+
+    @property
+    def keys(self) -> list[str]:
+        """The ids as a list."""
+        found: list[str] = self.ids if isinstance(self.ids, list) else self.ids.to_pylist()
+        return found
+
+    @property
+    def array(self) -> pa.StringArray:
+        """The ids as an Arrow array."""
+        return pa.array(self.ids, pa.string()) if isinstance(self.ids, list) else self.ids
 
 
 class DeleteObjects(Deletion):

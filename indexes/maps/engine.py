@@ -7,6 +7,9 @@ again.
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import cached_property
+
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -16,7 +19,7 @@ from indexes.core.pending import STRIDE
 from indexes.core.pending_subscriptions import PendingSubscription, Steps, Undo, run_steps
 from indexes.core.plan import SamePlan
 from indexes.core.subscription_engine import SubscriptionEngine
-from indexes.maps.acceptance import accept_put, merged, question_faults
+from indexes.maps.acceptance import Limits, accept_put, known_slots, limits_of, merged, question_faults
 from indexes.maps.commands import (
     AddQueries,
     ChangeQuery,
@@ -31,7 +34,7 @@ from indexes.maps.config import QueryState, Question, Skyline
 from indexes.maps.object_index import PlaceIndex
 from indexes.maps.pending_objects import Undo as Present
 from indexes.maps.plans.maintenance import CapturePlan, FoldPlan
-from indexes.maps.plans.objects import DeleteObjectsPlan, PutPlan
+from indexes.maps.plans.objects import ChangePlan, DeleteObjectsPlan, PutPlan
 from indexes.maps.plans.queries import AddPlan, DeletePlan, MovePlan, SetPlan
 from indexes.maps.plans.questions import QuestionPlan
 from indexes.maps.questions import faults_of
@@ -42,6 +45,10 @@ class MapEngine(MapStore, SubscriptionEngine[QueryState]):
     """A map with its commands; see `MapStore`."""
 
     noun = "query"
+
+    @cached_property
+    def _limits(self) -> Limits:
+        return limits_of(self.config)
 
     @property
     def _names(self) -> Names:
@@ -87,12 +94,17 @@ class MapEngine(MapStore, SubscriptionEngine[QueryState]):
         return QueryState(self.standing.question[row], self.standing.at[row], self.ttl.get(key))
 
     def _accept_put(self, command: PutObjects) -> Steps[MapPlan]:
+        slots = known_slots(self._limits, command, self.pending_objects, self.table.names)
+        if slots is not None:
+            return ChangePlan(self, command, self._owner, slots)
+        if isinstance(command.ids, list):
+            command = replace(command, ids=command.array)
         accepted = yield from accept_put(self.config, command, self.pending_objects, self.table.names)
         undo: Present = []
         if accepted.packed is not None:
             self.pending_objects.put_many(self._owner, accepted.packed)
         else:
-            for key in dict.fromkeys(accepted.command.ids.to_pylist()):
+            for key in dict.fromkeys(accepted.command.keys):
                 self.pending_objects.put(self._owner, key, True, undo)
         plan = PutPlan(self, accepted.command, self._owner, undo, accepted.makers)
         plan.faults, plan.positions = accepted.faults, accepted.positions

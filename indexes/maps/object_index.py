@@ -4,7 +4,8 @@ The delta holds the objects inserted or changed since the base was packed, in bl
 their own: a search treats them as further leaves. An object is inserted into the block whose rectangle grows least, and
 a full block is split at the median of its longer side, as in an R-tree of one level: blocks stay small and a search
 opens few of them, in whatever order objects arrive. An object that moves out of its block's rectangle is inserted
-again; an object of the base that changes gets a tombstone and enters the delta.
+again; an object of the base that changes gets a tombstone and enters the delta, or stays where it is in its leaf's
+bounds (`PlaceIndex.change`).
 
 Source of the rule: Guttman, R-trees: a dynamic index structure for spatial searching, 1984.
 """
@@ -21,12 +22,14 @@ from indexes.maps.kernels.object_index import (
     ABSENT,
     BLOCK,
     BLOCKS,
+    CHANGED,
     DELTA,
     TOMBSTONES,
     NodeColumns,
     ObjectColumns,
     View,
     bound_blocks,
+    change_objects,
     delete_objects,
     put_objects,
     read_objects,
@@ -59,7 +62,7 @@ class PlaceIndex:
             block_end=np.empty(0, np.int32),
             at=at,
             created=created,
-            size=np.array([int(tree.leaves[0]), 0, 0, 0]),
+            size=np.array([int(tree.leaves[0]), 0, 0, 0, 0]),
         )
         self.tree = tree
         self._reserve_blocks(1)
@@ -120,9 +123,17 @@ class PlaceIndex:
         refuse(places, values)
         order = numbers.astype(np.int64) if created is None else np.asarray(created, np.int64).reshape(n)
         self._reserve_slots(int(numbers.max(initial=-1)) + 1)
-        # Each block may be full, and split once; from then on a split takes half a block of insertions.
-        self._reserve_blocks(min(n, int(self.view.size[BLOCKS]) + n // (BLOCK // 2)) + 1)
+        self.reserve_changes(n)
         put_objects(self.view, numbers, places, np.ascontiguousarray(values), order)
+
+    def change(self, slots: Ints32, signs: Floats, points: Floats, statics: Floats) -> Ints:
+        """Change objects that are there, each once, to numbers that may be in an index, as the kernel
+        `change_objects`; returns which of them have changed. O(BLOCK d + blocks of the delta) each."""
+        n = len(slots)
+        self.reserve_changes(n)
+        changed = np.empty(n, np.int64)
+        some = int(change_objects(self.view, slots, signs, points, statics, changed))
+        return changed if some == n else changed[:some]
 
     def delete(self, slots: ArrayLike) -> None:
         """Delete objects; empty slots are passed over. O(BLOCK d) each."""
@@ -149,9 +160,11 @@ class PlaceIndex:
     def copy(self) -> PlaceIndex:
         """A copy that stays as it is whatever changes here. For reads only. O(d n)."""
         other = object.__new__(PlaceIndex)
-        other.d, other.tree = self.d, self.tree
-        v = self.view
+        v, t = self.view, self.tree
+        statics = t.statics.copy()
+        other.d, other.tree = self.d, t._replace(x=t.x.copy(), y=t.y.copy(), statics=statics)
         other.view = v._replace(
+            base=ObjectColumns(other.tree.x, other.tree.y, statics.reshape(-1), t.slot),
             dead=v.dead.copy(),
             delta=ObjectColumns(v.delta.x.copy(), v.delta.y.copy(), v.delta.statics.copy(), v.delta.slot.copy()),
             blocks=NodeColumns(*(column.copy() for column in v.blocks)),
@@ -169,6 +182,11 @@ class PlaceIndex:
             at, created = np.full(room, ABSENT, np.int32), np.zeros(room, np.int64)
             at[: len(v.at)], created[: len(v.at)] = v.at, v.created
             self.view = v._replace(at=at, created=created)
+
+    def reserve_changes(self, n: int) -> None:
+        """Make room for all blocks that so many insertions or changes need."""
+        # Each block may be full, and split once; from then on a split takes half a block of insertions.
+        self._reserve_blocks(min(n, int(self.view.size[BLOCKS]) + n // (BLOCK // 2)) + 1)
 
     def _reserve_blocks(self, blocks: int) -> None:
         """Make room for this many more blocks."""
@@ -214,9 +232,10 @@ class PlaceIndex:
         bound_blocks(self.view)
 
     def check(self) -> None:
-        """Raise AssertionError unless every slot is where `at` says and nowhere else, and bounds are tight. O(n d)."""
+        """Raise AssertionError unless every slot is where `at` says and nowhere else, and bounds are tight: those of
+        leaves only until one of their objects is changed in place. O(n d)."""
         v, n = self.view, len(self.tree.slot)
-        check(self.tree)
+        check(self.tree, tight=not v.size[CHANGED])
         based = np.flatnonzero(v.at >= 0)
         assert (v.base.slot[v.at[based]] == based).all()
         assert (np.sort(v.at[based]) == np.flatnonzero(v.dead[:n] == 0)).all()

@@ -171,12 +171,13 @@ class Objects:
     def views(self, found: list[tuple[str, int]]) -> list[ObjectView]:
         """Objects by their ids and slots."""
         slots = np.array([slot for _, slot in found], np.int64)
-        points, statics = self.index.rows(slots)
-        created = self.index.view.created[slots].tolist()
-        rows = zip(found, points.tolist(), self.shown(statics).tolist(), created, strict=True)
-        return [
-            ObjectView(key, (x, y), values, age, self.payloads.get(slot)) for (key, slot), (x, y), values, age in rows
-        ]
+        return self.views_of([key for key, _ in found], slots, *self.index.rows(slots))
+
+    def views_of(self, keys: list[str], slots: Ints | Ints32, points: Floats, statics: Floats) -> list[ObjectView]:
+        """Objects by their ids and slots, with what the index has in these."""
+        created, payload = self.index.view.created[slots].tolist(), self.payloads.get
+        rows = zip(keys, slots.tolist(), points.tolist(), self.shown(statics).tolist(), created, strict=True)
+        return [ObjectView(key, (x, y), values, age, payload(slot)) for key, slot, (x, y), values, age in rows]
 
     def shown(self, statics: Floats) -> Floats:
         """Static values (n, d) with the user's sign."""

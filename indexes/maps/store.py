@@ -13,6 +13,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
+from indexes.core.arrays import Floats, Ints32
 from indexes.core.cost import Cost
 from indexes.core.plan import Plan
 from indexes.core.subscription_engine import SubscriptionStore
@@ -72,6 +73,19 @@ class MapStore(SubscriptionStore[QueryState]):
             return [one.query for one in live.apply(changes, self._is_followed).changed] if len(changes.slots) else []
         changes.make(self.table.index)
         return []
+
+    def set_objects(self, slots: Ints32, points: Floats, values: Floats) -> tuple[list[int], Floats, Floats]:
+        """As `change_objects`, for objects that are there, each once: NaN leaves a number as it is. Returns as well
+        what the index has of all of them afterwards."""
+        table, live = self.table, self.standing.live
+        # Copies, in the order that kernels take.
+        points, statics = np.array(points, np.float64, order="C"), np.array(values, np.float64, order="C")
+        if live is None:
+            table.note(slots[table.index.change(slots, table.signs, points, statics)])
+            return [], points, statics
+        some, result = live.change(slots, table.signs, points, statics, self._is_followed)
+        table.note(some)
+        return [one.query for one in result.changed], points, statics
 
     def _is_followed(self, row: int) -> bool:
         return bool(self.watched) and self.standing.names.name(row) in self.watched

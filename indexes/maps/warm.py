@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from indexes.maps.attributes import Attribute
+from indexes.maps.kernels.limits import are_known
 from indexes.maps.kernels.metrics import METRICS, measure_distances
 from indexes.maps.live.queries import Changes, LiveQueries
 from indexes.maps.live.skyline_changes import CircleUpdater, SkylineUpdater
@@ -34,6 +35,9 @@ def exercise(d: int) -> None:
     index = PlaceIndex.build(points, statics)
     index.put(np.arange(290, 310), rng.random((20, 2)), rng.random((20, d)))
     index.delete([5, 295])
+    slots, given = np.array([6, 296], np.int32), (rng.random((2, 2)), rng.random((2, d)))
+    index.change(slots, np.ones(d), *given)
+    are_known(slots, *given, np.zeros(2 + d), np.ones(2 + d))
     searcher, keeper = SkylineSearch(d), SkylineUpdater(d)
     searcher.skyline(index, 0.5, 0.5)
     zone = searcher.zone(index, 0.5, 0.5, np.array([0.0, 0.0, 1.0, 1.0]))
@@ -85,6 +89,7 @@ def exercise_live(index: PlaceIndex) -> None:
     came = Changes(slot, there, np.full((1, 2), 0.5), np.zeros((1, d)), slot)
     live.apply(came)
     live.apply(came._replace(points=np.full((1, 2), 0.6), statics=np.ones((1, d))))
+    live.change(slot.astype(np.int32), np.ones(d), np.full((1, 2), 0.7), np.ones((1, d)))
     live.apply(came._replace(there=~there))
     live.move(0, (0.9, 0.9))
     live.drop(0)

@@ -300,6 +300,14 @@ def test_posts_are_answered_as_the_usual_way(ways: Ways, packed: bool) -> None:
 def test_objects_of_maps_are_answered_as_the_usual_way(ways: Ways, packed: bool, single: bool) -> None:
     draw, none = Random(5), Asker(None)  # type: ignore[arg-type]
 
+    def plain() -> dict[str, Any]:
+        id, body = f"o{draw.randrange(90)}", {"location": [draw.randrange(99), 3.5], "values": {"price": 1, "stars": 0}}
+        for name in [name for name in ("location", "values") if draw.random() < 0.1]:
+            del body[name]
+        if single:
+            return none.frame("PUT", f"/v1/maps/m/objects/{id}", body)
+        return none.frame("POST", "/v1/maps/m/objects", {"objects": [{"id": id, **body}]})
+
     def request() -> dict[str, Any]:
         thing: dict[str, Any] = {"id": f"o{draw.randrange(90)}"}
         if draw.random() < 0.9:
@@ -316,7 +324,7 @@ def test_objects_of_maps_are_answered_as_the_usual_way(ways: Ways, packed: bool,
             return {**none.frame(draw.choice(["PUT"] * 9 + ["PATCH"]), path, body), "headers": headers}
         return draw_listed(draw, none, "/v1/maps/m/objects", "objects", thing)
 
-    windows = [[request() for _ in range(draw.choice([1, 3, 40, WINDOW]))] for _ in range(8)]
+    windows = [[draw_one() for _ in range(draw.choice([1, 3, 40, WINDOW]))] for draw_one in (request, plain) * 6]
     attributes = {"price": "low", "stars": {"order": "high", "range": [0, 5]}}
     query = {"kind": "skyline", "location": [10, 10]}
     making = [

@@ -6,15 +6,18 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from pydantic_core import SchemaValidator
+
 from app.api.element_errors import ElementError
 from app.api.maps.context import MapContext
-from app.api.maps.routes.objects import LEARNED, about_one, shown_object
+from app.api.maps.parsing.objects import ObjectReader
+from app.api.maps.routes.objects import LEARNED, about_one
 from app.api.problems import Problem, many
 from app.api.together.kind import Answer, Elsewhere, Outcome, ShortRequest, Verb, receipts
 from app.api.together.listed import Form, OneOfMany
 from app.api.values import is_name
 from app.errors import FieldError
-from app.rendering.maps import map_json
+from app.rendering.maps import MapJson, map_json
 from app.security.callers import Caller
 from app.security.scopes import Need
 from app.write_path.idempotency import Ticket
@@ -42,12 +45,22 @@ class Applied(NamedTuple):
     refused: dict[int, Problem]
 
 
+class Parts(NamedTuple):
+    """What reads and writes objects by one configuration."""
+
+    config: MapConfig
+    validator: SchemaValidator
+    reader: ObjectReader
+    write: MapJson
+
+
 class ObjectChanges:
     """`PUT` of single objects, or with `must_exist` `PATCH`: see `app.api.together.kind.Kind`."""
 
     def __init__(self, context: MapContext, must_exist: bool) -> None:
         self._context = context
         self._must_exist = must_exist
+        self._latest: Parts | None = None
 
     def need(self, name: str) -> Need:
         return Need("maps", "publish", name)
@@ -55,14 +68,22 @@ class ObjectChanges:
     def read(self, request: ShortRequest, caller: Caller) -> ObjectChange:
         """The change that a request asks for. Raises whatever makes it take the usual way."""
         engine = self._context.resources.latest(request.name)
-        validators = self._context.validators(engine.config)
-        body: dict[str, Any] = request.checked_body(
-            validators.patch_object if self._must_exist else validators.put_object
-        )
+        body: dict[str, Any] = request.checked_body(self._parts(engine.config).validator)
         id = request.id
         if request.query or body.get("id", id) != id or not is_name(id):
             raise Elsewhere
-        return ObjectChange(engine, id, {**body, "id": id})
+        body["id"] = id
+        return ObjectChange(engine, id, body)
+
+    def _parts(self, config: MapConfig) -> Parts:
+        """Those of a configuration; kept for the next call."""
+        latest = self._latest
+        if latest is None or latest.config is not config:
+            context = self._context
+            validators = context.validators(config)
+            validator = validators.patch_object if self._must_exist else validators.put_object
+            latest = self._latest = Parts(config, validator, context.object_reader(config), map_json(config))
+        return latest
 
     def subject(self, item: ObjectChange) -> str | None:
         """The object: the answer shows it as it is after the change, and it is looked at once the group is applied."""
@@ -71,9 +92,10 @@ class ObjectChanges:
     async def apply(self, name: str, items: Sequence[ObjectChange], tickets: Sequence[Ticket | None]) -> Applied:
         """Apply the changes as one command. Raises as `Writer.submit`."""
         engine = items[0].engine
-        read = self._context.object_reader(engine.config).read_items([item.body for item in items])
+        parts = self._parts(engine.config)
+        read = parts.reader.read_items([item.body for item in items])
         read.command.must_exist = self._must_exist
-        write, answers = map_json(engine.config).object, dict[int, Answer]()
+        answers = dict[int, Answer]()
 
         def places(plan: PutPlan) -> list[int]:
             return [read.place_of(at) for at in (range(plan.count) if plan.positions is None else plan.positions)]
@@ -95,8 +117,7 @@ class ObjectChanges:
 
         def show(plan: PutPlan) -> None:
             made = made_by(plan)
-            for seq, (at, found) in enumerate(zip(places(plan), plan.views(), strict=True), plan.first_seq):
-                text = write(shown_object(found), f'"seq":{seq},')
+            for at, text in zip(places(plan), parts.write.put_objects(plan.views(), plan.first_seq), strict=True):
                 answers[at] = Answer(status(made, at), f"{text}\n".encode(), None)
 
         plan: PutPlan = await self._context.resources.submit(

@@ -17,9 +17,9 @@ BLOCK = 64
 
 ABSENT = -1
 
-LEAVES, DELTA, TOMBSTONES, BLOCKS = range(4)
-"""Places in `size`: the first leaf of the base, and the numbers of objects in the delta, of tombstones, and of blocks
-of the delta, none of which is empty."""
+LEAVES, DELTA, TOMBSTONES, BLOCKS, CHANGED = range(5)
+"""Places in `size`: the first leaf of the base, and the numbers of objects in the delta, of tombstones, of blocks of
+the delta, none of which is empty, and of changes in place in the base."""
 
 
 class ObjectColumns(NamedTuple):
@@ -63,37 +63,99 @@ class View(NamedTuple):
     size: Ints
 
 
+def empty_view() -> View:
+    """Arrays of length 0, each of its type."""
+    floats, ints, ints32 = np.zeros(0), np.zeros(0, np.int64), np.zeros(0, np.int32)
+    objects, nodes = ObjectColumns(floats, floats, floats, ints32), NodeColumns(*[floats] * 6)
+    dead = np.zeros(0, np.uint8)
+    return View(objects, dead, nodes, ints32, ints32, objects, nodes, ints32, ints32, ints, ints)
+
+
 @kernel
 def put_objects(view: View, slots: Ints32, points: Floats, statics: Floats, created: Ints) -> None:
     for r in range(slots.size):
-        t = int64(slots[r])
-        x, y = points[r, 0], points[r, 1]
-        if view.at[t] >= 0:
-            view.dead[view.at[t]] = 1
-            view.size[TOMBSTONES] += 1
-            view.at[t] = ABSENT
-        elif view.at[t] == ABSENT:
-            view.created[t] = created[r]
-        else:
-            b = (-2 - view.at[t]) // BLOCK
-            if not (view.blocks.x0[b] <= x <= view.blocks.x1[b] and view.blocks.y0[b] <= y <= view.blocks.y1[b]):
-                _close(view, int64(-2 - view.at[t]))
-                view.at[t] = ABSENT
-        if view.at[t] == ABSENT:
-            b = _block_for(view, x, y)
-            if view.block_end[b] == (b + 1) * BLOCK:
-                b = _split(view, b, x, y)
-            i = int64(view.block_end[b])
-            view.block_end[b] += 1
-            view.size[DELTA] += 1
-            view.delta.slot[i] = t
-            view.at[t] = -2 - i
-        i = int64(-2 - view.at[t])
-        view.delta.x[i] = x
-        view.delta.y[i] = y
+        if view.at[slots[r]] == ABSENT:
+            view.created[slots[r]] = created[r]
+        _put(view, int64(slots[r]), points, statics, r)
+
+
+@kernel
+def change_objects(view: View, slots: Ints32, signs: Floats, points: Floats, statics: Floats, changed: Ints) -> int:
+    """Change objects that are there, each once, to what is given: NaN leaves a value as it is. `statics` are given with
+    the user's signs. Afterwards `points` and `statics` are those of the index. Writes which of them are no longer what
+    they were, and returns how many. An object of the base stays there as long as it does not leave its leaf."""
+    n = 0
+    stride, delta_stride = view.base.x.size, view.delta.x.size
+    for r in range(slots.size):
+        i = int64(view.at[slots[r]])
+        based = i >= 0
+        i = i if based else -2 - i
+        x, y = (view.base.x[i], view.base.y[i]) if based else (view.delta.x[i], view.delta.y[i])
+        points[r, 0] = x if points[r, 0] != points[r, 0] else points[r, 0] + 0.0
+        points[r, 1] = y if points[r, 1] != points[r, 1] else points[r, 1] + 0.0
+        same = points[r, 0] == x and points[r, 1] == y
         for j in range(statics.shape[1]):
-            view.delta.statics[j * view.delta.x.size + i] = statics[r, j]
-        _bound(view, i // BLOCK)
+            was = view.base.statics[j * stride + i] if based else view.delta.statics[j * delta_stride + i]
+            statics[r, j] = was if statics[r, j] != statics[r, j] else statics[r, j] * signs[j] + 0.0
+            same = same and statics[r, j] == was
+        if not same:
+            changed[n] = r
+            n += 1
+            if based and _stays(view, i, points, statics, r):
+                view.base.x[i], view.base.y[i] = points[r, 0], points[r, 1]
+                for j in range(statics.shape[1]):
+                    view.base.statics[j * stride + i] = statics[r, j]
+                view.size[CHANGED] += 1
+            else:
+                _put(view, int64(slots[r]), points, statics, r)
+    return n
+
+
+@internal
+def _stays(view: View, i: int, points: Floats, statics: Floats, r: int) -> bool:
+    """Whether what is in row r is within the bounds of the leaf that has object i of the base."""
+    e, end = view.size[LEAVES], int64(view.first.size)
+    while end - e > 1:
+        middle = (e + end) // 2
+        if view.first[middle] <= i:
+            e = middle
+        else:
+            end = middle
+    nodes, line = view.nodes, view.nodes.x0.size
+    stays = nodes.x0[e] <= points[r, 0] <= nodes.x1[e] and nodes.y0[e] <= points[r, 1] <= nodes.y1[e]
+    for j in range(statics.shape[1]):
+        stays = stays and nodes.lower[j * line + e] <= statics[r, j] <= nodes.upper[j * line + e]
+    return stays
+
+
+@internal
+def _put(view: View, t: int, points: Floats, statics: Floats, r: int) -> None:
+    """Put what is in row r into slot t."""
+    x, y = points[r, 0], points[r, 1]
+    if view.at[t] >= 0:
+        view.dead[view.at[t]] = 1
+        view.size[TOMBSTONES] += 1
+        view.at[t] = ABSENT
+    elif view.at[t] < ABSENT:
+        b = (-2 - view.at[t]) // BLOCK
+        if not (view.blocks.x0[b] <= x <= view.blocks.x1[b] and view.blocks.y0[b] <= y <= view.blocks.y1[b]):
+            _close(view, int64(-2 - view.at[t]))
+            view.at[t] = ABSENT
+    if view.at[t] == ABSENT:
+        b = _block_for(view, x, y)
+        if view.block_end[b] == (b + 1) * BLOCK:
+            b = _split(view, b, x, y)
+        i = int64(view.block_end[b])
+        view.block_end[b] += 1
+        view.size[DELTA] += 1
+        view.delta.slot[i] = t
+        view.at[t] = -2 - i
+    i = int64(-2 - view.at[t])
+    view.delta.x[i] = x
+    view.delta.y[i] = y
+    for j in range(statics.shape[1]):
+        view.delta.statics[j * view.delta.x.size + i] = statics[r, j]
+    _bound(view, i // BLOCK)
 
 
 @internal

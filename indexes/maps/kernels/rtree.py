@@ -223,9 +223,9 @@ def _columns(rows: Floats) -> Floats:
     return columns
 
 
-def check(tree: Tree) -> None:
+def check(tree: Tree, tight: bool = True) -> None:
     """Raise AssertionError unless every object is in one leaf, every node but the root in one parent, and bounds are
-    tight. O(n d)."""
+    tight; those of leaves need only hold unless all are `tight`. O(n d)."""
     t, n, m = tree, len(tree.slot), len(tree.first)
     leaves = int(t.leaves[0])
     assert len(np.unique(t.slot)) == n
@@ -239,6 +239,10 @@ def check(tree: Tree) -> None:
         else:
             low, high = (t.x0[own], t.y0[own], t.lower[:, own]), (t.x1[own], t.y1[own], t.upper[:, own])
         assert n == 0 or t.end[e] > t.first[e]
+        if e >= leaves and not tight:
+            assert (t.x0[e] <= low[0]).all() and (t.y0[e] <= low[1]).all() and (t.lower[:, [e]] <= low[2]).all()
+            assert (t.x1[e] >= high[0]).all() and (t.y1[e] >= high[1]).all() and (t.upper[:, [e]] >= high[2]).all()
+            continue
         assert t.x0[e] == low[0].min(initial=np.inf) and t.y0[e] == low[1].min(initial=np.inf)
         assert t.x1[e] == high[0].max(initial=-np.inf) and t.y1[e] == high[1].max(initial=-np.inf)
         assert (t.lower[:, e] == low[2].min(axis=1, initial=np.inf)).all()

@@ -20,7 +20,8 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from indexes.core.arrays import Bools, Floats, Ints, run_lengths
+from indexes.compiled.kept import Keeper
+from indexes.core.arrays import Bools, Floats, Ints, Ints32, run_lengths
 from indexes.core.background import BackgroundTask
 from indexes.maps.attributes import Attribute
 from indexes.maps.config import Point
@@ -29,6 +30,7 @@ from indexes.maps.live.held_answers import HeldAnswers
 from indexes.maps.live.holders import Holders, Pairs, holders_of
 from indexes.maps.live.skyline_changes import CircleUpdater, Effect, SkylineUpdater, Update
 from indexes.maps.live.skyline_reach import SkylineReach
+from indexes.maps.live.step import ALL, KeptLive, StepRoom, keep_live, step
 from indexes.maps.live.top_changes import BROKEN, KEPT, OTHER, SAME, SHRUNK, ChangeColumns, TopBatchUpdater, ZoneColumns
 from indexes.maps.live.top_reach import TopReach
 from indexes.maps.object_index import PlaceIndex
@@ -119,6 +121,8 @@ class LiveQueries:
         self._skyline_updater, self._circle_updater = SkylineUpdater(index.d), CircleUpdater()
         self._top_batch = TopBatchUpdater(index.d)
         self._pairs = Pairs.of(PAIRS)
+        self._room = StepRoom.of(0, index.d)
+        self._keeper = Keeper(KeptLive, keep_live)
 
     @property
     def index(self) -> PlaceIndex:
@@ -128,6 +132,7 @@ class LiveQueries:
     @index.setter
     def index(self, index: PlaceIndex) -> None:
         self.held.index = index
+        self._keeper.clear()
 
     @property
     def holders(self) -> Holders:
@@ -211,17 +216,62 @@ class LiveQueries:
         changes.make(self.index)
         points, statics = changes.points + 0.0, changes.statics + 0.0
         self.tops.allow(statics[changes.there])
-        change, query = self._touched(changes, points, statics)
+        changes = changes._replace(points=points, statics=statics)
+        return self._update(changes, self._touched(changes), follows)
+
+    def change(
+        self,
+        slots: Ints32,
+        signs: Floats,
+        points: Floats,
+        statics: Floats,
+        follows: Callable[[int], bool] | None = None,
+    ) -> tuple[Ints32, BatchResult]:
+        """Change objects that are there, as `PlaceIndex.change`, and update the queries, as `apply`. Returns as well
+        the slots of those that have changed."""
+        if len(self._room.changed) < len(slots):
+            self._room = StepRoom.of(2 * len(slots), self.index.d)
+        self.index.reserve_changes(len(slots))
+        self._reserve_pairs()
+        count, pairs, found = step(self._kept(), slots, signs, points, statics, self._room)
+        which = self._room.changed[:count]
+        some = slots if count == len(slots) else slots[which]
+        if found == ALL and not pairs:
+            return some, BatchResult([], 0)
+        there, created = np.ones(count, bool), self.index.view.created[some]
+        changes = Changes(some.astype(np.int64), there, points[which], statics[which], created)
+        if found == ALL:
+            change, query = self._pairs
+            touched = _in_order([query[:pairs] * count + change[:pairs]], count)
+        else:
+            self.tops.allow(changes.statics)
+            touched = self._touched(changes)
+        return some, self._update(changes, touched, follows)
+
+    def _kept(self) -> KeptLive:
+        """What `step` takes, as it is now."""
+        tops, skylines = self.tops, self.skylines
+        return self._keeper.kept(
+            (
+                self.metric, self.index.view, self.holders.cells, self._pairs,
+                tops.index.view, tops.bounds, tops.scores.arrays, tops.lower, tops.upper, tops.stack,
+                skylines.index.view, skylines.members, skylines.stack,
+            )
+        )  # fmt: skip
+
+    def _update(self, changes: Changes, pairs: tuple[Ints, Ints], follows: Callable[[int], bool] | None) -> BatchResult:
+        """Update the queries that these changes of the index may touch, in pairs as of `_touched`."""
+        change, query = pairs
         if not len(query):
             return BatchResult([], 0)
         begins = np.flatnonzero(np.diff(query, prepend=-1))
         each = np.split(change, begins[1:]) if len(begins) else []
         touched = dict(zip(query[begins].tolist(), each, strict=True))
-        effects = self._update_tops(touched, changes, points, statics)
+        effects = self._update_tops(touched, changes)
         for q, which in touched.items():
             if q in self.held.skylines:
                 before = self.held.skylines[q]
-                zone = self._updated(q, changes, points, statics, which.tolist())
+                zone = self._updated(q, changes, which.tolist())
                 if zone is None:
                     effects.broken.add(q)
                 elif zone is not before:
@@ -248,15 +298,18 @@ class LiveQueries:
             if q not in self._score:
                 self.skylines.remove(q)
 
-    def _touched(self, changes: Changes, points: Floats, statics: Floats) -> tuple[Ints, Ints]:
+    def _reserve_pairs(self) -> None:
+        if len(self._pairs.change) < len(self) + PAIRS:
+            self._pairs = Pairs.of(3 * len(self) // 2 + PAIRS)
+
+    def _touched(self, changes: Changes) -> tuple[Ints, Ints]:
         """The pairs of changes and the queries that each may touch, in order of query, then change."""
         found = []
         wide = len(changes.slots)
         here = np.flatnonzero(changes.there)
-        places, values = np.ascontiguousarray(points[here]), np.ascontiguousarray(statics[here])
+        places, values = np.ascontiguousarray(changes.points[here]), np.ascontiguousarray(changes.statics[here])
         slots = np.ascontiguousarray(changes.slots, np.int64)
-        if len(self._pairs.change) < len(self) + PAIRS:
-            self._pairs = Pairs.of(3 * len(self) // 2 + PAIRS)
+        self._reserve_pairs()
         change, query = self._pairs
         at = 0
         while at < len(slots):
@@ -269,12 +322,9 @@ class LiveQueries:
                 at, n = index.touched(places, values, at, self._pairs)
                 if n:
                     found.append(query[:n] * wide + here[change[:n]])
-        if not found:
-            return _NOBODY
-        pairs = np.unique(np.concatenate(found))
-        return pairs % max(1, wide), pairs // max(1, wide)
+        return _in_order(found, wide) if found else _NOBODY
 
-    def _update_tops(self, touched: dict[int, Ints], changes: Changes, points: Floats, statics: Floats) -> _Effects:
+    def _update_tops(self, touched: dict[int, Ints], changes: Changes) -> _Effects:
         """Apply changes to the top-k queries among those that they touch, in rounds: one change to each of many at
         once."""
         found = _Effects(set(), set(), set())
@@ -293,7 +343,9 @@ class LiveQueries:
             turn += 1
             slots = changes.slots[which].astype(np.int64)
             created = self.index.view.created[slots]
-            one_each = ChangeColumns(slots, changes.there[which], points[which], statics[which], created)
+            one_each = ChangeColumns(
+                slots, changes.there[which], changes.points[which], changes.statics[which], created
+            )
             numbers = np.array(queries)
             zones = self._zone_columns(queries, numbers)
             after = self._top_batch.update(zones, one_each, self.tops.scores.arrays)
@@ -329,16 +381,14 @@ class LiveQueries:
             created=self.index.view.created[slots],
         )
 
-    def _updated(
-        self, query: int, changes: Changes, points: Floats, statics: Floats, which: list[int]
-    ) -> Zone | CircleZone | None:
+    def _updated(self, query: int, changes: Changes, which: list[int]) -> Zone | CircleZone | None:
         """The zone of a skyline after some of the changes; None: it is broken."""
         zone: Zone | CircleZone = self.held.skylines[query]
         for i in which:
-            slot, place = int(changes.slots[i]), (float(points[i, 0]), float(points[i, 1]))
+            slot, (x, y) = int(changes.slots[i]), changes.points[i].tolist()
             updater: Any = self._circle_updater if isinstance(zone, CircleZone) else self._skyline_updater
             there = changes.there[i]
-            update: Update = updater.put(zone, slot, *place, statics[i]) if there else updater.delete(zone, slot)
+            update: Update = updater.put(zone, slot, x, y, changes.statics[i]) if there else updater.delete(zone, slot)
             if update.effect is Effect.BROKEN:
                 return None
             zone = update.zone
@@ -419,6 +469,12 @@ class _Effects(NamedTuple):
     broken: set[int]
     changed: set[int]
     entered: set[int]
+
+
+def _in_order(found: list[Ints], wide: int) -> tuple[Ints, Ints]:
+    """Pairs of one of `wide` changes and a query, as query * wide + change, each once and in order."""
+    pairs = np.unique(np.concatenate(found))
+    return pairs % wide, pairs // wide
 
 
 def _pair(point: Point) -> Point:

@@ -106,12 +106,17 @@ class SkylineReach:
 
     def touched(self, points: Floats, statics: Floats, begin: int, pairs: Pairs) -> tuple[int, int]:
         """As `TopReach.touched`."""
-        view = self.index.view
-        if len(view.first) >= len(self._stack):
-            self._stack = np.empty(len(view.first) + 1, np.int64)
         columns = np.ascontiguousarray(statics).reshape(-1)
-        i, n = _touched(self.metric, view, self.members, points, columns, begin, self._stack, pairs)
+        view, stack = self.index.view, self.stack
+        i, n = skylines_touched(self.metric, view, self.members, points, columns, begin, stack, pairs)
         return int(i), int(n)
+
+    @property
+    def stack(self) -> Ints:
+        """Room for the nodes that `skylines_touched` has to look into."""
+        if len(self.index.view.first) >= len(self._stack):
+            self._stack = np.empty(len(self.index.view.first) + 1, np.int64)
+        return self._stack
 
     def _reserve(self, queries: int, members: int) -> None:
         m, d = self.members, self.d
@@ -178,9 +183,10 @@ def _is_guarded(near: float, reach: float, stride: int, guard: Floats, entry: in
 
 
 @kernel
-def _touched(
+def skylines_touched(
     metric: int, view: View, members: Members, points: Floats, statics: Floats, begin: int, stack: Ints, pairs: Pairs
 ) -> tuple[int, int]:
+    """As `SkylineReach.touched`, with a stack of more than all nodes."""
     change, query = pairs.change, pairs.query
     d = statics.size // points.shape[0]
     blocks = view.size[BLOCKS]

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from indexes.compiled.simd import LANES, lanes_upto, low_bit
 from indexes.core.arrays import Floats, Ints, int64
-from indexes.maps.kernels.floats import EPSILON, float_internal, float_kernel
+from indexes.maps.kernels.floats import EPSILON, float_inlined, float_internal, float_kernel
 from indexes.maps.kernels.metrics import FARTHEST, GREAT_CIRCLE, distance, mindist, slack
 from indexes.maps.kernels.object_index import BLOCK, BLOCKS, LEAVES, View
 from indexes.maps.kernels.programs import run_over
@@ -47,8 +47,8 @@ from indexes.maps.object_index import PlaceIndex
 MOST = 1.7976931348623157e308
 """A reach or a ceiling of this is none: distances that are too large for a number are within it."""
 
-RESTING = -np.inf
-"""MScore of a query that no object may touch for now."""
+RESTING = np.nan
+"""MScore of a query that no object may touch for now. None that is not resting has it."""
 
 FAINT = 4 * 5e-324
 """By so little a score may be off because numbers become too small."""
@@ -117,7 +117,7 @@ class TopReach:
         self.lower = np.where(least < self.lower, lower - wider, lower)
         self.upper = np.where(most > self.upper, upper + wider, upper)
         queries = self.index.slots().astype(np.int64)
-        queries = queries[self.bounds.most[queries] > RESTING]
+        queries = queries[~np.isnan(self.bounds.most[queries])]
         if len(queries):
             self._drawn[queries] = self._boxes(queries)
             self._rebuild(queries)
@@ -169,12 +169,17 @@ class TopReach:
         """Write (i, query) for every query that an object at points[i] with statics[i] may touch, i from `begin` on.
         Returns the first i that there was no room for, and how many pairs there are; there has to be room for all
         queries."""
-        view = self.index.view
-        if len(view.first) >= len(self._stack):
-            self._stack = np.empty(len(view.first) + 1, np.int64)
+        view, stack = self.index.view, self.stack
         objects = Touching(points, np.ascontiguousarray(statics).reshape(-1))
-        i, n = _touched(view, self.bounds, self.scores.arrays, self.metric, objects, begin, self._stack, pairs)
+        i, n = tops_touched(view, self.bounds, self.scores.arrays, self.metric, objects, begin, stack, pairs)
         return int(i), int(n)
+
+    @property
+    def stack(self) -> Ints:
+        """Room for the nodes that `tops_touched` has to look into."""
+        if len(self.index.view.first) >= len(self._stack):
+            self._stack = np.empty(len(self.index.view.first) + 1, np.int64)
+        return self._stack
 
     def _boxes(self, queries: Ints) -> Floats:
         boxes = np.empty((len(queries), 1 + self.d))
@@ -316,9 +321,15 @@ def _draw(
                     boxes[i, 1 + j] = above
 
 
-@float_internal
+@float_inlined
 def _may_touch(bounds: Bounds, table: Scores, metric: int, q: int, x: float, y: float, values: Floats) -> bool:
-    """Whether the object scores MScore or less anywhere in the zone of query q; NaN counts as if."""
+    """Whether the object scores MScore or less anywhere in the zone of query q; NaN counts as if. Nothing touches one
+    that rests."""
+    return bounds.most[q] == bounds.most[q] and _scores_enough(bounds, table, metric, q, x, y, values)
+
+
+@float_internal
+def _scores_enough(bounds: Bounds, table: Scores, metric: int, q: int, x: float, y: float, values: Floats) -> bool:
     scoring = score_in(table, bounds.score[q])
     far, radius = distance(metric, bounds.x[q], bounds.y[q], x, y), bounds.radius[q]
     rest = far
@@ -344,9 +355,10 @@ def _open(first: int, end: int, lowest: Floats, stride: int, mine: Floats) -> in
 
 
 @float_kernel
-def _touched(
+def tops_touched(
     view: View, bounds: Bounds, table: Scores, metric: int, objects: Touching, begin: int, stack: Ints, pairs: Pairs
 ) -> tuple[int, int]:
+    """As `TopReach.touched`, with a stack of more than all nodes."""
     points, statics, change, query = objects.points, objects.statics, pairs.change, pairs.query
     d = statics.size // points.shape[0]
     blocks = view.size[BLOCKS]

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from indexes.core.arrays import Ints
+from indexes.core.arrays import Floats, Ints, Ints32
 from indexes.core.background import BackgroundTask
 from indexes.core.cost import Cost
 from indexes.core.edit_plan import SlicedPlan
@@ -42,6 +42,8 @@ FOLD_FROM = 8_192
 """
 
 MOST_CHURN = 0.5
+
+_NONE = np.empty(0, np.int64)
 
 
 class Ready(NamedTuple):
@@ -159,8 +161,9 @@ class PutPlan(ObjectPlan):
     def _packs(self) -> bool:
         """Whether all that is left is packed with all other objects."""
         engine, left = self.engine, self._left
-        few = engine.standing.live is None or len(engine.standing) <= FEW or self.silent
-        return few and self._executed == 0 and left >= PACKED_FROM and left >= PACKED_SHARE * len(engine.table)
+        if self._executed or left < PACKED_FROM or left < PACKED_SHARE * len(engine.table):
+            return False
+        return engine.standing.live is None or len(engine.standing) <= FEW or self.silent
 
     @property
     def _lacks_room(self) -> bool:
@@ -170,7 +173,7 @@ class PutPlan(ObjectPlan):
         if not self._packs:
             return super()._make_room()
         objects, command = self.engine.table, self.command
-        put = objects.look(command.ids, command.points, command.values)
+        put = objects.look(command.array, command.points, command.values)
         fresh = np.flatnonzero(put.fresh)
         new = packed_ids(put.keys.take(pa.array(fresh)))
         return Ready(objects.packed(put), objects.names.merged(new._replace(row=put.slots[fresh][new.row])), put)
@@ -184,7 +187,7 @@ class PutPlan(ObjectPlan):
 
     def _changes(self, lo: int, hi: int) -> Changes:
         objects, command = self.engine.table, self.command
-        put = objects.look(command.ids.slice(lo, hi - lo), command.points[lo:hi], command.values[lo:hi])
+        put = objects.look(command.array.slice(lo, hi - lo), command.points[lo:hi], command.values[lo:hi])
         touched = np.zeros(len(put.slots), bool)
         for i in self._payloads(lo, hi):
             at = put.inverse[i - lo]
@@ -209,11 +212,11 @@ class PutPlan(ObjectPlan):
 
     def views(self) -> list[ObjectView]:
         """The objects as they are once all are put, before another command: one for each element."""
-        return self.engine.table.views(list(zip(self.command.ids.to_pylist(), self._slots, strict=True)))
+        return self.engine.table.views(list(zip(self.command.keys, self._slots, strict=True)))
 
     def response_fields(self) -> dict[str, Any]:
         """Of a single object: its state after the change."""
-        return self._state_of(self.command.ids[0].as_py()) if self.count == 1 else {}
+        return self._state_of(self.command.keys[0]) if self.count == 1 else {}
 
     def fields_of(self, answer: Mapping[str, Any]) -> dict[str, Any]:
         # An answer about one object of several has its id, which no other one of them has.
@@ -226,6 +229,32 @@ class PutPlan(ObjectPlan):
         payload = None if view.payload is None else json.loads(view.payload)
         values = dict(zip(self.engine.config.names, view.values, strict=True))
         return {"location": list(view.location), "values": values, "payload": payload, "created": view.created}
+
+
+class ChangePlan(PutPlan):
+    """Puts a few objects that are there whenever it is executed, each once and without payloads. `slots` are theirs,
+    which they keep until then: what would delete them has its turn behind it."""
+
+    def __init__(self, engine: MapStore, command: PutObjects, owner: int, slots: Ints32) -> None:
+        super().__init__(engine, command, owner, [], _NONE)
+        self._known = slots
+        self._after: list[tuple[Floats, Floats]] = []
+
+    def _change(self, lo: int, hi: int) -> None:
+        engine, command = self.engine, self.command
+        if self.silent:
+            engine.suspend()
+        rows, points, statics = engine.set_objects(self._known[lo:hi], command.points[lo:hi], command.values[lo:hi])
+        self._changed = tuple(rows)
+        self._after.append((points, statics))
+
+    def _name(self, lo: int, hi: int) -> None:
+        """They have their ids."""
+
+    def views(self) -> list[ObjectView]:
+        parts = self._after
+        points, statics = parts[0] if len(parts) == 1 else map(np.concatenate, zip(*parts, strict=True))
+        return self.engine.table.views_of(self.command.keys, self._known, points, statics)
 
 
 class DeleteObjectsPlan(ObjectPlan):

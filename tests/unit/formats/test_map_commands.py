@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
@@ -86,6 +86,12 @@ def test_a_command_comes_back(command: Any) -> None:
     parts = list(codec.encode(command, 3))
     assert [(part.size, part.name.endswith(rows.MORE)) for part in parts] == [(3, False)]
     same(command, codec.decode([(part.name, part.payload) for part in parts]))
+
+
+def test_ids_in_a_list_are_logged_as_those_of_a_column() -> None:
+    column = putting(5)
+    listed = replace(column, ids=column.keys)
+    assert list(codec.encode(listed, 5)) == list(codec.encode(column, 5)) and listed.array.equals(column.ids)
 
 
 @pytest.mark.parametrize(

@@ -215,9 +215,13 @@ class Story(RuleBasedStateMachine):
             self.queue.append(plan)
         return plan
 
-    @rule(some=st.lists(rows, min_size=1, max_size=7), skip=st.booleans())
-    def put(self, some: Any, skip: Any) -> None:
+    @rule(some=st.lists(rows, min_size=1, max_size=7), skip=st.booleans(), plain=st.booleans())
+    def put(self, some: Any, skip: Any, plain: Any) -> None:
+        if plain:
+            some = [(key, place, both, given, ()) for key, place, both, given, _ in some]
         command = columns(some)
+        if plain:
+            command.ids = command.keys
         command.skip = skip
         refused, states, now = [], [], self.latest
         for i, (key, place, both, given, told) in enumerate(some):

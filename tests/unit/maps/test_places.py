@@ -46,6 +46,53 @@ def test_changes_in_any_order_leave_what_a_dictionary_would_hold(seed: int, d: i
     assert all(a.tobytes() == b.tobytes() for a, b in zip(arrays_of(folded.tree), arrays_of(again.tree), strict=True))
 
 
+@given(st.integers(0, 2**32), st.integers(0, 3), st.integers(1, 100))
+@settings(max_examples=60, deadline=None)
+def test_objects_that_are_there_are_changed_in_part(seed: int, d: int, n: int) -> None:
+    rng = np.random.default_rng(seed)
+    rows = rng.integers(0, 5, (n, 2 + d)) / 4
+    index = PlaceIndex.build(rows[:, :2], rows[:, 2:], fanout=5)
+    signs = rng.choice([1.0, -1.0], d)
+    for _ in range(8):
+        slots = rng.choice(n, int(rng.integers(0, n + 1)), replace=False).astype(np.int32)
+        given = rng.integers(-2, 5, (len(slots), 2 + d)) / 4
+        given[rng.random(given.shape) < 0.4] = np.nan
+        given[given == 0.0] = -0.0
+        wanted = rows.copy()
+        signed = np.concatenate([given[:, :2], given[:, 2:] * signs], axis=1)
+        wanted[slots] = np.where(np.isnan(given), rows[slots], signed)
+        points, statics = given[:, :2].copy(), given[:, 2:].copy()
+        changed = index.change(slots, signs, points, statics)
+        assert changed.tolist() == np.flatnonzero((wanted != rows)[slots].any(axis=1)).tolist()
+        assert np.array_equal(np.hstack([points, statics]), wanted[slots])
+        assert not np.signbit(np.hstack([points, statics])[wanted[slots] == 0.0]).any()
+        before, copied = held(index), index.copy()
+        index.check()
+        assert held(index) == dict(enumerate(map(tuple, wanted.tolist())))
+        rows = wanted
+        others = rng.random((n, 2 + d))
+        index.change(np.arange(n, dtype=np.int32), np.ones(d), others[:, :2].copy(), others[:, 2:].copy())
+        assert held(copied) == before
+        copied.check()
+        rows = np.where(rng.random(rows.shape) < 0.5, rows, others)
+        index.put(np.arange(n), rows[:, :2], rows[:, 2:])
+    folded = index.folded()
+    folded.check()
+    assert held(folded) == held(index)
+
+
+def test_an_object_of_the_base_that_stays_in_its_leaf_stays_in_the_base() -> None:
+    points, statics = np.array([[0, 0], [4, 4], [9, 9.0]]), np.array([[0], [2], [5.0]])
+    index = PlaceIndex.build(points, statics, fanout=5)
+    slots, sign = np.array([1], np.int32), np.ones(1)
+    for row, left in (([9, 0, 5], 0), ([9.5, 0, 5], 1), ([1, 1, 1], 1)):
+        given = np.array([row], np.float64)
+        assert index.change(slots, sign, given[:, :2].copy(), given[:, 2:].copy()).tolist() == [0]
+        assert index.delta == left and held(index)[1] == tuple(row)
+        index.check()
+    assert len(index) == 3 and index.churn == pytest.approx(2 / 3)
+
+
 def test_an_object_keeps_its_order_of_creation_through_changes_and_folds() -> None:
     index = PlaceIndex.build([[0, 0], [1, 1]], [[0], [1]], [3, 5], [70, 10])
     index.put([3, 9], [[2, 2], [3, 3]], [[2], [3]], [1000, 5])

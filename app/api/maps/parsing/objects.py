@@ -53,6 +53,10 @@ class ObjectReader:
 
     def read_items(self, items: list[Any]) -> Read[PutObjects]:
         """The objects of bodies that are validated already, one of each; those that are wrong are skipped."""
+        if not any("payload" in item for item in items):
+            points, values = self._numbers_of(items)
+            command = PutObjects([item["id"] for item in items], points + 0.0, values + 0.0, skip=True)
+            return Read(command, True, Place("objects"), None, ElementErrors())
         columns = _Columns()
         self._add_items(columns, items)
         command, indexes = columns.command(True, len(self._names))
@@ -72,19 +76,25 @@ class ObjectReader:
 
     def _add_items(self, columns: _Columns, items: list[Any]) -> None:
         """Append validated elements; None is one that is known to be invalid."""
-        start, wrong, nan = columns.count, columns.errors, np.nan
+        start, wrong = columns.count, columns.errors
         if wrong:
             items = [_BAD if item is None else item for item in items]
-        points = np.array([item.get("location", _NOWHERE) for item in items], np.float64).reshape(-1, 2)
-        values = np.empty((len(items), len(self._names)))
-        given = [item.get("values", _NOTHING) for item in items]
-        for j, name in enumerate(self._names):
-            values[:, j] = [one.get(name, nan) for one in given]
+        points, values = self._numbers_of(items)
         payloads = Payloads(self._max_payload, wrong)
         columns.payload |= {
             index: payloads.text(index, item["payload"]) for index, item in enumerate(items, start) if "payload" in item
         }
         columns.add(pa.array([item["id"] for item in items], pa.string()), points, values)
+
+    def _numbers_of(self, items: list[Any]) -> tuple[Float64, Float64]:
+        """The places and values of validated elements, NaN where they have none."""
+        nan = np.nan
+        points = np.array([item.get("location", _NOWHERE) for item in items], np.float64).reshape(-1, 2)
+        values = np.empty((len(items), len(self._names)))
+        given = [item.get("values", _NOTHING) for item in items]
+        for j, name in enumerate(self._names):
+            values[:, j] = [one.get(name, nan) for one in given]
+        return points, values
 
     def _check_columns(self, schema: pa.Schema) -> None:
         check_columns(schema, ("id",), ("x", "y", *self._names, "payload"))
