@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from indexes.compiled.jit import inlined, kernel
+from indexes.compiled.jit import internal, kernel
 from indexes.compiled.text import COMMA, DIGITS, WIDE, Pieces, pieces_of, put_integer, put_piece
 from indexes.core.arrays import Bytes, Ints, Ints32, int64, uint64
 from indexes.core.texts import Placed, put_text
@@ -41,7 +41,7 @@ def _most_bytes(ids: Placed) -> int:
     return ids.size + 3 * len(ids.at) + 2 * WIDE
 
 
-@inlined
+@internal
 def _put_ids(out: Bytes, to: int, ids: Placed, begin: int, end: int) -> int:
     """Write some of the ids; returns the place behind them."""
     (base_text, base), (later_text, later), at, _ = ids

@@ -410,16 +410,11 @@ def _keep(kept: Any, parts: Any) -> None:
 
 
 @kernel
-def _search(index: KeptSlabs, search: KeptSearch, values: Floats, wide: int, rounds: int, turn: int) -> int:
+def _search(kept: KeptSlabs, space: KeptSearch, values: Floats, wide: int, rounds: int, turn: int) -> int:
     """Find the blocks of the rounds from that one on. Returns the first round that there may be no room for, or the
     number of rounds."""
-    slabs, exact = unpacked(index)
-    (space,) = unpacked(search)
-    return _search_from(slabs, exact, space, values, wide, rounds, turn)
-
-
-@internal
-def _search_from(index: Slabs, exact: Floats, search: Search, values: Floats, wide: int, rounds: int, turn: int) -> int:
+    index, exact = unpacked(kept)
+    (search,) = unpacked(space)
     slab, unsure, block_of, mask, share = search.slab, search.unsure, search.block, search.mask, search.share
     n, row, width = values.shape[0], slab.shape[1], _width_of(index)
     code = search.code.reshape(search.code.size)
@@ -520,15 +515,11 @@ def _position(search: Search, u: int) -> int:
 
 
 @kernel
-def _name(index: KeptSlabs, search: KeptSearch, wide: int, rounds: int, out: Ints32, upto: Ints) -> None:
+def _name(kept: KeptSlabs, space: KeptSearch, wide: int, rounds: int, out: Ints32, upto: Ints) -> None:
     """Write the slots that were found, of one point after the other; ``upto[e]`` is where those of point e end."""
-    slabs, _ = unpacked(index)
-    (space,) = unpacked(search)
-    _name_all(slabs.held, space, wide, rounds, out, upto)
-
-
-@internal
-def _name_all(held: Ints32, search: Search, wide: int, rounds: int, out: Ints32, upto: Ints) -> None:
+    index, _ = unpacked(kept)
+    (search,) = unpacked(space)
+    held = index.held
     n, share = upto.size, search.share
     at = search.found  # from here on: where the next one of a point is written
     total = 0
