@@ -7,7 +7,9 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from indexes.relays.kernels.recipient_text import quoted
+from indexes.compiled.text import pieces_of
+from indexes.core.texts import Placed
+from indexes.relays.kernels.recipient_text import quoted, write_answers
 from indexes.relays.recipients import Deliveries
 
 PIECE = 50_000
@@ -15,24 +17,43 @@ PIECE = 50_000
 
 _TRUNCATED = ',"truncated":true'
 
+_NOWHERE = pieces_of(['],"links":[]}'])
+"""The text behind the subscriptions of a notification that goes over no link."""
+
 
 def deliveries(found: Deliveries, heads: Sequence[str] = ()) -> str:
     """Who gets each notification, separated by commas; `heads`, one for each, come before the fields.
 
-    >>> import pyarrow as pa
-    >>> ids, one = pa.array(["a", "b"], pa.large_string()), np.array([0, 1, 1], np.int32)
-    >>> deliveries(Deliveries(ids, one, np.array([2, 2, 3]), [("n",), (), ("n", "w")], np.array([False, False, True])))
+    >>> from indexes.core.texts import Texts
+    >>> ids = Placed(Texts.of(["a"]), Texts.of(["b"]), np.array([0, 1, 1], np.int32), 3)
+    >>> deliveries(Deliveries(ids, np.array([2, 2, 3]), [("n",), (), ("n", "w")], np.array([False, False, True])))
     '{"subscriptions":["a","b"],"links":["n"]},{"subscriptions":[],"links":[]},{"subscriptions":["b"],"links":["n","w"],\
 "truncated":true}'
     """
-    return ",".join(each_delivery(found, heads))
-
-
-def each_delivery(found: Deliveries, heads: Sequence[str] = ()) -> list[str]:
-    """As `deliveries`, one by one."""
-    texts = _listed(found, np.concatenate([np.zeros(1, np.int64), found.upto]))
+    texts = _listed(found.ids, np.concatenate([np.zeros(1, np.int64), found.upto]))
     rows = zip(texts, _tails(found), heads or [""] * len(found), strict=True)
-    return [f'{{{head}"subscriptions":[{text}{tail}' for text, tail, head in rows]
+    return ",".join([f'{{{head}"subscriptions":[{text}{tail}' for text, tail, head in rows])
+
+
+def answers(found: Deliveries, seq: int) -> list[bytes]:
+    r"""The answer to a request about each notification alone; the first one has this seq.
+
+    >>> from indexes.core.texts import Texts
+    >>> ids = Placed(Texts.of(["a"]), Texts.of(["b"]), np.array([0, 1], np.int32), 2)
+    >>> answers(Deliveries(ids, np.array([2, 2]), [("n",), ()], np.array([False, False])), 9)[0]
+    b'{"seq":9,"results":[{"subscriptions":["a","b"],"links":["n"]}]}\n'
+    """
+    tails, numbers = _NOWHERE, np.zeros(len(found), np.int32)
+    if any(found.links) or np.count_nonzero(found.truncated):
+        known: dict[str, int] = {}
+        numbers[:] = [known.setdefault(tail, len(known)) for tail in _tails(found)]
+        tails = pieces_of(list(known))
+    text, upto = write_answers(found.ids, found.upto, seq, tails, numbers)
+    begin, texts = 0, []
+    for end in upto.tolist():
+        texts.append(text[begin:end].tobytes())
+        begin = end
+    return texts
 
 
 def pieces(found: Deliveries, heads: Sequence[str] = ()) -> Iterator[bytes]:
@@ -54,16 +75,17 @@ def _alone(found: Deliveries, separator: str, head: str) -> Iterator[bytes]:
     """One notification that very many get."""
     before = f'{separator}{{{head}"subscriptions":['
     for at in range(0, found.named, PIECE):
-        (text,) = _listed(found, np.array([at, min(at + PIECE, found.named)]))
+        ids = found.ids.part(at, at + PIECE)
+        (text,) = _listed(ids, np.array([0, len(ids.at)]))
         yield (before + text).encode()
         before = ","
     (tail,) = _tails(found)
     yield tail.encode()
 
 
-def _listed(found: Deliveries, ends: npt.NDArray[np.int64]) -> list[str]:
+def _listed(ids: Placed, ends: npt.NDArray[np.int64]) -> list[str]:
     """The ids between one end and the next, as the inside of a list."""
-    written, upto = quoted(found.ids, found.who, ends)
+    written, upto = quoted(ids, ends)
     text, begin, texts = written.tobytes(), 0, []
     for end in upto.tolist():
         texts.append(text[begin:end].decode())

@@ -26,11 +26,14 @@ except ImportError:
 
 from app.api.problems import Problem
 from app.server.limits import Unread, limits_of, refusal
-from app.streaming.frames import BINARY, TEXT
+from app.streaming.frames import BINARY, TEXT, Content, head_of
 from app.streaming.websocket import FRAMES, LARGEST, READ, WRITE
 
 LARGEST_MESSAGE = 1 << 20
 """Bytes of a message, in all of its fragments, unless the application takes larger ones of this peer."""
+
+LARGEST_FRAMED = 0xFFFF
+"""Bytes of a message that is put into a frame here; larger ones are left to the parser."""
 
 MASKED = 0x80
 
@@ -233,25 +236,27 @@ class SocketProtocol(WebSocketsSansIOProtocol):
             and self.conn.state is State.OPEN
         )
 
-    def _write_now(self, messages: Sequence[str | bytes]) -> bool:
+    def _write_now(self, messages: Sequence[Content]) -> bool:
         """Write messages in one piece; false where they have to wait, or one is too large for that."""
         if not self._writes_now():
             return False
-        pieces = []
+        pieces: list[bytes] = []
         for message in messages:
-            framed = _framed(message)
-            if framed is None:
+            kind, parts = (TEXT, message) if type(message) is tuple else _parts(message)
+            size = sum(map(len, parts))
+            if size > LARGEST_FRAMED:
                 return False
-            pieces.append(framed)
+            pieces.append(head_of(kind, size))
+            pieces += parts
         self.transport.write(b"".join(pieces))
         return True
 
     async def send(self, message: ASGISendEvent) -> None:
         if message["type"] == "websocket.send" and self._writes_now():
             text = message.get("text")
-            framed = _framed((message["bytes"] or b"") if text is None else text)
-            if framed is not None:
-                self.transport.write(framed)
+            kind, (data,) = _parts((message["bytes"] or b"") if text is None else text)
+            if len(data) <= LARGEST_FRAMED:
+                self.transport.write(head_of(kind, len(data)) + data)
                 return
         await super().send(message)
         if message["type"] == "websocket.accept":
@@ -358,12 +363,8 @@ class SocketProtocol(WebSocketsSansIOProtocol):
         self.transport.close()
 
 
-def _framed(message: str | bytes) -> bytes | None:
-    """A message in one frame; None for a large one, which is left to the parser."""
-    kind, data = (TEXT, message.encode()) if isinstance(message, str) else (BINARY, message)
-    size = len(data)
-    if size < 126:
-        return bytes((kind, size)) + data
-    if size <= 0xFFFF:
-        return bytes((kind, 126, size >> 8, size & 0xFF)) + data
-    return None
+def _parts(message: Content) -> tuple[int, tuple[bytes, ...]]:
+    """The first byte of a message in one frame, and its bytes."""
+    if isinstance(message, tuple):
+        return TEXT, message
+    return (TEXT, (message.encode(),)) if isinstance(message, str) else (BINARY, (message,))

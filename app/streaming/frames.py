@@ -10,7 +10,7 @@ import json
 import math
 import sys
 from struct import Struct
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgpack
 from pydantic_core import from_json
@@ -21,6 +21,9 @@ DEEPEST = 128
 SMALL = 1 << 12
 """Bytes up to which a binary frame is read unseen: msgpack makes room for as many elements as a list announces, before
 they have come, and that at each of up to 1,024 levels."""
+
+Content: TypeAlias = str | tuple[bytes, ...] | bytes
+"""A message: text, as it is or as UTF-8 in pieces, or what is sent in a binary frame."""
 
 TEXT, BINARY = 0x81, 0x82
 """First bytes of a message in one frame."""

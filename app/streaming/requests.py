@@ -16,7 +16,7 @@ from app.errors import Internal, ServiceError, TooMany
 from app.runtime import logs
 from app.runtime.turns import Turns
 from app.security.callers import Caller
-from app.streaming.frames import encode_json, pack, pack_json
+from app.streaming.frames import Content, encode_json, pack, pack_json
 from app.streaming.operations import SocketRequest
 
 log = logs.get("requests")
@@ -82,7 +82,7 @@ class Requests:
     def __init__(
         self,
         api: Api,
-        answer: Callable[[Sequence[bytes | str]], None],
+        answer: Callable[[Sequence[Content]], None],
         refusal: Callable[[ServiceError], Answered],
         drained: Callable[[], Awaitable[None]],
     ) -> None:
@@ -97,7 +97,7 @@ class Requests:
         self._grouped = 0
         """Requests that were taken for groups and are not answered."""
         self._none_grouped = asyncio.Event()
-        self._together: list[bytes | str] = []
+        self._together: list[Content] = []
         self._one_long = asyncio.Lock()
         self._left = asyncio.Event()
 
@@ -190,13 +190,15 @@ class Requests:
         self._answer([_packed(request, answered) if request.packed else _text(request, answered)])
 
 
-def _text(request: SocketRequest, answered: Answered) -> str:
-    """An answer as a text frame."""
+def _text(request: SocketRequest, answered: Answered) -> Content:
+    """An answer as a text frame, whose body is not looked at."""
     status, body, headers, _ = answered
     ref = request.ref
-    named = ref if type(ref) is int else encode_json(ref)
+    if type(ref) is int and not headers:
+        return b'{"event":"response","ref":%d,"status":%d,"body":' % (ref, status), body or b"null", b"}"
     more = f',"headers":{encode_json(dict(headers))}' if headers else ""
-    return f'{{"event":"response","ref":{named},"status":{status}{more},"body":{body.decode() or "null"}}}'
+    begin = f'{{"event":"response","ref":{encode_json(ref)},"status":{status}{more},"body":'
+    return begin.encode(), body or b"null", b"}"
 
 
 def _packed(request: SocketRequest, answered: Answered) -> bytes:

@@ -28,7 +28,7 @@ from app.streaming.buffer import Message
 from app.streaming.connection import POLICY, WAITS, Connection, Reader, Writing
 from app.streaming.frames import BINARY as BINARY_FRAME
 from app.streaming.frames import TEXT as TEXT_FRAME
-from app.streaming.frames import TEXT_HEADS, head_of, pack, pack_json
+from app.streaming.frames import TEXT_HEADS, Content, head_of, pack, pack_json
 from app.streaming.hub import Hub
 from app.streaming.moves import Carry, Moves
 from app.streaming.operations import LONG, REQUEST, Bad, Operation, SocketRequest, read_operation
@@ -168,7 +168,7 @@ class Socket(Connection):
         self._requests = Requests(api, self._queue_answers, self._refused, self._drained)
         self._allow_requests: Callable[[], None] = partial(allow, api.largest_frame)
 
-    def exchange_by(self, read: Callable[[], list[Any]], write: Callable[[Sequence[str | bytes]], bool]) -> None:
+    def exchange_by(self, read: Callable[[], list[Any]], write: Callable[[Sequence[Content]], bool]) -> None:
         """Receive further messages of the peer by `read`, and send it messages by `write`, without waiting."""
         self._read_more = read
         self._write = write
@@ -468,23 +468,25 @@ class Socket(Connection):
     def _answer(self, operation: Operation, document: dict[str, Any]) -> None:
         self._queue_answers([pack(document) if operation.packed else _compact(document)])
 
-    def _queue_answers(self, frames: Sequence[str | bytes]) -> None:
+    def _queue_answers(self, frames: Sequence[Content]) -> None:
         """Send answers, or queue them behind what is there, unless nobody is there to take them."""
         if self.lost:
             return
         # Where the task that empties the queue has nothing to do, it need not be woken.
         if self.waiter is not None and not self.queue and self._write(frames):
             return
-        self._answers.begin(
-            [
-                Message(-1, TEXT, frame.encode()) if isinstance(frame, str) else Message(-1, PACKED, frame)
-                for frame in frames
-            ]
-        )
+        self._answers.begin(map(_message, frames))
 
     def _refused(self, error: ServiceError) -> Answered:
         refusal = self._refusal_of(error)
         return Answered(refusal.status_code, _compact(refusal.document()).encode(), refusal.headers)
+
+
+def _message(frame: Content) -> Message:
+    """An answer that waits."""
+    if isinstance(frame, bytes):
+        return Message(-1, PACKED, frame)
+    return Message(-1, TEXT, frame.encode() if isinstance(frame, str) else b"".join(frame))
 
 
 def _ignore(most: int) -> None:

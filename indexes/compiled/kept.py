@@ -132,6 +132,10 @@ class Keeper(Generic[KeptT]):
         self._held = [(parts, kept), *self._held[: self._most - 1]]
         return kept
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> Keeper[KeptT]:
+        """Of a copy of its arrays, of which none is kept."""
+        return Keeper(self._kind, self._write, self._most)
+
     def clear(self) -> None:
         """Hold nothing."""
         self._held = []

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from indexes.core.arrays import Rows
 from indexes.core.ids import BULK, IdMap, Packed, common, find_packed, first_repeat, pack
-from indexes.core.texts import LaterTexts, Texts, gathered
+from indexes.core.texts import LaterTexts, Placed, Texts, gathered, placed
 
 MOST_LATER = 1_024
 """Texts of recent ids that are there again or deleted, up to which all are kept."""
@@ -34,6 +34,7 @@ class Names:
         self._recent: dict[int, str] = {}
         self._unplaced: dict[int, str] = {}
         """Recent ids that `texts` has not met yet."""
+        self._base = _texts(self.ids.base)
         self._later = LaterTexts()
         self._placing = Lock()
 
@@ -59,12 +60,15 @@ class Names:
     def texts(self, rows: Rows) -> Texts:
         """The ids of rows, which must have one and may repeat. O(bytes), without a Python object for any but recent
         ones that came since the last call. In any thread while no id changes."""
+        return gathered(self.placed(rows))
+
+    def placed(self, rows: Rows) -> Placed:
+        """The same, of which no text is copied: they stay as they are, whatever becomes of the ids. O(rows)."""
         with self._placing:
             if self._unplaced:
                 self._place_recent()
             at, later = self._at, self._later.taken()
-        base = self.ids.base
-        return gathered(Texts(base.text, base.offset), later, at[rows])
+        return placed(self._base, later, at, rows)
 
     def many(self, rows: Rows) -> pa.LargeStringArray:
         """The same as an Arrow array."""
@@ -129,6 +133,7 @@ class Names:
     def swap(self, fresh: Merged) -> None:
         """Use what `merged` made; no id is recent afterwards. O(1)."""
         self.ids.swap(fresh.base)
+        self._base = _texts(fresh.base)
         self._recent, self._unplaced, self._later, self._at = {}, {}, LaterTexts(), fresh.at
 
     def delete(self, key: str, row: int) -> None:
@@ -142,6 +147,10 @@ class Names:
     def after(self, key: str | None) -> Iterator[tuple[str, int]]:
         """The ids behind `key` (None: all) in order, with their rows."""
         return self.ids.after(key)
+
+
+def _texts(base: Packed) -> Texts:
+    return Texts(base.text, base.offset).read_only
 
 
 def _places(base: Packed) -> Rows:

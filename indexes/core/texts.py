@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from indexes.compiled.jit import kernel
-from indexes.compiled.text import put
+from indexes.compiled.jit import inlined, kernel
+from indexes.compiled.text import put_over
 from indexes.core.arrays import Bytes, Ints, Rows, int64, uint64
 
 
@@ -24,6 +24,13 @@ class Texts(NamedTuple):
         """These texts."""
         encoded = [text.encode() for text in texts]
         return cls(np.frombuffer(b"".join(encoded), np.uint8), np.cumsum([0, *map(len, encoded)]))
+
+    @property
+    def read_only(self) -> Texts:
+        """The same, of which the text cannot be written: kernels are compiled for what can be, or for what cannot."""
+        text = self.text.view()
+        text.flags.writeable = False
+        return Texts(text, self.offset)
 
     def array(self) -> pa.LargeStringArray:
         """The same as an Arrow array, over the same bytes. O(1)."""
@@ -58,15 +65,34 @@ class LaterTexts:
 
     def taken(self) -> Texts:
         """Those that are here. O(1)."""
-        return Texts(self._text, self._offset[: self._count + 1])
+        return Texts(self._text, self._offset[: self._count + 1]).read_only
 
 
-def gathered(base: Texts, later: Texts, at: Rows) -> Texts:
-    """The texts at some places, where `later` are behind those of the `base`. O(bytes), without a Python object for
-    any."""
-    offset = np.empty(len(at) + 1, np.int64)
-    text = np.empty(_measure(base.offset, later.offset, at, offset), np.uint8)
-    _copy(base.text, base.offset, later.text, later.offset, at, offset, text)
+class Placed(NamedTuple):
+    """Texts by their places among those of the `base` and, behind these, those that came `later`. They have `size`
+    bytes."""
+
+    base: Texts
+    later: Texts
+    at: Rows
+    size: int
+
+    def part(self, begin: int, end: int) -> Placed:
+        """The texts from one of them to another. O(end - begin)."""
+        at = self.at[begin:end]
+        return Placed(self.base, self.later, at, int(_measure(self.base.offset, self.later.offset, at)))
+
+
+def placed(base: Texts, later: Texts, place: Rows, rows: Rows) -> Placed:
+    """The texts of rows, of each of which the place is known. O(rows)."""
+    at = np.empty(len(rows), np.int32)
+    return Placed(base, later, at, int(_find_places(base.offset, later.offset, place, rows, at)))
+
+
+def gathered(found: Placed) -> Texts:
+    """Texts one behind the other. O(bytes), without a Python object for any."""
+    offset, text = np.empty(len(found.at) + 1, np.int64), np.empty(found.size, np.uint8)
+    _copy(found.base.text, found.base.offset, found.later.text, found.later.offset, found.at, offset, text)
     return Texts(text, offset)
 
 
@@ -80,28 +106,48 @@ def _with_room(array: np.ndarray, used: int, wanted: int) -> np.ndarray:
 
 
 @kernel
-def _measure(base: Ints, later: Ints, at: Rows, out: Ints) -> int:
-    """Fill in where each of the texts begins, and where the last one ends, which is returned."""
+def _find_places(base: Ints, later: Ints, place: Rows, rows: Rows, out: Rows) -> int:
+    """Look the places of rows up. Returns how many bytes their texts have."""
     n, size = len(base) - 1, int64(0)
-    out[0] = 0
-    for i in range(len(at)):
-        place = int64(at[i])
-        if place < n:
-            size += base[uint64(place + 1)] - base[uint64(place)]
-        else:
-            size += later[uint64(place - n + 1)] - later[uint64(place - n)]
-        out[uint64(i + 1)] = size
+    for i in range(len(rows)):
+        at = int64(place[uint64(rows[uint64(i)])])
+        out[uint64(i)] = at
+        size += _length_at(base, later, n, at)
     return size
 
 
 @kernel
-def _copy(base_text: Bytes, base: Ints, later_text: Bytes, later: Ints, at: Rows, out_offset: Ints, out: Bytes) -> None:
-    """Write the texts to where they belong."""
-    n = len(base) - 1
+def _measure(base: Ints, later: Ints, at: Rows) -> int:
+    """How many bytes the texts at these places have."""
+    n, size = len(base) - 1, int64(0)
     for i in range(len(at)):
-        place, to = int64(at[i]), out_offset[uint64(i)]
-        length = out_offset[uint64(i + 1)] - to
-        if place < n:
-            put(out, to, base_text, base[uint64(place)], length)
-        else:
-            put(out, to, later_text, later[uint64(place - n)], length)
+        size += _length_at(base, later, n, int64(at[uint64(i)]))
+    return size
+
+
+@inlined
+def _length_at(base: Ints, later: Ints, n: int, at: int) -> int:
+    """How long the text at a place is, where the base has `n`."""
+    if at < n:
+        return base[uint64(at + 1)] - base[uint64(at)]
+    return later[uint64(at - n + 1)] - later[uint64(at - n)]
+
+
+@kernel
+def _copy(base_text: Bytes, base: Ints, later_text: Bytes, later: Ints, at: Rows, out_offset: Ints, out: Bytes) -> None:
+    """Write the texts one behind the other, and where each begins and the last one ends."""
+    n, to = len(base) - 1, int64(0)
+    out_offset[0] = 0
+    for i in range(len(at)):
+        to = put_text(out, to, base_text, base, later_text, later, n, int64(at[uint64(i)]))
+        out_offset[uint64(i + 1)] = to
+
+
+@inlined
+def put_text(out: Bytes, to: int, base_text: Bytes, base: Ints, later_text: Bytes, later: Ints, n: int, at: int) -> int:
+    """Write the text at a place, where the base has `n`; returns the place behind it. See `put_over`."""
+    if at < n:
+        begin = base[uint64(at)]
+        return put_over(out, to, base_text, begin, base[uint64(at + 1)] - begin)
+    begin = later[uint64(at - n)]
+    return put_over(out, to, later_text, begin, later[uint64(at - n + 1)] - begin)

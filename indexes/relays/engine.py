@@ -232,19 +232,22 @@ class RelayEngine(RelayStore, SubscriptionEngine[SubscriptionState]):
 
     def _accept_notify(self, command: Notify) -> RelayPlan:
         names = self.config.attributes
-        wrong = np.argwhere(~np.isfinite(command.values)).tolist()
-        faults = [Fault(f"values.{names[j]}", "must be finite", index=i) for i, j in wrong]
-        faults += [
-            Fault("from", f"there is no link {link!r}", "unknown", i)
-            for i, link in sorted(command.links.items())
-            if link not in self.ahead.config.links
-        ]
+        faults: list[Fault] = []
+        finite = np.isfinite(command.values)
+        if np.count_nonzero(finite) < finite.size:
+            wrong = np.argwhere(~finite).tolist()
+            faults += [Fault(f"values.{names[j]}", "must be finite", index=i) for i, j in wrong]
+        for i, link in sorted(command.links.items()) if command.links else ():
+            if link not in self.ahead.config.links:
+                faults.append(Fault("from", f"there is no link {link!r}", "unknown", i))
         if faults:
             raise Refused(faults)
-        size = sum(map(len, command.payload.values()))
-        full = [name for name in self.outboxes if self._is_full(name, len(command), size)]
-        if full:
-            raise Refused([Fault(f"links.{name}", "its queue is full, and nobody empties it", "full") for name in full])
+        if self.outboxes:
+            size = sum(map(len, command.payload.values()))
+            full = [name for name in self.outboxes if self._is_full(name, len(command), size)]
+            if full:
+                why = "its queue is full, and nobody empties it"
+                raise Refused([Fault(f"links.{name}", why, "full") for name in full])
         return NotifyPlan(self, command)
 
     def _is_full(self, link: str, notifications: int, size: int) -> bool:

@@ -1,8 +1,8 @@
 """Recipients of notifications, by column: a notification may meet all subscriptions that there are.
 
 While a command is executed, recipients are kept as slots, four bytes each, and up to a limit. Slots of ended
-subscriptions are reused later, so once all notifications are matched the slots are replaced by places in a column of
-ids, each of which is there once.
+subscriptions are reused later, so once all notifications are matched the slots are replaced by the places of their ids,
+which stay as they are; no id is copied before its text is asked for.
 """
 
 from __future__ import annotations
@@ -12,15 +12,14 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-import pyarrow as pa
 
 from indexes.core.arrays import Bools, Ints, Ints32, run_lengths
 from indexes.core.names import Names
-from indexes.relays.kernels.by_age import sort_by_age
+from indexes.core.texts import LaterTexts, Placed, gathered
 from indexes.relays.results import Delivery
 
-FEW = 1 << 16
-"""Up to so many slots, the id of each is looked up, even if it occurs twice."""
+FEW = 1 << 18
+"""Up to so many slots, the places of their ids are looked up at once: some hundred microseconds."""
 
 IDS_A_SEARCH = 20
 """Ids of slots that are found in the time that the slot of one id takes."""
@@ -57,13 +56,11 @@ def links_of(
     return found
 
 
-def local_of(slots: Ints32, upto: Ints, local: Bools, age: Ints) -> tuple[Ints32, Ints]:
-    """The `local` slots of those that notifications meet, each oldest first, and where those of each end. `age` is by
-    slot."""
+def local_of(slots: Ints32, upto: Ints, local: Bools) -> tuple[Ints32, Ints]:
+    """The `local` slots of those that notifications meet, and where those of each end."""
     kept = slots[local]
     if len(kept) < len(slots):
         upto = np.concatenate([np.zeros(1, np.int64), np.cumsum(local)])[upto]
-    sort_by_age(kept, upto, age)
     return kept, upto
 
 
@@ -87,10 +84,9 @@ def live_recipients(names: Names, watched: Sequence[str], met: Recipients) -> di
 
 @dataclass(frozen=True, slots=True)
 class Deliveries:
-    """As `Recipients`, with `who` as places in `ids`. Notifications that do not name all of theirs are `truncated`."""
+    """As `Recipients`, with ids in place of slots. Notifications that do not name all of theirs are `truncated`."""
 
-    ids: pa.LargeStringArray
-    who: Ints32
+    ids: Placed
     upto: Ints
     links: list[tuple[str, ...]]
     truncated: Bools
@@ -101,14 +97,14 @@ class Deliveries:
     @property
     def named(self) -> int:
         """Number of subscriptions named."""
-        return len(self.who)
+        return len(self.ids.at)
 
     def part(self, begin: int, end: int) -> Deliveries:
         """The notifications from one place to another; the ids are shared."""
         start = int(self.upto[begin - 1]) if begin else 0
         stop = int(self.upto[end - 1]) if end > begin else start
         rest = self.upto[begin:end] - start, self.links[begin:end], self.truncated[begin:end]
-        return Deliveries(self.ids, self.who[start:stop], *rest)
+        return Deliveries(self.ids.part(start, stop), *rest)
 
     def first(self, most: int) -> Deliveries:
         """The same notifications with the first `most` subscriptions, and as many links."""
@@ -118,17 +114,19 @@ class Deliveries:
         links = [links if fits else () for links, fits in zip(self.links, fit.tolist(), strict=True)]
         cut = run_lengths(upto) < run_lengths(self.upto)
         without = ~fit & (run_lengths(ends) > 0)
-        return Deliveries(self.ids, self.who[:most], upto, links, self.truncated | cut | without)
+        return Deliveries(self.ids.part(0, most), upto, links, self.truncated | cut | without)
 
     def results(self) -> Iterator[Delivery]:
         """One by one. O(n), with a string for each subscription named."""
-        keys, start = self.ids.take(pa.array(self.who)).to_pylist(), 0
+        keys, start = gathered(self.ids).array().to_pylist(), 0
         for end, links, truncated in zip(self.upto.tolist(), self.links, self.truncated.tolist(), strict=True):
             yield Delivery(keys[start:end], list(links), truncated)
             start = end
 
 
-NONE = Deliveries(pa.array([], pa.large_string()), NOBODY, np.empty(0, np.int64), [], np.empty(0, np.bool_))
+_NO_TEXTS = LaterTexts().taken()
+
+NONE = Deliveries(Placed(_NO_TEXTS, _NO_TEXTS, NOBODY, 0), np.empty(0, np.int64), [], np.empty(0, np.bool_))
 
 
 class CollectedRecipients:
@@ -137,36 +135,31 @@ class CollectedRecipients:
     def __init__(self, most: int) -> None:
         self.size = 0
         self._most = most
-        self._slots: list[Ints32] = []
-        self._met: list[Ints] = []
-        self._links: list[tuple[str, ...]] = []
+        self._met = 0
+        self._parts: list[Recipients] = []
 
     def add(self, met: Recipients) -> None:
         """Add notifications."""
-        kept = met.slots[: self._most - self.size]
-        # What is cut off would stay in memory behind a view of the rest.
-        self._slots.append(kept if len(kept) == len(met.slots) else kept.copy())
-        self._met.append(run_lengths(met.upto))
-        self._links += met.links
-        self.size += len(kept)
+        slots, room = met.slots, self._most - self.size
+        if len(slots) > room:
+            # What is cut off would stay in memory behind a view of the rest.
+            slots = slots[:room].copy()
+        self._parts.append(Recipients(slots, met.upto + self._met if self._met else met.upto, met.links))
+        self._met += len(met.slots)
+        self.size += len(slots)
 
     def named(self, names: Names) -> Deliveries:
-        """All of them, by the current ids. O(n), and O(slots) where there are many; in any thread while no id
-        changes."""
-        slots = np.concatenate([NOBODY, *self._slots])
-        met = np.concatenate([np.empty(0, np.int64), *self._met])
-        ids, who = named(names, slots)
-        upto = np.minimum(np.cumsum(met), self._most)
-        return Deliveries(ids, who, upto, self._links, run_lengths(upto) < met)
+        """All of them, by the current ids. O(n), in any thread while no id changes."""
+        slots, upto, links = self._parts[0] if len(self._parts) == 1 else _joined(self._parts)
+        truncated = np.zeros(len(upto), np.bool_)
+        if self.size < self._met:
+            whole, upto = upto, np.minimum(upto, self._most)
+            truncated = run_lengths(upto) < run_lengths(whole)
+        return Deliveries(names.placed(slots), upto, links, truncated)
 
 
-def named(names: Names, slots: Ints32) -> tuple[pa.LargeStringArray, Ints32]:
-    """The ids of slots, each once, and the place among them of each slot."""
-    if len(slots) <= FEW:
-        return names.many(slots), np.arange(len(slots), dtype=np.int32)
-    there = np.zeros(int(slots.max()) + 1, np.bool_)
-    there[slots] = True
-    distinct = np.flatnonzero(there).astype(np.int32)
-    place = np.empty(len(there), np.int32)
-    place[distinct] = np.arange(len(distinct), dtype=np.int32)
-    return names.many(distinct), place[slots]
+def _joined(parts: Sequence[Recipients]) -> Recipients:
+    """Parts of which each ends where the next begins; there may be none."""
+    slots = np.concatenate([NOBODY, *[part.slots for part in parts]])
+    upto = np.concatenate([NONE.upto, *[part.upto for part in parts]])
+    return Recipients(slots, upto, [links for part in parts for links in part.links])

@@ -30,6 +30,7 @@ from indexes.relays.alternatives.graphs import CompleteGraph, Poset
 from indexes.relays.alternatives.linear import LinearIndex
 from indexes.relays.alternatives.z_order import ZIndex
 from indexes.relays.config import UPSTREAM, RelayConfig
+from indexes.relays.kernels.by_age import sort_by_age
 from indexes.relays.kernels.covering_index import QUERIES, CoverIndex
 from indexes.relays.kernels.forward import SUBSCRIBE, UNSUBSCRIBE
 from indexes.relays.kernels.kd_tree import KdIndex
@@ -505,11 +506,17 @@ class Relay:
         """The recipients of notifications, of shape (n, d) in order of the attributes. `origin` names the link that
         each came over, to which it does not go back. With `links_alone` subscriptions are not named."""
         slots, upto = self.meets(values)
-        link = self._link[slots]
-        links = links_of(link, upto, self._links, origin)
+        if self._links.count(None) == len(self._links):
+            # All of them are local.
+            links: list[tuple[str, ...]] = [()] * len(upto)
+        else:
+            link = self._link[slots]
+            links = links_of(link, upto, self._links, origin)
+            slots, upto = local_of(slots, upto, link == LOCAL)
         if links_alone:
             return Recipients(slots[:0], np.zeros_like(upto), links)
-        return Recipients(*local_of(slots, upto, link == LOCAL, self._points.age), links)
+        sort_by_age(slots, upto, self._points.age)
+        return Recipients(slots, upto, links)
 
     def meets(self, values: Floats) -> tuple[Ints32, Ints]:
         """The slots whose boxes hold each of these points, one point's after the other's, and where each one's end."""

@@ -75,7 +75,7 @@ class RelayStore(SubscriptionStore[SubscriptionState]):
         for name, box in self.outboxes.items():
             box.bound(self.relay.forwarded_count(name)[0])
 
-    def met(self, values: Floats, origin: Sequence[str | None], links_alone: bool = False) -> Recipients:
+    def met(self, values: Floats, origin: Sequence[str | None] | None, links_alone: bool = False) -> Recipients:
         """The recipients of notifications, by column. Updates the estimates of notifications."""
         began = time.perf_counter()
         found = self.relay.met(values, origin, links_alone)
@@ -89,9 +89,9 @@ class RelayStore(SubscriptionStore[SubscriptionState]):
     def live_recipients(self, met: Recipients) -> dict[int, list[str]]:
         """The live subscriptions among the recipients of each notification, by its place. Between two slices or during
         one."""
-        return live_recipients(self.relay.names, list(self.watched), met)
+        return live_recipients(self.relay.names, list(self.watched), met) if self.watched else {}
 
-    def deliveries(self, values: Floats, origin: Sequence[str | None], links_alone: bool) -> list[Delivery]:
+    def deliveries(self, values: Floats, origin: Sequence[str | None] | None, links_alone: bool) -> list[Delivery]:
         """The recipients of notifications that matter to streams and links: links and, unless `links_alone`, live
         subscriptions."""
         if links_alone and not self.outboxes:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pyarrow as pa
 
+from indexes.compiled.text import pieces_of
 from indexes.core.arrays import Floats
 from indexes.core.plan import applied
 from indexes.core.subscription_engine import BULK
@@ -24,7 +25,7 @@ from indexes.relays.commands import (
 )
 from indexes.relays.config import Link, Message, RelayConfig
 from indexes.relays.engine import RelayEngine
-from indexes.relays.kernels.recipient_text import quoted
+from indexes.relays.kernels.recipient_text import quoted, write_answers
 from indexes.relays.packing import unpack_indexes
 from indexes.relays.plans.links import FEW
 from indexes.relays.state import engine_of, packed_of, relay_of, state_of
@@ -94,7 +95,8 @@ def exercise(engine: RelayEngine, n: int) -> None:
     engine.apply(ChangeSubscription("w2", {"a": (0.0, 0.5)}))
     engine.apply(DeleteSubscriptions([f"w{i}" for i in range(30)]))
     found = engine.apply(Notify(rng.random((3, d))))[0].found
-    quoted(found.ids, found.who, np.concatenate([[0], found.upto]))
+    quoted(found.part(0, 2).ids, np.concatenate([[0], found.upto[:2]]))
+    write_answers(found.ids, found.upto, 1, pieces_of([""]), np.zeros(3, np.int32))
     engine.apply(Rederive())
     engine.subscriptions("s3", 3)
 

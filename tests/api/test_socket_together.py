@@ -27,6 +27,7 @@ from app.errors import LogUnavailable
 from app.server.short import Short
 from app.storage.log import Log
 from app.streaming import requests
+from app.streaming.frames import Content
 from app.streaming.operations import SocketRequest
 from app.streaming.requests import Answered
 from tests.api.test_socket_requests import BOARD, Asker, socket_of, upsert
@@ -707,7 +708,7 @@ def test_a_request_whose_answer_cannot_be_written_is_answered_all_the_same(
     running.client.put("/v1/boards/b", json=BOARD)
     write = requests._text
 
-    def written(request: SocketRequest, answered: Answered) -> str:
+    def written(request: SocketRequest, answered: Answered) -> Content:
         if request.ref == 1 and answered.status == 201:
             raise OverflowError("not in this form")
         return write(request, answered)

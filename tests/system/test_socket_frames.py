@@ -9,6 +9,7 @@ import struct
 from random import Random
 from urllib.parse import urlsplit
 
+import httpx
 import pytest
 import websockets
 
@@ -74,6 +75,9 @@ class Raw:
         if size == 126:
             self.until(4)
             size, begin = struct.unpack(">H", self.read[2:4])[0], 4
+        elif size == 127:
+            self.until(10)
+            size, begin = struct.unpack(">Q", self.read[2:10])[0], 10
         self.until(begin + size)
         kind, payload = self.read[0] & 0x0F, self.read[begin : begin + size]
         self.read = self.read[begin + size :]
@@ -168,3 +172,35 @@ def test_a_request_may_be_as_large_as_a_body(service: LiveService) -> None:
             assert closed.value.rcvd is not None and closed.value.rcvd.code == 1009
 
     asyncio.run(run())
+
+
+def test_answers_to_a_group_have_frames_of_their_size(service: LiveService) -> None:
+    """Small ones, long ones, and some on either side of the size at which the head of a frame is another one."""
+    path, most = f"{service.url}/v1/relays/frames", 600
+    assert httpx.put(path, json={"attributes": ["price"]}).status_code == 201
+    ids = [f"{n:03}" + "x" * (120 if n else 0) for n in range(most)]
+    made = [{"id": id, "box": {"price": [n, None]}} for n, id in enumerate(ids)]
+    assert httpx.post(f"{path}/subscriptions", json={"subscriptions": made}).status_code == 201
+    first = {"notifications": [{"values": {"price": -1}}]}
+    assert httpx.post(f"{path}/notifications", json=first).status_code == 200
+    path = "/v1/relays/frames/notifications"
+    raw = Raw(service)
+    raw.opened()
+    prices = [-1, 0, 1, most, 3, 516, 517, 518, 519, 520, -1, most, 0]
+    for refs in (range(len(prices)), ["a" * n for n in range(len(prices))]):
+        raw.connection.sendall(
+            b"".join(
+                frame(json.dumps({"op": "request", "ref": ref, "method": "POST", "path": path, "body": body}).encode())
+                for ref, body in zip(refs, [{"notifications": [{"values": {"price": n}}]} for n in prices], strict=True)
+            )
+        )
+        answers = {}
+        for _ in prices:
+            kind, payload = raw.next()
+            assert kind == 1
+            answer = json.loads(payload)
+            answers[answer["ref"]] = answer
+            assert payload == json.dumps(answer, separators=(",", ":")).encode().replace(b"}]}}", b"}]}\n}")
+        assert [answers[ref]["status"] for ref in refs] == [200] * len(prices)
+        found = [answers[ref]["body"]["results"][0]["subscriptions"] for ref in refs]
+        assert found == [ids[: price + 1] for price in prices]

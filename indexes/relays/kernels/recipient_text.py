@@ -1,54 +1,80 @@
-"""Ids of recipients as JSON text, without a string for each."""
+"""Ids of recipients as JSON text, without a string for each. Ids have no characters that JSON escapes."""
 
 from __future__ import annotations
 
 import numpy as np
-import pyarrow as pa
 
-from indexes.compiled.jit import kernel
-from indexes.compiled.text import COMMA, put
+from indexes.compiled.jit import internal, kernel
+from indexes.compiled.text import COMMA, DIGITS, WIDE, Pieces, pieces_of, put_integer, put_piece
 from indexes.core.arrays import Bytes, Ints, Ints32, int64, uint64
+from indexes.core.texts import Placed, put_text
 
 QUOTE = 34
 
+SEQ, OPEN, CLOSE = range(3)
+"""What stands before the seq of an answer, before the first id, and behind a tail."""
 
-def quoted(ids: pa.LargeStringArray, who: Ints32, ends: Ints) -> tuple[Bytes, Ints]:
-    """The ids at the places `who`, in quotes and separated by commas, between one of the `ends` and the next; where the
-    text of each such list ends. Ids have no characters that JSON escapes. O(bytes)."""
-    _, offsets, data = ids.buffers()
-    offset = np.frombuffer(offsets, np.int64)[ids.offset : ids.offset + len(ids) + 1]
-    text = np.empty(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)
+PIECES = pieces_of(['{"seq":', ',"results":[{"subscriptions":[', "]}\n"])
+
+
+def quoted(ids: Placed, ends: Ints) -> tuple[Bytes, Ints]:
+    """The ids in quotes and separated by commas, between one of the `ends`, of which the first is 0, and the next.
+    Where the text of each such list ends. O(bytes)."""
     upto = np.empty(len(ends) - 1, np.int64)
-    out = np.empty(_measure(offset, who, ends), np.uint8)
-    _write(out, upto, text, offset, who, ends)
+    out = np.empty(_most_bytes(ids), np.uint8)
+    _write_lists(out, upto, ids, ends)
     return out, upto
 
 
-@kernel
-def _measure(offset: Ints, who: Ints32, ends: Ints) -> int:
-    """At least as many bytes as `_write` writes."""
-    begin, end = ends[0], ends[len(ends) - 1]
-    size = 3 * (end - begin)
+def write_answers(ids: Placed, ends: Ints, seq: int, tails: Pieces, tail: Ints32) -> tuple[Bytes, Ints]:
+    """The answers to requests with a notification each, of which the first has this seq: of each the ids up to one of
+    the `ends`, and behind them the one of the `tails` with that number in `tail`. Where the text of each ends.
+    O(bytes)."""
+    upto, each = np.empty(len(ends), np.int64), len(PIECES.text) + DIGITS + len(tails.text)
+    out = np.empty(_most_bytes(ids) + len(ends) * each, np.uint8)
+    _write_answers(out, upto, ids, ends, PIECES, seq, tails, tail)
+    return out, upto
+
+
+def _most_bytes(ids: Placed) -> int:
+    """More bytes than the ids have with quotes and commas, by as many as makes it short to copy them."""
+    return ids.size + 3 * len(ids.at) + 2 * WIDE
+
+
+@internal
+def _put_ids(out: Bytes, to: int, ids: Placed, begin: int, end: int) -> int:
+    """Write some of the ids; returns the place behind them."""
+    (base_text, base), (later_text, later), at, _ = ids
+    n = len(base) - 1
     for i in range(begin, end):
-        at = int64(who[uint64(i)])
-        size += offset[uint64(at + 1)] - offset[uint64(at)]
-    return size
+        out[uint64(to)] = QUOTE
+        to = put_text(out, to + 1, base_text, base, later_text, later, n, int64(at[uint64(i)]))
+        out[uint64(to)] = QUOTE
+        out[uint64(to + 1)] = COMMA
+        to += 2
+    return to - int64(end > begin)
 
 
 @kernel
-def _write(out: Bytes, upto: Ints, text: Bytes, offset: Ints, who: Ints32, ends: Ints) -> None:
+def _write_lists(out: Bytes, upto: Ints, ids: Placed, ends: Ints) -> None:
     """Write the lists, one behind the other."""
     to = int64(0)
-    for e in range(len(ends) - 1):
-        first = ends[e]
-        for i in range(first, ends[e + 1]):
-            if i > first:
-                out[uint64(to)] = COMMA
-                to += 1
-            out[uint64(to)] = QUOTE
-            at = int64(who[uint64(i)])
-            begin = offset[uint64(at)]
-            to = put(out, to + 1, text, begin, offset[uint64(at + 1)] - begin)
-            out[uint64(to)] = QUOTE
-            to += 1
+    for e in range(len(upto)):
+        to = _put_ids(out, to, ids, ends[e], ends[e + 1])
         upto[e] = to
+
+
+@kernel
+def _write_answers(
+    out: Bytes, upto: Ints, ids: Placed, ends: Ints, pieces: Pieces, seq: int, tails: Pieces, tail: Ints32
+) -> None:
+    """Write the answers, one behind the other."""
+    to, begin = int64(0), int64(0)
+    for e in range(len(upto)):
+        to = put_piece(out, to, pieces, SEQ)
+        to = put_integer(out, to, seq + e)
+        to = put_piece(out, to, pieces, OPEN)
+        to = _put_ids(out, to, ids, begin, ends[e])
+        to = put_piece(out, to, tails, int64(tail[e]))
+        to = put_piece(out, to, pieces, CLOSE)
+        upto[e], begin = to, ends[e]

@@ -22,13 +22,13 @@ find there: first the masks of the boxes that hold them, then, once it is known 
 from __future__ import annotations
 
 import threading
-from functools import cache
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from indexes.compiled.jit import inlined, internal, kernel
+from indexes.compiled.kept import Keeper, Words, declare, keep, unpacked
 from indexes.compiled.masks import first_lane, first_lanes, without_first
 from indexes.compiled.simd import LANES, bit_count, prefetch_line
 from indexes.core.aligned import zeros
@@ -42,7 +42,7 @@ from indexes.relays.kernels.comparisons import (
     block_pack,
     code_steps,
 )
-from indexes.relays.kernels.points import Points, longer
+from indexes.relays.kernels.points import Points, empty_points, longer
 
 Codes: TypeAlias = NDArray[np.uint16]
 
@@ -376,12 +376,11 @@ def _again(index: Slabs, points: Points, slots: Ints32) -> None:
 
 
 class Search(NamedTuple):
-    """What a search of several points works with. A round is a power of two of groups, whose positions, times the
-    points, are those of `TOGETHER` groups at most. Each makes a run of blocks for each point, with the masks of the
-    boxes that hold it."""
+    """What a search of several points works with, with room for `TOGETHER` of them. A round is a power of two of
+    groups, whose positions, times the points, are those of `TOGETHER` groups at most. Each makes a run of blocks for
+    each point, with the masks of the boxes that hold it."""
 
-    values: Floats
-    code: Codes  # (points, width), filled up with 0
+    code: Codes  # (points, width)
     slab: Int8s  # (points, width)
     step: Int8s  # (width): of one point in a block
     share: Ints  # (points + 1): where the blocks of a round that are prefetched with a point begin
@@ -389,26 +388,48 @@ class Search(NamedTuple):
     block: Ints32
     mask: Ints
     unsure: Ints  # what is to be looked at: the place in the runs, the lane and the point, six bits each of these two
-    found: Ints  # by point: how many boxes hold it
+    found: Ints  # by point: how many boxes hold it; and behind them all together
     met: Ints  # (clusters, points): the groups that may hold boxes that do
 
 
+class KeptSlabs(NamedTuple):
+    """The arrays of an index and the numbers of its boxes, as `indexes.compiled.kept` has them."""
+
+    words: Words
+
+
+class KeptSearch(NamedTuple):
+    """A `Search`, in the same way."""
+
+    words: Words
+
+
 @kernel
-def _search(index: Slabs, exact: Floats, search: Search, wide: int, turn: int) -> int:
+def _keep(kept: Any, parts: Any) -> None:
+    keep(kept, parts)
+
+
+@kernel
+def _search(kept: KeptSlabs, space: KeptSearch, values: Floats, wide: int, rounds: int, turn: int) -> int:
     """Find the blocks of the rounds from that one on. Returns the first round that there may be no room for, or the
     number of rounds."""
+    index, exact = unpacked(kept)
+    (search,) = unpacked(space)
     slab, unsure, block_of, mask, share = search.slab, search.unsure, search.block, search.mask, search.share
-    n, width = slab.shape
-    code = search.code.reshape(n * width)
+    n, row, width = values.shape[0], slab.shape[1], _width_of(index)
+    code = search.code.reshape(search.code.size)
     ends = 2 * index.last.size
     if turn == 0:
-        _encode_points(index, search.values, search.code, slab)
-    for cluster in range(search.met.shape[0]):
+        _encode_points(index, values, search.code, slab)
+        search.found[:] = 0
+        for e in range(n + 1):
+            share[e] = e * wide * BLOCK // n
+    for cluster in range((index.best.size // (ends * BLOCK) + BLOCK - 1) // BLOCK):
         for e in range(n):
-            search.met[cluster, e], _ = block_holds(index.top, cluster * ends * BLOCK, slab, e * width, ends)
+            search.met[cluster, e], _ = block_holds(index.top, cluster * ends * BLOCK, slab, e * row, ends)
     i = search.end[turn - 1, n - 1] if turn > 0 else 0
     asked = 0
-    while turn < search.end.shape[0] and i + wide * n * BLOCK < mask.size:
+    while turn < rounds and i + wide * n * BLOCK < mask.size:
         for e in range(n):
             if n >= SEVERAL:
                 # What the next round reads is on its way while this one is computed.
@@ -420,7 +441,7 @@ def _search(index: Slabs, exact: Floats, search: Search, wide: int, turn: int) -
             while met != 0:
                 group = turn * wide // BLOCK * BLOCK + first_lane(met)
                 met = without_first(met)
-                blocks, _ = block_holds(index.best, group * ends * BLOCK, slab, e * width, ends)
+                blocks, _ = block_holds(index.best, group * ends * BLOCK, slab, e * row, ends)
                 rest = blocks if n < SEVERAL else 0
                 while rest != 0:
                     _prefetch_steps(index, group * BLOCK + first_lane(rest))
@@ -428,7 +449,7 @@ def _search(index: Slabs, exact: Floats, search: Search, wide: int, turn: int) -
                 while blocks != 0:
                     block = group * BLOCK + first_lane(blocks)
                     for c in range(0, width, CODES):
-                        code_steps(code, e * width + c, index.low, index.scale, block * width + c, search.step, c)
+                        code_steps(code, e * row + c, index.low, index.scale, block * width + c, search.step, c)
                     touch, sure = block_holds(index.step, block * ends * BLOCK, search.step, 0, ends)
                     doubt = touch & ~sure
                     block_of[i], mask[i] = block, sure
@@ -442,10 +463,11 @@ def _search(index: Slabs, exact: Floats, search: Search, wide: int, turn: int) -
             search.found[e] += found
             search.end[turn, e] = i
         if asked + TOGETHER * GROUP > unsure.size:
-            _settle(index, exact, search, asked)
+            _settle(index, exact, search, values, asked)
             asked = 0
         turn += 1
-    _settle(index, exact, search, asked)
+    _settle(index, exact, search, values, asked)
+    search.found[TOGETHER] = search.found[:n].sum()
     return turn
 
 
@@ -465,9 +487,9 @@ def _prefetch_held(held: Ints32, block: int) -> None:
 
 
 @internal
-def _settle(index: Slabs, exact: Floats, search: Search, asked: int) -> None:
+def _settle(index: Slabs, exact: Floats, search: Search, values: Floats, asked: int) -> None:
     """Look at the numbers of the first `asked` boxes that are in doubt."""
-    values, held = search.values, index.held
+    held = index.held
     for u in range(-2 * AHEAD, asked):
         # Of the boxes to come, first the slots and then the numbers are brought into the cache.
         if u + 2 * AHEAD < asked:
@@ -493,9 +515,12 @@ def _position(search: Search, u: int) -> int:
 
 
 @kernel
-def _name(held: Ints32, search: Search, wide: int, out: Ints32, upto: Ints) -> None:
+def _name(kept: KeptSlabs, space: KeptSearch, wide: int, rounds: int, out: Ints32, upto: Ints) -> None:
     """Write the slots that were found, of one point after the other; ``upto[e]`` is where those of point e end."""
-    (rounds, n), share = search.end.shape, search.share
+    index, _ = unpacked(kept)
+    (search,) = unpacked(space)
+    held = index.held
+    n, share = upto.size, search.share
     at = search.found  # from here on: where the next one of a point is written
     total = 0
     for e in range(n):
@@ -527,15 +552,42 @@ def _name(held: Ints32, search: Search, wide: int, out: Ints32, upto: Ints) -> N
 
 
 class _Space(threading.local):
-    """Memory that a thread writes what it finds to, before it is put in order."""
+    """Memory that a thread searches with, and writes what it finds to, before it is put in order."""
 
     def __init__(self) -> None:
-        self.block: Ints32 = np.empty(2 * TOGETHER * BLOCK, np.int32)
-        self.mask: Ints = np.empty(2 * TOGETHER * BLOCK, np.int64)
-        self.unsure: Ints = np.empty((TOGETHER + 1) * GROUP, np.int64)
+        self.search = _empty_search(0, 0)
+        self._keeper = Keeper(KeptSearch, _keep)
+
+    def sized(self, width: int, groups: int) -> tuple[Search, KeptSearch]:
+        """What a search works with that reads rows of so many codes, and so many groups."""
+        search = self.search
+        if width > search.slab.shape[1] or groups > len(search.end):
+            more = _empty_search(max(width, search.slab.shape[1]), max(groups, len(search.end)))
+            search = self.search = more._replace(block=search.block, mask=search.mask, unsure=search.unsure)
+        return search, self._keeper.kept((search,))
+
+    def extended(self, search: Search) -> tuple[Search, KeptSearch]:
+        """The same with twice the room for masks, which is kept within bounds."""
+        more = search._replace(block=_twice(search.block), mask=_twice(search.mask))
+        if len(more.mask) <= KEPT:
+            self.search = more
+        return more, self._keeper.kept((more,))
 
 
-_space = _Space()
+def _empty_search(width: int, groups: int) -> Search:
+    """What a search works with at the beginning. O(groups)."""
+    return Search(
+        code=np.zeros((TOGETHER, width), np.uint16),
+        slab=np.zeros((TOGETHER, width), np.int8),
+        step=np.empty(width, np.int8),
+        share=np.empty(TOGETHER + 1, np.int64),
+        end=np.empty((groups, TOGETHER), np.int64),
+        block=np.empty(2 * TOGETHER * BLOCK, np.int32),
+        mask=np.empty(2 * TOGETHER * BLOCK, np.int64),
+        unsure=np.empty((TOGETHER + 1) * GROUP, np.int64),
+        found=np.empty(TOGETHER + 1, np.int64),
+        met=np.empty((_whole(groups, BLOCK) // BLOCK, TOGETHER), np.int64),
+    )
 
 
 class SlabIndex:
@@ -560,6 +612,7 @@ class SlabIndex:
             free=none,
             size=np.array([0, 1, 0, 0]),
         )
+        self._keeper = Keeper(KeptSlabs, _keep)
 
     def __len__(self) -> int:
         return int(self.arrays.size[BOXES])
@@ -684,31 +737,18 @@ class SlabIndex:
 
     def _containing(self, points: Points, values: Floats) -> tuple[Ints32, Ints]:
         """As `containing`, for at least one point and at most `TOGETHER` of them."""
-        o, n = self.arrays, len(values)
+        o, exact, n = self.arrays, points.exact, len(values)
         groups = len(o.best) // (self._ends * BLOCK)
         wide = 1 << max(0, (TOGETHER // n).bit_length() - 2)  # groups of a round
         rounds = -(-groups // wide)
-        search = Search(
-            np.ascontiguousarray(values),
-            np.zeros((n, self._width), np.uint16),
-            np.zeros((n, self._width), np.int8),
-            np.empty(self._width, np.int8),
-            _shares(n, wide),
-            np.zeros((rounds, n), np.int64),
-            _space.block,
-            _space.mask,
-            _space.unsure,
-            np.zeros(n, np.int64),
-            np.empty((len(o.top) // (self._ends * BLOCK), n), np.int64),
-        )
-        turn = int(_search(o, points.exact, search, wide, 0))
+        index, (space, search) = self._keeper.kept((o, exact)), _space.sized(self._width, groups)
+        values = np.ascontiguousarray(values)
+        turn = int(_search(index, search, values, wide, rounds, 0))
         while turn < rounds:
-            search = search._replace(block=_twice(search.block), mask=_twice(search.mask))
-            turn = int(_search(o, points.exact, search, wide, turn))
-        if len(search.mask) <= KEPT:
-            _space.block, _space.mask = search.block, search.mask
-        out, upto = np.empty(sum(search.found.tolist()), np.int32), np.zeros(n, np.int64)
-        _name(o.held, search, wide, out, upto)
+            space, search = _space.extended(space)
+            turn = int(_search(index, search, values, wide, rounds, turn))
+        out, upto = np.empty(int(space.found[TOGETHER]), np.int32), np.empty(n, np.int64)
+        _name(index, search, wide, rounds, out, upto)
         return out, upto
 
     def trimmed(self) -> Slabs:
@@ -753,13 +793,6 @@ class SlabIndex:
         assert (np.isfinite(o.cut).sum(axis=1) <= o.last).all()
 
 
-@cache
-def _shares(points: int, groups: int) -> Ints:
-    """`Search.share` for so many points, and groups of a round, which follow from them."""
-    shares: Ints = np.arange(points + 1) * groups * BLOCK // points
-    return shares
-
-
 def _twice(column: NDArray[Any]) -> NDArray[Any]:
     """The column with twice the room."""
     longer_ = np.empty(2 * len(column), column.dtype)
@@ -770,3 +803,9 @@ def _twice(column: NDArray[Any]) -> NDArray[Any]:
 def _whole(n: int, unit: int) -> int:
     """The least multiple of the unit that is at least n."""
     return -(-n // unit) * unit
+
+
+_space = _Space()
+
+declare(KeptSlabs, lambda: (SlabIndex(1).arrays, empty_points(0, 2).exact))
+declare(KeptSearch, lambda: (_empty_search(0, 0),))

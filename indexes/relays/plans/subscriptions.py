@@ -306,7 +306,8 @@ class NotifyPlan(Plan[RelayStore]):
             return
         most = min(PIECE, int(budget / engine.seconds_per_notification), MOST_MET // max(1, len(engine.relay)))
         self._executed = hi = min(self.count, lo + max(1, most))
-        values, origin = self.command.values[lo:hi], [self.command.links.get(i) for i in range(lo, hi)]
+        values, links = self.command.values[lo:hi], self.command.links
+        origin = [links.get(i) for i in range(lo, hi)] if links else None
         if self.silent:
             self._links = [tuple(delivery.links) for delivery in engine.deliveries(values, origin, links_alone=True)]
             return
@@ -333,7 +334,7 @@ class NotifyPlan(Plan[RelayStore]):
     def publish(self) -> Slice | None:
         lo, hi = self._published, self._executed
         notified: list[Notified] = []
-        for i, links in enumerate(self._links, lo):
+        for i, links in enumerate(self._links, lo) if self._live or any(self._links) else ():
             live = self._live.get(i - lo, [])
             if links or live:
                 values, payload = tuple(self.command.values[i].tolist()), self.command.payload.get(i)

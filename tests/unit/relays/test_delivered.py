@@ -9,9 +9,8 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 
-from app.rendering.recipients import deliveries, pieces
-from indexes.core.names import Names
-from indexes.relays.commands import AddSubscriptions, DeleteSubscriptions, Notify, Receive
+from app.rendering.recipients import answers, deliveries, pieces
+from indexes.relays.commands import DeleteSubscriptions, Notify, Receive
 from indexes.relays.config import Message, RelayConfig
 from indexes.relays.engine import RelayEngine
 from indexes.relays.recipients import NONE
@@ -46,7 +45,6 @@ def test_all_ways_of_keeping_what_is_met_come_to_the_same(most: int, few: int, m
         patch("indexes.relays.plans.subscriptions.MOST_NAMED", most),
         patch("indexes.relays.plans.subscriptions.MOST_MET", met),
         patch("indexes.relays.plans.subscriptions.FEW", few),
-        patch("indexes.relays.recipients.FEW", few),
     ):
         plan, _ = made.apply(Notify(values, links={0: "north"}))
     left = most
@@ -60,13 +58,15 @@ def test_all_ways_of_keeping_what_is_met_come_to_the_same(most: int, few: int, m
     made.check()
 
 
-def test_what_is_kept_is_four_bytes_for_each_and_every_id_once() -> None:
+def test_what_is_kept_is_four_bytes_for_each_and_no_id_is_copied() -> None:
     made = engine()
     made.apply(add([(f"s{i}", [(0, 9)]) for i in range(300)]))
-    with patch("indexes.relays.plans.subscriptions.FEW", 0), patch("indexes.relays.recipients.FEW", 0):
+    with patch("indexes.relays.plans.subscriptions.FEW", 0):
         plan, _ = made.apply(Notify(np.full((1_000, 1), 5.0)))
-    assert plan.found.who.nbytes == 4 * 300 * 1_000
-    assert len(plan.found.ids) == 300
+    found = plan.found.ids
+    assert found.at.nbytes == 4 * 300 * 1_000
+    for texts, held in ((found.base, made.relay.names.ids.base.text), (found.later, made.relay.names._later._text)):
+        assert len(texts.text) == len(held) and (len(held) == 0 or np.shares_memory(texts.text, held))
     assert [len(one.subscriptions) for one in plan.found.part(500, 502).results()] == [300, 300]
 
 
@@ -75,7 +75,7 @@ def test_ids_are_those_of_the_moment_when_slots_have_been_given_to_others() -> N
     made.apply(add([(f"s{i}", [(0, 9)]) for i in range(5)]))
     plans = []
     for few in (100, 0):
-        with patch("indexes.relays.plans.subscriptions.FEW", few), patch("indexes.relays.recipients.FEW", few):
+        with patch("indexes.relays.plans.subscriptions.FEW", few):
             plans.append(made.apply(Notify(np.array([[1.0], [2.0]])))[0])
     made.apply(DeleteSubscriptions([f"s{i}" for i in range(5)]))
     made.apply(add([(f"t{i}", [(0, 9)]) for i in range(5)]))
@@ -100,6 +100,14 @@ def test_long_ids_are_found_beside_and_nothing_has_its_turn_meanwhile() -> None:
     plan.execute(1.0)
     assert plan.publish() is None
     made.check()
+
+
+def test_a_command_without_notifications_may_be_executed() -> None:
+    made = engine()
+    plan = made.prepare(Notify(np.empty((0, 1))))
+    assert plan.done
+    plan.execute(1.0)
+    assert plan.publish() is None and plan.results == [] and len(plan.found) == 0
 
 
 def test_a_retry_names_a_bounded_number() -> None:
@@ -161,19 +169,31 @@ def test_the_text_is_the_same_however_it_is_cut(piece: int, indexed: bool) -> No
     assert list(pieces(NONE)) == []
 
 
-def test_ids_are_looked_up_once_for_all_that_a_command_meets() -> None:
-    """Not for each match: a relay of a million would make as many strings of each notification."""
-    made = engine()
-    lo = np.zeros((200, 1))
-    ids = add([(f"s{i}", [(0, 9)]) for i in range(200)]).ids
-    made.apply(AddSubscriptions(ids, lo, lo + 9))
-    asked = []
-    many = Names.many
-
-    def counted(self: Names, rows: np.ndarray) -> Any:
-        asked.append(len(rows))
-        return many(self, rows)
-
-    with patch.object(Names, "many", counted), patch.multiple("indexes.relays.recipients", FEW=0):
-        made.apply(Notify(np.full((500, 1), 5.0)))
-    assert sum(asked) == 200
+def test_answers_to_single_notifications_are_the_fields_of_their_deliveries() -> None:
+    """With links and without, some of them truncated, and ids of all lengths, of which some came late."""
+    rng = np.random.default_rng(3)
+    made, own = world(rng)
+    long = {f"{i:02}" + "x" * (5 * i): [(0.0, 9.0), (0.0, 9.0)] for i in range(40)}
+    values = rng.integers(0, 9, (30, D)).astype(float)
+    for late in (False, True):
+        if late:
+            made.relay.names.swap(made.relay.names.merged())
+            made.apply(add(list(long.items())))
+        for most in (10**6, 100):
+            with patch("indexes.relays.plans.subscriptions.MOST_NAMED", most):
+                plan, _ = made.apply(Notify(values, links={3: "north"}))
+            assert plan.found.truncated.any() == (most == 100)
+            assert any(plan.found.links)
+            texts = answers(plan.found, plan.first_seq)
+            for seq, (text, one) in enumerate(zip(texts, plan.results, strict=True), plan.first_seq):
+                said = json.dumps({"seq": seq, "results": [one.fields()]}, separators=(",", ":"))
+                assert text.decode() == said + "\n"
+    assert answers(NONE, 1) == []
+    plain = engine()
+    plain.apply(add([(key, box[:1]) for key, box in {**own, **long}.items()]))
+    plan, _ = plain.apply(Notify(values[:, :1]))
+    texts = answers(plan.found, 10**12)
+    assert json.loads(b"[" + b",".join(texts) + b"]") == [
+        {"seq": seq, "results": [{"subscriptions": one.subscriptions, "links": []}]}
+        for seq, one in enumerate(plan.results, 10**12)
+    ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from indexes.compiled.jit import allocating_kernel, kernel
 from indexes.core.arrays import int64
 from indexes.relays.kernels import slabs
 from indexes.relays.kernels.comparisons import BLOCK, CODES, block_holds, block_pack, code_steps
-from indexes.relays.kernels.points import empty_points, write
+from indexes.relays.kernels.points import copied, empty_points, write
 from indexes.relays.kernels.slabs import CLUSTER, GROUP, MOST, SETTLED, TOGETHER, SlabIndex, Slabs, _end_code, _insert
 from tests.oracles.relays import meets
 from tests.unit.relays.worlds import N, boxes, numbers, orders, rows, table
@@ -181,10 +182,53 @@ def test_few_boxes_that_hold_a_point_are_looked_at(d: int, monkeypatch: pytest.M
         index.load(points, np.arange(n, dtype=np.int32))
         values = np.floor(rng.random((TOGETHER, d)) * 20) if lo is shared else rng.random((TOGETHER, d)) * 20
         monkeypatch.setattr(slabs, "_space", slabs._Space())
-        slabs._space.unsure[:] = -1
+        slabs._space.search.unsure[:] = -1
         found = sum(map(len, held_by(index, points, values)))
-        looked_at = np.count_nonzero(slabs._space.unsure >= 0)
+        looked_at = np.count_nonzero(slabs._space.search.unsure >= 0)
         assert looked_at == 0 if lo is shared else looked_at < 0.1 * found + 9 * d, (looked_at, found)
+
+
+def test_indexes_of_all_sizes_are_searched_in_the_memory_of_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One after the other, wide and narrow, while one of them grows."""
+    monkeypatch.setattr(slabs, "_space", slabs._Space())
+    rng, sizes = np.random.default_rng(5), {1: 40, 9: GROUP + 70, 4: 3 * GROUP, 5: 0}
+    worlds = {d: boxes_of(rng, 3 * GROUP + 200, d) for d in sizes}
+    indexes = {d: SlabIndex(d) for d in sizes}
+    for d, n in sizes.items():
+        indexes[d].load(table(*worlds[d]), np.arange(n, dtype=np.int32))
+    for turn in range(12):
+        for d, n in sizes.items():
+            lo, hi = worlds[d]
+            points, index = table(lo, hi), indexes[d]
+            if turn % 4 == 1 and n + 40 <= len(lo):
+                index.insert(points, np.arange(n, n + 40, dtype=np.int32))
+                sizes[d] = n = n + 40
+            values = rng.random((int(rng.integers(1, 2 * TOGETHER)), d))
+            found = np.array([((lo[:n] <= one) & (one <= hi[:n])).all(axis=1) for one in values]).reshape(
+                len(values), n
+            )
+            assert held_by(index, points, values) == [set(np.flatnonzero(row).tolist()) for row in found]
+
+
+def boxes_of(rng: np.random.Generator, n: int, d: int) -> tuple[np.ndarray, np.ndarray]:
+    ends = np.sort(rng.random((2, n, d)), axis=0)
+    return ends[0], ends[1]
+
+
+def test_a_copy_of_an_index_is_searched_by_itself() -> None:
+    lo, hi = boxes_of(np.random.default_rng(6), 300, 2)
+    points, index = table(lo, hi), SlabIndex(2)
+    index.load(points, np.arange(200, dtype=np.int32))
+    values = np.array([[0.5, 0.5], [0.1, 0.9]])
+    before = held_by(index, points, values)
+    for copy in (deepcopy(index), copied(index, index.arrays)):
+        index.delete(points, np.arange(0, 200, 2, dtype=np.int32))
+        assert held_by(copy, points, values) == before
+        copy.delete(points, np.arange(1, 200, 2, dtype=np.int32))
+        assert held_by(copy, points, values) == [{slot for slot in one if slot % 2 == 0} for one in before]
+        assert held_by(index, points, values) == [{slot for slot in one if slot % 2} for one in before]
+        index.insert(points, np.arange(0, 200, 2, dtype=np.int32))
+        assert held_by(index, points, values) == before
 
 
 @pytest.mark.parametrize("d", [1, 2, 4, 5, 9])
