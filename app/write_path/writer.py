@@ -60,11 +60,15 @@ class Busy(Exception):
 
 
 class Submission(NamedTuple):
-    """One of several commands that are submitted together; its fields as the parameters of `Writer.submit`."""
+    """One of several commands that are submitted together; its fields as the parameters of `Writer.submit`.
+
+    `refused` is called where it does not apply, once the order of commands is fixed: before what waits for that begins.
+    """
 
     command: Any
     requests: Callable[[Any], Iterable[tuple[Ticket, Skeleton]]] | None = None
     then: Callable[[Any], None] | None = None
+    refused: Callable[[], None] | None = None
 
 
 class ConsistentCut(NamedTuple):
@@ -188,12 +192,14 @@ class Writer:
         accepted: list[Pending | Exception] = []
         async with queue.accepting:
             engine = self.catalog.latest(resource, reader)
-            for command, requests, then in submissions:
+            for command, requests, then, refused in submissions:
                 try:
                     self._admit(resource)
                     job = engine.prepare(command, 0)
                     accepted.append(self._accept(queue, job, then=then, requests=requests))
                 except Exception as error:
+                    if refused is not None:
+                        refused()
                     accepted.append(error)
         turns.pass_on()
         return [each if isinstance(each, Exception) else await _outcome(each) for each in accepted]

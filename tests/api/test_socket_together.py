@@ -701,6 +701,25 @@ def test_the_same_key_twice_in_a_turn_is_carried_out_once(start: Start) -> None:
     assert running.client.get("/v1/boards/b").json()["seq"] == 3
 
 
+@pytest.mark.parametrize("path", CHANGING)
+def test_the_key_of_a_refused_change_is_free_for_what_comes_behind_it(start: Start, path: str) -> None:
+    """Within one turn, as from one request to the next."""
+    running: Running = start()
+    resource, said, (change, *_) = CHANGING[path]
+    running.client.put("/v1/" + path.rpartition("/")[0], json=resource)
+    with socket_of(running.client) as asker:
+        headers = {"Idempotency-Key": "once"}
+        frames = [
+            asker.frame("PUT", f"/v1/{path}/there", said),
+            {**asker.frame("PATCH", f"/v1/{path}/unknown", change), "headers": headers},
+            {**asker.frame("PUT", f"/v1/{path}/one", said), "headers": headers},
+            {**asker.frame("PATCH", f"/v1/{path}/one", change), "headers": headers},
+        ]
+        asker.socket.send_all(frames)
+        statuses = {answer["ref"]: answer["status"] for answer in receive(asker, 4)}
+    assert statuses == {0: 201, 1: 404, 2: 201, 3: 422}
+
+
 def test_a_request_whose_answer_cannot_be_written_is_answered_all_the_same(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,7 +14,7 @@ import structlog
 from typer.testing import CliRunner
 
 from app.cli import bundle
-from app.cli.checkup import Finding, Place, check_up
+from app.cli.checkup import Finding, Place, check_up, machine
 from app.cli.main import cli
 from app.main import create_app
 from app.settings import Settings
@@ -62,6 +62,14 @@ def test_a_whole_directory_has_no_error_and_is_left_as_it_is(data: Path) -> None
     stored = ("data directory", "format", "epoch", "modes", "log", "end of the log", "storage", "snapshots")
     assert {check: found[check].level for check in stored} == dict.fromkeys(stored, "ok")
     assert _files(data) == before
+
+
+def test_the_disk_of_a_directory_that_is_not_there_is_that_of_what_it_would_be_in(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    room = {tmp_path: 1 << 40}
+    monkeypatch.setattr(machine, "free", lambda folder: room.get(folder, 0))
+    assert _found(tmp_path / "none" / "data")["disk"].level == "ok"
 
 
 def test_it_works_while_the_service_runs(make_client: MakeClient, tmp_path: Path) -> None:

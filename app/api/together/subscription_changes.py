@@ -88,7 +88,10 @@ class CommandForEach(SubscriptionChanges[Applied]):
             ticket = tickets[at]
             if ticket is None:
                 return Submission(items[at].command, then=show)
-            return Submission(items[at].command, lambda plan: [(ticket, routes.skeleton(plan, change))], show)
+            # The key of what is refused is free as soon as the order of commands is fixed: see `receipts`.
+            return Submission(
+                items[at].command, lambda plan: [(ticket, routes.skeleton(plan, change))], show, ticket.abandon
+            )
 
         submissions = [submission(at, item.change) for at, item in enumerate(items)]
         jobs = await self.context.resources.submit_each(name, submissions, items[0].engine)
