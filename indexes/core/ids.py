@@ -178,6 +178,11 @@ class AnyIdMap(ABC, Generic[B]):
         self.recent[key] = row
         self._sorted_recent = None
 
+    def insert_all(self, keys: Sequence[str], rows: Sequence[int]) -> None:
+        """As `insert`, for each."""
+        self.recent.update(zip(keys, rows, strict=True))
+        self._sorted_recent = None
+
     def delete(self, key: str) -> None:
         """Remove an id, which must be in the map. O(1), and a search for one of the base."""
         if self.recent.pop(key, None) is not None:
@@ -247,17 +252,28 @@ class IdMap(AnyIdMap[Packed]):
 
     def find_all(self, keys: Sequence[str]) -> Rows:
         """The row of each id, or -1: those of the base are searched for by one call."""
-        if len(keys) == 1:
-            return np.array([self.find(keys[0])], np.int32)
-        text = "\0".join(keys).encode()
-        if text.count(0) != len(keys) - 1:
-            # Ids of clients hold none.
+        rows = None if len(keys) == 1 else self._base_rows(keys)
+        if rows is None:
             return super().find_all(keys)
-        base, recent = self.base, self.recent
-        rows = np.empty(len(keys), np.int32)
-        _find_all(base.text, base.offset, base.row, np.frombuffer(text, np.uint8), rows)
+        recent = self.recent
         for i, key in enumerate(keys) if recent else ():
             rows[i] = recent.get(key, rows[i])
+        return rows
+
+    def any_of(self, keys: Sequence[str]) -> bool:
+        """Whether any of these ids, of which there are some, is in the map."""
+        if not self.recent.keys().isdisjoint(keys):
+            return True
+        rows = None if len(keys) == 1 else self._base_rows(keys)
+        return any(self.find(key) >= 0 for key in keys) if rows is None else bool(rows.max() >= 0)
+
+    def _base_rows(self, keys: Sequence[str]) -> Rows | None:
+        """The row of each id in the base, or -1. None for ids with a NUL, which clients have none of."""
+        text = "\0".join(keys).encode()
+        if text.count(0) != len(keys) - 1:
+            return None
+        base, rows = self.base, np.empty(len(keys), np.int32)
+        _find_all(base.text, base.offset, base.row, np.frombuffer(text, np.uint8), rows)
         return rows
 
 

@@ -49,6 +49,10 @@ class Names:
         """The row of each id, or -1."""
         return self.ids.find_all(keys)
 
+    def any_of(self, keys: Sequence[str]) -> bool:
+        """Whether any of these ids, of which there are some, is in the table."""
+        return self.ids.any_of(keys)
+
     def name(self, row: int) -> str:
         """The id of a row, which must have one. O(1)."""
         recent = self._recent.get(row)
@@ -108,13 +112,19 @@ class Names:
 
     def note(self, keys: pa.StringArray, rows: Rows) -> None:
         """As `insert`, but the caller merges recent ids: see `crowded`."""
-        for key, row in zip(keys.to_pylist(), rows.tolist(), strict=True):
-            self.note_one(key, row)
+        self.note_all(keys.to_pylist(), rows.tolist())
 
     def note_one(self, key: str, row: int) -> None:
         """As `note`, for one id."""
         self.ids.insert(key, row)
         self._recent[row] = self._unplaced[row] = key
+
+    def note_all(self, keys: Sequence[str], rows: Sequence[int]) -> None:
+        """As `note`, for lists."""
+        self.ids.insert_all(keys, rows)
+        named = dict(zip(rows, keys, strict=True))
+        self._recent.update(named)
+        self._unplaced.update(named)
 
     @property
     def crowded(self) -> bool:
