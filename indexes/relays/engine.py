@@ -41,7 +41,7 @@ from indexes.relays.commands import (
 )
 from indexes.relays.config import REVERSED, TRAVELLED, UPSTREAM, Message, RelayConfig, shown
 from indexes.relays.inbox import Inbox, message_faults
-from indexes.relays.kernels.forward import SUBSCRIBE
+from indexes.relays.kernels.forward import SUBSCRIBE, any_ends
 from indexes.relays.kernels.points import are_sides, as_boxes
 from indexes.relays.plans.links import AckedPlan, LinksPlan, ReceivePlan, RederivePlan, RestartPlan
 from indexes.relays.plans.maintenance import CapturePlan, FoldPlan
@@ -151,7 +151,7 @@ class RelayEngine(RelayStore, SubscriptionEngine[SubscriptionState]):
         """Whether all of the command are beginnings, and right; seen by few calls. Where it is not, it is to be found
         out why."""
         ids, link = command.ids, command.link
-        if not ids or self._removals or np.count_nonzero(command.op != SUBSCRIBE):
+        if not ids or self._removals or any_ends(command.op):
             return False
         # No id of a client begins with what sorts behind all characters of ids.
         if max(ids) >= TRAVELLED or not are_sides(command.lo, command.hi):

@@ -22,7 +22,7 @@ from indexes.relays.alternatives.z_order import ZIndex
 from indexes.relays.kernels import graph as edges
 from indexes.relays.kernels.by_age import sort_by_age
 from indexes.relays.kernels.covering_index import CoverIndex
-from indexes.relays.kernels.forward import SUBSCRIBE, Forwarding, Outcome, Worked, example, keep_worked, run
+from indexes.relays.kernels.forward import SUBSCRIBE, Forwarding, Outcome, Worked, any_ends, example, keep_worked, run
 from indexes.relays.kernels.kd_tree import KdIndex
 from indexes.relays.kernels.points import Points
 
@@ -44,6 +44,8 @@ class WithRows(NamedTuple):
 
     words: Words
 
+
+_NONE: Ints32 = np.empty(0, np.int32)
 
 KINDS: dict[type[CoverIndex], type[Any]] = {KdIndex: WithKd, ZIndex: WithZOrder, LinearIndex: WithRows}
 """How the parts that `forward.run` works on are kept, by the index."""
@@ -161,7 +163,7 @@ class Known(Relations):
 
     def _apply(self, points: Points, op: Bytes, slots: Ints32) -> Decisions:
         n, k, room = len(op), self.k, len(points.age)
-        added = n - int(np.count_nonzero(op))
+        added = n - int(np.count_nonzero(op)) if any_ends(op) else n
         # With roots alone in the index, all others may become roots.
         self.index.reserve(added + self._there - len(self.index), room)
         self._there += 2 * added - n
@@ -175,13 +177,13 @@ class Known(Relations):
         )
         forward, coverers, covered, upto = outcome
         used = run(self._kept(points), op, slots, outcome)
-        kept_back = n - int(np.count_nonzero(forward))
+        kept_back = forward.tobytes().count(0)
         of_new = kept_back if added == n else int(np.count_nonzero((op == SUBSCRIBE) & ~forward))
         self._unforwarded += 2 * of_new - kept_back - used
         chosen = coverers[: covered[-1]] if n else coverers
         if k > 1:
             sort_by_age(chosen, covered, points.age)
-        raised = self._promoted[:used].copy()
+        raised = self._promoted[:used].copy() if used else _NONE
         if used > 1:
             sort_by_age(raised, upto, points.age)
         return Decisions(forward, chosen, covered, raised, upto)

@@ -33,12 +33,12 @@ from indexes.relays.alternatives.z_order import ZIndex
 from indexes.relays.config import UPSTREAM, RelayConfig
 from indexes.relays.kernels.by_age import sort_by_age
 from indexes.relays.kernels.covering_index import QUERIES, CoverIndex
-from indexes.relays.kernels.forward import SUBSCRIBE, UNSUBSCRIBE
+from indexes.relays.kernels.forward import SUBSCRIBE, UNSUBSCRIBE, any_ends
 from indexes.relays.kernels.kd_tree import KdIndex
 from indexes.relays.kernels.points import Points, copied, coverers_first, empty_points, grown
 from indexes.relays.kernels.slabs import SlabIndex
 from indexes.relays.kernels.table import LOCAL, KeptTable, Table, begin, keep_table
-from indexes.relays.outcomes import NeighbourOutcomes, StepOutcomes
+from indexes.relays.outcomes import FEW, NeighbourOutcomes, StepOutcomes
 from indexes.relays.recipients import Recipients, links_of, local_of
 from indexes.relays.relations import Decisions, Known, Relations
 
@@ -115,8 +115,8 @@ class ExecutedSteps(NamedTuple):
     @property
     def gone(self) -> list[int]:
         """The slots to be released."""
-        ends = self.steps.op == UNSUBSCRIBE
-        found: list[int] = self.slots[ends].tolist() if np.count_nonzero(ends) else []
+        op = self.steps.op
+        found: list[int] = self.slots[op == UNSUBSCRIBE].tolist() if any_ends(op) else []
         return found
 
 
@@ -230,7 +230,7 @@ class Relay:
 
     def _run(self, steps: Steps, slots: Ints32 | None = None) -> ExecutedSteps:
         """`slots` are those of the steps, where they are known."""
-        if not np.count_nonzero(steps.op == UNSUBSCRIBE):
+        if not any_ends(steps.op):
             slots = self._pool.take_many(len(steps.op))
             beginnings, begun, gone = steps, slots, _NONE
         else:
@@ -311,7 +311,7 @@ class Relay:
 
     def commit(self, ran: ExecutedSteps) -> None:
         """Add the ids of subscriptions that began, and remove those of subscriptions that ended."""
-        if not np.count_nonzero(ran.steps.op == UNSUBSCRIBE):
+        if not any_ends(ran.steps.op):
             self.names.note_all(ran.steps.keys, ran.slots.tolist())
             return
         begins = (ran.steps.op == SUBSCRIBE).tolist()
@@ -371,7 +371,7 @@ class Relay:
 
     def _keys(self, slots: Ints32, named: dict[int, str]) -> list[str]:
         """The keys of slots, some of which are in `named` and not committed yet."""
-        if len(slots) <= 64:
+        if len(slots) <= FEW:
             return [named[slot] if slot in named else self.names.name(slot) for slot in slots.tolist()]
         if not named:
             whole: list[str] = self.names.many(slots).to_pylist()

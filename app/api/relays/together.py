@@ -47,7 +47,7 @@ class Edits(OfSubscription):
         if not makes:
             return Edit(relay, id, None)
         made: Row = readers.reader.row(id, request.checked_body(readers.put))
-        return Edit(relay, id, made if made.ttl else made._replace(ttl=None))
+        return Edit(relay, id, made._replace(ttl=None) if made.ttl == 0 else made)
 
     def subject(self, item: Edit) -> str | None:
         """The subscription, which one request makes and another one ends."""

@@ -26,6 +26,11 @@ SUBSCRIBE, UNSUBSCRIBE = 0, 1
 """What a command does, in `op` columns."""
 
 
+def any_ends(op: Bytes) -> bool:
+    """Whether any of some commands unsubscribes; by their bytes, since most often there are few."""
+    return UNSUBSCRIBE in op.tobytes()
+
+
 class Forwarding(NamedTuple):
     """What is known of the subscriptions of one neighbour: G_k, and which of them have been `forwarded`, by slot. With
     `roots` the index holds roots alone. `orphans` is scratch with room for every slot. `promoted` is where commands put

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
-from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -30,7 +29,7 @@ from indexes.relays.commands import (
     SubscriptionState,
 )
 from indexes.relays.config import UPSTREAM, shown
-from indexes.relays.kernels.forward import SUBSCRIBE, UNSUBSCRIBE
+from indexes.relays.kernels.forward import SUBSCRIBE, UNSUBSCRIBE, any_ends
 from indexes.relays.kernels.points import as_points
 from indexes.relays.outbox import Chunk, as_messages
 from indexes.relays.outcomes import Outcomes
@@ -112,9 +111,9 @@ class ChangePlan(edit_plan.SlicedPlan[RelayStore]):
     at_once: ClassVar[int] = 1 << 30
     seconds_a_step: ClassVar[float] = SECONDS_A_STEP
 
-    @cached_property
-    def _changes(self) -> Changes:
-        return Changes(self.engine)
+    def __init__(self, engine: RelayStore, *rest: Any) -> None:
+        super().__init__(engine, *rest)
+        self._changes = Changes(engine)
 
     @property
     def _cost(self) -> Cost:
@@ -128,10 +127,9 @@ class ChangePlan(edit_plan.SlicedPlan[RelayStore]):
 class EditPlan(ChangePlan, edit_plan.EditPlan[RelayStore]):
     """Subscriptions that clients add and end: each element takes a seq. `results` are their outcomes."""
 
-    @cached_property
-    def results(self) -> Outcomes:
-        """The outcomes of the elements."""
-        return Outcomes()
+    def __init__(self, engine: RelayStore, *rest: Any) -> None:
+        super().__init__(engine, *rest)
+        self.results = Outcomes()
 
     @abstractmethod
     def _steps(self, lo: int, hi: int) -> Steps:
@@ -192,7 +190,7 @@ class BatchPlan(EditPlan):
 
     def lifetimes(self) -> Iterator[tuple[str, float | None]]:
         command = self.command
-        if not np.count_nonzero(command.op == UNSUBSCRIBE):
+        if not any_ends(command.op):
             return ((command.ids[i], seconds) for i, seconds in command.ttl.items())
         last = {key: i for i, key in enumerate(command.ids)}
         return ((key, command.ttl.get(i) if command.op[i] == SUBSCRIBE else None) for key, i in last.items())
@@ -206,11 +204,10 @@ class BatchPlan(EditPlan):
 
     def _note(self, lo: int, hi: int) -> list[tuple[int, str]]:
         command, gone = self.command, list[tuple[int, str]]()
-        ends = command.op[lo:hi] == UNSUBSCRIBE
-        if not (command.ttl or np.count_nonzero(ends)):
+        if not (command.ttl or any_ends(command.op)):
             return gone
-        for i, (is_end, key) in enumerate(zip(ends.tolist(), command.ids[lo:hi], strict=True), lo):
-            if is_end:
+        for i, (op, key) in enumerate(zip(command.op[lo:hi].tolist(), command.ids[lo:hi], strict=True), lo):
+            if op == UNSUBSCRIBE:
                 gone += [(self.first_seq + i, key)] if self.engine.forget(key) else []
             elif i in command.ttl:
                 self.engine.ttl[key] = command.ttl[i]
