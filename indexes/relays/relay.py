@@ -301,7 +301,7 @@ class Relay:
     def _decide(self, neighbour: str, op: Bytes, slots: Ints32) -> NeighbourDecisions:
         relations = self.neighbours[neighbour]
         if neighbour == UPSTREAM:
-            return NeighbourDecisions(relations.apply(self._points, op, slots), np.arange(len(slots)))
+            return NeighbourDecisions(relations.apply(self._points, op, slots), _places(len(slots)))
         mine = np.flatnonzero(self._link[slots] != self._number(neighbour))
         return NeighbourDecisions(relations.apply(self._points, op[mine], slots[mine]), mine)
 
@@ -351,7 +351,9 @@ class Relay:
         for name, (decisions, step) in ran.decisions.items():
             about, upto = decisions.named
             decided[name] = NeighbourOutcomes(step, decisions.forward, self._keys(about, ran.named), upto)
-        return StepOutcomes(ran.steps.op == SUBSCRIBE, ran.steps.keys, decided)
+        op = ran.steps.op
+        begins = op == SUBSCRIBE if any_ends(op) or len(op) > FEW else _BEGINS[: len(op)]
+        return StepOutcomes(begins, ran.steps.keys, decided)
 
     def outgoing(self, ran: ExecutedSteps, neighbour: str) -> Outgoing:
         """The messages to a neighbour about steps, before they are committed. An end comes after the beginnings of what
@@ -662,6 +664,15 @@ class Indexes(NamedTuple):
 
     everything: SlabIndex
     relations: dict[str, Relations]
+
+
+_FIRST: Ints = np.arange(FEW)
+_BEGINS: Bools = np.ones(FEW, np.bool_)
+
+
+def _places(n: int) -> Ints:
+    """The places of so many steps."""
+    return _FIRST[:n] if n <= FEW else np.arange(n)
 
 
 def wrong_sides(lo: Floats, hi: Floats) -> Bools:

@@ -75,9 +75,16 @@ def copied(thing: T, arrays: Iterable[NDArray[Any]]) -> T:
 def as_points(lo: Floats, hi: Floats) -> Floats:
     """Boxes of shape (n, d) as points of shape (n, 2d); 0 has no sign."""
     out = np.empty((len(lo), 2 * lo.shape[1]))
-    np.subtract(0.0, lo, out[:, 0::2])
-    np.add(hi, 0.0, out[:, 1::2])
+    _join(np.ascontiguousarray(lo, np.float64), np.ascontiguousarray(hi, np.float64), out)
     return out
+
+
+@kernel
+def _join(lo: Floats, hi: Floats, out: Floats) -> None:
+    for i in range(lo.shape[0]):
+        for j in range(lo.shape[1]):
+            out[i, 2 * j] = 0.0 - lo[i, j]
+            out[i, 2 * j + 1] = hi[i, j] + 0.0
 
 
 def as_boxes(exact: Floats) -> tuple[Floats, Floats]:

@@ -644,7 +644,8 @@ class SlabIndex:
             at = np.full(max(slots, len(o.at) * 3 // 2), -1, np.int32)
             at[: len(o.at)] = o.at
             self.arrays = o = o._replace(at=at)
-        positions = int(o.size[USED]) + max(0, inserts - int(o.size[FREE]))
+        _, _, used, free = o.size.tolist()
+        positions = used + max(0, inserts - free)
         if positions > len(o.held):
             room = _whole(max(positions, len(o.held) * 3 // 2), BLOCK)
             best = longer(o.best, _whole(room, GROUP) // BLOCK * self._ends)
