@@ -10,7 +10,7 @@ from pydantic_core import to_json
 
 from app.rendering.boards import end, number
 from app.rendering.numbers import end_texts
-from indexes.relays.config import UPSTREAM, shown
+from indexes.relays.config import TRAVELLED, UPSTREAM, shown
 from indexes.relays.outcomes import Outcomes, StepOutcomes
 from indexes.relays.results import Notified, Subscribed, SubscriptionView, Unsubscribed
 
@@ -35,7 +35,7 @@ class RelayJson:
     def __init__(self, attributes: tuple[str, ...]) -> None:
         self._names = attributes
         self._sides = [f'"{name}":[' for name in attributes]
-        self._box = ",".join([f"{side}%s,%s]" for side in self._sides])
+        self._box = ",".join([side.replace("%", "%%") + "%s,%s]" for side in self._sides])
 
     def subscription(self, view: SubscriptionView, head: str = "", tail: str = "") -> str:
         """One subscription; `head` is what comes before its fields, such as `"seq":42,`, and `tail` after them."""
@@ -108,15 +108,19 @@ def _decided_in(part: StepOutcomes) -> list[str]:
     plain, n = part.decided.get(UPSTREAM), len(part.begins)
     if plain is None or not isinstance(plain.keys, list):
         return [decided(one) for one in part.made(0, n)]
-    about, begin, texts = plain.keys, 0, []
+    # Hardly any id has travelled, and most often there is one.
+    about = plain.keys if max(plain.keys, default="") < TRAVELLED else list(map(shown, plain.keys))
+    begin, texts = 0, []
     for new, forward, upto in zip(part.begins.tolist(), plain.forward.tolist(), plain.upto.tolist(), strict=True):
         said = _DECIDED[new][forward]
-        if upto > begin:
-            named = '","'.join(map(shown, about[begin:upto]))
-            texts.append(f'{said}["{named}"]')
-            begin = upto
-        else:
+        if upto == begin:
             texts.append(f"{said}[]")
+        elif upto == begin + 1:
+            texts.append(f'{said}["{about[begin]}"]')
+        else:
+            named = '","'.join(about[begin:upto])
+            texts.append(f'{said}["{named}"]')
+        begin = upto
     return texts
 
 

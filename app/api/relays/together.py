@@ -102,19 +102,24 @@ def subscription_edits(context: RelayContext, routes: RelaySubscriptionRoutes) -
 
 def _command(items: Sequence[Edit], attributes: int) -> EditSubscriptions:
     """All of them as one command; of what ends only the id counts."""
-    made, n = [item.made for item in items], len(items)
-    anywhere = [-np.inf, np.inf] * attributes
-    ends = [end for one in made for end in (anywhere if one is None else one.ends)]
-    links = [None if one is None else one.link for one in made]
-    op = np.array([UNSUBSCRIBE if one is None else SUBSCRIBE for one in made], np.uint8)
-    return EditSubscriptions(
-        op,
-        [item.id for item in items],
-        np.array(ends[0::2]).reshape(n, attributes),
-        np.array(ends[1::2]).reshape(n, attributes),
-        links if any(links) else None,
-        {at: one.ttl for at, one in enumerate(made) if one is not None and one.ttl},
-    )
+    n, op, anywhere = len(items), np.full(len(items), SUBSCRIBE, np.uint8), [-np.inf, np.inf] * attributes
+    ids: list[str] = []
+    ends: list[float] = []
+    links: list[str | None] = []
+    ttl: dict[int, float] = {}
+    for at, (_, id, made) in enumerate(items):
+        ids.append(id)
+        if made is None:
+            op[at] = UNSUBSCRIBE
+            ends += anywhere
+            links.append(None)
+        else:
+            ends += made.ends
+            links.append(made.link)
+            if made.ttl:
+                ttl[at] = made.ttl
+    lo, hi = np.array(ends[0::2]).reshape(n, attributes), np.array(ends[1::2]).reshape(n, attributes)
+    return EditSubscriptions(op, ids, lo, hi, links if any(links) else None, ttl)
 
 
 def _ended(id: str, seq: int, decided: str, fields: dict[str, Any]) -> Answer:

@@ -111,8 +111,8 @@ class ChangePlan(edit_plan.SlicedPlan[RelayStore]):
     at_once: ClassVar[int] = 1 << 30
     seconds_a_step: ClassVar[float] = SECONDS_A_STEP
 
-    def __init__(self, engine: RelayStore, *rest: Any) -> None:
-        super().__init__(engine, *rest)
+    def __init__(self, engine: RelayStore, *rest: Any, **named: Any) -> None:
+        super().__init__(engine, *rest, **named)
         self._changes = Changes(engine)
 
     @property
@@ -127,8 +127,8 @@ class ChangePlan(edit_plan.SlicedPlan[RelayStore]):
 class EditPlan(ChangePlan, edit_plan.EditPlan[RelayStore]):
     """Subscriptions that clients add and end: each element takes a seq. `results` are their outcomes."""
 
-    def __init__(self, engine: RelayStore, *rest: Any) -> None:
-        super().__init__(engine, *rest)
+    def __init__(self, engine: RelayStore, *rest: Any, **named: Any) -> None:
+        super().__init__(engine, *rest, **named)
         self.results = Outcomes()
 
     @abstractmethod
