@@ -188,6 +188,11 @@ class Known(Relations):
             sort_by_age(raised, upto, points.age)
         return Decisions(forward, chosen, covered, raised, upto)
 
+    def lay_out(self, points: Points) -> None:
+        super().lay_out(points)
+        # The former index is let go of.
+        self._keeper.clear()
+
     def _kept(self, points: Points) -> Any:
         """What `run` takes, with the parts as they are now."""
         index, seen, k, roots = self.index.arrays, self.seen, self.k, self.roots
