@@ -61,13 +61,15 @@ class Names:
 
     def name(self, row: int) -> str:
         """The id of a row, which must have one. O(1)."""
-        known = self._recent.get(row) or self._named.get(row)
+        # With another base comes another dict, in whatever thread this is.
+        named = self._named
+        known = self._recent.get(row) or named.get(row)
         if known is not None:
             return known
         base, at = self.ids.base, int(self._at[row])
-        if len(self._named) >= MOST_NAMED:
-            self._named = {}
-        found = self._named[row] = base.text[base.offset[at] : base.offset[at + 1]].tobytes().decode()
+        if len(named) >= MOST_NAMED:
+            named.clear()
+        found = named[row] = base.text[base.offset[at] : base.offset[at + 1]].tobytes().decode()
         return found
 
     def texts(self, rows: Rows) -> Texts:
