@@ -139,7 +139,3 @@ class Keeper(Generic[KeptT]):
     def clear(self) -> None:
         """Hold nothing."""
         self._held = []
-
-    def __deepcopy__(self, memo: Any) -> Keeper[KeptT]:
-        """A copy holds nothing: what it is used with are copies of the arrays, and the words say where these lie."""
-        return Keeper(self._kind, self._write, self._most)
