@@ -13,6 +13,7 @@ from formats import commands as rows
 from formats.commands import ARROW, Part, bytes_of, floats_of
 from formats.links import link_fields, link_of
 from formats.relays import config_fields, config_of
+from indexes.core.arrays import Floats
 from indexes.core.commands import Create, Drop
 from indexes.relays.commands import (
     Acked,
@@ -53,7 +54,9 @@ def _table_of(command: Logged) -> tuple[str, pa.Table] | None:
         case AddSubscriptions():
             return ADD, _columns(command)
         case EditSubscriptions():
-            return EDIT, _columns(command).append_column("op", pa.array(command.op))
+            link = None if command.link is None else pa.array(command.link, pa.string())
+            whole = AddSubscriptions(pa.array(command.ids, pa.string()), command.lo, command.hi, link, command.ttl)
+            return EDIT, _columns(whole).append_column("op", pa.array(command.op))
         case DeleteSubscriptions():
             return DELETE, rows.strings(command.ids)
         case Notify():
@@ -66,9 +69,11 @@ def _table_of(command: Logged) -> tuple[str, pa.Table] | None:
 def _small(command: Command) -> tuple[str, dict[str, Any]]:
     match command:
         case AddSubscriptions():
-            return "add", _fields(command)
+            link = None if command.link is None else command.link.to_pylist()
+            return "add", {"ids": command.ids.to_pylist(), **_fields(command, link)}
         case EditSubscriptions():
-            return "edit", {"op": command.op.tobytes(), **_fields(command)}
+            op, ids = command.op.tobytes(), command.ids
+            return "edit", {"op": op, "ids": ids, **_fields(command, command.link)}
         case SetSubscription():
             ends = {"lo": bytes_of(command.lo), "hi": bytes_of(command.hi)}
             return "set", {"id": command.id, **ends, "link": command.link, "ttl": command.ttl}
@@ -95,10 +100,17 @@ def _small(command: Command) -> tuple[str, dict[str, Any]]:
 def _command_of(name: str, fields: dict[str, Any]) -> Command:
     match name:
         case "add":
-            return AddSubscriptions(**_given_columns(fields))
+            ids, link = pa.array(fields["ids"], pa.string()), fields["link"]
+            return AddSubscriptions(
+                ids, *_ends(fields), None if link is None else pa.array(link, pa.string()), fields["ttl"]
+            )
         case "edit":
-            op = np.frombuffer(fields.pop("op"), np.uint8).copy()
-            return EditSubscriptions(op, **_given_columns(fields))
+            op = np.frombuffer(fields["op"], np.uint8).copy()
+            # Arrow refuses what is no text.
+            ids, link = pa.array(fields["ids"], pa.string()), pa.array(fields["link"] or (), pa.string())
+            if ids.null_count or len(link) not in (0, len(ids)):
+                raise ValueError("an id is missing, or a link")
+            return EditSubscriptions(op, fields["ids"], *_ends(fields), fields["link"], fields["ttl"])
         case "set":
             return SetSubscription(**{**fields, "lo": floats_of(fields["lo"]), "hi": floats_of(fields["hi"])})
         case "delete":
@@ -121,25 +133,13 @@ def _command_of(name: str, fields: dict[str, Any]) -> Command:
     raise rows.unknown(name)
 
 
-def _fields(command: AddSubscriptions | EditSubscriptions) -> dict[str, Any]:
-    return {
-        "ids": command.ids.to_pylist(),
-        "lo": bytes_of(command.lo),
-        "hi": bytes_of(command.hi),
-        "link": None if command.link is None else command.link.to_pylist(),
-        "ttl": command.ttl,
-    }
+def _fields(command: AddSubscriptions | EditSubscriptions, link: list[str | None] | None) -> dict[str, Any]:
+    return {"lo": bytes_of(command.lo), "hi": bytes_of(command.hi), "link": link, "ttl": command.ttl}
 
 
-def _given_columns(fields: dict[str, Any]) -> dict[str, Any]:
-    n, link = len(fields["ids"]), fields["link"]
-    return {
-        "ids": pa.array(fields["ids"], pa.string()),
-        "lo": floats_of(fields["lo"]).reshape(n, -1),
-        "hi": floats_of(fields["hi"]).reshape(n, -1),
-        "link": None if link is None else pa.array(link, pa.string()),
-        "ttl": fields["ttl"],
-    }
+def _ends(fields: dict[str, Any]) -> tuple[Floats, Floats]:
+    n = len(fields["ids"])
+    return floats_of(fields["lo"]).reshape(n, -1), floats_of(fields["hi"]).reshape(n, -1)
 
 
 def _message(
@@ -151,7 +151,7 @@ def _message(
     return Message(n, op, key, sides, follow, tuple(values), payload, None if mark is None else tuple(mark))
 
 
-def _columns(command: AddSubscriptions | EditSubscriptions) -> pa.Table:
+def _columns(command: AddSubscriptions) -> pa.Table:
     n = len(command)
     return pa.table(
         {
@@ -197,18 +197,15 @@ def _of_table(name: str, table: pa.Table) -> Command:
         return Notify(rows.matrix_of(table, "values"), rows.given(table["payload"]), rows.given(table["link"]))
     if name == RECEIVE:
         return _receive_of(table)
-    link = rows.texts(table, "link")
-    columns = {
-        "ids": rows.ids(table),
-        "lo": rows.matrix_of(table, "lo"),
-        "hi": rows.matrix_of(table, "hi"),
-        "link": None if link.null_count == len(link) else link,
-        "ttl": rows.given(table["ttl"]),
-    }
+    ids, link = rows.ids(table), rows.texts(table, "link")
+    link = None if link.null_count == len(link) else link
+    rest = rows.matrix_of(table, "lo"), rows.matrix_of(table, "hi")
+    ttl = rows.given(table["ttl"])
     if name == ADD:
-        return AddSubscriptions(**columns)
+        return AddSubscriptions(ids, *rest, link, ttl)
     if name == EDIT:
-        return EditSubscriptions(table["op"].to_numpy().copy(), **columns)
+        links = None if link is None else link.to_pylist()
+        return EditSubscriptions(table["op"].to_numpy().copy(), ids.to_pylist(), *rest, links, ttl)
     raise rows.unknown(name)
 
 

@@ -4,11 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from typing import NamedTuple
 
 from pydantic_core import to_json
 
 from app.rendering.boards import end, number
+from app.rendering.numbers import end_texts
+from indexes.relays.config import TRAVELLED, UPSTREAM, shown
+from indexes.relays.outcomes import Outcomes, StepOutcomes
 from indexes.relays.results import Notified, Subscribed, SubscriptionView, Unsubscribed
+
+
+class Row(NamedTuple):
+    """A subscription with both ends of each attribute, in order, infinite where it is unbounded."""
+
+    id: str
+    ends: Sequence[float]
+    link: str | None
+    ttl: float | None
 
 
 class RelayJson:
@@ -21,6 +34,8 @@ class RelayJson:
 
     def __init__(self, attributes: tuple[str, ...]) -> None:
         self._names = attributes
+        self._sides = [f'"{name}":[' for name in attributes]
+        self._box = ",".join([side.replace("%", "%%") + "%s,%s]" for side in self._sides])
 
     def subscription(self, view: SubscriptionView, head: str = "", tail: str = "") -> str:
         """One subscription; `head` is what comes before its fields, such as `"seq":42,`, and `tail` after them."""
@@ -28,6 +43,27 @@ class RelayJson:
         link = "null" if view.link is None else f'"{view.link}"'
         ttl = "" if view.ttl is None else f',"ttl":{number(view.ttl)}'
         return f'{{{head}"id":"{view.id}","box":{{{box}}},"link":{link}{ttl}{tail}}}'
+
+    def begun(self, rows: Sequence[Row], seqs: Iterable[int], tails: Iterable[str]) -> list[str]:
+        """Subscriptions, each with its seq, as `subscription` writes them with these tails.
+
+        >>> RelayJson(("price",)).begun([Row("s1", [0.0, 2.5], None, None)], [7], [""])
+        ['{"seq":7,"id":"s1","box":{"price":[0,2.5]},"link":null}']
+        """
+        texts, width, at, written = end_texts([end for row in rows for end in row.ends]), 2 * len(self._names), 0, []
+        for (id, _, link, ttl), seq, tail in zip(rows, seqs, tails, strict=True):
+            sides = texts[at : at + width]
+            at += width
+            box = self._bounded(sides) if "null" in sides else self._box % tuple(sides)
+            shown_link = "null" if link is None else f'"{link}"'
+            shown_ttl = "" if ttl is None else f',"ttl":{number(ttl)}'
+            written.append(f'{{"seq":{seq},"id":"{id}","box":{{{box}}},"link":{shown_link}{shown_ttl}{tail}}}')
+        return written
+
+    def _bounded(self, ends: Sequence[str]) -> str:
+        """A box without the attributes that are unbounded on both sides."""
+        sides = zip(self._sides, ends[0::2], ends[1::2], strict=True)
+        return ",".join([f"{side}{lo},{hi}]" for side, lo, hi in sides if not lo == hi == "null"])
 
     def notification(self, notification: Notified) -> str:
         """The data of a stream's message for a notification."""
@@ -43,6 +79,56 @@ def decided(found: Subscribed | Unsubscribed) -> str:
     ',"forward":true,"covered_by":[]'
     """
     return "," + to_json(found.fields()).decode()[1:-1]
+
+
+def decided_each(found: Outcomes) -> list[str]:
+    """As `decided` for each, without an object for any where a relay has no links.
+
+    >>> import numpy as np
+    >>> from indexes.relays.outcomes import NeighbourOutcomes
+    >>> forward, upto = np.array([True, False, False]), np.array([0, 2, 3])
+    >>> all_of, outcomes = NeighbourOutcomes(np.arange(3), forward, ["s1", "s2", "s3"], upto), Outcomes()
+    >>> outcomes.append(StepOutcomes(np.array([True, True, False]), ["s4", "s5", "s6"], {"": all_of}))
+    >>> for text in decided_each(outcomes):
+    ...     print(text)
+    ,"forward":true,"covered_by":[]
+    ,"forward":false,"covered_by":["s1","s2"]
+    ,"forward_unsubscribe":false,"forward_subscribe":["s3"]
+    """
+    texts: list[str] = []
+    for part in found.parts:
+        if isinstance(part, StepOutcomes):
+            texts += _decided_in(part)
+        else:
+            texts += [decided(one) for one in part]
+    return texts
+
+
+def _decided_in(part: StepOutcomes) -> list[str]:
+    plain, n = part.decided.get(UPSTREAM), len(part.begins)
+    if plain is None or not isinstance(plain.keys, list):
+        return [decided(one) for one in part.made(0, n)]
+    # Hardly any id has travelled, and most often there is one.
+    about = plain.keys if max(plain.keys, default="") < TRAVELLED else list(map(shown, plain.keys))
+    begin, texts = 0, []
+    for new, forward, upto in zip(part.begins.tolist(), plain.forward.tolist(), plain.upto.tolist(), strict=True):
+        said = _DECIDED[new][forward]
+        if upto == begin:
+            texts.append(f"{said}[]")
+        elif upto == begin + 1:
+            texts.append(f'{said}["{about[begin]}"]')
+        else:
+            named = '","'.join(about[begin:upto])
+            texts.append(f'{said}["{named}"]')
+        begin = upto
+    return texts
+
+
+_DECIDED = (
+    (',"forward_unsubscribe":false,"forward_subscribe":', ',"forward_unsubscribe":true,"forward_subscribe":'),
+    (',"forward":false,"covered_by":', ',"forward":true,"covered_by":'),
+)
+"""What the text of a decision begins with, by whether it is about a beginning, and whether that is forwarded."""
 
 
 def decisions(found: Iterable[Subscribed | Unsubscribed], heads: Sequence[str] = ()) -> str:

@@ -27,7 +27,7 @@ def as_table(lo: Floats, hi: Floats) -> Points:
     """Boxes as a table of points, in order of age."""
     n, d = lo.shape
     points = empty_points(n, 2 * d)
-    write(points, np.arange(n, dtype=np.int32), as_points(lo, hi), np.arange(n))
+    write(points, np.arange(n, dtype=np.int32), as_points(lo, hi), 0)
     return points
 
 

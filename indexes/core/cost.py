@@ -15,12 +15,12 @@ class Cost:
 
     def __init__(self, seconds: float, fixed: bool = False, apart: float = 0.0) -> None:
         self.seconds = seconds
-        self._fixed = fixed
+        self.fixed = fixed
         self._apart = apart
 
     def learn(self, spent: float, changes: int) -> None:
         """`changes` took `spent` seconds together."""
-        if self._fixed:
+        if self.fixed:
             return
         each = max(LEAST, spent - self._apart) / max(1, changes)
         self.seconds = each if each > self.seconds else self.seconds + 0.1 * (each - self.seconds)

@@ -84,11 +84,13 @@ class SlicedPlan(Plan[S]):
     def execute(self, budget: float) -> None:
         if not self._left or not self._has_room(budget):
             return
-        end = self._executed + self._cost.fit(budget, min(self.at_once, self._left))
+        cost = self._cost
+        end = self._executed + cost.fit(budget, min(self.at_once, self._left))
         # The time of this thread: waiting for others would make changes seem long, and long ones leave the loop.
-        began = time.thread_time()
+        began = 0.0 if cost.fixed else time.thread_time()
         self._change(self._executed, end)
-        self._cost.learn(time.thread_time() - began, end - self._executed)
+        if not cost.fixed:
+            cost.learn(time.thread_time() - began, end - self._executed)
         self._executed = end
 
     @abstractmethod

@@ -27,6 +27,10 @@ MERGE_AT = 8_192
 """The dict is merged into the base when it holds more than this, and more than an eighth of the base."""
 
 
+MOST_ABSENT = 1_024
+"""Ids that are known not to be in the base, at most."""
+
+
 class Packed(NamedTuple):
     """Sorted ids: the i-th is `text[offset[i]:offset[i + 1]]`, its row number `row[i]` (-1: deleted)."""
 
@@ -155,6 +159,8 @@ class AnyIdMap(ABC, Generic[B]):
         """`none` is a base without ids."""
         self.base = none
         self.recent: dict[str, int] = {}
+        self._absent: set[str] = set()
+        """Ids that were not found in this base, which gets no others: what is new is looked for more than once."""
         self._base_size = 0
         self._sorted_recent: list[str] | None = []
 
@@ -164,10 +170,20 @@ class AnyIdMap(ABC, Generic[B]):
     def find(self, key: str) -> int:
         """The row of an id, or -1."""
         row = self.recent.get(key)
-        if row is None:
-            at = self.base.place(key) if self._base_size else -1
-            row = int(self.base.row[at]) if at >= 0 else -1
-        return row
+        if row is not None:
+            return row
+        # Before the base: with another one comes another set.
+        absent = self._absent
+        if key in absent or not self._base_size:
+            return -1
+        base = self.base
+        at = base.place(key)
+        if at >= 0:
+            return int(base.row[at])
+        if len(absent) >= MOST_ABSENT:
+            absent.clear()
+        absent.add(key)
+        return -1
 
     def find_all(self, keys: Sequence[str]) -> Rows:
         """The row of each id, or -1."""
@@ -176,6 +192,11 @@ class AnyIdMap(ABC, Generic[B]):
     def insert(self, key: str, row: int) -> None:
         """Add an id, which must not be in the map. O(1)."""
         self.recent[key] = row
+        self._sorted_recent = None
+
+    def insert_all(self, keys: Sequence[str], rows: Sequence[int]) -> None:
+        """As `insert`, for each."""
+        self.recent.update(zip(keys, rows, strict=True))
         self._sorted_recent = None
 
     def delete(self, key: str) -> None:
@@ -220,6 +241,7 @@ class AnyIdMap(ABC, Generic[B]):
     def swap(self, base: B) -> None:
         """Use a base made by `merged`; no id is recent afterwards. O(1)."""
         self.base = base
+        self._absent = set()
         self._base_size = len(base.row)
         self.recent = {}
         self._sorted_recent = []
@@ -247,17 +269,30 @@ class IdMap(AnyIdMap[Packed]):
 
     def find_all(self, keys: Sequence[str]) -> Rows:
         """The row of each id, or -1: those of the base are searched for by one call."""
-        if len(keys) == 1:
-            return np.array([self.find(keys[0])], np.int32)
-        text = "\0".join(keys).encode()
-        if text.count(0) != len(keys) - 1:
-            # Ids of clients hold none.
+        rows = None if len(keys) == 1 else self._base_rows(keys)
+        if rows is None:
             return super().find_all(keys)
-        base, recent = self.base, self.recent
-        rows = np.empty(len(keys), np.int32)
-        _find_all(base.text, base.offset, base.row, np.frombuffer(text, np.uint8), rows)
+        recent = self.recent
         for i, key in enumerate(keys) if recent else ():
             rows[i] = recent.get(key, rows[i])
+        return rows
+
+    def any_of(self, keys: Sequence[str]) -> bool:
+        """Whether any of these ids, of which there are some, is in the map."""
+        if not self.recent.keys().isdisjoint(keys):
+            return True
+        if self._absent.issuperset(keys):
+            return False
+        rows = None if len(keys) == 1 else self._base_rows(keys)
+        return any(self.find(key) >= 0 for key in keys) if rows is None else bool(rows.max() >= 0)
+
+    def _base_rows(self, keys: Sequence[str]) -> Rows | None:
+        """The row of each id in the base, or -1. None for ids with a NUL, which clients have none of."""
+        text = "\0".join(keys).encode()
+        if text.count(0) != len(keys) - 1:
+            return None
+        base, rows = self.base, np.empty(len(keys), np.int32)
+        _find_all(base.text, base.offset, base.row, np.frombuffer(text, np.uint8), rows)
         return rows
 
 

@@ -18,6 +18,10 @@ MOST_LATER = 1_024
 """Texts of recent ids that are there again or deleted, up to which all are kept."""
 
 
+MOST_NAMED = 4_096
+"""Ids of the base that are kept for `name`."""
+
+
 class Merged(NamedTuple):
     """A base of ids, and the place in it of each row (-1: none)."""
 
@@ -32,6 +36,8 @@ class Names:
         self.ids = IdMap()
         self._at: Rows = np.empty(0, np.int32)
         self._recent: dict[int, str] = {}
+        self._named: dict[int, str] = {}
+        """Ids of the base that were asked for one by one, since the same ones are asked for again."""
         self._unplaced: dict[int, str] = {}
         """Recent ids that `texts` has not met yet."""
         self._base = _texts(self.ids.base)
@@ -49,13 +55,22 @@ class Names:
         """The row of each id, or -1."""
         return self.ids.find_all(keys)
 
+    def any_of(self, keys: Sequence[str]) -> bool:
+        """Whether any of these ids, of which there are some, is in the table."""
+        return self.ids.any_of(keys)
+
     def name(self, row: int) -> str:
         """The id of a row, which must have one. O(1)."""
-        recent = self._recent.get(row)
-        if recent is not None:
-            return recent
+        # With another base comes another dict, in whatever thread this is.
+        named = self._named
+        known = self._recent.get(row) or named.get(row)
+        if known is not None:
+            return known
         base, at = self.ids.base, int(self._at[row])
-        return base.text[base.offset[at] : base.offset[at + 1]].tobytes().decode()
+        if len(named) >= MOST_NAMED:
+            named.clear()
+        found = named[row] = base.text[base.offset[at] : base.offset[at + 1]].tobytes().decode()
+        return found
 
     def texts(self, rows: Rows) -> Texts:
         """The ids of rows, which must have one and may repeat. O(bytes), without a Python object for any but recent
@@ -108,13 +123,19 @@ class Names:
 
     def note(self, keys: pa.StringArray, rows: Rows) -> None:
         """As `insert`, but the caller merges recent ids: see `crowded`."""
-        for key, row in zip(keys.to_pylist(), rows.tolist(), strict=True):
-            self.note_one(key, row)
+        self.note_all(keys.to_pylist(), rows.tolist())
 
     def note_one(self, key: str, row: int) -> None:
         """As `note`, for one id."""
         self.ids.insert(key, row)
         self._recent[row] = self._unplaced[row] = key
+
+    def note_all(self, keys: Sequence[str], rows: Sequence[int]) -> None:
+        """As `note`, for lists."""
+        self.ids.insert_all(keys, rows)
+        named = dict(zip(rows, keys, strict=True))
+        self._recent.update(named)
+        self._unplaced.update(named)
 
     @property
     def crowded(self) -> bool:
@@ -135,12 +156,14 @@ class Names:
         self.ids.swap(fresh.base)
         self._base = _texts(fresh.base)
         self._recent, self._unplaced, self._later, self._at = {}, {}, LaterTexts(), fresh.at
+        self._named = {}
 
     def delete(self, key: str, row: int) -> None:
         """Remove an id, which must be in the table with this row. The row may be given to another."""
         self.ids.delete(key)
         self._recent.pop(row, None)
         self._unplaced.pop(row, None)
+        self._named.pop(row, None)
         if row < len(self._at):
             self._at[row] = -1
 

@@ -89,6 +89,9 @@ class RowPool:
 
     def take_many(self, n: int) -> Rows:
         """Hand out `n` rows, as `take` would one by one, without a Python object for each that is new."""
+        if not self._free:
+            self.high += n
+            return np.arange(self.high - n, self.high, dtype=np.int32)
         reused = self._free[max(0, len(self._free) - n) :][::-1]
         del self._free[len(self._free) - len(reused) :]
         fresh = n - len(reused)

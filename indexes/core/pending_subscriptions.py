@@ -117,6 +117,10 @@ class PendingSubscriptions(Generic[S]):
             return True
         return any(find_packed(packed, key) >= 0 for key in self._by_id.entries)
 
+    def touches(self, keys: Sequence[str]) -> bool:
+        """Whether any of these ids is pending, or may be."""
+        return bool(self._bulk) or not self._by_id.entries.keys().isdisjoint(keys)
+
     def settle(self, owner: int, undo: Undo[S]) -> None:
         """The command `owner` has been applied: drop the entries that it still owns."""
         self._by_id.settle(owner, undo)

@@ -113,6 +113,11 @@ class SubscriptionEngine(SubscriptionStore[S], ABC):
         pending = self.pending.get(key)
         return pending.state if pending is not None else self.settled(key)
 
+    def will_exist(self, key: str) -> bool:
+        """Whether there will be such a subscription when everything accepted has been applied."""
+        pending = self.pending.get(key)
+        return pending is not GONE if pending is not None else self._names.find(key) >= 0
+
     def watch(self, key: str) -> None:
         """Make a subscription live, until it is deleted or `unwatch`. Raises KeyError."""
         if self._names.find(key) < 0:
@@ -128,10 +133,6 @@ class SubscriptionEngine(SubscriptionStore[S], ABC):
         assert not self.pending, "there is pending state"
         ids = (*self.ttl, *self.watched)
         assert all(self._names.find(key) >= 0 for key in ids), f"a lifetime without a {self.noun}"
-
-    def _will_exist(self, key: str) -> bool:
-        pending = self.pending.get(key)
-        return pending is not GONE if pending is not None else self._names.find(key) >= 0
 
     def _must_exist(self, key: str) -> S:
         """The latest state of a subscription. Raises Refused."""
@@ -150,7 +151,7 @@ class SubscriptionEngine(SubscriptionStore[S], ABC):
         self, command: Addition[S], check: Callable[[], list[Fault]], plan: Callable[[Any, Any, int, Undo[S]], A]
     ) -> Steps[A]:
         """Accept new subscriptions without the faults that `check` finds in each. Nothing changes before it returns."""
-        accepted = yield from accept_many(command, check, lambda: self._names.ids, self.pending, self._will_exist, BULK)
+        accepted = yield from accept_many(command, check, lambda: self._names.ids, self.pending, self.will_exist, BULK)
         undo: Undo[S] = []
         self.pending.put_all(self._owner, accepted.command, accepted.packed, undo)
         made = plan(self, accepted.command, self._owner, undo)
@@ -159,5 +160,5 @@ class SubscriptionEngine(SubscriptionStore[S], ABC):
 
     def _accept_delete(self, command: Deletion, plan: Callable[[Any, Any, int, Undo[S]], P]) -> Steps[P]:
         absent = partial(missing, self.noun)
-        found, undo = yield from accept_delete(self._owner, command, self.pending, self._will_exist, absent)
+        found, undo = yield from accept_delete(self._owner, command, self.pending, self.will_exist, absent)
         return plan(self, type(command)(found), self._owner, undo)

@@ -69,29 +69,31 @@ class AddSubscriptions(Elements):
 
     def state_at(self, i: int) -> SubscriptionState:
         """What the one at this place will be."""
-        return _state_at(self, i)
+        link = None if self.link is None else self.link[i].as_py()
+        return SubscriptionState(as_points(self.lo[[i]], self.hi[[i]])[0], link, self.ttl.get(i))
 
 
 @dataclass(slots=True)
 class EditSubscriptions(Elements):
     """Subscriptions that begin and end in order, each with a seq of its own: `op` is `SUBSCRIBE` or `UNSUBSCRIBE` of
     `forward.py`, and the rest as in `AddSubscriptions`; `lo`, `hi` and `link` of one that ends have no meaning. An id
-    may occur several times.
+    may occur several times. They are some thousands at most, often one, so that ids and links are lists.
 
     Outcome: `plan.results`, a `Subscribed` or `Unsubscribed` each. Response: ``{"results": [{"id", "seq", ...}]}``.
     """
 
     op: Bytes
-    ids: pa.StringArray
+    ids: list[str]
     lo: Floats
     hi: Floats
-    link: pa.StringArray | None = None
+    link: list[str | None] | None = None
     ttl: dict[int, float] = field(default_factory=dict)
     skip: bool = False
 
     def state_at(self, i: int) -> SubscriptionState:
         """What the one at this place will be, which begins."""
-        return _state_at(self, i)
+        link = None if self.link is None else self.link[i]
+        return SubscriptionState(as_points(self.lo[[i]], self.hi[[i]])[0], link, self.ttl.get(i))
 
 
 @dataclass(slots=True)
@@ -226,8 +228,3 @@ Command: TypeAlias = (
     | Restart
     | Rederive
 )
-
-
-def _state_at(command: AddSubscriptions | EditSubscriptions, i: int) -> SubscriptionState:
-    link = None if command.link is None else command.link[i].as_py()
-    return SubscriptionState(as_points(command.lo[[i]], command.hi[[i]])[0], link, command.ttl.get(i))

@@ -7,15 +7,16 @@ lifetimes, the queues of links (`outbox.py`), the progress of neighbours (`inbox
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import islice
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from indexes.core.arrays import Floats
 from indexes.core.commands import Fault, Refused
 from indexes.core.names import Names
 from indexes.core.pending import STRIDE
@@ -40,8 +41,8 @@ from indexes.relays.commands import (
 )
 from indexes.relays.config import REVERSED, TRAVELLED, UPSTREAM, Message, RelayConfig, shown
 from indexes.relays.inbox import Inbox, message_faults
-from indexes.relays.kernels.forward import SUBSCRIBE
-from indexes.relays.kernels.points import as_boxes
+from indexes.relays.kernels.forward import SUBSCRIBE, any_ends
+from indexes.relays.kernels.points import are_sides, as_boxes
 from indexes.relays.plans.links import AckedPlan, LinksPlan, ReceivePlan, RederivePlan, RestartPlan
 from indexes.relays.plans.maintenance import CapturePlan, FoldPlan
 from indexes.relays.plans.subscriptions import AddPlan, BatchPlan, DeletePlan, NotifyPlan, SetPlan, state_of
@@ -79,7 +80,7 @@ class RelayEngine(RelayStore, SubscriptionEngine[SubscriptionState]):
         self._refuse_crowd(command)
         match command:
             case AddSubscriptions():
-                return (yield from self._accept_add(command, lambda: self._column_faults(command, None), AddPlan))
+                return (yield from self._accept_add(command, lambda: self._column_faults(command), AddPlan))
             case EditSubscriptions():
                 return (yield from self._accept_batch(command))
             case SetSubscription():
@@ -140,14 +141,34 @@ class RelayEngine(RelayStore, SubscriptionEngine[SubscriptionState]):
             raise Refused([Fault("graph.kind", reason)])
 
     def _accept_batch(self, command: EditSubscriptions) -> Steps[RelayPlan]:
+        if self._all_begin(command):
+            undo: Undo[SubscriptionState] = []
+            self.pending.put_each(self._owner, command.ids, command, undo)
+            return BatchPlan(self, command, len(command), self._owner, undo)
+        return (yield from self._accept_mixed(command))
+
+    def _all_begin(self, command: EditSubscriptions) -> bool:
+        """Whether all of the command are beginnings, and right; seen by few calls. Where it is not, it is to be found
+        out why."""
+        ids, link = command.ids, command.link
+        if not ids or self._removals or any_ends(command.op):
+            return False
+        # No id of a client begins with what sorts behind all characters of ids.
+        if max(ids) >= TRAVELLED or not are_sides(command.lo, command.hi):
+            return False
+        if link is not None and not {None, *self.ahead.config.links}.issuperset(link):
+            return False
+        return len(set(ids)) == len(ids) and not self.pending.touches(ids) and not self._names.any_of(ids)
+
+    def _accept_mixed(self, command: EditSubscriptions) -> Steps[RelayPlan]:
         new_ones = command.op == SUBSCRIBE
         wrong: dict[int | None, list[Fault]] = {}
-        for fault in self._column_faults(command, None if new_ones.all() else np.flatnonzero(new_ones)):
+        for fault in self._new_faults(command, np.flatnonzero(new_ones).tolist()):
             wrong.setdefault(fault.index, []).append(fault)
         faults: list[Fault] = []
         now: dict[str, tuple[bool, int]] = {}
-        for i, (new, key) in enumerate(zip(new_ones.tolist(), command.ids.to_pylist(), strict=True)):
-            there = now[key][0] if key in now else self._will_exist(key)
+        for i, (new, key) in enumerate(zip(new_ones.tolist(), command.ids, strict=True)):
+            there = now[key][0] if key in now else self.will_exist(key)
             bad = wrong.get(i, [])
             if new and there:
                 bad = [*bad, Fault("id", f"{key!r} is taken", "taken", i)]
@@ -203,31 +224,38 @@ class RelayEngine(RelayStore, SubscriptionEngine[SubscriptionState]):
         ttl = before.ttl if command.ttl is None else command.ttl
         return self._accept_set(SetSubscription(command.id, lo, hi, before.link, ttl), before)
 
-    def _will_exist(self, key: str) -> bool:
+    def will_exist(self, key: str) -> bool:
         if self._removals or key.startswith(TRAVELLED):
             return self.latest(key) is not None
-        return super()._will_exist(key)
+        return super().will_exist(key)
 
-    def _column_faults(
-        self, command: AddSubscriptions | EditSubscriptions, places: npt.NDArray[np.intp] | None
-    ) -> list[Fault]:
-        """The faults of new subscriptions, in order; `places` are theirs in the command, None where all are new."""
-        names, lo, hi, ids, link = self.config.attributes, command.lo, command.hi, command.ids, command.link
-        if places is not None:
-            lo, hi, ids = lo[places], hi[places], ids.take(pa.array(places))
-            link = None if link is None else link.take(pa.array(places))
-
-        def place(i: int) -> int:
-            return i if places is None else int(places[i])
-
-        wrong = np.argwhere(wrong_sides(lo, hi)).tolist()
-        faults = [Fault(f"box.{names[j]}", REVERSED, index=place(i)) for i, j in wrong]
-        if link is not None:
+    def _column_faults(self, command: AddSubscriptions) -> list[Fault]:
+        """The faults of new subscriptions, in order."""
+        links: list[tuple[int, str]] = []
+        if command.link is not None:
             known = pa.array([None, *self.ahead.config.links], pa.string())
-            strange = pc.invert(pc.is_in(link, known)).to_numpy(zero_copy_only=False)
-            for i in np.flatnonzero(strange).tolist():
-                faults.append(Fault("link", f"there is no link {link[i].as_py()!r}", "unknown", place(i)))
-        faults += [Fault("id", f"cannot begin with {TRAVELLED!r}", index=place(i)) for i in _travelled(ids)]
+            strange = pc.invert(pc.is_in(command.link, known)).to_numpy(zero_copy_only=False)
+            links = [(i, command.link[i].as_py()) for i in np.flatnonzero(strange).tolist()]
+        return self._faults(command.lo, command.hi, links, _travelled(command.ids))
+
+    def _new_faults(self, command: EditSubscriptions, places: list[int]) -> list[Fault]:
+        """The same of those in these places."""
+        known, ids, link = {None, *self.ahead.config.links}, command.ids, command.link or ()
+        links = [(at, link[i]) for at, i in enumerate(places) if link and link[i] not in known]
+        travelled = [at for at, i in enumerate(places) if ids[i].startswith(TRAVELLED)]
+        faults = self._faults(command.lo[places], command.hi[places], links, travelled)
+        return [replace(fault, index=places[fault.index or 0]) for fault in faults]
+
+    def _faults(
+        self, lo: Floats, hi: Floats, links: Sequence[tuple[int, str | None]], travelled: Sequence[int]
+    ) -> list[Fault]:
+        """Faults by their places, in order: of sides, of links that there are not, and of ids that are no client's."""
+        names, wrong = self.config.attributes, list[list[int]]()
+        if not are_sides(lo, hi):
+            wrong = np.argwhere(wrong_sides(lo, hi)).tolist()
+        faults = [Fault(f"box.{names[j]}", REVERSED, index=i) for i, j in wrong]
+        faults += [Fault("link", f"there is no link {link!r}", "unknown", i) for i, link in links]
+        faults += [Fault("id", f"cannot begin with {TRAVELLED!r}", index=i) for i in travelled]
         return sorted(faults, key=lambda fault: fault.index or 0)
 
     def _accept_notify(self, command: Notify) -> RelayPlan:

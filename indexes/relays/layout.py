@@ -53,5 +53,5 @@ def join(parts: list[PackedRelay]) -> PackedRelay:
 def _table(points: Floats) -> Points:
     n, coordinates = points.shape
     table = grown(empty_points(0, coordinates), n)
-    write(table, np.arange(n, dtype=np.int32), points, np.arange(n))
+    write(table, np.arange(n, dtype=np.int32), np.ascontiguousarray(points), 0)
     return table

@@ -20,7 +20,7 @@ Keys: TypeAlias = list[str] | pa.LargeStringArray
 
 
 FEW = 256
-"""The outcomes of up to so many steps are made at once: columns would take longer, and save nothing."""
+"""The outcomes of up to so many steps stay lists: columns would take longer, and save nothing."""
 
 
 class NeighbourOutcomes(NamedTuple):
@@ -84,8 +84,13 @@ class Outcomes(Sequence[Outcome]):
         """Add those of the next steps."""
         n = len(part.begins)
         if n:
-            self._parts.append(part.made(0, n) if n <= FEW else part.columns())
+            self._parts.append(part if n <= FEW else part.columns())
             self._end.append(len(self) + n)
+
+    @property
+    def parts(self) -> Sequence[StepOutcomes | list[Outcome]]:
+        """Those of consecutive steps, as they are kept."""
+        return self._parts
 
     def __len__(self) -> int:
         return self._end[-1] if self._end else 0
@@ -115,5 +120,7 @@ class Outcomes(Sequence[Outcome]):
         while lo < hi:
             begin, end = self._end[at - 1] if at else 0, self._end[at]
             part, first, last = self._parts[at], lo - begin, min(hi, end) - begin
+            if isinstance(part, StepOutcomes) and end - begin <= FEW:
+                part = self._parts[at] = part.made(0, end - begin)
             yield part[first:last] if isinstance(part, list) else part.made(first, last)
             lo, at = end, at + 1

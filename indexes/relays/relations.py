@@ -10,16 +10,45 @@ that is not forwarded is ever promoted.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import NamedTuple
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from indexes.compiled.kept import Keeper, Words, declare
 from indexes.core.arrays import Bools, Bytes, Ints, Ints32, run_lengths
+from indexes.relays.alternatives.linear import LinearIndex
+from indexes.relays.alternatives.z_order import ZIndex
 from indexes.relays.kernels import graph as edges
 from indexes.relays.kernels.by_age import sort_by_age
 from indexes.relays.kernels.covering_index import CoverIndex
-from indexes.relays.kernels.forward import SUBSCRIBE, Forwarding, Outcome, run
+from indexes.relays.kernels.forward import SUBSCRIBE, Forwarding, Outcome, Worked, any_ends, example, keep_worked, run
+from indexes.relays.kernels.kd_tree import KdIndex
 from indexes.relays.kernels.points import Points
+
+
+class WithKd(NamedTuple):
+    """What `forward.run` works on where the index is a k-d tree, as kernels keep it."""
+
+    words: Words
+
+
+class WithZOrder(NamedTuple):
+    """The same with a Z-order index."""
+
+    words: Words
+
+
+class WithRows(NamedTuple):
+    """The same with a scan."""
+
+    words: Words
+
+
+_NONE: Ints32 = np.empty(0, np.int32)
+
+KINDS: dict[type[CoverIndex], type[Any]] = {KdIndex: WithKd, ZIndex: WithZOrder, LinearIndex: WithRows}
+"""How the parts that `forward.run` works on are kept, by the index."""
 
 
 class Decisions(NamedTuple):
@@ -130,35 +159,49 @@ class Known(Relations):
             raise ValueError("roots alone cannot tell k > 1 coverers")
         self.graph = edges.empty_graph(0, k)
         self._orphans = self._promoted = np.empty(0, np.int32)
+        self._keeper: Keeper[Any] = Keeper(KINDS[type(index)], keep_worked)
 
     def _apply(self, points: Points, op: Bytes, slots: Ints32) -> Decisions:
         n, k, room = len(op), self.k, len(points.age)
-        subscribed = op == SUBSCRIBE
-        added = int(np.count_nonzero(subscribed))
+        added = n - int(np.count_nonzero(op)) if any_ends(op) else n
         # With roots alone in the index, all others may become roots.
         self.index.reserve(added + self._there - len(self.index), room)
         self._there += 2 * added - n
         self.graph = edges.grown(self.graph, room, k)
         if len(self._orphans) < room:
             self._orphans = np.empty(len(self.graph.head), np.int32)
-        forward, found = np.empty(n, np.bool_), np.empty(n, np.int64)
-        coverers, upto = np.empty(n * k, np.int32), np.empty(n, np.int64)
         if len(self._promoted) < self._unforwarded + added:
             self._promoted = np.empty(2 * (self._unforwarded + added), np.int32)
-        promoted = self._promoted
-        known = Forwarding(self.graph, self.forwarded, self._orphans, k, self.roots)
-        outcome = Outcome(forward, coverers, found, promoted, upto)
-        used = run(self.index.arrays, points, known, op, slots, outcome, self.seen)
-        kept_back = n - int(np.count_nonzero(forward))
-        of_new = kept_back if added == n else int(np.count_nonzero(subscribed & ~forward))
+        outcome = Outcome(
+            np.empty(n, np.bool_), np.empty(n * k, np.int32), np.empty(n, np.int64), np.empty(n, np.int64)
+        )
+        forward, coverers, covered, upto = outcome
+        used = run(self._kept(points), op, slots, outcome)
+        kept_back = forward.tobytes().count(0)
+        of_new = kept_back if added == n else int(np.count_nonzero((op == SUBSCRIBE) & ~forward))
         self._unforwarded += 2 * of_new - kept_back - used
-        chosen, chosen_upto = coverers.reshape(n, k)[np.arange(k) < found[:, None]], np.cumsum(found)
+        chosen = coverers[: covered[-1]] if n else coverers
         if k > 1:
-            sort_by_age(chosen, chosen_upto, points.age)
-        raised = promoted[:used].copy()
+            sort_by_age(chosen, covered, points.age)
+        raised = self._promoted[:used].copy() if used else _NONE
         if used > 1:
             sort_by_age(raised, upto, points.age)
-        return Decisions(forward, chosen, chosen_upto, raised, upto)
+        return Decisions(forward, chosen, covered, raised, upto)
+
+    def lay_out(self, points: Points) -> None:
+        super().lay_out(points)
+        # The former index is let go of.
+        self._keeper.clear()
+
+    def _kept(self, points: Points) -> Any:
+        """What `run` takes, with the parts as they are now."""
+        index, seen, k, roots = self.index.arrays, self.seen, self.k, self.roots
+        parts = index, points, self.graph, self.forwarded, self._orphans, self._promoted, seen, k, roots
+
+        def whole() -> Worked:
+            return index, points, Forwarding(*parts[2:])
+
+        return self._keeper.kept(parts, whole)
 
     def take_up(self, graph: edges.Graph, slots: Ints32) -> None:
         """Continue with a graph of these subscriptions, whose index is in place: those without an edge into them have
@@ -201,3 +244,11 @@ def coverers_among(points: Points, among: Ints32, slot: int) -> Ints32:
     contains = (exact[among] >= exact[slot]).all(axis=1)
     older = (exact[among] != exact[slot]).any(axis=1) | (age[among] < age[slot])
     return among[contains & older]
+
+
+def _example(index: type[CoverIndex]) -> Worked:
+    return example(index(2).arrays)
+
+
+for _index, _kind in KINDS.items():
+    declare(_kind, partial(_example, _index))

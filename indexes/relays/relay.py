@@ -21,6 +21,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from indexes.compiled.kept import Keeper
 from indexes.core.arrays import Bools, Bytes, Floats, Ints, Ints32, run_lengths
 from indexes.core.captured_ids import CapturedIds
 from indexes.core.ids import Packed, merge_packed, pack
@@ -32,22 +33,22 @@ from indexes.relays.alternatives.z_order import ZIndex
 from indexes.relays.config import UPSTREAM, RelayConfig
 from indexes.relays.kernels.by_age import sort_by_age
 from indexes.relays.kernels.covering_index import QUERIES, CoverIndex
-from indexes.relays.kernels.forward import SUBSCRIBE, UNSUBSCRIBE
+from indexes.relays.kernels.forward import SUBSCRIBE, UNSUBSCRIBE, any_ends
 from indexes.relays.kernels.kd_tree import KdIndex
-from indexes.relays.kernels.points import Points, copied, coverers_first, empty_points, grown, write
+from indexes.relays.kernels.points import Points, copied, coverers_first, empty_points, grown
 from indexes.relays.kernels.slabs import SlabIndex
-from indexes.relays.outcomes import NeighbourOutcomes, StepOutcomes
+from indexes.relays.kernels.table import LOCAL, KeptTable, Table, begin, keep_table
+from indexes.relays.outcomes import FEW, NeighbourOutcomes, StepOutcomes
 from indexes.relays.recipients import Recipients, links_of, local_of
 from indexes.relays.relations import Decisions, Known, Relations
-
-LOCAL = -1
-"""The link number of local subscriptions."""
 
 NOWHERE = -2
 """A link number that no subscription has."""
 
 JOURNAL = 1 << 20
 """Steps that the journal holds at most."""
+
+_NONE: Ints32 = np.empty(0, np.int32)
 
 INDEXES: dict[str, type[CoverIndex]] = {"kd": KdIndex, "zorder": ZIndex, "linear": LinearIndex}
 
@@ -114,7 +115,8 @@ class ExecutedSteps(NamedTuple):
     @property
     def gone(self) -> list[int]:
         """The slots to be released."""
-        found: list[int] = self.slots[self.steps.op == UNSUBSCRIBE].tolist()
+        op = self.steps.op
+        found: list[int] = self.slots[op == UNSUBSCRIBE].tolist() if any_ends(op) else []
         return found
 
 
@@ -170,6 +172,7 @@ class Relay:
         self._there = np.empty(0, np.bool_)
         self._doubtful = np.empty(0, np.bool_)
         self._all = SlabIndex(len(config.attributes))
+        self._keeper = Keeper(KeptTable, keep_table)
         self.neighbours: dict[str, Relations] = {name: relations_of(config) for name in self.links or (UPSTREAM,)}
         self._journal: deque[tuple[str, tuple[Any, ...], int]] | None = None
         self._noted = 0
@@ -227,28 +230,28 @@ class Relay:
 
     def _run(self, steps: Steps, slots: Ints32 | None = None) -> ExecutedSteps:
         """`slots` are those of the steps, where they are known."""
-        new = steps.op == SUBSCRIBE
-        slots = self._slots(steps, new) if slots is None else slots
-        beginnings = steps.beginnings(new)
-        begun, gone = (slots, slots[:0]) if beginnings is steps else (slots[new], slots[~new])
-        self._write(begun, beginnings.points, beginnings.links)
-        self._all.reserve(len(begun), len(self._points.age))
-        decisions = {name: self._decide(name, steps.op, slots) for name in self.neighbours}
+        if not any_ends(steps.op):
+            slots = self._pool.take_many(len(steps.op))
+            beginnings, begun, gone = steps, slots, _NONE
+        else:
+            new = steps.op == SUBSCRIBE
+            slots = self._slots(steps, new) if slots is None else slots
+            beginnings, begun, gone = steps.beginnings(new), slots[new], slots[~new]
         comes, goes = begun, gone
         if len(begun) and len(gone):
             # What comes and goes within the steps was never there for a notification.
             comes, goes = np.setdiff1d(begun, gone), np.setdiff1d(gone, begun)
-        self._all.insert(self._points, np.sort(comes))
-        self._all.delete(self._points, np.sort(goes))
-        self._there[begun] = True
-        self._there[gone] = False
+        if len(begun):
+            self._begin(begun, beginnings.points, beginnings.links, comes)
+        decisions = {name: self._decide(name, steps.op, slots) for name in self.neighbours}
+        if len(gone):
+            self._all.delete(self._points, np.sort(goes))
+            self._there[gone] = False
         self._changed += len(slots)
         return ExecutedSteps(steps, slots, dict(zip(begun.tolist(), beginnings.keys, strict=True)), decisions)
 
     def _slots(self, steps: Steps, new: Bools) -> Ints32:
         """The slots of steps. Slots of ended subscriptions are not reused here: see `release`."""
-        if new.all():
-            return self._pool.take_many(len(new))
         slots = np.empty(len(new), np.int32)
         now: dict[str, int] = {}
         for i, (begins, key) in enumerate(zip(new.tolist(), steps.keys, strict=True)):
@@ -259,27 +262,46 @@ class Relay:
                 slots[i] = slot if slot >= 0 else self.names.find(key)
         return slots
 
-    def _write(self, slots: Ints32, points: Floats, links: list[str | None] | None) -> None:
-        self._points = grown(self._points, self._pool.high)
-        room = len(self._points.age)
-        more = room - len(self._link)
-        if more > 0:
-            self._link = np.concatenate([self._link, np.full(more, LOCAL, np.int32)])
-            self._there = np.concatenate([self._there, np.zeros(more, np.bool_)])
-            self._doubtful = np.concatenate([self._doubtful, np.zeros(more, np.bool_)])
-        write(self._points, slots, points, self._born + np.arange(len(slots)))
-        if links is None:
-            self._link[slots] = LOCAL
+    def _begin(self, slots: Ints32, points: Floats, links: list[str | None] | None, comes: Ints32) -> None:
+        """Write what begins into the table, and `comes` of it into the index for notifications."""
+        self._make_room()
+        index = self._all
+        index.reserve(len(slots), len(self._points.age))
+        if index.outgrown_by(len(comes)):
+            self._write(slots, points, links, _NONE)
+            index.insert(self._points, np.sort(comes))
         else:
+            before = index.used
+            self._write(slots, points, links, comes)
+            index.settle(self._points, before)
+
+    def _make_room(self) -> None:
+        """Make room in the table for all slots."""
+        room = len(self._points.age)
+        if self._pool.high <= room:
+            return
+        self._points = grown(self._points, self._pool.high)
+        more = len(self._points.age) - room
+        self._link = np.concatenate([self._link, np.full(more, LOCAL, np.int32)])
+        self._there = np.concatenate([self._there, np.zeros(more, np.bool_)])
+        self._doubtful = np.concatenate([self._doubtful, np.zeros(more, np.bool_)])
+
+    def _write(self, slots: Ints32, points: Floats, links: list[str | None] | None, comes: Ints32) -> None:
+        """As `_begin`, where there is room."""
+        numbers = _NONE
+        if links is not None:
             number = {link: i for i, link in enumerate(self._links) if link is not None}
-            self._link[slots] = [LOCAL if link is None else number[link] for link in links]
-        self._doubtful[slots] = False
+            numbers = np.array([LOCAL if link is None else number[link] for link in links], np.int32)
+        index = self._all.arrays
+        parts = self._points, self._link, self._there, self._doubtful, index
+        kept = self._keeper.kept(parts, lambda: (Table(*parts[:4]), index))
+        begin(kept, slots, points, numbers, self._born, comes)
         self._born += len(slots)
 
     def _decide(self, neighbour: str, op: Bytes, slots: Ints32) -> NeighbourDecisions:
         relations = self.neighbours[neighbour]
         if neighbour == UPSTREAM:
-            return NeighbourDecisions(relations.apply(self._points, op, slots), np.arange(len(slots)))
+            return NeighbourDecisions(relations.apply(self._points, op, slots), _places(len(slots)))
         mine = np.flatnonzero(self._link[slots] != self._number(neighbour))
         return NeighbourDecisions(relations.apply(self._points, op[mine], slots[mine]), mine)
 
@@ -289,6 +311,9 @@ class Relay:
 
     def commit(self, ran: ExecutedSteps) -> None:
         """Add the ids of subscriptions that began, and remove those of subscriptions that ended."""
+        if not any_ends(ran.steps.op):
+            self.names.note_all(ran.steps.keys, ran.slots.tolist())
+            return
         begins = (ran.steps.op == SUBSCRIBE).tolist()
         for new, key, slot in zip(begins, ran.steps.keys, ran.slots.tolist(), strict=True):
             if new:
@@ -326,7 +351,9 @@ class Relay:
         for name, (decisions, step) in ran.decisions.items():
             about, upto = decisions.named
             decided[name] = NeighbourOutcomes(step, decisions.forward, self._keys(about, ran.named), upto)
-        return StepOutcomes(ran.steps.op == SUBSCRIBE, ran.steps.keys, decided)
+        op = ran.steps.op
+        begins = op == SUBSCRIBE if any_ends(op) or len(op) > FEW else _BEGINS[: len(op)]
+        return StepOutcomes(begins, ran.steps.keys, decided)
 
     def outgoing(self, ran: ExecutedSteps, neighbour: str) -> Outgoing:
         """The messages to a neighbour about steps, before they are committed. An end comes after the beginnings of what
@@ -346,7 +373,7 @@ class Relay:
 
     def _keys(self, slots: Ints32, named: dict[int, str]) -> list[str]:
         """The keys of slots, some of which are in `named` and not committed yet."""
-        if len(slots) <= 64:
+        if len(slots) <= FEW:
             return [named[slot] if slot in named else self.names.name(slot) for slot in slots.tolist()]
         if not named:
             whole: list[str] = self.names.many(slots).to_pylist()
@@ -438,7 +465,7 @@ class Relay:
         copy._links, copy._there = self._links.copy(), self._there.copy()
         copy._all = copied(self._all, self._all.arrays)
         copy.neighbours = {name: copied(one, one.index.arrays) for name, one in self.neighbours.items()}
-        copy._pool, copy._journal = RowPool(), None
+        copy._pool, copy._journal, copy._keeper = RowPool(), None, Keeper(KeptTable, keep_table)
         return copy
 
     def take_over(self, aside: Relay, removed: list[str], added: list[str]) -> None:
@@ -588,6 +615,7 @@ class Relay:
         copy._links = self._links.copy()
         copy._all, copy.neighbours = deepcopy(self._all), deepcopy(self.neighbours)
         copy.names, copy._pool, copy._journal = Names(), RowPool(), None
+        copy._keeper = Keeper(KeptTable, keep_table)
         return copy
 
     @classmethod
@@ -599,8 +627,9 @@ class Relay:
         slots = np.arange(n, dtype=np.int32)
         relay._pool.restore(n, [])
         relay.names.load(state.ids._replace(row=state.ids.row.copy()))
-        relay._write(slots, state.points, [None if i == LOCAL else state.links[i] for i in state.link.tolist()])
-        relay._there[:n] = True
+        relay._make_room()
+        links = [None if i == LOCAL else state.links[i] for i in state.link.tolist()]
+        relay._write(slots, np.ascontiguousarray(state.points), links, _NONE)
         relay._doubtful[:n] = state.doubtful
         room = len(relay._points.age)
         if indexes is None:
@@ -635,6 +664,15 @@ class Indexes(NamedTuple):
 
     everything: SlabIndex
     relations: dict[str, Relations]
+
+
+_FIRST: Ints = np.arange(FEW)
+_BEGINS: Bools = np.ones(FEW, np.bool_)
+
+
+def _places(n: int) -> Ints:
+    """The places of so many steps."""
+    return _FIRST[:n] if n <= FEW else np.arange(n)
 
 
 def wrong_sides(lo: Floats, hi: Floats) -> Bools:

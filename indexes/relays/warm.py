@@ -17,6 +17,7 @@ from indexes.relays.commands import (
     ChangeLinks,
     ChangeSubscription,
     DeleteSubscriptions,
+    EditSubscriptions,
     Notify,
     Receive,
     Rederive,
@@ -25,6 +26,7 @@ from indexes.relays.commands import (
 )
 from indexes.relays.config import Link, Message, RelayConfig
 from indexes.relays.engine import RelayEngine
+from indexes.relays.kernels.forward import SUBSCRIBE, UNSUBSCRIBE
 from indexes.relays.kernels.recipient_text import quoted, write_answers
 from indexes.relays.packing import unpack_indexes
 from indexes.relays.plans.links import FEW
@@ -90,6 +92,8 @@ def exercise(engine: RelayEngine, n: int) -> None:
     sent = [Message(0, "reset", follow=1), Message(1, "subscribe", "n:e:1", ((0.0, 1.0),) * d)]
     engine.apply(Receive("west", "e1", [*sent, Message(2, "notify", values=(0.5,) * d, mark=("e1", 0))]))
     engine.apply(Acked("north", "e1", 1))
+    for op in ([SUBSCRIBE, SUBSCRIBE], [UNSUBSCRIBE, UNSUBSCRIBE]):
+        engine.apply(EditSubscriptions(np.array(op, np.uint8), ["one", "other"], *_boxes(rng, 2, d)))
     for key in ("new", "w1"):
         engine.apply(SetSubscription(key, *(ends[0] for ends in _boxes(rng, 1, d))))
     engine.apply(ChangeSubscription("w2", {"a": (0.0, 0.5)}))

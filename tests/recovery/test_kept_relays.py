@@ -92,13 +92,16 @@ links = st.sampled_from(["north", "west"])
 rows = st.lists(st.tuples(ids, numbers, st.sampled_from([None, None, "north"])), min_size=1, max_size=8)
 
 
-def columns(given: list[tuple[str, tuple[int, int, int], str | None]]) -> tuple[Any, Floats, Floats, Any]:
-    link = pa.array([link for _, _, link in given], pa.string())
+def columns(given: list[tuple[str, tuple[int, int, int], str | None]]) -> tuple[list[str], Floats, Floats, list[Any]]:
     lo, hi = some([n for _, n, _ in given])
-    return pa.array([key for key, _, _ in given]), lo, hi, link
+    return [key for key, _, _ in given], lo, hi, [link for _, _, link in given]
 
 
-adding = rows.map(lambda given: AddSubscriptions(*columns(given), {0: 30.0}, True))
+def added(keys: list[str], lo: Floats, hi: Floats, link: list[Any]) -> AddSubscriptions:
+    return AddSubscriptions(pa.array(keys), lo, hi, pa.array(link, pa.string()), {0: 30.0}, True)
+
+
+adding = rows.map(lambda given: added(*columns(given)))
 editing = st.tuples(rows, st.lists(st.integers(0, 1), min_size=8, max_size=8)).map(
     lambda both: EditSubscriptions(np.array(both[1][: len(both[0])], np.uint8), *columns(both[0]), {0: 30.0}, True)
 )

@@ -4,27 +4,23 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-import pyarrow as pa
 
 from app.api.relays.context import RelayContext
 from app.api.relays.models import DECIDED
-from app.api.relays.routes.subscriptions import RelaySubscriptionRoutes, only_result, subscription_text
+from app.api.relays.routes.subscriptions import RelaySubscriptionRoutes, only_result
 from app.api.together.kind import Answer, Elsewhere, Outcome, ShortRequest, Verb, receipts
 from app.api.together.readers import OfSubscription
-from app.rendering.relays import decided
+from app.rendering.relays import Row, decided_each, relay_json
 from app.security.callers import Caller
 from app.write_path.idempotency import Ticket
 from app.write_path.writer import Skeleton
-from indexes.relays.commands import EditSubscriptions, SetSubscription
-from indexes.relays.config import RelayConfig
+from indexes.relays.commands import EditSubscriptions
 from indexes.relays.engine import RelayEngine
 from indexes.relays.kernels.forward import SUBSCRIBE, UNSUBSCRIBE
 from indexes.relays.plans.subscriptions import BatchPlan
-from indexes.relays.results import Subscribed, Unsubscribed
 
 
 class Edit(NamedTuple):
@@ -32,7 +28,7 @@ class Edit(NamedTuple):
 
     engine: RelayEngine
     id: str
-    made: SetSubscription | None
+    made: Row | None
 
 
 class Edits(OfSubscription):
@@ -46,12 +42,12 @@ class Edits(OfSubscription):
         """The subscription that a request makes or ends. Raises whatever makes it take the usual way."""
         id, makes = request.id, request.verb.method == "PUT"
         relay, readers = self.addressed(request, caller)
-        if (relay.latest(id) is None) != makes:
+        if relay.will_exist(id) == makes:
             raise Elsewhere
         if not makes:
             return Edit(relay, id, None)
-        made: SetSubscription = readers.whole(id, request.checked_body(readers.put))
-        return Edit(relay, id, replace(made, ttl=made.ttl or None))
+        made: Row = readers.reader.row(id, request.checked_body(readers.put))
+        return Edit(relay, id, made._replace(ttl=None) if made.ttl == 0 else made)
 
     def subject(self, item: Edit) -> str | None:
         """The subscription, which one request makes and another one ends."""
@@ -60,7 +56,7 @@ class Edits(OfSubscription):
     async def apply(self, name: str, items: Sequence[Edit], tickets: Sequence[Ticket | None]) -> BatchPlan:
         """Carry them out by one command. Raises as `Writer.submit`."""
         relay = items[0].engine
-        config = self.context.config_of(relay)
+        attributes = self.context.config_of(relay).attributes
 
         def requests(plan: BatchPlan) -> Iterator[tuple[Ticket, Skeleton]]:
             def skeleton(event: int, at: int) -> Skeleton:
@@ -68,22 +64,30 @@ class Edits(OfSubscription):
                 if made is None:
                     # A place for its result: `Plan.results_of` takes it for the answer about one of them.
                     return Skeleton(200, {"seq": seq, "results": [{}]}, open=True)
-                known = json.loads(subscription_text(made, seq, config))
-                return Skeleton(201, {**known, **dict.fromkeys(DECIDED)}, open=True)
+                (text,) = relay_json(attributes).begun([made], [seq], [""])
+                return Skeleton(201, {**json.loads(text), **dict.fromkeys(DECIDED)}, open=True)
 
             return receipts(tickets, range(len(items)), skeleton)
 
         plan: BatchPlan = await self.context.resources.submit(
-            name, _command(items, len(config.attributes)), reader=relay, requests=requests if any(tickets) else None
+            name, _command(items, len(attributes)), reader=relay, requests=requests if any(tickets) else None
         )
         return plan
 
     async def outcomes(self, job: BatchPlan, items: Sequence[Edit]) -> list[Outcome]:
         """Each with its own seq and what to forward."""
-        config = self.context.config_of(items[0].engine)
+        write = relay_json(self.context.config_of(items[0].engine).attributes)
+        seqs, decided = range(job.first_seq, job.last_seq + 1), decided_each(job.results)
+        rows = [item.made for item in items if item.made is not None]
+        if len(rows) == len(items):
+            return [Answer(201, f"{text}\n".encode(), None) for text in write.begun(rows, seqs, decided)]
+        begun = [at for at, item in enumerate(items) if item.made is not None]
+        texts = iter(write.begun(rows, [seqs[at] for at in begun], [decided[at] for at in begun]))
         return [
-            _answer(item, seq, result, config)
-            for item, seq, result in zip(items, range(job.first_seq, job.last_seq + 1), job.results, strict=True)
+            _ended(item.id, seq, said, result.fields())
+            if item.made is None
+            else Answer(201, f"{next(texts)}\n".encode(), None)
+            for item, seq, said, result in zip(items, seqs, decided, job.results, strict=True)
         ]
 
 
@@ -98,22 +102,26 @@ def subscription_edits(context: RelayContext, routes: RelaySubscriptionRoutes) -
 
 def _command(items: Sequence[Edit], attributes: int) -> EditSubscriptions:
     """All of them as one command; of what ends only the id counts."""
-    made = [item.made for item in items]
-    anywhere = np.full(attributes, -np.inf), np.full(attributes, np.inf)
-    linked = any(one is not None and one.link is not None for one in made)
-    links = [None if one is None else one.link for one in made] if linked else []
-    return EditSubscriptions(
-        np.array([UNSUBSCRIBE if one is None else SUBSCRIBE for one in made], np.uint8),
-        pa.array([item.id for item in items], pa.string()),
-        np.array([anywhere[0] if one is None else one.lo for one in made]),
-        np.array([anywhere[1] if one is None else one.hi for one in made]),
-        pa.array(links, pa.string()) if linked else None,
-        {at: one.ttl for at, one in enumerate(made) if one is not None and one.ttl},
-    )
+    n, op, anywhere = len(items), np.full(len(items), SUBSCRIBE, np.uint8), [-np.inf, np.inf] * attributes
+    ids: list[str] = []
+    ends: list[float] = []
+    links: list[str | None] = []
+    ttl: dict[int, float] = {}
+    for at, (_, id, made) in enumerate(items):
+        ids.append(id)
+        if made is None:
+            op[at] = UNSUBSCRIBE
+            ends += anywhere
+            links.append(None)
+        else:
+            ends += made.ends
+            links.append(made.link)
+            if made.ttl:
+                ttl[at] = made.ttl
+    lo, hi = np.array(ends[0::2]).reshape(n, attributes), np.array(ends[1::2]).reshape(n, attributes)
+    return EditSubscriptions(op, ids, lo, hi, links if any(links) else None, ttl)
 
 
-def _answer(item: Edit, seq: int, result: Subscribed | Unsubscribed, config: RelayConfig) -> Answer:
-    if item.made is not None:
-        return Answer(201, f"{subscription_text(item.made, seq, config, decided(result))}\n".encode(), None)
-    kept = {"seq": seq, "results": [{"id": item.id, **result.fields()}]}
-    return Answer(200, f'{{"seq":{seq}{decided(result)}}}\n'.encode(), kept)
+def _ended(id: str, seq: int, decided: str, fields: dict[str, Any]) -> Answer:
+    kept = {"seq": seq, "results": [{"id": id, **fields}]}
+    return Answer(200, f'{{"seq":{seq}{decided}}}\n'.encode(), kept)

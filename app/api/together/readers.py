@@ -17,13 +17,14 @@ from app.security.scopes import Need
 
 class Readers(NamedTuple):
     """By one configuration: what checks the bodies of `PUT` and `PATCH`, and what makes a command of an id and a whole
-    body, or part of one."""
+    body, or part of one, which are functions of the `reader`."""
 
     config: Any
     put: SchemaValidator
     patch: SchemaValidator
     whole: Callable[[str, dict[str, Any]], Any]
     part: Callable[[str, dict[str, Any]], Any]
+    reader: Any
 
 
 class OfSubscription:
@@ -50,5 +51,5 @@ class OfSubscription:
         if latest is None or latest.config is not config:
             reader: Any = self.routes.reader(self.context, config)
             both = self.routes.validators(self.context, config)
-            latest = self._latest = Readers(config, *both, reader.whole, reader.part)
+            latest = self._latest = Readers(config, *both, reader.whole, reader.part, reader)
         return engine, latest

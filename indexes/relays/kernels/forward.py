@@ -11,38 +11,60 @@ ever found as coverers. Orphans must then be searched for in an order in which t
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from indexes.compiled.jit import internal, kernel
+from indexes.compiled.kept import keep, unpacked
 from indexes.core.arrays import Bools, Bytes, Ints, Ints32
 from indexes.relays.kernels.covering_index import CoverArrays, cover, delete, insert
-from indexes.relays.kernels.graph import Graph, link, remove
-from indexes.relays.kernels.points import Points, goes_before
+from indexes.relays.kernels.graph import Graph, empty_graph, link, remove
+from indexes.relays.kernels.points import Points, empty_points, goes_before
 
 SUBSCRIBE, UNSUBSCRIBE = 0, 1
 """What a command does, in `op` columns."""
 
 
+def any_ends(op: Bytes) -> bool:
+    """Whether any of some commands unsubscribes; by their bytes, since most often there are few."""
+    return UNSUBSCRIBE in op.tobytes()
+
+
 class Forwarding(NamedTuple):
     """What is known of the subscriptions of one neighbour: G_k, and which of them have been `forwarded`, by slot. With
-    `roots` the index holds roots alone. `orphans` is scratch with room for every slot."""
+    `roots` the index holds roots alone. `orphans` is scratch with room for every slot. `promoted` is where commands put
+    what they promote, with room for all subscriptions, present and new. Row 0 of `seen` counts for subscribing, row 1
+    for unsubscribing."""
 
     graph: Graph
     forwarded: Bools
     orphans: Ints32
+    promoted: Ints32
+    seen: Ints
     k: int
     roots: bool
 
 
+Worked = tuple[CoverArrays, Points, Forwarding]
+"""What `run` works on: an index, the table of its points, and what is known of the subscriptions."""
+
+
+def example(index: CoverArrays) -> Worked:
+    """What `run` may work on, with an index of this type."""
+    none, seen = np.empty(0, np.int32), np.zeros((2, 3), np.int64)
+    known = Forwarding(empty_graph(0, 1), np.zeros(0, np.bool_), none, none, seen, 1, True)
+    return index, empty_points(0, 2), known
+
+
 class Outcome(NamedTuple):
-    """The outcome of commands. ``forward[i]``: whether command i itself is forwarded. ``coverers[i * k :]``,
-    ``found[i]`` of them: what covers a new subscription. ``promoted[: upto[i]]``: what commands 0 to i promote; there
-    is room for all subscriptions, present and new."""
+    """The outcome of commands. ``forward[i]``: whether command i itself is forwarded. ``coverers[: covered[i]]``: what
+    covers the subscriptions that commands 0 to i begin, with room for k of each command; ``promoted[: upto[i]]`` of
+    `Forwarding`: what these commands promote."""
 
     forward: Bools
     coverers: Ints32
-    found: Ints
-    promoted: Ints32
+    covered: Ints
     upto: Ints
 
 
@@ -74,24 +96,27 @@ def _sort(points: Points, slots: Ints32, size: int) -> None:
 
 
 @kernel
-def run(
-    index: CoverArrays, points: Points, known: Forwarding, op: Bytes, slots: Ints32, outcome: Outcome, seen: Ints
-) -> int:
-    """Carry out commands ``op[i]`` on ``slots[i]`` one after the other; returns how many subscriptions are promoted.
+def keep_worked(kept: Any, parts: Worked) -> None:
+    """Keep what `run` works on."""
+    keep(kept, parts)
 
-    Row 0 of ``seen`` counts for subscribing, row 1 for unsubscribing.
-    """
+
+@kernel
+def run(kept: Any, op: Bytes, slots: Ints32, outcome: Outcome) -> int:
+    """Carry out commands ``op[i]`` on ``slots[i]`` one after the other, with what `keep_worked` has kept; returns how
+    many subscriptions are promoted."""
+    index, points, known = unpacked(kept)
     graph, forwarded, orphans, k, roots = known.graph, known.forwarded, known.orphans, known.k, known.roots
-    coverers = outcome.coverers
+    coverers, promoted, seen = outcome.coverers, known.promoted, known.seen
     n = 0
+    m = 0
     for i in range(op.size):
         s = slots[i]
-        outcome.found[i] = 0
         if op[i] == SUBSCRIBE:
-            c = cover(index, points, s, k, coverers, i * k, seen, 0)
-            for z in range(c):
-                link(graph, k, s, coverers[i * k + z])
-            outcome.found[i] = c
+            c = cover(index, points, s, k, coverers, m, seen, 0)
+            for z in range(m, m + c):
+                link(graph, k, s, coverers[z])
+            m += c
             forwarded[s] = c == 0
             if c == 0 or not roots:
                 insert(index, points, s)
@@ -103,16 +128,18 @@ def run(
                 _sort(points, orphans, orphaned)
             for z in range(orphaned):
                 t = orphans[z]
-                c = cover(index, points, t, k, coverers, i * k, seen, 1)
-                for y in range(c):
-                    link(graph, k, t, coverers[i * k + y])
+                # What is found here is written over.
+                c = cover(index, points, t, k, coverers, m, seen, 1)
+                for y in range(m, m + c):
+                    link(graph, k, t, coverers[y])
                 if c == 0:
                     if roots:
                         insert(index, points, t)
                     if not forwarded[t]:
                         forwarded[t] = True
-                        outcome.promoted[n] = t
+                        promoted[n] = t
                         n += 1
         outcome.forward[i] = forwarded[s]
+        outcome.covered[i] = m
         outcome.upto[i] = n
     return n

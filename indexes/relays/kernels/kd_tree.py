@@ -466,6 +466,8 @@ class KdIndex(CoverIndex):
 
     def reserve(self, inserts: int, slots: int) -> None:
         o, n = self.arrays, len(self) + inserts
+        if slots <= len(o.at) and n <= len(o.order):
+            return
         coordinates, full, width = (int(o.size[i]) for i in (COORDINATES, FULL, WIDTH))
         if slots > len(o.at):
             at = np.full(max(slots, len(o.at) * 3 // 2), -1, np.int32)

@@ -16,9 +16,9 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from indexes.compiled.jit import internal
+from indexes.compiled.jit import internal, kernel
 from indexes.core import aligned
-from indexes.core.arrays import Floats, Ints, Ints32
+from indexes.core.arrays import Floats, Ints, Ints32, int64
 from indexes.relays.kernels.comparisons import ROW, row_reaches
 
 Float32s: TypeAlias = NDArray[np.float32]
@@ -75,9 +75,16 @@ def copied(thing: T, arrays: Iterable[NDArray[Any]]) -> T:
 def as_points(lo: Floats, hi: Floats) -> Floats:
     """Boxes of shape (n, d) as points of shape (n, 2d); 0 has no sign."""
     out = np.empty((len(lo), 2 * lo.shape[1]))
-    out[:, 0::2] = -lo
-    out[:, 1::2] = hi
-    return out + 0.0
+    _join(np.ascontiguousarray(lo, np.float64), np.ascontiguousarray(hi, np.float64), out)
+    return out
+
+
+@kernel
+def _join(lo: Floats, hi: Floats, out: Floats) -> None:
+    for i in range(lo.shape[0]):
+        for j in range(lo.shape[1]):
+            out[i, 2 * j] = 0.0 - lo[i, j]
+            out[i, 2 * j + 1] = hi[i, j] + 0.0
 
 
 def as_boxes(exact: Floats) -> tuple[Floats, Floats]:
@@ -85,19 +92,40 @@ def as_boxes(exact: Floats) -> tuple[Floats, Floats]:
     return 0.0 - exact[:, 0::2], exact[:, 1::2].copy()
 
 
-def write(points: Points, slots: Ints32, rows: Floats, age: Ints) -> None:
-    """Put points (see `as_points`) with their ages into slots."""
-    points.exact[slots] = rows
-    points.age[slots] = age
-    width = width_of(rows.shape[1])
-    with np.errstate(over="ignore"):
-        points.coarse.reshape(-1, width)[slots, : rows.shape[1]] = rows
+@internal
+def write_points(points: Points, slots: Ints32, rows: Floats, born: int) -> None:
+    """Put points (see `as_points`) into slots, the first with the age `born`, each following one with the next."""
+    D = rows.shape[1]
+    width = -(-D // ROW) * ROW
+    for i in range(slots.size):
+        s = int64(slots[i])
+        for j in range(D):
+            points.exact[s, j] = rows[i, j]
+            points.coarse[s * width + j] = np.float32(rows[i, j])
+        points.age[s] = born + i
+
+
+@kernel
+def write(points: Points, slots: Ints32, rows: Floats, born: int) -> None:
+    """See `write_points`."""
+    write_points(points, slots, rows, born)
 
 
 def coverers_first(points: Points, slots: Ints32) -> Ints32:
     """The slots in an order in which every one comes after all that cover it: by the points, greatest first, then by
     age. Sums of coordinates would tie where sides are unbounded."""
     return slots[np.lexsort((points.age[slots], *(-points.exact[slots].T[::-1])))]
+
+
+@kernel
+def are_sides(lo: Floats, hi: Floats) -> bool:
+    """Whether all sides are intervals, none of them at infinity."""
+    good = True
+    for i in range(lo.shape[0]):
+        for j in range(lo.shape[1]):
+            a, b = lo[i, j], hi[i, j]
+            good &= a <= b and a < np.inf and b > -np.inf
+    return good
 
 
 @internal

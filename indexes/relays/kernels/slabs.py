@@ -337,8 +337,9 @@ def _lay_out(index: Slabs, points: Points, slots: Ints32, first: int, code: Ints
             index.held[first + i] = slots[i]
 
 
-@kernel
-def _insert(index: Slabs, points: Points, slots: Ints32) -> None:
+@internal
+def put_slots(index: Slabs, points: Points, slots: Ints32) -> None:
+    """Add slots that are not there, for which there is room."""
     for i in range(slots.size):
         if index.size[FREE] > 0:
             index.size[FREE] -= 1
@@ -352,6 +353,11 @@ def _insert(index: Slabs, points: Points, slots: Ints32) -> None:
                     _spread_whole(index, p // BLOCK, end)
         _place(index, points, int64(slots[i]), p)
     index.size[BOXES] += slots.size
+
+
+@kernel
+def _insert(index: Slabs, points: Points, slots: Ints32) -> None:
+    put_slots(index, points, slots)
 
 
 @kernel
@@ -638,7 +644,8 @@ class SlabIndex:
             at = np.full(max(slots, len(o.at) * 3 // 2), -1, np.int32)
             at[: len(o.at)] = o.at
             self.arrays = o = o._replace(at=at)
-        positions = int(o.size[USED]) + max(0, inserts - int(o.size[FREE]))
+        _, _, used, free = o.size.tolist()
+        positions = used + max(0, inserts - free)
         if positions > len(o.held):
             room = _whole(max(positions, len(o.held) * 3 // 2), BLOCK)
             best = longer(o.best, _whole(room, GROUP) // BLOCK * self._ends)
@@ -657,16 +664,30 @@ class SlabIndex:
     def insert(self, points: Points, slots: Ints32) -> None:
         """Add slots that are not there. O(attributes) each, twice where a group fills up; O(n log n) where boxes have
         doubled."""
-        o, n = self.arrays, len(self) + len(slots)
-        if o.size[CUT_AT] < SETTLED and n > 2 * o.size[CUT_AT]:
+        if self.outgrown_by(len(slots)):
             self._cut(points, np.concatenate([self.slots(), slots]))
         else:
             self.reserve(len(slots), int(slots.max(initial=-1)) + 1)
-            before = int(o.size[USED]) // GROUP * GROUP
+            before = self.used
             _insert(self.arrays, points, slots)
-            full = int(o.size[USED]) // GROUP * GROUP
-            if full > before:
-                self._arrange(points, before, full)
+            self.settle(points, before)
+
+    def outgrown_by(self, more: int) -> bool:
+        """Whether slabs have to be cut again for so many more boxes, and these cannot just be added by `put_slots`."""
+        boxes, cut_at = self.arrays.size[:USED].tolist()
+        return bool(cut_at < SETTLED and boxes + more > 2 * cut_at)
+
+    @property
+    def used(self) -> int:
+        """How many positions have been given."""
+        return int(self.arrays.size[USED])
+
+    def settle(self, points: Points, before: int) -> None:
+        """Boxes were added where so many positions had been given `before`: put the groups that are full now in
+        order."""
+        begin, upto = before // GROUP * GROUP, self.used // GROUP * GROUP
+        if upto > begin:
+            self._arrange(points, begin, upto)
 
     def _arrange(self, points: Points, begin: int, upto: int) -> None:
         """Put what has the positions of whole groups in order, where none is free: none is while more are given."""

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
-from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 
 from indexes.core import edit_plan, subscription_plans
-from indexes.core.arrays import Bytes, Floats
+from indexes.core.arrays import Floats
 from indexes.core.background import BackgroundTask
 from indexes.core.cost import Cost
 from indexes.core.names import Names
@@ -30,7 +29,7 @@ from indexes.relays.commands import (
     SubscriptionState,
 )
 from indexes.relays.config import UPSTREAM, shown
-from indexes.relays.kernels.forward import SUBSCRIBE, UNSUBSCRIBE
+from indexes.relays.kernels.forward import SUBSCRIBE, UNSUBSCRIBE, any_ends
 from indexes.relays.kernels.points import as_points
 from indexes.relays.outbox import Chunk, as_messages
 from indexes.relays.outcomes import Outcomes
@@ -112,9 +111,9 @@ class ChangePlan(edit_plan.SlicedPlan[RelayStore]):
     at_once: ClassVar[int] = 1 << 30
     seconds_a_step: ClassVar[float] = SECONDS_A_STEP
 
-    @cached_property
-    def _changes(self) -> Changes:
-        return Changes(self.engine)
+    def __init__(self, engine: RelayStore, *rest: Any, **named: Any) -> None:
+        super().__init__(engine, *rest, **named)
+        self._changes = Changes(engine)
 
     @property
     def _cost(self) -> Cost:
@@ -128,10 +127,9 @@ class ChangePlan(edit_plan.SlicedPlan[RelayStore]):
 class EditPlan(ChangePlan, edit_plan.EditPlan[RelayStore]):
     """Subscriptions that clients add and end: each element takes a seq. `results` are their outcomes."""
 
-    @cached_property
-    def results(self) -> Outcomes:
-        """The outcomes of the elements."""
-        return Outcomes()
+    def __init__(self, engine: RelayStore, *rest: Any, **named: Any) -> None:
+        super().__init__(engine, *rest, **named)
+        self.results = Outcomes()
 
     @abstractmethod
     def _steps(self, lo: int, hi: int) -> Steps:
@@ -165,7 +163,9 @@ class AddPlan(EditPlan, subscription_plans.AddPlan[RelayStore]):
     command: AddSubscriptions
 
     def _steps(self, lo: int, hi: int) -> Steps:
-        return _of_columns(self.command, np.full(hi - lo, SUBSCRIBE, np.uint8), lo, hi)
+        command, op = self.command, np.full(hi - lo, SUBSCRIBE, np.uint8)
+        links = None if command.link is None else command.link.slice(lo, hi - lo).to_pylist()
+        return Steps(op, self._keys(lo, hi), as_points(command.lo[lo:hi], command.hi[lo:hi]), links)
 
     def _note(self, lo: int, hi: int) -> list[tuple[int, str]]:
         self._set_limits(lo, hi)
@@ -190,20 +190,27 @@ class BatchPlan(EditPlan):
 
     def lifetimes(self) -> Iterator[tuple[str, float | None]]:
         command = self.command
-        last = {key: i for i, key in enumerate(command.ids.to_pylist())}
+        if not any_ends(command.op):
+            return ((command.ids[i], seconds) for i, seconds in command.ttl.items())
+        last = {key: i for i, key in enumerate(command.ids)}
         return ((key, command.ttl.get(i) if command.op[i] == SUBSCRIBE else None) for key, i in last.items())
 
     def _steps(self, lo: int, hi: int) -> Steps:
-        return _of_columns(self.command, self.command.op[lo:hi], lo, hi)
+        command = self.command
+        if lo == 0 and hi == len(command):
+            return Steps(command.op, command.ids, as_points(command.lo, command.hi), command.link)
+        links = None if command.link is None else command.link[lo:hi]
+        return Steps(command.op[lo:hi], command.ids[lo:hi], as_points(command.lo[lo:hi], command.hi[lo:hi]), links)
 
     def _note(self, lo: int, hi: int) -> list[tuple[int, str]]:
-        gone = []
-        keys = self.command.ids.slice(lo, hi - lo).to_pylist()
-        for i, (op, key) in enumerate(zip(self.command.op[lo:hi].tolist(), keys, strict=True), lo):
+        command, gone = self.command, list[tuple[int, str]]()
+        if not (command.ttl or any_ends(command.op)):
+            return gone
+        for i, (op, key) in enumerate(zip(command.op[lo:hi].tolist(), command.ids[lo:hi], strict=True), lo):
             if op == UNSUBSCRIBE:
                 gone += [(self.first_seq + i, key)] if self.engine.forget(key) else []
-            elif i in self.command.ttl:
-                self.engine.ttl[key] = self.command.ttl[i]
+            elif i in command.ttl:
+                self.engine.ttl[key] = command.ttl[i]
         return gone
 
 
@@ -356,12 +363,6 @@ class NotifyPlan(Plan[RelayStore]):
 def state_of(command: SetSubscription) -> SubscriptionState:
     """The state of a subscription once it is set."""
     return SubscriptionState(as_points(command.lo[None], command.hi[None])[0], command.link, command.ttl)
-
-
-def _of_columns(command: AddSubscriptions | EditSubscriptions, op: Bytes, lo: int, hi: int) -> Steps:
-    links = None if command.link is None else command.link.slice(lo, hi - lo).to_pylist()
-    keys = command.ids.slice(lo, hi - lo).to_pylist()
-    return Steps(op, keys, as_points(command.lo[lo:hi], command.hi[lo:hi]), links)
 
 
 def replaced(key: str, point: Floats, link: str | None, new: bool) -> Steps:

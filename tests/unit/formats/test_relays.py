@@ -59,7 +59,7 @@ MESSAGES = [
 COMMANDS: list[Any] = [
     AddSubscriptions(IDS, LO, HI, LINK, {1: 2.5}),
     AddSubscriptions(IDS, LO, HI),
-    EditSubscriptions(np.array([0, 1, 0], np.uint8), IDS, LO, HI, LINK, {2: 1.0}),
+    EditSubscriptions(np.array([0, 1, 0], np.uint8), IDS.to_pylist(), LO, HI, LINK.to_pylist(), {2: 1.0}),
     SetSubscription("a", LO[0], HI[0], "north", 3.0),
     DeleteSubscriptions(["a", "b", "c"]),
     Notify(LO[2:] * np.ones((3, 1)), {1: b"{}"}, {2: "north"}),

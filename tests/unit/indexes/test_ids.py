@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
+from unittest.mock import patch
 
 import hypothesis.strategies as st
 import numpy as np
@@ -102,3 +103,32 @@ def test_it_asks_for_a_merge_when_much_has_come_one_by_one(make: Callable[[], An
     assert not ids.crowded
     assert ids.find("k65536") == 65_536
     ids.check()
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    bulk=st.lists(st.lists(keys, unique=True, max_size=20), min_size=1, max_size=4),
+    asked=st.lists(st.lists(keys, min_size=1, max_size=6), min_size=4, max_size=4),
+    most=st.integers(1, 5),
+)
+def test_what_was_not_found_is_found_once_it_is_there(bulk: list[list[str]], asked: list[list[str]], most: int) -> None:
+    ids, truth = IdMap(), dict[str, int]()
+    with patch("indexes.core.ids.MOST_ABSENT", most):
+        for one_by_one, more in enumerate(bulk):
+            for some in asked:
+                assert ids.any_of(some) == any(key in truth for key in some)
+                assert [ids.find(key) for key in some] == [truth.get(key, -1) for key in some]
+            fresh = [key for key in more if key not in truth]
+            rows = list(range(len(truth), len(truth) + len(fresh)))
+            ids.insert_all(fresh, rows)
+            truth |= dict(zip(fresh, rows, strict=True))
+            for some in asked:
+                assert ids.any_of(some) == any(key in truth for key in some)
+            if one_by_one % 2 and ids.recent:
+                ids.swap(ids.merged())
+            for key in fresh[::3]:
+                ids.delete(key)
+                truth[key] = -1
+            truth = {key: row for key, row in truth.items() if row >= 0}
+            assert len(ids._absent) <= most
+            ids.check()

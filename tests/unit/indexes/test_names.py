@@ -57,3 +57,18 @@ def test_recent_ids_are_found_while_others_come_and_go() -> None:
                 assert before.to_pylist() == list(there.values())
                 assert len(names._later) <= 2 * 13 + 20 + 13, "what is gone is not kept for good"
     assert names.many(np.empty(0, np.int32)).to_pylist() == []
+
+
+def test_a_row_that_was_named_has_the_id_of_whoever_has_it_now() -> None:
+    names = Names()
+    names.load(pack(pa.array([f"b{row}" for row in range(8)]), np.arange(8, dtype=np.int32)))
+    there = {row: f"b{row}" for row in range(8)}
+    with patch("indexes.core.names.MOST_NAMED", 3):
+        for at in range(40):
+            assert {row: names.name(row) for row in there} == there
+            row = at % 5
+            names.delete(there.pop(row), row)
+            names.note_all([f"n{at}"], [row])
+            there[row] = f"n{at}"
+            if at % 7 == 6:
+                names.swap(names.merged())

@@ -213,7 +213,7 @@ class Network(RuleBasedStateMachine):
                 there.append(key)
         whole = add([(key, box) for _, key, box in rows])
         ops = np.array([op for op, _, _ in rows], np.uint8)
-        plan = node.apply(EditSubscriptions(ops, whole.ids, whole.lo, whole.hi))
+        plan = node.apply(EditSubscriptions(ops, whole.ids.to_pylist(), whole.lo, whole.hi))
         for (op, key, box), answer in zip(rows, plan.results, strict=True):
             if op == SUBSCRIBE:
                 assert answer.forward == node.truth.subscribe(key, box)
@@ -460,13 +460,13 @@ def test_a_batch_says_what_is_wrong_and_can_pass_it_over() -> None:
     rows = add([("s", [(0, 1)]), ("t", [(2, 1)]), ("x", [(0, 0)]), ("s", [(0, 0)]), ("s", [(5, 6)])])
     op = np.array([SUBSCRIBE, SUBSCRIBE, UNSUBSCRIBE, UNSUBSCRIBE, SUBSCRIBE], np.uint8)
     with pytest.raises(Refused) as refused:
-        made.apply(EditSubscriptions(op, rows.ids, rows.lo, rows.hi))
+        made.apply(EditSubscriptions(op, rows.ids.to_pylist(), rows.lo, rows.hi))
     assert [(fault.index, fault.kind) for fault in refused.value.faults] == [
         (1, "invalid"),
         (2, "unknown"),
         (0, "taken"),
     ]
-    plan, _ = made.apply(EditSubscriptions(op, rows.ids, rows.lo, rows.hi, ttl={4: 7.0}, skip=True))
+    plan, _ = made.apply(EditSubscriptions(op, rows.ids.to_pylist(), rows.lo, rows.hi, ttl={4: 7.0}, skip=True))
     assert plan.positions == [3, 4] and made.seq == 3 and made.ttl == {"s": 7.0}
     assert [answer["seq"] for answer in plan.response_fields()["results"]] == [2, 3]
     assert plan.response_fields()["results"][1] == {"id": "s", "seq": 3, "forward": True, "covered_by": []}
@@ -703,7 +703,7 @@ def test_a_graph_with_all_edges_holds_few(graph: Graph) -> None:
         more: list[Any] = [
             add([("s3", box)]),
             SetSubscription("s3", lo, hi),
-            EditSubscriptions(np.array([SUBSCRIBE], np.uint8), pa.array(["s3"]), lo[None], hi[None]),
+            EditSubscriptions(np.array([SUBSCRIBE], np.uint8), ["s3"], lo[None], hi[None]),
             Receive("north", "e", [Message(0, "reset", follow=1), Message(1, "subscribe", "n:e:1", box)]),
         ]
         for command in more if graph != "G" else []:
@@ -713,9 +713,7 @@ def test_a_graph_with_all_edges_holds_few(graph: Graph) -> None:
         while not ahead.done:
             ahead.execute(1.0)
             ahead.publish()
-        gone = EditSubscriptions(
-            np.array([UNSUBSCRIBE], np.uint8), pa.array(["s0"]), np.zeros((1, 2)), np.zeros((1, 2))
-        )
+        gone = EditSubscriptions(np.array([UNSUBSCRIBE], np.uint8), ["s0"], np.zeros((1, 2)), np.zeros((1, 2)))
         engine.apply(gone)
         engine.apply(more[0])
         engine.check()

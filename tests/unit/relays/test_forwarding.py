@@ -51,7 +51,7 @@ class Worlds:
                 slot = next(s for s in range(len(used) + 1) if s not in used)
                 used.add(slot)
                 self.points = grown(self.points, slot + 1)
-                write(self.points, np.array([slot]), rows([given], self.d), np.array([key]))
+                write(self.points, np.array([slot], np.int32), rows([given], self.d), key)
                 self.slot[key] = slot
                 self.born += 1
                 forward = self.router.subscribe(key, given)

@@ -23,7 +23,7 @@ def searches(
 ) -> tuple[np.ndarray, int]:
     """Searches by subscribing and by unsubscribing, and how many subscriptions are forwarded in the end."""
     points = empty_points(len(lo), 2 * lo.shape[1])
-    write(points, np.arange(len(lo), dtype=np.int32), as_points(lo, hi), np.arange(len(lo)))
+    write(points, np.arange(len(lo), dtype=np.int32), as_points(lo, hi), 0)
     relations = Known(KdIndex(2 * lo.shape[1], full=16), k, roots)
     told = relations.apply(points, np.array(op, np.uint8), np.array(slots, np.int32))
     assert len(told.forward) == len(op)

@@ -19,6 +19,7 @@ from tests.support.values import present
 from tests.unit.relays.helpers import add, engine, link_to, same_state
 
 N = 80
+MANY = 300
 
 
 def told(name: str, n: int = N) -> Receive:
@@ -123,12 +124,12 @@ def test_keys_of_many_steps_are_found_together(monkeypatch: pytest.MonkeyPatch) 
     made = engine(["north"])
     made.apply(Restart("north", "e1"))
     wide = [(0.0, 1e4)]
-    made.apply(add([("all", wide), *((f"s{i}", [(i, i + 1)]) for i in range(N))]))
-    keys = [*(f"s{i}" for i in range(N)), "new", "all"]
+    made.apply(add([("all", wide), *((f"s{i}", [(i, i + 1)]) for i in range(MANY))]))
+    keys = [*(f"s{i}" for i in range(MANY)), "new", "all"]
     slots = np.array([made.relay.names.find(key) for key in keys], np.int32)
-    slots[N] = 10**6
+    slots[MANY] = 10**6
     monkeypatch.setattr(Names, "name", lambda *given: pytest.fail("one by one"))
     assert made.relay._keys(slots, {10**6: "new"}) == keys
-    assert made.relay._keys(slots[:N], {}) == keys[:N]
+    assert made.relay._keys(slots[:MANY], {}) == keys[:MANY]
     monkeypatch.undo()
     assert made.apply(Notify(np.array([[0.5]])))[0].results[0].subscriptions == ["all", "s0"]

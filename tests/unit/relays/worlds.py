@@ -65,7 +65,7 @@ def rows(given_boxes: list[list[tuple[float, float]]], d: int) -> np.ndarray:
 def table(lo: np.ndarray, hi: np.ndarray) -> Any:
     """The boxes as slots in order."""
     points = empty_points(len(lo), 2 * lo.shape[1])
-    write(points, np.arange(len(lo), dtype=np.int32), as_points(lo, hi), np.arange(len(lo)))
+    write(points, np.arange(len(lo), dtype=np.int32), as_points(lo, hi), 0)
     return points
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -18,6 +18,7 @@ from app.api.models import OnErrorQuery
 from app.api.problems import invalid, many
 from app.api.relays.models import RelayValidators
 from app.errors import FieldError
+from app.rendering.relays import Row
 from indexes.relays.commands import AddSubscriptions, ChangeSubscription, EditSubscriptions, SetSubscription
 from indexes.relays.config import RelayConfig
 from indexes.relays.kernels.forward import SUBSCRIBE, UNSUBSCRIBE
@@ -27,6 +28,7 @@ Ends = tuple[float, float]
 
 INF = np.inf
 REVERSED = "lo must be at most hi"
+_ANYWHERE = (None, None)
 _BAD: dict[str, Any] = {"op": "unsubscribe", "id": "-"}
 _OPS = {"subscribe": SUBSCRIBE, "unsubscribe": UNSUBSCRIBE}
 _OF_NEW_ONES = ("box", "link", "ttl")
@@ -56,11 +58,21 @@ class SubscriptionReader:
 
     def whole(self, id: str, body: dict[str, Any]) -> SetSubscription:
         """The subscription of a PUT. Raises the problem 422."""
+        _, ends, link, ttl = self.row(id, body)
+        return SetSubscription(id, np.array(ends[0::2]), np.array(ends[1::2]), link, ttl)
+
+    def row(self, id: str, body: dict[str, Any]) -> Row:
+        """As `whole`."""
         if body.get("id") not in (None, id):
             raise invalid("id", f"is {id!r} in the path")
-        box = self._box(body)
-        lo, hi = (np.array([box.get(name, (-INF, INF))[side] for name in self._names]) for side in (0, 1))
-        return SetSubscription(id, lo, hi, body.get("link"), body.get("ttl"))
+        box: Mapping[str, Any] = body.get("box", {})
+        ends: list[float] = []
+        for name in self._names:
+            lo, hi = interval(box.get(name) or _ANYWHERE)
+            if lo > hi:
+                self._box(body)
+            ends += lo, hi
+        return Row(id, ends, body.get("link"), body.get("ttl"))
 
     def part(self, id: str, body: dict[str, Any]) -> ChangeSubscription:
         """The change of a PATCH. Raises the problem 422."""
@@ -147,7 +159,8 @@ class RelayColumns(Columns):
     def commands(self, skip: bool) -> tuple[EditSubscriptions, list[int] | None]:
         """As `subscriptions`, for commands of both sorts."""
         ids, links, lo, hi, ops = self._whole()
-        return self.kept(EditSubscriptions(ops, ids, lo, hi, links, self.ttl, skip))
+        listed = None if links is None else links.to_pylist()
+        return self.kept(EditSubscriptions(ops, ids.to_pylist(), lo, hi, listed, self.ttl, skip))
 
     def _whole(self) -> tuple[pa.Array, pa.Array | None, Float64, Float64, npt.NDArray[np.uint8]]:
         if not self.count:
@@ -158,6 +171,6 @@ class RelayColumns(Columns):
         return self.ids(), None if links.null_count == len(links) else links, lo, hi, np.concatenate(self._ops)
 
 
-def interval(pair: list[float | None]) -> Ends:
+def interval(pair: Sequence[float | None]) -> Ends:
     """An interval of JSON, infinite where it is unbounded."""
     return -INF if pair[0] is None else pair[0], INF if pair[1] is None else pair[1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -158,3 +159,21 @@ def test_machine_code_depends_on_what_is_kept() -> None:
     declare(Kept, lambda: (columns((1, 1)), np.zeros(1), 0.5))
     assert before != after
     assert KernelCache(combined).path(args) == before
+
+
+def test_a_copy_of_what_is_kept_is_about_the_copied_arrays() -> None:
+    class Holder:
+        def __init__(self) -> None:
+            self.keeper, self.parts = Keeper(Kept, put), (columns((3, 2)), np.ones(3), 1.0)
+
+        def sums(self) -> Floats:
+            out = np.empty(3)
+            combined(self.keeper.kept(self.parts), 1.0, out)
+            return out
+
+    one = Holder()
+    before = one.sums()
+    other = deepcopy(one)
+    assert np.array_equal(other.sums(), before)
+    one.parts[0].table[:] += 10.0
+    assert np.array_equal(other.sums(), before) and np.array_equal(one.sums(), before + 20.0)
