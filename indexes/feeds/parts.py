@@ -84,7 +84,7 @@ class Part:
             # Nothing has grown, as before most posts, for each of which this would take longer than the rest here.
             return
         self._reserved = wanted
-        if places != len(self.evaluation.turn) or len(self.evaluation.newest) < most_k:
+        if places != len(self.evaluation.sum) or len(self.evaluation.newest) < most_k:
             self.evaluation = new_evaluation(places, max(most_k, len(self.evaluation.newest)))
         self.scratch = with_room(self.scratch, len(window.df), longest, reads, slots)
         self.scratch = with_report(self.scratch, lines, lines)
