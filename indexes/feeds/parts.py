@@ -46,6 +46,10 @@ class Part:
         """Serve the cells from `first` to `end` - 1 from now on, apart from the window."""
         self.scratch.size[[CELL, CELLS_END, APART]] = first, end, 1
 
+    def serve_all(self) -> None:
+        """Serve all cells, with the window, as at first."""
+        self.scratch.size[[CELL, CELLS_END, APART]] = NO_CELL, ALL_CELLS, 0
+
     def window(self, window: Window) -> Window:
         """The window, or its posts with a copy of its numbers, valid until the next call, for a part that counts for
         itself."""
