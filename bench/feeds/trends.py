@@ -16,7 +16,7 @@ from bench.baselines.compared_feeds import GROUPS, RULES, ComparedIndex
 from bench.feeds.rounds import Round, feed_of, find_by, measure
 from bench.feeds.workload import World, make_world
 from bench.report import Report, count, ratio
-from indexes.feeds.feed import MANY, FeedIndex
+from indexes.feeds.feed import DIVIDED, FeedIndex
 from indexes.feeds.subscription_index import OrderedIndex, SubscriptionIndex
 
 
@@ -66,7 +66,7 @@ def show(report: Report, size: Size) -> None:
     report.text(
         f"Threshold-ordered postings, and groups with leaves of 1000, on {size.base.subscriptions:,} subscriptions of "
         f"{size.base.words[0]} to {size.base.words[1]} words, k = {size.base.k}, a window of {size.base.window:,} "
-        f"posts and uniform alpha but for what a row says; microseconds of thread time a post, from {MANY:,} "
+        f"posts and uniform alpha but for what a row says; microseconds of thread time a post, from {DIVIDED:,} "
         f"subscriptions on that of the longer of two threads with the former, the median "
         f"of {size.rounds} rounds of {size.posts:,} posts."
     )

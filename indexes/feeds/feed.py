@@ -74,7 +74,10 @@ UNREACHABLE = 2.0
 """A theta greater than any score."""
 
 MANY = 20_000
-"""Subscriptions from which on they are indexed in the background, and divided in two parts."""
+"""Subscriptions from which on they are indexed in the background, and buffers refilled in two halves."""
+
+DIVIDED = 50_000
+"""Subscriptions from which on they are divided in two parts."""
 
 BOTH = 2_000_000
 """Posts of a batch, times subscriptions, from which on two parts are served in two threads: about a
@@ -489,7 +492,7 @@ class FeedIndex:
         """Divide many subscriptions in two parts by their cells, which are new. The owners of posts are to be laid out
         then."""
         middle = self.subscription_index.middle
-        if middle is not None and (len(self.parts) > 1 or len(self.table) >= MANY):
+        if middle is not None and (len(self.parts) > 1 or len(self.table) >= DIVIDED):
             self.parts = divided(self.parts, middle)
 
     def _in_background(self, work: Callable[[], None]) -> Generator[None, None, None]:
@@ -680,8 +683,11 @@ class FeedIndex:
         """Index all subscriptions for words in this order, and insert the posts of the window into their buffers, which
         are empty, by their thetas."""
         yield from self._lay_out(order)
+        index, whole = self.subscription_index, self.parts
+        if index.middle is not None and len(self.table) >= MANY:
+            self.parts = divided(whole, index.middle)
         self._reserve(longest=int(self.window.terms.max(initial=0)))
-        v, index = self.window, self.subscription_index
+        v = self.window
         end = int(v.size[NEXT]) if len(self.table) else 0
 
         s, slots = self.table.arrays, self.table.slots()
@@ -699,6 +705,9 @@ class FeedIndex:
             yield from refill(states[0])
         else:
             yield from self._in_halves(lambda number: refill(states[number]))
+        self.parts = whole
+        if len(whole) == 1:
+            whole[0].serve_all()
         row[slots, THETA] = bounds[slots]
         index.move(s, slots, indexed[slots])
 

@@ -46,6 +46,10 @@ class Part:
         """Serve the cells from `first` to `end` - 1 from now on, apart from the window."""
         self.scratch.size[[CELL, CELLS_END, APART]] = first, end, 1
 
+    def serve_all(self) -> None:
+        """Serve all cells, with the window, as at first."""
+        self.scratch.size[[CELL, CELLS_END, APART]] = NO_CELL, ALL_CELLS, 0
+
     def window(self, window: Window) -> Window:
         """The window, or its posts with a copy of its numbers, valid until the next call, for a part that counts for
         itself."""
@@ -84,7 +88,7 @@ class Part:
             # Nothing has grown, as before most posts, for each of which this would take longer than the rest here.
             return
         self._reserved = wanted
-        if places != len(self.evaluation.turn) or len(self.evaluation.newest) < most_k:
+        if places != len(self.evaluation.sum) or len(self.evaluation.newest) < most_k:
             self.evaluation = new_evaluation(places, max(most_k, len(self.evaluation.newest)))
         self.scratch = with_room(self.scratch, len(window.df), longest, reads, slots)
         self.scratch = with_report(self.scratch, lines, lines)

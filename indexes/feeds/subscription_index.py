@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from indexes.compiled.kept import Keeper
+from indexes.compiled.simd import LANES
 from indexes.core import aligned
 from indexes.core.arrays import Floats, Ints
 from indexes.core.helper_threads import run_both
@@ -168,7 +169,7 @@ class OrderedIndex(SubscriptionIndex):
             )
 
     def reads(self, table: Table) -> Reads:
-        return Reads(len(self.cells.box) // 4, int(self.arrays.size[DIRECTORY_END]), SEEN)
+        return Reads(len(self.cells.box) // 4, int(self.arrays.size[DIRECTORY_END]), SEEN + LANES)
 
     def post(self, state: StepState, batch: Batch, window_posts: int, most_entries: int) -> int:
         kept = self._keeper.kept((self.arrays, self.cells, *state), lambda: (self.arrays, self.cells, state))

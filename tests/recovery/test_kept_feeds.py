@@ -105,6 +105,7 @@ class Carried(KeptMachine):
         "indexes.feeds.feed.EVALUATED": 1,
         "indexes.feeds.plans.posts.PIECE": 2,
         "indexes.feeds.feed.MANY": 3,
+        "indexes.feeds.feed.DIVIDED": 5,
         "indexes.feeds.posts.PIECE": 3,
         "indexes.feeds.state.AT_ONCE": 2,
     }

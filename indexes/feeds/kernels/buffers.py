@@ -18,10 +18,22 @@ from typing import NamedTuple
 import numpy as np
 
 from indexes.compiled.jit import inlined, internal, kernel
-from indexes.compiled.simd import prefetch_block
+from indexes.compiled.simd import prefetch_block, prefetch_line
 from indexes.core import aligned
 from indexes.core.arrays import Floats, Ints, Ints32, int64
-from indexes.feeds.kernels.subscriptions import ALPHA, ENTRY, OLDEST, POSTS, ROW, TERM, THETA, Subscribers, X, Y
+from indexes.feeds.kernels.subscriptions import (
+    ALPHA,
+    ENTRY,
+    OLDEST,
+    POSTS,
+    ROW,
+    TERM,
+    THETA,
+    Subscribers,
+    X,
+    Y,
+    buffer_of,
+)
 from indexes.feeds.kernels.window import CHUNK, FIRST, NEXT, NONE, Window
 from indexes.feeds.theta import BUCKETS, Limits
 
@@ -31,15 +43,17 @@ LATEST = 1 << 62
 BINS = 1024
 """Bins of scores, by which the best posts are selected."""
 
-TURN, EVALUATED, READ = range(3)
-"""Places in `Evaluation.size`: the number of the last evaluation, and two counters: evaluations, postings read."""
+CHUNKS_AHEAD = 3
+"""Chunks of a word that are prefetched."""
+
+EVALUATED, READ = range(2)
+"""Places in `Evaluation.size`: counters of evaluations and of postings read."""
 
 
 class Evaluation(NamedTuple):
     """Scratch of an evaluation."""
 
-    sum: Floats  # by place of a post: the text part of its score so far
-    turn: Ints  # and the evaluation that it belongs to
+    sum: Floats  # by place of a post: the text part of its score so far, 0 between evaluations
     post: Ints  # the posts that share a word, and their scores
     score: Floats
     best: Floats  # those that may be among the best
@@ -52,15 +66,14 @@ class Evaluation(NamedTuple):
 def new_evaluation(posts: int, k: int) -> Evaluation:
     """Scratch for a window of so many places and lists of at most k. O(posts + k)."""
     return Evaluation(
-        aligned.empty(posts),
-        aligned.zeros(posts, np.int64),
-        aligned.empty(posts, np.int64),
+        aligned.zeros(posts),
+        aligned.empty(posts + 1, np.int64),
         aligned.empty(posts),
         aligned.empty(posts),
         aligned.empty(posts, np.int64),
         np.empty(k, np.int64),
         np.empty(BINS, np.int32),
-        np.zeros(3, np.int64),
+        np.zeros(2, np.int64),
     )
 
 
@@ -78,30 +91,32 @@ def insert(table: Subscribers, limits: Limits, slot: int, score: float, post: in
     """Insert the newest post, with a score of theta or more. Returns its place among the entries, or NONE if the buffer
     was full and the post is not among those kept; a full buffer raises theta. O(entries)."""
     row = slot * ROW
-    base, n, kind = table.note[row + ENTRY], int64(table.held[slot]), table.kind[slot]
-    place = int64(0)
-    while place < n and table.score[base + place] > score:
-        place += 1
-    limit = int64(limits.dominated[kind])
-    if limit > 0:
-        keep = place
-        for i in range(place, n):
-            tag = table.tag[base + i] + 1
-            if (tag & (POSTS - 1)) < limit:
-                table.score[base + keep], table.tag[base + keep] = table.score[base + i], tag
-                keep += 1
-        n = keep
-    if n == 0:
-        table.note[row + OLDEST] = post
-    if n == limits.room[kind]:
-        n = int64(limits.kept[kind])
-        table.row[row + THETA] = table.score[base + n]
-        table.complete[slot] = 0
+    base, n, kind = buffer_of(table, slot), int64(table.held[slot]), table.kind[slot]
+    place, room, limit = int64(0), int64(limits.room[kind]), int64(limits.dominated[kind])
+    for i in range(n):
+        place += 1 if table.score[base + i] > score else 0
+    more, most = (1, limit) if limit > 0 else (0, int64(POSTS))
+    if n == room:
+        dropped = 0
+        for i in range(base + place, base + n):
+            dropped += 1 if (table.tag[i] & (POSTS - 1)) + more >= most else 0
+        if dropped == 0:
+            n = int64(limits.kept[kind])
+            table.row[row + THETA] = table.score[base + n]
+            table.complete[slot] = 0
     if place <= n:
-        for i in range(n, place, -1):
-            table.score[base + i], table.tag[base + i] = table.score[base + i - 1], table.tag[base + i - 1]
-        table.score[base + place], table.tag[base + place] = score, post * POSTS
-        n += 1
+        # What is to be written next: the post, then each entry below it that is not dropped.
+        at, next_score, next_tag = base + place, score, post * POSTS
+        for i in range(base + place, base + n):
+            own_score, own_tag = table.score[i], table.tag[i] + more
+            table.score[at], table.tag[at] = next_score, next_tag
+            stays = (own_tag & (POSTS - 1)) < most
+            next_score, next_tag = (own_score, own_tag) if stays else (next_score, next_tag)
+            at += 1 if stays else 0
+        table.score[at], table.tag[at] = next_score, next_tag
+        n = at + 1 - base
+        if n == 1:
+            table.note[row + OLDEST] = post
     else:
         place = int64(NONE)
     table.held[slot] = n
@@ -114,28 +129,32 @@ def remove(table: Subscribers, slot: int, post: int) -> int:
     O(entries), or O(1) for one that is older than all."""
     row, place = slot * ROW, int64(NONE)
     if table.note[row + OLDEST] <= post:
-        base, n, oldest = table.note[row + ENTRY], int64(table.held[slot]), int64(LATEST)
+        base, n, oldest = buffer_of(table, slot), int64(table.held[slot]), int64(LATEST)
+        least, at = post * POSTS, n
         for i in range(n):
-            number = table.tag[base + i] // POSTS
-            if number == post:
-                place = int64(i)
-            else:
-                oldest = min(oldest, number)
-        table.note[row + OLDEST] = oldest
-        if place != NONE:
-            for i in range(place, n - 1):
-                table.score[base + i], table.tag[base + i] = table.score[base + i + 1], table.tag[base + i + 1]
+            tag = table.tag[base + i]
+            own = (tag >= least) & (tag < least + POSTS)
+            at = i if own else at
+            oldest = min(oldest, LATEST if own else tag)
+        table.note[row + OLDEST] = oldest // POSTS
+        if at < n:
+            place = at
+            for i in range(base + at, base + n - 1):
+                table.score[i] = table.score[i + 1]
+            for i in range(base + at, base + n - 1):
+                table.tag[i] = table.tag[i + 1]
             table.held[slot] = n - 1
     return place
 
 
 @internal
 def prefetch_buffer(table: Subscribers, slot: int) -> None:
-    """Prefetch a buffer, or the first four lines of each of its columns."""
-    base = table.note[slot * ROW + ENTRY]
-    for line in range(0, 4, 2):
-        prefetch_block(table.score, base + 8 * line)
-        prefetch_block(table.tag, base + 8 * line)
+    """Prefetch a buffer, or the first three lines of each of its columns."""
+    base = buffer_of(table, slot)
+    prefetch_block(table.score, base)
+    prefetch_block(table.tag, base)
+    prefetch_line(table.score, base + 16)
+    prefetch_line(table.tag, base + 16)
 
 
 @internal
@@ -186,28 +205,40 @@ def evaluate(
 @internal
 def _collect(window: Window, table: Subscribers, evaluation: Evaluation, slot: int) -> tuple[int, int]:
     """Find the posts of the window that share a word. Returns their number, and that of the postings read."""
-    evaluation.size[TURN] += 1
-    turn, first, mask, n, read = evaluation.size[TURN], window.size[FIRST], window.x.size - 1, 0, 0
-    end = window.size[NEXT]
+    first, end, mask, n, read = window.size[FIRST], window.size[NEXT], window.x.size - 1, 0, 0
     begin = table.note[slot * ROW + TERM]
     for t in range(begin, begin + table.words[slot]):
         word, weight = int64(table.term[2 * t]), table.term[2 * t + 1]
         chunk = int64(window.oldest[word])
+        ahead = chunk
+        for _ in range(CHUNKS_AHEAD):
+            ahead = _prefetch_chunk(window, ahead)
         while chunk != NONE:
+            ahead = _prefetch_chunk(window, ahead)
             for at in range(chunk * CHUNK, chunk * CHUNK + window.used[chunk]):
                 post, other = window.chunk_post[at], window.chunk_weight[at]
                 if first <= post < end and other >= 0.0:
+                    # Products of weights are above 0: the sum of a post that was found is, too.
                     place = post & mask
+                    before = evaluation.sum[place]
+                    evaluation.sum[place] = before + weight * other
+                    evaluation.post[n] = post
+                    n += 1 if before == 0.0 else 0
                     read += 1
-                    if evaluation.turn[place] == turn:
-                        evaluation.sum[place] += weight * other
-                    else:
-                        evaluation.turn[place] = turn
-                        evaluation.sum[place] = weight * other
-                        evaluation.post[n] = post
-                        n += 1
             chunk = int64(window.after[chunk])
     return n, read
+
+
+@inlined
+def _prefetch_chunk(window: Window, chunk: int) -> int:
+    """Prefetch a chunk, unless it is `NONE`, and return the next one of its word, or `NONE`."""
+    following = chunk
+    if chunk != NONE:
+        prefetch_line(window.used, chunk)
+        prefetch_block(window.chunk_post, chunk * CHUNK)
+        prefetch_block(window.chunk_weight, chunk * CHUNK)
+        following = int64(window.after[chunk])
+    return following
 
 
 @internal
@@ -217,15 +248,16 @@ def _best(
     """Score the n posts found, and sort the best, at most `rank`, into `best` and `best_post`. Returns their number."""
     row, mask = slot * ROW, window.x.size - 1
     x, y, alpha = table.row[row + X], table.row[row + Y], table.row[row + ALPHA]
+    for b in range(BINS):
+        evaluation.bins[b] = 0
     for i in range(n):
         place = evaluation.post[i] & mask
-        evaluation.score[i] = score_of(x, y, alpha, window.x[place], window.y[place], diagonal, evaluation.sum[place])
+        score = score_of(x, y, alpha, window.x[place], window.y[place], diagonal, evaluation.sum[place])
+        evaluation.sum[place] = 0.0
+        evaluation.score[i] = score
+        evaluation.bins[min(BINS - 1, int64(score * BINS))] += 1
     least = 0
     if n > rank:
-        for b in range(BINS):
-            evaluation.bins[b] = 0
-        for i in range(n):
-            evaluation.bins[min(BINS - 1, int64(evaluation.score[i] * BINS))] += 1
         least = BINS - 1
         above = int64(evaluation.bins[least])
         while above < rank:

@@ -24,9 +24,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from indexes.compiled.blocks import copy_lanes, fill_lanes
 from indexes.compiled.jit import inlined, internal, kernel
 from indexes.compiled.kept import Words, declare, keep, unpacked
-from indexes.compiled.simd import prefetch_block
+from indexes.compiled.simd import LANES, bit_count, lanes_within, prefetch_block, prefetch_line
 from indexes.core.arrays import Floats, Ints, Ints32, int64
 from indexes.feeds.kernels.buffers import score_of
 from indexes.feeds.kernels.cells import Cells, build_cells, cell_at, nearest
@@ -77,6 +78,12 @@ SCALE = 1 << 28
 
 LOWEST = -SCALE // 2
 """The least bound; that of a lower one is this too."""
+
+LEAST_KEY = -1 << 62
+"""Less than any key."""
+
+WIDE = 1e100
+"""A diagonal with whose square, and that of its inverse, one can compute."""
 
 EMPTY = (1 << 31) - 1
 """The head of a list without keys: greater than any bound."""
@@ -245,7 +252,7 @@ def add(postings: Postings, cells: Cells, table: Subscribers, slots: Ints, at: i
                 directory += 2 * postings.blocks[word] + 2 if postings.blocks[word] == postings.room[word] else 0
             elif postings.filled[b] == postings.fits[b]:
                 keys += keys_of(2 * int64(postings.fits[b]))
-        if directory <= postings.cell.size and keys <= postings.key.size:
+        if directory <= postings.cell.size and keys + LANES <= postings.key.size:
             _lengths(postings.order, table, slot)
             for i in range(begin, begin + words):
                 _add_one(postings, table, slot, int64(table.term[2 * i]), table.raw[2 * i + 1])
@@ -445,27 +452,31 @@ def find_ordered(
     m = _open_blocks(postings, cells, window, scratch, post, diagonal)
     scratch.counted[OPENED] += m
     for i in range(begin, begin + n):
-        scratch.vector[window.word[i & terms]] = window.weight[i & terms]
-    found, b, at = 0, 0, int64(scratch.block[0]) if m else 0
-    end = int64(scratch.end[0]) if m else 0
-    while b < m:
-        seen = 0
-        while b < m and seen < SEEN:
-            if at < end and postings.key[at] < scratch.bound[b]:
-                scratch.seen[seen], scratch.rest[seen] = postings.key[at], scratch.ratio[b]
-                seen += 1
-                at += 1
-            else:
-                if b + AHEAD < m:
-                    prefetch_block(postings.key, scratch.block[b + AHEAD])
-                b += 1
-                at = scratch.block[b] if b < m else 0
-                end = scratch.end[b] if b < m else 0
-        scratch.counted[VISITED] += seen
-        left = _within_bounds(table, scratch, seen, x, y, diagonal)
-        found = _score(table, scratch, left, found, x, y, diagonal)
+        word = int64(window.word[i & terms])
+        scratch.vector[word] = window.weight[i & terms]
+        scratch.has[word >> 3] |= 1 << (word & 7)
+    found, seen = 0, 0
+    for b in range(min(AHEAD, m)):
+        prefetch_block(postings.key, scratch.block[b])
+    for b in range(m):
+        if b + AHEAD < m:
+            prefetch_block(postings.key, scratch.block[b + AHEAD])
+        at, end, least_above, ratio = scratch.block[b], scratch.end[b], scratch.bound[b], scratch.ratio[b]
+        reading = at < end
+        while reading:
+            copy_lanes(scratch.seen, seen, postings.key, at)
+            fill_lanes(scratch.rest, seen, ratio)
+            read = min(bit_count(lanes_within(postings.key, at, LEAST_KEY, least_above - 1)), end - at)
+            seen += read
+            at += read
+            reading = read == LANES and at < end
+            if seen >= SEEN:
+                found = _try(table, scratch, seen, found, x, y, diagonal)
+                seen = 0
+    found = _try(table, scratch, seen, found, x, y, diagonal)
     for i in range(begin, begin + n):
-        scratch.vector[window.word[i & terms]] = 0.0
+        word = int64(window.word[i & terms])
+        scratch.vector[word], scratch.has[word >> 3] = 0.0, 0
     for i in range(found):
         scratch.marked[scratch.hit[i] >> 3] = 0
     scratch.counted[HITS] += found
@@ -473,46 +484,48 @@ def find_ordered(
 
 
 @internal
-def _within_bounds(table: Subscribers, scratch: Scratch, seen: int, x: float, y: float, diagonal: float) -> int:
-    """Replace the keys seen by the slots of those that may score theta, by their places and the length of the post's
-    weights. Returns their number.
+def _try(table: Subscribers, scratch: Scratch, seen: int, found: int, x: float, y: float, diagonal: float) -> int:
+    """Append the subscriptions of the keys seen that score theta or more to the hits, of which there are `found`.
+    Returns their number.
 
-    A bound gives the weights of the subscription, (1 - alpha) l <= (theta - alpha bound) / level, unless it was clipped
-    from below."""
-    left = 0
+    A bound gives the weights of a subscription, (1 - alpha) l <= (theta - alpha bound) / level, unless it was clipped
+    from below. From these and the length of the post's weights follows how near it has to be, and only those are scored
+    that it is near enough."""
+    # Between other bounds squares of distances may be no numbers that can be compared.
+    left, comparable = 0, 1.0 / WIDE < diagonal < WIDE
     for i in range(seen):
         if i + 2 * AHEAD < seen:
-            prefetch_block(table.row, (scratch.seen[i + 2 * AHEAD] & 0xFFFFFFFF) * ROW)
+            prefetch_line(table.row, (scratch.seen[i + 2 * AHEAD] & 0xFFFFFFFF) * ROW)
         slot, bound = scratch.seen[i] & 0xFFFFFFFF, scratch.seen[i] >> 32
         row = slot * ROW
         theta, alpha = table.row[row + THETA] - SLACK, table.row[row + ALPHA]
-        text = scratch.rest[i] * (theta - alpha * bound / SCALE)
-        most = score_of(table.row[row + X], table.row[row + Y], alpha, x, y, diagonal, 0.0) + text
+        lacks = theta - scratch.rest[i] * (theta - alpha * bound * (1.0 / SCALE))
+        dx, dy, reach = table.row[row + X] - x, table.row[row + Y] - y, diagonal * (alpha - lacks)
+        far = (reach < 0.0) | (alpha * alpha * (dx * dx + dy * dy) > reach * reach)
         scratch.seen[left] = slot
-        left += 1 if most >= theta or bound <= LOWEST else 0
-    return left
-
-
-@internal
-def _score(table: Subscribers, scratch: Scratch, left: int, found: int, x: float, y: float, diagonal: float) -> int:
-    """Append the slots seen that score theta or more to the hits, of which there are `found`. Returns their number."""
+        left += 0 if far & (lacks > 0.0) & (bound > LOWEST) & comparable else 1
+    scratch.counted[VISITED] += seen
+    scratch.counted[SCORED] += left
+    for i in range(min(AHEAD, left)):
+        prefetch_block(table.term, 2 * table.note[scratch.seen[i] * ROW + TERM])
     for i in range(left):
         if i + AHEAD < left:
             prefetch_block(table.term, 2 * table.note[scratch.seen[i + AHEAD] * ROW + TERM])
         slot = scratch.seen[i]
         row = slot * ROW
-        text, first = 0.0, table.note[row + TERM]
-        for t in range(first, first + table.words[slot]):
-            text += table.term[2 * t + 1] * scratch.vector[int64(table.term[2 * t])]
+        text, begin = 0.0, table.note[row + TERM]
+        for t in range(begin, begin + table.words[slot]):
+            # That a post lacks a word, as it does most, is told by its bit: the weights do not fit into the cache.
+            word = int64(table.term[2 * t])
+            shared = (int64(scratch.has[word >> 3]) >> (word & 7)) & 1
+            text += table.term[2 * t + 1] * (scratch.vector[word * shared] * shared)
         score = score_of(table.row[row + X], table.row[row + Y], table.row[row + ALPHA], x, y, diagonal, text)
-        if score >= table.row[row + THETA]:
-            # It may have been seen by another word.
-            marks, bit = int64(scratch.marked[slot >> 3]), int64(1) << (slot & 7)
-            if marks & bit == 0:
-                scratch.marked[slot >> 3] = marks | bit
-                scratch.hit[found], scratch.hit_score[found] = slot, score
-                found += 1
-    scratch.counted[SCORED] += left
+        scratch.hit[found], scratch.hit_score[found] = slot, score
+        # It may have been seen by another word.
+        marks, bit = int64(scratch.marked[slot >> 3]), int64(1) << (slot & 7)
+        hit = (score >= table.row[row + THETA]) & (marks & bit == 0)
+        scratch.marked[slot >> 3] = marks | (bit if hit else 0)
+        found += 1 if hit else 0
     return found
 
 
@@ -537,28 +550,41 @@ def _open_blocks(postings: Postings, cells: Cells, window: Window, scratch: Scra
     first_cell, end_cell = scratch.size[CELL], min(scratch.size[CELLS_END], cells.box.size // 4)
     for cell in range(max(0, first_cell), end_cell):
         scratch.limit[cell] = int64(nearest(cells, cell, window.x[place], window.y[place], diagonal) * SCALE)
-    n = words_by_rarity(postings.order, window, scratch, place)
     directory, m, total = postings.head.size // _LEVELS.size, 0, 0.0
+    n = words_by_rarity(postings.order, window, scratch, place)
+    # What is read of all words is asked for before that of the first is.
+    for i in range(n):
+        at = int64(postings.at[scratch.word[i]])
+        prefetch_line(postings.cell, at)
+        prefetch_line(postings.begin, at)
+        prefetch_line(postings.filled, at)
+        prefetch_line(postings.fits, at)
+        prefetch_line(postings.blocks, scratch.word[i])
     for i in range(n - 1, -1, -1):
-        word = scratch.word[i]
         total += scratch.weight[i] * scratch.weight[i]
         level, t = 0, math.sqrt(total)
         while level < _LEVELS.size - 1 and _LEVELS[level] < t:
             level += 1
-        first, end = int64(postings.at[word]), int64(postings.at[word] + postings.blocks[word])
-        b = _block(postings, word, first_cell) if first_cell > 0 else first
-        begin = b
-        while b < end and postings.cell[b] < end_cell:
-            limit = int64(scratch.limit[postings.cell[b]])
-            if postings.head[level * directory + b] <= limit:
-                # The bound of the last level is the least, so the limit is above that of a single posting, too.
-                listed = level if postings.fits[b] > SINGLE else _LEVELS.size - 1
-                scratch.block[m], scratch.bound[m] = _list(postings, b, level), (limit + 1) << 32
-                scratch.end[m] = scratch.block[m] + postings.filled[b]
-                scratch.ratio[m] = t / _LEVELS[listed]
-                m += 1
-            b += 1
-        scratch.counted[BLOCKS] += b - begin
+        scratch.level[i], scratch.length[i] = level, t
+        prefetch_block(postings.head, level * directory + int64(postings.at[scratch.word[i]]))
+    for i in range(n - 1, -1, -1):
+        word, level, t = scratch.word[i], scratch.level[i], scratch.length[i]
+        begin, end = int64(postings.at[word]), int64(postings.at[word] + postings.blocks[word])
+        begin = _block(postings, word, first_cell) if first_cell > 0 else begin
+        end = _block(postings, word, end_cell) if end_cell < cells.box.size // 4 else end
+        opened = m
+        for b in range(begin, end):
+            scratch.block[m] = b
+            m += 1 if postings.head[level * directory + b] <= scratch.limit[postings.cell[b]] else 0
+        for o in range(opened, m):
+            b = scratch.block[o]
+            # The bound of the last level is the least, so the limit is above that of a single posting, too.
+            listed = level if postings.fits[b] > SINGLE else _LEVELS.size - 1
+            at = _list(postings, b, level)
+            scratch.block[o], scratch.end[o] = at, at + postings.filled[b]
+            scratch.bound[o] = (int64(scratch.limit[postings.cell[b]]) + 1) << 32
+            scratch.ratio[o] = t / _LEVELS[listed]
+        scratch.counted[BLOCKS] += end - begin
     return m
 
 

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from indexes.compiled.simd import LANES
 from indexes.core import aligned
 from indexes.core.arrays import Bytes, Floats, Ints, Ints32
 from indexes.feeds.kernels.arena import grown
@@ -36,8 +37,11 @@ class Scratch(NamedTuple):
 
     turn: Ints  # the number of the step, alone
     vector: Floats  # by word: its weight in the post
+    has: Bytes  # by word, 8 each: whether the post has it
     word: Ints  # the post's words in order of rarity, and their weights
     weight: Floats
+    level: Ints  # and of the weights from each on: the level, and the length
+    length: Floats
     limit: Ints32  # by cell: the greatest similarity of a place in it
     block: Ints  # where lists that are opened begin and end, and the key at which reading ends
     end: Ints
@@ -64,10 +68,10 @@ def empty_scratch() -> Scratch:
     """Scratch without room."""
     f64, i32, i64, u8 = np.empty(0), np.empty(0, np.int32), np.empty(0, np.int64), np.empty(0, np.uint8)
     return Scratch(
-        turn=np.zeros(1, np.int64), vector=f64, word=i64, weight=f64, limit=i32, block=i64, end=i64, bound=i64,
-        ratio=f64, seen=i64, rest=np.empty(SEEN), hit=i32, hit_score=f64, marked=u8, sum=f64, short=i32, changed=i32,
-        line_step=i32, line_slot=i32, line_end=i64, row_post=i64, row_score=f64,
-        counted=np.zeros(6, np.int64), size=np.array([0] * 9 + [NO_CELL, ALL_CELLS, 0]),
+        turn=np.zeros(1, np.int64), vector=f64, has=u8, word=i64, weight=f64, level=i64, length=f64, limit=i32,
+        block=i64, end=i64, bound=i64, ratio=f64, seen=i64, rest=np.empty(SEEN + LANES), hit=i32, hit_score=f64,
+        marked=u8, sum=f64, short=i32, changed=i32, line_step=i32, line_slot=i32, line_end=i64, row_post=i64,
+        row_score=f64, counted=np.zeros(6, np.int64), size=np.array([0] * 9 + [NO_CELL, ALL_CELLS, 0]),
     )  # fmt: skip
 
 
@@ -84,8 +88,9 @@ class Reads(NamedTuple):
 def with_room(scratch: Scratch, words: int, terms: int, reads: Reads, slots: int) -> Scratch:
     """Scratch for so many words, terms of a post and slots, and an index that reads so much. No step is under way:
     columns that grow lose what is in them, so that their pages take no memory until they are written to."""
-    room = dict.fromkeys(("hit", "hit_score", "short", "changed"), slots)
-    room |= {"vector": words, "word": terms, "weight": terms}
+    # What may be a hit is written behind the hits before it is tested.
+    room = dict.fromkeys(("hit", "hit_score"), slots + 1) | dict.fromkeys(("short", "changed"), slots)
+    room |= {"vector": words, "has": words // 8 + 1, "word": terms, "weight": terms, "level": terms, "length": terms}
     room |= {"marked": slots // 8 + 1, "limit": reads.cells, "seen": reads.postings, "sum": reads.sums}
     # A word has one block a cell, and posts may be searched for again.
     blocks = min(reads.blocks, max(terms, len(scratch.word)) * reads.cells)

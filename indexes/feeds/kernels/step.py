@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from indexes.compiled.jit import inlined, internal, kernel
-from indexes.compiled.simd import prefetch_block, prefetch_line
+from indexes.compiled.simd import prefetch_line
 from indexes.core.arrays import Floats, Ints, int64
 from indexes.feeds.kernels.buffers import (
     Evaluation,
@@ -131,6 +131,8 @@ def take_in(window: Window, table: Subscribers, limits: Limits, owners: Owners, 
     place = post & (window.x.size - 1)
     owners.begin[place] = at
     owners.late[place] = NONE
+    for i in range(min(AHEAD, hits)):
+        prefetch_buffer(table, int64(scratch.hit[i]))
     for i in range(hits):
         if i + AHEAD < hits:
             prefetch_buffer(table, int64(scratch.hit[i + AHEAD]))
@@ -170,21 +172,27 @@ def expire_oldest(window: Window, table: Subscribers, owners: Owners, scratch: S
     subscriptions that lack posts then."""
     post, newest, mask = window.size[FIRST], window.size[NEXT] - 1, owners.ring.size - 1
     place = post & (window.x.size - 1)
-    begin = owners.begin[place]
-    end = begin + owners.number[place]
-    for at in range(begin, end):
-        if at + 2 * AHEAD < end:
-            prefetch_block(table.row, int(owners.ring[(at + 2 * AHEAD) & mask]) * ROW)
-        if at + AHEAD < end:
-            ahead = int64(owners.ring[(at + AHEAD) & mask])
-            if table.note[ahead * ROW + OLDEST] <= post:
-                prefetch_buffer(table, ahead)
-                prefetch_line(table.cell, ahead)
-        expire_from(table, scratch, int64(owners.ring[at & mask]), post, newest)
-    cell = int64(owners.late[place])
-    while cell != NONE:
-        expire_from(table, scratch, int64(owners.cell[cell]), post, newest)
-        cell = int64(owners.after[cell])
+    at, cell, room = owners.begin[place], int64(owners.late[place]), scratch.hit.size - 1
+    end = at + owners.number[place]
+    while at < end or cell != NONE:
+        # Those that may hold it are collected first, so that their buffers can be fetched ahead.
+        holders = 0
+        while at < end and holders < room:
+            prefetch_line(table.row, int64(owners.ring[(at + 2 * AHEAD) & mask]) * ROW)
+            slot = int64(owners.ring[at & mask])
+            scratch.hit[holders] = slot
+            holders += 1 if served(table, scratch, slot, post) else 0
+            at += 1
+        while cell != NONE and holders < room:
+            slot = int64(owners.cell[cell])
+            scratch.hit[holders] = slot
+            holders += 1 if served(table, scratch, slot, post) else 0
+            cell = int64(owners.after[cell])
+        for i in range(-AHEAD, holders):
+            if i + AHEAD < holders:
+                prefetch_buffer(table, int64(scratch.hit[i + AHEAD]))
+            if i >= 0:
+                expire_from(table, scratch, int64(scratch.hit[i]), post, newest)
     release(owners, place)
     if scratch.size[APART]:
         window.size[FIRST] += 1
@@ -196,14 +204,17 @@ def expire_oldest(window: Window, table: Subscribers, owners: Owners, scratch: S
 def served(table: Subscribers, scratch: Scratch, slot: int, post: int) -> bool:
     """Whether an owner of a post may hold it and is served here. One that was replaced by another subscription in
     another cell may be served in another thread, and an owner there."""
-    return table.note[slot * ROW + OLDEST] <= post and scratch.size[CELL] <= table.cell[slot] < scratch.size[CELLS_END]
+    # The only part has all cells, and need not read which it is.
+    cell = table.cell[slot * scratch.size[APART]]
+    here = (cell >= scratch.size[CELL]) & (cell < scratch.size[CELLS_END])
+    return here & (table.note[slot * ROW + OLDEST] <= post)
 
 
-@internal
+@inlined
 def expire_from(table: Subscribers, scratch: Scratch, slot: int, post: int, newest: int) -> None:
     """Remove the oldest post from a buffer, if it is there. What then becomes the last of the list may be the newest
     post."""
-    rank = remove(table, slot, post) if served(table, scratch, slot, post) else NONE
+    rank = remove(table, slot, post)
     if rank != NONE:
         scratch.counted[EXPIRED] += 1
         held, k = int64(table.held[slot]), int64(table.k[slot])

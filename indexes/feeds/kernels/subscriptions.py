@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from indexes.compiled.jit import kernel
+from indexes.compiled.jit import inlined, kernel
 from indexes.core import aligned
 from indexes.core.arrays import Bytes, Floats, Int16s, Ints, Ints32, run_lengths, run_places
 from indexes.feeds.kernels.arena import Arena, grown
@@ -36,6 +36,11 @@ POSTS = 1 << 12
 
 MOST_WORDS = (1 << 15) - 1
 """Words of a subscription, at most."""
+
+
+LARGEST = (1 << 48) - 1
+"""No place in a column is greater. `x & LARGEST` is x for one of these; compiled code need not ask then whether it is
+negative, which for an index means a place from the end."""
 
 
 class Subscribers(NamedTuple):
@@ -69,6 +74,12 @@ def within(row: Floats) -> dict[str, Any]:
     note: Ints = row.view(np.int64)
     small: Int16s = row.view(np.int16).reshape(-1, 4 * ROW)[:, 4 * SMALL : 4 * SMALL + 4]
     return {"note": note} | {name: small[:, i] for i, name in enumerate(WITHIN[1:])}
+
+
+@inlined
+def buffer_of(table: Subscribers, slot: int) -> int:
+    """Where the buffer of a subscription begins."""
+    return table.note[slot * ROW + ENTRY] & LARGEST
 
 
 class Table:

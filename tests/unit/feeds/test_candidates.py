@@ -10,6 +10,7 @@ import pytest
 from indexes.feeds.config import FeedConfig
 from indexes.feeds.feed import FeedIndex
 from indexes.feeds.kernels.postings import KEYS_END, LEVELS, SINGLE
+from indexes.feeds.kernels.scratch import SEEN, VISITED
 from indexes.feeds.subscription_index import OrderedIndex, SubscriptionIndex
 from tests.unit.feeds.worlds import INDEXES
 
@@ -37,7 +38,8 @@ def played(index: SubscriptionIndex, offset: float, extent: float, tfidf: bool =
 
 
 @pytest.mark.parametrize(
-    ("offset", "extent"), [(0.0, 1.0), (1e6, 1.0), (-1e9, 1e-3), (1e12, 0.01), (1e30, 1e20), (0, 1e-42)]
+    ("offset", "extent"),
+    [(0.0, 1.0), (1e6, 1.0), (-1e9, 1e-3), (1e12, 0.01), (1e30, 1e20), (0, 1e-42), (0, 6e99), (0, 8e99), (0, 8e-101)],
 )
 def test_places_far_from_the_origin_lose_no_recipient(offset: float, extent: float) -> None:
     mine, slots = played(OrderedIndex(50), offset, extent)
@@ -47,10 +49,31 @@ def test_places_far_from_the_origin_lose_no_recipient(offset: float, extent: flo
             assert np.array_equal(found, wanted)
 
 
-def test_two_halves_of_a_refill_fill_the_buffers_as_one() -> None:
+def test_more_postings_than_are_scored_together_lose_no_recipient() -> None:
+    rng, n = np.random.default_rng(3), 2 * SEEN + 300
+    homes, alpha, places = rng.random((n, 2)), rng.random(n), rng.random((60, 2))
+    asked = [{"a": 1.0} if i % 3 else {"a": 1.0, "b": 2.0} for i in range(n)]
+    posted = [{"a": 1.0} if i % 2 else {"a": 2.0, "b": 1.0, f"c{i}": float(i % 5 + 1)} for i in range(60)]
+    lists, visited = [], []
+    for index in (OrderedIndex(), INDEXES["brute"]()):
+        feed = FeedIndex(FeedConfig((0, 0, 1, 1), 30, tfidf=False), index)
+        slots = feed.subscribe(feed.documents(asked), homes, np.full(n, 2), alpha)
+        for first in range(0, 60, 20):
+            feed.post(feed.documents(posted[first : first + 20]), places[first : first + 20])
+        feed.check()
+        lists.append([tuple(column.tolist() for column in feed.list(slot)) for slot in slots.tolist()])
+        visited.append(int(feed.counted[VISITED]))
+    # The first posts reach all.
+    assert lists[0] == lists[1] and visited[0] > 2 * n
+
+
+@pytest.mark.parametrize("divided", [1, 50_000])
+def test_two_halves_of_a_refill_fill_the_buffers_as_one(divided: int) -> None:
     whole, slots = played(OrderedIndex(50), 0.0, 1.0, tfidf=True)
-    with patch("indexes.feeds.feed.MANY", 1):
+    with patch("indexes.feeds.feed.MANY", 1), patch("indexes.feeds.feed.DIVIDED", divided):
         halves, _ = played(OrderedIndex(50), 0.0, 1.0, tfidf=True)
+    assert len(halves.parts) == (2 if divided == 1 else 1)
+    halves.check()
     assert whole.epoch.last == halves.epoch.last > 400
     a, b = whole.table.arrays, halves.table.arrays
     assert np.array_equal(a.note, b.note) and np.array_equal(a.complete, b.complete)

@@ -104,6 +104,7 @@ class Story(RuleBasedStateMachine):
         self.small.append(patch("indexes.feeds.feed.BOUNDED", piece))
         self.small.append(patch("indexes.feeds.feed.REFILLED", piece))
         self.small.append(patch("indexes.feeds.feed.MANY", 3 if piece == 1 else 20_000))
+        self.small.append(patch("indexes.feeds.feed.DIVIDED", 6 if piece == 1 else 50_000))
         if piece == 3:
             # Ids are merged all the time, and looked up as those of bulk are.
             self.small += [patch("indexes.core.ids.MERGE_AT", 4), patch("indexes.core.subscription_engine.BULK", 2)]

@@ -32,6 +32,7 @@ def parts(many: int, both: int) -> Iterator[None]:
     """Feeds have two parts from `many` subscriptions on, and two threads from `both` posts times subscriptions on."""
     with (
         patch("indexes.feeds.feed.MANY", many),
+        patch("indexes.feeds.feed.DIVIDED", many),
         patch("indexes.feeds.feed.BOTH", both),
     ):
         helper_threads.provide(1)

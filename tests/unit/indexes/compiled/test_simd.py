@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 
+from indexes.compiled.blocks import copy_lanes, fill_lanes
 from indexes.compiled.floats import above, below
 from indexes.compiled.jit import kernel
 from indexes.compiled.simd import lanes_beyond, lanes_from, lanes_inside, lanes_reached, lanes_upto, lanes_within
@@ -37,6 +38,12 @@ def _boxes(sides: Floats, base: int, a: float, b: float, c: float, d: float) -> 
 
 
 @kernel
+def _written(into: Ints, filled: Floats, at: int, source: Ints, base: int, value: float) -> None:
+    copy_lanes(into, at, source, base)
+    fill_lanes(filled, at, value)
+
+
+@kernel
 def _neighbours(value: float) -> tuple[float, float]:
     return below(value), above(value)
 
@@ -56,6 +63,18 @@ def test_masks_are_those_of_their_definitions(seed: int) -> None:
         assert _between(counts, base, -1, 2) == lanes_within(counts, base, -1, 2)
         box = (sides[0], sides[1], sides[2], sides[3], base, a, b, c, d)
         assert _boxes(sides, base, a, b, c, d) == (lanes_reached(*box), lanes_inside(*box), lanes_beyond(*box))
+
+
+def test_lanes_are_written_where_they_have_to_be() -> None:
+    source = np.arange(40) - (1 << 60)
+    for at, base in ((0, 0), (3, 1), (24, 24)):
+        into, filled = np.zeros(40, np.int64), np.zeros(40)
+        _written(into, filled, at, source, base, -0.1)
+        wanted, all_filled = np.zeros(40, np.int64), np.zeros(40)
+        copy_lanes(wanted, at, source, base)
+        fill_lanes(all_filled, at, -0.1)
+        assert wanted[at : at + 16].tolist() == source[base : base + 16].tolist() and all_filled.sum() < -1.5
+        assert np.array_equal(into, wanted) and np.array_equal(filled, all_filled)
 
 
 @pytest.mark.parametrize("value", VALUES)
