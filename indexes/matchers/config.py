@@ -103,7 +103,7 @@ class Subscriptions(NamedTuple):
 
 def table_of(config: MatcherConfig, rows: Sequence[Row]) -> Floats:
     """Rows as a table."""
-    return np.array(rows, np.float64).reshape(len(rows), 2 * len(config.dimensions) + config.scores)
+    return np.array(rows, np.float64) if rows else np.empty((0, 2 * len(config.dimensions) + config.scores))
 
 
 def faults_of(config: MatcherConfig, table: Floats) -> list[tuple[int, str, str]]:
